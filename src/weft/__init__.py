@@ -1,0 +1,30 @@
+"""weft trains, finetunes, evaluates, samples and serves the models deep learning is built on."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weft.evaluation.evaluate import evaluate as evaluate
+    from weft.recipe import Recipe as Recipe
+    from weft.recipe import recipe as recipe
+    from weft.run import load as load
+    from weft.run import train as train
+
+__version__ = "0.1.0"
+_PUBLIC = {
+    "Recipe": "weft.recipe",
+    "recipe": "weft.recipe",
+    "train": "weft.run",
+    "load": "weft.run",
+    "evaluate": "weft.evaluation.evaluate",
+}
+__all__ = [*_PUBLIC, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    """Public names are imported when first used, so that `import weft` does not load torch."""
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'weft' has no attribute {name!r}")
+    return getattr(importlib.import_module(_PUBLIC[name]), name)

@@ -1,0 +1,202 @@
+"""Typed, frozen settings that can be printed, changed by name, saved as JSON and rebuilt.
+
+A setting is a keyword-only frozen dataclass deriving from `Config`. In JSON a registered class carries its registry name
+as "type"; nothing else is ever looked up, so a saved recipe cannot name code to run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+import typing
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+
+from weft import registry
+from weft.errors import ConfigError
+
+C = TypeVar("C", bound="Config")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Base of every setting. `build()` of a part makes the object it describes."""
+
+
+def to_dict(value: Any) -> Any:
+    """Plain JSON values, with "type" for registered parts."""
+    if isinstance(value, Config):
+        name = registry.name_of(type(value))
+        fields = {f.name: to_dict(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {"type": name, **fields} if name else fields
+    if isinstance(value, dict):
+        return {key: to_dict(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [to_dict(item) for item in value]
+    return value
+
+
+def from_dict(data: dict[str, Any], cls: type[C], place: str = "recipe") -> C:
+    """Rebuild a config written by `to_dict`; a wrong name or value is a ConfigError that says where."""
+    if not isinstance(data, dict):
+        raise ConfigError(f"{place}: expected an object, found {data!r}")
+    data = dict(data)
+    if "type" in data and "type" not in {f.name for f in dataclasses.fields(cls)}:
+        found = registry.part(data.pop("type"))
+        if not issubclass(found, cls):
+            raise ConfigError(f"{place}: {found.__name__} is not a {cls.__name__}")
+        cls = found
+    hints = typing.get_type_hints(cls)
+    known = {f.name for f in dataclasses.fields(cls)}
+    for name in data:
+        if name not in known:
+            raise ConfigError(f"{place}: no field {name!r}{registry.nearest(name, list(known))}")
+    values = {name: convert(item, hints[name], f"{place}.{name}") for name, item in data.items()}
+    try:
+        return cls(**values)
+    except TypeError as error:
+        raise ConfigError(f"{place}: {error}") from error
+
+
+def convert(value: Any, kind: Any, place: str) -> Any:
+    """`value`, from JSON or the command line, as the annotated kind."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if kind is Any or kind is object:
+        if isinstance(value, dict):
+            if "type" in value:
+                return from_dict(value, Config, place)
+            return {key: convert(item, kind, f"{place}.{key}") for key, item in value.items()}
+        return value
+    if origin in (Union, types.UnionType):
+        return convert_union(value, arguments, place)
+    if origin is Literal:
+        for choice in arguments:
+            if value == choice or str(value) == str(choice):
+                return choice
+        raise ConfigError(f"{place}: {value!r} is not one of {', '.join(map(repr, arguments))}")
+    if origin in (tuple, list):
+        return convert_sequence(value, origin, arguments, place)
+    if origin is dict:
+        return {key: convert(item, arguments[1], f"{place}.{key}") for key, item in value.items()}
+    if isinstance(kind, type) and issubclass(kind, Config):
+        return value if isinstance(value, kind) else from_dict(value, kind, place)
+    return convert_scalar(value, kind, place)
+
+
+def convert_union(value: Any, kinds: tuple[Any, ...], place: str) -> Any:
+    if type(None) in kinds and (value is None or value == "None"):
+        return None
+    problems = []
+    for kind in kinds:
+        if kind is not type(None):
+            try:
+                return convert(value, kind, place)
+            except ConfigError as error:
+                problems.append(str(error))
+    raise ConfigError(problems[0])
+
+
+def convert_sequence(value: Any, origin: type, kinds: tuple[Any, ...], place: str) -> Any:
+    if isinstance(value, str):
+        value = value.replace(",", " ").split()
+    if not isinstance(value, (list, tuple)):
+        value = [value]
+    if origin is tuple and not (len(kinds) == 2 and kinds[1] is Ellipsis):
+        if len(value) != len(kinds):
+            raise ConfigError(f"{place}: expected {len(kinds)} values, found {len(value)}: {value!r}")
+        return tuple(convert(item, kind, place) for item, kind in zip(value, kinds, strict=True))
+    return origin(convert(item, kinds[0], place) for item in value)
+
+
+def convert_scalar(value: Any, kind: type, place: str) -> Any:
+    if kind is bool:
+        words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+        if isinstance(value, bool):
+            return value
+        if str(value).lower() in words:
+            return words[str(value).lower()]
+        raise ConfigError(f"{place}: {value!r} is not true or false")
+    if kind in (int, float) and not isinstance(value, bool):
+        try:
+            number = kind(value)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"{place}: {value!r} is not a{'n integer' if kind is int else ' number'}") from error
+        if kind is int and isinstance(value, float) and value != number:
+            raise ConfigError(f"{place}: {value!r} is not an integer")
+        return number
+    if kind is str and isinstance(value, str):
+        return value
+    if isinstance(value, kind):
+        return value
+    raise ConfigError(f"{place}: {value!r} is not of type {kind.__name__}")
+
+
+def override(config: C, changes: dict[str, Any]) -> C:
+    """A copy with dotted names changed: `override(recipe, {"model.width": 512})`."""
+    for path, value in changes.items():
+        config = change(config, path.split("."), value, path)
+    return config
+
+
+def change(config: Any, path: list[str], value: Any, whole: str) -> Any:
+    name, rest = path[0], path[1:]
+    if isinstance(config, dict):
+        if name not in config:
+            raise ConfigError(f"--{whole}: no entry {name!r}{registry.nearest(name, list(config))}")
+        return {**config, name: change(config[name], rest, value, whole)}
+    if not isinstance(config, Config):
+        raise ConfigError(f"--{whole}: there is nothing called {name!r} below it")
+    fields = [f.name for f in dataclasses.fields(config)]
+    if name not in fields:
+        raise ConfigError(f"--{whole}: {type(config).__name__} has no field {name!r}{registry.nearest(name, fields)}")
+    old = getattr(config, name)
+    if rest:
+        return dataclasses.replace(config, **{name: change(old, rest, value, whole)})
+    if isinstance(old, (Config, dict)) and not isinstance(value, (Config, dict)):
+        inside = [f.name for f in dataclasses.fields(old)] if isinstance(old, Config) else list(old)
+        raise ConfigError(f"--{whole}: name a field of it, for example --{whole}.{inside[0]}" if inside else f"--{whole}: has no fields")
+    return dataclasses.replace(config, **{name: convert(value, typing.get_type_hints(type(config))[name], f"--{whole}")})
+
+
+def parse_flags(words: list[str]) -> dict[str, Any]:
+    """`--a.b value`, `--a.b=value`, `--flag`, `--no-flag` as a mapping of overrides."""
+    changes: dict[str, Any] = {}
+    position = 0
+    while position < len(words):
+        word = words[position]
+        position += 1
+        if not word.startswith("--"):
+            raise ConfigError(f"unexpected argument {word!r}; settings look like --model.width 512")
+        name, equals, value = word[2:].replace("-", "_").partition("=") if "=" not in word else _split(word)
+        values = [value] if equals else []
+        while not equals and position < len(words) and not words[position].startswith("--"):
+            values.append(words[position])
+            position += 1
+        if not values:
+            stem, _, last = name.rpartition(".")
+            negative = last.startswith("no_")
+            name = f"{stem}.{last[3:]}" if negative and stem else last[3:] if negative else name
+            changes[name] = not negative
+        else:
+            changes[name] = values[0] if len(values) == 1 else values
+    return changes
+
+
+def _split(word: str) -> tuple[str, str, str]:
+    name, equals, value = word[2:].partition("=")
+    return name.replace("-", "_"), equals, value
+
+
+def difference(old: Any, new: Any, place: str = "") -> list[str]:
+    """Lines "place: old -> new" for every leaf in which two plain dicts differ."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        lines = []
+        for key in sorted({*old, *new}):
+            lines += difference(old.get(key), new.get(key), f"{place}.{key}" if place else key)
+        return lines
+    return [] if old == new else [f"{place}: {json.dumps(old)} -> {json.dumps(new)}"]
+
+
+def pretty(config: Config) -> str:
+    return json.dumps(to_dict(config), indent=2)

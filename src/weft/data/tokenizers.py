@@ -1,0 +1,132 @@
+"""Tokenizers of our own: bytes, characters, words. Each can be saved as JSON beside the weights and read back."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from weft import registry
+from weft.errors import DataError
+
+WORD = re.compile(r"\w+|[^\w\s]|\n")
+
+
+class Tokenizer:
+    """Text to ids and back. `encode` gives an int array; `size` is the number of ids."""
+
+    name = ""
+    size = 0
+
+    @classmethod
+    def train(cls, text: str, limit: int = 0) -> Tokenizer:
+        """Learn what is needed from a text; `limit` bounds the vocabulary where that makes sense."""
+        raise NotImplementedError
+
+    def encode(self, text: str) -> np.ndarray:
+        raise NotImplementedError
+
+    def decode(self, ids: list[int]) -> str:
+        raise NotImplementedError
+
+    def to_json(self) -> dict[str, Any]:
+        return {"type": self.name}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Tokenizer:
+        return cls()
+
+
+class ByteTokenizer(Tokenizer):
+    """One id per byte of UTF-8: nothing is unknown."""
+
+    name, size = "bytes", 256
+
+    @classmethod
+    def train(cls, text: str, limit: int = 0) -> Tokenizer:
+        return cls()
+
+    def encode(self, text: str) -> np.ndarray:
+        return np.frombuffer(text.encode("utf-8", errors="surrogateescape"), dtype=np.uint8)
+
+    def decode(self, ids: list[int]) -> str:
+        return bytes(ids).decode("utf-8", errors="replace")
+
+
+class CharacterTokenizer(Tokenizer):
+    """One id per character that the training text has, in code-point order."""
+
+    name = "characters"
+
+    def __init__(self, characters: str):
+        self.characters = characters
+        self.size = len(characters)
+        self._points = np.array([ord(c) for c in characters], dtype=np.uint32)
+
+    @classmethod
+    def train(cls, text: str, limit: int = 0) -> Tokenizer:
+        return cls("".join(sorted(set(text))))
+
+    def encode(self, text: str) -> np.ndarray:
+        points = np.frombuffer(text.encode("utf-32-le", errors="surrogatepass"), dtype=np.uint32)
+        ids = np.searchsorted(self._points, points)
+        found = self._points[np.minimum(ids, self.size - 1)] == points
+        if not found.all():
+            position = int(np.argmin(found))
+            raise DataError(f"character {text[position]!r} at position {position} does not occur in the text this model was trained on")
+        return ids
+
+    def decode(self, ids: list[int]) -> str:
+        return "".join(self.characters[i] for i in ids)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"type": self.name, "characters": self.characters}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Tokenizer:
+        return cls(data["characters"])
+
+
+class WordTokenizer(Tokenizer):
+    """One id per frequent word or punctuation mark; id 0 is any other word. Spaces are not kept."""
+
+    name = "words"
+    UNKNOWN = "<unk>"
+
+    def __init__(self, words: list[str]):
+        self.words = words
+        self.size = len(words)
+        self._ids = {word: i for i, word in enumerate(words)}
+
+    @classmethod
+    def train(cls, text: str, limit: int = 0) -> Tokenizer:
+        counts = Counter(match.group() for match in WORD.finditer(text))
+        frequent = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[: (limit or 10_000) - 1]
+        return cls([cls.UNKNOWN, *(word for word, _ in frequent)])
+
+    def encode(self, text: str) -> np.ndarray:
+        return np.array([self._ids.get(match.group(), 0) for match in WORD.finditer(text)], dtype=np.int64)
+
+    def decode(self, ids: list[int]) -> str:
+        text = " ".join(self.words[i] for i in ids)
+        return re.sub(r" ([.,;:!?)\]'])", r"\1", text).replace(" \n ", "\n")
+
+    def to_json(self) -> dict[str, Any]:
+        return {"type": self.name, "words": self.words}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Tokenizer:
+        return cls(data["words"])
+
+
+def dump(tokenizer: Tokenizer) -> bytes:
+    return json.dumps(tokenizer.to_json(), ensure_ascii=True).encode()
+
+
+def load(data: bytes) -> Tokenizer:
+    content = json.loads(data)
+    tokenizer: Tokenizer = registry.find("tokenizers", content["type"]).from_json(content)
+    return tokenizer

@@ -1,0 +1,55 @@
+"""What other parts may ask of a model: its settings' base class, and capabilities as small protocols."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from torch import Tensor, nn
+
+from weft.config import Config
+from weft.errors import CapabilityError
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig(Config):
+    """Settings of a model; fields that are 0 and named like a fact of the data are filled in from it."""
+
+    def build(self) -> nn.Module:
+        raise NotImplementedError
+
+
+@runtime_checkable
+class Scores(Protocol):
+    """Gives logits over a vocabulary at every position, through `hidden` and `head`."""
+
+    def hidden(self, ids: Tensor) -> Tensor: ...
+    def head(self, hidden: Tensor) -> Tensor: ...
+
+
+@runtime_checkable
+class Samples(Protocol):
+    """Draws examples, one per key."""
+
+    def sample(self, key: Tensor) -> Tensor: ...
+
+
+@runtime_checkable
+class Embeds(Protocol):
+    """Gives a vector to a token."""
+
+    def embed(self, ids: Tensor) -> Tensor: ...
+
+
+@runtime_checkable
+class Classifies(Protocol):
+    """Gives class logits to an example."""
+
+    def classify(self, x: Tensor) -> Tensor: ...
+
+
+def need(model: Any, capability: type) -> None:
+    """Say which capability is missing, rather than fail inside."""
+    if not isinstance(model, capability):
+        meaning = (capability.__doc__ or "").strip().rstrip(".").lower()
+        raise CapabilityError(f"{type(model).__name__} does not offer {capability.__name__} (a model that {meaning})")

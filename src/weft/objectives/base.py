@@ -1,0 +1,83 @@
+"""The one contract between models and the trainer: an objective turns a model and a batch into named sums."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from weft.config import Config
+from weft.data.base import Batch
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One update inside a step: which submodules it changes ("" is the whole model)."""
+
+    name: str = ""
+    modules: tuple[str, ...] = ("",)
+    fresh: bool = True
+    """Draw new batches, or reuse those of the turn before."""
+
+
+@dataclass
+class Terms:
+    """What an objective says about one micro-batch: sums, never means."""
+
+    sums: dict[str, Tensor]
+    """Differentiable, one scalar per named term."""
+    metrics: dict[str, Tensor] = field(default_factory=dict)
+    """Detached sums of any shape; each is divided by the count of its name, or by the first count if it has none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectiveConfig(Config):
+    """Settings of an objective; fields that are 0 and named like a fact of the data are filled in from it."""
+
+    def build(self) -> Objective:
+        raise NotImplementedError
+
+
+class Objective(nn.Module):
+    """A module, so its state (teacher, chain, noise table) moves, saves and loads like any other.
+
+    State changes only in `after_update`, so evaluation and accumulation cannot move it.
+    """
+
+    turns: tuple[Turn, ...] = (Turn(),)
+    separable = True
+    """False: the loss of a batch is not a sum over its examples."""
+    weights: dict[str, float] = {}
+    """Of the named terms; 1 where not given."""
+    compile = True
+    """False where a second derivative is taken."""
+    capture = True
+    """False where the objective decides something on the host, which a captured graph could not replay."""
+    autocast = True
+    """False where bf16 would lose the answer, as in differences of energies."""
+
+    def counts(self, batch: Batch) -> dict[str, Tensor]:
+        """Items per term as float32 scalars on the device, known before any forward."""
+        raise NotImplementedError
+
+    def forward(self, model: nn.Module, batch: Batch, turn: str) -> Terms:
+        raise NotImplementedError
+
+    def after_update(self, model: nn.Module, turn: str) -> None:
+        """Move a teacher, clip a critic, advance a chain."""
+
+    def measure(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        """Further sums that only validation needs, of any shape."""
+        return {}
+
+    def summary(self, means: dict[str, Tensor]) -> dict[str, float]:
+        """Reported numbers from exact means; by default the scalars. "loss" is the weighted total of a turn's terms."""
+        return {name: float(value) for name, value in means.items() if value.numel() == 1}
+
+
+def count(number: int | Tensor, like: Tensor) -> Tensor:
+    """A count as a float32 scalar on the device of `like`; a Python number needs no synchronisation."""
+    if isinstance(number, Tensor):
+        return number.to(torch.float32)
+    return torch.full((), float(number), dtype=torch.float32, device=like.device)

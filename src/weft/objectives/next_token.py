@@ -1,0 +1,45 @@
+"""Cross-entropy of the next token: -sum over t of log p(x_t | x_<t), the log-likelihood of the sequence.
+
+Batch: ids (B, T), targets (B, T) with IGNORE where nothing is to be predicted.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from weft.data.base import IGNORE, Batch
+from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
+
+
+@dataclass(frozen=True, kw_only=True)
+class NextTokenConfig(ObjectiveConfig):
+    bytes_per_token: float = 0.0
+    """Bytes of text a token stands for, on average; 0 takes it from the data. Used for bits per byte."""
+
+    def build(self) -> NextToken:
+        return NextToken(self)
+
+
+class NextToken(Objective):
+    def __init__(self, config: NextTokenConfig):
+        super().__init__()
+        self.config = config
+
+    def counts(self, batch: Batch) -> dict[str, Tensor]:
+        return {"loss": count((batch["targets"] != IGNORE).sum(), like=batch["targets"])}
+
+    def forward(self, model: nn.Module, batch: Batch, turn: str) -> Terms:
+        logits = model.head(model.hidden(batch["ids"]))  # (B, T, V)
+        loss = F.cross_entropy(logits.flatten(0, 1).float(), batch["targets"].flatten(), ignore_index=IGNORE, reduction="sum")
+        return Terms({"loss": loss})
+
+    def summary(self, means: dict[str, Tensor]) -> dict[str, float]:
+        numbers = super().summary(means)
+        numbers["perplexity"] = math.exp(min(numbers["loss"], 700.0))
+        if self.config.bytes_per_token:
+            numbers["bits_per_byte"] = numbers["loss"] / math.log(2) / self.config.bytes_per_token
+        return numbers

@@ -1,0 +1,88 @@
+"""Character and byte GPTs."""
+
+from __future__ import annotations
+
+from weft.data.corpus import PythonSourceConfig
+from weft.data.text import TextConfig
+from weft.models.gpt import GPTConfig
+from weft.objectives.next_token import NextTokenConfig
+from weft.recipe import Recipe
+from weft.training.optim import AdamW
+from weft.training.schedule import Schedule
+from weft.training.settings import Train
+
+
+def cosine(warmup: int, floor: float = 0.1) -> Schedule:
+    return Schedule(kind="cosine", warmup=warmup, floor=floor)
+
+
+def quickstart() -> Recipe:
+    """Character GPT on the source code of this Python installation.
+
+    Run:      weft train gpt/quickstart
+    """
+    return Recipe(
+        data=PythonSourceConfig(context=128, megabytes=4.0),
+        model=GPTConfig(layers=4, heads=4, width=128, position="rotary"),
+        objective=NextTokenConfig(),
+        optim=AdamW(lr=2e-3, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0, schedule=cosine(50)),
+        train=Train(steps=1000, batch=32, eval_every=200, eval_examples=256, save_every=500),
+    )
+
+
+def text() -> Recipe:
+    """Character GPT on your own text.
+
+    Run:      weft train gpt/text --data.path my.txt
+    """
+    return Recipe(
+        data=TextConfig(context=128),
+        model=GPTConfig(layers=4, heads=4, width=128, position="rotary", residual_dropout=0.1),
+        objective=NextTokenConfig(),
+        optim=AdamW(lr=2e-3, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0, schedule=cosine(50)),
+        train=Train(steps=2000, batch=32, eval_every=200, eval_examples=512, save_every=500),
+    )
+
+
+def byte_level() -> Recipe:
+    """Byte GPT on the source code of this Python installation.
+
+    Run:      weft train gpt/bytes
+    """
+    return Recipe(
+        data=PythonSourceConfig(unit="bytes", context=256, megabytes=8.0),
+        model=GPTConfig(layers=6, heads=6, width=384, position="rotary"),
+        objective=NextTokenConfig(),
+        optim=AdamW(lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0, schedule=cosine(100)),
+        train=Train(steps=2000, batch=32, eval_every=250, eval_examples=512),
+    )
+
+
+def shakespeare_char() -> Recipe:
+    """Character GPT, about 10 M parameters, on tiny Shakespeare.
+
+    Run:      weft train gpt/shakespeare_char
+    """
+    return Recipe(
+        data=TextConfig(path="tinyshakespeare/input.txt", context=256),
+        model=GPTConfig(
+            layers=6, heads=6, width=384, bias=False, embedding_dropout=0.2, attention_dropout=0.2, residual_dropout=0.2
+        ),
+        objective=NextTokenConfig(),
+        optim=AdamW(lr=1e-3, betas=(0.9, 0.99), weight_decay=0.1, clip_norm=1.0, schedule=cosine(100)),
+        train=Train(steps=5000, batch=64, eval_every=250, log_every=50, save_every=1000),
+    )
+
+
+def shakespeare_cpu() -> Recipe:
+    """Small character GPT on tiny Shakespeare, for a CPU.
+
+    Run:      weft train gpt/shakespeare_cpu
+    """
+    return Recipe(
+        data=TextConfig(path="tinyshakespeare/input.txt", context=64),
+        model=GPTConfig(layers=4, heads=4, width=128, bias=False),
+        objective=NextTokenConfig(),
+        optim=AdamW(lr=1e-3, betas=(0.9, 0.99), weight_decay=0.1, clip_norm=1.0, schedule=cosine(100)),
+        train=Train(steps=2000, batch=12, eval_every=250, log_every=50),
+    )

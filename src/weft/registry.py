@@ -1,0 +1,158 @@
+"""Names of everything weft can build, as tables of strings.
+
+Nothing is imported until it is asked for, so listing is instant. A family outside the package joins through `add()`,
+called by the function its entry point in the group `weft.families` names.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.metadata
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from weft.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Entry:
+    target: str
+    """"module:attribute" of a config class, a recipe function or a study."""
+    year: int
+    summary: str
+
+
+MODELS = {
+    "gpt": Entry("weft.models.gpt:GPTConfig", 2018, "decoder-only Transformer"),
+    "bert": Entry("weft.models.bert:BERTConfig", 2018, "Transformer encoder with token and sentence-pair heads"),
+    "mlp": Entry("weft.models.mlp:MLPConfig", 1986, "multilayer perceptron"),
+    "vae": Entry("weft.models.vae:VAEConfig", 2013, "variational autoencoder"),
+    "gan": Entry("weft.models.gan:GANConfig", 2014, "generator against discriminator"),
+    "rbm": Entry("weft.models.rbm:RBMConfig", 1986, "restricted Boltzmann machine"),
+    "word2vec": Entry("weft.models.word2vec:Word2VecConfig", 2013, "word vectors, two tables"),
+}
+DATA = {
+    "text": Entry("weft.data.text:TextConfig", 0, "text files as bytes, characters or words"),
+    "python_source": Entry("weft.data.corpus:PythonSourceConfig", 0, "the source code of this Python installation"),
+    "images": Entry("weft.data.images:ImagesConfig", 0, "image folders, IDX or CIFAR files"),
+    "digits": Entry("weft.data.images:DigitsConfig", 0, "scikit-learn's 8 by 8 digits"),
+    "table": Entry("weft.data.table:TableConfig", 0, "labelled rows of a TSV, CSV or JSONL file"),
+    "sentence_pairs": Entry("weft.data.sentence_pairs:SentencePairsConfig", 0, "adjacent sentences, half of them swapped"),
+    "cooccurrence": Entry("weft.data.cooccurrence:CooccurrenceConfig", 0, "centre and context words of a text"),
+    "waves": Entry("weft.data.audio:WavesConfig", 0, "a folder of WAV files"),
+}
+OBJECTIVES = {
+    "next_token": Entry("weft.objectives.next_token:NextTokenConfig", 0, "cross-entropy of the next token"),
+    "classification": Entry("weft.objectives.classification:ClassificationConfig", 0, "cross-entropy of the class"),
+    "elbo": Entry("weft.objectives.elbo:ELBOConfig", 2013, "negative evidence lower bound"),
+    "adversarial": Entry("weft.objectives.adversarial:AdversarialConfig", 2014, "discriminator and generator in turns"),
+    "contrastive_divergence": Entry(
+        "weft.objectives.contrastive_divergence:ContrastiveDivergenceConfig", 2002, "data against a short Gibbs chain"
+    ),
+    "negative_sampling": Entry("weft.objectives.negative_sampling:NegativeSamplingConfig", 2013, "true pairs against noise"),
+    "masked_pair": Entry("weft.objectives.masked_pair:MaskedPairConfig", 2018, "masked tokens and sentence pairs"),
+}
+OPTIMIZERS = {
+    "sgd": Entry("weft.training.optim:SGD", 1951, "stochastic gradient descent; full-batch with batch = data"),
+    "momentum": Entry("weft.training.optim:Momentum", 1964, "heavy-ball momentum"),
+    "rmsprop": Entry("weft.training.optim:RMSProp", 2012, "gradient over its running size"),
+    "adam": Entry("weft.training.optim:Adam", 2014, "bias-corrected first and second moments"),
+    "adamw": Entry("weft.training.optim:AdamW", 2017, "Adam with decoupled weight decay"),
+    "muon": Entry("weft.training.optim:Muon", 2024, "orthogonalised momentum for matrices, AdamW for the rest"),
+}
+TOKENIZERS = {
+    "bytes": Entry("weft.data.tokenizers:ByteTokenizer", 0, "one token per byte"),
+    "characters": Entry("weft.data.tokenizers:CharacterTokenizer", 0, "one token per character"),
+    "words": Entry("weft.data.tokenizers:WordTokenizer", 0, "one token per word"),
+}
+RECIPES = {
+    "gpt/quickstart": Entry("weft.recipes.gpt:quickstart", 2018, "character GPT on Python source, two minutes on two cores"),
+    "gpt/text": Entry("weft.recipes.gpt:text", 2018, "character GPT on your own text"),
+    "gpt/bytes": Entry("weft.recipes.gpt:byte_level", 2018, "byte GPT on Python source"),
+    "gpt/shakespeare_char": Entry("weft.recipes.gpt:shakespeare_char", 2022, "character GPT on tiny Shakespeare"),
+    "gpt/shakespeare_cpu": Entry("weft.recipes.gpt:shakespeare_cpu", 2022, "small character GPT on tiny Shakespeare, for a CPU"),
+    "classifier/digits": Entry("weft.recipes.classifier:digits", 1986, "MLP on scikit-learn's digits"),
+    "classifier/mnist": Entry("weft.recipes.classifier:mnist", 1986, "MLP 784-512-10 on MNIST"),
+    "classifier/images": Entry("weft.recipes.classifier:images", 1986, "MLP on your own image folder"),
+    "classifier/table": Entry("weft.recipes.classifier:table", 1986, "MLP on your own labelled rows"),
+    "vae/digits": Entry("weft.recipes.vae:digits", 2013, "VAE on scikit-learn's digits"),
+    "vae/semi_supervised": Entry("weft.recipes.vae:semi_supervised", 2014, "VAE with a few labels on digits"),
+    "gan/digits": Entry("weft.recipes.gan:digits", 2014, "GAN on scikit-learn's digits"),
+    "rbm/digits": Entry("weft.recipes.rbm:digits", 2002, "RBM by contrastive divergence on digits"),
+    "rbm/persistent": Entry("weft.recipes.rbm:persistent", 2008, "RBM by a persistent chain on digits"),
+    "word2vec/source": Entry("weft.recipes.word2vec:source", 2013, "skip-gram word vectors on Python documentation"),
+    "bert/pairs": Entry("weft.recipes.bert:pairs", 2018, "masked tokens + sentence pairs on Python documentation"),
+}
+STUDIES = {
+    "generalisation-gap": Entry(
+        "weft.studies.generalisation_gap:study", 0, "how each regulariser narrows the gap between training and validation"
+    ),
+}
+TABLES = {
+    "models": MODELS,
+    "data": DATA,
+    "objectives": OBJECTIVES,
+    "optimizers": OPTIMIZERS,
+    "tokenizers": TOKENIZERS,
+    "recipes": RECIPES,
+    "studies": STUDIES,
+}
+PARTS = ("models", "data", "objectives", "optimizers")
+"""Tables whose names stand as "type" in a saved recipe; a name occurs in one of them only."""
+
+
+def add(table: str, name: str, target: str, year: int, summary: str) -> None:
+    """Register something from outside the package."""
+    if name in TABLES[table] and TABLES[table][name].target != target:
+        raise ConfigError(f"{table}: the name {name!r} is taken by {TABLES[table][name].target}")
+    TABLES[table][name] = Entry(target, year, summary)
+
+
+@cache
+def load_families() -> None:
+    """Let every installed package that offers families register them (once)."""
+    for point in importlib.metadata.entry_points(group="weft.families"):
+        point.load()()
+
+
+def nearest(word: str, choices: list[str]) -> str:
+    """", did you mean 'x'?" where something is close, else the choices."""
+    close = difflib.get_close_matches(word, choices, n=1, cutoff=0.5)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; choose from: {', '.join(sorted(choices))}" if choices else ""
+
+
+def entry(table: str, name: str) -> Entry:
+    load_families()
+    if name not in TABLES[table]:
+        raise ConfigError(f"no {table.rstrip('s')} is called {name!r}{nearest(name, list(TABLES[table]))}")
+    return TABLES[table][name]
+
+
+def find(table: str, name: str) -> Any:
+    """The object an entry names, imported now."""
+    module, _, attribute = entry(table, name).target.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def part(name: str) -> type:
+    """The config class whose registry name is `name`."""
+    load_families()
+    for table in PARTS:
+        if name in TABLES[table]:
+            found: type = find(table, name)
+            return found
+    raise ConfigError(f"no part is called {name!r}{nearest(name, [n for t in PARTS for n in TABLES[t]])}")
+
+
+def name_of(cls: type) -> str | None:
+    """The registry name of a config class, or None."""
+    target = f"{cls.__module__}:{cls.__qualname__}"
+    for table in PARTS:
+        for name, candidate in TABLES[table].items():
+            if candidate.target == target:
+                return name
+    return None

@@ -1,0 +1,174 @@
+"""Composes a recipe into a run: data, model, objective, trainer and hooks, in a folder that can be continued."""
+
+from __future__ import annotations
+
+import json
+import logging
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from weft import config
+from weft import recipe as recipes
+from weft.data import tokenizers
+from weft.data.base import Data, Source
+from weft.errors import CheckpointError, ConfigError
+from weft.objectives.base import Objective
+from weft.recipe import Recipe
+from weft.training import checkpoint, execution, files
+from weft.training.hooks import Average, Checkpoints, Hook, Log, Signals, Validation
+from weft.training.trainer import Trainer
+
+log = logging.getLogger("weft")
+FREE_TO_CHANGE = ("train.steps",)
+"""Settings in which a continued run may differ from its beginning."""
+
+
+@dataclass
+class Run:
+    """A trainer and what it was made of."""
+
+    folder: Path
+    recipe: Recipe
+    data: Data
+    trainer: Trainer
+    signals: Signals
+
+    @property
+    def validation(self) -> Validation | None:
+        return next((h for h in self.trainer.hooks if isinstance(h, Validation)), None)
+
+
+def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Sequence[Hook] = ()) -> Run:
+    """Build everything a recipe describes and, where the folder holds its run already, continue from there."""
+    check(recipe)
+    folder.mkdir(parents=True, exist_ok=True)
+    data = recipe.data.build()
+    for line in data.problems.lines():
+        log.warning("data: %s", line)
+    resolved = recipe.resolve(data.info)
+    refuse_other_recipe(folder, resolved)
+    model, objective = build(resolved)
+    if init:
+        load_initial(model, init)
+    plan = execution.choose(resolved.train, model, objective)
+    train = resolved.train
+    source = Source(data.train, train.seed, plan.device)
+    tokenizer = tokenizers.dump(data.tokenizer) if data.tokenizer else None
+    keeper = Checkpoints(folder, config.to_dict(resolved), tokenizer, train.save_every, train.keep)
+    signals = Signals()
+    hooks: list[Hook] = [Average(train.ema)] if train.ema else []
+    if data.validation is not None and train.eval_every:
+        held = Source(data.validation, train.seed, plan.device, shuffle=False)
+        size = max(train.micro or train.batch, 64)
+        goal = resolved.progress
+        hooks.append(Validation(held, train.eval_every, train.eval_examples, size, goal.metric, goal.goal, train.patience))
+    hooks += [Log(folder, train.log_every), *extra, keeper, signals]
+    trainer = Trainer(model, objective, source, train, resolved.optim, plan, hooks, data.info.get("tokens", 1))  # type: ignore[arg-type]
+    keeper.restore(trainer)
+    write_description(folder, resolved, data, plan)
+    return Run(folder, resolved, data, trainer, signals)
+
+
+def build(recipe: Recipe) -> tuple[nn.Module, Objective]:
+    """Model and objective of a resolved recipe, initialised from its seed."""
+    torch.manual_seed(recipe.train.seed)
+    return recipe.model.build(), recipe.objective.build()
+
+
+def check(recipe: Recipe) -> None:
+    """Refuse settings that cannot work, before anything is built."""
+    train = recipe.train
+    for name in ("steps", "batch", "log_every", "keep"):
+        if getattr(train, name) < 1:
+            raise ConfigError(f"--train.{name} must be at least 1, not {getattr(train, name)}")
+    for name in ("micro", "eval_every", "eval_examples", "save_every", "patience"):
+        if getattr(train, name) < 0:
+            raise ConfigError(f"--train.{name} must not be negative, not {getattr(train, name)}")
+    if not 0.0 <= train.ema < 1.0:
+        raise ConfigError(f"--train.ema must be at least 0 and below 1, not {train.ema}")
+
+
+def refuse_other_recipe(folder: Path, recipe: Recipe) -> None:
+    """A folder holds one run: a recipe that differs in more than its length is an error that shows the difference."""
+    path = folder / "recipe.json"
+    if not path.exists():
+        return
+    try:
+        old = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise CheckpointError(f"{path} is damaged; use another folder with --out") from error
+    lines = [line for line in config.difference(old, config.to_dict(recipe)) if not line.startswith(FREE_TO_CHANGE)]
+    if lines:
+        raise ConfigError(
+            f"{folder} holds a run of another recipe; continue it with its own settings, or use another folder with --out. "
+            "It differs in:\n  " + "\n  ".join(lines)
+        )
+
+
+def load_initial(model: nn.Module, init: str) -> None:
+    """Start from another checkpoint's weights."""
+    found = checkpoint.read(checkpoint.resolve(init), only=checkpoint.INFERENCE)
+    name = "ema.safetensors" if "ema.safetensors" in found.files else "model.safetensors"
+    checkpoint.load_weights(model, found.tensors(name), init)
+
+
+def write_description(folder: Path, recipe: Recipe, data: Data, plan: execution.Plan) -> None:
+    """recipe.json, and what else one wants to know of a run afterwards."""
+    files.replace(folder / "recipe.json", checkpoint.encode(config.to_dict(recipe)))
+    facts = {
+        "plan": plan.lines(),
+        "data": data.info,
+        "problems": data.problems.lines(),
+        "versions": {"python": platform.python_version(), "torch": torch.__version__},
+        "machine": machine(),
+    }
+    files.replace(folder / "environment.json", checkpoint.encode(facts))
+
+
+def machine() -> str:
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    return f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads"
+
+
+def default_folder(recipe: Recipe) -> Path:
+    return Path("runs") / recipe.name.replace("/", "-")
+
+
+def train(recipe: Recipe, out: str | Path | None = None, init: str | None = None, extra: Sequence[Hook] = ()) -> Run:
+    """Train a recipe in a folder; the same call again continues where it stopped."""
+    run = assemble(recipe, Path(out) if out else default_folder(recipe), init, extra)
+    run.trainer.fit()
+    return run
+
+
+@dataclass
+class Loaded:
+    """A trained model with what it needs to be used."""
+
+    path: Path
+    recipe: Recipe
+    model: nn.Module
+    tokenizer: Any
+    metrics: dict[str, Any]
+
+    def __call__(self, *arguments: Any, **settings: Any) -> Any:
+        return self.model(*arguments, **settings)
+
+
+def load(name: str | Path, device: str = "auto") -> Loaded:
+    """The model of a run (its best checkpoint if it was validated, else its last), in evaluation mode."""
+    path = checkpoint.resolve(name)
+    found = checkpoint.read(path, only=checkpoint.INFERENCE)
+    recipe = recipes.load(found.json("recipe.json"))
+    model = recipe.model.build()
+    weights = "ema.safetensors" if "ema.safetensors" in found.files else "model.safetensors"
+    checkpoint.load_weights(model, found.tensors(weights), str(path))
+    tokenizer = tokenizers.load(found.files["tokenizer.json"]) if "tokenizer.json" in found.files else None
+    return Loaded(path, recipe, model.to(execution.pick_device(device)).eval(), tokenizer, found.json("metrics.json"))

@@ -1,0 +1,172 @@
+"""Checkpoints: folders of safetensors and JSON with a sha256 manifest, found, verified and chosen.
+
+    RUN/recipe.json  run.json  metrics.jsonl  events…  report.html  checkpoints/00000500/
+    checkpoint/      recipe.json  model.safetensors  [ema.safetensors]  [tokenizer.json]  metrics.json
+                     training.safetensors  training.json  manifest.json
+
+Nothing is unpickled. A folder whose manifest does not hold is damaged and never used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+from torch import Tensor, nn
+
+from weft.errors import CheckpointError
+from weft.training import files
+
+FORMAT = 1
+UPGRADES: dict[int, Callable[[dict[str, bytes]], dict[str, bytes]]] = {}
+"""From format n to n + 1, one function each."""
+INFERENCE = ("recipe.json", "model.safetensors", "ema.safetensors", "tokenizer.json", "metrics.json")
+log = logging.getLogger("weft")
+
+
+@dataclass
+class Checkpoint:
+    """The verified content of a checkpoint folder."""
+
+    path: Path
+    files: dict[str, bytes]
+
+    def json(self, name: str) -> Any:
+        return json.loads(self.files[name])
+
+    def tensors(self, name: str) -> dict[str, Tensor]:
+        return safetensors.torch.load(self.files[name])
+
+
+def pack(tensors: dict[str, Tensor]) -> bytes:
+    """safetensors bytes; a tensor stored under two names is written once."""
+    seen: set[tuple[int, tuple[int, ...]]] = set()
+    unique = {}
+    for name, tensor in tensors.items():
+        tensor = tensor.detach().cpu().contiguous()
+        mark = (tensor.data_ptr(), tuple(tensor.shape))
+        if tensor.numel() == 0 or mark not in seen:
+            seen.add(mark)
+            unique[name] = tensor
+    return safetensors.torch.save(unique, {"format": "pt"})
+
+
+def encode(value: Any) -> bytes:
+    return (json.dumps(value, indent=2) + "\n").encode()
+
+
+def load_weights(model: nn.Module, tensors: dict[str, Tensor], place: str) -> None:
+    """Copy weights into a model; a missing or unknown name is an error, a shared tensor may be named once."""
+    own = model.state_dict()
+    unknown = sorted(set(tensors) - set(own))
+    loaded = {own[name].data_ptr() for name in tensors if name in own}
+    missing = sorted(name for name, value in own.items() if name not in tensors and value.data_ptr() not in loaded)
+    wrong = sorted(name for name in tensors if name in own and tensors[name].shape != own[name].shape)
+    if unknown or missing or wrong:
+        parts = [f"{what} {', '.join(names[:4])}" for what, names in (("unknown", unknown), ("missing", missing), ("other shape", wrong)) if names]
+        raise CheckpointError(f"{place}: the weights do not fit the model: {'; '.join(parts)}")
+    model.load_state_dict(tensors, strict=False)
+
+
+def save(path: Path, content: dict[str, bytes]) -> None:
+    """Write a checkpoint folder, whole or not at all."""
+    manifest: dict[str, Any] = {"format": FORMAT, "files": {n: hashlib.sha256(b).hexdigest() for n, b in content.items()}}
+    manifest["sha256"] = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+    files.write_folder(path, {**content, "manifest.json": encode(manifest)})
+
+
+def read(path: Path, only: tuple[str, ...] | None = None) -> Checkpoint:
+    """Read and verify a checkpoint (or only some of its files); anything wrong is a CheckpointError naming the file."""
+    try:
+        manifest = json.loads((path / "manifest.json").read_bytes())
+        claimed = manifest.pop("sha256")
+        if hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest() != claimed:
+            raise CheckpointError(f"{path}: manifest.json is damaged")
+        version, sums = manifest["format"], manifest["files"]
+    except OSError as error:
+        raise CheckpointError(f"{path}: manifest.json cannot be read ({error.strerror})") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{path}: manifest.json is damaged") from error
+    content = {}
+    for name, expected in sums.items():
+        if only is None or name in only:
+            try:
+                data = (path / name).read_bytes()
+            except OSError as error:
+                raise CheckpointError(f"{path}: {name} cannot be read ({error.strerror})") from error
+            if hashlib.sha256(data).hexdigest() != expected:
+                raise CheckpointError(f"{path}: {name} is damaged (its sha256 differs from the manifest)")
+            content[name] = data
+    while version < FORMAT:
+        content, version = UPGRADES[version](content), version + 1
+    if version > FORMAT:
+        raise CheckpointError(f"{path}: written by a newer weft (format {version}); this one reads up to {FORMAT}")
+    return Checkpoint(path, content)
+
+
+def folders(run: Path) -> list[Path]:
+    """Checkpoint folders of a run, oldest first."""
+    return sorted((p for p in (run / "checkpoints").glob("[0-9]*") if p.name.isdigit()), key=lambda p: int(p.name))
+
+
+def newest(run: Path) -> Checkpoint | None:
+    """The newest undamaged checkpoint; None for a run that never saved; an error where all are damaged or gone."""
+    candidates = folders(run)
+    for path in reversed(candidates):
+        try:
+            return read(path)
+        except CheckpointError as error:
+            log.warning("%s; trying the one before", error)
+    marker = run / "run.json"
+    if candidates or marker.exists():
+        raise CheckpointError(
+            f"{run}: no usable checkpoint is left ({len(candidates)} damaged, the run had saved before). "
+            "Restore one from a backup, or start over in another folder with --out"
+        )
+    return None
+
+
+def mark_saved(run: Path, step: int) -> None:
+    """Note that this run has saved, so that losing every checkpoint is noticed."""
+    files.replace(run / "run.json", encode({"saved": step}))
+
+
+def is_best(path: Path) -> bool:
+    try:
+        return bool(json.loads((path / "metrics.json").read_bytes())["best"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def prune(run: Path, keep: int) -> None:
+    """Keep the newest few and the newest best."""
+    candidates = folders(run)
+    best = [path for path in candidates if is_best(path)][-1:]
+    for path in candidates[: -max(keep, 1)]:
+        if path not in best:
+            files.remove_folder(path)
+
+
+def resolve(name: str | Path) -> Path:
+    """The checkpoint folder that `RUN`, `RUN@last`, `RUN@1000` or a checkpoint's own path means."""
+    text = str(name)
+    path, _, which = text.rpartition("@") if "@" in Path(text).name else (text, "", "")
+    run = Path(path)
+    if (run / "manifest.json").exists():
+        return run
+    candidates = folders(run)
+    if not candidates:
+        raise CheckpointError(f"{text}: no checkpoint here; train one with: weft train RECIPE --out {path}")
+    if which and which != "last":
+        match = [p for p in candidates if which.isdigit() and int(p.name) == int(which)]
+        if not match:
+            raise CheckpointError(f"{text}: no checkpoint of step {which}; there are {', '.join(str(int(p.name)) for p in candidates)}")
+        return match[0]
+    best = [p for p in candidates if is_best(p)]
+    return best[-1] if best and not which else candidates[-1]

@@ -1,0 +1,171 @@
+"""How a run is executed: device, precision, compilation, captured graphs and attention, chosen in one place and explained."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from weft.data.base import Batch
+from weft.errors import ConfigError
+from weft.objectives.base import Objective
+from weft.training.settings import Train
+
+
+@dataclass
+class Plan:
+    device: torch.device
+    precision: str
+    compile: bool
+    graphs: bool
+    attention: str
+    deterministic: bool
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    def lines(self) -> list[str]:
+        chosen = {
+            "device": str(self.device),
+            "precision": self.precision,
+            "compile": "on" if self.compile else "off",
+            "graphs": "on" if self.graphs else "off",
+            "attention": self.attention,
+        }
+        return [f"{name} {value}: {self.reasons[name]}" for name, value in chosen.items()]
+
+    @contextlib.contextmanager
+    def arithmetic(self) -> Iterator[None]:
+        """Run matrix products in the chosen precision."""
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.precision == "bf16"):
+            yield
+
+
+def pick_device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ConfigError(f"--train.device: {name!r} is not a device; use auto, cpu, cuda or cuda:0") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(f"--train.device: {name!r} was asked for, but this machine has no usable GPU; use cpu or auto")
+    return device
+
+
+def cpu_has_bf16() -> bool:
+    """Whether this CPU multiplies bf16 matrices by instruction; without it bf16 is emulated and slower than fp32."""
+    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+
+
+def choose(settings: Train, model: nn.Module, objective: Objective) -> Plan:
+    """Decide from (device, model, objective) what the settings leave open, and say why."""
+    device = pick_device(settings.device)
+    gpu = device.type == "cuda"
+    size = sum(p.numel() for p in model.parameters())
+    reasons = {"device": "asked for" if settings.device != "auto" else "a GPU is present" if gpu else "no GPU is present"}
+
+    def decide(name: str, asked: str, options: list[tuple[bool, str, str]]) -> str:
+        if asked != "auto":
+            reasons[name] = "asked for"
+            return asked
+        value, reasons[name] = next((value, why) for condition, value, why in options if condition)
+        return value
+
+    bf16 = torch.cuda.is_bf16_supported() if gpu else cpu_has_bf16()
+    precision = decide(
+        "precision",
+        settings.precision,
+        [
+            (not objective.autocast, "fp32", "the objective takes small differences of large numbers"),
+            (not bf16, "fp32", "no bf16 instructions on this device"),
+            (not gpu and size < 100_000, "fp32", f"{size:,} parameters are too few to gain from bf16"),
+            (True, "bf16", "matrix products are about twice as fast; weights and sums stay fp32"),
+        ],
+    )
+    compiled = decide(
+        "compile",
+        settings.compile,
+        [
+            (not objective.compile, "off", "the objective takes a second derivative"),
+            (not gpu, "off", "on a CPU it costs 11 to 18 s and gained nothing where measured"),
+            (importlib.util.find_spec("triton") is None, "off", "triton is not installed"),
+            (settings.steps < 500, "off", f"{settings.steps} steps are too few to repay it"),
+            (True, "on", "fuses the small operations of a step"),
+        ],
+    )
+    graphs = decide(
+        "graphs",
+        settings.graphs,
+        [
+            (not gpu, "off", "only a GPU has them"),
+            (not objective.capture, "off", "the objective decides things on the host"),
+            (True, "on", "one launch per update instead of hundreds"),
+        ],
+    )
+    attention = decide(
+        "attention",
+        settings.attention,
+        [
+            (gpu, "fused", "one kernel that never writes the scores"),
+            (True, "explicit", "the backward pass of PyTorch's fused CPU kernel is slower than matrix products"),
+        ],
+    )
+    return Plan(device, precision, compiled == "on", graphs == "on" and gpu, attention, settings.deterministic, reasons)
+
+
+def apply(plan: Plan, model: nn.Module) -> None:
+    """Set what is global, and tell the layers that offer a choice."""
+    torch.backends.cuda.matmul.allow_tf32 = plan.precision != "fp32"
+    torch.backends.cudnn.allow_tf32 = plan.precision != "fp32"
+    if plan.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(plan.deterministic)
+    for module in model.modules():
+        if hasattr(module, "attention_backend"):
+            module.attention_backend = plan.attention
+
+
+class Captured:
+    """Replays a function of micro-batches as one CUDA graph, once its shapes have been seen a few times.
+
+    The first calls run for real on a side stream, as a capture must find every allocation made and every kernel compiled.
+    """
+
+    WARM_UP = 3
+
+    def __init__(self, function: Callable[[list[Batch]], None]):
+        self.function = function
+        self.calls: dict[Any, int] = {}
+        self.graphs: dict[Any, tuple[torch.cuda.CUDAGraph, list[Batch]]] = {}
+
+    def __call__(self, micro: list[Batch]) -> None:
+        shape = tuple((name, tuple(t.shape)) for batch in micro for name, t in batch.items())
+        if shape not in self.graphs:
+            self.calls[shape] = self.calls.get(shape, 0) + 1
+            if self.calls[shape] <= self.WARM_UP:
+                self._warm_up(micro)
+                return
+            self.graphs[shape] = self._capture(micro)
+        graph, inputs = self.graphs[shape]
+        for held, given in zip(inputs, micro, strict=True):
+            torch._foreach_copy_(list(held.values()), list(given.values()))
+        graph.replay()
+
+    def _warm_up(self, micro: list[Batch]) -> None:
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            self.function(micro)
+        torch.cuda.current_stream().wait_stream(side)
+
+    def _capture(self, micro: list[Batch]) -> tuple[torch.cuda.CUDAGraph, list[Batch]]:
+        inputs: list[dict[str, Tensor]] = [{name: t.clone() for name, t in batch.items()} for batch in micro]
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.function(inputs)
+        return graph, inputs

@@ -1,0 +1,46 @@
+"""Learning-rate schedules as pure functions of a position counted in steps or in tokens."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from weft.config import Config
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule(Config):
+    kind: Literal["constant", "linear", "cosine", "noam", "step"] = "constant"
+    """Course of the learning rate after warm-up; noam (Vaswani et al., 2017) has its own warm-up and ignores `floor`."""
+    unit: Literal["steps", "tokens"] = "steps"
+    """What positions count."""
+    warmup: int = 0
+    """Length of the linear rise from 0, in units."""
+    total: int = 0
+    """Position at which the decay ends, in units; 0 is the end of training."""
+    floor: float = 0.0
+    """Share of the peak that remains at the end, and afterwards."""
+    width: int = 512
+    """noam: the model width d in d^-0.5."""
+    every: int = 1000
+    """step: units between drops."""
+    drop: float = 0.1
+    """step: factor of each drop."""
+
+    def factor(self, position: float, end: float) -> float:
+        """Share of the peak rate at a position (the first update is at 1 step, or at its own tokens)."""
+        if self.kind == "noam":
+            warmup = max(self.warmup, 1)
+            position = max(position, 1e-9)
+            return float(self.width**-0.5 * min(position**-0.5, position * warmup**-1.5))
+        if position < self.warmup:
+            return position / self.warmup
+        if self.kind == "constant":
+            return 1.0
+        if self.kind == "step":
+            return float(self.drop ** (position // self.every))
+        total = self.total or end
+        share = min(1.0, (position - self.warmup) / max(total - self.warmup, 1e-9))
+        shape = 1.0 - share if self.kind == "linear" else 0.5 * (1.0 + math.cos(math.pi * share))
+        return self.floor + (1.0 - self.floor) * shape

@@ -1,0 +1,50 @@
+"""How long, how large and how a run is trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from weft.config import Config
+
+
+@dataclass(frozen=True, kw_only=True)
+class Train(Config):
+    steps: int = 1000
+    """Updates to make in all."""
+    batch: int = 32
+    """Examples per update, over all micro-batches."""
+    micro: int = 0
+    """Examples per micro-batch; 0 takes the whole batch at once. Gradients are the same either way."""
+    ramp: tuple[int, int] = (0, 0)
+    """Batch-size ramp: start at this many examples and grow linearly to `batch` over this many examples; (0, 0) for none."""
+    seed: int = 1
+    """Of the weights, the data order and all noise."""
+    log_every: int = 10
+    """Steps between lines of the log."""
+    eval_every: int = 100
+    """Steps between validations; 0 for none."""
+    eval_examples: int = 0
+    """Validation examples used each time, the same ones; 0 for all."""
+    save_every: int = 500
+    """Steps between checkpoints; one is also written at the end and at every best validation."""
+    keep: int = 2
+    """Newest checkpoints kept, besides the best one."""
+    patience: int = 0
+    """Stop after this many validations without a better one and keep the best; 0 never stops early."""
+    ema: float = 0.0
+    """Decay of an exponential moving average of the weights; 0 for none. Where set, evaluation and sampling use it."""
+    nonfinite: Literal["raise", "skip", "rollback"] = "raise"
+    """When a gradient is not finite the update is not made; then stop, go on, or return to the last checkpoint and take other data."""
+    device: str = "auto"
+    """auto, cpu, cuda or cuda:1."""
+    precision: Literal["auto", "fp32", "tf32", "bf16"] = "auto"
+    """Arithmetic of matrix products; weights are always fp32."""
+    compile: Literal["auto", "on", "off"] = "auto"
+    """Compile each turn with torch.compile."""
+    graphs: Literal["auto", "on", "off"] = "auto"
+    """Capture each update as one CUDA graph."""
+    attention: Literal["auto", "fused", "explicit"] = "auto"
+    """Attention as one fused kernel or as matrix products and a softmax."""
+    deterministic: bool = False
+    """Use only kernels that give the same bits each time (always so on the CPU)."""

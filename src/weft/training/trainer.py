@@ -1,0 +1,196 @@
+"""The one training loop. It knows no model, no data set and no particular objective.
+
+A step takes the objective's turns in order. Each turn updates only its own parameters from exact averages: counts are
+taken over all micro-batches before any backward pass, so cutting a batch differently cannot change the gradient.
+Everything random is a function of (seed, step, turn), so a continued run is the same run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from weft import random
+from weft.data.base import Batch, Source
+from weft.errors import ConfigError, NonFiniteError
+from weft.evaluation.metrics import Means
+from weft.objectives.base import Objective, Terms, Turn
+from weft.training import execution
+from weft.training.execution import Captured, Plan
+from weft.training.hooks import Hook
+from weft.training.optim import OptimConfig, Updater
+from weft.training.settings import Train
+
+TurnFunction = Callable[[Batch], tuple[dict[str, Tensor], dict[str, Tensor]]]
+
+
+class Trainer:
+    def __init__(
+        self,
+        model: nn.Module,
+        objective: Objective,
+        source: Source,
+        settings: Train,
+        optim: OptimConfig | dict[str, OptimConfig],
+        plan: Plan,
+        hooks: Sequence[Hook] = (),
+        tokens: int = 1,
+    ):
+        execution.apply(plan, model)
+        self.model, self.objective = model.to(plan.device), objective.to(plan.device)
+        self.source, self.settings, self.plan, self.hooks, self.tokens = source, settings, plan, list(hooks), tokens
+        self.step, self.cursor = 0, 0
+        self.stop_reason = ""
+        self.means = Means(objective)
+        self.updaters = {turn.name: self._updater(turn, optim) for turn in objective.turns}
+        self.functions = {turn.name: self._function(turn) for turn in objective.turns}
+        self.updates = {turn.name: self._update(turn) for turn in objective.turns}
+
+    # -- a step ---------------------------------------------------------------------------------------------------------
+
+    def run_step(self) -> None:
+        """One step: each turn updates only its own parameters, from exact averages."""
+        self.model.train()
+        self.step += 1
+        micro: list[Batch] = []
+        for index, turn in enumerate(self.objective.turns):
+            if turn.fresh or not micro:
+                micro = self.draw()
+            self.updaters[turn.name].set_rate(*self.position(turn))
+            self.freeze_all_but(turn)
+            torch.manual_seed(random.seed_of(self.settings.seed, "dropout", self.step, index))
+            self.updates[turn.name]([{**batch, "key": random.fold(batch["key"], index)} for batch in micro])
+
+    def draw(self) -> list[Batch]:
+        """The next batch, cut into micro-batches."""
+        size = self.batch_size(self.cursor)
+        micro = self.settings.micro or size
+        cuts = [(self.cursor + start, min(micro, size - start)) for start in range(0, size, micro)]
+        self.cursor += size
+        return [self.source.batch(first, count) for first, count in cuts]
+
+    def batch_size(self, cursor: int) -> int:
+        """Examples in the batch that starts at draw `cursor`."""
+        start, over = self.settings.ramp
+        if not over or cursor >= over:
+            return self.settings.batch
+        return start + (self.settings.batch - start) * cursor // over
+
+    def freeze_all_but(self, turn: Turn) -> None:
+        if len(self.objective.turns) > 1:
+            mine = {id(p) for p in self.updaters[turn.name].parameters}
+            for parameter in self.model.parameters():
+                parameter.requires_grad_(id(parameter) in mine)
+
+    def turn(self, turn: Turn, micro: list[Batch]) -> None:
+        """All device work of one turn; captured as a graph where the plan says so."""
+        updater = self.updaters[turn.name]
+        updater.zero_grad()
+        own = [self.objective.counts(batch) for batch in micro]
+        counts = {name: torch.stack([c[name] for c in own]).sum() for name in own[0]}
+        for batch, mine in zip(micro, own, strict=True):
+            sums, metrics = self.functions[turn.name](batch)
+            self.total(sums, counts).backward()  # type: ignore[no-untyped-call]
+            self.means.add(turn.name, Terms(sums, metrics), mine)
+        updater.step()
+        with torch.no_grad():
+            self.objective.after_update(self.model, turn.name)
+
+    def total(self, sums: dict[str, Tensor], counts: dict[str, Tensor]) -> Tensor:
+        """Sum over terms of weight * sum / count; a term nobody counted is nothing."""
+        weights = self.objective.weights
+        parts = [weights.get(name, 1.0) * value / counts[name].clamp(min=1e-12) for name, value in sums.items()]
+        return torch.stack(parts).sum()
+
+    # -- a run ----------------------------------------------------------------------------------------------------------
+
+    def fit(self) -> None:
+        """Train to the last step, or until a hook stops the run."""
+        for hook in self.hooks:
+            hook.start(self)
+        try:
+            while self.step < self.settings.steps and not self.stop_reason:
+                self.run_step()
+                if not self.plan.graphs or self.step % self.settings.log_every == 0:
+                    if self.rolled_back():
+                        continue
+                for hook in self.hooks:
+                    hook.after_step(self)
+            for hook in self.hooks:
+                hook.complete(self)
+        finally:
+            for hook in self.hooks:
+                hook.finish(self)
+
+    def position(self, turn: Turn) -> tuple[float, float]:
+        """Where the run is and where it ends, in the unit of the turn's schedule."""
+        if self.updaters[turn.name].config.schedule.unit == "steps":
+            return self.step, self.settings.steps
+        draws = sum(t.fresh for t in self.objective.turns) or 1
+        return self.cursor * self.tokens, self.settings.steps * self.settings.batch * draws * self.tokens
+
+    def rolled_back(self) -> bool:
+        """Whether a refused update sent the run back to a checkpoint; raises where it should stop. This waits for the device."""
+        policy = self.settings.nonfinite
+        if policy == "skip" or not any(float(updater.refused) for updater in self.updaters.values()):
+            return False
+        if policy == "rollback" and (keeper := next((h for h in self.hooks if hasattr(h, "roll_back")), None)):
+            keeper.roll_back(self)
+            return True
+        raise NonFiniteError(
+            f"step {self.step}: a gradient was not finite; the update was not made. Lower the learning rate, "
+            "clip with --optim.clip_norm 1, or go on with --train.nonfinite skip or rollback"
+        )
+
+    # -- parts ----------------------------------------------------------------------------------------------------------
+
+    def _updater(self, turn: Turn, optim: OptimConfig | dict[str, OptimConfig]) -> Updater:
+        if isinstance(optim, dict) and turn.name not in optim:
+            raise ConfigError(f"optim: no optimiser for the turn {turn.name!r}; it has {', '.join(optim)}")
+        config = optim[turn.name] if isinstance(optim, dict) else optim
+        modules = [(name, self.model.get_submodule(name)) for name in turn.modules]
+        return Updater(config, modules, halt=self.settings.nonfinite != "skip")
+
+    def _function(self, turn: Turn) -> TurnFunction:
+        def function(batch: Batch) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+            with self.plan.arithmetic():
+                terms = self.objective(self.model, batch, turn.name)
+            return terms.sums, terms.metrics
+
+        return torch.compile(function, dynamic=False) if self.plan.compile else function
+
+    def _update(self, turn: Turn) -> Callable[[list[Batch]], None]:
+        def update(micro: list[Batch]) -> None:
+            self.turn(turn, micro)
+
+        return Captured(update) if self.plan.graphs else update
+
+    # -- state ----------------------------------------------------------------------------------------------------------
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Everything but the weights that the rest of the run depends on, as tensors and as JSON."""
+        tensors = {f"objective/{name}": value for name, value in self.objective.state_dict().items()}
+        tensors |= {f"means/{name}": value for name, value in self.means.state_tensors().items()}
+        plain: dict[str, Any] = {"step": self.step, "cursor": self.cursor, "hooks": {}}
+        for turn, updater in self.updaters.items():
+            tensors |= {f"optim/{turn}/{name}": value for name, value in updater.state_tensors().items()}
+        for hook in self.hooks:
+            hook_tensors, plain["hooks"][hook.name] = hook.state()
+            tensors |= {f"hooks/{hook.name}/{name}": value for name, value in hook_tensors.items()}
+        return tensors, plain
+
+    def load_state(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
+        def below(prefix: str) -> dict[str, Tensor]:
+            return {name[len(prefix) :]: value for name, value in tensors.items() if name.startswith(prefix)}
+
+        self.step, self.cursor = plain["step"], plain["cursor"]
+        self.objective.load_state_dict(below("objective/"))
+        self.means.load_state_tensors(below("means/"), self.plan.device)
+        for turn, updater in self.updaters.items():
+            updater.load_state_tensors(below(f"optim/{turn}/"))
+            updater.refused.zero_()
+        for hook in self.hooks:
+            hook.load_state(below(f"hooks/{hook.name}/"), plain["hooks"].get(hook.name, {}))
