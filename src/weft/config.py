@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 import types
 import typing
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -43,7 +45,7 @@ def from_dict(data: dict[str, Any], cls: type[C], place: str = "recipe") -> C:
         raise ConfigError(f"{place}: expected an object, found {data!r}")
     data = dict(data)
     if "type" in data and "type" not in {f.name for f in dataclasses.fields(cls)}:
-        found = registry.part(data.pop("type"))
+        found = registry.part(str(data.pop("type")))
         if not issubclass(found, cls):
             raise ConfigError(f"{place}: {found.__name__} is not a {cls.__name__}")
         cls = found
@@ -78,6 +80,8 @@ def convert(value: Any, kind: Any, place: str) -> Any:
     if origin in (tuple, list):
         return convert_sequence(value, origin, arguments, place)
     if origin is dict:
+        if not isinstance(value, dict):
+            raise ConfigError(f"{place}: expected an object, found {value!r}")
         return {key: convert(item, arguments[1], f"{place}.{key}") for key, item in value.items()}
     if isinstance(kind, type) and issubclass(kind, Config):
         return value if isinstance(value, kind) else from_dict(value, kind, place)
@@ -117,10 +121,10 @@ def convert_scalar(value: Any, kind: type, place: str) -> Any:
         if str(value).lower() in words:
             return words[str(value).lower()]
         raise ConfigError(f"{place}: {value!r} is not true or false")
-    if kind in (int, float) and not isinstance(value, bool):
+    if kind in (int, float):
         try:
-            number = kind(value)
-        except (TypeError, ValueError) as error:
+            number = kind(str(value) if isinstance(value, bool) else value)
+        except (TypeError, ValueError, OverflowError) as error:
             raise ConfigError(f"{place}: {value!r} is not a{'n integer' if kind is int else ' number'}") from error
         if kind is int and isinstance(value, float) and value != number:
             raise ConfigError(f"{place}: {value!r} is not an integer")
@@ -144,7 +148,9 @@ def change(config: Any, path: list[str], value: Any, whole: str) -> Any:
     if isinstance(config, dict):
         if name not in config:
             raise ConfigError(f"--{whole}: no entry {name!r}{registry.nearest(name, list(config))}")
-        return {**config, name: change(config[name], rest, value, whole)}
+        if not rest and isinstance(config[name], (Config, dict)) and not isinstance(value, (Config, dict)):
+            raise ConfigError(_deeper(config[name], whole))
+        return {**config, name: change(config[name], rest, value, whole) if rest else convert(value, object, f"--{whole}")}
     if not isinstance(config, Config):
         raise ConfigError(f"--{whole}: there is nothing called {name!r} below it")
     fields = [f.name for f in dataclasses.fields(config)]
@@ -154,38 +160,78 @@ def change(config: Any, path: list[str], value: Any, whole: str) -> Any:
     if rest:
         return dataclasses.replace(config, **{name: change(old, rest, value, whole)})
     if isinstance(old, (Config, dict)) and not isinstance(value, (Config, dict)):
-        inside = [f.name for f in dataclasses.fields(old)] if isinstance(old, Config) else list(old)
-        raise ConfigError(f"--{whole}: name a field of it, for example --{whole}.{inside[0]}" if inside else f"--{whole}: has no fields")
+        raise ConfigError(_deeper(old, whole))
     return dataclasses.replace(config, **{name: convert(value, typing.get_type_hints(type(config))[name], f"--{whole}")})
 
 
-def parse_flags(words: list[str]) -> dict[str, Any]:
-    """`--a.b value`, `--a.b=value`, `--flag`, `--no-flag` as a mapping of overrides."""
-    changes: dict[str, Any] = {}
-    position = 0
-    while position < len(words):
-        word = words[position]
-        position += 1
-        if not word.startswith("--"):
-            raise ConfigError(f"unexpected argument {word!r}; settings look like --model.width 512")
-        name, equals, value = word[2:].replace("-", "_").partition("=") if "=" not in word else _split(word)
-        values = [value] if equals else []
-        while not equals and position < len(words) and not words[position].startswith("--"):
-            values.append(words[position])
-            position += 1
-        if not values:
-            stem, _, last = name.rpartition(".")
-            negative = last.startswith("no_")
-            name = f"{stem}.{last[3:]}" if negative and stem else last[3:] if negative else name
-            changes[name] = not negative
+def _deeper(old: Any, whole: str) -> str:
+    inside = [f.name for f in dataclasses.fields(old)] if isinstance(old, Config) else list(old)
+    return f"--{whole}: name a field of it, for example --{whole}.{inside[0]}" if inside else f"--{whole}: has no fields"
+
+
+def leaves(config: Any, place: str = "") -> dict[str, tuple[Any, Any]]:
+    """Every setting below a config (or a mapping of configs) by its dotted name: (annotation, value)."""
+    if isinstance(config, dict):
+        parts = {name: (object, value) for name, value in config.items()}
+    else:
+        hints = typing.get_type_hints(type(config))
+        parts = {f.name: (hints[f.name], getattr(config, f.name)) for f in dataclasses.fields(config)}
+    found: dict[str, tuple[Any, Any]] = {}
+    for name, (kind, value) in parts.items():
+        inner = isinstance(value, (Config, dict))
+        found |= leaves(value, f"{place}{name}.") if inner else {place + name: (kind, value)}
+    return found
+
+
+def flag_name(word: str, known: Iterable[str]) -> tuple[str, bool]:
+    """The setting a flag names, and whether it is written as its opposite: `--model.no-tied` is (model.tied, True)."""
+    name = word[2:].partition("=")[0].replace("-", "_")
+    stem, dot, last = name.rpartition(".")
+    positive = stem + dot + last.removeprefix("no_")
+    return (positive, True) if name not in known and positive in known else (name, False)
+
+
+def separate(words: list[str], config: Config) -> tuple[list[str], list[list[str]]]:
+    """Words that belong to no flag (all those after a bare `--` too), and each flag with its values."""
+    known = leaves(config)
+    free: list[str] = []
+    flags: list[list[str]] = []
+    room = 0
+    for position, word in enumerate(words):
+        if word == "--":
+            return free + words[position + 1 :], flags
+        if word.startswith("--"):
+            name, _ = flag_name(word, known)
+            flags.append([word])
+            room = 0 if "=" in word else arity(known[name][0]) if name in known else len(words)
+        elif room:
+            flags[-1].append(word)
+            room -= 1
         else:
-            changes[name] = values[0] if len(values) == 1 else values
-    return changes
+            free.append(word)
+    return free, flags
 
 
-def _split(word: str) -> tuple[str, str, str]:
-    name, equals, value = word[2:].partition("=")
-    return name.replace("-", "_"), equals, value
+def arity(kind: Any) -> int:
+    """How many words a setting of this kind takes at most."""
+    if get_origin(kind) in (tuple, list):
+        return sys.maxsize if get_origin(kind) is list or Ellipsis in get_args(kind) else len(get_args(kind))
+    return 0 if kind is bool else 1
+
+
+def parse_flags(flags: list[list[str]], config: C) -> C:
+    """A copy changed by flags from `separate`: `--a.b value`, `--a.b=value`, `--flag`, `--no-flag`, `--pair 1 2`."""
+    known = leaves(config)
+    changes: dict[str, Any] = {}
+    for word, *values in flags:
+        name, opposite = flag_name(word, known)
+        if "=" in word:
+            values = [word.partition("=")[2]]
+        if not values and name in known and arity(known[name][0]) == 1:
+            raise ConfigError(f"{word}: a value is missing")
+        default: Any = not opposite if name in known and known[name][0] is bool else []
+        changes[name] = default if not values else values[0] if len(values) == 1 else values
+    return override(config, changes)
 
 
 def difference(old: Any, new: Any, place: str = "") -> list[str]:

@@ -37,8 +37,9 @@ DATA = {
     "text": Entry("weft.data.text:TextConfig", 0, "text files as bytes, characters or words"),
     "python_source": Entry("weft.data.corpus:PythonSourceConfig", 0, "the source code of this Python installation"),
     "images": Entry("weft.data.images:ImagesConfig", 0, "image folders, IDX or CIFAR files"),
-    "digits": Entry("weft.data.images:DigitsConfig", 0, "scikit-learn's 8 by 8 digits"),
+    "digits": Entry("weft.data.digits:DigitsConfig", 0, "scikit-learn's 8 by 8 digits"),
     "table": Entry("weft.data.table:TableConfig", 0, "labelled rows of a TSV, CSV or JSONL file"),
+    "pairs": Entry("weft.data.pairs:PairsConfig", 0, "source and target texts of a TSV, CSV or JSONL file"),
     "sentence_pairs": Entry("weft.data.sentence_pairs:SentencePairsConfig", 0, "adjacent sentences, half of them swapped"),
     "cooccurrence": Entry("weft.data.cooccurrence:CooccurrenceConfig", 0, "centre and context words of a text"),
     "waves": Entry("weft.data.audio:WavesConfig", 0, "a folder of WAV files"),
@@ -66,6 +67,10 @@ TOKENIZERS = {
     "bytes": Entry("weft.data.tokenizers:ByteTokenizer", 0, "one token per byte"),
     "characters": Entry("weft.data.tokenizers:CharacterTokenizer", 0, "one token per character"),
     "words": Entry("weft.data.tokenizers:WordTokenizer", 0, "one token per word"),
+    "bert_words": Entry("weft.data.sentence_pairs:BERTWordTokenizer", 0, "words and the marks that BERT puts between them"),
+    "classes": Entry("weft.data.tokenizers:ClassNames", 0, "the names of classes"),
+    "table": Entry("weft.data.columns:Columns", 0, "the columns of a table"),
+    "pairs": Entry("weft.data.pairs:MarkedTokenizer", 0, "another tokenizer with marks for padding, start and end"),
 }
 RECIPES = {
     "gpt/quickstart": Entry("weft.recipes.gpt:quickstart", 2018, "character GPT on Python source, two minutes on two cores"),
@@ -90,6 +95,10 @@ STUDIES = {
         "weft.studies.generalisation_gap:study", 0, "how each regulariser narrows the gap between training and validation"
     ),
 }
+BENCHES = {
+    "engine-cpu": Entry("weft.benchmarks.engine_cpu:main", 0, "training speed of two small GPTs on the CPU, against peers"),
+    "engine-gpu": Entry("weft.benchmarks.engine_gpu:main", 0, "training step of a small GPT on the GPU"),
+}
 TABLES = {
     "models": MODELS,
     "data": DATA,
@@ -98,7 +107,9 @@ TABLES = {
     "tokenizers": TOKENIZERS,
     "recipes": RECIPES,
     "studies": STUDIES,
+    "benches": BENCHES,
 }
+SINGULAR = {"studies": "study", "benches": "bench"}
 PARTS = ("models", "data", "objectives", "optimizers")
 """Tables whose names stand as "type" in a saved recipe; a name occurs in one of them only."""
 
@@ -128,7 +139,7 @@ def nearest(word: str, choices: list[str]) -> str:
 def entry(table: str, name: str) -> Entry:
     load_families()
     if name not in TABLES[table]:
-        raise ConfigError(f"no {table.rstrip('s')} is called {name!r}{nearest(name, list(TABLES[table]))}")
+        raise ConfigError(f"no {SINGULAR.get(table, table.rstrip('s'))} is called {name!r}{nearest(name, list(TABLES[table]))}")
     return TABLES[table][name]
 
 

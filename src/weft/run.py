@@ -13,13 +13,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from weft import config
-from weft import recipe as recipes
+from weft import __version__, config, registry
 from weft.data import tokenizers
 from weft.data.base import Data, Source
 from weft.errors import CheckpointError, ConfigError
+from weft.generation import decode
 from weft.objectives.base import Objective
 from weft.recipe import Recipe
+from weft.recipe import load as load_recipe
+from weft.report import html, samples
 from weft.training import checkpoint, execution, files
 from weft.training.hooks import Average, Checkpoints, Hook, Log, Signals, Validation
 from weft.training.trainer import Trainer
@@ -47,15 +49,16 @@ class Run:
 def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Sequence[Hook] = ()) -> Run:
     """Build everything a recipe describes and, where the folder holds its run already, continue from there."""
     check(recipe)
-    folder.mkdir(parents=True, exist_ok=True)
-    data = recipe.data.build()
+    files.make_folder(folder)
+    initial = checkpoint.read(checkpoint.resolve(init), only=checkpoint.INFERENCE) if init else None
+    data = recipe.data.build_with(read_tokenizer(initial))
     for line in data.problems.lines():
         log.warning("data: %s", line)
     resolved = recipe.resolve(data.info)
     refuse_other_recipe(folder, resolved)
     model, objective = build(resolved)
-    if init:
-        load_initial(model, init)
+    if initial:
+        load_initial(model, initial)
     plan = execution.choose(resolved.train, model, objective)
     train = resolved.train
     source = Source(data.train, train.seed, plan.device)
@@ -71,7 +74,7 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     hooks += [Log(folder, train.log_every), *extra, keeper, signals]
     trainer = Trainer(model, objective, source, train, resolved.optim, plan, hooks, data.info.get("tokens", 1))  # type: ignore[arg-type]
     keeper.restore(trainer)
-    write_description(folder, resolved, data, plan)
+    write_description(folder, resolved, data, plan, model, init)
     return Run(folder, resolved, data, trainer, signals)
 
 
@@ -84,12 +87,20 @@ def build(recipe: Recipe) -> tuple[nn.Module, Objective]:
 def check(recipe: Recipe) -> None:
     """Refuse settings that cannot work, before anything is built."""
     train = recipe.train
+    optims = recipe.optim.values() if isinstance(recipe.optim, dict) else [recipe.optim]
+    for part in (recipe.data, recipe.model, recipe.objective, *optims):
+        if registry.name_of(type(part)) is None:
+            kind = type(part)
+            raise ConfigError(f"{kind.__module__}:{kind.__qualname__} has no registry name, so no checkpoint could name it; use registry.add()")
     for name in ("steps", "batch", "log_every", "keep"):
         if getattr(train, name) < 1:
             raise ConfigError(f"--train.{name} must be at least 1, not {getattr(train, name)}")
     for name in ("micro", "eval_every", "eval_examples", "save_every", "patience"):
         if getattr(train, name) < 0:
             raise ConfigError(f"--train.{name} must not be negative, not {getattr(train, name)}")
+    start, over = train.ramp
+    if over < 0 or (over and not 1 <= start <= train.batch):
+        raise ConfigError(f"--train.ramp must start between 1 and --train.batch {train.batch} examples, not {start} {over}")
     if not 0.0 <= train.ema < 1.0:
         raise ConfigError(f"--train.ema must be at least 0 and below 1, not {train.ema}")
 
@@ -111,24 +122,30 @@ def refuse_other_recipe(folder: Path, recipe: Recipe) -> None:
         )
 
 
-def load_initial(model: nn.Module, init: str) -> None:
-    """Start from another checkpoint's weights."""
-    found = checkpoint.read(checkpoint.resolve(init), only=checkpoint.INFERENCE)
+def load_initial(model: nn.Module, found: checkpoint.Checkpoint) -> None:
+    """Weights of a checkpoint into a model; the average, where it has one."""
     name = "ema.safetensors" if "ema.safetensors" in found.files else "model.safetensors"
-    checkpoint.load_weights(model, found.tensors(name), init)
+    checkpoint.load_weights(model, found.tensors(name), str(found.path))
 
 
-def write_description(folder: Path, recipe: Recipe, data: Data, plan: execution.Plan) -> None:
+def read_tokenizer(found: checkpoint.Checkpoint | None) -> Any:
+    return tokenizers.load(found.files["tokenizer.json"]) if found and "tokenizer.json" in found.files else None
+
+
+def write_description(folder: Path, recipe: Recipe, data: Data, plan: execution.Plan, model: nn.Module, init: str | None) -> None:
     """recipe.json, and what else one wants to know of a run afterwards."""
-    files.replace(folder / "recipe.json", checkpoint.encode(config.to_dict(recipe)))
     facts = {
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "init": init,
         "plan": plan.lines(),
         "data": data.info,
         "problems": data.problems.lines(),
-        "versions": {"python": platform.python_version(), "torch": torch.__version__},
+        "versions": {"weft": __version__, "python": platform.python_version(), "torch": torch.__version__},
         "machine": machine(),
     }
-    files.replace(folder / "environment.json", checkpoint.encode(facts))
+    with files.writing(folder):
+        files.replace(folder / "recipe.json", checkpoint.encode(config.to_dict(recipe)))
+        files.replace(folder / "environment.json", checkpoint.encode(facts))
 
 
 def machine() -> str:
@@ -138,14 +155,24 @@ def machine() -> str:
 
 
 def default_folder(recipe: Recipe) -> Path:
-    return Path("runs") / recipe.name.replace("/", "-")
+    return Path("runs") / (recipe.name.replace("/", "-") or "unnamed")
 
 
 def train(recipe: Recipe, out: str | Path | None = None, init: str | None = None, extra: Sequence[Hook] = ()) -> Run:
     """Train a recipe in a folder; the same call again continues where it stopped."""
     run = assemble(recipe, Path(out) if out else default_folder(recipe), init, extra)
-    run.trainer.fit()
+    fit(run)
     return run
+
+
+def fit(run: Run) -> None:
+    """Train to the end and write the run's report, unless a signal asks for haste."""
+    run.trainer.fit()
+    if run.signals.received is None:
+        try:
+            html.write(run.folder, samples.draw(load(run.folder)))
+        except Exception as error:  # a page must not spoil a finished run
+            log.warning("%s: the report could not be written (%s)", run.folder, error)
 
 
 @dataclass
@@ -161,14 +188,16 @@ class Loaded:
     def __call__(self, *arguments: Any, **settings: Any) -> Any:
         return self.model(*arguments, **settings)
 
+    def generate(self, prompt: str = "", **settings: Any) -> decode.Generation:
+        """One continuation of a prompt; max_new_tokens, temperature, top_k, top_p, seed and stop as in generation.decode."""
+        return decode.generate(self.model, self.tokenizer, prompt, n=1, **settings)[0]
+
 
 def load(name: str | Path, device: str = "auto") -> Loaded:
     """The model of a run (its best checkpoint if it was validated, else its last), in evaluation mode."""
     path = checkpoint.resolve(name)
     found = checkpoint.read(path, only=checkpoint.INFERENCE)
-    recipe = recipes.load(found.json("recipe.json"))
+    recipe = load_recipe(found.json("recipe.json"))
     model = recipe.model.build()
-    weights = "ema.safetensors" if "ema.safetensors" in found.files else "model.safetensors"
-    checkpoint.load_weights(model, found.tensors(weights), str(path))
-    tokenizer = tokenizers.load(found.files["tokenizer.json"]) if "tokenizer.json" in found.files else None
-    return Loaded(path, recipe, model.to(execution.pick_device(device)).eval(), tokenizer, found.json("metrics.json"))
+    load_initial(model, found)
+    return Loaded(path, recipe, model.to(execution.pick_device(device)).eval(), read_tokenizer(found), found.json("metrics.json"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -56,7 +56,7 @@ class TensorDataset(Dataset):
         return len(next(iter(self.tensors.values())))
 
     def batch(self, index: Tensor, key: Tensor) -> Batch:
-        batch = {name: tensor[index] for name, tensor in self.tensors.items()}
+        batch = {name: tensor.index_select(0, index) for name, tensor in self.tensors.items()}
         return self.transform(batch, key) if self.transform else batch
 
     def to(self, device: torch.device) -> Dataset:
@@ -110,8 +110,18 @@ class Data:
 class DataConfig(Config):
     """Settings of a data source."""
 
+    own_files: ClassVar[str] = ""
+    """Registry name of the source that reads the user's own files of the same kind, where this one has no `path`."""
+
     def build(self) -> Data:
         raise NotImplementedError
+
+    def build_with(self, tokenizer: Any) -> Data:
+        """As `build`, but in the tokens of a model that exists already (None: as `build`); a source without tokens ignores it."""
+        data = self.build()
+        if tokenizer is not None and data.tokenizer is not None and data.tokenizer.to_json() != tokenizer.to_json():
+            raise DataError(f"{type(self).__name__} gives other tokens or classes than those the model was trained with")
+        return data
 
 
 def order(first: int, count: int, size: int, seed: int, shuffle: bool = True) -> np.ndarray:
@@ -121,8 +131,8 @@ def order(first: int, count: int, size: int, seed: int, shuffle: bool = True) ->
         return draws % size
     index = np.empty(count, dtype=np.int64)
     for epoch in range(first // size, (first + count - 1) // size + 1):
-        inside = draws // size == epoch
-        index[inside] = random.permute(draws[inside] % size, size, random.seed_of(seed, "order", epoch))
+        part = slice(max(epoch * size - first, 0), (epoch + 1) * size - first)
+        index[part] = random.permute(draws[part] - epoch * size, size, random.seed_of(seed, "order", epoch))
     return index
 
 
@@ -137,19 +147,32 @@ class Source:
             raise DataError("the data set has no examples")
         self.dataset = dataset.to(device)
         self.device, self.seed, self.shuffle = device, seed, shuffle
-        self._first, self._index, self._key = 0, torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.int64)
+        self.resident = self.dataset.device.type == device.type
+        self._first, self._index = 0, torch.empty(0, dtype=torch.int64)
+        self._keys: dict[int, Tensor] = {}
 
-    def batch(self, first: int, size: int) -> Batch:
-        """The examples of draws first … first + size - 1."""
+    def batch(self, first: int, size: int, stream: int = 0) -> Batch:
+        """The examples of draws first … first + size - 1; another stream is the same examples with other noise."""
+        return self.examples(self.draw(first, size, stream))
+
+    def draw(self, first: int, size: int, stream: int = 0) -> Batch:
+        """What has to reach the device for a batch: only numbers of examples and keys, where the data live there."""
         if first < self._first or first + size > self._first + len(self._index):
-            self._fill(first, max(size, self.BLOCK))
+            self._fill(first, max(size, min(self.BLOCK, 64 * len(self.dataset))))
+        if stream not in self._keys:
+            self._keys[stream] = random.fold(self._keys[0], stream)
         start = first - self._first
-        index, key = self._index[start : start + size], self._key[start : start + size]
-        batch = self.dataset.batch(index, key)
-        if self.dataset.device != self.device:
-            batch = {name: tensor.to(self.device, non_blocking=True) for name, tensor in batch.items()}
-            key = key.to(self.device, non_blocking=True)
-        return {**batch, "key": key}
+        index, key = self._index[start : start + size], self._keys[stream][start : start + size]
+        if self.resident:
+            return {"index": index, "key": key}
+        batch = {**self.dataset.batch(index, key), "key": key}
+        return {name: tensor.to(self.device, non_blocking=True) for name, tensor in batch.items()}
+
+    def examples(self, drawn: Batch) -> Batch:
+        """The batch that was drawn. This runs on the device and may be part of a captured graph."""
+        if not self.resident:
+            return drawn
+        return {**self.dataset.batch(drawn["index"], drawn["key"]), "key": drawn["key"]}
 
     def _fill(self, first: int, count: int) -> None:
         place = self.dataset.device
@@ -157,4 +180,4 @@ class Source:
         draws = torch.arange(first, first + count)
         self._first = first
         self._index = indices.to(place)
-        self._key = random.keys(random.seed_of(self.seed, "example"), draws).to(place)
+        self._keys = {0: random.keys(random.seed_of(self.seed, "example"), draws).to(place)}

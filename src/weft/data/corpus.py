@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from weft.data.base import Data, DataConfig, Problems
-from weft.data.text import Unit, decode, language_data, read_bytes
+from weft.data.split import check_share
+from weft.data.text import Unit, language_data, read_all
+from weft.data.tokenizers import Tokenizer
 from weft.errors import DataError
 
 
@@ -15,21 +19,27 @@ def python_files() -> list[Path]:
     """The standard library's modules, in the order of their path; tests and installed packages are left out."""
     root = Path(sysconfig.get_paths()["stdlib"])
     skipped = {"site-packages", "dist-packages", "test", "tests", "idlelib", "turtledemo", "lib2to3", "__pycache__"}
-    files = [p for p in sorted(root.rglob("*.py")) if not skipped & set(p.relative_to(root).parts)]
+    files = []
+    for base, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if name not in skipped]
+        files += [Path(base, name) for name in names if name.endswith(".py")]
     if not files:
         raise DataError(f"{root}: this Python installation has no source files; give a text with --data.path instead")
-    return files
+    return sorted(files)
 
 
 def split_files(files: list[Path], validation: float) -> tuple[list[Path], list[Path]]:
-    """Every n-th file for validation, so that both halves hold whole files of every kind."""
+    """Every n-th file for validation, so that both halves hold whole files of every kind; none where the share is 0."""
+    check_share(validation)
+    if not validation:
+        return files, []
     every = max(2, round(1 / validation))
-    held = files[every - 1 :: every]
-    return [p for p in files if p not in set(held)], held
+    return [path for number, path in enumerate(files, 1) if number % every], files[every - 1 :: every]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PythonSourceConfig(DataConfig):
+    own_files: ClassVar[str] = "text"
     unit: Unit = "characters"
     """What a token is."""
     vocabulary: int = 0
@@ -39,13 +49,16 @@ class PythonSourceConfig(DataConfig):
     megabytes: float = 4.0
     """Text to use, taken from the start of the list of files; 0 for all of it."""
     validation: float = 0.1
-    """Share of the files kept for validation."""
+    """Share of the files kept for validation, at most half; 0 for none."""
 
     def build(self) -> Data:
+        return self.build_with(None)
+
+    def build_with(self, tokenizer: Tokenizer | None) -> Data:
         problems = Problems()
         train, held = split_files(self._files(), self.validation)
-        texts = ["\n".join(self._ascii(decode(read_bytes(p), p, problems)) for p in group) for group in (train, held)]
-        return language_data(texts[0], texts[1], self.unit, self.vocabulary, self.context, problems)
+        texts = ["\n".join(self._ascii(text) for text in read_all(group, problems)) for group in (train, held)]
+        return language_data(texts[0], texts[1], self.unit, self.vocabulary, self.context, problems, tokenizer)
 
     def _files(self) -> list[Path]:
         chosen, size = [], 0.0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,87 +12,76 @@ from torch import Tensor
 
 from weft import registry
 from weft.data.base import IGNORE, Batch, Data, DataConfig, Dataset, Problems
+from weft.data.files import decode as decode
+from weft.data.files import locate as locate
+from weft.data.files import read_bytes as read_bytes
+from weft.data.files import show, unix_lines, walk
+from weft.data.split import check_share
 from weft.data.tokenizers import Tokenizer
-from weft.errors import DataError
+from weft.errors import ConfigError, DataError
 
 Unit = Literal["characters", "bytes", "words"]
 
 
-def locate(path: str) -> Path:
-    """A file or folder by its path, or by its path below the folder $WEFT_DATA."""
-    if not path:
-        raise DataError("no data was given; name a file or folder with --data.path")
-    found = Path(path).expanduser()
-    root = os.environ.get("WEFT_DATA")
-    if not found.exists() and root and (Path(root) / path).exists():
-        found = Path(root) / path
-    if not found.exists():
-        where = f" (nor below WEFT_DATA={root})" if root else " (and WEFT_DATA, a folder of data sets, is not set)"
-        raise DataError(f"{path}: no such file or folder{where}; name one with --data.path")
-    return found
+def read_text(path: str, problems: Problems, suffixes: tuple[str, ...] = (".txt", ".md", ".gz"), exact: bool = False) -> str:
+    """One file, or every text file of a folder in the order of its path.
 
-
-def read_bytes(path: Path) -> bytes:
-    try:
-        data = path.read_bytes()
-        return gzip.decompress(data) if path.suffix == ".gz" else data
-    except (OSError, EOFError) as error:
-        raise DataError(f"{path}: cannot be read ({error})") from error
-
-
-def decode(data: bytes, path: Path, problems: Problems) -> str:
-    """UTF-8, or UTF-16 where a byte-order mark says so; bytes that are neither are counted and become U+FFFD."""
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return data.decode("utf-16", errors="replace")
-    data = data.removeprefix(b"\xef\xbb\xbf")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        text = data.decode("utf-8", errors="replace")
-        line = data.count(b"\n", 0, error.start) + 1
-        bad = max(1, text.count("\ufffd") - data.count(b"\xef\xbf\xbd"))
-        problems.add("bytes that are not UTF-8, replaced by U+FFFD", f"{path}:{line} (byte {error.start})", bad)
-        return text
-
-
-def read_text(path: str, problems: Problems, suffixes: tuple[str, ...] = (".txt", ".md", ".gz")) -> str:
-    """One file, or every text file of a folder in the order of its path."""
+    Line ends become "\\n" and bytes that are no text U+FFFD, unless `exact`, which keeps every byte.
+    """
     place = locate(path)
-    files = [place]
-    if place.is_dir():
-        files = sorted(p for p in place.rglob("*") if p.is_file() and p.suffix in suffixes)
-        if not files:
-            raise DataError(f"{place}: the folder holds no text file ({', '.join(suffixes)})")
-    parts = []
-    for file in files:
-        text = decode(read_bytes(file), file, problems)
-        if not text.strip():
-            problems.add("empty files", str(file))
-        parts.append(text)
-    whole = "\n".join(parts) if len(parts) > 1 else parts[0]
+    files = walk(place, suffixes, problems) if place.is_dir() else [place]
+    if not files:
+        raise DataError(f"{show(place)}: the folder holds no text file ({', '.join(suffixes)})")
+    whole = "\n".join(read_all(files, problems, exact))
     if not whole.strip():
-        raise DataError(f"{place}: the text is empty")
+        raise DataError(f"{show(place)}: holds no text; name another file or folder with --data.path")
     return whole
 
 
+def read_all(files: list[Path], problems: Problems, exact: bool = False) -> list[str]:
+    """The text of each file that can be read; where only one was asked for, it must be."""
+    texts = []
+    for file in files:
+        try:
+            text = decode(read_bytes(file), file, problems, exact)
+        except DataError as error:
+            if len(files) == 1:  # there is nothing else to go on with
+                raise
+            problems.add("files that cannot be read", str(error))
+            continue
+        if not text.strip():
+            problems.add("empty files", show(file))
+        if not exact and (at := text.find("\0")) >= 0:
+            problems.add("NUL characters, kept; is this text?", f"{show(file)}:{text.count(chr(10), 0, at) + 1}", text.count("\0"))
+        texts.append(text if exact else unix_lines(text))
+    return texts
+
+
 class TokenWindows(Dataset):
-    """Windows of a token stream. In training every start is an example; in order, windows meet and cover each token once."""
+    """Windows of a token stream. In training every start is an example; in order, windows meet and cover each token once.
+
+    A text that ends inside a window is filled up with its last token, and nothing is predicted there.
+    """
 
     def __init__(self, tokens: Tensor, context: int, overlapping: bool):
         self.tokens, self.context, self.overlapping = tokens, context, overlapping
+        predicted = len(tokens) - 1
+        self.step = 1 if overlapping else context
+        self._length = max(1, predicted - context + 1) if overlapping else -(-predicted // context)
+        missing = (self._length - 1) * self.step + context - predicted
+        filled = torch.cat((tokens, tokens[-1:].expand(missing))) if missing > 0 else tokens
+        self._ragged = missing > 0
+        self._windows = filled.unfold(0, context + 1, self.step)  # (N, T + 1), a view
 
     def __len__(self) -> int:
-        predicted = len(self.tokens) - 1
-        return max(1, predicted - self.context + 1) if self.overlapping else -(-predicted // self.context)
+        return self._length
 
     def batch(self, index: Tensor, key: Tensor) -> Batch:
-        start = index if self.overlapping else index * self.context
-        place = start[:, None] + torch.arange(self.context + 1, device=index.device)  # (B, T + 1)
-        last = len(self.tokens) - 1
-        window = self.tokens[place.clamp(max=last)].long()
+        window = self._windows.index_select(0, index).long()  # (B, T + 1)
         targets = window[:, 1:]
-        if not self.overlapping or last < self.context:
-            targets = targets.masked_fill(place[:, 1:] > last, IGNORE)
+        if self._ragged:
+            place = index[:, None] * self.step + torch.arange(1, self.context + 1, device=index.device)
+            targets = targets.masked_fill(place >= len(self.tokens), IGNORE)
         return {"ids": window[:, :-1], "targets": targets}
 
     def to(self, device: torch.device) -> Dataset:
@@ -111,28 +98,42 @@ def as_tensor(ids: np.ndarray, size: int) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(ids).astype(kind))
 
 
-def language_data(train: str, validation: str, unit: Unit, vocabulary: int, context: int, problems: Problems) -> Data:
-    """Training and validation windows of two texts under one tokenizer."""
-    tokenizer: Tokenizer = registry.find("tokenizers", unit).train(train + validation if unit == "characters" else train, vocabulary)
+def language_data(
+    train: str, validation: str, unit: Unit, vocabulary: int, context: int, problems: Problems, tokenizer: Tokenizer | None = None
+) -> Data:
+    """Training and validation windows of two texts under one tokenizer, learned from them where none is given.
+
+    Without a validation text of two tokens or more there is no validation.
+    """
+    check_sizes(context, vocabulary)
+    if tokenizer is None:
+        tokenizer = registry.find("tokenizers", unit).train(train + validation if unit == "characters" else train, vocabulary)
+    assert tokenizer is not None
     first, second = tokenizer.encode(train), tokenizer.encode(validation)
-    for name, ids in (("training", first), ("validation", second)):
-        if len(ids) < 2:
-            raise DataError(f"the {name} text has {len(ids)} tokens; at least 2 are needed")
+    if len(first) < 2:
+        raise DataError(f"the training text has {len(first)} token{'s' * (len(first) != 1)} ({unit}); at least 2 are needed")
+    if len(first) <= context:
+        problems.add("a training text no longer than one example, so all examples are alike", f"{len(first)} tokens, context {context}")
+    if validation and len(second) < 2:
+        problems.add("a validation text too short to predict anything, left out", f"{len(second)} tokens")
+    measured, ids = (validation, second) if len(second) >= 2 else (train, first)
     info = {
         "vocabulary": tokenizer.size,
         "context": context,
         "tokens": context,
-        "bytes_per_token": len(validation.encode("utf-8", errors="replace")) / len(second),
+        "bytes_per_token": len(measured.encode("utf-8", errors="replace")) / len(ids),
         "training_tokens": len(first),
-        "validation_tokens": len(second),
+        "validation_tokens": len(second) if len(second) >= 2 else 0,
     }
-    return Data(
-        TokenWindows(as_tensor(first, tokenizer.size), context, overlapping=True),
-        TokenWindows(as_tensor(second, tokenizer.size), context, overlapping=False),
-        info,
-        tokenizer,
-        problems,
-    )
+    held = TokenWindows(as_tensor(second, tokenizer.size), context, overlapping=False) if len(second) >= 2 else None
+    return Data(TokenWindows(as_tensor(first, tokenizer.size), context, overlapping=True), held, info, tokenizer, problems)
+
+
+def check_sizes(context: int, vocabulary: int, flag: str = "context") -> None:
+    if context < 1:
+        raise ConfigError(f"--data.{flag} must be at least 1, not {context}")
+    if vocabulary < 0 or vocabulary == 1:
+        raise ConfigError(f"--data.vocabulary must be 0 or at least 2, not {vocabulary}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +143,7 @@ class TextConfig(DataConfig):
     validation_path: str = ""
     """Text to validate on; by default the end of `path`."""
     validation: float = 0.1
-    """Share at the end of `path` kept for validation where no validation_path is given."""
+    """Share at the end of `path` kept for validation where no validation_path is given; 0 for no validation."""
     unit: Unit = "characters"
     """What a token is."""
     vocabulary: int = 0
@@ -151,9 +152,13 @@ class TextConfig(DataConfig):
     """Tokens per example."""
 
     def build(self) -> Data:
+        return self.build_with(None)
+
+    def build_with(self, tokenizer: Tokenizer | None) -> Data:
+        check_share(self.validation)
         problems = Problems()
-        text = read_text(self.path, problems)
-        if self.validation_path:
-            return language_data(text, read_text(self.validation_path, problems), self.unit, self.vocabulary, self.context, problems)
-        cut = int(len(text) * (1 - self.validation))
-        return language_data(text[:cut], text[cut:], self.unit, self.vocabulary, self.context, problems)
+        exact = self.unit == "bytes"
+        text = read_text(self.path, problems, exact=exact)
+        cut = len(text) if self.validation_path else int(len(text) * (1 - self.validation))
+        held = read_text(self.validation_path, problems, exact=exact) if self.validation_path else text[cut:]
+        return language_data(text[:cut], held, self.unit, self.vocabulary, self.context, problems, tokenizer)

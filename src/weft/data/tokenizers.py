@@ -1,4 +1,4 @@
-"""Tokenizers of our own: bytes, characters, words. Each can be saved as JSON beside the weights and read back."""
+"""Tokenizers of our own: bytes, characters, words, and the names of classes. Each is saved as JSON beside the weights and read back."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft import registry
+from weft.data.files import well_formed
 from weft.errors import DataError
 
 WORD = re.compile(r"\w+|[^\w\s]|\n")
@@ -50,7 +51,11 @@ class ByteTokenizer(Tokenizer):
         return cls()
 
     def encode(self, text: str) -> np.ndarray:
-        return np.frombuffer(text.encode("utf-8", errors="surrogateescape"), dtype=np.uint8)
+        try:
+            data = text.encode("utf-8", errors="surrogateescape")
+        except UnicodeEncodeError:
+            data = well_formed(text).encode("utf-8")
+        return np.frombuffer(data, dtype=np.uint8)
 
     def decode(self, ids: list[int]) -> str:
         return bytes(ids).decode("utf-8", errors="replace")
@@ -122,11 +127,40 @@ class WordTokenizer(Tokenizer):
         return cls(data["words"])
 
 
+class ClassNames(Tokenizer):
+    """Names of classes; the number of a class is its place among them."""
+
+    name = "classes"
+
+    def __init__(self, names: list[str]):
+        self.names = names
+        self.size = len(names)
+
+    def encode(self, text: str) -> np.ndarray:
+        if text not in self.names:
+            raise DataError(f"no class is called {text!r}{registry.nearest(text, self.names)}")
+        return np.array([self.names.index(text)], dtype=np.int64)
+
+    def decode(self, ids: list[int]) -> str:
+        return ", ".join(self.names[i] for i in ids)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"type": self.name, "names": self.names}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Tokenizer:
+        return cls(data["names"])
+
+
 def dump(tokenizer: Tokenizer) -> bytes:
     return json.dumps(tokenizer.to_json(), ensure_ascii=True).encode()
 
 
 def load(data: bytes) -> Tokenizer:
-    content = json.loads(data)
-    tokenizer: Tokenizer = registry.find("tokenizers", content["type"]).from_json(content)
+    """What `dump` wrote; anything else is a DataError."""
+    try:
+        content = json.loads(data)
+        tokenizer: Tokenizer = registry.find("tokenizers", content["type"]).from_json(content)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DataError(f"the tokenizer cannot be read ({type(error).__name__}: {error}); its file is damaged") from error
     return tokenizer

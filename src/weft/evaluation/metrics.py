@@ -61,4 +61,8 @@ class Means:
     def load_state_tensors(self, tensors: dict[str, Tensor], device: torch.device) -> None:
         for path, value in tensors.items():
             kind, _, name = path.partition("/")
-            (self.sums if kind == "sum" else self.counts)[name] = value.to(device).clone()
+            table = self.sums if kind == "sum" else self.counts
+            if name in table:  # in place, for the sake of a captured graph
+                table[name].copy_(value)
+            else:
+                table[name] = value.to(device).clone()

@@ -5,7 +5,9 @@ B batch, T query time, S key time, D width, H heads, K head width.
 
 from __future__ import annotations
 
+import importlib.util
 from functools import cache
+from types import ModuleType
 
 import torch
 import torch.nn.functional as F
@@ -13,24 +15,31 @@ from torch import Tensor, nn
 
 from weft.layers.position import rotate
 
+SHORT: ModuleType | None = None
+"""The kernel for short sequences, where there is a GPU and Triton."""
+if torch.cuda.is_available() and importlib.util.find_spec("triton"):
+    from weft.layers import short_attention as SHORT
+
 
 @cache
 def _future(queries: int, keys: int, device: torch.device) -> Tensor:
-    """True where a query (row) must not see a key (column)."""
-    return torch.ones(queries, keys, dtype=torch.bool, device=device).triu(keys - queries + 1)
+    """True where a query (row) must not see a key (column); the last query sees every key."""
+    with torch.inference_mode(False):  # kept, so it must also serve training
+        return torch.ones(queries, keys, dtype=torch.bool, device=device).triu(keys - queries + 1)
 
 
 def explicit_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, dropout: float) -> Tensor:
     """softmax(q kᵀ / sqrt(K)) v by matrix products; q (B, H, T, K), k and v (B, H, S, K) -> (B, H, T, K)."""
     with torch.autocast(q.device.type, enabled=False):  # softmax sums in fp32 inside; autocast would copy the scores
         scores = (q * q.size(-1) ** -0.5) @ k.mT  # (B, H, T, S)
-        if causal:
-            scores = scores.masked_fill(_future(q.size(-2), k.size(-2), q.device), float("-inf"))
+        hidden = _future(q.size(-2), k.size(-2), q.device) if causal else None
         if mask is not None:
-            scores = scores.masked_fill(~mask, float("-inf"))
+            hidden = ~mask if hidden is None else hidden | ~mask
+        if hidden is not None:
+            scores = scores.masked_fill(hidden, float("-inf"))
         weights = scores.softmax(dim=-1)
-        if mask is not None:  # a query that may see nothing gets zeros, not NaN
-            weights = weights.masked_fill(~mask.any(-1, keepdim=True), 0.0)
+        if mask is not None and hidden is not None:  # a query that may see nothing gets zeros, not NaN
+            weights = weights.masked_fill(hidden.all(-1, keepdim=True), 0.0)
         if dropout:
             weights = F.dropout(weights, dropout)
         return weights @ v
@@ -38,9 +47,12 @@ def explicit_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, cau
 
 def fused_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, dropout: float) -> Tensor:
     """The same in one kernel."""
-    if mask is None:
+    square = q.size(-2) == k.size(-2)  # PyTorch's is_causal lets the first query see the first key
+    if mask is None and (square or not causal):
         return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=causal)
-    allowed = mask & ~_future(q.size(-2), k.size(-2), q.device) if causal else mask
+    past = ~_future(q.size(-2), k.size(-2), q.device) if causal else None
+    allowed = mask if past is None else past if mask is None else mask & past
+    assert allowed is not None
     seen = allowed.any(-1, keepdim=True)
     # a row that may see nothing is computed as if it saw everything, then set to zero
     out = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed | ~seen, dropout_p=dropout)
@@ -62,11 +74,21 @@ class SelfAttention(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None = None, rotary: Tensor | None = None) -> Tensor:
         """x (B, T, D), mask (B, 1, T or 1, T) True where a key may be seen, rotary (2, T, K) -> (B, T, D)."""
-        b, t, d = x.shape
-        q, k, v = self.qkv(x).view(b, t, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)  # each (B, H, T, K)
-        if rotary is not None:
-            q, k = rotate(q, rotary), rotate(k, rotary)
-        attend = fused_attention if self.attention_backend == "fused" else explicit_attention
-        mixed = attend(q, k, v, mask, self.causal, self.dropout if self.training else 0.0)
-        out: Tensor = self.out(mixed.transpose(1, 2).reshape(b, t, d))
+        out: Tensor = self.out(self.mix(x, mask, rotary))
         return out
+
+    def mix(self, x: Tensor, mask: Tensor | None, rotary: Tensor | None) -> Tensor:
+        """All but the last layer: the heads' values side by side (B, T, D)."""
+        b, t, d = x.shape
+        qkv = self.qkv(x).view(b, t, 3, self.heads, d // self.heads)
+        qk, v = qkv.split([2, 1], dim=2)
+        if rotary is not None:
+            qk = rotate(qk, rotary)
+        dropout = self.dropout if self.training else 0.0
+        if self.attention_backend == "fused" and self.causal and mask is None and SHORT and SHORT.fits(qkv):
+            seed = torch.randint(0, 2**31, (1,), device=x.device)
+            mixed: Tensor = SHORT.short_attention(qkv if rotary is None else torch.cat([qk, v], dim=2), seed, dropout)[0]
+            return mixed
+        attend = fused_attention if self.attention_backend == "fused" else explicit_attention
+        (q, k), v = qk.permute(2, 0, 3, 1, 4), v.squeeze(2).transpose(1, 2)  # each (B, H, T, K)
+        return attend(q, k, v, mask, self.causal, dropout).transpose(1, 2).reshape(b, t, d)

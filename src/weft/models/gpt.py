@@ -8,12 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from torch import Tensor, nn
 
 from weft.errors import ConfigError
 from weft.layers import init
 from weft.layers.attention import SelfAttention
-from weft.layers.block import Activation, Block, FeedForward
+from weft.layers.block import Activation, Block, FeedForward, run_blocks
+from weft.layers.dropout import Dropout
 from weft.layers.position import rotary, sinusoidal
 from weft.models.base import ModelConfig
 
@@ -61,6 +63,9 @@ class GPT(nn.Module):
         c = self.config = config
         if c.width % c.heads:
             raise ConfigError(f"model.width {c.width} is not a multiple of model.heads {c.heads}")
+        for name in ("embedding_dropout", "attention_dropout", "residual_dropout"):
+            if not 0.0 <= getattr(c, name) < 1.0:
+                raise ConfigError(f"--model.{name} must be at least 0 and below 1, not {getattr(c, name)}")
         self.embed = nn.Embedding(c.vocabulary, c.width)
         if c.position == "learned":
             self.position = nn.Embedding(c.context, c.width)
@@ -68,7 +73,7 @@ class GPT(nn.Module):
             self.register_buffer("positions", sinusoidal(c.context, c.width), persistent=False)
         else:
             self.register_buffer("rotary", rotary(c.context, c.width // c.heads), persistent=False)
-        self.dropout = nn.Dropout(c.embedding_dropout)
+        self.dropout = Dropout(c.embedding_dropout)
         self.blocks = nn.ModuleList(self._block() for _ in range(c.layers))
         self.norm = nn.LayerNorm(c.width, bias=c.bias) if c.norm == "pre" else nn.Identity()
         self.head = nn.Linear(c.width, c.vocabulary, bias=False)
@@ -106,10 +111,9 @@ class GPT(nn.Module):
             x = x + self.positions[:t]
         table = self.rotary[:, :t] if self.config.position == "rotary" else None
         x = self.dropout(x)
-        for block in self.blocks:
-            x = block(x, rotary=table)
-        out: Tensor = self.norm(x)
-        return out
+        if torch.is_autocast_enabled(x.device.type):  # the residual stream is kept in the precision of the products
+            x = x.to(torch.get_autocast_dtype(x.device.type))
+        return run_blocks(self.blocks, x, self.norm, rotary=table)
 
     def forward(self, ids: Tensor) -> Tensor:
         """ids (B, T) -> logits (B, T, V)."""

@@ -46,14 +46,13 @@ class Checkpoint:
 
 def pack(tensors: dict[str, Tensor]) -> bytes:
     """safetensors bytes; a tensor stored under two names is written once."""
-    seen: set[tuple[int, tuple[int, ...]]] = set()
+    seen: set[tuple[int, tuple[int, ...], tuple[int, ...]]] = set()
     unique = {}
     for name, tensor in tensors.items():
-        tensor = tensor.detach().cpu().contiguous()
-        mark = (tensor.data_ptr(), tuple(tensor.shape))
+        mark = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride())
         if tensor.numel() == 0 or mark not in seen:
             seen.add(mark)
-            unique[name] = tensor
+            unique[name] = tensor.detach().cpu().contiguous()
     return safetensors.torch.save(unique, {"format": "pt"})
 
 
@@ -69,7 +68,8 @@ def load_weights(model: nn.Module, tensors: dict[str, Tensor], place: str) -> No
     missing = sorted(name for name, value in own.items() if name not in tensors and value.data_ptr() not in loaded)
     wrong = sorted(name for name in tensors if name in own and tensors[name].shape != own[name].shape)
     if unknown or missing or wrong:
-        parts = [f"{what} {', '.join(names[:4])}" for what, names in (("unknown", unknown), ("missing", missing), ("other shape", wrong)) if names]
+        found = {"unknown": unknown, "missing": missing, "other shape": wrong}
+        parts = [f"{what} {', '.join(names[:4])}" for what, names in found.items() if names]
         raise CheckpointError(f"{place}: the weights do not fit the model: {'; '.join(parts)}")
     model.load_state_dict(tensors, strict=False)
 
@@ -84,14 +84,16 @@ def save(path: Path, content: dict[str, bytes]) -> None:
 def read(path: Path, only: tuple[str, ...] | None = None) -> Checkpoint:
     """Read and verify a checkpoint (or only some of its files); anything wrong is a CheckpointError naming the file."""
     try:
-        manifest = json.loads((path / "manifest.json").read_bytes())
+        written = (path / "manifest.json").read_bytes()
+        manifest = json.loads(written)
+        exact = written == encode(manifest)
         claimed = manifest.pop("sha256")
-        if hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest() != claimed:
+        if not exact or hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest() != claimed:
             raise CheckpointError(f"{path}: manifest.json is damaged")
         version, sums = manifest["format"], manifest["files"]
     except OSError as error:
         raise CheckpointError(f"{path}: manifest.json cannot be read ({error.strerror})") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{path}: manifest.json is damaged") from error
     content = {}
     for name, expected in sums.items():
@@ -110,6 +112,10 @@ def read(path: Path, only: tuple[str, ...] | None = None) -> Checkpoint:
     return Checkpoint(path, content)
 
 
+def folder(run: Path, step: int) -> Path:
+    return run / "checkpoints" / f"{step:08d}"
+
+
 def folders(run: Path) -> list[Path]:
     """Checkpoint folders of a run, oldest first."""
     return sorted((p for p in (run / "checkpoints").glob("[0-9]*") if p.name.isdigit()), key=lambda p: int(p.name))
@@ -118,13 +124,15 @@ def folders(run: Path) -> list[Path]:
 def newest(run: Path) -> Checkpoint | None:
     """The newest undamaged checkpoint; None for a run that never saved; an error where all are damaged or gone."""
     candidates = folders(run)
+    last = saved_step(run)
+    if last is not None and last > max((int(path.name) for path in candidates), default=-1):
+        log.warning("%s is gone; trying the one before", folder(run, last))
     for path in reversed(candidates):
         try:
             return read(path)
         except CheckpointError as error:
             log.warning("%s; trying the one before", error)
-    marker = run / "run.json"
-    if candidates or marker.exists():
+    if candidates or last is not None:
         raise CheckpointError(
             f"{run}: no usable checkpoint is left ({len(candidates)} damaged, the run had saved before). "
             "Restore one from a backup, or start over in another folder with --out"
@@ -133,8 +141,18 @@ def newest(run: Path) -> Checkpoint | None:
 
 
 def mark_saved(run: Path, step: int) -> None:
-    """Note that this run has saved, so that losing every checkpoint is noticed."""
+    """Note that this run has saved, so that losing a checkpoint is noticed."""
     files.replace(run / "run.json", encode({"saved": step}))
+
+
+def saved_step(run: Path) -> int | None:
+    """The last step that was saved; None for a run that never saved, 0 where the note cannot be read."""
+    try:
+        return int(json.loads((run / "run.json").read_bytes())["saved"])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
 
 
 def is_best(path: Path) -> bool:
@@ -144,9 +162,9 @@ def is_best(path: Path) -> bool:
         return False
 
 
-def prune(run: Path, keep: int) -> None:
-    """Keep the newest few and the newest best."""
-    candidates = folders(run)
+def prune(run: Path, keep: int, step: int) -> None:
+    """Keep the newest few up to a step, and the newest best; later ones were found damaged and do not count."""
+    candidates = [path for path in folders(run) if int(path.name) <= step]
     best = [path for path in candidates if is_best(path)][-1:]
     for path in candidates[: -max(keep, 1)]:
         if path not in best:
@@ -156,7 +174,7 @@ def prune(run: Path, keep: int) -> None:
 def resolve(name: str | Path) -> Path:
     """The checkpoint folder that `RUN`, `RUN@last`, `RUN@1000` or a checkpoint's own path means."""
     text = str(name)
-    path, _, which = text.rpartition("@") if "@" in Path(text).name else (text, "", "")
+    path, _, which = text.rpartition("@") if "@" in Path(text).name and not Path(text).exists() else (text, "", "")
     run = Path(path)
     if (run / "manifest.json").exists():
         return run

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from weft.data.base import Batch
 from weft.errors import ConfigError
@@ -124,7 +124,8 @@ def apply(plan: Plan, model: nn.Module) -> None:
     torch.backends.cudnn.allow_tf32 = plan.precision != "fp32"
     if plan.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.use_deterministic_algorithms(plan.deterministic)
+    if torch.are_deterministic_algorithms_enabled() != plan.deterministic:  # setting it imports the compiler, 1.5 s
+        torch.use_deterministic_algorithms(plan.deterministic)
     for module in model.modules():
         if hasattr(module, "attention_backend"):
             module.attention_backend = plan.attention
@@ -140,32 +141,35 @@ class Captured:
 
     def __init__(self, function: Callable[[list[Batch]], None]):
         self.function = function
+        self.inputs: dict[Any, list[Batch]] = {}
         self.calls: dict[Any, int] = {}
-        self.graphs: dict[Any, tuple[torch.cuda.CUDAGraph, list[Batch]]] = {}
+        self.graphs: dict[Any, torch.cuda.CUDAGraph] = {}
 
     def __call__(self, micro: list[Batch]) -> None:
         shape = tuple((name, tuple(t.shape)) for batch in micro for name, t in batch.items())
-        if shape not in self.graphs:
-            self.calls[shape] = self.calls.get(shape, 0) + 1
-            if self.calls[shape] <= self.WARM_UP:
-                self._warm_up(micro)
-                return
-            self.graphs[shape] = self._capture(micro)
-        graph, inputs = self.graphs[shape]
+        if shape not in self.inputs:
+            self.inputs[shape] = [{name: torch.empty_like(t, memory_format=torch.contiguous_format) for name, t in b.items()} for b in micro]
+        inputs = self.inputs[shape]
         for held, given in zip(inputs, micro, strict=True):
-            torch._foreach_copy_(list(held.values()), list(given.values()))
-        graph.replay()
+            for name, tensor in held.items():
+                tensor.copy_(given[name])
+        self.calls[shape] = self.calls.get(shape, 0) + 1
+        if self.calls[shape] <= self.WARM_UP:
+            self._warm_up(inputs)
+            return
+        if shape not in self.graphs:
+            self.graphs[shape] = self._capture(inputs)
+        self.graphs[shape].replay()
 
-    def _warm_up(self, micro: list[Batch]) -> None:
+    def _warm_up(self, inputs: list[Batch]) -> None:
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
-            self.function(micro)
+            self.function(inputs)
         torch.cuda.current_stream().wait_stream(side)
 
-    def _capture(self, micro: list[Batch]) -> tuple[torch.cuda.CUDAGraph, list[Batch]]:
-        inputs: list[dict[str, Tensor]] = [{name: t.clone() for name, t in batch.items()} for batch in micro]
+    def _capture(self, inputs: list[Batch]) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             self.function(inputs)
-        return graph, inputs
+        return graph

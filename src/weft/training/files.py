@@ -1,22 +1,36 @@
-"""Files that are whole or absent: every write is synced, and a folder appears by one rename."""
+"""Files that are whole or absent: every write is synced, and a folder appears by one rename.
+
+Names on the way, all removed or put back by `sweep`: .tmp-NAME-PID is being written, .old-NAME-PID gives way to it,
+.trash-NAME-PID is being deleted.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import fcntl
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+
+from weft.errors import CheckpointError
 
 
 def write(path: Path, data: bytes) -> None:
     """Write and sync one file."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
-        view = memoryview(data)
-        while len(view):
-            view = view[os.write(descriptor, view) :]
+        write_all(descriptor, data)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while len(view):
+        view = view[os.write(descriptor, view) :]
 
 
 def sync_folder(path: Path) -> None:
@@ -28,48 +42,147 @@ def sync_folder(path: Path) -> None:
         os.close(descriptor)
 
 
+def beside(path: Path, kind: str) -> Path:
+    return path.with_name(f".{kind}-{path.name}-{os.getpid()}")
+
+
 def replace(path: Path, data: bytes) -> None:
     """Put new content under a name at once; on failure the old content stays and nothing is left behind."""
-    temporary = path.with_name(f".tmp-{path.name}-{os.getpid()}")
+    temporary = beside(path, "tmp")
     try:
         write(temporary, data)
         os.replace(temporary, path)
         sync_folder(path.parent)
     finally:
-        temporary.unlink(missing_ok=True)
+        delete(temporary)
 
 
 def write_folder(path: Path, files: dict[str, bytes]) -> None:
-    """Make a folder with these files appear whole; on failure nothing is left behind."""
-    temporary = path.with_name(f".tmp-{path.name}-{os.getpid()}")
-    shutil.rmtree(temporary, ignore_errors=True)
+    """Make a folder with these files appear whole; on failure what was there before stays and nothing is left behind."""
+    temporary, old = beside(path, "tmp"), beside(path, "old")
+    path.parent.mkdir(exist_ok=True)
+    delete(temporary)
     try:
-        temporary.mkdir(parents=True)
+        temporary.mkdir()
         for name, data in files.items():
             write(temporary / name, data)
         sync_folder(temporary)
         if path.exists():
-            remove_folder(path)
+            os.replace(path, old)
         os.replace(temporary, path)
     except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
+        delete(temporary)
+        put_back(old, path)
         raise
+    delete(old)
     sync_folder(path.parent)
+
+
+def put_back(old: Path, path: Path) -> None:
+    """Return what a new folder was to replace, unless the new one made it."""
+    if not path.exists():
+        with contextlib.suppress(OSError):
+            os.replace(old, path)
+    delete(old)
 
 
 def remove_folder(path: Path) -> None:
     """Delete a folder so that an interruption never leaves half of it under its own name."""
-    trash = path.with_name(f".trash-{path.name}-{os.getpid()}")
-    shutil.rmtree(trash, ignore_errors=True)
+    trash = beside(path, "trash")
+    delete(trash)
     os.replace(path, trash)
-    shutil.rmtree(trash, ignore_errors=True)
+    delete(trash)
 
 
-def sweep(folder: Path) -> None:
-    """Remove what an interrupted write or removal left."""
-    for pattern in (".tmp-*", ".trash-*"):
-        for path in folder.glob(pattern):
-            if path.is_dir():
+def delete(path: Path) -> None:
+    """Delete a file or folder, if it is there; what resists twice stays for the next sweep."""
+    for _ in range(2):
+        if not os.path.lexists(path):
+            return
+        with contextlib.suppress(OSError):
+            if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what an interrupted write or removal left; what was about to be replaced returns to its name."""
+    for path in folder.glob(".old-*-*"):
+        put_back(path, path.with_name(path.name.removeprefix(".old-").rpartition("-")[0]))
+    for pattern in (".tmp-*", ".trash-*"):
+        for path in folder.glob(pattern):
+            delete(path)
+
+
+class Appender:
+    """A file that grows by whole records; one that cannot be written now is kept and written before the next."""
+
+    def __init__(self, path: Path, opening: bytes = b""):
+        self.path, self.waiting = path, opening
+        self.descriptor, self.size = -1, 0
+        self.failing = False
+
+    def append(self, data: bytes) -> None:
+        """On failure the file is as before, and the data wait."""
+        self.waiting += data
+        again, self.failing = self.failing, True
+        if self.descriptor < 0:
+            self.path.parent.mkdir(exist_ok=True)
+            self.descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            self.size = os.fstat(self.descriptor).st_size
+        if again:
+            os.ftruncate(self.descriptor, self.size)
+        try:
+            write_all(self.descriptor, self.waiting)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self.descriptor, self.size)
+            raise
+        self.size += len(self.waiting)
+        self.waiting, self.failing = b"", False
+
+    def sync(self) -> None:
+        if self.descriptor >= 0:
+            os.fsync(self.descriptor)
+
+    def close(self) -> None:
+        """Try once more to write what waits, and close."""
+        try:
+            if self.failing:
+                self.append(b"")
+        finally:
+            if self.descriptor >= 0:
+                os.close(self.descriptor)
+            self.descriptor = -1
+
+
+def lock(folder: Path) -> int:
+    """Reserve a folder for this process, until the returned descriptor is closed or the process is gone."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise CheckpointError(f"{folder}: another process is training here; let it end, or use another folder with --out") from error
+    except OSError:
+        pass  # a file system without locks
+    return descriptor
+
+
+def make_folder(folder: Path) -> None:
+    """A folder that can be written, or an error before any work is done."""
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+@contextlib.contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Say in one sentence that a folder cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise CheckpointError(f"{folder}: cannot be written ({reason}); make it writable, or use another folder with --out") from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import math
 import os
 import signal
 import time
@@ -20,10 +21,10 @@ import torch
 from torch import Tensor, nn
 
 from weft.data.base import Source
-from weft.errors import NonFiniteError
+from weft.errors import CheckpointError, ConfigError, NonFiniteError
 from weft.evaluation.metrics import Means
 from weft.objectives.base import Terms
-from weft.training import checkpoint
+from weft.training import checkpoint, files
 
 if TYPE_CHECKING:
     from weft.training.trainer import Trainer
@@ -104,6 +105,9 @@ class Validation(Hook):
         self.latest: dict[str, float] = {}
         self.latest_step, self.improved = 0, False
 
+    def start(self, trainer: Trainer) -> None:
+        self._stop_if_patience_is_spent(trainer)  # a run that stopped early stays stopped
+
     def after_step(self, trainer: Trainer) -> None:
         self.improved = False
         last = trainer.step == trainer.settings.steps
@@ -112,19 +116,21 @@ class Validation(Hook):
 
     def run(self, trainer: Trainer) -> None:
         average = next((h for h in trainer.hooks if isinstance(h, Average)), None)
-        with average.applied(trainer.model) if average else contextlib.nullcontext():
-            with trainer.plan.arithmetic():
-                self.latest = evaluate(trainer.model, trainer.objective, self.source, self.examples, self.batch)
+        with average.applied(trainer.model) if average else contextlib.nullcontext(), trainer.plan.arithmetic():
+            self.latest = evaluate(trainer.model, trainer.objective, self.source, self.examples, self.batch)
         self.latest_step = trainer.step
         value = self.latest.get(self.metric)
         if value is None:
-            raise KeyError(f"the objective reports no {self.metric!r}; it reports {', '.join(self.latest)}")
-        better = self.best is None or (value < self.best if self.goal == "min" else value > self.best)
+            raise ConfigError(f"--progress.metric: validation reports no {self.metric!r}; it reports {', '.join(self.latest)}")
+        better = not math.isnan(value) and (self.best is None or (value < self.best if self.goal == "min" else value > self.best))
         self.waited = 0 if better else self.waited + 1
         if better:
             self.best, self.best_step, self.improved = value, trainer.step, True
+        self._stop_if_patience_is_spent(trainer)
+
+    def _stop_if_patience_is_spent(self, trainer: Trainer) -> None:
         if self.patience and self.waited >= self.patience:
-            trainer.stop_reason = f"no better {self.metric} than {self.best:.4f} (step {self.best_step}) in {self.waited} validations"
+            trainer.stop_reason = f"no better {self.metric} than {self.best} (step {self.best_step}) in {self.waited} validations"
 
     def state(self) -> State:
         return {}, {
@@ -164,20 +170,21 @@ class Log(Hook):
 
     def __init__(self, run: Path, every: int, tensorboard: bool = True):
         self.run, self.every, self.tensorboard = run, every, tensorboard
-        self.writer: Any = None
         self.latest: dict[str, float] = {}
         self.seconds = 0.0
         self.mark = 0.0
 
     def start(self, trainer: Trainer) -> None:
-        self.path = self.run / "metrics.jsonl"
-        drop_after(self.path, trainer.step)
-        self.file = open(self.path, "a", encoding="utf-8")
+        path = self.run / "metrics.jsonl"
+        with files.writing(self.run):
+            drop_after(path, trainer.step)
+        self.lines = files.Appender(path)
+        self.events: Any = None
         if self.tensorboard:
             with contextlib.suppress(ImportError):
-                from torch.utils.tensorboard import SummaryWriter
+                from weft.training.events import Events
 
-                self.writer = SummaryWriter(str(self.run / "events"), purge_step=trainer.step + 1)
+                self.events = Events(self.run / "events", trainer.step)
         self.mark = time.perf_counter()
         self.mark_cursor = trainer.cursor
 
@@ -210,20 +217,32 @@ class Log(Hook):
 
     def write(self, line: dict[str, Any], trainer: Trainer) -> None:
         line["seconds"] = round(self.seconds, 3)
+        self._append(self.lines, (json.dumps(line) + "\n").encode())
+        if self.events:
+            values = {f"{part}/{name}": value for part in ("train", "validation") for name, value in line.get(part, {}).items()}
+            self._append(self.events, self.events.scalars(trainer.step, values))
+
+    @staticmethod
+    def _append(file: files.Appender, data: bytes) -> None:
+        failing = file.failing
         try:
-            self.file.write(json.dumps(line) + "\n")
-            self.file.flush()
+            file.append(data)
         except OSError as error:
-            log.warning("%s: this line of the log is lost (%s)", self.path, error.strerror)
-        if self.writer:
-            for part in ("train", "validation"):
-                for name, value in line.get(part, {}).items():
-                    self.writer.add_scalar(f"{part}/{name}", value, trainer.step)
+            if not failing:
+                log.warning("%s cannot be written (%s); training goes on and the lines are kept for later", file.path, error.strerror)
+
+    def sync(self) -> None:
+        """Let the log last through a power cut as the checkpoint of its step will."""
+        with contextlib.suppress(OSError):
+            self.lines.sync()
 
     def finish(self, trainer: Trainer) -> None:
-        self.file.close()
-        if self.writer:
-            self.writer.close()
+        for file in (self.lines, self.events):
+            try:
+                if file:
+                    file.close()
+            except OSError as error:
+                log.warning("%s: its last lines are lost (%s)", file.path, error.strerror)
 
     def state(self) -> State:
         return {}, {"seconds": self.seconds}
@@ -236,14 +255,15 @@ def drop_after(path: Path, step: int) -> None:
     """Remove log lines after a step, and a last line that was cut off: the continued run writes them again."""
     if not path.exists():
         return
-    kept = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    kept, content = [], path.read_bytes()
+    for line in content.splitlines(keepends=True):
         try:
-            if json.loads(line)["step"] <= step:
+            if line.endswith(b"\n") and json.loads(line)["step"] <= step:
                 kept.append(line)
         except (ValueError, KeyError, TypeError):
             continue
-    checkpoint.files.replace(path, "".join(line + "\n" for line in kept).encode())
+    if b"".join(kept) != content:
+        files.replace(path, b"".join(kept))
 
 
 class Checkpoints(Hook):
@@ -257,6 +277,10 @@ class Checkpoints(Hook):
         self.run, self.recipe, self.tokenizer, self.every, self.keep = run, recipe, tokenizer, every, keep
         self.saved_step = -1
         self.trouble = (0, 0)
+        self.lock = -1
+
+    def start(self, trainer: Trainer) -> None:
+        self.lock = files.lock(self.run)
 
     def after_step(self, trainer: Trainer) -> None:
         best = any(h.improved for h in trainer.hooks if isinstance(h, Validation))
@@ -271,15 +295,33 @@ class Checkpoints(Hook):
     def save(self, trainer: Trainer, best: bool, final: bool) -> None:
         if trainer.rolled_back():
             return
+        for hook in trainer.hooks:
+            if isinstance(hook, Log):
+                hook.sync()
         try:
-            checkpoint.save(self.run / "checkpoints" / f"{trainer.step:08d}", self.content(trainer, best))
+            checkpoint.save(checkpoint.folder(self.run, trainer.step), self.content(trainer, best))
             checkpoint.mark_saved(self.run, trainer.step)
-            checkpoint.prune(self.run, self.keep)
-            self.saved_step = trainer.step
         except OSError as error:
-            if final:
-                raise
-            log.warning("step %d could not be saved (%s); training goes on and will try again", trainer.step, error)
+            self.failed(trainer.step, error, final)
+            return
+        self.saved_step = trainer.step
+        try:
+            checkpoint.prune(self.run, self.keep, trainer.step)
+        except OSError as error:
+            log.warning("%s: old checkpoints could not be removed (%s)", self.run, error.strerror)
+
+    def failed(self, step: int, error: OSError, final: bool) -> None:
+        if not final:
+            log.warning("step %d could not be saved (%s); training goes on and will try again", step, error)
+            return
+        before = f"step {self.saved_step}" if self.saved_step >= 0 else "the beginning"
+        raise CheckpointError(
+            f"{self.run}: step {step} could not be saved ({error.strerror}); mend this and repeat the command to continue from {before}"
+        ) from error
+
+    def finish(self, trainer: Trainer) -> None:
+        os.close(self.lock)
+        self.lock = -1
 
     def content(self, trainer: Trainer, best: bool) -> dict[str, bytes]:
         tensors, plain = trainer.state()
@@ -302,8 +344,10 @@ class Checkpoints(Hook):
 
     def restore(self, trainer: Trainer) -> bool:
         """Continue from the newest usable checkpoint, if the run has one."""
-        checkpoint.files.sweep(self.run / "checkpoints")
-        checkpoint.files.sweep(self.run)
+        if self.lock < 0:
+            os.close(files.lock(self.run))
+        files.sweep(self.run / "checkpoints")
+        files.sweep(self.run)
         found = checkpoint.newest(self.run)
         if found is None:
             return False

@@ -52,11 +52,11 @@ class MuonOptimizer(Optimizer):
         gradients = [p.grad for p in params]
         torch._foreach_lerp_(buffers, gradients, 1 - momentum)
         direction = torch._foreach_lerp(gradients, buffers, momentum)
-        update = orthogonalise(torch.stack(direction)).to(params[0].dtype)
+        update = orthogonalise(torch.stack(direction).flatten(2)).to(params[0].dtype)  # a convolution is a matrix (out, in * k * k)
         # the size of an AdamW update does not depend on the shape; an orthogonal matrix's does (Liu et al., 2025)
-        scale = 0.2 * max(shape) ** 0.5
+        scale = 0.2 * max(update.shape[1:]) ** 0.5
         for p, u in zip(params, update.unbind(), strict=True):
-            p.mul_(1 - lr * group["weight_decay"]).sub_(u * (lr * scale))
+            p.mul_(1 - lr * group["weight_decay"]).sub_(u.view(shape) * (lr * scale))
 
 
 class HeavyBall(Optimizer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -28,7 +29,7 @@ class OptimConfig(Config):
     clip_value: float = 0.0
     """Largest absolute value of any gradient; 0 for no clipping."""
     l1: float = 0.0
-    """Adds l1 * sign(w) to the gradient of every decayed weight."""
+    """Adds l1 * sign(w) to the gradient of every decayed weight; a weight that reaches 0 stays there unless its gradient exceeds l1."""
     l2: float = 0.0
     """Adds 2 * l2 * w to the gradient of every decayed weight; under Adam this is not weight decay."""
     weight_decay: float = 0.0
@@ -45,6 +46,17 @@ class OptimConfig(Config):
 def _rate(lr: float, like: Tensor) -> float | Tensor:
     """On a GPU the rate is a tensor, so that a captured graph can be given another one."""
     return torch.tensor(lr, device=like.device) if like.is_cuda else lr
+
+
+def _adam(groups: Groups, rate: float | Tensor, betas: tuple[float, float], eps: float, *, decoupled: bool) -> Optimizer:
+    """PyTorch's fused Adam, or a kernel of our own where that one leaves a GPU idle."""
+    if isinstance(rate, Tensor) and importlib.util.find_spec("triton"):
+        from weft.training.flat_adam import LIMIT, FlatAdam
+
+        if sum(p.numel() for g in groups for p in g["params"]) <= LIMIT:
+            return FlatAdam(groups, rate, betas, eps, decoupled)
+    kind = torch.optim.AdamW if decoupled else torch.optim.Adam
+    return kind(groups, lr=rate, betas=betas, eps=eps, fused=True, capturable=isinstance(rate, Tensor))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +101,7 @@ class Adam(OptimConfig):
         rate = _rate(self.lr, like)
         if self.eps_inside_sqrt:
             return [EpsilonInsideAdam(self.decayed(groups), rate, self.betas, self.eps, self.weight_decay)]
-        return [torch.optim.Adam(self.decayed(groups), lr=rate, betas=self.betas, eps=self.eps, fused=True, capturable=like.is_cuda)]
+        return [_adam(self.decayed(groups), rate, self.betas, self.eps, decoupled=False)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,8 +114,7 @@ class AdamW(OptimConfig):
     """Decoupled decay per unit of learning rate; biases, norms and embeddings are not decayed."""
 
     def build(self, groups: Groups, like: Tensor) -> list[Optimizer]:
-        settings = {"betas": self.betas, "eps": self.eps, "fused": True, "capturable": like.is_cuda}
-        return [torch.optim.AdamW(self.decayed(groups), lr=_rate(self.lr, like), **settings)]
+        return [_adam(self.decayed(groups), _rate(self.lr, like), self.betas, self.eps, decoupled=True)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,26 +200,35 @@ class Updater:
     def step(self) -> None:
         self._regularise()
         gradients = [p.grad for p in self.parameters if p.grad is not None]
-        if self.config.clip_value:
-            torch._foreach_clamp_min_(gradients, -self.config.clip_value)
-            torch._foreach_clamp_max_(gradients, self.config.clip_value)
         self.norm.copy_(nn.utils.get_total_norm(gradients, foreach=True))
-        if self.config.clip_norm:
-            nn.utils.clip_grads_with_norm_(self.parameters, self.config.clip_norm, self.norm, foreach=True)
         bad = (~self.norm.isfinite()).float()
         if self.halt:
             bad = torch.maximum(bad, (self.refused > 0).float())
         self.refused += bad
+        self._clip(gradients)
+        signs = torch._foreach_sign(self.regularised) if self.config.l1 else []
         for optimizer in self.optimizers:
             self._apply(optimizer, bad)
+        for weight, sign in zip(self.regularised, signs):
+            weight.masked_fill_(weight * sign < 0, 0.0)  # the kink of |w| holds what would jump over it
 
     def _regularise(self) -> None:
         weights = [p for p in self.regularised if p.grad is not None]
         gradients = [p.grad for p in weights]
-        if self.config.l1:
-            torch._foreach_add_(gradients, torch._foreach_sign(weights), alpha=self.config.l1)
         if self.config.l2:
             torch._foreach_add_(gradients, weights, alpha=2 * self.config.l2)
+        for weight, gradient in zip(weights, gradients) if self.config.l1 else ():
+            at_zero = -gradient.clamp(-self.config.l1, self.config.l1)  # the subgradient that moves a zero weight least
+            gradient.add_(torch.where(weight == 0, at_zero, self.config.l1 * weight.sign()))
+
+    def _clip(self, gradients: list[Tensor]) -> None:
+        norm = self.norm
+        if self.config.clip_value:
+            torch._foreach_clamp_min_(gradients, -self.config.clip_value)
+            torch._foreach_clamp_max_(gradients, self.config.clip_value)
+            norm = nn.utils.get_total_norm(gradients, foreach=True)
+        if self.config.clip_norm:
+            nn.utils.clip_grads_with_norm_(self.parameters, self.config.clip_norm, norm, foreach=True)
 
     def _apply(self, optimizer: Optimizer, bad: Tensor) -> None:
         if not bad.is_cuda:
@@ -231,7 +251,7 @@ class Updater:
         """Optimiser state by parameter name: "blocks.0.weight/exp_avg"."""
         owner = {id(p): name for name, p in self.named.items()}
         return {
-            f"{owner[id(p)]}/{key}": value
+            f"{owner[id(p)]}/{key}": value if value.ndim else value.clone()  # a step count may be shared, but each has its own entry
             for optimizer in self.optimizers
             for p, state in optimizer.state.items()
             for key, value in state.items()
@@ -240,12 +260,15 @@ class Updater:
 
     def load_state_tensors(self, tensors: dict[str, Tensor]) -> None:
         for optimizer in self.optimizers:
-            optimizer.state.clear()
             mine = {id(p) for g in optimizer.param_groups for p in g["params"]}
             for path, value in tensors.items():
                 name, _, key = path.rpartition("/")
-                if id(self.named[name]) in mine:
-                    parameter = self.named[name]
+                parameter = self.named[name]
+                if id(parameter) not in mine:
+                    continue
+                if key in optimizer.state[parameter]:  # in place, for the sake of a captured graph
+                    optimizer.state[parameter][key].copy_(value)
+                else:
                     place = value.device if key == "step" and not parameter.is_cuda else parameter.device
                     optimizer.state[parameter][key] = value.to(place).clone()
 

@@ -8,6 +8,7 @@ Everything random is a function of (seed, step, turn), so a continued run is the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -55,22 +56,22 @@ class Trainer:
         """One step: each turn updates only its own parameters, from exact averages."""
         self.model.train()
         self.step += 1
-        micro: list[Batch] = []
+        cuts: list[tuple[int, int]] = []
         for index, turn in enumerate(self.objective.turns):
-            if turn.fresh or not micro:
-                micro = self.draw()
+            if turn.fresh or not cuts:
+                cuts = self.cut()
             self.updaters[turn.name].set_rate(*self.position(turn))
             self.freeze_all_but(turn)
             torch.manual_seed(random.seed_of(self.settings.seed, "dropout", self.step, index))
-            self.updates[turn.name]([{**batch, "key": random.fold(batch["key"], index)} for batch in micro])
+            self.updates[turn.name]([self.source.draw(first, count, index) for first, count in cuts])
 
-    def draw(self) -> list[Batch]:
-        """The next batch, cut into micro-batches."""
+    def cut(self) -> list[tuple[int, int]]:
+        """The draws of the next batch as micro-batches: (first, count)."""
         size = self.batch_size(self.cursor)
         micro = self.settings.micro or size
         cuts = [(self.cursor + start, min(micro, size - start)) for start in range(0, size, micro)]
         self.cursor += size
-        return [self.source.batch(first, count) for first, count in cuts]
+        return cuts
 
     def batch_size(self, cursor: int) -> int:
         """Examples in the batch that starts at draw `cursor`."""
@@ -85,9 +86,10 @@ class Trainer:
             for parameter in self.model.parameters():
                 parameter.requires_grad_(id(parameter) in mine)
 
-    def turn(self, turn: Turn, micro: list[Batch]) -> None:
+    def turn(self, turn: Turn, drawn: list[Batch]) -> None:
         """All device work of one turn; captured as a graph where the plan says so."""
         updater = self.updaters[turn.name]
+        micro = [self.source.examples(batch) for batch in drawn]
         updater.zero_grad()
         own = [self.objective.counts(batch) for batch in micro]
         counts = {name: torch.stack([c[name] for c in own]).sum() for name in own[0]}
@@ -109,28 +111,38 @@ class Trainer:
 
     def fit(self) -> None:
         """Train to the last step, or until a hook stops the run."""
-        for hook in self.hooks:
-            hook.start(self)
+        started: list[Hook] = []
         try:
+            for hook in self.hooks:
+                hook.start(self)
+                started.append(hook)
             while self.step < self.settings.steps and not self.stop_reason:
                 self.run_step()
-                if not self.plan.graphs or self.step % self.settings.log_every == 0:
-                    if self.rolled_back():
-                        continue
+                if (not self.plan.graphs or self.step % self.settings.log_every == 0) and self.rolled_back():
+                    continue
                 for hook in self.hooks:
                     hook.after_step(self)
             for hook in self.hooks:
                 hook.complete(self)
         finally:
-            for hook in self.hooks:
+            for hook in started:
                 hook.finish(self)
 
     def position(self, turn: Turn) -> tuple[float, float]:
         """Where the run is and where it ends, in the unit of the turn's schedule."""
         if self.updaters[turn.name].config.schedule.unit == "steps":
             return self.step, self.settings.steps
-        draws = sum(t.fresh for t in self.objective.turns) or 1
-        return self.cursor * self.tokens, self.settings.steps * self.settings.batch * draws * self.tokens
+        return self.cursor * self.tokens, self.end * self.tokens
+
+    @cached_property
+    def end(self) -> int:
+        """Draws of the whole run."""
+        batches = self.settings.steps * (sum(turn.fresh for turn in self.objective.turns[1:]) + 1)
+        cursor = 0
+        while batches and cursor < self.settings.ramp[1]:
+            cursor += self.batch_size(cursor)
+            batches -= 1
+        return cursor + batches * self.settings.batch
 
     def rolled_back(self) -> bool:
         """Whether a refused update sent the run back to a checkpoint; raises where it should stop. This waits for the device."""

@@ -1,0 +1,41 @@
+"""The process the campaigns interrupt: `weft.train` of a recipe with changes, ending as the command line does.
+
+    python reliability/trainee.py gpt/quickstart RUN '{"train.steps": 300}'
+
+Two changes are not the recipe's: "largest_file" limits the size of files, "user" gives up the rights of the superuser.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import resource
+import sys
+
+import torch
+
+import weft
+from weft.errors import WeftError
+
+
+def main() -> int:
+    name, folder, changes = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+    torch.set_num_threads(1)
+    logging.basicConfig(format="%(message)s", stream=sys.stderr)
+    limits = {limit: changes.pop(limit, 0) for limit in ("largest_file", "user")}
+    recipe = weft.recipe(name, changes)
+    if size := limits["largest_file"]:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    if user := limits["user"]:
+        os.setuid(user)
+    try:
+        run = weft.train(recipe, folder)
+    except WeftError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    return 128 + run.signals.received if run.signals.received else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

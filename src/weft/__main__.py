@@ -1,0 +1,69 @@
+"""The command `weft`: finds the verb, runs it, and turns errors into one line and an exit code.
+
+0 done, 1 failed, 2 wrong use, 130 interrupted (SIGINT), 143 terminated (SIGTERM). Nothing heavy is imported before a verb needs it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+from weft import __version__, registry
+from weft.errors import ConfigError, WeftError
+
+VERBS = {
+    "list": "models, recipes, studies and benchmarks, one line each with the measured score",
+    "train": "train a recipe; the same command again continues where it stopped",
+    "evaluate": "the recipe's metrics on its validation data or on other data",
+    "sample": "text, images or nearest words from a trained model",
+    "report": "an HTML page of a run, or a comparison of several",
+    "study": "an analysis with a figure and a small table",
+    "bench": "a measurement of speed",
+}
+ABOUT = "weft trains, finetunes, evaluates and samples the models deep learning is built on."
+EXAMPLES = """\
+  weft train gpt/quickstart              a character GPT on Python's own source, minutes on two cores
+  weft sample runs/gpt-quickstart "def " continue a prompt with it
+  weft train gpt/text --data.path my.txt the same on your own text
+  weft train gpt/text --help             every setting with its default"""
+
+
+def usage() -> str:
+    verbs = "\n".join(f"  {name:9} {what}" for name, what in VERBS.items())
+    return f"usage: weft VERB … [--help]\n\n{ABOUT}\n\n{verbs}\n\nexamples:\n{EXAMPLES}"
+
+
+def dispatch(words: list[str]) -> int:
+    """Run one command; the result is its exit code."""
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(usage())
+        return 0 if words else 2
+    if words[0] == "--version":
+        print(f"weft {__version__}")
+        return 0
+    if words[0] not in VERBS:
+        raise ConfigError(f"no verb is called {words[0]!r}{registry.nearest(words[0], list(VERBS))}")
+    code: int = importlib.import_module(f"weft.cli.{words[0]}").main(words[1:])
+    return code
+
+
+def main() -> None:
+    """Entry point of the command."""
+    try:
+        code = dispatch(sys.argv[1:])
+        sys.stdout.flush()
+    except WeftError as error:
+        print(f"weft: {error}", file=sys.stderr)
+        code = error.exit_code
+    except KeyboardInterrupt:
+        print("weft: interrupted", file=sys.stderr)
+        code = 130
+    except BrokenPipeError:  # the reader of our output went away, as in `weft list | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,26 @@
+"""How the command line speaks: numbers, durations, tables, warnings."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+
+class Stderr(logging.Handler):
+    """Warnings of the library as lines on stderr, wherever that points when they come (a live display moves it)."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(f"weft: {record.getMessage()}", file=sys.stderr)
+
+
+def show_warnings() -> None:
+    log = logging.getLogger("weft")
+    if not any(isinstance(handler, Stderr) for handler in log.handlers):
+        log.addHandler(Stderr())
+        log.propagate = False
+
+
+def table(rows: list[tuple[str, ...]]) -> str:
+    """Rows as aligned columns."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)

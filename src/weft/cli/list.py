@@ -1,0 +1,69 @@
+"""`weft list [models|recipes|studies|benches|…]`: one line each with what it is, its year and its measured score."""
+
+from __future__ import annotations
+
+import importlib.resources
+import json
+import os
+import sys
+from typing import Any
+
+from weft import registry
+from weft.errors import ConfigError
+
+SHOWN = ("recipes", "models", "studies", "benches")
+USAGE = f"""usage: weft list [{"|".join(registry.TABLES)}]
+
+One line for everything registered: name, year, what it is, and the measured score where there is a record."""
+
+
+def records() -> dict[str, dict[str, Any]]:
+    """The newest measured record of every recipe, from the files that ship with the package."""
+    found: dict[str, dict[str, Any]] = {}
+    folder = importlib.resources.files("weft").joinpath("records")
+    if not folder.is_dir():
+        return found
+    for file in sorted(folder.iterdir(), key=lambda f: f.name):
+        if file.name.endswith(".json"):
+            content = json.loads(file.read_text(encoding="utf-8"))
+            for record in content if isinstance(content, list) else [content]:
+                if "recipe" in record and "value" in record:
+                    found[record["recipe"]] = record
+    return found
+
+
+def score(record: dict[str, Any] | None) -> str:
+    """`accuracy 0.978`, or nothing where nothing was measured."""
+    if record is None:
+        return ""
+    value = record["value"]
+    return f"{record.get('metric', 'score')} {value:.4g}" if isinstance(value, float) else f"{record.get('metric', 'score')} {value}"
+
+
+def table(name: str) -> list[str]:
+    """Aligned lines of one table of the registry."""
+    entries = registry.TABLES[name]
+    scores = {key: score(record) for key, record in records().items()} if name == "recipes" else {}
+    wide = max((len(key) for key in entries), default=0)
+    what = max((len(entry.summary) for entry in entries.values()), default=0)
+    return [
+        f"  {key:{wide}}  {entry.year or '':4}  {entry.summary:{what}}  {scores.get(key, '')}".rstrip() for key, entry in entries.items()
+    ]
+
+
+def heading(text: str) -> str:
+    colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    return f"\033[1m{text}\033[0m" if colour else text
+
+
+def main(words: list[str]) -> int:
+    if any(word in ("-h", "--help") for word in words):
+        print(USAGE)
+        return 0
+    for word in words:
+        if word not in registry.TABLES:
+            raise ConfigError(f"no table is called {word!r}{registry.nearest(word, list(registry.TABLES))}")
+    registry.load_families()
+    for name in words or [name for name in SHOWN if name in registry.TABLES]:
+        print("\n".join([heading(name), *table(name), ""]))
+    return 0

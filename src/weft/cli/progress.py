@@ -1,0 +1,94 @@
+"""What a training run says while it runs: a live line on a terminal, plain lines elsewhere.
+
+It looks at numbers only when the log has read them, so it never makes the device wait.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from weft.report.words import duration, number
+from weft.training.hooks import Hook, Log, Validation
+from weft.training.trainer import Trainer
+
+
+class Progress(Hook):
+    name = "progress"
+
+    def __init__(self, live: bool | None = None):
+        self.display: Any = make_display() if (sys.stdout.isatty() if live is None else live) else None
+        self.seen: dict[str, float] = {}
+        self.line = ""
+        self.drawn = 0.0
+
+    def start(self, trainer: Trainer) -> None:
+        self.log = next(h for h in trainer.hooks if isinstance(h, Log))
+        self.validation = next((h for h in trainer.hooks if isinstance(h, Validation)), None)
+        self.first, self.begin = trainer.step, time.perf_counter()
+        self.seen = self.log.latest
+        if self.display:
+            self.display.start()
+
+    def after_step(self, trainer: Trainer) -> None:
+        validated = self.validation is not None and self.validation.latest_step == trainer.step
+        if self.log.latest is not self.seen or validated:
+            self.seen = self.log.latest
+            self.line = self.describe(trainer)
+            if self.display is None or validated:
+                shown = [self.place(trainer), *([] if self.display else [self.line]), *([self.held()] if validated else [])]
+                print("  ".join(shown), flush=True)
+        now = time.perf_counter()
+        if self.display and (now - self.drawn > 0.1 or trainer.step == trainer.settings.steps):
+            self.drawn = now
+            self.display.update(bar(trainer.step, trainer.settings.steps, f"{self.line}{self.best()}"), refresh=True)
+
+    def finish(self, trainer: Trainer) -> None:
+        if self.display:
+            self.display.stop()
+
+    @staticmethod
+    def place(trainer: Trainer) -> str:
+        total = str(trainer.settings.steps)
+        return f"step {trainer.step:{len(total)}}/{total}"
+
+    def describe(self, trainer: Trainer) -> str:
+        """Losses, rate and time left, from the numbers last logged."""
+        losses = [f"{name} {number(value)}" for name, value in self.seen.items() if name.endswith("loss")][:3]
+        unit = "tokens/s" if trainer.tokens > 1 else "examples/s"
+        rate = f"{self.seen.get('per_second', 0.0):,.0f} {unit}"
+        pace = (time.perf_counter() - self.begin) / max(trainer.step - self.first, 1)
+        return "  ".join([*losses, rate, f"{duration(pace * (trainer.settings.steps - trainer.step))} left"])
+
+    def held(self) -> str:
+        """The validation just made."""
+        assert self.validation is not None
+        value = self.validation.latest[self.validation.metric]
+        return f"validation {self.validation.metric} {number(value)}{' (best)' if self.validation.improved else ''}"
+
+    def best(self) -> str:
+        found = self.validation
+        return f"  best {found.metric} {number(found.best)} at {found.best_step}" if found and found.best is not None else ""
+
+
+def make_display() -> Any:
+    """A line that is drawn in place, or None where rich is not installed."""
+    try:
+        from rich.live import Live
+    except ImportError:
+        return None
+    return Live(auto_refresh=False, transient=True)
+
+
+def bar(step: int, steps: int, text: str) -> Any:
+    """A bar, the step and the numbers, on one line."""
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(no_wrap=True, min_width=2 * len(str(steps)) + 1)
+    grid.add_column(width=16)
+    grid.add_column(no_wrap=True, overflow="ellipsis")
+    grid.add_row(f"{step}/{steps}", ProgressBar(total=steps, completed=step, width=16), text)
+    return grid

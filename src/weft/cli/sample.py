@@ -1,0 +1,89 @@
+"""`weft sample CKPT [PROMPT]`: text that continues a prompt, a PNG of images, or the nearest neighbours of words."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from weft.cli import console, flags
+from weft.config import Config
+from weft.errors import CapabilityError, ConfigError
+from weft.generation.decode import can_continue, generate
+from weft.generation.grid import draw, png
+from weft.generation.neighbours import neighbours
+from weft.models.base import Embeds, Samples
+from weft.run import Loaded, load
+from weft.training import files
+
+ABOUT = """Draws from a trained model: a language model continues PROMPT, an image model draws a grid, word vectors give neighbours.
+CKPT is a run (its best checkpoint), RUN@last or RUN@1000."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(Config):
+    n: int = 0
+    """How many: texts (0 is 1), images (0 is 64) or neighbours of each word (0 is 10)."""
+    max_new_tokens: int = 200
+    """Longest continuation, in tokens."""
+    temperature: float = 0.8
+    """Divides the logits; 0 takes the likeliest token each time."""
+    top_k: int = 0
+    """Draw among this many likeliest tokens; 0 for all."""
+    top_p: float = 1.0
+    """Draw among the likeliest tokens that hold this share of the probability."""
+    seed: int = 0
+    """Of the draws; the same seed gives the same samples."""
+    stop: str = ""
+    """Text at which a continuation ends; it is left out."""
+    out: str = ""
+    """File to write; empty prints text, and puts images into RUN/samples/."""
+    device: str = "auto"
+    """auto, cpu, cuda or cuda:1."""
+
+
+def main(words: list[str]) -> int:
+    console.show_warnings()
+    options, free = flags.parse(Options(), words, "weft sample", "CKPT [PROMPT]", ABOUT)
+    loaded, prompt = load(free[0], options.device), free[1] if len(free) > 1 else ""
+    if can_continue(loaded.model, loaded.tokenizer):
+        return texts(loaded, prompt, options)
+    if isinstance(loaded.model, Samples):
+        return images(loaded, prompt, options)
+    if isinstance(loaded.model, Embeds) and loaded.tokenizer is not None:
+        return words_near(loaded, prompt, options)
+    raise CapabilityError(
+        f"{type(loaded.model).__name__} ({loaded.recipe.name}) has nothing to sample: it offers none of Scores (continues a text), "
+        "Samples (draws examples) and Embeds (vectors of words)"
+    )
+
+
+def texts(loaded: Loaded, prompt: str, options: Options) -> int:
+    settings = {name: getattr(options, name) for name in ("max_new_tokens", "temperature", "top_k", "top_p", "seed", "stop")}
+    made = generate(loaded.model, loaded.tokenizer, prompt, n=options.n or 1, **settings)
+    text = "\n\n---\n\n".join(map(str, made))
+    if options.out:
+        files.replace(Path(options.out), (text + "\n").encode())
+    print(f"written to {options.out}" if options.out else text, flush=True)
+    print(f"({', '.join(f'{one.tokens} tokens, ended by {one.stop}' for one in made)}; seed {options.seed})", file=sys.stderr)
+    return 0
+
+
+def images(loaded: Loaded, prompt: str, options: Options) -> int:
+    if prompt:
+        raise ConfigError(f"{type(loaded.model).__name__} draws images and takes no prompt, but was given {prompt!r}")
+    run = loaded.path.parent.parent if loaded.path.parent.name == "checkpoints" else loaded.path.parent
+    target = Path(options.out) if options.out else run / "samples" / f"{loaded.path.name}-seed{options.seed}.png"
+    files.make_folder(target.parent)
+    files.replace(target, png(draw(loaded.model, options.n or 64, options.seed)))
+    print(f"written to {target}")
+    return 0
+
+
+def words_near(loaded: Loaded, prompt: str, options: Options) -> int:
+    if not prompt:
+        raise ConfigError(f"{type(loaded.model).__name__} needs a word, for example: weft sample CKPT list")
+    for word, near in neighbours(loaded.model, loaded.tokenizer, prompt, options.n or 10).items():
+        print(word)
+        print(console.table([(other, f"{cosine:.3f}") for other, cosine in near]))
+    return 0

@@ -1,0 +1,69 @@
+"""`weft train RECIPE [--model.width 512 …] [--init CKPT] [--out DIR]`: train, or continue where the same command stopped."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from weft import registry
+from weft.cli import console, flags
+from weft.cli.describe import closing, finished, opening
+from weft.cli.progress import Progress
+from weft.config import Config
+from weft.errors import ConfigError
+from weft.recipe import Recipe
+from weft.recipe import recipe as find_recipe
+from weft.run import assemble, default_folder, fit
+
+USAGE = """usage: weft train RECIPE [--out DIR] [--init CKPT] [SETTINGS]
+
+Trains a recipe; the same command again continues where it stopped. Every setting of the recipe is a flag:
+  weft train gpt/text --data.path my.txt --model.width 256 --train.steps 500
+  weft train RECIPE --help   shows them all
+  weft list recipes          shows the recipes"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place(Config):
+    out: str = ""
+    """Folder of the run; empty is runs/RECIPE."""
+    init: str = ""
+    """Run or checkpoint whose weights (and tokens) to start from, as in finetuning; empty starts afresh."""
+
+
+def main(words: list[str]) -> int:
+    console.show_warnings()
+    if not words or words[0] in flags.HELP:
+        print(USAGE)
+        return 0 if words else 2
+    if words[0].startswith("-"):
+        raise ConfigError(f"expected the name of a recipe before {words[0]!r}; see weft list recipes")
+    recipe, place = parse(words[0], words[1:])
+    run = assemble(recipe, Path(place.out) if place.out else default_folder(recipe), place.init or None, [Progress()])
+    done = finished(run)
+    print(done or "\n".join(opening(run)), flush=True)
+    if not done:
+        fit(run)
+    print("\n".join(closing(run)))
+    return 128 + run.signals.received if run.signals.received else 0
+
+
+def parse(name: str, words: list[str]) -> tuple[Recipe, Place]:
+    """The recipe with its flags applied, and where to train it."""
+    recipe = find_recipe(name)
+    parts = [f.name for f in dataclasses.fields(recipe) if f.name != "name"]
+    kind = dataclasses.make_dataclass(
+        "Command",
+        [(part, type(getattr(recipe, part)), field(default_factory=partial(getattr, recipe, part))) for part in parts],
+        bases=(Place,),
+        frozen=True,
+        kw_only=True,
+    )
+    settings: Any
+    settings, _ = flags.parse(kind(), words, f"weft train {name}", "", inspect.getdoc(registry.find("recipes", name)) or "")
+    changed = {part: getattr(settings, part) for part in parts}
+    return dataclasses.replace(recipe, **changed), settings

@@ -1,0 +1,117 @@
+"""Random changes of training images that leave their class alone: noise, flip, crop, rotation, scale.
+
+Each image is changed by its own key, so the result does not depend on how a batch was cut, and a whole batch is changed at
+once on its device. Flips and crops move whole pixels and are exact; rotation and scale interpolate (bilinear, black outside).
+Cropping a window at random, and ten windows for evaluation, follow Krizhevsky et al. (2012) and He et al. (2015,
+arXiv:1512.03385).
+
+Shapes: B batch, C channels, H and W height and width, h and w those of the window that is cut.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from weft import random
+from weft.config import Config
+from weft.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Augment(Config):
+    noise: float = 0.0
+    """Deviation of Gaussian noise added to pixels from 0 to 1; the sum is clipped to that range."""
+    flip: float = 0.0
+    """Chance that an image is mirrored, left to right."""
+    crop: int = 0
+    """Pixels of black border put around an image before a window of its own size is cut from it at random."""
+    rotate: float = 0.0
+    """Largest rotation in either direction, in degrees."""
+    scale: tuple[float, float] = (1.0, 1.0)
+    """Smallest and largest factor by which an image is resized."""
+
+    def check(self) -> None:
+        """Refuse values that mean nothing."""
+        if not 0.0 <= self.flip <= 1.0:
+            raise ConfigError(f"--data.augment.flip is a chance from 0 to 1, not {self.flip}")
+        if not 0.0 < self.scale[0] <= self.scale[1] < math.inf:
+            raise ConfigError(f"--data.augment.scale must be two factors above 0, the smaller first, not {self.scale}")
+        for name in ("noise", "crop", "rotate"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ConfigError(f"--data.augment.{name} must not be negative, not {getattr(self, name)}")
+
+    @property
+    def interpolates(self) -> bool:
+        return self.rotate > 0 or self.scale != (1.0, 1.0)
+
+
+def move(image: Tensor, key: Tensor, settings: Augment, window: int = 0) -> Tensor:
+    """image (B, C, H, W) of any type and key (B,) -> (B, C, h, w), flipped, cropped, rotated and scaled as the keys say."""
+    height, width = image.shape[-2:]
+    size = (window or height, window or width)
+    mirrored = random.uniform(random.fold(key, "flip")) < settings.flip
+    if not settings.interpolates:
+        if not (settings.crop or settings.flip or window):
+            return image
+        top = random.integers(random.fold(key, "top"), height - size[0] + 2 * settings.crop + 1) - settings.crop
+        left = random.integers(random.fold(key, "left"), width - size[1] + 2 * settings.crop + 1) - settings.crop
+        return cut(image, top, left, mirrored, size)
+    angle = (random.uniform(random.fold(key, "angle")) * 2 - 1) * math.radians(settings.rotate)
+    low, high = settings.scale
+    factor = low + (high - low) * random.uniform(random.fold(key, "scale"))
+    room = torch.stack([(width - size[1] / factor).clamp(min=0), (height - size[0] / factor).clamp(min=0)], dim=1) / 2  # (B, 2)
+    shift = (random.uniform(random.fold(key, "shift"), 2) * 2 - 1) * ((room if window else 0) + settings.crop)
+    return warp(image, angle, factor, shift, mirrored, size)
+
+
+def cut(image: Tensor, top: Tensor, left: Tensor, mirrored: Tensor, size: tuple[int, int]) -> Tensor:
+    """Windows (B, C, h, w) of image (B, C, H, W), their upper left corners at (top, left), each (B,); black outside the image."""
+    height, width = image.shape[-2:]
+    rows = top[:, None] + torch.arange(size[0], device=image.device)  # (B, h)
+    columns = left[:, None] + torch.arange(size[1], device=image.device)  # (B, w)
+    columns = torch.where(mirrored[:, None], columns.flip(1), columns)
+    inside = ((rows >= 0) & (rows < height))[:, :, None] & ((columns >= 0) & (columns < width))[:, None, :]  # (B, h, w)
+    place = rows.clamp(0, height - 1)[:, :, None] * width + columns.clamp(0, width - 1)[:, None, :]  # (B, h, w)
+    flat = place.flatten(1)[:, None].expand(-1, image.size(1), -1)  # (B, C, h * w)
+    return image.flatten(2).gather(2, flat).view(*image.shape[:2], *size) * inside[:, None]
+
+
+def warp(image: Tensor, angle: Tensor, factor: Tensor, shift: Tensor, mirrored: Tensor, size: tuple[int, int]) -> Tensor:
+    """The image turned anticlockwise by angle (B,) in radians and enlarged by factor (B,), seen through a window of the size.
+
+    shift (B, 2) is where the window's centre lies from that of the image, right and down, in pixels of the image.
+    """
+    height, width = image.shape[-2:]
+    down = torch.arange(size[0], device=image.device) - (size[0] - 1) / 2  # (h,)
+    right = torch.arange(size[1], device=image.device) - (size[1] - 1) / 2  # (w,)
+    right = torch.where(mirrored[:, None], -right, right)[:, None, :]  # (B, 1, w)
+    down = down[None, :, None]  # (1, h, 1)
+    cosine, sine = ((wave(angle) / factor)[:, None, None] for wave in (torch.cos, torch.sin))
+    x = cosine * right - sine * down + shift[:, 0, None, None]  # (B, h, w), from the centre of the image
+    y = sine * right + cosine * down + shift[:, 1, None, None]
+    grid = torch.stack((2 * x / width, 2 * y / height), dim=-1)
+    return F.grid_sample(image.float(), grid, mode="bilinear", padding_mode="zeros", align_corners=False)
+
+
+def add_noise(image: Tensor, key: Tensor, deviation: float) -> Tensor:
+    """image (B, C, H, W) in [0, 1] plus Gaussian noise, clipped to [0, 1]."""
+    return (image + deviation * random.normal(random.fold(key, "noise"), *image.shape[1:])).clamp(0.0, 1.0)
+
+
+def centre(image: Tensor, window: int) -> Tensor:
+    """The middle window (…, h, h) of image (…, H, W)."""
+    top, left = ((side - window) // 2 for side in image.shape[-2:])
+    return image[..., top : top + window, left : left + window]
+
+
+def ten_crops(image: Tensor, window: int) -> Tensor:
+    """The four corners and the centre of image (B, C, H, W), and their mirror images: (B, 10, C, h, h)."""
+    low, right = (side - window for side in image.shape[-2:])
+    corners = [image[..., top : top + window, left : left + window] for top in (0, low) for left in (0, right)]
+    five = torch.stack([*corners, centre(image, window)], dim=1)
+    return torch.cat((five, five.flip(-1)), dim=1)

@@ -1,0 +1,106 @@
+"""Folders of image files, one subfolder a class, decoded in threads into one array.
+
+Shapes: N images, C channels, H and W height and width.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weft.data.base import UNLABELLED, Problems
+from weft.data.files import reason, show, walk
+from weft.data.packed_images import Images
+from weft.data.split import number_classes
+from weft.errors import DataError, require
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
+MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+
+
+def read_folder(folder: Path, size: int, channels: int, problems: Problems) -> Images:
+    """Image files; the subfolder of `folder` that a file lies in is its class, and one that lies in none is unlabelled."""
+    files = walk(folder, SUFFIXES, problems)
+    if not files:
+        raise DataError(f"{show(folder)}: the folder holds no image ({', '.join(SUFFIXES)}), no IDX and no CIFAR binary file")
+    found = open_all(files, size, channels, problems)
+    files = [file for file, pixels in zip(files, found, strict=True) if pixels is not None]
+    arrays = _same_size([pixels for pixels in found if pixels is not None], files, folder)
+    groups = [file.relative_to(folder).parts[0] if file.parent != folder else None for file in files]
+    numbers, names = number_classes([show(group) for group in groups if group is not None])
+    labels = np.full(len(files), UNLABELLED, dtype=np.int64)
+    labels[[group is not None for group in groups]] = numbers
+    _note_empty_classes(folder, set(groups), problems)
+    return Images(np.stack(arrays).transpose(0, 3, 1, 2), labels, names)
+
+
+def open_all(files: list[Path], size: int, channels: int, problems: Problems) -> list[np.ndarray | None]:
+    """Every file as (H, W, C), or None where it cannot be read. Decoders leave the interpreter free, so threads help."""
+    library = require("PIL.Image", "images")
+    with warnings.catch_warnings(), ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", library.DecompressionBombWarning)
+        results = list(pool.map(partial(open_image, library=library, size=size, channels=channels), files))
+    for file, result in zip(files, results, strict=True):
+        if isinstance(result, str):
+            problems.add("images that cannot be read", f"{show(file)} ({result})")
+    return [None if isinstance(result, str) else result for result in results]
+
+
+def open_image(file: Path, library: Any, size: int, channels: int) -> np.ndarray | str:
+    """(H, W, C) uint8, the shorter side scaled to `size` and the middle square cut out; or what is wrong with the file."""
+    try:
+        with library.open(file) as image:
+            if size:
+                image.draft(None, (size, size))
+            image = _eight_bits(image, library)
+            grey = image.mode in ("1", "L", "LA")
+            image = image.convert(MODES[channels or (1 if grey else 3)])
+            if size and image.size != (size, size):
+                image = _fit(image, library, size)
+            return np.asarray(image).reshape(image.height, image.width, -1)
+    except Exception as error:  # on a broken file decoders raise whatever they please
+        return reason(error)
+
+
+def _eight_bits(image: Any, library: Any) -> Any:
+    if image.mode.startswith("I;16"):
+        return library.fromarray((np.asarray(image).astype(np.uint16) >> 8).astype(np.uint8))
+    if image.mode in ("I", "F"):
+        raise ValueError(f"pixels of type {image.mode!r}, not 8 or 16 bits")
+    return image
+
+
+def _fit(image: Any, library: Any, size: int) -> Any:
+    side = min(image.size)
+    left, top = ((length - side) / 2 for length in image.size)
+    return image.resize((size, size), library.Resampling.BILINEAR, box=(left, top, left + side, top + side), reducing_gap=3.0)
+
+
+def _same_size(arrays: list[np.ndarray], files: list[Path], folder: Path) -> list[np.ndarray]:
+    """All arrays as (H, W, C); grey ones among colour are repeated. Different sizes are an error that names two files."""
+    if not arrays:
+        raise DataError(f"{show(folder)}: none of its images can be read; are they damaged?")
+    sizes = Counter(array.shape[:2] for array in arrays)
+    if len(sizes) > 1:
+        usual = sizes.most_common(1)[0][0]
+        odd = next(i for i, array in enumerate(arrays) if array.shape[:2] != usual)
+        raise DataError(
+            f"{show(folder)}: images of {len(sizes)} different sizes ({sizes[usual]} of {usual[1]}x{usual[0]}, but {show(files[odd])} "
+            f"is {arrays[odd].shape[1]}x{arrays[odd].shape[0]}); choose one side in pixels with --data.size, for example --data.size 32"
+        )
+    deep = max(array.shape[2] for array in arrays)
+    return [array if array.shape[2] == deep else array.repeat(deep, axis=2) for array in arrays]
+
+
+def _note_empty_classes(folder: Path, used: set[str | None], problems: Problems) -> None:
+    for entry in sorted(folder.iterdir()):
+        if entry.is_dir() and not entry.name.startswith((".", "__")) and entry.name not in used:
+            problems.add("class folders without a usable image", show(entry))

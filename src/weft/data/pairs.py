@@ -1,0 +1,164 @@
+"""Pairs of texts from a TSV, CSV or JSONL file: sentence and translation, prompt and completion.
+
+Batch: source (B, S), its tokens and END; target (B, T), START, its tokens and END; both int64 and filled up with PAD;
+source_length and target_length (B,), what is not PAD.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from weft import registry
+from weft.data.base import Batch, Data, DataConfig, Dataset, Problems
+from weft.data.ragged import Ragged
+from weft.data.rows import Header, Rows, Separator, read_rows
+from weft.data.split import check_share, hold_out
+from weft.data.text import Unit, check_sizes
+from weft.data.tokenizers import Tokenizer
+from weft.errors import DataError
+
+PAD, START, END = 0, 1, 2
+MARKS = 3
+"""Ids taken by the marks; a tokenizer's own ids follow."""
+
+
+class MarkedTokenizer(Tokenizer):
+    """Another tokenizer with its ids moved up by three, to make room for PAD, START and END."""
+
+    name = "pairs"
+
+    def __init__(self, inner: Tokenizer):
+        self.inner = inner
+        self.size = inner.size + MARKS
+
+    def encode(self, text: str) -> np.ndarray:
+        return self.inner.encode(text).astype(np.int64) + MARKS
+
+    def decode(self, ids: list[int]) -> str:
+        """The text up to the first END, without marks."""
+        until = ids.index(END) if END in ids else len(ids)
+        return self.inner.decode([i - MARKS for i in ids[:until] if i >= MARKS])
+
+    def to_json(self) -> dict[str, Any]:
+        return {"type": self.name, "inner": self.inner.to_json()}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> MarkedTokenizer:
+        inner: Tokenizer = registry.find("tokenizers", data["inner"]["type"]).from_json(data["inner"])
+        return cls(inner)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairsConfig(DataConfig):
+    path: str = ""
+    """A TSV, CSV or JSONL file (plain or .gz) with a pair per row."""
+    validation_path: str = ""
+    """Pairs to validate on; by default a share of `path`."""
+    validation: float = 0.1
+    """Share of the pairs kept for validation where no validation_path is given; 0 for no validation."""
+    source: str = ""
+    """Column of the first text, by name or by number from 1; by default the one called source, else the first."""
+    target: str = ""
+    """Column of the second text; by default the one called target, else the second."""
+    header: Header = "detect"
+    """Whether the first line names the columns."""
+    separator: Separator = "detect"
+    """What stands between cells."""
+    unit: Unit = "characters"
+    """What a token is."""
+    vocabulary: int = 0
+    """Largest number of words; 0 is 10,000. Bytes and characters need no limit."""
+    longest: int = 256
+    """Tokens to which a text is cut."""
+
+    def build(self) -> Data:
+        return self.build_with(None)
+
+    def build_with(self, tokenizer: Tokenizer | None) -> Data:
+        check_share(self.validation)
+        check_sizes(self.longest, self.vocabulary, flag="longest")
+        problems = Problems()
+        train, held = self._read(problems)
+        if not isinstance(tokenizer, MarkedTokenizer):
+            texts = "\n".join(text for pair in (train + held if self.unit == "characters" else train) for text in pair)
+            tokenizer = MarkedTokenizer(registry.find("tokenizers", self.unit).train(texts, self.vocabulary))
+        first, second = (self._dataset(pairs, tokenizer, problems) for pairs in (train, held))
+        info = {
+            "vocabulary": tokenizer.size,
+            "tokens": first.source.longest + first.target.longest,
+            "training_examples": len(first),
+            "validation_examples": len(second),
+        }
+        return Data(first, second if len(second) else None, info, tokenizer, problems)
+
+    def _read(self, problems: Problems) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+        pairs = self.read(self.path, problems)
+        if self.validation_path:
+            return pairs, self.read(self.validation_path, problems)
+        train, held = hold_out(np.zeros(len(pairs), dtype=np.int64), self.validation, problems)
+        return [pairs[i] for i in train], [pairs[i] for i in held]
+
+    def read(self, path: str, problems: Problems) -> list[tuple[str, str]]:
+        """The pairs of a file both of whose sides hold something."""
+        rows = read_rows(path, problems, self.header, self.separator, self.source or self.target)
+        if len(rows.names) < 2:
+            raise DataError(f"{rows.path}: has one column only; a source and a target are needed, with tab or comma between")
+        source, target = self._column(rows, self.source, "source", 0), self._column(rows, self.target, "target", 1)
+        pairs = []
+        for row, cells in enumerate(rows.cells):
+            if cells[source].strip() and cells[target].strip():
+                pairs.append((cells[source], cells[target]))
+            else:
+                problems.add("pairs with an empty side, left out", rows.place(row))
+        if not pairs:
+            raise DataError(f"{rows.path}: holds no pair with a text in both {rows.names[source]!r} and {rows.names[target]!r}")
+        return pairs
+
+    @staticmethod
+    def _column(rows: Rows, wanted: str, usual: str, otherwise: int) -> int:
+        lower = [name.lower() for name in rows.names]
+        if wanted:
+            return rows.column(wanted, f"--data.{usual}")
+        return lower.index(usual) if usual in lower else otherwise
+
+    def _dataset(self, pairs: list[tuple[str, str]], tokenizer: MarkedTokenizer, problems: Problems) -> Pairs:
+        sides = []
+        for side, marks in ((0, ()), (1, (START,))):
+            ids = [tokenizer.encode(pair[side]) for pair in pairs]
+            cut = sum(len(row) > self.longest for row in ids)
+            if cut:
+                problems.add(f"texts cut to {self.longest} tokens", ("source", "target")[side], cut)
+            sides.append(join([np.concatenate((marks, row[: self.longest], (END,))) for row in ids]))
+        return Pairs(*sides)
+
+
+def join(rows: list[np.ndarray]) -> Ragged:
+    sizes = torch.tensor([len(row) for row in rows], dtype=torch.int64)
+    values = np.concatenate(rows) if rows else np.zeros(0)
+    return Ragged(torch.from_numpy(values.astype(np.int32)), sizes, fill=PAD)
+
+
+class Pairs(Dataset):
+    def __init__(self, source: Ragged, target: Ragged):
+        self.source, self.target = source, target
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def batch(self, index: Tensor, key: Tensor) -> Batch:
+        batch = {}
+        for name, side in (("source", self.source), ("target", self.target)):
+            batch[name], batch[f"{name}_length"] = side.rows(index).long(), side.sizes.index_select(0, index)
+        return batch
+
+    def to(self, device: torch.device) -> Dataset:
+        return Pairs(self.source.to(device), self.target.to(device))
+
+    @property
+    def device(self) -> torch.device:
+        return self.source.values.device

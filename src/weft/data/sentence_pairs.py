@@ -1,0 +1,149 @@
+"""Two sentences, of which the second follows the first in the text or is taken from elsewhere (Devlin et al., 2018).
+
+An example is a place between two sentences of a document. The first part is the text before it, the second the text after
+it or, half of the time, the text from a random sentence of another document on; both are drawn from the example's key. Packed
+as [CLS] first [SEP] second [SEP], the longer part cut at its far end until it fits, then [PAD]. As in the paper, a part taken
+from elsewhere may open its document, which a second part never does: some of the answer lies in the second part alone.
+
+Batch: ids (B, T), segments (B, T) 0 up to the first [SEP] and 1 up to the second, lengths (B,), pair (B,) 0 where the second
+follows and 1 where it does not.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from weft import random
+from weft.data.base import Batch, Data, DataConfig, Dataset, Problems
+from weft.data.documentation import documents
+from weft.data.text import as_tensor
+from weft.data.tokenizers import WORD, Tokenizer, WordTokenizer
+from weft.errors import ConfigError, DataError
+
+END = re.compile(r"(?<=[.!?])\s+|\n\s*\n")
+MARKS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+PAD, UNKNOWN, CLS, SEP, MASK = range(5)
+
+
+class BERTWordTokenizer(WordTokenizer):
+    """Words in lower case, after the marks that BERT puts between them; id 0 is [PAD] and nothing else."""
+
+    name = "bert_words"
+
+    @classmethod
+    def train(cls, text: str, limit: int = 0) -> Tokenizer:
+        frequent = WordTokenizer.train(text.lower().replace("\n", " "), (limit or 10_000) - len(MARKS) + 1)
+        assert isinstance(frequent, WordTokenizer)
+        return cls(MARKS + frequent.words[1:])
+
+    def encode(self, text: str) -> np.ndarray:
+        found = WORD.findall(text.lower().replace("\n", " "))
+        return np.array([self._ids.get(word, UNKNOWN) for word in found], dtype=np.int64)
+
+
+class SentencePairs(Dataset):
+    def __init__(self, tokens: Tensor, starts: Tensor, mates: Tensor, seconds: Tensor, context: int):
+        """tokens (N,); where each sentence starts, and the last ends (S + 1,); the range of sentences that is its document (S, 2);
+        the sentences that follow another of their document (P,)."""
+        self.tokens, self.starts, self.mates, self.seconds, self.context = tokens, starts, mates, seconds, context
+
+    def __len__(self) -> int:
+        return len(self.seconds)
+
+    def batch(self, index: Tensor, key: Tensor) -> Batch:
+        pair = (random.uniform(random.fold(key, "swap"), 1).squeeze(1) < 0.5).long()  # (B,)
+        cut = self.seconds[index]
+        return {**self.pack(cut, torch.where(pair == 1, self.elsewhere(cut, key), cut)), "pair": pair}
+
+    def elsewhere(self, sentence: Tensor, key: Tensor) -> Tensor:
+        """A sentence (B,) of another document, each as likely: a draw among the others, moved past one's own."""
+        begin, end = self.mates[sentence].unbind(1)
+        draw = random.integers(random.fold(key, "elsewhere"), 1 << 62, 1).squeeze(1) % (len(self.mates) - (end - begin))
+        return torch.where(draw >= begin, draw + (end - begin), draw)
+
+    def pack(self, first: Tensor, second: Tensor) -> Batch:
+        """What stands before one sentence (B,), and another sentence with what follows (B,) -> ids, segments, lengths."""
+        room = self.context - 3
+        left, right = self.starts[first], self.starts[second]
+        a, b = left - self.starts[self.mates[first, 0]], self.starts[self.mates[second, 1]] - right
+        b = torch.minimum(b, (room - a).clamp(min=room // 2))
+        a = torch.minimum(a, room - b)
+        t, a, b = torch.arange(self.context, device=first.device), a[:, None], b[:, None]
+        in_second = t > a + 1
+        place = torch.where(in_second, right[:, None] + t - a - 2, left[:, None] + t - a - 1)
+        ids = self.tokens[place.clamp(0, len(self.tokens) - 1)].long()
+        ids = torch.where(t == 0, CLS, torch.where((t == a + 1) | (t == a + b + 2), SEP, ids))
+        inside = t < a + b + 3
+        return {"ids": ids.where(inside, PAD), "segments": (in_second & inside).long(), "lengths": (a + b + 3).squeeze(1)}
+
+    def to(self, device: torch.device) -> Dataset:
+        tokens, starts, mates, seconds = (tensor.to(device) for tensor in (self.tokens, self.starts, self.mates, self.seconds))
+        return SentencePairs(tokens, starts, mates, seconds, self.context)
+
+    @property
+    def device(self) -> torch.device:
+        return self.tokens.device
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentencePairsConfig(DataConfig):
+    path: str = ""
+    """A text file or a folder of them, paragraphs apart by blank lines; empty takes the docstrings of Python's standard library."""
+    validation_path: str = ""
+    """Text to validate on; by default a share of the other."""
+    validation: float = 0.1
+    """Share of the text kept for validation where no validation_path is given; 0 for no validation."""
+    vocabulary: int = 5000
+    """Largest number of words, the five marks included."""
+    context: int = 64
+    """Tokens per example T, marks included; longer pairs are cut."""
+
+    def build(self) -> Data:
+        return self.build_with(None)
+
+    def build_with(self, tokenizer: Tokenizer | None) -> Data:
+        if self.context < 5 or self.vocabulary <= len(MARKS):
+            raise ConfigError(f"--data.context must be at least 5 and --data.vocabulary above 5, not {self.context} and {self.vocabulary}")
+        problems = Problems()
+        train, held = documents(self.path, self.validation_path, self.validation, problems)
+        if not isinstance(tokenizer, BERTWordTokenizer):
+            tokenizer = BERTWordTokenizer.train("\n".join(train), self.vocabulary)
+        first, second = (self._dataset(group, tokenizer) for group in (train, held))
+        if first is None:
+            raise DataError(
+                "the text has no two paragraphs, one of them of two sentences; sentences end in . ! or ?, and paragraphs in a blank line"
+            )
+        if held and second is None:
+            problems.add("a validation text without pairs of sentences, left out", f"{len(held)} paragraphs")
+        info = {
+            "vocabulary": tokenizer.size,
+            "context": self.context,
+            "tokens": self.context,
+            "mask": MASK,
+            "marks": len(MARKS),
+            "training_pairs": len(first),
+            "validation_pairs": len(second) if second else 0,
+        }
+        return Data(first, second, info, tokenizer, problems)
+
+    def _dataset(self, group: list[str], tokenizer: Tokenizer) -> SentencePairs | None:
+        """The pairs of some documents, or None where there are none, or nothing to mistake them for."""
+        sentences: list[np.ndarray] = []
+        mates: list[tuple[int, int]] = []
+        seconds: list[int] = []
+        for document in group:
+            found = [ids for ids in map(tokenizer.encode, END.split(document)) if len(ids)]
+            begin, end = len(sentences), len(sentences) + len(found)
+            mates += [(begin, end)] * len(found)
+            seconds += range(begin + 1, end)
+            sentences += found
+        if not seconds or mates[0][1] == len(sentences):
+            return None
+        tokens = as_tensor(np.concatenate(sentences), tokenizer.size)
+        starts = torch.from_numpy(np.cumsum([0, *map(len, sentences)]))
+        return SentencePairs(tokens, starts, torch.tensor(mates), torch.tensor(seconds), self.context)

@@ -1,0 +1,130 @@
+"""A trained model measured with its recipe's objective, on its own validation data or on other data of the same kind.
+
+Means are exact over every example, in float32, whatever the size of the batches.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from weft import config, registry
+from weft.data.base import Data, DataConfig, Source
+from weft.errors import ConfigError, DataError
+from weft.objectives.base import Objective
+from weft.run import Loaded, load
+from weft.training import checkpoint, hooks
+
+AT_MOST = ("vocabulary", "context")
+"""Facts of the data that may be smaller than what the model was built for; all others must be equal."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What was measured, on what, and how long it took."""
+
+    checkpoint: str
+    data: dict[str, Any]
+    examples: int
+    metrics: dict[str, float]
+    seconds: float
+    problems: list[str]
+
+    def __getitem__(self, name: str) -> float:
+        return self.metrics[name]
+
+
+def evaluate(
+    model: Loaded | str | Path,
+    *metrics: str,
+    data: DataConfig | dict[str, Any] | str | Path | None = None,
+    examples: int = 0,
+    batch: int = 64,
+) -> Evaluation:
+    """The recipe's metrics (or those named) of a model.
+
+    data: None for the recipe's validation data; a path for other data of the same kind; a dict of changed settings; or a
+    data config. examples: how many of them, 0 for all.
+    """
+    loaded = model if isinstance(model, Loaded) else load(model)
+    source = change_data(loaded.recipe.data, data)
+    held = source.build_with(loaded.tokenizer)
+    fit_together(loaded, held)
+    if held.validation is None:
+        raise DataError(f"{registry.name_of(type(source))} has no validation data; keep some with --data.validation, or name other data")
+    number = min(examples or len(held.validation), len(held.validation))
+    device = next(loaded.model.parameters()).device
+    objective = build_objective(loaded, held, changed=data is not None).to(device)
+    begin = time.perf_counter()
+    order = Source(held.validation, loaded.recipe.train.seed, device, shuffle=False)
+    with torch.autocast(device.type, enabled=False):
+        found = hooks.evaluate(loaded.model, objective, order, number, batch)
+    seconds = time.perf_counter() - begin
+    return Evaluation(str(loaded.path), config.to_dict(source), number, choose(found, metrics), seconds, held.problems.lines())
+
+
+def change_data(own: DataConfig, data: DataConfig | dict[str, Any] | str | Path | None) -> DataConfig:
+    """The recipe's data settings, changed; other data given by path are used whole where the source can do that."""
+    if isinstance(data, DataConfig):
+        return data
+    changes = {"path": str(data)} if isinstance(data, (str, Path)) else dict(data or {})
+    source = with_path(own) if "path" in changes else own
+    if "path" in changes and hasattr(source, "validation_path"):
+        changes.setdefault("validation_path", changes["path"])
+    return config.override(source, changes)
+
+
+def with_path(own: DataConfig) -> DataConfig:
+    """Settings of a source that reads files: the recipe's own, or the one that its source names for them."""
+    if hasattr(own, "path"):
+        return own
+    if not own.own_files:
+        raise ConfigError(f"{registry.name_of(type(own))} data has no path; this model can only be evaluated on data of its recipe")
+    return other_kind(own, own.own_files)
+
+
+def other_kind(own: DataConfig, name: str) -> DataConfig:
+    """Settings of another data source, those with the same names kept."""
+    kind = registry.find("data", name)
+    shared = {f.name for f in dataclasses.fields(kind)} & {f.name for f in dataclasses.fields(own)}
+    source: DataConfig = kind(**{field: getattr(own, field) for field in shared})
+    return source
+
+
+def fit_together(loaded: Loaded, data: Data) -> None:
+    """Refuse data of another size than the model was built for."""
+    for field in dataclasses.fields(loaded.recipe.model):
+        mine, given = getattr(loaded.recipe.model, field.name), data.info.get(field.name)
+        if given is None or mine == given or list(mine if isinstance(mine, tuple) else [mine]) == given:
+            continue
+        if field.name in AT_MOST and given <= mine:
+            continue
+        raise DataError(f"the data has {field.name} {given}, but this model was built for {mine}")
+
+
+def build_objective(loaded: Loaded, data: Data, changed: bool) -> Objective:
+    """The recipe's objective with the state it had in training; on other data, with that data's facts."""
+    part = loaded.recipe.objective
+    if changed:
+        names = {f.name for f in dataclasses.fields(part)} & set(data.info)
+        part = dataclasses.replace(part, **{name: data.info[name] for name in names})
+    objective = part.build()
+    found = checkpoint.read(loaded.path, only=("training.safetensors",))
+    if "training.safetensors" in found.files:
+        state = found.tensors("training.safetensors")
+        objective.load_state_dict({k.removeprefix("objective/"): v for k, v in state.items() if k.startswith("objective/")})
+    return objective
+
+
+def choose(found: dict[str, float], names: Iterable[str]) -> dict[str, float]:
+    """The named metrics, or all."""
+    for name in names:
+        if name not in found:
+            raise ConfigError(f"no metric is called {name!r}{registry.nearest(name, list(found))}")
+    return {name: found[name] for name in names} or found

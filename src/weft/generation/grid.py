@@ -1,0 +1,65 @@
+"""Images drawn by a model, side by side in one PNG.
+
+Shapes: N images, C channels, H height, W width.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from weft import random
+from weft.errors import CapabilityError, ConfigError, require
+from weft.models.base import Samples, need
+
+SIDE = 64
+"""Pixels an image is enlarged to, so that an 8 by 8 digit can be seen."""
+
+
+@torch.inference_mode()
+def draw(model: nn.Module, n: int = 64, seed: int = 0) -> Tensor:
+    """n samples (N, ...) of a model, each a function of (seed, its number) alone."""
+    need(model, Samples)
+    if n < 1:
+        raise ConfigError(f"n must be at least 1, not {n}")
+    keys = random.keys(random.seed_of(seed, "sample"), torch.arange(n)).to(next(model.parameters()).device)
+    drawn: Tensor = model.sample(keys)  # type: ignore[operator]
+    return drawn
+
+
+def as_images(samples: Tensor) -> np.ndarray:
+    """Samples in [0, 1] as (N, H, W, C) bytes; flat ones are taken to be square and grey."""
+    side = math.isqrt(samples[0].numel())
+    if samples.ndim == 2 and side * side == samples.size(1):
+        samples = samples.view(-1, 1, side, side)
+    if samples.ndim != 4 or samples.size(1) not in (1, 3):
+        raise CapabilityError(f"samples of shape {tuple(samples.shape[1:])} are not images; expected (1 or 3, height, width)")
+    images: np.ndarray = (samples.float().clamp(0, 1) * 255).round().byte().permute(0, 2, 3, 1).cpu().numpy()
+    return images
+
+
+def tile(images: np.ndarray, columns: int = 0) -> np.ndarray:
+    """Images (N, H, W, C), enlarged and with a gap between them, as one picture (H', W', C)."""
+    n, h, w, c = images.shape
+    columns = columns or math.ceil(math.sqrt(n))
+    rows, scale = math.ceil(n / columns), max(1, SIDE // max(h, w))
+    gap = max(2, scale * h // 16)
+    sheet = np.full((rows * (h * scale + gap) + gap, columns * (w * scale + gap) + gap, c), 64, dtype=np.uint8)
+    for number, image in enumerate(images):
+        top, left = gap + number // columns * (h * scale + gap), gap + number % columns * (w * scale + gap)
+        sheet[top : top + h * scale, left : left + w * scale] = image.repeat(scale, 0).repeat(scale, 1)
+    return sheet
+
+
+def png(samples: Tensor, columns: int = 0) -> bytes:
+    """Samples as the bytes of one PNG file."""
+    pillow: Any = require("PIL.Image", "images")
+    sheet = tile(as_images(samples), columns)
+    stream = io.BytesIO()
+    pillow.fromarray(sheet[..., 0] if sheet.shape[2] == 1 else sheet).save(stream, "PNG", optimize=True)
+    return stream.getvalue()

@@ -1,0 +1,61 @@
+"""word2vec, skip-gram: a vector for every word as a centre and another as a context (Mikolov et al., 2013, arXiv:1301.3781).
+
+Shapes: B batch, C contexts, V vocabulary, D width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from weft.models.base import ModelConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Word2VecConfig(ModelConfig):
+    vocabulary: int = 0
+    """Number of words V; 0 takes it from the data."""
+    width: int = 100
+    """Size D of a vector."""
+
+    def build(self) -> Word2Vec:
+        return Word2Vec(self)
+
+
+class Word2Vec(nn.Module):
+    """The score of a pair is the product of the one's centre and the other's context vector."""
+
+    def __init__(self, config: Word2VecConfig):
+        super().__init__()
+        self.config = config
+        self.centre = nn.Embedding(config.vocabulary, config.width)
+        self.context = nn.Embedding(config.vocabulary, config.width)
+        bound = 0.5 / config.width
+        for table in (self.centre, self.context):
+            nn.init.uniform_(table.weight, -bound, bound)
+
+    def forward(self, centre: Tensor, context: Tensor) -> Tensor:
+        """centre (B,), context (B, C) -> scores (B, C)."""
+        scores: Tensor = self.centre(centre).unsqueeze(1) @ self.context(context).mT  # (B, 1, C)
+        return scores.squeeze(1)
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """ids (...) -> the vectors of words (..., D), those of the centre table."""
+        vectors: Tensor = self.centre(ids)
+        return vectors
+
+    @torch.no_grad()
+    def nearest(self, ids: Tensor, number: int = 10) -> tuple[Tensor, Tensor]:
+        """ids (B,) -> the words (B, N) of largest cosine, without the word itself, and their cosines (B, N)."""
+        table = F.normalize(self.centre.weight, dim=-1)
+        cosine = (table[ids] @ table.mT).scatter(1, ids.unsqueeze(1), -torch.inf)  # (B, V)
+        best = cosine.topk(min(number, self.config.vocabulary - 1), dim=-1)
+        return best.indices, best.values
+
+
+TINY = Word2VecConfig(width=16)
+"""Small enough for a test."""
+PRESETS = {"tiny": TINY, "small": Word2VecConfig(width=100), "google": Word2VecConfig(vocabulary=3_000_000, width=300)}

@@ -1,0 +1,92 @@
+"""Masked tokens and sentence pairs (Devlin et al., 2018): two cross-entropies that average over different things.
+
+Of a sequence's ordinary tokens (no mark, no padding, no unknown word) a share is chosen and is to be predicted; most of the
+chosen become [MASK], some another word, some stay. Which, is drawn from the example's key, so it does not depend on how a
+batch is cut or padded, and the number chosen is known before any forward.
+
+Batch: ids, segments (B, T), lengths (B,), pair (B,) class of the pair. Shapes: M the most tokens chosen in a sequence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from weft import random
+from weft.data.base import IGNORE, Batch
+from weft.errors import ConfigError
+from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
+
+GRAIN = 1 << 20
+"""Shares are integers in units of 1 / GRAIN: counted and compiled code cannot round them differently."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedPairConfig(ObjectiveConfig):
+    rate: float = 0.15
+    """Share of the ordinary tokens that is chosen."""
+    masked: float = 0.8
+    """Share of the chosen that becomes [MASK]."""
+    replaced: float = 0.1
+    """Share of the chosen that becomes another ordinary token, each as likely; the rest stays as it is."""
+    vocabulary: int = 0
+    """Number of tokens; 0 takes it from the data."""
+    marks: int = 0
+    """Tokens below this id are not ordinary ones: they are never chosen nor put in; 0 takes it from the data."""
+    mask: int = 0
+    """Id of [MASK]; 0 takes it from the data."""
+
+    def build(self) -> MaskedPair:
+        return MaskedPair(self)
+
+
+class MaskedPair(Objective):
+    def __init__(self, config: MaskedPairConfig):
+        super().__init__()
+        self.config = config
+        if not 0.0 <= config.rate <= 1.0 or min(config.masked, config.replaced) < 0.0 or config.masked + config.replaced > 1.0:
+            raise ConfigError(f"objective: shares of tokens must lie between 0 and 1: {config.rate}, {config.masked}, {config.replaced}")
+
+    def ordinary(self, batch: Batch) -> Tensor:
+        """Where a token may be chosen (B, T)."""
+        place = torch.arange(batch["ids"].size(1), device=batch["ids"].device)
+        return (batch["ids"] >= self.config.marks) & (place < batch["lengths"][:, None])
+
+    def number(self, batch: Batch) -> Tensor:
+        """How many tokens of each sequence are chosen (B,): the share of its ordinary ones, rounded up or down at random."""
+        ordinary = self.ordinary(batch).sum(1)
+        spare = random.integers(random.fold(batch["key"], "number"), GRAIN, 1).squeeze(1)
+        return (ordinary * round(self.config.rate * GRAIN) + spare) // GRAIN
+
+    def corrupt(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """The sequences as the model sees them (B, T), the chosen places (B, M), and what stood there (B, M), else IGNORE."""
+        c, ids, key = self.config, batch["ids"], batch["key"]
+        most = min(ids.size(1), int(c.rate * ids.size(1)) + 1)
+        order = random.integers(random.fold(key, "choice"), 1 << 62, ids.size(1))
+        place = order.masked_fill(~self.ordinary(batch), torch.iinfo(torch.int64).max).topk(most, largest=False).indices  # in order
+        chosen = torch.arange(most, device=ids.device) < self.number(batch)[:, None]  # (B, M)
+        truth = ids.gather(1, place)
+        fate = random.uniform(random.fold(key, "fate"), most)
+        other = c.marks + random.integers(random.fold(key, "other"), c.vocabulary - c.marks, most)
+        shown = torch.where(fate < c.masked, c.mask, torch.where(fate < c.masked + c.replaced, other, truth))
+        return ids.scatter(1, place, shown.where(chosen, truth)), place, truth.where(chosen, IGNORE)
+
+    def counts(self, batch: Batch) -> dict[str, Tensor]:
+        tokens, pairs = count(self.number(batch).sum(), like=batch["ids"]), count(len(batch["ids"]), like=batch["ids"])
+        return {"token": tokens, "pair": pairs, "token_accuracy": tokens, "pair_accuracy": pairs}
+
+    def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
+        ids, place, truth = self.corrupt(batch)
+        hidden = model.hidden(ids, batch["segments"], batch["lengths"])  # (B, T, D)
+        at_place = hidden.gather(1, place.unsqueeze(-1).expand(-1, -1, hidden.size(-1)))  # (B, M, D)
+        tokens, pairs = model.head(at_place).float(), model.pair(hidden).float()
+        sums = {
+            "token": F.cross_entropy(tokens.flatten(0, 1), truth.flatten(), ignore_index=IGNORE, reduction="sum"),
+            "pair": F.cross_entropy(pairs, batch["pair"], reduction="sum"),
+        }
+        right = {"token_accuracy": (tokens.argmax(-1) == truth).sum(), "pair_accuracy": (pairs.argmax(-1) == batch["pair"]).sum()}
+        return Terms(sums, right)

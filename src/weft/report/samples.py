@@ -1,0 +1,55 @@
+"""What a model can show of itself at the end of a run: a text, a sheet of images, or the neighbours of a few words."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.errors import WeftError
+from weft.generation.decode import can_continue, generate
+from weft.generation.grid import draw as draw_images
+from weft.generation.grid import png
+from weft.generation.neighbours import neighbours
+from weft.models.base import Embeds, Samples
+
+if TYPE_CHECKING:
+    from weft.run import Loaded
+
+TOKENS, IMAGES, WORDS = 300, 40, 8
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A title, and text, rows of a table, or an image as a data URI."""
+
+    title: str
+    text: str = ""
+    rows: tuple[tuple[str, str], ...] = ()
+    image: str = ""
+
+
+def draw(loaded: Loaded) -> list[Sample]:
+    """Samples of whatever kind the model offers; none where it offers none, or where a needed package is missing."""
+    step = f"after step {loaded.metrics.get('step', 0):,}"
+    try:
+        if can_continue(loaded.model, loaded.tokenizer):
+            made = generate(loaded.model, loaded.tokenizer, max_new_tokens=TOKENS, temperature=0.8)[0]
+            return [Sample(f"Text written {step}, temperature 0.8", text=made.text)]
+        if isinstance(loaded.model, Samples):
+            sheet = base64.b64encode(png(draw_images(loaded.model, IMAGES), columns=10)).decode()
+            return [Sample(f"Images drawn {step}", image=f"data:image/png;base64,{sheet}")]
+        if isinstance(loaded.model, Embeds) and loaded.tokenizer is not None:
+            return [Sample(f"Nearest words {step}", rows=tuple(near_words(loaded)))]
+    except WeftError as error:
+        return [Sample("No samples", text=str(error))]
+    return []
+
+
+def near_words(loaded: Loaded) -> list[tuple[str, str]]:
+    """A few words from the middle of the vocabulary, which is ordered by frequency, each with its nearest."""
+    size = loaded.tokenizer.size
+    words = [loaded.tokenizer.decode([size * place // (4 * WORDS)]) for place in range(1, 4 * WORDS)]
+    chosen = [word for word in words if word.isalpha() and len(word) > 3][:WORDS]
+    found = neighbours(loaded.model, loaded.tokenizer, " ".join(chosen), number=5)
+    return [(word, ", ".join(other for other, _ in near)) for word, near in found.items()]

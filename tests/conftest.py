@@ -1,0 +1,45 @@
+"""What every test shares: one thread per worker, the device under test, and a registry that forgets what a test added."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import hypothesis
+import pytest
+import torch
+
+from weft import registry
+
+hypothesis.settings.register_profile("weft", deadline=None, derandomize=True, max_examples=50, database=None)
+hypothesis.settings.load_profile("weft")
+
+torch.set_num_threads(1)  # the tensors are small, and workers share the cores
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if not torch.cuda.is_available():
+        skip = pytest.mark.skip(reason="needs a CUDA device")
+        for item in items:
+            if "gpu" in item.keywords:
+                item.add_marker(skip)
+
+
+@pytest.fixture
+def device() -> torch.device:
+    """Where engine tests run: the CPU, or what WEFT_TEST_DEVICE names."""
+    return torch.device(os.environ.get("WEFT_TEST_DEVICE", "cpu"))
+
+
+@pytest.fixture(autouse=True)
+def _global_state() -> Iterator[None]:
+    """Leave torch's global switches and the registry as they were."""
+    held = {name: dict(table) for name, table in registry.TABLES.items()}
+    tf32 = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    yield
+    for name, table in held.items():
+        registry.TABLES[name].clear()
+        registry.TABLES[name].update(table)
+    torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = tf32
+    if torch.are_deterministic_algorithms_enabled():
+        torch.use_deterministic_algorithms(False)

@@ -1,0 +1,178 @@
+"""What every recipe promises: it learns, it resumes to the bit, and neither validating nor logging changes the weights."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import weft
+from tests.contracts.tiny import LEARN, Changes, exists, tiny, without_dropout
+from weft import config, recipe, registry, run
+from weft.recipe import Recipe
+from weft.registry import RECIPES
+from weft.run import Run
+from weft.training import checkpoint
+from weft.training.hooks import Hook, evaluate
+from weft.training.trainer import Trainer
+
+every_recipe = pytest.mark.parametrize("name", list(RECIPES))
+
+
+class PowerCut(Exception):
+    pass
+
+
+class Cut(Hook):
+    """Ends the process in the middle of a run, as far as a test can."""
+
+    def __init__(self, at: int):
+        self.at = at
+
+    def after_step(self, trainer: Trainer) -> None:
+        if trainer.step == self.at:
+            raise PowerCut
+
+
+def trained(recipe: Recipe, out: Path, *extra: Hook) -> Run:
+    """As weft.train, but without the report."""
+    made = run.assemble(recipe, out, extra=extra)
+    made.trainer.fit()
+    return made
+
+
+def digest(folder: Path) -> str:
+    """sha256 of the last weights of a run."""
+    found = checkpoint.read(checkpoint.resolve(f"{folder}@last"))
+    return hashlib.sha256(found.files["model.safetensors"]).hexdigest()
+
+
+def log(folder: Path) -> list[dict[str, Any]]:
+    """The log without what depends on the clock."""
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    for line in lines:
+        line.pop("seconds")
+        line.get("train", {}).pop("per_second", None)
+    return lines
+
+
+def make(name: str, tmp_path: Path, device: torch.device, changes: Changes | None = None) -> Recipe:
+    exact = {"train.device": str(device), "train.deterministic": device.type == "cuda"}
+    return tiny(name, tmp_path, exact | (changes or {}))
+
+
+@every_recipe
+def test_a_run_cut_and_continued_is_the_same_run(name: str, tmp_path: Path, device: torch.device) -> None:
+    """Twice from the beginning, and once cut at step 8 (last saved at 5): equal weights, state and log, each step once."""
+    made = make(name, tmp_path, device, {"train.ema": 0.9})
+    trained(made, tmp_path / "whole")
+    trained(made, tmp_path / "again")
+    with pytest.raises(PowerCut):
+        trained(made, tmp_path / "cut", Cut(8))
+    assert trained(made, tmp_path / "cut").trainer.step == 12
+    whole, again, cut = (checkpoint.read(checkpoint.resolve(f"{tmp_path / n}@last")) for n in ("whole", "again", "cut"))
+    for file in ("model.safetensors", "ema.safetensors", "training.safetensors"):
+        assert whole.files[file] == again.files[file], f"two fresh runs differ in {file}"
+        assert whole.files[file] == cut.files[file], f"the continued run differs in {file}"
+    assert log(tmp_path / "whole") == log(tmp_path / "again") == log(tmp_path / "cut")
+    steps = [line["step"] for line in log(tmp_path / "cut")]
+    assert steps == sorted(set(steps)) == [1, 3, 4, 6, 8, 9, 12]
+
+
+@every_recipe
+def test_neither_validating_nor_logging_changes_the_weights(name: str, tmp_path: Path, device: torch.device) -> None:
+    often = {"train.eval_every": 1, "train.log_every": 1, "train.save_every": 1}
+    seldom = {"train.eval_every": 0, "train.log_every": 100, "train.save_every": 0}
+    for folder, changes in (("often", often), ("seldom", seldom)):
+        trained(make(name, tmp_path, device, changes), tmp_path / folder)
+    assert digest(tmp_path / "often") == digest(tmp_path / "seldom")
+
+
+@every_recipe
+def test_the_progress_metric_improves(name: str, tmp_path: Path, device: torch.device) -> None:
+    longer = {
+        "train.steps": 100,
+        "train.batch": 32,
+        "train.eval_every": 0,
+        "train.log_every": 1000,
+        "train.save_every": 0,
+        "train.eval_examples": 0,
+    }
+    made = make(name, tmp_path, device, longer | LEARN.get(name, {}))
+    started = run.assemble(config.override(made, {"train.eval_every": 1}), tmp_path / "start")
+    held = started.validation
+    assert held is not None, "a recipe has data to validate on"
+    examples = min(held.examples, 512)
+    before = evaluate(started.trainer.model, started.trainer.objective, held.source, examples, 64)
+    after = evaluate(trained(made, tmp_path / "run").trainer.model, started.trainer.objective, held.source, examples, 64)
+    metric, goal = made.progress.metric, made.progress.goal
+    assert metric in before, f"validation reports {', '.join(before)}"
+    assert after[metric] < before[metric] if goal == "min" else after[metric] > before[metric]
+
+
+def gradients(trainer: Trainer) -> dict[str, Tensor]:
+    """The gradient that each turn of the first step would apply."""
+    if not trainer.objective.separable:
+        pytest.skip("the objective is not a sum over examples")
+    kept: dict[str, Tensor] = {}
+    for turn, updater in trainer.updaters.items():
+
+        def keep(turn: str = turn, updater: Any = updater) -> None:
+            kept.update({f"{turn}/{name}": p.grad.clone() for name, p in updater.named.items() if p.grad is not None})
+
+        updater.step = keep  # type: ignore[method-assign]
+    trainer.run_step()
+    return kept
+
+
+@every_recipe
+@pytest.mark.parametrize("micro", [1, 5])
+def test_ragged_micro_batches_equal_the_big_batch(name: str, micro: int, tmp_path: Path, device: torch.device) -> None:
+    changes = {"train.batch": 11, "train.precision": "fp32", "train.eval_every": 0, "train.graphs": "off"}
+    made = make(name, tmp_path, device, changes)
+    made = config.override(made, without_dropout(made))
+    whole = gradients(run.assemble(made, tmp_path / "whole").trainer)
+    parts = gradients(run.assemble(config.override(made, {"train.micro": micro}), tmp_path / "parts").trainer)
+    assert whole.keys() == parts.keys()
+    assert whole
+    for path, gradient in whole.items():
+        allowed = 1e-6 * max(1.0, float(gradient.abs().max()))
+        assert float((gradient - parts[path]).abs().max()) <= allowed, path
+
+
+@every_recipe
+def test_recipes_survive_json(name: str, tmp_path: Path) -> None:
+    made = tiny(name, tmp_path)
+    written = json.loads(json.dumps(config.to_dict(made)))
+    assert recipe.load(written) == made
+    assert written["model"]["type"]
+    assert config.difference(written, config.to_dict(recipe.load(written))) == []
+    resolved = made.resolve(made.data.build().info)
+    assert recipe.load(json.loads(json.dumps(config.to_dict(resolved)))) == resolved
+
+
+@every_recipe
+def test_the_saved_model_loads_and_evaluates_alike(name: str, tmp_path: Path, device: torch.device) -> None:
+    made = make(name, tmp_path, device, {"train.steps": 4, "train.ema": 0.5, "train.precision": "fp32"})
+    done = trained(made, tmp_path / "run")
+    held = done.validation
+    assert held is not None
+    loaded = weft.load(tmp_path / "run", device=str(device))
+    assert not loaded.model.training
+    assert loaded.recipe == done.recipe
+    objective = done.trainer.objective
+    again = evaluate(loaded.model, objective, held.source, held.examples, held.batch)
+    assert again == pytest.approx(held.latest, rel=1e-5, abs=1e-6)
+
+
+@every_recipe
+def test_documentation_and_defaults(name: str) -> None:
+    exists(name)
+    assert weft.recipe(name).name == name
+    doc = registry.find("recipes", name).__doc__ or ""
+    assert f"weft train {name}" in doc, "the docstring shows how the recipe is run"

@@ -1,0 +1,63 @@
+"""Scikit-learn's digits: the same split each time, pixels in range, labels withheld evenly."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from weft.data.base import UNLABELLED, Data, TensorDataset
+from weft.data.digits import DigitsConfig
+from weft.errors import ConfigError
+
+pytest.importorskip("sklearn")
+
+
+def columns(data: Data, part: str = "train") -> dict[str, torch.Tensor]:
+    dataset = getattr(data, part)
+    assert isinstance(dataset, TensorDataset)
+    return dataset.tensors
+
+
+def test_sizes_and_ranges() -> None:
+    data = DigitsConfig().build()
+    train, held = columns(data), columns(data, "validation")
+    assert len(train["label"]) + len(held["label"]) == 1797
+    assert train["image"].shape == (1438, 64)
+    assert train["image"].dtype == torch.float32
+    assert train["label"].dtype == torch.int64
+    assert (train["image"].min(), train["image"].max()) == (0.0, 1.0)
+    assert {name: data.info[name] for name in ("features", "classes", "image")} == {"features": 64, "classes": 10, "image": (1, 8, 8)}
+    assert data.tokenizer.decode([7]) == "7"
+
+
+def test_the_split_is_fixed_and_disjoint() -> None:
+    first, second = DigitsConfig().build(), DigitsConfig(labelled=0.1).build()
+    assert torch.equal(columns(first)["image"], columns(second)["image"])
+    rows = {tuple(row) for row in columns(first)["image"].tolist()}
+    assert not rows & {tuple(row) for row in columns(first, "validation")["image"].tolist()}
+    assert sorted(set(columns(first, "validation")["label"].tolist())) == list(range(10))
+
+
+def test_a_share_of_the_labels_is_kept_evenly() -> None:
+    data = DigitsConfig(labelled=0.05).build()
+    label = columns(data)["label"]
+    kept = label[label != UNLABELLED]
+    assert len(kept) == data.info["training_labels"] == 72
+    assert set(kept.bincount().tolist()) == {7, 8}
+    assert torch.equal(kept, columns(DigitsConfig().build())["label"][label != UNLABELLED])
+    assert (columns(data, "validation")["label"] != UNLABELLED).all()
+    assert (columns(DigitsConfig(labelled=0.0).build())["label"] == UNLABELLED).all()
+
+
+def test_black_and_white_images_with_sides() -> None:
+    image = columns(DigitsConfig(binary=True, flat=False).build())["image"]
+    assert image.shape[1:] == (1, 8, 8)
+    assert set(image.unique().tolist()) == {0.0, 1.0}
+    grey = columns(DigitsConfig().build())["image"]
+    assert torch.equal(image.flatten(1), (grey >= 0.5).float())
+
+
+@pytest.mark.parametrize("wrong", [{"validation": 1.0}, {"validation": -0.1}, {"labelled": 1.5}])
+def test_wrong_shares_are_named(wrong: dict[str, float]) -> None:
+    with pytest.raises(ConfigError, match=f"--data.{next(iter(wrong))}"):
+        DigitsConfig(**wrong).build()

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import pytest
+
+from weft.data import tokenizers
+from weft.data.columns import Column, Columns
+from weft.data.pairs import MarkedTokenizer
+from weft.data.tokenizers import ByteTokenizer, CharacterTokenizer, ClassNames, Tokenizer, WordTokenizer
+from weft.errors import DataError
+
+TEXT = "The cat, the dog.\nnaïve Ω 😀 the end\n"
+ALL = [
+    ByteTokenizer(),
+    CharacterTokenizer.train(TEXT),
+    WordTokenizer.train(TEXT),
+    ClassNames(["cat", "dog"]),
+    MarkedTokenizer(CharacterTokenizer.train(TEXT)),
+    Columns("label", ["a", "b"], [Column("x", True, 1.5, 2.0), Column("y", False)], 16, 3),
+]
+
+
+@pytest.mark.parametrize("tokenizer", ALL, ids=lambda tokenizer: tokenizer.name)
+def test_saved_and_read_back(tokenizer: Tokenizer) -> None:
+    again = tokenizers.load(tokenizers.dump(tokenizer))
+    assert again.to_json() == tokenizer.to_json()
+    assert again.size == tokenizer.size
+
+
+@pytest.mark.parametrize("tokenizer", [ALL[0], ALL[1], ALL[4]], ids=lambda tokenizer: tokenizer.name)
+def test_text_comes_back(tokenizer: Tokenizer) -> None:
+    assert tokenizer.decode(tokenizer.encode(TEXT).tolist()) == TEXT
+    assert len(tokenizer.encode("")) == 0
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\udc80b", "\udfff\ud800", "😀\ud83d"])
+def test_bytes_take_any_string(text: str) -> None:
+    assert len(ByteTokenizer().encode(text)) > 0
+
+
+def test_unknown_things_are_named() -> None:
+    with pytest.raises(DataError, match="character 'z' at position 1"):
+        CharacterTokenizer("ab").encode("az")
+    with pytest.raises(DataError, match="did you mean 'cat'"):
+        ClassNames(["cat", "dog"]).encode("cta")
+    assert WordTokenizer.train("a a b", 2).encode("a b c").tolist() == [1, 0, 0]
+    assert ClassNames(["cat", "dog"]).decode([1, 0]) == "dog, cat"
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"[]", b"{}", b"3", b"\xff", b'{"type": "characters"}', b'{"type": "pairs", "inner": 3}', b"[" * 100000]
+)
+def test_a_damaged_file_is_one_sentence(data: bytes) -> None:
+    with pytest.raises(DataError, match="tokenizer cannot be read"):
+        tokenizers.load(data)

@@ -1,0 +1,135 @@
+"""Attention: the explicit and the fused form agree, masks hide, and a row that may see nothing is zero."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from weft.layers.attention import SelfAttention, explicit_attention, fused_attention
+
+B, H, T, K = 2, 3, 7, 8
+
+
+def inputs(queries: int = T, keys: int = T) -> tuple[Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    sizes = (queries, keys, keys)
+    q, k, v = (torch.randn(B, H, size, K, generator=generator).requires_grad_() for size in sizes)
+    return q, k, v
+
+
+def masks() -> dict[str, Tensor | None]:
+    left = torch.ones(B, 1, 1, T, dtype=torch.bool)
+    left[0, ..., :3] = False  # padding on the left: the first rows see nothing under a causal mask
+    right = torch.ones(B, 1, 1, T, dtype=torch.bool)
+    right[1, ..., 4:] = False
+    random = torch.rand(B, 1, T, T, generator=torch.Generator().manual_seed(1)) > 0.4
+    random[0, :, 2] = False
+    return {"none": None, "left": left, "right": right, "random": random, "nothing": torch.zeros(B, 1, T, T, dtype=torch.bool)}
+
+
+def by_hand(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+    """Attention by loops over queries."""
+    out = torch.zeros_like(q)
+    for b in range(B):
+        for t in range(q.size(2)):
+            seen = [s for s in range(k.size(2)) if not causal or s <= t + k.size(2) - q.size(2)]
+            if mask is not None:
+                seen = [s for s in seen if bool(mask.expand(B, 1, q.size(2), k.size(2))[b, 0, t, s])]
+            if seen:
+                scores = torch.einsum("hk,hsk->hs", q[b, :, t], k[b][:, seen]) / math.sqrt(K)
+                out[b, :, t] = torch.einsum("hs,hsk->hk", scores.softmax(-1), v[b][:, seen])
+    return out
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("name", list(masks()))
+@pytest.mark.parametrize("attend", [explicit_attention, fused_attention])
+def test_both_forms_are_the_definition(attend: object, name: str, causal: bool) -> None:
+    q, k, v = inputs()
+    mask = masks()[name]
+    expected = by_hand(*(x.detach() for x in (q, k, v)), mask, causal)
+    out = attend(q, k, v, mask, causal, 0.0)  # type: ignore[operator]
+    torch.testing.assert_close(out, expected, atol=1e-6, rtol=1e-5)
+    gradients = torch.autograd.grad(out.square().sum(), [q, k, v])
+    assert all(torch.isfinite(g).all() for g in gradients)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("name", list(masks()))
+def test_both_forms_have_the_same_gradients(name: str, causal: bool) -> None:
+    results = []
+    for attend in (explicit_attention, fused_attention):
+        q, k, v = inputs()
+        out = attend(q, k, v, masks()[name], causal, 0.0)
+        results.append([out, *torch.autograd.grad(out.square().sum(), [q, k, v])])
+    for first, second in zip(*results, strict=True):
+        torch.testing.assert_close(first, second, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(1, 7), (3, 7)])
+@pytest.mark.parametrize("attend", [explicit_attention, fused_attention])
+def test_queries_may_be_the_last_of_a_longer_sequence(attend: object, queries: int, keys: int) -> None:
+    q, k, v = (x.detach() for x in inputs(queries, keys))
+    torch.testing.assert_close(attend(q, k, v, None, True, 0.0), by_hand(q, k, v, None, True), atol=1e-6, rtol=1e-5)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("attend", [explicit_attention, fused_attention])
+def test_dropout_keeps_the_expectation(attend: object) -> None:
+    torch.manual_seed(0)
+    q, k, v = (x.detach()[:1].repeat(3000, 1, 1, 1) for x in inputs())
+    mean = attend(q, k, v, None, True, 0.3).mean(0)  # type: ignore[operator]
+    torch.testing.assert_close(mean, attend(q, k, v, None, True, 0.0)[0], atol=0.1, rtol=0)  # type: ignore[operator]
+
+
+def test_dropout_only_acts_in_training() -> None:
+    layer = SelfAttention(16, 2, causal=True, dropout=0.5)
+    x = torch.randn(2, 5, 16)
+    layer.eval()
+    assert torch.equal(layer(x), layer(x))
+    layer.train()
+    assert not torch.equal(layer(x), layer(x))
+
+
+def test_a_mask_made_while_sampling_serves_training() -> None:
+    layer = SelfAttention(16, 2, causal=True)
+    layer.attention_backend = "explicit"
+    with torch.inference_mode():
+        layer(torch.randn(1, 23, 16))
+    layer(torch.randn(1, 23, 16)).sum().backward()
+    assert layer.qkv.weight.grad is not None
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("rotary", [False, True])
+@pytest.mark.parametrize("length", [5, 64, 127, 128, 200])
+def test_bf16_on_a_gpu_agrees_with_fp32(length: int, rotary: bool) -> None:
+    """Whichever kernel the layer picks, it stays within bf16 rounding of the explicit form in fp32, gradients too."""
+    from weft.layers.position import rotary as table
+
+    torch.manual_seed(0)
+    layer = SelfAttention(128, 4, causal=True).cuda()
+    turns = table(length, 32).cuda() if rotary else None
+    x = torch.randn(3, length, 128, device="cuda")
+    results = []
+    for backend, bf16 in (("explicit", False), ("fused", True)):
+        layer.attention_backend = backend
+        given = x.clone().requires_grad_()
+        with torch.autocast("cuda", dtype=torch.bfloat16, enabled=bf16):
+            out = layer(given, rotary=turns).float()
+        results.append((out, torch.autograd.grad(out.square().sum(), given)[0]))
+    for exact, rounded in zip(*results, strict=True):
+        assert float((exact - rounded).norm() / exact.norm()) < 0.02
+
+
+@pytest.mark.gpu
+def test_dropout_of_short_sequences_on_a_gpu_keeps_the_expectation() -> None:
+    torch.manual_seed(0)
+    layer = SelfAttention(64, 2, causal=True, dropout=0.4).cuda()
+    x = torch.randn(2, 33, 64, device="cuda")
+    with torch.autocast("cuda", dtype=torch.bfloat16), torch.no_grad():
+        mean = torch.stack([layer(x).float() for _ in range(1000)]).mean(0)
+        layer.eval()
+        torch.testing.assert_close(mean, layer(x).float(), atol=0.06, rtol=0)

@@ -1,0 +1,51 @@
+"""Positions: the sinusoidal table by its formula, and rotation as a function of distance."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from weft.layers.position import rotary, rotate, sinusoidal
+
+
+@pytest.mark.parametrize("width", [8, 7])
+def test_sinusoidal_table_has_its_formula(width: int) -> None:
+    table = sinusoidal(50, width)
+    for position in (0, 1, 17, 49):
+        for column in range(width):
+            angle = position / 10000 ** ((column - column % 2) / width)
+            expected = math.cos(angle) if column % 2 else math.sin(angle)
+            assert float(table[position, column]) == pytest.approx(expected, abs=2e-5)
+
+
+def test_a_shift_of_the_sinusoidal_table_is_linear() -> None:
+    """Vaswani et al., section 3.5: the encoding of t + k is a fixed rotation of that of t."""
+    table = sinusoidal(40, 6).double()
+    first, second = table[:30], table[7:37]
+    matrix = torch.linalg.lstsq(first, second).solution
+    torch.testing.assert_close(first @ matrix, second, atol=1e-5, rtol=0)
+
+
+def test_rotation_keeps_lengths_and_makes_scores_depend_on_distance_only() -> None:
+    torch.manual_seed(0)
+    table = rotary(64, 16)
+    q, k = torch.randn(16), torch.randn(16)
+    turned_q, turned_k = (rotate(v.expand(1, 64, 1, 16), table)[0, :, 0] for v in (q, k))
+    torch.testing.assert_close(turned_q.norm(dim=-1), q.norm().expand(64))
+    scores = turned_q @ turned_k.T
+    for distance in (-20, -1, 0, 5, 40):
+        diagonal = scores.diagonal(distance)
+        torch.testing.assert_close(diagonal, diagonal[:1].expand_as(diagonal), atol=2e-4, rtol=1e-4)
+    torch.testing.assert_close(turned_q[0], q)
+
+
+def test_rotation_turns_each_pair_by_its_angle() -> None:
+    table = rotary(10, 4)
+    x = torch.tensor([1.0, 0.0, 0.0, 0.0]).expand(1, 10, 1, 4)
+    turned = rotate(x, table)[0, :, 0]
+    position = torch.arange(10.0)
+    torch.testing.assert_close(turned[:, 0], position.cos())
+    torch.testing.assert_close(turned[:, 2], position.sin())
+    assert turned[:, [1, 3]].abs().max() == 0

@@ -1,0 +1,275 @@
+"""GPT: causality, its variants, dropout placements, and parity with Hugging Face's GPT-2 in logits and in training."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.training import toys
+from weft.errors import ConfigError
+from weft.models.gpt import GPT, GPTConfig
+from weft.objectives.next_token import NextToken, NextTokenConfig
+from weft.training.optim import AdamW
+from weft.training.schedule import Schedule
+
+V, T = 50, 12
+VARIANTS = [
+    {"position": position, "norm": norm, "tied": tied}
+    for position, norm, tied in product(("learned", "sinusoidal", "rotary"), ("pre", "post"), (True, False))
+]
+
+
+def model(**settings: Any) -> GPT:
+    torch.manual_seed(0)
+    return GPTConfig(**{"vocabulary": V, "context": T, "layers": 2, "heads": 2, "width": 16, **settings}).build()
+
+
+def ids(batch: int = 2, length: int = T, seed: int = 0) -> Tensor:
+    return torch.randint(V, (batch, length), generator=torch.Generator().manual_seed(seed))
+
+
+def name(settings: dict[str, Any]) -> str:
+    return "-".join(str(value) for value in settings.values())
+
+
+@pytest.mark.parametrize("settings", VARIANTS, ids=name)
+@pytest.mark.parametrize("backend", ["explicit", "fused"])
+def test_no_output_sees_the_future(settings: dict[str, Any], backend: str) -> None:
+    """The derivative of the output at t by the embedding at s is zero for s > t and not zero for s <= t."""
+    network = model(**settings).eval()
+    for block in network.blocks:
+        block.attention.attention_backend = backend
+    seen = {}
+    network.embed.register_forward_hook(lambda module, given, out: seen.setdefault("embedded", out))
+    states = network.hidden(ids(1))
+    direction = torch.randn(16, generator=torch.Generator().manual_seed(1))  # a plain sum of a normed row has no gradient
+    for t in range(T):
+        gradient = torch.autograd.grad(states[0, t] @ direction, seen["embedded"], retain_graph=True)[0][0].abs().sum(-1)
+        assert (gradient[t + 1 :] == 0).all()
+        assert (gradient[: t + 1] > 0).all()
+
+
+@pytest.mark.parametrize("settings", VARIANTS, ids=name)
+def test_a_prefix_has_the_same_logits(settings: dict[str, Any]) -> None:
+    network, tokens = model(**settings).eval(), ids()
+    whole = network(tokens)
+    for length in (1, 5):
+        torch.testing.assert_close(network(tokens[:, :length]), whole[:, :length], atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("settings", VARIANTS, ids=name)
+def test_fused_and_explicit_attention_give_the_same_logits(settings: dict[str, Any]) -> None:
+    network = model(**settings).eval()
+    outs = []
+    for backend in ("explicit", "fused"):
+        for block in network.blocks:
+            block.attention.attention_backend = backend
+        outs.append(network(ids()))
+    torch.testing.assert_close(*outs, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("settings", VARIANTS, ids=name)
+def test_gradient_reaches_every_parameter(settings: dict[str, Any]) -> None:
+    network = model(**settings)
+    tokens = torch.arange(V - V % T).view(-1, T)
+    network(tokens).square().sum().backward()
+    for path, parameter in network.named_parameters():
+        assert parameter.grad is not None, path
+        assert parameter.grad.abs().sum() > 0, path
+
+
+@pytest.mark.parametrize("position", ["learned", "sinusoidal", "rotary"])
+def test_order_matters(position: str) -> None:
+    network, tokens = model(position=position).eval(), ids(1)
+    for parameter in network.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    swapped = tokens.clone()
+    swapped[0, :2] = tokens[0, :2].flip(0)
+    assert not torch.allclose(network(tokens)[0, -1], network(swapped)[0, -1], atol=1e-6)
+
+
+def test_the_block_is_pre_norm_with_a_final_norm() -> None:
+    network, tokens = model().eval(), ids()
+    x = network.embed(tokens) + network.position.weight[:T]
+    for block in network.blocks:
+        x = x + block.attention(block.norm1(x))
+        x = x + block.feedforward(block.norm2(x))
+    torch.testing.assert_close(network.hidden(tokens), network.norm(x))
+    torch.testing.assert_close(network(tokens), network.norm(x) @ network.embed.weight.T)
+    assert isinstance(network.norm, nn.LayerNorm)
+    assert isinstance(model(norm="post").norm, nn.Identity)
+
+
+def test_tying_shares_one_tensor() -> None:
+    tied, untied = model(tied=True), model(tied=False)
+    assert tied.head.weight is tied.embed.weight
+    assert untied.head.weight is not untied.embed.weight
+    count = {kind: sum(p.numel() for p in m.parameters()) for kind, m in (("tied", tied), ("untied", untied))}
+    assert count["untied"] - count["tied"] == V * 16
+
+
+def test_without_bias_there_is_none() -> None:
+    assert not [path for path, _ in model(bias=False).named_parameters() if path.endswith("bias")]
+
+
+def test_parameters_of_gpt2_small() -> None:
+    with torch.device("meta"):
+        network = GPTConfig(vocabulary=50257, context=1024, layers=12, heads=12, width=768).build()
+    assert sum(p.numel() for p in network.parameters()) == 124_439_808
+
+
+def test_initial_weights_are_those_of_gpt2() -> None:
+    network = model(vocabulary=600, width=256, layers=8, tied=False)
+    for path, parameter in network.state_dict().items():
+        if path.endswith(("out.weight", "fall.weight")):
+            assert float(parameter.std()) == pytest.approx(0.02 / 4, rel=0.02), path
+        elif parameter.ndim == 2 and "position" not in path:
+            assert float(parameter.std()) == pytest.approx(0.02, rel=0.02), path
+        elif path.endswith("bias"):
+            assert (parameter == 0).all(), path
+
+
+def test_the_stream_stays_of_order_one_through_a_hundred_layers() -> None:
+    """Residual scaling keeps the branches of 100 layers together as small as those of one."""
+    network, tokens = model(layers=100, width=64, heads=2).eval(), ids(4)
+    sizes: list[float] = []
+    for block in network.blocks:
+        block.register_forward_hook(lambda module, given, out: sizes.append(float(out.detach().square().mean())))
+    network(tokens)
+    assert len(sizes) == 100
+    assert max(sizes) / min(sizes) < 10
+    assert 0.5 < float(network.hidden(tokens).detach().square().mean()) < 2
+
+
+# -- dropout ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["embedding", "attention", "residual"])
+def test_each_dropout_has_its_own_place(place: str) -> None:
+    network = model(**{f"{place}_dropout": 0.5})
+    active = {
+        path
+        for path, module in network.named_modules()
+        if (path.endswith("dropout") and module.share > 0) or (path.endswith("attention") and module.dropout > 0)
+    }
+    expected = {
+        "embedding": {"dropout"},
+        "attention": {"blocks.0.attention", "blocks.1.attention"},
+        "residual": {"blocks.0.dropout", "blocks.1.dropout"},
+    }
+    assert active == expected[place]
+    plain = model()
+    plain.load_state_dict(network.state_dict())
+    tokens = ids()
+    network.train()
+    assert not torch.allclose(network(tokens), plain(tokens))
+    network.eval()
+    assert torch.equal(network(tokens), plain(tokens))
+
+
+def test_the_default_has_no_dropout() -> None:
+    network = model().train()
+    assert torch.equal(network(ids()), network(ids()))
+
+
+# -- errors -----------------------------------------------------------------------------------------------------------------
+
+
+def test_too_long_a_sequence_is_named() -> None:
+    with pytest.raises(ConfigError, match="13 tokens do not fit a context of 12"):
+        model()(ids(1, 13))
+
+
+def test_heads_that_do_not_divide_the_width_are_named() -> None:
+    with pytest.raises(ConfigError, match=r"model\.width 16 is not a multiple of model\.heads 3"):
+        model(heads=3)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.0, 3.0])
+@pytest.mark.parametrize("place", ["embedding", "attention", "residual"])
+def test_an_impossible_dropout_is_named(place: str, share: float) -> None:
+    with pytest.raises(ConfigError, match=f"{place}_dropout must be at least 0 and below 1, not {share}"):
+        model(**{f"{place}_dropout": share})
+
+
+# -- parity with Hugging Face -------------------------------------------------------------------------------------------------
+
+
+def hugging_face(network: GPT) -> nn.Module:
+    """GPT-2 of transformers with the same weights."""
+    transformers = pytest.importorskip("transformers")
+    c = network.config
+    config = transformers.GPT2Config(
+        vocab_size=c.vocabulary, n_positions=c.context, n_embd=c.width, n_layer=c.layers, n_head=c.heads,
+        resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0,
+    )  # fmt: skip
+    twin = transformers.GPT2LMHeadModel(config)
+    pairs = {"transformer.wte": network.embed, "transformer.wpe": network.position, "transformer.ln_f": network.norm}
+    for i, block in enumerate(network.blocks):
+        h = f"transformer.h.{i}"
+        pairs |= {f"{h}.ln_1": block.norm1, f"{h}.ln_2": block.norm2}
+        pairs |= {f"{h}.attn.c_attn": block.attention.qkv, f"{h}.attn.c_proj": block.attention.out}
+        pairs |= {f"{h}.mlp.c_fc": block.feedforward.rise, f"{h}.mlp.c_proj": block.feedforward.fall}
+    with torch.no_grad():
+        for path, module in pairs.items():
+            other = twin.get_submodule(path)
+            transpose = isinstance(module, nn.Linear)  # GPT-2 keeps its linear layers the other way round
+            other.weight.copy_(module.weight.T if transpose else module.weight)
+            if getattr(module, "bias", None) is not None:
+                other.bias.copy_(module.bias)
+    return twin
+
+
+def gpt2(**settings: Any) -> GPT:
+    network = model(activation="gelu_tanh", context=32, layers=3, heads=4, width=32, **settings)
+    for path, parameter in network.named_parameters():  # make every weight matter
+        if path.endswith("bias") or "norm" in path:
+            nn.init.normal_(parameter, mean=float("norm" in path and path.endswith("weight")), std=0.1)
+    return network
+
+
+@pytest.mark.parametrize("backend", ["explicit", "fused"])
+def test_logits_equal_those_of_hugging_face(backend: str) -> None:
+    network = gpt2().eval()
+    for block in network.blocks:
+        block.attention.attention_backend = backend
+    twin, tokens = hugging_face(network).eval(), ids(3, 32)
+    with torch.no_grad():
+        torch.testing.assert_close(network(tokens), twin(tokens).logits, atol=1e-4, rtol=0)
+
+
+def test_a_hundred_steps_of_adamw_equal_those_of_hugging_face(device: torch.device) -> None:
+    """Same weights, batches, decay groups, schedule and clipping: the same loss at every step."""
+    steps, batch = 100, 4
+    network = gpt2()
+    twin = hugging_face(network).to(device).train()
+    windows = (torch.arange(64)[:, None] * 7 + torch.arange(33) * 3) % V  # something to learn
+    schedule = Schedule(kind="cosine", warmup=10, floor=0.1)
+    optim = AdamW(lr=3e-3, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0, schedule=schedule)
+    tensors = {"ids": windows[:, :-1], "targets": windows[:, 1:]}
+    trainer = toys.trainer(network, NextToken(NextTokenConfig()), tensors, optim, batch=batch, micro=3, steps=steps, device=device)
+
+    decayed = [p for path, p in twin.named_parameters() if p.ndim == 2 and ".h." in path]
+    plain = [p for path, p in twin.named_parameters() if p.ndim < 2 or ".h." not in path]
+    groups = [{"params": decayed, "weight_decay": 0.1}, {"params": plain, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=3e-3, betas=(0.9, 0.95), foreach=False)
+    losses: list[tuple[float, float]] = []
+    for step in range(1, steps + 1):
+        given = trainer.source.batch(trainer.cursor, batch)
+        trainer.run_step()
+        logits = twin(given["ids"]).logits
+        loss = nn.functional.cross_entropy(logits.flatten(0, 1), given["targets"].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(twin.parameters(), 1.0)
+        for group in optimizer.param_groups:
+            group["lr"] = 3e-3 * schedule.factor(step, steps)
+        optimizer.step()
+        losses.append((trainer.means.read()["loss"], float(loss.detach())))
+        trainer.means.clear()
+    assert max(abs(ours - theirs) / theirs for ours, theirs in losses) < 1e-4
+    assert losses[-1][1] < 0.7 * losses[0][1]

@@ -1,0 +1,152 @@
+"""Imports point one way, read from the source; and the package needs none of its optional dependencies to be imported."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import weft
+
+ROOT = Path(weft.__file__).parent
+FOUNDATION = {"config", "errors", "random", "registry"}
+MAY: dict[str, set[str]] = {
+    "training": {"config", "errors", "random", "training", "objectives.base", "data.base", "evaluation.metrics"},
+    "data": FOUNDATION | {"data"},
+    "layers": FOUNDATION | {"layers"},
+    "models": FOUNDATION | {"models", "layers"},
+    "objectives": FOUNDATION | {"objectives", "data.base", "models.base", "generation", "evaluation.metrics", "layers"},
+    "evaluation.metrics": FOUNDATION | {"objectives.base", "data.base"},
+    "generation": FOUNDATION | {"generation", "data.base", "data.tokenizers", "models.base"},
+    "config": {"errors", "registry"},
+    "registry": {"errors"},
+    "errors": set(),
+    "random": set(),
+}
+"""What a part of the package may import of the rest."""
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {name_of(path): path for path in sorted(ROOT.rglob("*.py"))}
+
+
+def imports(path: Path) -> set[str]:
+    """Modules of weft that a file imports, without the leading "weft."; a name imported from a package is the module if it is one."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            module = node.module or ""
+            for alias in node.names:
+                whole = f"{module}.{alias.name}"
+                found.add(whole if whole.removeprefix("weft.") in MODULES else module)
+    return {name.removeprefix("weft.") for name in found if name.startswith("weft.")}
+
+
+def below(name: str, part: str) -> bool:
+    return name == part or name.startswith(part + ".")
+
+
+@pytest.mark.parametrize("part", list(MAY))
+def test_imports_point_one_way(part: str) -> None:
+    wrong = [
+        f"{module} imports {name}"
+        for module, path in MODULES.items()
+        if below(module, part)
+        for name in imports(path)
+        if not any(below(name, allowed) for allowed in MAY[part])
+    ]
+    assert not wrong
+
+
+def test_the_test_sees_imports() -> None:
+    assert {"config", "data.base", "models.gpt", "training.optim"} <= imports(MODULES["recipes.gpt"]) | {"config", "data.base"}
+    assert "random" in imports(MODULES["data.base"])
+    assert "training.checkpoint" in imports(MODULES["training.hooks"])
+
+
+@pytest.mark.parametrize("leaf", ["recipes", "cli", "studies", "benchmarks"])
+def test_nobody_imports_a_leaf(leaf: str) -> None:
+    wrong = [
+        f"{module} imports {name}"
+        for module, path in MODULES.items()
+        if not below(module, leaf) and module != "__main__"
+        for name in imports(path)
+        if below(name, leaf)
+    ]
+    assert not wrong
+
+
+def test_there_is_no_cycle() -> None:
+    """Imports under TYPE_CHECKING, or inside a function, are no cycles at run time."""
+    graph = {module: at_the_top(path) for module, path in MODULES.items()}
+    done: set[str] = set()
+
+    def visit(module: str, trail: tuple[str, ...]) -> None:
+        assert module not in trail, " -> ".join((*trail, module))
+        if module not in done:
+            for name in graph.get(module, set()):
+                visit(name, (*trail, module))
+            done.add(module)
+
+    for module in graph:
+        visit(module, ())
+
+
+def at_the_top(path: Path, *packages: str) -> set[str]:
+    """Modules of weft, or of other packages, that a file imports as soon as it is imported."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree.body = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    found = set()
+    for node in tree.body:
+        module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+        names = [alias.name for alias in node.names]  # type: ignore[attr-defined]
+        whole = [f"{module}.{name}" if module else name for name in names]
+        found |= {name if not module or name.removeprefix("weft.") in MODULES else module for name in whole}
+    if packages:
+        return {name for name in found if name.partition(".")[0] in packages}
+    return {name.removeprefix("weft.") for name in found if name.startswith("weft.")}
+
+
+def test_the_trainer_stays_small() -> None:
+    assert len(MODULES["training.trainer"].read_text().splitlines()) <= 250
+
+
+def test_there_are_no_drawers() -> None:
+    assert not {name.rpartition(".")[2] for name in MODULES} & {"utils", "common", "helpers", "misc"}
+
+
+HIDDEN = ("tyro", "rich", "tensorboard", "fastapi", "pydantic", "uvicorn", "sklearn", "PIL", "soundfile", "matplotlib", "transformers")
+PROGRAM = """
+import importlib, sys
+
+class Hide:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {hidden!r}:
+            raise ImportError("hidden: " + name)
+
+sys.meta_path.insert(0, Hide())
+for name in {names!r}:
+    importlib.import_module(name)
+print("done")
+"""
+
+
+def test_everything_but_the_command_line_imports_without_extras() -> None:
+    """Modules made for a package (a Triton kernel, TensorBoard's format) are imported where that package is found, and nowhere else."""
+    made_for = {module for module, path in MODULES.items() if at_the_top(path, "triton", "tensorboard")}
+    skipped = {"cli", "serving", "__main__", *made_for}
+    names = ["weft" if not module else f"weft.{module}" for module in MODULES if not any(below(module, part) for part in skipped)]
+    assert len(names) > 40
+    program = PROGRAM.format(hidden=set(HIDDEN), names=names)
+    out = subprocess.run([sys.executable, "-W", "error::SyntaxWarning", "-c", program], capture_output=True, text=True)
+    assert out.stdout == "done\n", out.stderr

@@ -1,0 +1,77 @@
+"""Recipes: settings only, filled in from the data, found by name."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+
+import pytest
+
+import weft
+from weft import config, recipe
+from weft.data.text import TextConfig
+from weft.errors import ConfigError
+from weft.models.base import ModelConfig
+from weft.models.gpt import GPTConfig
+from weft.objectives.next_token import NextTokenConfig
+from weft.recipe import Recipe
+from weft.training.optim import AdamW
+
+
+def made(**model: object) -> Recipe:
+    return Recipe(data=TextConfig(path="x"), model=GPTConfig(**model), objective=NextTokenConfig(), optim=AdamW())  # type: ignore[arg-type]
+
+
+def test_empty_fields_are_facts_of_the_data() -> None:
+    info = {"vocabulary": 65, "context": 32, "bytes_per_token": 1.25, "tokens": 32, "layers": 99}
+    resolved = made().resolve(info)
+    assert (resolved.model.vocabulary, resolved.model.context) == (65, 32)  # type: ignore[attr-defined]
+    assert resolved.objective.bytes_per_token == 1.25  # type: ignore[attr-defined]
+    assert resolved.model.layers == 6  # type: ignore[attr-defined]
+    assert resolved.resolve({"vocabulary": 7}) == resolved
+
+
+def test_what_was_given_is_kept() -> None:
+    assert made(vocabulary=100).resolve({"vocabulary": 65}).model.vocabulary == 100  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Switches(ModelConfig):
+    flag: bool = False
+    shape: tuple[int, ...] = ()
+    name: str = ""
+    rate: float = 0.0
+
+
+def test_only_numbers_and_shapes_are_empty() -> None:
+    resolved = recipe._fill(Switches(), {"flag": True, "shape": (1, 8, 8), "name": "x", "rate": 0.5})
+    assert resolved == Switches(flag=False, shape=(1, 8, 8), name="", rate=0.5)
+
+
+def test_the_function_and_the_module_have_one_name() -> None:
+    """`weft.recipe` is a function of the public interface and also a module that others import from."""
+    importlib.import_module("weft.recipe")
+    for _ in range(2):
+        assert weft.recipe("gpt/text", {"model.width": 64}).model.width == 64  # type: ignore[attr-defined]
+    assert weft.Recipe is Recipe
+
+
+def test_changes_do_not_touch_the_registered_recipe() -> None:
+    assert weft.recipe("gpt/text", {"model.width": 64}) != weft.recipe("gpt/text")
+    assert weft.recipe("gpt/text") == weft.recipe("gpt/text")
+
+
+def test_a_wrong_recipe_suggests_the_nearest() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'gpt/text'"):
+        weft.recipe("gpt/tex")
+
+
+def test_public_names() -> None:
+    assert set(weft.__all__) >= {"Recipe", "recipe", "train", "load", "evaluate"}
+    with pytest.raises(AttributeError, match="has no attribute 'trian'"):
+        _ = weft.trian  # type: ignore[attr-defined]
+
+
+def test_two_recipes_differ_in_what_was_changed() -> None:
+    first, second = (config.to_dict(weft.recipe("gpt/text", {"optim.lr": rate})) for rate in (0.1, 0.2))
+    assert config.difference(first, second) == ["optim.lr: 0.1 -> 0.2"]

@@ -1,0 +1,145 @@
+"""Runs: settings refused before anything is built, folders that hold one run, starting from another's weights."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import weft
+from tests.contracts.tiny import text_file
+from weft import config, run
+from weft.errors import CheckpointError, ConfigError
+from weft.models.gpt import GPTConfig
+from weft.recipe import Recipe
+from weft.training import checkpoint
+from weft.training.hooks import Log, Validation
+
+
+def small(folder: Path, **changes: Any) -> Recipe:
+    settings = {
+        "data.path": str(text_file(folder)), "data.context": 8, "model.layers": 1, "model.heads": 2, "model.width": 16,
+        "train.steps": 6, "train.batch": 4, "train.eval_every": 3, "train.eval_examples": 8, "train.log_every": 2, "train.save_every": 2,
+    }  # fmt: skip
+    return weft.recipe("gpt/text", settings | {name.replace("__", "."): value for name, value in changes.items()})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"train__steps": 0}, "--train.steps must be at least 1, not 0"),
+        ({"train__batch": -1}, "--train.batch must be at least 1, not -1"),
+        ({"train__log_every": 0}, "--train.log_every must be at least 1"),
+        ({"train__eval_every": -1}, "--train.eval_every must not be negative"),
+        ({"train__patience": -3}, "--train.patience must not be negative"),
+        ({"train__ema": 1.0}, "--train.ema must be at least 0 and below 1"),
+        ({"train__ramp": (0, 100)}, "--train.ramp must start between 1 and --train.batch 4"),
+        ({"train__ramp": (9, 100)}, "--train.ramp must start between 1 and --train.batch 4"),
+        ({"train__device": "gpu"}, "'gpu' is not a device"),
+        ({"progress__metric": "accuracy"}, "validation reports no 'accuracy'"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        run.assemble(small(tmp_path, **changes), tmp_path / "run").trainer.fit()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nameless(GPTConfig):
+    pass
+
+
+def test_a_part_without_a_registry_name_is_refused(tmp_path: Path) -> None:
+    recipe = config.override(small(tmp_path), {"model": Nameless()})
+    with pytest.raises(ConfigError, match=r"Nameless has no registry name.*registry\.add\(\)"):
+        run.assemble(recipe, tmp_path / "run")
+
+
+def test_a_run_directory_holds_what_it_should(tmp_path: Path) -> None:
+    weft.train(small(tmp_path, train__ema=0.5), tmp_path / "run")
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    assert {"recipe.json", "metrics.jsonl", "checkpoints", "events", "environment.json", "run.json", "report.html"} <= names
+    newest = checkpoint.folders(tmp_path / "run")[-1]
+    assert {path.name for path in newest.iterdir()} == {
+        "recipe.json", "model.safetensors", "ema.safetensors", "tokenizer.json", "metrics.json", "training.safetensors", "training.json",
+        "manifest.json",
+    }  # fmt: skip
+    facts = json.loads((tmp_path / "run" / "environment.json").read_text())
+    assert len(facts["plan"]) == 5
+    assert json.loads((tmp_path / "run" / "recipe.json").read_text())["model"]["vocabulary"] > 0
+
+
+def test_another_recipe_in_the_same_folder_shows_the_difference(tmp_path: Path) -> None:
+    run.assemble(small(tmp_path), tmp_path / "run").trainer.fit()
+    with pytest.raises(ConfigError, match=r"holds a run of another recipe[\s\S]*optim\.lr: 0\.002 -> 0\.1"):
+        run.assemble(small(tmp_path, optim__lr=0.1), tmp_path / "run")
+
+
+def test_more_steps_continue_the_run(tmp_path: Path) -> None:
+    run.assemble(small(tmp_path), tmp_path / "run").trainer.fit()
+    longer = run.assemble(small(tmp_path, train__steps=8), tmp_path / "run")
+    assert longer.trainer.step == 6
+    longer.trainer.fit()
+    assert longer.trainer.step == 8
+
+
+def test_repeating_a_finished_run_changes_nothing(tmp_path: Path) -> None:
+    run.assemble(small(tmp_path), tmp_path / "run").trainer.fit()
+    before = {path: path.read_bytes() for path in (tmp_path / "run" / "checkpoints").rglob("*") if path.is_file()}
+    log = (tmp_path / "run" / "metrics.jsonl").read_bytes()
+    run.assemble(small(tmp_path), tmp_path / "run").trainer.fit()
+    after = {path: path.read_bytes() for path in (tmp_path / "run" / "checkpoints").rglob("*") if path.is_file()}
+    assert before == after
+    assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == log
+
+
+def test_a_damaged_recipe_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "recipe.json").write_text("{")
+    with pytest.raises(CheckpointError, match=r"recipe\.json is damaged"):
+        run.assemble(small(tmp_path), tmp_path / "run")
+
+
+def test_starting_from_another_run(tmp_path: Path) -> None:
+    first = run.assemble(small(tmp_path, train__ema=0.5), tmp_path / "first")
+    first.trainer.fit()
+    tuned = run.assemble(small(tmp_path, optim__lr=1e-4), tmp_path / "second", init=f"{tmp_path / 'first'}@last")
+    assert tuned.trainer.step == 0
+    saved = checkpoint.read(checkpoint.resolve(f"{tmp_path / 'first'}@last")).tensors("ema.safetensors")
+    assert torch.equal(tuned.trainer.model.embed.weight, saved["embed.weight"])
+    tuned.trainer.fit()
+    again = run.assemble(small(tmp_path, optim__lr=1e-4), tmp_path / "second", init=f"{tmp_path / 'first'}@last")
+    assert again.trainer.step == 6
+
+
+def test_weights_of_another_shape_are_named(tmp_path: Path) -> None:
+    run.assemble(small(tmp_path), tmp_path / "first").trainer.fit()
+    with pytest.raises(CheckpointError, match=r"the weights do not fit the model: .*other shape"):
+        run.assemble(small(tmp_path, model__width=32), tmp_path / "second", init=str(tmp_path / "first"))
+
+
+def test_loading_uses_the_best_checkpoint_and_evaluation_mode(tmp_path: Path) -> None:
+    done = run.assemble(small(tmp_path, train__steps=12), tmp_path / "run")
+    done.trainer.fit()
+    validation = next(h for h in done.trainer.hooks if isinstance(h, Validation))
+    loaded = weft.load(tmp_path / "run", device="cpu")
+    assert loaded.metrics["step"] == validation.best_step
+    assert not loaded.model.training
+    assert loaded.tokenizer.decode(list(loaded.tokenizer.encode("the cat"))) == "the cat"
+    assert loaded(torch.zeros(1, 3, dtype=torch.int64)).shape == (1, 3, loaded.tokenizer.size)
+
+
+def test_validation_can_be_left_out(tmp_path: Path) -> None:
+    done = run.assemble(small(tmp_path, train__eval_every=0), tmp_path / "run")
+    done.trainer.fit()
+    assert done.validation is None
+    assert any(isinstance(hook, Log) for hook in done.trainer.hooks)
+    assert weft.load(tmp_path / "run", device="cpu").metrics["step"] == 6
+
+
+def test_the_default_folder_is_named_after_the_recipe() -> None:
+    assert run.default_folder(weft.recipe("gpt/text")) == Path("runs/gpt-text")

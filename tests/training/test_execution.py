@@ -1,0 +1,102 @@
+"""The choice of device, precision, compilation, graphs and attention, and its reasons."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from tests.training import toys
+from weft.errors import ConfigError
+from weft.models.gpt import GPTConfig
+from weft.training import execution
+from weft.training.settings import Train
+
+CPU = Train(device="cpu")
+
+
+def large() -> nn.Module:
+    return nn.Linear(400, 400)
+
+
+def test_everything_chosen_has_a_reason() -> None:
+    plan = execution.choose(CPU, large(), toys.Regression())
+    assert [line.partition(" ")[0] for line in plan.lines()] == ["device", "precision", "compile", "graphs", "attention"]
+    assert all(line.partition(": ")[2] for line in plan.lines())
+
+
+@pytest.mark.parametrize(
+    ("instructions", "model", "expected"), [(True, large(), "bf16"), (False, large(), "fp32"), (True, nn.Linear(3, 3), "fp32")]
+)
+def test_precision_on_a_cpu(monkeypatch: pytest.MonkeyPatch, instructions: bool, model: nn.Module, expected: str) -> None:
+    monkeypatch.setattr(execution, "cpu_has_bf16", lambda: instructions)
+    assert execution.choose(CPU, model, toys.Regression()).precision == expected
+
+
+def test_an_objective_may_refuse_bf16(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execution, "cpu_has_bf16", lambda: True)
+    objective = toys.Regression()
+    objective.autocast = False
+    assert execution.choose(CPU, large(), objective).precision == "fp32"
+
+
+def test_what_is_asked_for_is_done() -> None:
+    settings = Train(device="cpu", precision="bf16", compile="on", attention="fused", deterministic=True)
+    plan = execution.choose(settings, nn.Linear(3, 3), toys.Regression())
+    assert (plan.precision, plan.compile, plan.attention, plan.deterministic) == ("bf16", True, "fused", True)
+    assert plan.reasons["precision"] == "asked for"
+    assert not execution.choose(Train(device="cpu", graphs="on"), large(), toys.Regression()).graphs
+
+
+def test_a_cpu_neither_compiles_nor_captures_by_itself() -> None:
+    plan = execution.choose(CPU, large(), toys.Regression())
+    assert not plan.compile
+    assert not plan.graphs
+
+
+def test_a_wrong_device_is_named() -> None:
+    with pytest.raises(ConfigError, match="'quantum' is not a device"):
+        execution.pick_device("quantum")
+    if not torch.cuda.is_available():
+        with pytest.raises(ConfigError, match="no usable GPU"):
+            execution.pick_device("cuda")
+
+
+@pytest.mark.parametrize("attention", ["fused", "explicit"])
+def test_layers_are_told_which_attention_to_use(attention: str) -> None:
+    model = GPTConfig(vocabulary=5, context=4, layers=2, heads=2, width=8).build()
+    settings = Train(device="cpu", attention=attention)  # type: ignore[arg-type]
+    execution.apply(execution.choose(settings, model, toys.Regression()), model)
+    assert {block.attention.attention_backend for block in model.blocks} == {attention}
+
+
+def test_weights_stay_fp32_whatever_the_precision() -> None:
+    trainer = toys.trainer(toys.Linear(), toys.Regression(), toys.regression(), precision="bf16", batch=8)
+    trainer.run_step()
+    assert {p.dtype for p in trainer.model.parameters()} == {torch.float32}
+    with trainer.plan.arithmetic():
+        assert trainer.model(torch.zeros(1, 4)).dtype == torch.bfloat16
+
+
+def test_a_compiled_step_equals_an_eager_one() -> None:
+    pytest.importorskip("torch._inductor")
+    results = []
+    for compile in (False, True):
+        torch.manual_seed(0)
+        trainer = toys.trainer(toys.Linear(), toys.HalfLabelled(), toys.regression(), batch=8, micro=4)
+        if compile:  # the backend that needs no C++ compiler
+            trainer.functions[""] = torch.compile(trainer.functions[""], backend="aot_eager")
+        for _ in range(3):
+            trainer.run_step()
+        results.append(toys.weights(trainer.model))
+    for name, value in results[0].items():
+        torch.testing.assert_close(value, results[1][name], atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.gpu
+def test_a_gpu_uses_bf16_graphs_and_fused_attention() -> None:
+    plan = execution.choose(Train(steps=100), large(), toys.Regression())
+    assert (plan.device.type, plan.precision, plan.graphs, plan.attention) == ("cuda", "bf16", True, "fused")
+    objective = toys.Regression()
+    objective.capture = False
+    assert not execution.choose(Train(steps=100), large(), objective).graphs
