@@ -12,11 +12,11 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from campaign import (
-    DEBRIS,
     FAMILIES,
     Campaign,
     Changes,
@@ -146,11 +146,13 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--save-every", type=int, default=7)
+    parser.add_argument("--jobs", type=int, default=2, help="families at a time")
     given = parser.parse_args()
     campaign = Campaign("kill", given.device, given.record)
-    with workplace() as folder:
-        for name in given.families:
-            family(campaign, name, folder / name, given.device, given.kills, given.steps, given.save_every, given.seed)
+    with workplace() as folder, ThreadPoolExecutor(given.jobs) as pool:
+        plan = (given.device, given.kills, given.steps, given.save_every, given.seed)
+        for done in [pool.submit(family, campaign, name, folder / name, *plan) for name in given.families]:
+            done.result()
     return campaign.end()
 
 

@@ -127,14 +127,11 @@ def test_there_are_no_drawers() -> None:
 
 HIDDEN = ("tyro", "rich", "tensorboard", "fastapi", "pydantic", "uvicorn", "sklearn", "PIL", "soundfile", "matplotlib", "transformers")
 PROGRAM = """
-import importlib, sys
+import importlib
+from importlib.machinery import PathFinder
 
-class Hide:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {hidden!r}:
-            raise ImportError("hidden: " + name)
-
-sys.meta_path.insert(0, Hide())
+find = PathFinder.find_spec
+PathFinder.find_spec = lambda name, path=None, target=None: None if name.partition(".")[0] in {hidden!r} else find(name, path, target)
 for name in {names!r}:
     importlib.import_module(name)
 print("done")

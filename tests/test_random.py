@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 
 import hypothesis.strategies as st
@@ -126,3 +128,19 @@ def test_the_tensor_hash_is_the_integer_hash() -> None:
     hashed = random._mix(torch.tensor(values)).tolist()
     assert hashed == [random._signed(random.mix(v & random.MASK)) for v in values]
     assert random.mix(0) == 0xE220A8397B1DCDAF  # the published first output of splitmix64 with seed 0
+
+
+def test_keys_can_be_compiled_whole() -> None:
+    def draw(key: torch.Tensor) -> torch.Tensor:
+        return random.uniform(random.fold(random.fold(key, "latents"), 3), 5)
+
+    key = random.keys(1, torch.arange(4))
+    compiled = torch.compile(draw, backend="aot_eager", fullgraph=True)
+    assert torch.equal(compiled(key), draw(key))
+
+
+def test_the_compiler_is_not_imported_before_it_is_used() -> None:
+    """It takes seconds, which nobody should wait for who only wants a sample."""
+    code = "import sys, weft.run, weft.recipes.gpt; print(*(name in sys.modules for name in ('torch._dynamo', 'torch._inductor')))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["False", "False"]

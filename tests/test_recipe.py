@@ -23,11 +23,10 @@ def made(**model: object) -> Recipe:
 
 
 def test_empty_fields_are_facts_of_the_data() -> None:
-    info = {"vocabulary": 65, "context": 32, "bytes_per_token": 1.25, "tokens": 32, "layers": 99}
+    info = {"vocabulary": 65, "context": 32, "bytes_per_token": 1.25, "tokens": 32}
     resolved = made().resolve(info)
     assert (resolved.model.vocabulary, resolved.model.context) == (65, 32)  # type: ignore[attr-defined]
     assert resolved.objective.bytes_per_token == 1.25  # type: ignore[attr-defined]
-    assert resolved.model.layers == 6  # type: ignore[attr-defined]
     assert resolved.resolve({"vocabulary": 7}) == resolved
 
 

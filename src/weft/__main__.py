@@ -48,21 +48,26 @@ def dispatch(words: list[str]) -> int:
     return code
 
 
-def main() -> None:
-    """Entry point of the command."""
+def run(words: list[str]) -> int:
+    """As `dispatch`, with errors as one line on stderr and an exit code."""
     try:
-        code = dispatch(sys.argv[1:])
+        code = dispatch(words)
         sys.stdout.flush()
     except WeftError as error:
         print(f"weft: {error}", file=sys.stderr)
-        code = error.exit_code
+        return error.exit_code
     except KeyboardInterrupt:
         print("weft: interrupted", file=sys.stderr)
-        code = 130
+        return 130
     except BrokenPipeError:  # the reader of our output went away, as in `weft list | head -1`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 1
-    sys.exit(code)
+        return 1
+    return code
+
+
+def main() -> None:
+    """Entry point of the command."""
+    sys.exit(run(sys.argv[1:]))
 
 
 if __name__ == "__main__":

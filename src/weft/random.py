@@ -56,9 +56,17 @@ def keys(seed: int, draws: Tensor) -> Tensor:
     return _mix(draws ^ _signed(mix(seed)))
 
 
+def _stream(name: str | int) -> int:
+    """A constant to torch.compile, which cannot look into zlib."""
+    return _signed(mix(zlib.crc32(name.encode()) if isinstance(name, str) else name))
+
+
+_stream._dynamo_marked_constant = True  # type: ignore[attr-defined]  # torch.compiler.assume_constant_result, which takes 2 s to import
+
+
 def fold(key: Tensor, name: str | int) -> Tensor:
     """An independent stream of keys for another purpose."""
-    return _mix(key ^ _signed(mix(zlib.crc32(name.encode()) if isinstance(name, str) else name)))
+    return _mix(key ^ _stream(name))
 
 
 def bits(key: Tensor, *shape: int) -> Tensor:
@@ -110,4 +118,5 @@ def _mix_array(value: np.ndarray) -> np.ndarray:
     value = value + np.uint64(GOLDEN)
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return value ^ (value >> np.uint64(31))
+    mixed: np.ndarray = value ^ (value >> np.uint64(31))
+    return mixed

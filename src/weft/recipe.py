@@ -12,6 +12,7 @@ from typing import Any, Literal
 from weft import config, registry
 from weft.config import Config
 from weft.data.base import DataConfig
+from weft.errors import ConfigError
 from weft.models.base import ModelConfig
 from weft.objectives.base import ObjectiveConfig
 from weft.training.settings import Train
@@ -41,12 +42,24 @@ class Recipe(Config):
 
     def resolve(self, info: dict[str, Any]) -> Recipe:
         """Fill every model and objective field that is empty (0) and named like a fact of the data."""
-        return dataclasses.replace(self, model=_fill(self.model, info), objective=_fill(self.objective, info))
+        resolved = dataclasses.replace(self, model=_fill(self.model, info), objective=_fill(self.objective, info))
+        _refuse_misfits(resolved.model, info)
+        return resolved
 
 
 def _fill(part: Any, info: dict[str, Any]) -> Any:
-    empty = {f.name for f in dataclasses.fields(part) if getattr(part, f.name) in (0, 0.0, ()) and not isinstance(getattr(part, f.name), bool)}
+    held = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
+    empty = [name for name, value in held.items() if value in (0, 0.0, ()) and not isinstance(value, bool)]
     return dataclasses.replace(part, **{name: info[name] for name in empty if name in info})
+
+
+def _refuse_misfits(model: Any, info: dict[str, Any]) -> None:
+    """A model that was told its sizes must have room for what the data has, and the same shape."""
+    for field_ in dataclasses.fields(model):
+        mine, given = getattr(model, field_.name), info.get(field_.name)
+        roomy = field_.name in ("vocabulary", "context", "classes") and given is not None and mine >= given
+        if given is not None and not roomy and mine != given:
+            raise ConfigError(f"--model.{field_.name} is {mine}, but the data has {given}; leave it out to take it from the data")
 
 
 def recipe(name: str, changes: dict[str, Any] | None = None) -> Recipe:

@@ -87,11 +87,15 @@ def build(recipe: Recipe) -> tuple[nn.Module, Objective]:
 def check(recipe: Recipe) -> None:
     """Refuse settings that cannot work, before anything is built."""
     train = recipe.train
-    optims = recipe.optim.values() if isinstance(recipe.optim, dict) else [recipe.optim]
-    for part in (recipe.data, recipe.model, recipe.objective, *optims):
+    optims = {f"optim.{turn}": part for turn, part in recipe.optim.items()} if isinstance(recipe.optim, dict) else {"optim": recipe.optim}
+    for part in (recipe.data, recipe.model, recipe.objective, *optims.values()):
         if registry.name_of(type(part)) is None:
-            kind = type(part)
-            raise ConfigError(f"{kind.__module__}:{kind.__qualname__} has no registry name, so no checkpoint could name it; use registry.add()")
+            kind = f"{type(part).__module__}:{type(part).__qualname__}"
+            raise ConfigError(f"{kind} has no registry name, so no checkpoint could name it; give it one with registry.add()")
+    for place, optim in optims.items():
+        optim.check(place)
+    if not abs(train.seed) < 1 << 63:
+        raise ConfigError(f"--train.seed must fit 64 bits, not {train.seed}")
     for name in ("steps", "batch", "log_every", "keep"):
         if getattr(train, name) < 1:
             raise ConfigError(f"--train.{name} must be at least 1, not {getattr(train, name)}")

@@ -18,7 +18,7 @@ from weft.recipe import Recipe
 from weft.registry import MODELS, RECIPES
 from weft.run import build
 from weft.training import checkpoint
-from weft.training.optim import audit
+from weft.training.updater import audit
 
 BATCH = 6
 every_model = pytest.mark.parametrize("name", list(MODELS))

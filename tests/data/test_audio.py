@@ -4,12 +4,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import soundfile
 import torch
 
 from weft.data.audio import WavesConfig, resample
 from weft.data.base import UNLABELLED, Dataset
 from weft.errors import ConfigError, DataError
+
+soundfile = pytest.importorskip("soundfile")
 
 
 def save(path: Path, seconds: float = 0.5, rate: int = 8000, channels: int = 1, pitch: float = 200.0) -> None:

@@ -8,12 +8,12 @@ import json
 import shutil
 import struct
 import tempfile
+import wave
 from pathlib import Path
 
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-import soundfile
 import torch
 from hypothesis import given, settings
 from PIL import Image
@@ -59,7 +59,11 @@ def picture(kind: str) -> bytes:
 
 def sound() -> bytes:
     buffer = io.BytesIO()
-    soundfile.write(buffer, np.linspace(-0.5, 0.5, 100), 8000, format="WAV")
+    with wave.open(buffer, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(8000)
+        file.writeframes(np.linspace(-9000, 9000, 100).astype("<i2").tobytes())
     return buffer.getvalue()
 
 
@@ -126,7 +130,9 @@ def test_any_bytes_work_or_are_one_sentence(config: DataConfig, name: str, conte
     folder = Path(tempfile.mkdtemp())
     file = folder / name
     file.parent.mkdir(exist_ok=True)
-    given_file = config.__class__ not in (ImagesConfig, WavesConfig)
+    if isinstance(config, WavesConfig):
+        pytest.importorskip("soundfile")
+    given_file = not isinstance(config, (ImagesConfig, WavesConfig))
     config = type(config)(**{**vars(config), "path": str(file if given_file else folder)})
     if name.endswith(".npz"):
         (folder / "train_0.webp").write_bytes(picture("WEBP"))

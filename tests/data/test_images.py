@@ -260,8 +260,10 @@ def test_cifar_hundred(tmp_path: Path) -> None:
     assert everything(data.train)["label"].tolist() == [99, 3, 3, 99, 3, 99]
 
 
-def test_pickles_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "data_batch_1").write_bytes(b"cos\nsystem\n(S'false'\ntR.")
+@pytest.mark.parametrize("names", [("data_batch_1",), ("batches.meta",), ("train", "meta")])
+def test_pickles_are_refused(tmp_path: Path, names: tuple[str, ...]) -> None:
+    for name in names:
+        (tmp_path / name).write_bytes(b"cos\nsystem\n(S'false'\ntR.")
     with pytest.raises(DataError, match="pickle, which is never opened"):
         ImagesConfig(path=str(tmp_path)).build()
 

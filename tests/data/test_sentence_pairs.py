@@ -56,7 +56,7 @@ def test_packing(tmp_path: Path) -> None:
         assert (ids[:length] != PAD).all()
         first = ids[:length].tolist().index(SEP)
         assert segments.tolist() == [0] * (first + 1) + [1] * (length - first - 1) + [0] * (32 - length)
-    assert batch["lengths"].unique().numel() > 5
+    assert len(set(batch["lengths"].tolist())) > 5
 
 
 def test_true_pairs_meet_and_others_are_of_another_document(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_the_words_of_another_model_are_kept(tmp_path: Path) -> None:
     assert data.tokenizer is known
     assert data.info["vocabulary"] == 7
     assert data.validation is None
-    assert drawn(data, 300)["ids"].unique().tolist() == [PAD, UNKNOWN, CLS, SEP, 5, 6]
+    assert set(drawn(data, 300)["ids"].flatten().tolist()) == {PAD, UNKNOWN, CLS, SEP, 5, 6}
 
 
 def test_mistakes_are_named(tmp_path: Path) -> None:

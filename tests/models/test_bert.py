@@ -7,7 +7,7 @@ from torch import Tensor
 from weft.errors import ConfigError
 from weft.models.base import Embeds, Scores, need
 from weft.models.bert import BERT, PRESETS, BERTConfig
-from weft.training.optim import audit
+from weft.training.updater import audit
 
 LENGTHS = torch.tensor([4, 9, 1])
 

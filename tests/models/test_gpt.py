@@ -196,6 +196,42 @@ def test_an_impossible_dropout_is_named(place: str, share: float) -> None:
         model(**{f"{place}_dropout": share})
 
 
+# -- on a GPU -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("settings", VARIANTS, ids=name)
+def test_bf16_on_a_gpu_agrees_with_fp32_on_a_cpu(settings: dict[str, Any], bias: bool) -> None:
+    """Whatever kernels the GPU uses, logits and gradients stay within what bf16 rounds."""
+    network = model(**settings, bias=bias, width=64, layers=3).train()
+    tokens, direction = ids(4), torch.randn(4, T, V, generator=torch.Generator().manual_seed(1))
+    exact = network(tokens)
+    wanted = torch.autograd.grad((exact * direction).sum(), list(network.parameters()))
+    network, tokens, direction = network.cuda(), tokens.cuda(), direction.cuda()
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        rounded = network(tokens).float()
+    found = torch.autograd.grad((rounded * direction).sum(), list(network.parameters()))
+    assert float((rounded.cpu() - exact).norm() / exact.norm()) < 0.03
+    for (path, _), gradient, other in zip(network.named_parameters(), wanted, found, strict=True):
+        assert float((other.cpu() - gradient).norm() / gradient.norm()) < 0.06, path
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("place", ["embedding", "attention", "residual"])
+def test_dropout_on_a_gpu_follows_the_seed_and_stops_in_evaluation(place: str) -> None:
+    network = model(**{f"{place}_dropout": 0.3}, width=64).cuda().train()
+    tokens, outs = ids(4).cuda(), []
+    with torch.autocast("cuda", dtype=torch.bfloat16), torch.no_grad():
+        for seed in (1, 1, 2):
+            torch.manual_seed(seed)
+            outs.append(network(tokens))
+        network.eval()
+        assert torch.equal(network(tokens), network(tokens))
+    assert torch.equal(outs[0], outs[1])
+    assert not torch.equal(outs[0], outs[2])
+
+
 # -- parity with Hugging Face -------------------------------------------------------------------------------------------------
 
 

@@ -13,7 +13,8 @@ from tests.training import toys
 from weft import registry
 from weft.models.gpt import GPTConfig
 from weft.training.muon import MuonOptimizer, orthogonalise
-from weft.training.optim import SGD, Adam, AdamW, Momentum, Muon, OptimConfig, RMSProp, Updater, audit
+from weft.training.optim import SGD, Adam, AdamW, Momentum, Muon, OptimConfig, RMSProp
+from weft.training.updater import Updater, audit
 from weft.training.schedule import Schedule
 
 
@@ -167,11 +168,10 @@ def test_muon_takes_matrices_and_adamw_the_rest() -> None:
     model = GPTConfig(vocabulary=11, context=8, layers=1, heads=2, width=16, tied=False).build()
     update = updater(Muon(lr=0.02, rest_lr=0.003), model)
     muon, adamw = update.optimizers
-    mine = {id(p) for g in muon.param_groups for p in g["params"]}
-    names = {name for name, p in update.named.items() if id(p) in mine}
-    assert names == {f"blocks.0.{n}.weight" for n in ("attention.qkv", "attention.out", "feedforward.rise", "feedforward.fall")}
-    rest = {id(p) for g in adamw.param_groups for p in g["params"]}
-    assert len(mine) + len(rest) == len(update.parameters)
+    mine, rest = names_in(update, muon), names_in(update, adamw)
+    assert mine == {f"blocks.0.{n}.weight" for n in ("attention.qkv", "attention.out", "feedforward.rise", "feedforward.fall")}
+    assert mine | rest == set(update.named)
+    assert not mine & rest
     assert {g["lr"] for g in muon.param_groups} == {0.02}
     assert {g["lr"] for g in adamw.param_groups} == {0.003}
 
@@ -211,10 +211,41 @@ def test_no_decay_on_biases_norms_and_embeddings() -> None:
 def test_decay_groups_reach_the_optimiser() -> None:
     model = Everything()
     update = updater(AdamW(weight_decay=0.1), model)
-    decay = {id(p): g["weight_decay"] for g in update.optimizers[0].param_groups for p in g["params"]}
-    assert {name for name, p in model.named_parameters() if decay[id(p)] == 0.1} == {"layer.weight", "convolution.weight", "head.weight"}
-    assert set(decay.values()) == {0.0, 0.1}
-    assert len(decay) == len(list(model.parameters()))
+    decay = {g["weight_decay"]: names_in(update, {id(p) for p in g["params"]}) for g in update.optimizers[0].param_groups}
+    assert set(decay) == {0.0, 0.1}
+    assert decay[0.1] == {"layer.weight", "convolution.weight", "head.weight"}
+    assert decay[0.0] | decay[0.1] == {name for name, _ in model.named_parameters()}
+
+
+def names_in(update: Updater, holder: torch.optim.Optimizer | set[int]) -> set[str]:
+    """The parameters an optimiser, or a set of tensors, updates."""
+    ids = holder if isinstance(holder, set) else {id(p) for g in holder.param_groups for p in g["params"]}
+    return {name for parts, held in update.owners() if id(held) in ids for name in parts}
+
+
+def test_laid_end_to_end_or_not_the_update_is_the_same() -> None:
+    """Flat buffers change how many calls an update takes, and nothing else; their state has each parameter's name."""
+    results, states = [], []
+    for alone in (True, False):
+        torch.manual_seed(0)
+        model = Everything()
+        update = Updater(AdamW(lr=0.01, clip_norm=1.0), [("", model)], halt=True, alone=alone)
+        assert bool(update.flats) == alone
+        for number in range(5):
+            generator = torch.Generator().manual_seed(number)
+            for p in update.parameters:
+                p.grad = torch.randn(p.shape, generator=generator)
+            update.set_rate(1, 10)
+            update.step()
+        results.append({n: p.detach().clone() for n, p in model.named_parameters()})
+        states.append({name: value.clone() for name, value in update.state_tensors().items()})
+        update.load_state_tensors(states[0])
+    for name, value in results[0].items():
+        assert torch.allclose(value, results[1][name], atol=1e-7)
+    assert states[0].keys() == states[1].keys()
+    for name, value in states[0].items():
+        assert torch.allclose(value, states[1][name], atol=1e-7)
+        assert value.shape == states[1][name].shape
 
 
 def test_a_head_tied_to_an_embedding_counts_as_an_embedding() -> None:

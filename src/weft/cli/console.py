@@ -17,7 +17,6 @@ def show_warnings() -> None:
     log = logging.getLogger("weft")
     if not any(isinstance(handler, Stderr) for handler in log.handlers):
         log.addHandler(Stderr())
-        log.propagate = False
 
 
 def table(rows: list[tuple[str, ...]]) -> str:

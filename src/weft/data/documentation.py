@@ -52,8 +52,8 @@ def documents(
 
 
 def library(files: list[Path], problems: Problems, with_comments: bool) -> list[str]:
-    """The documents of Python modules, in order."""
+    """The documents of Python modules, in order; empty modules say nothing and are no problem."""
     found = []
-    for source in read_all(files, problems):
+    for source in read_all([path for path in files if path.stat().st_size], problems):
         found += docstrings(source) + (comments(source) if with_comments else [])
     return found

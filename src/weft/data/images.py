@@ -31,7 +31,8 @@ from weft.data.tokenizers import ClassNames, Tokenizer
 from weft.errors import ConfigError, DataError
 
 Read = Callable[[Problems], Images]
-PICKLED = ("data_batch_1", "test_batch", "batches.meta", "meta")
+PICKLED = ({"data_batch_1"}, {"batches.meta"}, {"meta", "train"})
+"""Files by which the Python versions of CIFAR are known."""
 VALIDATION = ("val", "valid", "validation", "dev")
 
 
@@ -156,7 +157,7 @@ def find_parts(folder: Path, size: int, channels: int) -> dict[str, Read]:
         return {part: partial(read_cifar, paths) for part, paths in binary.items()}
     if sheets := sheet_parts(folder):
         return {part: partial(read_sheets, path) for part, path in sheets.items()}
-    if pickled := [name for name in PICKLED if name in names and (folder / name).is_file()]:
+    if pickled := [name for mark in PICKLED for name in sorted(mark) if all((folder / other).is_file() for other in mark)]:
         raise DataError(f"{show(folder)}: {pickled[0]} is a Python pickle, which is never opened; use the binary version of CIFAR (*.bin)")
     inside = {name for name in names if (folder / name).is_dir() and not name.startswith((".", "__"))}
     if "train" in inside and len(inside) > 1 and inside <= {"train", "test", *VALIDATION}:

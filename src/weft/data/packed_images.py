@@ -20,7 +20,7 @@ from weft.data.files import read_bytes, show
 from weft.data.split import number_classes
 from weft.errors import DataError
 
-IDX_NAME = re.compile(r"(?P<head>.*)(?P<part>train|t10k|test)-images[-.]idx3-ubyte(\.gz)?")
+IDX_NAME = re.compile(r".*(?P<part>train|t10k|test)-images[-.]idx3-ubyte(\.gz)?")
 
 
 @dataclass

@@ -54,7 +54,7 @@ def generate(
     if n < 1 or max_new_tokens < 1:
         raise ConfigError(f"n and max_new_tokens must be at least 1, not {n} and {max_new_tokens}")
     device = next(model.parameters()).device
-    start = torch.as_tensor(encode_prompt(tokenizer, prompt), dtype=torch.int64, device=device)  # (T,)
+    start = torch.from_numpy(encode_prompt(tokenizer, prompt).astype(np.int64)).to(device)  # (T,)
     ids = start.repeat(n, 1)  # (B, T)
     keys = random.keys(random.seed_of(seed, "generate"), torch.arange(n)).to(device)
     for position in range(max_new_tokens):

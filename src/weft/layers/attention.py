@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from weft.layers.causal_attention import causal_attention
 from weft.layers.position import rotate
 
 SHORT: ModuleType | None = None
@@ -42,7 +43,8 @@ def explicit_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, cau
             weights = weights.masked_fill(hidden.all(-1, keepdim=True), 0.0)
         if dropout:
             weights = F.dropout(weights, dropout)
-        return weights @ v
+        mixed: Tensor = weights @ v
+    return mixed
 
 
 def fused_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, dropout: float) -> Tensor:
@@ -89,6 +91,8 @@ class SelfAttention(nn.Module):
             seed = torch.randint(0, 2**31, (1,), device=x.device)
             mixed: Tensor = SHORT.short_attention(qkv if rotary is None else torch.cat([qk, v], dim=2), seed, dropout)[0]
             return mixed
+        if self.attention_backend == "explicit" and self.causal and mask is None:
+            return causal_attention(qkv if rotary is None else torch.cat([qk, v], dim=2), dropout)
         attend = fused_attention if self.attention_backend == "fused" else explicit_attention
         (q, k), v = qk.permute(2, 0, 3, 1, 4), v.squeeze(2).transpose(1, 2)  # each (B, H, T, K)
         return attend(q, k, v, mask, self.causal, dropout).transpose(1, 2).reshape(b, t, d)

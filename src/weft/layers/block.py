@@ -46,7 +46,8 @@ class FeedForward(nn.Module):
     def activate(self, x: Tensor) -> Tensor:
         """All but the last layer: (B, T, inner)."""
         if self.activation == "gelu" and served(x):
-            return biased_gelu(F.linear(x, self.rise.weight), self.rise.bias)
+            out: Tensor = biased_gelu(F.linear(x, self.rise.weight), self.rise.bias)
+            return out
         return ACTIVATIONS[self.activation](self.rise(x))
 
 
@@ -54,7 +55,14 @@ class Block(nn.Module):
     """x + attention, x + feed-forward; norm first ("pre", GPT-2) or last ("post", 2017 and BERT)."""
 
     def __init__(
-        self, attention: SelfAttention, feedforward: FeedForward, width: int, *, norm: Literal["pre", "post"], dropout: float, bias: bool = True
+        self,
+        attention: SelfAttention,
+        feedforward: FeedForward,
+        width: int,
+        *,
+        norm: Literal["pre", "post"],
+        dropout: float,
+        bias: bool = True,
     ):
         super().__init__()
         self.norm, self.dropout = norm, Dropout(dropout)
@@ -65,10 +73,11 @@ class Block(nn.Module):
         """x (B, T, D) -> (B, T, D)."""
         if self.norm == "pre":
             x = x + self.dropout(self.attention(self.norm1(x), mask, rotary))
-            return x + self.dropout(self.feedforward(self.norm2(x)))
-        x = self.norm1(x + self.dropout(self.attention(x, mask, rotary)))
-        out: Tensor = self.norm2(x + self.dropout(self.feedforward(x)))
-        return out
+            x = x + self.dropout(self.feedforward(self.norm2(x)))
+        else:
+            x = self.norm1(x + self.dropout(self.attention(x, mask, rotary)))
+            x = self.norm2(x + self.dropout(self.feedforward(x)))
+        return x
 
     def fused(
         self, x: Tensor, normed: Tensor, following: nn.LayerNorm, seeds: Tensor, mask: Tensor | None, rotary: Tensor | None
@@ -92,9 +101,9 @@ def run_blocks(blocks: nn.ModuleList, x: Tensor, norm: nn.Module, mask: Tensor |
             x = block(x, mask, rotary)
         out: Tensor = norm(x)
         return out
-    norms = [block.norm1 for block in blocks] + [norm]
+    norms: list[nn.LayerNorm] = [block.norm1 for block in blocks] + [norm]  # type: ignore[assignment]
     seeds = torch.randint(0, 2**31, (len(blocks), 2, 1), device=x.device)  # drawn at once: a kernel for each would show
-    normed = norms[0](x)
-    for i, block in enumerate(blocks):
-        x, normed = block.fused(x, normed, norms[i + 1], seeds[i], mask, rotary)
+    normed: Tensor = norms[0](x)
+    for block, following, pair in zip(blocks, norms[1:], seeds):
+        x, normed = block.fused(x, normed, following, pair, mask, rotary)  # type: ignore[operator]
     return normed

@@ -30,4 +30,5 @@ def rotate(x: Tensor, table: Tensor) -> Tensor:
     turned = torch.cat([-second, first], dim=-1)
     between = (1,) * (x.ndim - 3)
     cos, sin = table.to(x.dtype).view(2, x.size(1), *between, x.size(-1))
-    return x * cos + turned * sin
+    out: Tensor = x * cos + turned * sin
+    return out

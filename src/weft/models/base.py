@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 from torch import Tensor, nn
 
 from weft.config import Config
-from weft.errors import CapabilityError
+from weft.errors import CapabilityError, ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +46,20 @@ class Classifies(Protocol):
     """Gives class logits to an example."""
 
     def classify(self, x: Tensor) -> Tensor: ...
+
+
+def check_sizes(config: ModelConfig, **least: int) -> None:
+    """Refuse settings below their least value: `check_sizes(config, layers=1, inner=0)`."""
+    for name, low in least.items():
+        if getattr(config, name) < low:
+            raise ConfigError(f"--model.{name} must be at least {low}, not {getattr(config, name)}")
+
+
+def check_shares(config: ModelConfig, *names: str) -> None:
+    """Refuse shares (of dropout) outside 0 to 1."""
+    for name in names:
+        if not 0.0 <= getattr(config, name) < 1.0:
+            raise ConfigError(f"--model.{name} must be at least 0 and below 1, not {getattr(config, name)}")
 
 
 def need(model: Any, capability: type) -> None:

@@ -17,7 +17,7 @@ from weft.layers.attention import SelfAttention
 from weft.layers.block import Activation, Block, FeedForward, run_blocks
 from weft.layers.dropout import Dropout
 from weft.layers.position import rotary, sinusoidal
-from weft.models.base import ModelConfig
+from weft.models.base import ModelConfig, check_shares, check_sizes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,14 +58,18 @@ class GPTConfig(ModelConfig):
 class GPT(nn.Module):
     """Next-token logits from the tokens so far."""
 
+    positions: Tensor
+    rotary: Tensor
+
     def __init__(self, config: GPTConfig):
         super().__init__()
         c = self.config = config
+        check_sizes(c, vocabulary=1, context=1, layers=1, heads=1, width=1, inner=0)
+        check_shares(c, "embedding_dropout", "attention_dropout", "residual_dropout")
         if c.width % c.heads:
             raise ConfigError(f"model.width {c.width} is not a multiple of model.heads {c.heads}")
-        for name in ("embedding_dropout", "attention_dropout", "residual_dropout"):
-            if not 0.0 <= getattr(c, name) < 1.0:
-                raise ConfigError(f"--model.{name} must be at least 0 and below 1, not {getattr(c, name)}")
+        if c.position == "rotary" and c.width // c.heads % 2:
+            raise ConfigError(f"rotary positions need heads of even width, not {c.width // c.heads} (model.width / model.heads)")
         self.embed = nn.Embedding(c.vocabulary, c.width)
         if c.position == "learned":
             self.position = nn.Embedding(c.context, c.width)

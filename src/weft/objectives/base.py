@@ -50,7 +50,7 @@ class Objective(nn.Module):
     """False: the loss of a batch is not a sum over its examples."""
     weights: dict[str, float] = {}
     """Of the named terms; 1 where not given."""
-    compile = True
+    compile = True  # type: ignore[assignment]
     """False where a second derivative is taken."""
     capture = True
     """False where the objective decides something on the host, which a captured graph could not replay."""

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from weft.data.base import IGNORE, Batch
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
@@ -32,7 +33,7 @@ class NextToken(Objective):
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         return {"loss": count((batch["targets"] != IGNORE).sum(), like=batch["targets"])}
 
-    def forward(self, model: nn.Module, batch: Batch, turn: str) -> Terms:
+    def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
         logits = model.head(model.hidden(batch["ids"]))  # (B, T, V)
         loss = F.cross_entropy(logits.flatten(0, 1).float(), batch["targets"].flatten(), ignore_index=IGNORE, reduction="sum")
         return Terms({"loss": loss})

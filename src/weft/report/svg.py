@@ -156,7 +156,7 @@ def log_ticks(low: float, high: float) -> list[float]:
     if high / low < 6:
         return [tick for tick in ticks(low, high, 5) if tick > 0]
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    digits = (1, 2, 5) if len(decades) <= 3 else (1,)
+    digits = (1, 2, 5) if high / low < 1e3 else (1,)
     found = [digit * 10.0**power for power in decades for digit in digits if low <= digit * 10.0**power <= high]
     return found[:: max(1, math.ceil(len(found) / 7))]
 

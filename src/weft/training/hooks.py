@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from weft.data.base import Source
 from weft.errors import CheckpointError, ConfigError, NonFiniteError
 from weft.evaluation.metrics import Means
-from weft.objectives.base import Terms
+from weft.objectives.base import Objective, Terms
 from weft.training import checkpoint, files
 
 if TYPE_CHECKING:
@@ -147,11 +147,11 @@ class Validation(Hook):
 
 
 @torch.no_grad()
-def evaluate(model: nn.Module, objective: nn.Module, source: Source, examples: int, batch: int) -> dict[str, float]:
+def evaluate(model: nn.Module, objective: Objective, source: Source, examples: int, batch: int) -> dict[str, float]:
     """Exact means over the first `examples` of a source, in evaluation mode."""
     training = model.training
     model.eval()
-    means = Means(objective)  # type: ignore[arg-type]
+    means = Means(objective)
     for first in range(0, examples, batch):
         data = source.batch(first, min(batch, examples - first))
         counts = objective.counts(data)

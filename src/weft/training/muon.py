@@ -17,7 +17,7 @@ from torch.optim import Optimizer
 def orthogonalise(matrices: Tensor, steps: int = 5) -> Tensor:
     """Push the singular values of each matrix (N, R, C) towards 1 by a quintic Newton–Schulz iteration, in bf16."""
     a, b, c = 3.4445, -4.7750, 2.0315
-    x = matrices.bfloat16()
+    x: Tensor = matrices.bfloat16()
     tall = x.size(-2) > x.size(-1)
     x = x.mT if tall else x
     x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-7)
@@ -49,14 +49,14 @@ class MuonOptimizer(Optimizer):
             if "momentum_buffer" not in self.state[p]:
                 self.state[p]["momentum_buffer"] = torch.zeros_like(p)
         buffers = [self.state[p]["momentum_buffer"] for p in params]
-        gradients = [p.grad for p in params]
+        gradients = [p.grad for p in params if p.grad is not None]
         torch._foreach_lerp_(buffers, gradients, 1 - momentum)
         direction = torch._foreach_lerp(gradients, buffers, momentum)
         update = orthogonalise(torch.stack(direction).flatten(2)).to(params[0].dtype)  # a convolution is a matrix (out, in * k * k)
         # the size of an AdamW update does not depend on the shape; an orthogonal matrix's does (Liu et al., 2025)
         scale = 0.2 * max(update.shape[1:]) ** 0.5
         for p, u in zip(params, update.unbind(), strict=True):
-            p.mul_(1 - lr * group["weight_decay"]).sub_(u.view(shape) * (lr * scale))
+            p.mul_(1 - lr * group["weight_decay"]).sub_(u.reshape(shape) * (lr * scale))
 
 
 class HeavyBall(Optimizer):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from weft.config import Config
+from weft.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +28,12 @@ class Schedule(Config):
     """step: units between drops."""
     drop: float = 0.1
     """step: factor of each drop."""
+
+    def check(self, place: str) -> None:
+        """Refuse numbers that cannot be, naming the flag."""
+        for name, low in {"warmup": 0, "total": 0, "floor": 0, "width": 1, "every": 1, "drop": 0}.items():
+            if not low <= getattr(self, name) < math.inf:
+                raise ConfigError(f"--{place}.{name} must be at least {low}, not {getattr(self, name)}")
 
     def factor(self, position: float, end: float) -> float:
         """Share of the peak rate at a position (the first update is at 1 step, or at its own tokens)."""

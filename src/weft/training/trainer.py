@@ -22,8 +22,9 @@ from weft.objectives.base import Objective, Terms, Turn
 from weft.training import execution
 from weft.training.execution import Captured, Plan
 from weft.training.hooks import Hook
-from weft.training.optim import OptimConfig, Updater
+from weft.training.optim import OptimConfig
 from weft.training.settings import Train
+from weft.training.updater import Updater
 
 TurnFunction = Callable[[Batch], tuple[dict[str, Tensor], dict[str, Tensor]]]
 
@@ -164,7 +165,9 @@ class Trainer:
             raise ConfigError(f"optim: no optimiser for the turn {turn.name!r}; it has {', '.join(optim)}")
         config = optim[turn.name] if isinstance(optim, dict) else optim
         modules = [(name, self.model.get_submodule(name)) for name in turn.modules]
-        return Updater(config, modules, halt=self.settings.nonfinite != "skip")
+        others = {id(p) for t in self.objective.turns if t is not turn for m in t.modules for p in self.model.get_submodule(m).parameters()}
+        alone = not any(id(p) in others for _, module in modules for p in module.parameters())
+        return Updater(config, modules, halt=self.settings.nonfinite != "skip", alone=alone)
 
     def _function(self, turn: Turn) -> TurnFunction:
         def function(batch: Batch) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
@@ -172,7 +175,9 @@ class Trainer:
                 terms = self.objective(self.model, batch, turn.name)
             return terms.sums, terms.metrics
 
-        return torch.compile(function, dynamic=False) if self.plan.compile else function
+        # many weights are cast and many biases summed: combined, these tiny kernels cost a tenth less of a small model's step
+        options = {"combo_kernels": True} if self.plan.device.type == "cuda" else None
+        return torch.compile(function, dynamic=False, options=options) if self.plan.compile else function
 
     def _update(self, turn: Turn) -> Callable[[list[Batch]], None]:
         def update(micro: list[Batch]) -> None:

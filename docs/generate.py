@@ -1,0 +1,62 @@
+"""Fills the tables of README.md and docs/ from results/: `python docs/generate.py`, or `--check` to see whether they are current."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from weft import registry
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def records() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for path in sorted((ROOT / "results").glob("*.json")):
+        content = json.loads(path.read_text())
+        found += content if isinstance(content, list) else [content]
+    return found
+
+
+def families() -> str:
+    """A row per recipe: what it is, its measured score, what a trivial method reaches, and the cost."""
+    measured = {r["recipe"]: r for r in records() if "recipe" in r and "value" in r}
+    rows = ["| recipe | what | year | measured (validation) | trivial method | cost |", "|---|---|---|---|---|---|"]
+    for name, entry in registry.RECIPES.items():
+        r = measured.get(name)
+        score = f"{r['metric']} {r['value']:.4g}{spread(r)}" if r else ""
+        cost = f"{r['seconds']:.0f} s, {r['hardware']}" if r else ""
+        rows.append(f"| `{name}` | {entry.summary} | {entry.year} | {score} | {r.get('baseline', '') if r else ''} | {cost} |")
+    return "\n".join(rows)
+
+
+def spread(record: dict[str, Any]) -> str:
+    return f" ± {record['spread']:.2g} ({len(record['seeds'])} seeds)" if record.get("spread") else ""
+
+
+def fill(text: str, name: str, content: str) -> str:
+    """Put content between <!-- name --> and <!-- /name -->."""
+    block = f"<!-- {name} -->\n{content}\n<!-- /{name} -->"
+    return re.sub(rf"<!-- {name} -->.*?<!-- /{name} -->", lambda _: block, text, flags=re.DOTALL)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true")
+    check = parser.parse_args().check
+    path = ROOT / "README.md"
+    old = path.read_text()
+    new = fill(old, "families", families())
+    if check:
+        print("current" if new == old else "README.md is not what results/ say; run python docs/generate.py")
+        return int(new != old)
+    path.write_text(new)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

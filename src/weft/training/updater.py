@@ -1,0 +1,188 @@
+"""Applies one turn's gradients: regularise, clip, refuse what is not finite, step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from weft.training.flat import Flat
+from weft.training.optim import OptimConfig
+
+Kind = Literal["matrix", "head", "plain"]
+
+
+def audit(modules: list[tuple[str, nn.Module]]) -> dict[str, Kind]:
+    """How each parameter is treated: "matrix" and "head" are decayed, "plain" (bias, norm, embedding) is not.
+
+    A tensor shared between an embedding and a head counts as an embedding.
+    """
+    kinds: dict[int, Kind] = {}
+    names: dict[int, str] = {}
+    for prefix, root in modules:
+        for path, module in root.named_modules():
+            for leaf, parameter in module.named_parameters(recurse=False):
+                name = ".".join(part for part in (prefix, path, leaf) if part)
+                embedding = isinstance(module, nn.Embedding) or leaf.endswith("embedding")
+                kind: Kind = "matrix"
+                if parameter.ndim < 2 or embedding:
+                    kind = "plain"
+                elif path.split(".")[-1].endswith("head"):
+                    kind = "head"
+                names.setdefault(id(parameter), name)
+                if kinds.get(id(parameter)) != "plain":
+                    kinds[id(parameter)] = kind
+    return {names[key]: kind for key, kind in kinds.items()}
+
+
+class Updater:
+    """One turn's optimisers. `step` never waits for the device."""
+
+    def __init__(self, config: OptimConfig, modules: list[tuple[str, nn.Module]], halt: bool, alone: bool = True):
+        """`halt`: refuse every update after the first bad one. `alone`: no other turn updates these parameters."""
+        self.config, self.halt = config, halt
+        named = {name: p for prefix, m in modules for name, p in _named(prefix, m)}
+        self.kinds = {name: kind for name, kind in audit(modules).items() if name in named}
+        self.named = {name: named[name] for name in self.kinds}
+        self.parameters = [*self.named.values()]
+        self.flats: list[Flat] = []
+        self.held: list[Tensor] = []
+        """The tensors that are updated: a flat buffer for many parameters, or the parameters themselves."""
+        self.regularised: list[Tensor] = []
+        groups = [self._group(alone, decay=True), self._group(alone, decay=False)]
+        like = self.parameters[0]
+        self.optimizers = config.build(groups, like)
+        self.peaks = [[float(g["lr"]) for g in o.param_groups] for o in self.optimizers]
+        self.lr = 0.0
+        self.refused = torch.zeros((), device=like.device)
+        """Updates not made because a gradient was not finite."""
+        self.norm = torch.zeros((), device=like.device)
+
+    def _group(self, alone: bool, decay: bool) -> dict[str, object]:
+        members = {name: p for name, p in self.named.items() if (self.kinds[name] != "plain") == decay}
+        shaped = {name: p for name, p in members.items() if self.config.shaped and self.kinds[name] == "matrix"}
+        others = {name: p for name, p in members.items() if name not in shaped}
+        tensors: list[Tensor] = [*others.values()]
+        if alone and Flat.serves(others):
+            self.flats.append(Flat(others))
+            tensors = [self.flats[-1].buffer]
+        self.held += [*shaped.values(), *tensors]
+        self.regularised += [*shaped.values(), *tensors] if decay else []
+        return {"params": tensors, "decay": decay, "matrices": [*shaped.values()]}
+
+    def set_rate(self, position: float, end: float) -> None:
+        """Choose the learning rate of the coming update."""
+        factor = self.config.schedule.factor(position, end)
+        self.lr = self.config.lr * factor
+        for optimizer, peaks in zip(self.optimizers, self.peaks, strict=True):
+            for group, peak in zip(optimizer.param_groups, peaks, strict=True):
+                if isinstance(group["lr"], Tensor):
+                    group["lr"].fill_(peak * factor)
+                else:
+                    group["lr"] = peak * factor
+
+    @torch.no_grad()
+    def step(self) -> None:
+        for flat in self.flats:
+            flat.gather()
+        self._regularise()
+        gradients = [p.grad for p in self.held if p.grad is not None]
+        self.norm.copy_(nn.utils.get_total_norm(gradients, foreach=True))
+        bad = (~self.norm.isfinite()).float()
+        if self.halt:
+            bad = torch.maximum(bad, (self.refused > 0).float())
+        self.refused += bad
+        self._clip(gradients)
+        signs = torch._foreach_sign(self.regularised) if self.config.l1 else []
+        for optimizer in self.optimizers:
+            self._apply(optimizer, bad)
+        for weight, sign in zip(self.regularised, signs):
+            weight.masked_fill_(weight * sign < 0, 0.0)  # the kink of |w| holds what would jump over it
+
+    def _regularise(self) -> None:
+        weights = [p for p in self.regularised if p.grad is not None]
+        gradients = [p.grad for p in weights if p.grad is not None]
+        if self.config.l2:
+            torch._foreach_add_(gradients, weights, alpha=2 * self.config.l2)
+        for weight, gradient in zip(weights, gradients) if self.config.l1 else ():
+            at_zero = -gradient.clamp(-self.config.l1, self.config.l1)  # the subgradient that moves a zero weight least
+            gradient.add_(torch.where(weight == 0, at_zero, self.config.l1 * weight.sign()))
+
+    def _clip(self, gradients: list[Tensor]) -> None:
+        norm = self.norm
+        if self.config.clip_value:
+            torch._foreach_clamp_min_(gradients, -self.config.clip_value)
+            torch._foreach_clamp_max_(gradients, self.config.clip_value)
+            norm = nn.utils.get_total_norm(gradients, foreach=True)
+        if self.config.clip_norm:
+            nn.utils.clip_grads_with_norm_(self.held, self.config.clip_norm, norm, foreach=True)
+
+    def _apply(self, optimizer: Optimizer, bad: Tensor) -> None:
+        if not bad.is_cuda:
+            if not bad:
+                optimizer.step()
+        elif optimizer.defaults.get("fused"):
+            optimizer.found_inf = bad  # type: ignore[attr-defined]
+            optimizer.step()
+        else:
+            before = {id(t): t.clone() for t in _tensors(optimizer)}
+            optimizer.step()
+            for tensor in _tensors(optimizer):  # state made by this very step has no past: it returns to zero
+                tensor.copy_(torch.where(bad > 0, before.get(id(tensor), torch.zeros_like(tensor)), tensor))
+
+    def zero_grad(self) -> None:
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    def owners(self) -> Iterator[tuple[dict[str, Tensor], Tensor]]:
+        """For every tensor that is updated, the parameters in it by name, and itself."""
+        together = {name for flat in self.flats for name in flat.named}
+        for flat in self.flats:
+            yield flat.views(flat.buffer.detach()), flat.buffer
+        for name, parameter in self.named.items():
+            if name not in together:
+                yield {name: parameter}, parameter
+
+    def state_tensors(self) -> dict[str, Tensor]:
+        """Optimiser state by parameter name, "blocks.0.weight/exp_avg", however the parameters are held."""
+        tensors = {}
+        for parts, held in self.owners():
+            state = next((o.state[held] for o in self.optimizers if held in o.state), {})
+            for key, value in state.items():
+                if isinstance(value, Tensor):
+                    sizes = [part.numel() for part in parts.values()]
+                    pieces = value.flatten().split(sizes) if value.shape == held.shape else [value.clone() for _ in sizes]
+                    for (name, part), piece in zip(parts.items(), pieces, strict=True):
+                        tensors[f"{name}/{key}"] = piece.view(part.shape) if piece.numel() == part.numel() and value.ndim else piece
+        return tensors
+
+    def load_state_tensors(self, tensors: dict[str, Tensor]) -> None:
+        for parts, held in self.owners():
+            optimizer = next(o for o in self.optimizers if any(held is p for g in o.param_groups for p in g["params"]))
+            first = next(iter(parts))
+            for path, value in tensors.items():
+                name, _, key = path.rpartition("/")
+                if name == first:
+                    whole = value if value.ndim == 0 else torch.cat([tensors[f"{part}/{key}"].flatten() for part in parts]).view(held.shape)
+                    self._restore(optimizer, held, key, whole)
+
+    @staticmethod
+    def _restore(optimizer: Optimizer, held: Tensor, key: str, value: Tensor) -> None:
+        if key in optimizer.state[held]:  # in place, for the sake of a captured graph
+            optimizer.state[held][key].copy_(value)
+        else:
+            place = value.device if key == "step" and not held.is_cuda else held.device
+            optimizer.state[held][key] = value.to(place).clone()
+
+
+def _tensors(optimizer: Optimizer) -> list[Tensor]:
+    """Everything a step may change."""
+    weights = [p for g in optimizer.param_groups for p in g["params"]]
+    return weights + [t for s in optimizer.state.values() for t in s.values() if isinstance(t, Tensor)]
+
+
+def _named(prefix: str, module: nn.Module) -> list[tuple[str, nn.Parameter]]:
+    return [(f"{prefix}.{name}" if prefix else name, p) for name, p in module.named_parameters() if p.requires_grad]

@@ -1,0 +1,159 @@
+"""Flags: both parsers give the same settings for every field of every recipe, and both help with typing errors."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Literal, get_args, get_origin
+
+import pytest
+
+from tests.cli.conftest import Outcome
+from weft import config, registry
+from weft.cli import flags, train
+from weft.config import Config, leaves, parse_flags, separate
+from weft.errors import ConfigError
+from weft.recipe import Recipe, recipe
+
+
+def other_value(kind: Any, value: Any) -> Any:
+    """Another value that the annotation allows."""
+    if get_origin(kind) is Literal:
+        return next(choice for choice in (*get_args(kind), value) if choice != value or len(get_args(kind)) == 1)
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + 3
+    if isinstance(value, float):
+        return -value - 0.5
+    if isinstance(value, tuple):
+        inner = get_args(kind)[0]
+        return tuple(other_value(inner, item) for item in value) or (
+            (inner is int and (7, 8)) or (inner is float and (0.5, 1.5)) or ("a", "b")
+        )
+    return f"other-{value}"
+
+
+def as_words(name: str, value: Any, dashes: bool) -> list[str]:
+    stem, dot, last = (name.replace("_", "-") if dashes else name).rpartition(".")
+    if isinstance(value, bool):
+        return [f"--{stem}{dot}{'' if value else 'no-'}{last}"]
+    if isinstance(value, tuple):
+        return [f"--{stem}{dot}{last}", *map(str, value)]
+    return [f"--{stem}{dot}{last}={value}"] if dashes else [f"--{stem}{dot}{last}", str(value)]
+
+
+@pytest.mark.parametrize("name", registry.RECIPES)
+def test_both_parsers_agree_on_every_setting(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("tyro")
+    original = recipe(name)
+    changes = {n: other_value(k, v) for n, (k, v) in leaves(original).items() if n != "name"}
+    for dashes in (True, False):
+        words = [word for setting, value in changes.items() for word in as_words(setting, value, dashes)]
+        with_tyro, place = train.parse(name, [*words, "--out", "here"])
+        with monkeypatch.context() as patch:
+            patch.setattr(flags, "load_tyro", lambda: None)
+            without, other = train.parse(name, [*words, "--out=here"])
+        assert with_tyro == without == config.override(original, changes)
+        assert place.out == other.out == "here"
+        assert with_tyro.name == name
+
+
+def test_a_setting_alone_changes_nothing_else() -> None:
+    changed, _ = train.parse("gpt/text", ["--model.width", "64"])
+    assert changed == recipe("gpt/text", {"model.width": 64})
+    assert train.parse("gpt/text", [])[0] == recipe("gpt/text")
+
+
+@pytest.mark.parametrize("parser", ["tyro", "own"])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--model.widht", "3"], "width"),
+        (["--modl.width", "3"], "model"),
+        (["--model.width", "wide"], "wide"),
+        (["--model.width"], "model.width"),
+        (["--model.width", "3", "4"], "4"),
+        (["--optim.betas", "0.9"], "betas"),
+        (["--data.unit", "byts"], "byts"),
+        (["--name", "x"], "name"),
+        (["stray"], "stray"),
+    ],
+)
+def test_wrong_flags_end_with_code_2_and_name_the_flag(
+    command: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch, parser: str, words: list[str], said: str
+) -> None:
+    if parser == "own":
+        monkeypatch.setattr(flags, "load_tyro", lambda: None)
+    else:
+        pytest.importorskip("tyro")
+    done = command("train", "gpt/quickstart", *words)
+    assert done.code == 2
+    assert said in done.err.replace("-", "_").replace(" ", "") or said in done.err
+
+
+@pytest.mark.parametrize("parser", ["tyro", "own"])
+@pytest.mark.parametrize("name", ["gpt/text", "gan/digits"])
+def test_help_shows_every_flag_with_its_default(
+    command: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch, parser: str, name: str
+) -> None:
+    if parser == "own":
+        monkeypatch.setattr(flags, "load_tyro", lambda: None)
+    else:
+        pytest.importorskip("tyro")
+    done = command("train", name, "--help")
+    assert done.code == 0
+    settings = [n for n in leaves(recipe(name)) if n != "name"] + ["out", "init"]
+    assert [n for n in settings if f"--{n.replace('_', '-')}" not in done.out] == []
+    assert done.out.count("default:") >= len(settings)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Inner(Config):
+    pair: tuple[float, float] = (0.0, 1.0)
+    many: tuple[int, ...] = ()
+    fast: bool = True
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Outer(Config):
+    inner: Inner = dataclasses.field(default_factory=Inner)
+    rate: float = 1.0
+    path: str = ""
+    limit: int | None = None
+
+
+def parse(*words: str) -> tuple[Outer, list[str]]:
+    free, groups = separate(list(words), Outer())
+    return parse_flags(groups, Outer()), free
+
+
+def test_words_that_belong_to_no_flag_may_stand_anywhere() -> None:
+    made, free = parse(
+        "first", "--rate", "-3", "second", "--inner.pair", "-1", "2e-3", "third", "--inner.no-fast", "fourth", "--", "--fifth"
+    )
+    assert free == ["first", "second", "third", "fourth", "--fifth"]
+    assert made == Outer(rate=-3.0, inner=Inner(pair=(-1.0, 0.002), fast=False))
+
+
+def test_values_may_hold_an_equals_sign_and_dashes() -> None:
+    assert parse("--path=a=b-c")[0].path == "a=b-c"
+    assert parse("--path", "a=b_c")[0].path == "a=b_c"
+    assert parse("--inner.many", "1", "2", "3", "--limit", "4")[0] == Outer(inner=Inner(many=(1, 2, 3)), limit=4)
+    assert parse("--inner.many", "--limit", "None")[0] == Outer()
+
+
+def test_the_last_of_two_equal_flags_counts() -> None:
+    assert parse("--rate", "2", "--rate", "3")[0].rate == 3.0
+
+
+def test_a_missing_value_is_named() -> None:
+    with pytest.raises(ConfigError, match="--rate: a value is missing"):
+        parse("--rate", "--path", "x")
+
+
+def test_leaves_name_every_setting_once() -> None:
+    found = leaves(recipe("gan/digits"))
+    assert found["optim.generator.lr"][1] > 0
+    assert all(not isinstance(value, (Config, dict)) for _, value in found.values())
+    assert isinstance(recipe("gan/digits"), Recipe)

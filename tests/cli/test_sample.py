@@ -1,0 +1,83 @@
+"""`weft sample`: text, images, neighbours, and a clear answer where a model offers none of them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import weft
+from tests.cli.conftest import Outcome
+
+
+def small_run(folder: Path, name: str, **changes: object) -> Path:
+    settings = {"train.steps": 3, "train.eval_examples": 16, "train.batch": 8, **changes}
+    weft.train(weft.recipe(name, settings), out=folder)
+    return folder
+
+
+def test_text_continues_a_prompt_the_same_way_each_time(command: Callable[..., Outcome], text_run: Path) -> None:
+    words = ["sample", str(text_run), "the ", "--max-new-tokens", "20", "--seed", "3"]
+    first, second = command(*words), command(*words[:2], *words[3:], words[2])
+    assert first.code == second.code == 0
+    assert first.out == second.out
+    assert first.out.startswith("the ")
+    assert len(first.out.rstrip("\n")) <= 24
+    assert "20 tokens, ended by length; seed 3" in first.err
+    assert command(*words[:-1], "4").out != first.out
+
+
+def test_text_may_go_to_a_file(command: Callable[..., Outcome], text_run: Path, tmp_path: Path) -> None:
+    target = tmp_path / "text.txt"
+    done = command("sample", f"{text_run}@last", "fox", "--n", "2", "--max-new-tokens", "5", "--out", str(target))
+    assert done.code == 0
+    assert target.read_text().count("fox") >= 2
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["Ω"], "does not occur"),
+        (["--temperature", "-1"], "temperature must be 0"),
+        (["--top-p", "0"], "top_p must be above 0"),
+        (["--max-new-tokens", "0"], "at least 1"),
+    ],
+)
+def test_what_cannot_be_sampled_is_one_line(command: Callable[..., Outcome], text_run: Path, words: list[str], said: str) -> None:
+    done = command("sample", str(text_run), *words)
+    assert done.code == 2
+    assert said in done.err
+    assert done.err.startswith("weft: ")
+
+
+def test_images_become_a_png_of_tiles(command: Callable[..., Outcome], tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    pytest.importorskip("sklearn")
+    run = small_run(tmp_path / "vae", "vae/digits")
+    assert command("sample", str(run), "--n", "6").code == 0
+    drawn = image.open(io.BytesIO((run / "samples" / "00000003-seed0.png").read_bytes()))
+    assert drawn.size == (3 * 68 + 4, 2 * 68 + 4)  # three columns of 8 pixels enlarged eightfold
+    assert "takes no prompt" in command("sample", str(run), "seven").err
+
+
+def test_word_vectors_give_neighbours(command: Callable[..., Outcome], tmp_path: Path) -> None:
+    text = tmp_path / "words.txt"
+    text.write_text("the cat sat on the mat. the dog sat on the log.\n" * 60)
+    run = small_run(tmp_path / "w2v", "word2vec/source", **{"data.path": str(text), "model.width": 8})
+    done = command("sample", str(run), "cat dog", "--n", "3")
+    assert done.code == 0
+    assert done.out.splitlines()[0] == "cat"
+    assert len(done.out.splitlines()) == 8
+    assert "'zebra' is not among" in command("sample", str(run), "zebra").err
+    assert command("sample", str(run)).code == 2
+
+
+def test_a_classifier_says_what_is_missing(command: Callable[..., Outcome], tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    done = command("sample", str(small_run(tmp_path / "mlp", "classifier/digits")))
+    assert done.code == 2
+    assert "MLP (classifier/digits) has nothing to sample" in done.err
+    assert "Scores" in done.err
+    assert "Samples" in done.err

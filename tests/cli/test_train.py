@@ -1,0 +1,149 @@
+"""`weft train`: trains, continues, says when it is finished, stops on a signal with everything saved."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import weft
+from tests.cli.conftest import Outcome, tiny_flags
+from weft.cli import flags
+from weft.cli.progress import Progress
+from weft.report.read import read
+from weft.run import assemble, fit
+
+
+def steps(folder: Path) -> list[int]:
+    return [json.loads(line)["step"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_train_says_what_it_does_and_what_to_type_next(command: Callable[..., Outcome], text_file: Path, tmp_path: Path) -> None:
+    done = command("train", "gpt/text", *tiny_flags(text_file), "--out", str(tmp_path / "run"))
+    assert done.code == 0
+    for piece in ("gpt/text starts in", "parameters", "training tokens", "plan: device", "step 6/6", "tokens/s", "best validation loss"):
+        assert piece in done.out
+    assert f'weft sample {tmp_path / "run"} "a prompt"' in done.out
+    assert f"weft evaluate {tmp_path / 'run'}" in done.out
+    assert (tmp_path / "run" / "report.html").stat().st_size > 10_000
+
+
+def test_the_same_command_continues_and_a_finished_run_says_so(command: Callable[..., Outcome], text_file: Path, tmp_path: Path) -> None:
+    place = ["--out", str(tmp_path / "run")]
+    assert command("train", "gpt/text", *tiny_flags(text_file), *place).code == 0
+    again = command("train", "gpt/text", *tiny_flags(text_file), *place)
+    assert again.code == 0
+    assert "is finished: all 6 steps are made" in again.out
+    assert "best validation loss" in again.out
+    longer = command("train", "gpt/text", *tiny_flags(text_file, **{"train.steps": 9}), *place)
+    assert longer.code == 0
+    assert "continues after step 6" in longer.out
+    assert steps(tmp_path / "run") == [1, 2, 3, 4, 6, 8, 9]
+    other = command("train", "gpt/text", *tiny_flags(text_file, **{"model.width": 32}), *place)
+    assert other.code == 2
+    assert "model.width: 16 -> 32" in other.err
+
+
+def test_a_run_that_stopped_early_stays_finished(command: Callable[..., Outcome], text_file: Path, tmp_path: Path) -> None:
+    words = tiny_flags(text_file, **{"train.patience": 1, "train.steps": 400, "train.eval_every": 1, "optim.lr": 0.5})
+    first = command("train", "gpt/text", *words, "--out", str(tmp_path / "run"))
+    assert first.code == 0
+    assert "stopped early: no better loss" in first.out
+    assert "is finished: it stopped early" in command("train", "gpt/text", *words, "--out", str(tmp_path / "run")).out
+
+
+def test_train_works_without_tyro(
+    command: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch, text_file: Path, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(flags, "load_tyro", lambda: None)
+    done = command("train", "gpt/text", *tiny_flags(text_file), "--optim.betas", "0.8", "0.9", "--out", str(tmp_path / "run"))
+    assert done.code == 0
+    assert json.loads((tmp_path / "run" / "recipe.json").read_bytes())["optim"]["betas"] == [0.8, 0.9]
+
+
+def test_init_starts_from_another_run_and_keeps_its_tokens(
+    command: Callable[..., Outcome], text_run: Path, text_file: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.txt"
+    other.write_text("lazy dogs jump over foxes.\n" * 60)
+    words = tiny_flags(other, **{"train.steps": 1, "optim.lr": 0.0})
+    assert command("train", "gpt/text", *words, "--init", str(text_run), "--out", str(tmp_path / "run")).code == 0
+    old, new = weft.load(text_run), weft.load(tmp_path / "run")
+    assert new.tokenizer.to_json() == old.tokenizer.to_json()
+    assert all((a == b).all() for a, b in zip(old.model.parameters(), new.model.parameters(), strict=True))
+    assert f"--init {text_run}" in (tmp_path / "run" / "report.html").read_text()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_saves_and_the_same_command_continues(
+    command: Callable[..., Outcome], text_file: Path, tmp_path: Path, number: int, code: int
+) -> None:
+    run = tmp_path / "run"
+    words = tiny_flags(text_file, **{"train.steps": 200_000, "train.eval_every": 0, "train.save_every": 100_000})
+    arguments = [sys.executable, "-m", "weft", "train", "gpt/text", *words, "--out", str(run)]
+    process = subprocess.Popen(
+        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while not ((run / "metrics.jsonl").exists() and (run / "metrics.jsonl").stat().st_size) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == code, err
+    assert "the same command continues" in out
+    assert "Traceback" not in err
+    reached = max(int(p.name) for p in (run / "checkpoints").iterdir())
+    assert reached >= 1
+    longer = tiny_flags(text_file, **{"train.steps": reached + 1, "train.eval_every": 0, "train.save_every": 100_000})
+    assert f"continues after step {reached:,}" in command("train", "gpt/text", *longer, "--out", str(run)).out
+
+
+def test_data_problems_are_told(command: Callable[..., Outcome], tmp_path: Path) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "a.txt").write_text("good words here.\n" * 80)
+    (folder / "b.txt").write_text("")
+    done = command("train", "gpt/text", *tiny_flags(folder), "--out", str(tmp_path / "run"))
+    assert done.code == 0
+    assert "empty files" in done.err
+    assert "empty files" in (tmp_path / "run" / "report.html").read_text()
+    assert command("train", "gpt/text", "--out", str(tmp_path / "none")).code == 2
+
+
+def test_the_live_line_shows_bar_numbers_and_best(text_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("rich")
+    changes = dict(zip(*[iter(tiny_flags(text_file))] * 2, strict=True))
+    recipe = weft.recipe("gpt/text", {name[2:]: value for name, value in changes.items()})
+    progress = Progress(live=True)
+    run = assemble(recipe, tmp_path / "run", extra=[progress])
+    fit(run)
+    assert "validation loss" in capsys.readouterr().out
+    assert "tokens/s" in progress.line
+    assert f"at {run.validation.best_step}" in progress.best()
+
+
+def test_the_display_never_reads_the_device_between_log_lines(text_file: Path, tmp_path: Path) -> None:
+    """Numbers are described once per line of the log, however many steps lie between."""
+
+    class Counting(Progress):
+        described = 0
+
+        def describe(self, trainer: object) -> str:
+            self.described += 1
+            return super().describe(trainer)  # type: ignore[arg-type]
+
+    changes = dict(zip(*[iter(tiny_flags(text_file, **{"train.steps": 12, "train.eval_every": 0, "train.log_every": 5}))] * 2, strict=True))
+    progress = Counting(live=False)
+    recipe = weft.recipe("gpt/text", {name[2:]: value for name, value in changes.items()})
+    weft.train(recipe, out=tmp_path / "run", extra=[progress])
+    assert progress.described == len(read(tmp_path / "run").lines) == 4
