@@ -24,13 +24,13 @@ def main() -> int:
     torch.set_num_threads(1)
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     limits = {limit: changes.pop(limit, 0) for limit in ("largest_file", "user")}
-    recipe = weft.recipe(name, changes)
+    recipe, train = weft.recipe(name, changes), weft.train  # imported while everything may still be read
     if size := limits["largest_file"]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
     if user := limits["user"]:
         os.setuid(user)
     try:
-        run = weft.train(recipe, folder)
+        run = train(recipe, folder)
     except WeftError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code

@@ -40,6 +40,14 @@ def small(folder: Path, **changes: Any) -> Recipe:
         ({"train__ramp": (0, 100)}, "--train.ramp must start between 1 and --train.batch 4"),
         ({"train__ramp": (9, 100)}, "--train.ramp must start between 1 and --train.batch 4"),
         ({"train__device": "gpu"}, "'gpu' is not a device"),
+        ({"train__device": "meta"}, "weft does not train on 'meta'"),
+        ({"train__seed": 1 << 70}, "--train.seed must fit 64 bits"),
+        ({"model__vocabulary": 3}, "--model.vocabulary is 3, but the data has"),
+        ({"model__heads": 0}, "--model.heads must be at least 1, not 0"),
+        ({"optim__lr": -1.0}, "--optim.lr must be at least 0"),
+        ({"optim__betas": (0.9, 1.0)}, "--optim.betas must be at least 0 and below 1, not 1.0"),
+        ({"optim__schedule__every": 0}, "--optim.schedule.every must be at least 1, not 0"),
+        ({"optim": GPTConfig()}, "--optim: GPTConfig is not an optimiser"),
         ({"progress__metric": "accuracy"}, "validation reports no 'accuracy'"),
     ],
 )
@@ -131,6 +139,16 @@ def test_loading_uses_the_best_checkpoint_and_evaluation_mode(tmp_path: Path) ->
     assert not loaded.model.training
     assert loaded.tokenizer.decode(list(loaded.tokenizer.encode("the cat"))) == "the cat"
     assert loaded(torch.zeros(1, 3, dtype=torch.int64)).shape == (1, 3, loaded.tokenizer.size)
+
+
+def test_a_run_stops_early_and_stays_stopped(tmp_path: Path) -> None:
+    still = small(tmp_path, optim__lr=0.0, train__steps=50, train__patience=2)
+    for _ in range(2):
+        done = run.assemble(still, tmp_path / "run")
+        done.trainer.fit()
+        assert done.trainer.step == 9  # the best at 3, then none better at 6 and 9
+        assert "no better loss" in done.trainer.stop_reason
+    assert weft.load(tmp_path / "run", device="cpu").metrics["step"] == 3
 
 
 def test_validation_can_be_left_out(tmp_path: Path) -> None:

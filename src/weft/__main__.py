@@ -62,6 +62,9 @@ def run(words: list[str]) -> int:
     except BrokenPipeError:  # the reader of our output went away, as in `weft list | head -1`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:  # a full disk, a folder that cannot be written
+        print(f"weft: {error}", file=sys.stderr)
+        return 1
     return code
 
 

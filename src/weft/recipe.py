@@ -17,6 +17,9 @@ from weft.models.base import ModelConfig
 from weft.objectives.base import ObjectiveConfig
 from weft.training.settings import Train
 
+ROOMY = ("vocabulary", "context", "classes")
+"""Facts of the data of which a model may be built for more."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Progress(Config):
@@ -43,7 +46,8 @@ class Recipe(Config):
     def resolve(self, info: dict[str, Any]) -> Recipe:
         """Fill every model and objective field that is empty (0) and named like a fact of the data."""
         resolved = dataclasses.replace(self, model=_fill(self.model, info), objective=_fill(self.objective, info))
-        _refuse_misfits(resolved.model, info)
+        _refuse_misfits("model", resolved.model, info)
+        _refuse_misfits("objective", resolved.objective, info)
         return resolved
 
 
@@ -53,13 +57,14 @@ def _fill(part: Any, info: dict[str, Any]) -> Any:
     return dataclasses.replace(part, **{name: info[name] for name in empty if name in info})
 
 
-def _refuse_misfits(model: Any, info: dict[str, Any]) -> None:
-    """A model that was told its sizes must have room for what the data has, and the same shape."""
-    for field_ in dataclasses.fields(model):
-        mine, given = getattr(model, field_.name), info.get(field_.name)
-        roomy = field_.name in ("vocabulary", "context", "classes") and given is not None and mine >= given
-        if given is not None and not roomy and mine != given:
-            raise ConfigError(f"--model.{field_.name} is {mine}, but the data has {given}; leave it out to take it from the data")
+def _refuse_misfits(place: str, part: Any, info: dict[str, Any]) -> None:
+    """A part that was told its sizes must have room for what the data has, and the same shape; measured facts are its own affair."""
+    for field_ in dataclasses.fields(part):
+        mine, given = getattr(part, field_.name), info.get(field_.name)
+        if given is None or isinstance(given, float) or mine == given:
+            continue
+        if field_.name not in ROOMY or mine < given:
+            raise ConfigError(f"--{place}.{field_.name} is {mine}, but the data has {given}; leave it out to take it from the data")
 
 
 def recipe(name: str, changes: dict[str, Any] | None = None) -> Recipe:

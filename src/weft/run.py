@@ -16,7 +16,7 @@ from torch import nn
 from weft import __version__, config, registry
 from weft.data import tokenizers
 from weft.data.base import Data, Source
-from weft.errors import CheckpointError, ConfigError
+from weft.errors import ConfigError
 from weft.generation import decode
 from weft.objectives.base import Objective
 from weft.recipe import Recipe
@@ -24,6 +24,7 @@ from weft.recipe import load as load_recipe
 from weft.report import html, samples
 from weft.training import checkpoint, execution, files
 from weft.training.hooks import Average, Checkpoints, Hook, Log, Signals, Validation
+from weft.training.optim import OptimConfig
 from weft.training.trainer import Trainer
 
 log = logging.getLogger("weft")
@@ -87,12 +88,15 @@ def build(recipe: Recipe) -> tuple[nn.Module, Objective]:
 def check(recipe: Recipe) -> None:
     """Refuse settings that cannot work, before anything is built."""
     train = recipe.train
-    optims = {f"optim.{turn}": part for turn, part in recipe.optim.items()} if isinstance(recipe.optim, dict) else {"optim": recipe.optim}
+    several = isinstance(recipe.optim, dict)
+    optims: dict[str, Any] = {f"optim.{turn}": part for turn, part in recipe.optim.items()} if several else {"optim": recipe.optim}  # type: ignore[attr-defined]
     for part in (recipe.data, recipe.model, recipe.objective, *optims.values()):
         if registry.name_of(type(part)) is None:
             kind = f"{type(part).__module__}:{type(part).__qualname__}"
             raise ConfigError(f"{kind} has no registry name, so no checkpoint could name it; give it one with registry.add()")
     for place, optim in optims.items():
+        if not isinstance(optim, OptimConfig):
+            raise ConfigError(f"--{place}: {type(optim).__name__} is not an optimiser")
         optim.check(place)
     if not abs(train.seed) < 1 << 63:
         raise ConfigError(f"--train.seed must fit 64 bits, not {train.seed}")
@@ -109,15 +113,20 @@ def check(recipe: Recipe) -> None:
         raise ConfigError(f"--train.ema must be at least 0 and below 1, not {train.ema}")
 
 
+def recipe_of(folder: Path) -> Any:
+    """What a folder trains: its recipe.json or, where that is missing or damaged, its newest checkpoint's; None for a new folder."""
+    try:
+        return json.loads((folder / "recipe.json").read_bytes())
+    except (OSError, ValueError):
+        found = checkpoint.newest(folder)
+        return found.json("recipe.json") if found else None
+
+
 def refuse_other_recipe(folder: Path, recipe: Recipe) -> None:
     """A folder holds one run: a recipe that differs in more than its length is an error that shows the difference."""
-    path = folder / "recipe.json"
-    if not path.exists():
+    old = recipe_of(folder)
+    if old is None:
         return
-    try:
-        old = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise CheckpointError(f"{path} is damaged; use another folder with --out") from error
     lines = [line for line in config.difference(old, config.to_dict(recipe)) if not line.startswith(FREE_TO_CHANGE)]
     if lines:
         raise ConfigError(

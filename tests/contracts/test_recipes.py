@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 import weft
-from tests.contracts.tiny import LEARN, Changes, exists, tiny, without_dropout
+from tests.contracts.tiny import LEARN, Changes, tiny, without_dropout
 from weft import config, recipe, registry, run
+from weft.errors import WeftError
 from weft.recipe import Recipe
 from weft.registry import RECIPES
 from weft.run import Run
@@ -170,9 +171,37 @@ def test_the_saved_model_loads_and_evaluates_alike(name: str, tmp_path: Path, de
     assert again == pytest.approx(held.latest, rel=1e-5, abs=1e-6)
 
 
+BAD: dict[type, tuple[Any, ...]] = {int: (-1, 0), float: (-1.0, 2.0, float("nan")), tuple: ((-1,), (0,))}
+ONE_OF_A_KIND = (
+    "gpt/text",
+    "classifier/digits",
+    "classifier/table",
+    "vae/semi_supervised",
+    "gan/digits",
+    "rbm/persistent",
+    "word2vec/source",
+    "bert/pairs",
+)
+
+
+@pytest.mark.parametrize("name", ONE_OF_A_KIND)
+def test_a_setting_that_cannot_work_is_refused_in_one_sentence(name: str, tmp_path: Path) -> None:
+    """Every number of a recipe's parts made negative, zero, too large or not a number: it trains, or says why not."""
+    made = tiny(name, tmp_path, {"train.steps": 1, "train.eval_every": 1, "train.eval_examples": 4, "train.device": "cpu"})
+    number = 0
+    for setting, (_, value) in config.leaves(made).items():
+        for bad in BAD.get(type(value), ()) if setting.startswith(("data.", "model.", "objective.", "optim")) else ():
+            number += 1
+            try:
+                trained(config.override(made, {setting: bad}), tmp_path / str(number))
+            except WeftError as error:
+                assert str(error).count("\n") == 0
+            except Exception as error:
+                pytest.fail(f"--{setting} {bad}: {type(error).__name__}: {error}")
+
+
 @every_recipe
 def test_documentation_and_defaults(name: str) -> None:
-    exists(name)
     assert weft.recipe(name).name == name
     doc = registry.find("recipes", name).__doc__ or ""
     assert f"weft train {name}" in doc, "the docstring shows how the recipe is run"

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 import weft
-from weft import registry
 from weft.recipe import Recipe
 
 Changes = dict[str, Any]
@@ -117,15 +116,7 @@ def tiny(name: str, folder: Path, changes: Changes | None = None) -> Recipe:
     """A registered recipe made small, its files in `folder`."""
     if name not in SHRINK:
         pytest.fail(f"{name}: say in tests/contracts/tiny.py how this recipe is made small")
-    exists(name)
     return weft.recipe(name, TRAIN | SHRINK[name](folder) | (changes or {}))
-
-
-def exists(name: str, table: str = "recipes") -> None:
-    try:
-        registry.find(table, name)
-    except (ImportError, AttributeError) as error:
-        pytest.skip(f"{name} is not written yet ({error})")
 
 
 def without_dropout(recipe: Recipe) -> Changes:

@@ -53,8 +53,7 @@ def test_biased_gelu_is_gelu(shape: tuple[int, ...], biased: bool) -> None:
         assert distance(mine, theirs) < 5e-3
 
 
-@pytest.mark.parametrize("biased", [True, False])
-@pytest.mark.parametrize("dropout", [0.0, 0.1, 0.6])
+@pytest.mark.parametrize(("dropout", "biased"), [(0.0, True), (0.1, True), (0.6, False)])
 @pytest.mark.parametrize("shape", [(7, 5), (3, 33, 200), (16256, 256), (70, 4096)])
 def test_residual_norm_is_sum_and_layer_norm(shape: tuple[int, ...], dropout: float, biased: bool) -> None:
     from weft.layers.residual_norm import residual_norm
@@ -83,8 +82,7 @@ def test_residual_norm_is_sum_and_layer_norm(shape: tuple[int, ...], dropout: fl
     theirs = gradients([rounded, expected_normed], inputs, given)
     for gradient, exact in zip(mine, theirs, strict=True):
         assert distance(gradient, exact) < 5e-3
-    if dropout:
-        assert torch.equal(mine[1] == 0, mask == 0)
+    assert not mine[1][mask == 0].any()
 
 
 def test_residual_norm_passes_on_whichever_gradient_there_is() -> None:
@@ -114,8 +112,8 @@ def test_residual_dropout_keeps_its_share_in_every_row_and_column(dropout: float
     assert float(both) == pytest.approx(dropout**2, abs=0.005)
 
 
-def step(settings: dict[str, Any], compiled: bool = False) -> tuple[Tensor, dict[str, Tensor]]:
-    """Loss and gradients of a small GPT in bf16."""
+def step(settings: dict[str, Any], compiled: bool = False, wide: bool = False) -> tuple[Tensor, dict[str, Tensor]]:
+    """Loss and gradients of a small GPT in bf16, or in fp32."""
     torch.manual_seed(0)
     network = GPTConfig(vocabulary=61, context=50, layers=3, heads=4, width=128, **settings).build().cuda()
     with torch.no_grad():
@@ -124,7 +122,7 @@ def step(settings: dict[str, Any], compiled: bool = False) -> tuple[Tensor, dict
     ids = torch.randint(0, 61, (8, 51), device="cuda")
 
     def loss() -> Tensor:
-        with torch.autocast("cuda", dtype=torch.bfloat16):
+        with torch.autocast("cuda", dtype=torch.bfloat16, enabled=not wide):
             return F.cross_entropy(network(ids[:, :-1]).flatten(0, 1).float(), ids[:, 1:].flatten())
 
     torch.compiler.reset()
@@ -133,20 +131,26 @@ def step(settings: dict[str, Any], compiled: bool = False) -> tuple[Tensor, dict
     return value.detach(), {name: p.grad for name, p in network.named_parameters() if p.grad is not None}
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-@pytest.mark.parametrize("settings", [{}, {"bias": False, "position": "rotary"}, {"activation": "relu"}, {"norm": "post"}])
-def test_a_model_gives_the_same_loss_and_gradients_with_and_without(
+UNBIASED = {"bias": False, "position": "rotary"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "compiled"),
+    [({}, False), ({}, True), (UNBIASED, False), (UNBIASED, True), ({"activation": "relu"}, False), ({"norm": "post"}, False)],
+)
+def test_a_model_is_as_close_to_fp32_with_the_kernels_as_without(
     settings: dict[str, Any], compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not block.KERNELS:
         pytest.skip("triton is not installed")
-    value, fused = step(settings, compiled)
+    loss, fused = step(settings, compiled)
     monkeypatch.setattr(block, "KERNELS", False)
-    expected, plain = step(settings)
-    assert float(value) == pytest.approx(float(expected), rel=5e-3)
-    assert fused.keys() == plain.keys()
-    for name, gradient in plain.items():
-        assert distance(fused[name], gradient) < 0.05, name
+    plain = step(settings)[1]
+    expected, exact = step(settings, wide=True)
+    assert float(loss) == pytest.approx(float(expected), rel=5e-3)
+    assert fused.keys() == exact.keys()
+    for name, gradient in exact.items():
+        assert distance(fused[name], gradient) < 1.5 * distance(plain[name], gradient) + 0.03, name
 
 
 def test_dropout_in_a_compiled_model_follows_the_seed() -> None:

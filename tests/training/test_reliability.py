@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import json
 import os
@@ -19,7 +20,7 @@ import torch
 
 import weft
 from tests.training.test_hooks import full_trainer, hook, lines
-from weft.errors import CheckpointError
+from weft.errors import CheckpointError, ConfigError
 from weft.run import assemble
 from weft.training import checkpoint, files
 from weft.training.hooks import Checkpoints, Hook, Log
@@ -261,6 +262,19 @@ def test_restoring_takes_weights_and_state_of_the_one_before(tmp_path: Path, cap
         assert path.name in caplog.text
         path.write_bytes(whole[path])
         caplog.clear()
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", None])
+def test_a_lost_recipe_is_taken_from_the_checkpoint(tmp_path: Path, damage: bytes | None) -> None:
+    recipe, run = small("gpt/text", tmp_path), tmp_path / "run"
+    with pytest.raises(Died):
+        assemble(recipe, run, extra=[DieAt(5)]).trainer.fit()
+    (run / "recipe.json").unlink() if damage is None else (run / "recipe.json").write_bytes(damage)
+    other = dataclasses.replace(recipe, train=dataclasses.replace(recipe.train, seed=7))
+    with pytest.raises(ConfigError, match=r"train\.seed: 1 -> 7"):
+        assemble(other, run)
+    assert assemble(recipe, run).trainer.step == 4
+    assert json.loads((run / "recipe.json").read_text())["train"]["seed"] == 1
 
 
 # -- failing disks ----------------------------------------------------------------------------------------------------------

@@ -198,6 +198,14 @@ def test_the_batch_grows_as_the_ramp_says() -> None:
     assert expected == sorted(expected)
 
 
+def test_the_ramp_of_gpt3() -> None:
+    """From 32 thousand to 3.2 million tokens a step in a straight line over the first 4 billion, sequences of 2048."""
+    over = 4_000_000_000 // 2048
+    trainer = toys.trainer(toys.Linear(), toys.Regression(), toys.regression(), tokens=2048, batch=1600, ramp=(16, over))
+    tokens = [trainer.batch_size(round(share * over)) * 2048 for share in (0.0, 0.25, 0.5, 1.0, 3.0)]
+    assert tokens == pytest.approx([32_768, 843_776, 1_654_784, 3_276_800, 3_276_800], abs=2048)
+
+
 def test_a_decay_by_tokens_ends_with_the_run_even_with_a_ramp() -> None:
     schedule = Schedule(kind="linear", unit="tokens", floor=0.25)
     rates = fit(SGD(lr=1.0, schedule=schedule), tokens=3, batch=32, ramp=(4, 200), steps=20)

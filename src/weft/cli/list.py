@@ -46,9 +46,12 @@ def table(name: str) -> list[str]:
     scores = {key: score(record) for key, record in records().items()} if name == "recipes" else {}
     wide = max((len(key) for key in entries), default=0)
     what = max((len(entry.summary) for entry in entries.values()), default=0)
-    return [
-        f"  {key:{wide}}  {entry.year or '':4}  {entry.summary:{what}}  {scores.get(key, '')}".rstrip() for key, entry in entries.items()
-    ]
+    dated = any(entry.year for entry in entries.values())
+    found = []
+    for key, entry in entries.items():
+        year = f"{entry.year or '':4}  " if dated else ""
+        found.append(f"  {key:{wide}}  {year}{entry.summary:{what}}  {scores.get(key, '')}".rstrip())
+    return found
 
 
 def heading(text: str) -> str:

@@ -26,12 +26,14 @@ class Progress(Hook):
     def start(self, trainer: Trainer) -> None:
         self.log = next(h for h in trainer.hooks if isinstance(h, Log))
         self.validation = next((h for h in trainer.hooks if isinstance(h, Validation)), None)
-        self.first, self.begin = trainer.step, time.perf_counter()
+        self.first = trainer.step + 1  # the first step warms up, so the pace is taken from those after it
         self.seen = self.log.latest
         if self.display:
             self.display.start()
 
     def after_step(self, trainer: Trainer) -> None:
+        if trainer.step <= self.first:
+            self.begin = time.perf_counter()
         validated = self.validation is not None and self.validation.latest_step == trainer.step
         if self.log.latest is not self.seen or validated:
             self.seen = self.log.latest
@@ -58,8 +60,10 @@ class Progress(Hook):
         losses = [f"{name} {number(value)}" for name, value in self.seen.items() if name.endswith("loss")][:3]
         unit = "tokens/s" if trainer.tokens > 1 else "examples/s"
         rate = f"{self.seen.get('per_second', 0.0):,.0f} {unit}"
-        pace = (time.perf_counter() - self.begin) / max(trainer.step - self.first, 1)
-        return "  ".join([*losses, rate, f"{duration(pace * (trainer.settings.steps - trainer.step))} left"])
+        made = trainer.step - self.first
+        pace = (time.perf_counter() - self.begin) / max(made, 1)
+        left = [f"{duration(pace * (trainer.settings.steps - trainer.step))} left"] if made > 0 else []
+        return "  ".join([*losses, rate, *left])
 
     def held(self) -> str:
         """The validation just made."""

@@ -63,6 +63,7 @@ def texts(loaded: Loaded, prompt: str, options: Options) -> int:
     made = generate(loaded.model, loaded.tokenizer, prompt, n=options.n or 1, **settings)
     text = "\n\n---\n\n".join(map(str, made))
     if options.out:
+        files.make_folder(Path(options.out).parent)
         files.replace(Path(options.out), (text + "\n").encode())
     print(f"written to {options.out}" if options.out else text, flush=True)
     print(f"({', '.join(f'{one.tokens} tokens, ended by {one.stop}' for one in made)}; seed {options.seed})", file=sys.stderr)

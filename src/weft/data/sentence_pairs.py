@@ -77,9 +77,9 @@ class SentencePairs(Dataset):
         in_second = t > a + 1
         place = torch.where(in_second, right[:, None] + t - a - 2, left[:, None] + t - a - 1)
         ids = self.tokens[place.clamp(0, len(self.tokens) - 1)].long()
-        ids = torch.where(t == 0, CLS, torch.where((t == a + 1) | (t == a + b + 2), SEP, ids))
         inside = t < a + b + 3
-        return {"ids": ids.where(inside, PAD), "segments": (in_second & inside).long(), "lengths": (a + b + 3).squeeze(1)}
+        ids = ids.masked_fill((t == a + 1) | (t == a + b + 2), SEP).masked_fill(t == 0, CLS).masked_fill(~inside, PAD)
+        return {"ids": ids, "segments": (in_second & inside).long(), "lengths": (a + b + 3).squeeze(1)}
 
     def to(self, device: torch.device) -> Dataset:
         tokens, starts, mates, seconds = (tensor.to(device) for tensor in (self.tokens, self.starts, self.mates, self.seconds))

@@ -51,7 +51,7 @@ class Classifies(Protocol):
 def check_sizes(config: ModelConfig, **least: int) -> None:
     """Refuse settings below their least value: `check_sizes(config, layers=1, inner=0)`."""
     for name, low in least.items():
-        if getattr(config, name) < low:
+        if not getattr(config, name) >= low:  # nor what is not a number
             raise ConfigError(f"--model.{name} must be at least {low}, not {getattr(config, name)}")
 
 

@@ -18,7 +18,7 @@ from weft.errors import ConfigError
 from weft.layers import init
 from weft.layers.attention import SelfAttention
 from weft.layers.block import Activation, Block, FeedForward
-from weft.models.base import ModelConfig
+from weft.models.base import ModelConfig, check_shares, check_sizes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +75,8 @@ class BERT(nn.Module):
     def __init__(self, config: BERTConfig):
         super().__init__()
         c = self.config = config
+        check_sizes(c, vocabulary=1, context=1, segments=1, layers=1, heads=1, width=1, inner=0, deviation=0)
+        check_shares(c, "dropout", "attention_dropout")
         if c.width % c.heads:
             raise ConfigError(f"model.width {c.width} is not a multiple of model.heads {c.heads}")
         self.embed = nn.Embedding(c.vocabulary, c.width)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from weft import random
 from weft.layers import init
-from weft.models.base import ModelConfig
+from weft.models.base import ModelConfig, check_sizes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +38,7 @@ class RBM(nn.Module):
     def __init__(self, config: RBMConfig):
         super().__init__()
         self.config = config
+        check_sizes(config, features=1, hidden=1)
         self.weight = nn.Parameter(torch.empty(config.features, config.hidden))
         self.visible_bias = nn.Parameter(torch.zeros(config.features))
         self.hidden_bias = nn.Parameter(torch.zeros(config.hidden))

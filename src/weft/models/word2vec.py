@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weft.models.base import ModelConfig
+from weft.models.base import ModelConfig, check_sizes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +31,7 @@ class Word2Vec(nn.Module):
     def __init__(self, config: Word2VecConfig):
         super().__init__()
         self.config = config
+        check_sizes(config, vocabulary=1, width=1)
         self.centre = nn.Embedding(config.vocabulary, config.width)
         self.context = nn.Embedding(config.vocabulary, config.width)
         bound = 0.5 / config.width

@@ -26,7 +26,7 @@ class ContrastiveDivergenceConfig(ObjectiveConfig):
     sweeps: int = 1
     """Gibbs sweeps per update."""
     particles: int = 0
-    """Length of the persistent chain's population; 0 starts a new chain at every example."""
+    """Chains that go on from update to update; 0 starts a new one at every example."""
     features: int = 0
     """Number X of visible units; 0 takes it from the data."""
 

@@ -72,8 +72,9 @@ class MaskedPair(Objective):
         truth = ids.gather(1, place)
         fate = random.uniform(random.fold(key, "fate"), most)
         other = c.marks + random.integers(random.fold(key, "other"), c.vocabulary - c.marks, most)
-        shown = torch.where(fate < c.masked, c.mask, torch.where(fate < c.masked + c.replaced, other, truth))
-        return ids.scatter(1, place, shown.where(chosen, truth)), place, truth.where(chosen, IGNORE)
+        # masked_fill, as torch.where would copy a Python number to the device and wait
+        shown = torch.where(fate < c.masked + c.replaced, other, truth).masked_fill(fate < c.masked, c.mask)
+        return ids.scatter(1, place, torch.where(chosen, shown, truth)), place, truth.masked_fill(~chosen, IGNORE)
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         tokens, pairs = count(self.number(batch).sum(), like=batch["ids"]), count(len(batch["ids"]), like=batch["ids"])

@@ -9,6 +9,7 @@ Batch: centre (B,), context (B, C) with IGNORE where there is no pair.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +49,8 @@ class NegativeSampling(Objective):
         self.config = config
         if not sum(config.frequencies):
             raise ConfigError("objective.frequencies is empty: negative sampling needs data that counts its words, such as cooccurrence")
+        if config.negatives < 0 or not 0.0 <= config.power < math.inf:
+            raise ConfigError(f"--objective.negatives and --objective.power must not be negative: {config.negatives}, {config.power}")
         frequency = torch.tensor(config.frequencies, dtype=torch.float64)
         share = torch.where(frequency > 0, frequency**config.power, 0.0).cumsum(0)
         self.register_buffer("noise", (share / share[-1] * GRAIN).round().long())

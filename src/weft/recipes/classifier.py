@@ -43,7 +43,7 @@ def mnist() -> Recipe:
         data=ImagesConfig(path="mnist", flat=True),
         model=MLPConfig(hidden=(512,), dropout=0.2),
         objective=ClassificationConfig(),
-        optim=adamw(1e-3),
+        optim=adamw(2e-3),
         train=Train(steps=4200, batch=128, log_every=50, eval_every=420, save_every=1000),
         progress=ACCURACY,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.data.digits import DigitsConfig
 from weft.models.vae import VAEConfig
 from weft.objectives.elbo import ELBOConfig
-from weft.recipe import Progress, Recipe
+from weft.recipe import Recipe
 from weft.training.optim import AdamW
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
@@ -36,9 +36,8 @@ def semi_supervised() -> Recipe:
     """
     return Recipe(
         data=DigitsConfig(labelled=0.05),
-        model=VAEConfig(latent=16, hidden=(512,), decoder="gaussian", classifier=True),
-        objective=ELBOConfig(label=10.0),
+        model=VAEConfig(latent=32, hidden=(512,), decoder="gaussian", classifier=True),
+        objective=ELBOConfig(label=30.0),
         optim=adamw(1e-3),
         train=Train(steps=1500, batch=64, log_every=50, eval_every=150),
-        progress=Progress(metric="accuracy", goal="max"),
     )
