@@ -49,7 +49,10 @@ def main() -> int:
             failed += not passed
             sign = "<=" if demo.better == "min" else ">="
             verdict = "ok" if passed else "FAILED"
-            print(f"{verdict:6} {demo.recipe:22} {demo.metric} {value:.4f} ({sign} {demo.bound}; {demo.baseline})  {seconds:.0f} s", flush=True)
+            print(
+                f"{verdict:6} {demo.recipe:22} {demo.metric} {value:.4f} ({sign} {demo.bound}; {demo.baseline})  {seconds:.0f} s",
+                flush=True,
+            )
     print(json.dumps({"passed": len(chosen) - failed, "failed": failed}))
     print(f"{len(chosen) - failed} passed, {failed} failed")
     return 1 if failed else 0

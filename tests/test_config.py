@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 
 import weft
-from weft import config, recipe
+from weft import config
+from weft.recipes import base
 from weft.config import Config
 from weft.errors import ConfigError
 from weft.models.gpt import GPTConfig
@@ -88,7 +89,7 @@ def test_wrong_data_is_named_with_its_place(data: Any, message: str) -> None:
 
 def test_a_missing_field_is_an_error() -> None:
     with pytest.raises(ConfigError, match="data"):
-        recipe.load({"name": "x"})
+        base.load({"name": "x"})
 
 
 @pytest.mark.parametrize(

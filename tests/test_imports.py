@@ -81,7 +81,7 @@ def test_nobody_imports_a_leaf(leaf: str) -> None:
         for module, path in MODULES.items()
         if not below(module, leaf) and module != "__main__"
         for name in imports(path)
-        if below(name, leaf)
+        if below(name, leaf) and name != "recipes.base"  # what a recipe is, as data.base says what data are
     ]
     assert not wrong
 

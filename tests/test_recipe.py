@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass
 
 import pytest
 
 import weft
-from weft import config, recipe
+from weft import config
 from weft.data.text import TextConfig
 from weft.errors import ConfigError
 from weft.models.base import ModelConfig
 from weft.models.gpt import GPTConfig
 from weft.objectives.next_token import NextTokenConfig
-from weft.recipe import Recipe
+from weft.recipes import base
+from weft.recipes.base import Recipe
 from weft.training.optim import AdamW
 
 
@@ -43,15 +43,12 @@ class Switches(ModelConfig):
 
 
 def test_only_numbers_and_shapes_are_empty() -> None:
-    resolved = recipe._fill(Switches(), {"flag": True, "shape": (1, 8, 8), "name": "x", "rate": 0.5})
+    resolved = base._fill(Switches(), {"flag": True, "shape": (1, 8, 8), "name": "x", "rate": 0.5})
     assert resolved == Switches(flag=False, shape=(1, 8, 8), name="", rate=0.5)
 
 
-def test_the_function_and_the_module_have_one_name() -> None:
-    """`weft.recipe` is a function of the public interface and also a module that others import from."""
-    importlib.import_module("weft.recipe")
-    for _ in range(2):
-        assert weft.recipe("gpt/text", {"model.width": 64}).model.width == 64  # type: ignore[attr-defined]
+def test_the_public_names_are_those_of_the_base_module() -> None:
+    assert weft.recipe("gpt/text", {"model.width": 64}).model.width == 64  # type: ignore[attr-defined]
     assert weft.Recipe is Recipe
 
 

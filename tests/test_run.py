@@ -15,7 +15,7 @@ from tests.contracts.tiny import text_file
 from weft import config, run
 from weft.errors import CheckpointError, ConfigError
 from weft.models.gpt import GPTConfig
-from weft.recipe import Recipe
+from weft.recipes.base import Recipe
 from weft.training import checkpoint
 from weft.training.hooks import Log, Validation
 
@@ -105,11 +105,15 @@ def test_repeating_a_finished_run_changes_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == log
 
 
-def test_a_damaged_recipe_file_is_named(tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "recipe.json").write_text("{")
-    with pytest.raises(CheckpointError, match=r"recipe\.json is damaged"):
-        run.assemble(small(tmp_path), tmp_path / "run")
+def test_a_damaged_recipe_file_is_taken_from_the_newest_checkpoint(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    run.assemble(small(tmp_path), folder).trainer.fit()
+    written = (folder / "recipe.json").read_bytes()
+    (folder / "recipe.json").write_text("{")
+    with pytest.raises(ConfigError, match="another recipe"):
+        run.assemble(small(tmp_path, optim__lr=0.5), folder)
+    run.assemble(small(tmp_path), folder)
+    assert (folder / "recipe.json").read_bytes() == written
 
 
 def test_starting_from_another_run(tmp_path: Path) -> None:

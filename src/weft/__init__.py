@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from weft.evaluation.evaluate import evaluate as evaluate
-    from weft.recipe import Recipe as Recipe
-    from weft.recipe import recipe as recipe
+    from weft.recipes.base import Recipe as Recipe
+    from weft.recipes.base import recipe as recipe
     from weft.run import load as load
     from weft.run import train as train
 
 __version__ = "0.1.0"
 _PUBLIC = {
-    "Recipe": "weft.recipe",
-    "recipe": "weft.recipe",
+    "Recipe": "weft.recipes.base",
+    "recipe": "weft.recipes.base",
     "train": "weft.run",
     "load": "weft.run",
     "evaluate": "weft.evaluation.evaluate",

@@ -130,7 +130,7 @@ def load_families() -> None:
 
 
 def nearest(word: str, choices: list[str]) -> str:
-    """", did you mean 'x'?" where something is close, else the choices."""
+    """ ", did you mean 'x'?" where something is close, else the choices."""
     close = difflib.get_close_matches(word, choices, n=1, cutoff=0.5)
     if close:
         return f"; did you mean {close[0]!r}?"

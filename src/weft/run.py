@@ -19,8 +19,8 @@ from weft.data.base import Data, Source
 from weft.errors import ConfigError
 from weft.generation import decode
 from weft.objectives.base import Objective
-from weft.recipe import Recipe
-from weft.recipe import load as load_recipe
+from weft.recipes.base import Recipe
+from weft.recipes.base import load as load_recipe
 from weft.report import html, samples
 from weft.training import checkpoint, execution, files
 from weft.training.hooks import Average, Checkpoints, Hook, Log, Signals, Validation

@@ -13,7 +13,7 @@ from weft import config, registry
 from weft.cli import flags, train
 from weft.config import Config, leaves, parse_flags, separate
 from weft.errors import ConfigError
-from weft.recipe import Recipe, recipe
+from weft.recipes.base import Recipe, recipe
 
 
 def other_value(kind: Any, value: Any) -> Any:

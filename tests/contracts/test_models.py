@@ -16,7 +16,7 @@ from tests.contracts.tiny import tiny, without_dropout
 from weft import config, registry
 from weft.data.base import Batch, Source
 from weft.objectives.base import Objective
-from weft.recipe import Recipe
+from weft.recipes.base import Recipe
 from weft.registry import MODELS, RECIPES
 from weft.run import build
 from weft.training import checkpoint

@@ -13,9 +13,10 @@ from torch import Tensor
 
 import weft
 from tests.contracts.tiny import LEARN, Changes, tiny, without_dropout
-from weft import config, recipe, registry, run
+from weft import config, registry, run
 from weft.errors import WeftError
-from weft.recipe import Recipe
+from weft.recipes import base
+from weft.recipes.base import Recipe
 from weft.registry import RECIPES
 from weft.run import Run
 from weft.training import checkpoint
@@ -150,11 +151,11 @@ def test_ragged_micro_batches_equal_the_big_batch(name: str, micro: int, tmp_pat
 def test_recipes_survive_json(name: str, tmp_path: Path) -> None:
     made = tiny(name, tmp_path)
     written = json.loads(json.dumps(config.to_dict(made)))
-    assert recipe.load(written) == made
+    assert base.load(written) == made
     assert written["model"]["type"]
-    assert config.difference(written, config.to_dict(recipe.load(written))) == []
+    assert config.difference(written, config.to_dict(base.load(written))) == []
     resolved = made.resolve(made.data.build().info)
-    assert recipe.load(json.loads(json.dumps(config.to_dict(resolved)))) == resolved
+    assert base.load(json.loads(json.dumps(config.to_dict(resolved)))) == resolved
 
 
 @every_recipe

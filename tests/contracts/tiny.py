@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import weft
-from weft.recipe import Recipe
+from weft.recipes.base import Recipe
 
 Changes = dict[str, Any]
 TRAIN: Changes = {

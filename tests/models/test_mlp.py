@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from weft.errors import ConfigError
-from weft.models.base import Classifies
+from weft.models.base import Classifies, offers
 from weft.models.mlp import PRESETS, TINY, Initial, MLPConfig
 
 CONFIG = dataclasses.replace(TINY, features=12, classes=3)
@@ -22,7 +22,7 @@ def test_784_512_10_has_407050_parameters() -> None:
 
 def test_logits_of_examples_of_any_shape() -> None:
     model = CONFIG.build()
-    assert isinstance(model, Classifies)
+    assert offers(model, Classifies)
     flat = torch.rand(5, 12)
     assert model(flat).shape == (5, 3)
     torch.testing.assert_close(model.classify(flat.view(5, 3, 2, 2)), model(flat))

@@ -14,8 +14,8 @@ from weft import registry
 from weft.models.gpt import GPTConfig
 from weft.training.muon import MuonOptimizer, orthogonalise
 from weft.training.optim import SGD, Adam, AdamW, Momentum, Muon, OptimConfig, RMSProp
-from weft.training.updater import Updater, audit
 from weft.training.schedule import Schedule
+from weft.training.updater import Updater, audit
 
 
 def updater(config: OptimConfig, model: nn.Module) -> Updater:
@@ -397,3 +397,26 @@ def test_state_survives_saving(name: str, device: torch.device) -> None:
     advance(again, gradients[4:])
     for a, b in zip(model.parameters(), twin.parameters(), strict=True):
         assert torch.equal(a, b)
+
+
+def test_a_parameter_that_is_one_number_keeps_its_state_apart_from_the_count_of_steps() -> None:
+    class WithScale(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.tensor(1.0))
+            self.bias = nn.Parameter(torch.zeros(3))
+
+    first, second = WithScale(), WithScale()
+    made, other = updater(AdamW(), first), updater(AdamW(), second)
+    for p in made.parameters:
+        p.grad = torch.ones_like(p)
+    made.step()
+    other.load_state_tensors({name: value.clone() for name, value in made.state_tensors().items()})
+    assert {name: value.shape for name, value in other.state_tensors().items()} == {n: v.shape for n, v in made.state_tensors().items()}
+    for p in [*made.parameters, *other.parameters]:
+        p.grad = torch.ones_like(p)
+    second.load_state_dict(first.state_dict())
+    made.step()
+    other.step()
+    for name, value in first.named_parameters():
+        assert torch.equal(value, dict(second.named_parameters())[name])

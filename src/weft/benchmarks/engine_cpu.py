@@ -88,7 +88,12 @@ def compare(name: str, seconds: float, steps: int) -> list[dict[str, object]]:
                 losses[contender].append(float(step()))
             rates[contender].append(10 * batch * config.context / (time.perf_counter() - start))
     return [
-        {"model": name, "contender": c, "tokens_per_second": statistics.median(rates[c]), "loss": statistics.fmean(losses[c][steps - 20 : steps])}
+        {
+            "model": name,
+            "contender": c,
+            "tokens_per_second": statistics.median(rates[c]),
+            "loss": statistics.fmean(losses[c][steps - 20 : steps]),
+        }
         for c in contenders
     ]
 
@@ -107,7 +112,8 @@ def main(arguments: list[str] | None = None) -> None:
         own = next(value for key, value in rate.items() if key.startswith("weft own"))
         for row in table:
             print(f"{name:30} {row['contender']:28} {row['tokens_per_second']:10.0f} tok/s   loss {row['loss']:.4f}", flush=True)
-        print(f"{name:30} fp32: {rate['weft fp32'] / best:.2f} x the faster peer; own choice: {own / rate['transformers fp32']:.2f} x transformers")
+        ratios = rate["weft fp32"] / best, own / rate["transformers fp32"]
+        print(f"{name:30} fp32: {ratios[0]:.2f} x the faster peer; own choice: {ratios[1]:.2f} x transformers")
         rows += table
     if options.record:
         write_record(options.record, "engine-cpu", "weft bench engine-cpu", {"rows": rows})

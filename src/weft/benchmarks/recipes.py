@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from weft.recipe import recipe
+from weft.recipes.base import recipe
 from weft.run import machine, train
 
 

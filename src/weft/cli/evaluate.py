@@ -12,7 +12,7 @@ from weft.cli import console, flags
 from weft.config import Config
 from weft.data.base import DataConfig
 from weft.evaluation.evaluate import Evaluation, evaluate, with_path
-from weft.recipe import load as load_recipe
+from weft.recipes.base import load as load_recipe
 from weft.report.words import number
 from weft.run import Loaded, load, machine
 from weft.training import checkpoint, files

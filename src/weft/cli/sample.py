@@ -12,7 +12,7 @@ from weft.errors import CapabilityError, ConfigError
 from weft.generation.decode import can_continue, generate
 from weft.generation.grid import draw, png
 from weft.generation.neighbours import neighbours
-from weft.models.base import Embeds, Samples
+from weft.models.base import Embeds, Samples, offers
 from weft.run import Loaded, load
 from weft.training import files
 
@@ -48,9 +48,9 @@ def main(words: list[str]) -> int:
     loaded, prompt = load(free[0], options.device), free[1] if len(free) > 1 else ""
     if can_continue(loaded.model, loaded.tokenizer):
         return texts(loaded, prompt, options)
-    if isinstance(loaded.model, Samples):
+    if offers(loaded.model, Samples):
         return images(loaded, prompt, options)
-    if isinstance(loaded.model, Embeds) and loaded.tokenizer is not None:
+    if offers(loaded.model, Embeds) and loaded.tokenizer is not None:
         return words_near(loaded, prompt, options)
     raise CapabilityError(
         f"{type(loaded.model).__name__} ({loaded.recipe.name}) has nothing to sample: it offers none of Scores (continues a text), "

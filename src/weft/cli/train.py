@@ -15,8 +15,8 @@ from weft.cli.describe import closing, finished, opening
 from weft.cli.progress import Progress
 from weft.config import Config
 from weft.errors import ConfigError
-from weft.recipe import Recipe
-from weft.recipe import recipe as find_recipe
+from weft.recipes.base import Recipe
+from weft.recipes.base import recipe as find_recipe
 from weft.run import assemble, default_folder, fit
 
 USAGE = """usage: weft train RECIPE [--out DIR] [--init CKPT] [SETTINGS]

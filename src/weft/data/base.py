@@ -89,8 +89,7 @@ class Problems:
     def lines(self) -> list[str]:
         """One sentence per kind of problem."""
         return [
-            f"{count} × {reason}: {', '.join(self.places[reason][:3])}{', …' if count > 3 else ''}"
-            for reason, count in self.counts.items()
+            f"{count} × {reason}: {', '.join(self.places[reason][:3])}{', …' if count > 3 else ''}" for reason, count in self.counts.items()
         ]
 
 

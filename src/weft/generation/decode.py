@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from weft import random
 from weft.errors import CapabilityError, ConfigError, DataError
 from weft.generation.pick import check, pick
-from weft.models.base import Scores, need
+from weft.models.base import Scores, need, offers
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def generate(
 
 def can_continue(model: nn.Module, tokenizer: Any) -> bool:
     """Whether a model can continue a text: it scores the next token from those before it, and its tokens are known."""
-    return isinstance(model, Scores) and getattr(model, "causal", True) and tokenizer is not None
+    return offers(model, Scores) and getattr(model, "causal", True) and tokenizer is not None
 
 
 def need_continuing(model: nn.Module, tokenizer: Any) -> None:

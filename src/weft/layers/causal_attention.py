@@ -18,10 +18,10 @@ ROWS = 64
 
 
 @cache
-def _corner(size: int, dtype: torch.dtype) -> Tensor:
+def _corner(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """0 where a row may look, -inf right of the diagonal: (size, size)."""
     with torch.inference_mode(False):
-        return torch.full((size, size), float("-inf"), dtype=dtype).triu(1)
+        return torch.full((size, size), float("-inf"), dtype=dtype, device=device).triu(1)
 
 
 class _CausalAttention(torch.autograd.Function):
@@ -37,7 +37,7 @@ class _CausalAttention(torch.autograd.Function):
         for start in range(0, t, ROWS):
             end = min(start + ROWS, t)
             scores = torch.bmm(q[:, start:end], key[:, :end].mT)  # (B H, rows, end)
-            scores[:, :, start:].add_(_corner(end - start, scores.dtype))
+            scores[:, :, start:].add_(_corner(end - start, scores.dtype, scores.device))
             weights = torch.softmax(scores, -1)
             blocks.append(weights)
             if dropout:

@@ -22,7 +22,7 @@ def fits(qkv: Tensor) -> bool:
 
 
 @triton.jit
-def _kept(seed, program, rows, columns, threshold):  # type: ignore[no-untyped-def]
+def _kept(seed, program, rows, columns, threshold):
     """Which attention weights dropout keeps: a well-mixed hash per row, then two cheap rounds per element."""
     r = (program * 128 + rows).to(tl.uint32) * 0x9E3779B1 + seed.to(tl.uint32)
     r = (r ^ (r >> 16)) * 0x85EBCA6B
@@ -33,16 +33,14 @@ def _kept(seed, program, rows, columns, threshold):  # type: ignore[no-untyped-d
 
 
 @triton.jit
-def _scores(q, k, rows, columns, length, scale):  # type: ignore[no-untyped-def]
+def _scores(q, k, rows, columns, length, scale):
     """Causal scores in units of log2, -inf where a row must not look."""
     seen = (columns[None, :] <= rows[:, None]) & (columns[None, :] < length)
     return tl.where(seen, tl.dot(q, tl.trans(k)) * scale, float("-inf"))
 
 
 @triton.jit
-def _forward(  # type: ignore[no-untyped-def]
-    qkv, seed, out, sums, T, H, scale, threshold, keep, K: tl.constexpr, ROWS: tl.constexpr, DROP: tl.constexpr
-):
+def _forward(qkv, seed, out, sums, T, H, scale, threshold, keep, K: tl.constexpr, ROWS: tl.constexpr, DROP: tl.constexpr):
     program, block = tl.program_id(0), tl.program_id(1)
     width = H * K
     rows, head = block * ROWS + tl.arange(0, ROWS), tl.arange(0, K)
@@ -72,7 +70,7 @@ def _forward(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _pair(q, k, v, do, delta, height, rows, columns, seed, program, T, scale, threshold, keep, DROP: tl.constexpr):  # type: ignore[no-untyped-def]
+def _pair(q, k, v, do, delta, height, rows, columns, seed, program, T, scale, threshold, keep, DROP: tl.constexpr):
     """For one block of rows and one of columns: the dropped weights, and the gradient of the scores."""
     weights = tl.exp2(_scores(q, k, rows, columns, T, scale) - height[:, None])
     dweights = tl.dot(do, tl.trans(v))
@@ -85,7 +83,7 @@ def _pair(q, k, v, do, delta, height, rows, columns, seed, program, T, scale, th
 
 
 @triton.jit
-def _read(qkv, out, dout, sums, base, plain, rows, width, T, K: tl.constexpr):  # type: ignore[no-untyped-def]
+def _read(qkv, out, dout, sums, base, plain, rows, width, T, K: tl.constexpr):
     """A block's q, k, v, incoming gradient, and the two numbers per row its softmax needs."""
     head = tl.arange(0, K)[None, :]
     inside = (rows < T)[:, None]
@@ -100,7 +98,7 @@ def _read(qkv, out, dout, sums, base, plain, rows, width, T, K: tl.constexpr):  
 
 
 @triton.jit
-def _write(dqkv, base, rows, width, T, dq, dk, dv, factor, K: tl.constexpr):  # type: ignore[no-untyped-def]
+def _write(dqkv, base, rows, width, T, dq, dk, dv, factor, K: tl.constexpr):
     place = dqkv + base + rows[:, None] * 3 * width + tl.arange(0, K)[None, :]
     inside = (rows < T)[:, None]
     kind = dqkv.dtype.element_ty
@@ -110,8 +108,23 @@ def _write(dqkv, base, rows, width, T, dq, dk, dv, factor, K: tl.constexpr):  # 
 
 
 @triton.jit
-def _backward(  # type: ignore[no-untyped-def]
-    qkv, seed, out, sums, dout, dqkv, T, H, scale, factor, threshold, keep, K: tl.constexpr, ROWS: tl.constexpr, TWO: tl.constexpr, DROP: tl.constexpr
+def _backward(
+    qkv,
+    seed,
+    out,
+    sums,
+    dout,
+    dqkv,
+    T,
+    H,
+    scale,
+    factor,
+    threshold,
+    keep,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    TWO: tl.constexpr,
+    DROP: tl.constexpr,
 ):
     """One program per head: the first half with itself, then (TWO) the second half with the first and with itself."""
     program = tl.program_id(0)
@@ -174,13 +187,13 @@ def _(dout: Tensor, out: Tensor, sums: Tensor, qkv: Tensor, seed: Tensor, dropou
     return torch.empty_like(qkv)
 
 
-def _save(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+def _save(ctx, inputs, output) -> None:
     qkv, seed, ctx.dropout = inputs
     ctx.save_for_backward(*output, qkv, seed)
     ctx.set_materialize_grads(False)
 
 
-def _differentiate(ctx, gradient, _):  # type: ignore[no-untyped-def]
+def _differentiate(ctx, gradient, _):
     out, sums, qkv, seed = ctx.saved_tensors
     return torch.ops.weft.short_attention_backward(gradient, out, sums, qkv, seed, ctx.dropout), None, None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from torch import Tensor, nn
 
@@ -19,7 +19,6 @@ class ModelConfig(Config):
         raise NotImplementedError
 
 
-@runtime_checkable
 class Scores(Protocol):
     """Gives logits over a vocabulary at every position, through `hidden` and `head`."""
 
@@ -27,21 +26,18 @@ class Scores(Protocol):
     def head(self, hidden: Tensor) -> Tensor: ...
 
 
-@runtime_checkable
 class Samples(Protocol):
     """Draws examples, one per key."""
 
     def sample(self, key: Tensor) -> Tensor: ...
 
 
-@runtime_checkable
 class Embeds(Protocol):
     """Gives a vector to a token."""
 
     def embed(self, ids: Tensor) -> Tensor: ...
 
 
-@runtime_checkable
 class Classifies(Protocol):
     """Gives class logits to an example."""
 
@@ -62,8 +58,13 @@ def check_shares(config: ModelConfig, *names: str) -> None:
             raise ConfigError(f"--model.{name} must be at least 0 and below 1, not {getattr(config, name)}")
 
 
+def offers(model: Any, capability: type) -> bool:
+    """Whether a model has every method of a capability; a submodule that can be called is one too."""
+    return all(callable(getattr(model, name, None)) for name in vars(capability) if not name.startswith("_"))
+
+
 def need(model: Any, capability: type) -> None:
     """Say which capability is missing, rather than fail inside."""
-    if not isinstance(model, capability):
+    if not offers(model, capability):
         meaning = (capability.__doc__ or "").strip().rstrip(".").lower()
         raise CapabilityError(f"{type(model).__name__} does not offer {capability.__name__} (a model that {meaning})")

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from weft.errors import ConfigError
 from weft.layers import init
 from weft.layers.attention import SelfAttention
-from weft.layers.block import Activation, Block, FeedForward, run_blocks
+from weft.layers.block import Activation, Block, FeedForward
 from weft.layers.dropout import Dropout
 from weft.layers.position import rotary, sinusoidal
 from weft.models.base import ModelConfig, check_shares, check_sizes
@@ -117,7 +117,10 @@ class GPT(nn.Module):
         x = self.dropout(x)
         if torch.is_autocast_enabled(x.device.type):  # the residual stream is kept in the precision of the products
             x = x.to(torch.get_autocast_dtype(x.device.type))
-        return run_blocks(self.blocks, x, self.norm, rotary=table)
+        for block in self.blocks:
+            x = block(x, rotary=table)
+        out: Tensor = self.norm(x)
+        return out
 
     def forward(self, ids: Tensor) -> Tensor:
         """ids (B, T) -> logits (B, T, V)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.data.sentence_pairs import SentencePairsConfig
 from weft.models.bert import BERTConfig
 from weft.objectives.masked_pair import MaskedPairConfig
-from weft.recipe import Recipe
+from weft.recipes.base import Recipe
 from weft.training.optim import AdamW
 from weft.training.schedule import Schedule
 from weft.training.settings import Train

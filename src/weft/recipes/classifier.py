@@ -7,7 +7,7 @@ from weft.data.images import ImagesConfig
 from weft.data.table import TableConfig
 from weft.models.mlp import MLPConfig
 from weft.objectives.classification import ClassificationConfig
-from weft.recipe import Progress, Recipe
+from weft.recipes.base import Progress, Recipe
 from weft.training.optim import AdamW
 from weft.training.schedule import Schedule
 from weft.training.settings import Train

@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.data.digits import DigitsConfig
 from weft.models.gan import GANConfig
 from weft.objectives.adversarial import AdversarialConfig
-from weft.recipe import Progress, Recipe
+from weft.recipes.base import Progress, Recipe
 from weft.training.optim import Adam
 from weft.training.settings import Train
 

@@ -6,7 +6,7 @@ from weft.data.corpus import PythonSourceConfig
 from weft.data.text import TextConfig
 from weft.models.gpt import GPTConfig
 from weft.objectives.next_token import NextTokenConfig
-from weft.recipe import Recipe
+from weft.recipes.base import Recipe
 from weft.training.optim import AdamW
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
@@ -65,9 +65,7 @@ def shakespeare_char() -> Recipe:
     """
     return Recipe(
         data=TextConfig(path="tinyshakespeare/input.txt", context=256),
-        model=GPTConfig(
-            layers=6, heads=6, width=384, bias=False, embedding_dropout=0.2, attention_dropout=0.2, residual_dropout=0.2
-        ),
+        model=GPTConfig(layers=6, heads=6, width=384, bias=False, embedding_dropout=0.2, attention_dropout=0.2, residual_dropout=0.2),
         objective=NextTokenConfig(),
         optim=AdamW(lr=1e-3, betas=(0.9, 0.99), weight_decay=0.1, clip_norm=1.0, schedule=cosine(100)),
         train=Train(steps=5000, batch=64, eval_every=250, log_every=50, save_every=1000),

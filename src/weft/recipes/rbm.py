@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.data.digits import DigitsConfig
 from weft.models.rbm import RBMConfig
 from weft.objectives.contrastive_divergence import ContrastiveDivergenceConfig
-from weft.recipe import Progress, Recipe
+from weft.recipes.base import Progress, Recipe
 from weft.training.optim import Momentum
 from weft.training.schedule import Schedule
 from weft.training.settings import Train

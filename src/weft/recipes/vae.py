@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.data.digits import DigitsConfig
 from weft.models.vae import VAEConfig
 from weft.objectives.elbo import ELBOConfig
-from weft.recipe import Recipe
+from weft.recipes.base import Recipe
 from weft.training.optim import AdamW
 from weft.training.schedule import Schedule
 from weft.training.settings import Train

@@ -7,7 +7,7 @@ from html import escape
 
 from weft import config
 from weft.errors import WeftError
-from weft.recipe import recipe
+from weft.recipes.base import recipe
 from weft.report.read import RunLog, flat, show
 from weft.report.samples import Sample
 from weft.report.words import title

@@ -11,8 +11,8 @@ from typing import Any
 
 from weft import config
 from weft.errors import CheckpointError, WeftError
-from weft.recipe import load as load_recipe
-from weft.recipe import recipe
+from weft.recipes.base import load as load_recipe
+from weft.recipes.base import recipe
 
 Points = list[tuple[float, float]]
 

@@ -11,7 +11,7 @@ from weft.generation.decode import can_continue, generate
 from weft.generation.grid import draw as draw_images
 from weft.generation.grid import png
 from weft.generation.neighbours import neighbours
-from weft.models.base import Embeds, Samples
+from weft.models.base import Embeds, Samples, offers
 
 if TYPE_CHECKING:
     from weft.run import Loaded
@@ -36,10 +36,10 @@ def draw(loaded: Loaded) -> list[Sample]:
         if can_continue(loaded.model, loaded.tokenizer):
             made = generate(loaded.model, loaded.tokenizer, max_new_tokens=TOKENS, temperature=0.8)[0]
             return [Sample(f"Text written {step}, temperature 0.8", text=made.text)]
-        if isinstance(loaded.model, Samples):
+        if offers(loaded.model, Samples):
             sheet = base64.b64encode(png(draw_images(loaded.model, IMAGES), columns=10)).decode()
             return [Sample(f"Images drawn {step}", image=f"data:image/png;base64,{sheet}")]
-        if isinstance(loaded.model, Embeds) and loaded.tokenizer is not None:
+        if offers(loaded.model, Embeds) and loaded.tokenizer is not None:
             return [Sample(f"Nearest words {step}", rows=tuple(near_words(loaded)))]
     except WeftError as error:
         return [Sample("No samples", text=str(error))]

@@ -152,7 +152,9 @@ class Captured:
     def __call__(self, micro: list[Batch]) -> None:
         shape = tuple((name, tuple(t.shape)) for batch in micro for name, t in batch.items())
         if shape not in self.inputs:
-            self.inputs[shape] = [{name: torch.empty_like(t, memory_format=torch.contiguous_format) for name, t in b.items()} for b in micro]
+            self.inputs[shape] = [
+                {name: torch.empty_like(t, memory_format=torch.contiguous_format) for name, t in b.items()} for b in micro
+            ]
         inputs = self.inputs[shape]
         for held, given in zip(inputs, micro, strict=True):
             for name, tensor in held.items():
@@ -166,7 +168,7 @@ class Captured:
         self.graphs[shape].replay()
 
     def _warm_up(self, inputs: list[Batch]) -> None:
-        side = torch.cuda.Stream()
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             self.function(inputs)

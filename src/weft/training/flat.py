@@ -34,4 +34,4 @@ class Flat:
     def views(self, laid: Tensor) -> dict[str, Tensor]:
         """The part of each parameter in a tensor laid out like the buffer."""
         sizes = [p.numel() for p in self.named.values()]
-        return {name: part.view(p.shape) for (name, p), part in zip(self.named.items(), laid.split(sizes), strict=True)}
+        return {name: part.view(p.shape) for (name, p), part in zip(self.named.items(), torch.split(laid, sizes), strict=True)}

@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 
 
 @triton.jit
-def _advance(step, refuse, table, beta1, beta2):  # type: ignore[no-untyped-def]
+def _advance(step, refuse, table, beta1, beta2):
     """Count the step, unless it is refused, and note the two bias corrections."""
     number = tl.load(step) + tl.where(tl.load(refuse) > 0, 0.0, 1.0)
     tl.store(step, number)
@@ -26,7 +26,9 @@ def _advance(step, refuse, table, beta1, beta2):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _update(weight, gradient, mean, square, rate, refuse, table, size, beta1, beta2, eps, decay, DECOUPLED: tl.constexpr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def _update(
+    weight, gradient, mean, square, rate, refuse, table, size, beta1, beta2, eps, decay, DECOUPLED: tl.constexpr, BLOCK: tl.constexpr
+):
     place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     valid = (place < size) & (tl.load(refuse) == 0)
     w, g = tl.load(weight + place, mask=valid), tl.load(gradient + place, mask=valid)

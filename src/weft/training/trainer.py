@@ -176,7 +176,7 @@ class Trainer:
             return terms.sums, terms.metrics
 
         # many weights are cast and many biases summed: combined, these tiny kernels cost a tenth less of a small model's step
-        options = {"combo_kernels": True} if self.plan.device.type == "cuda" else None
+        options: Any = {"combo_kernels": True} if self.plan.device.type == "cuda" else None
         return torch.compile(function, dynamic=False, options=options) if self.plan.compile else function
 
     def _update(self, turn: Turn) -> Callable[[list[Batch]], None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -96,7 +96,7 @@ class Updater:
             bad = torch.maximum(bad, (self.refused > 0).float())
         self.refused += bad
         self._clip(gradients)
-        signs = torch._foreach_sign(self.regularised) if self.config.l1 else []
+        signs = torch._foreach_sign(self.regularised) if self.config.l1 and self.regularised else []
         for optimizer in self.optimizers:
             self._apply(optimizer, bad)
         for weight, sign in zip(self.regularised, signs):
@@ -105,7 +105,7 @@ class Updater:
     def _regularise(self) -> None:
         weights = [p for p in self.regularised if p.grad is not None]
         gradients = [p.grad for p in weights if p.grad is not None]
-        if self.config.l2:
+        if self.config.l2 and weights:
             torch._foreach_add_(gradients, weights, alpha=2 * self.config.l2)
         for weight, gradient in zip(weights, gradients) if self.config.l1 else ():
             at_zero = -gradient.clamp(-self.config.l1, self.config.l1)  # the subgradient that moves a zero weight least
@@ -148,15 +148,16 @@ class Updater:
 
     def state_tensors(self) -> dict[str, Tensor]:
         """Optimiser state by parameter name, "blocks.0.weight/exp_avg", however the parameters are held."""
-        tensors = {}
+        tensors: dict[str, Tensor] = {}
         for parts, held in self.owners():
-            state = next((o.state[held] for o in self.optimizers if held in o.state), {})
+            state: dict[str, Tensor] = next((o.state[held] for o in self.optimizers if held in o.state), {})
+            sizes = [part.numel() for part in parts.values()]
             for key, value in state.items():
-                if isinstance(value, Tensor):
-                    sizes = [part.numel() for part in parts.values()]
-                    pieces = value.flatten().split(sizes) if value.shape == held.shape else [value.clone() for _ in sizes]
-                    for (name, part), piece in zip(parts.items(), pieces, strict=True):
-                        tensors[f"{name}/{key}"] = piece.view(part.shape) if piece.numel() == part.numel() and value.ndim else piece
+                if key == "step":
+                    tensors |= {f"{name}/{key}": value.clone() for name in parts}
+                else:
+                    pieces = torch.split(value.flatten(), sizes)
+                    tensors |= {f"{name}/{key}": piece.view(part.shape) for (name, part), piece in zip(parts.items(), pieces, strict=True)}
         return tensors
 
     def load_state_tensors(self, tensors: dict[str, Tensor]) -> None:
@@ -166,11 +167,12 @@ class Updater:
             for path, value in tensors.items():
                 name, _, key = path.rpartition("/")
                 if name == first:
-                    whole = value if value.ndim == 0 else torch.cat([tensors[f"{part}/{key}"].flatten() for part in parts]).view(held.shape)
+                    whole = value if key == "step" else torch.cat([tensors[f"{part}/{key}"].flatten() for part in parts]).view(held.shape)
                     self._restore(optimizer, held, key, whole)
 
     @staticmethod
     def _restore(optimizer: Optimizer, held: Tensor, key: str, value: Tensor) -> None:
+        assert key == "step" or value.shape == held.shape, f"{key}: {value.shape} for {held.shape}"  # a kernel would write past its end
         if key in optimizer.state[held]:  # in place, for the sake of a captured graph
             optimizer.state[held][key].copy_(value)
         else:

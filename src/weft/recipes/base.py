@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any, Literal
 
 from weft import config, registry
@@ -76,13 +74,3 @@ def recipe(name: str, changes: dict[str, Any] | None = None) -> Recipe:
 def load(data: dict[str, Any]) -> Recipe:
     """A recipe from its JSON form."""
     return config.from_dict(data, Recipe)
-
-
-class _Module(ModuleType):
-    """`weft.recipe("gpt/text")` works, although importing this module binds `weft.recipe` to it."""
-
-    def __call__(self, name: str, changes: dict[str, Any] | None = None) -> Recipe:
-        return recipe(name, changes)
-
-
-sys.modules[__name__].__class__ = _Module
