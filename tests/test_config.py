@@ -13,10 +13,10 @@ from hypothesis import given
 
 import weft
 from weft import config
-from weft.recipes import base
 from weft.config import Config
 from weft.errors import ConfigError
 from weft.models.gpt import GPTConfig
+from weft.recipes import base
 from weft.training.optim import SGD, AdamW, OptimConfig
 from weft.training.settings import Train
 

@@ -97,7 +97,6 @@ STUDIES = {
 }
 BENCHES = {
     "engine-cpu": Entry("weft.benchmarks.engine_cpu:main", 0, "training speed of two small GPTs on the CPU, against peers"),
-    "recipes": Entry("weft.benchmarks.recipes:main", 0, "what recipes reach, with several seeds"),
     "engine-gpu": Entry("weft.benchmarks.engine_gpu:main", 0, "training step of a small GPT on the GPU"),
 }
 TABLES = {

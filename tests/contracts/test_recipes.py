@@ -21,6 +21,7 @@ from weft.registry import RECIPES
 from weft.run import Run
 from weft.training import checkpoint
 from weft.training.hooks import Hook, evaluate
+from weft.training.schedule import Schedule
 from weft.training.trainer import Trainer
 
 every_recipe = pytest.mark.parametrize("name", list(RECIPES))
@@ -84,6 +85,23 @@ def test_a_run_cut_and_continued_is_the_same_run(name: str, tmp_path: Path, devi
     assert log(tmp_path / "whole") == log(tmp_path / "again") == log(tmp_path / "cut")
     steps = [line["step"] for line in log(tmp_path / "cut")]
     assert steps == sorted(set(steps)) == [1, 3, 4, 6, 8, 9, 12]
+
+
+@pytest.mark.parametrize("optimizer", list(registry.OPTIMIZERS))
+def test_every_optimiser_continues_with_everything_on(optimizer: str, tmp_path: Path, device: torch.device) -> None:
+    """bf16, dropout, ragged micro-batches, a ramp, a schedule by tokens, clipping and both penalties."""
+    schedule = Schedule(kind="cosine", unit="tokens", warmup=200, floor=0.1)
+    optim = registry.find("optimizers", optimizer)(lr=1e-2, schedule=schedule, clip_norm=1.0, l1=1e-4, l2=1e-4, weight_decay=0.01)
+    changes = {"optim": optim, "train.precision": "bf16", "train.micro": 3, "train.ramp": (2, 40)}
+    made = config.override(make("gpt/text", tmp_path, device), changes)
+    trained(made, tmp_path / "whole")
+    with pytest.raises(PowerCut):
+        trained(made, tmp_path / "cut", Cut(8))
+    trained(made, tmp_path / "cut")
+    whole, cut = (checkpoint.read(checkpoint.resolve(f"{tmp_path / n}@last")) for n in ("whole", "cut"))
+    for file in ("model.safetensors", "training.safetensors"):
+        assert whole.files[file] == cut.files[file], f"the continued run differs in {file}"
+    assert log(tmp_path / "whole") == log(tmp_path / "cut")
 
 
 @every_recipe

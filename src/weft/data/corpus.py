@@ -15,17 +15,28 @@ from weft.data.tokenizers import Tokenizer
 from weft.errors import DataError
 
 
-def python_files() -> list[Path]:
-    """The standard library's modules, in the order of their path; tests and installed packages are left out."""
-    root = Path(sysconfig.get_paths()["stdlib"])
+def python_files(packages: bool = False) -> list[Path]:
+    """The modules of the standard library, then those of installed packages where asked for, in the order of their path.
+
+    Tests and empty files are left out.
+    """
+    paths = sysconfig.get_paths()
+    root = Path(paths["stdlib"])
+    files = modules(root)
+    if packages:
+        files += modules(Path(paths["purelib"]))
+    if not files:
+        raise DataError(f"{root}: this Python installation has no source files; give a text with --data.path instead")
+    return files
+
+
+def modules(root: Path) -> list[Path]:
     skipped = {"site-packages", "dist-packages", "test", "tests", "idlelib", "turtledemo", "lib2to3", "__pycache__"}
     files = []
     for base, folders, names in os.walk(root):
         folders[:] = [name for name in folders if name not in skipped]
         files += [Path(base, name) for name in names if name.endswith(".py")]
-    if not files:
-        raise DataError(f"{root}: this Python installation has no source files; give a text with --data.path instead")
-    return sorted(files)
+    return sorted(path for path in files if path.stat().st_size)
 
 
 def split_files(files: list[Path], validation: float) -> tuple[list[Path], list[Path]]:
@@ -48,6 +59,8 @@ class PythonSourceConfig(DataConfig):
     """Tokens per example."""
     megabytes: float = 4.0
     """Text to use, taken from the start of the list of files; 0 for all of it."""
+    packages: bool = False
+    """Also read the installed packages, after the standard library: hundreds of megabytes where there are many."""
     validation: float = 0.1
     """Share of the files kept for validation, at most half; 0 for none."""
 
@@ -62,7 +75,7 @@ class PythonSourceConfig(DataConfig):
 
     def _files(self) -> list[Path]:
         chosen, size = [], 0.0
-        for path in python_files():
+        for path in python_files(self.packages):
             chosen.append(path)
             size += path.stat().st_size / 1e6
             if self.megabytes and size >= self.megabytes:
