@@ -55,7 +55,8 @@ class Trainer:
 
     def run_step(self) -> None:
         """One step: each turn updates only its own parameters, from exact averages."""
-        self.model.train()
+        if not self.model.training:
+            self.model.train()
         self.step += 1
         cuts: list[tuple[int, int]] = []
         for index, turn in enumerate(self.objective.turns):
