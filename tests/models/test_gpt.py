@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.training import toys
+from weft.benchmarks import peers
 from weft.errors import ConfigError
 from weft.models.gpt import GPT, GPTConfig
 from weft.objectives.next_token import NextToken, NextTokenConfig
@@ -237,27 +238,8 @@ def test_dropout_on_a_gpu_follows_the_seed_and_stops_in_evaluation(place: str) -
 
 def hugging_face(network: GPT) -> nn.Module:
     """GPT-2 of transformers with the same weights."""
-    transformers = pytest.importorskip("transformers")
-    c = network.config
-    config = transformers.GPT2Config(
-        vocab_size=c.vocabulary, n_positions=c.context, n_embd=c.width, n_layer=c.layers, n_head=c.heads,
-        resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0,
-    )  # fmt: skip
-    twin = transformers.GPT2LMHeadModel(config)
-    pairs = {"transformer.wte": network.embed, "transformer.wpe": network.position, "transformer.ln_f": network.norm}
-    for i, block in enumerate(network.blocks):
-        h = f"transformer.h.{i}"
-        pairs |= {f"{h}.ln_1": block.norm1, f"{h}.ln_2": block.norm2}
-        pairs |= {f"{h}.attn.c_attn": block.attention.qkv, f"{h}.attn.c_proj": block.attention.out}
-        pairs |= {f"{h}.mlp.c_fc": block.feedforward.rise, f"{h}.mlp.c_proj": block.feedforward.fall}
-    with torch.no_grad():
-        for path, module in pairs.items():
-            other = twin.get_submodule(path)
-            transpose = isinstance(module, nn.Linear)  # GPT-2 keeps its linear layers the other way round
-            other.weight.copy_(module.weight.T if transpose else module.weight)
-            if getattr(module, "bias", None) is not None:
-                other.bias.copy_(module.bias)
-    return twin
+    pytest.importorskip("transformers")
+    return peers.twin(network)
 
 
 def gpt2(**settings: Any) -> GPT:

@@ -2,12 +2,13 @@
 
 Run: python -m weft bench engine-cpu [--record results/engine_cpu.json]
 Two models on the source code of this Python installation. Same precision: fp32 against fp32. Own choice: whatever weft
-chooses by itself against transformers' default (fp32). Losses after 200 steps are compared on the same held-out text.
+chooses by itself against transformers' default (fp32), from the same weights; their losses after 200 steps must agree.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import statistics
 import time
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from weft.benchmarks.record import write_record
 from weft.data.base import Source
 from weft.data.corpus import PythonSourceConfig
 from weft.data.text import TokenWindows
-from weft.models.gpt import GPTConfig
+from weft.models.gpt import GPT, GPTConfig
 from weft.objectives.next_token import NextTokenConfig
 from weft.training import execution
 from weft.training.optim import AdamW
@@ -70,19 +71,24 @@ def compare(name: str, seconds: float, steps: int) -> list[dict[str, object]]:
 
     cpu = torch.device("cpu")
     fp32, _ = weft_step(config, Source(data, 1, cpu), batch, "fp32")
-    own, trainer = weft_step(config, Source(data, 1, cpu), batch, "auto")
+    own, trainer = weft_step(dataclasses.replace(config, activation="gelu_tanh"), Source(data, 1, cpu), batch, "auto")
+    assert isinstance(trainer.model, GPT)
     contenders = {
-        "transformers fp32": peers.huggingface(config, batches, LR, False, cpu),
+        "transformers fp32": peers.huggingface(trainer.model, batches, LR, False),
         "plain loop fp32": peers.plain(config, batches, LR, False, cpu),
         "plain loop bf16": peers.plain(config, batches, LR, True, cpu),
         "weft fp32": fp32,
         f"weft own choice ({trainer.plan.precision})": own,
     }
+    compared = ("transformers fp32", f"weft own choice ({trainer.plan.precision})")
     rates: dict[str, list[float]] = {contender: [] for contender in contenders}
     losses: dict[str, list[float]] = {contender: [] for contender in contenders}
     begin = time.perf_counter()
-    while time.perf_counter() - begin < seconds or len(losses["weft fp32"]) < steps:
+    while time.perf_counter() - begin < seconds or len(losses["transformers fp32"]) < steps:
+        timed = time.perf_counter() - begin < seconds  # afterwards only those whose losses are compared go on
         for contender, step in contenders.items():
+            if not timed and contender not in compared:
+                continue
             start = time.perf_counter()
             for _ in range(10):
                 losses[contender].append(float(step()))
@@ -111,7 +117,8 @@ def main(arguments: list[str] | None = None) -> None:
         best = max(rate["transformers fp32"], rate["plain loop fp32"])
         own = next(value for key, value in rate.items() if key.startswith("weft own"))
         for row in table:
-            print(f"{name:30} {row['contender']:28} {row['tokens_per_second']:10.0f} tok/s   loss {row['loss']:.4f}", flush=True)
+            loss = "" if row["loss"] is None else f"loss {row['loss']:.4f}"
+            print(f"{name:30} {row['contender']:28} {row['tokens_per_second']:10.0f} tok/s   {loss}", flush=True)
         ratios = rate["weft fp32"] / best, own / rate["transformers fp32"]
         print(f"{name:30} fp32: {ratios[0]:.2f} x the faster peer; own choice: {ratios[1]:.2f} x transformers")
         rows += table

@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft.errors import require
-from weft.models.gpt import GPTConfig
+from weft.models.gpt import GPT, GPTConfig
+from weft.training.updater import audit
 
 Step = Callable[[], Tensor]
 Batches = Callable[[int], tuple[Tensor, Tensor]]
@@ -57,8 +58,9 @@ class PlainGPT(nn.Module):
 
 def loop(model: nn.Module, logits: Callable[[Tensor], Tensor], batches: Batches, lr: float, bf16: bool) -> Step:
     """The usual step: forward, mean loss, backward, clip, AdamW."""
-    decayed = [p for p in model.parameters() if p.ndim > 1]
-    others = [p for p in model.parameters() if p.ndim < 2]
+    kinds, named = audit([("", model)]), dict(model.named_parameters())
+    decayed = [named[name] for name, kind in kinds.items() if kind != "plain"]
+    others = [named[name] for name, kind in kinds.items() if kind == "plain"]
     groups: list[dict[str, Any]] = [{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
     device = next(model.parameters()).device
     optimizer = torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.95), fused=True)
@@ -84,10 +86,30 @@ def plain(config: GPTConfig, batches: Batches, lr: float, bf16: bool, device: to
     return loop(model, model, batches, lr, bf16)
 
 
-def huggingface(config: GPTConfig, batches: Batches, lr: float, bf16: bool, device: torch.device) -> Step:
+def twin(network: GPT) -> nn.Module:
+    """transformers' GPT-2 with the weights of ours (whose activation must be gelu_tanh, positions learned, head tied)."""
     transformers = require("transformers", "hf")
-    settings = {"n_embd": config.width, "n_layer": config.layers, "n_head": config.heads, "n_positions": config.context}
-    off = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
-    torch.manual_seed(0)
-    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=config.vocabulary, **settings, **off)).to(device).train()
+    c = network.config
+    sizes = {"vocab_size": c.vocabulary, "n_embd": c.width, "n_layer": c.layers, "n_head": c.heads, "n_positions": c.context}
+    off = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "bos_token_id": 0, "eos_token_id": 0}
+    other: nn.Module = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes, **off))
+    pairs: dict[str, Any] = {"wte": network.embed, "wpe": network.position, "ln_f": network.norm}
+    blocks: Any = network.blocks
+    for i, block in enumerate(blocks):
+        pairs |= {f"h.{i}.ln_1": block.norm1, f"h.{i}.ln_2": block.norm2}
+        pairs |= {f"h.{i}.attn.c_attn": block.attention.qkv, f"h.{i}.attn.c_proj": block.attention.out}
+        pairs |= {f"h.{i}.mlp.c_fc": block.feedforward.rise, f"h.{i}.mlp.c_proj": block.feedforward.fall}
+    with torch.no_grad():
+        for path, module in pairs.items():
+            theirs = other.get_submodule(f"transformer.{path}")
+            transposed = isinstance(module, nn.Linear)  # GPT-2 keeps its linear layers the other way round
+            theirs.weight.copy_(module.weight.T if transposed else module.weight)  # type: ignore[operator, union-attr]
+            if getattr(module, "bias", None) is not None:
+                theirs.bias.copy_(module.bias)  # type: ignore[operator, union-attr]
+    return other
+
+
+def huggingface(network: GPT, batches: Batches, lr: float, bf16: bool) -> Step:
+    """Training of the twin of a network, on the network's device."""
+    model: Any = twin(network).to(next(network.parameters()).device).train()
     return loop(model, lambda ids: model(ids, use_cache=False).logits, batches, lr, bf16)
