@@ -39,7 +39,7 @@ class Demo:
 
 
 DEMOS = [
-    Demo("gpt/quickstart", "loss", 1.75, "min", "characters by frequency 3.2"),
+    Demo("gpt/quickstart", "loss", 1.45, "min", "characters by frequency 3.2"),
     Demo("classifier/digits", "accuracy", 0.96, "max", "commonest class 0.134"),
     Demo("vae/digits", "loss", 19.5, "min", "independent pixels 25.45"),
     Demo("vae/semi_supervised", "accuracy", 0.80, "max", "commonest class 0.134"),

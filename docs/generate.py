@@ -34,6 +34,18 @@ def families() -> str:
     return "\n".join(rows)
 
 
+def cpu() -> str:
+    """Tokens per second of each contender, and the losses that must agree."""
+    found = next((r for r in records() if r.get("name") == "engine-cpu"), None)
+    if found is None:
+        return "Not measured yet."
+    rows = ["| model | contender | tokens/s | loss after 200 steps |", "|---|---|---|---|"]
+    for row in found["rows"]:
+        loss = "" if row["loss"] is None else f"{row['loss']:.4f}"
+        rows.append(f"| {row['model']} | {row['contender']} | {row['tokens_per_second']:,.0f} | {loss} |")
+    return "\n".join([*rows, "", f"{found['hardware']}, torch {found['versions']['torch']}, {found['date']}."])
+
+
 def spread(record: dict[str, Any]) -> str:
     return f" ± {record['spread']:.2g} ({len(record['seeds'])} seeds)" if record.get("spread") else ""
 
@@ -48,14 +60,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
-    path = ROOT / "README.md"
-    old = path.read_text()
-    new = fill(old, "families", families())
-    if check:
-        print("current" if new == old else "README.md is not what results/ say; run python docs/generate.py")
-        return int(new != old)
-    path.write_text(new)
-    return 0
+    pages = {ROOT / "README.md": {"families": families()}, ROOT / "docs" / "engine.md": {"cpu": cpu()}}
+    stale = 0
+    for path, parts in pages.items():
+        old = new = path.read_text()
+        for name, content in parts.items():
+            new = fill(new, name, content)
+        if new != old:
+            stale += 1
+            print(f"{path.name} {'is not what results/ say; run python docs/generate.py' if check else 'written'}")
+            if not check:
+                path.write_text(new)
+    return int(check and stale > 0)
 
 
 if __name__ == "__main__":

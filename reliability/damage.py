@@ -21,7 +21,7 @@ import weft
 from weft.errors import CheckpointError
 from weft.run import Run, assemble
 from weft.training import checkpoint
-from weft.training.hooks import Checkpoints
+from weft.training.keeping import Checkpoints
 
 STEPS, EVERY = 35, 7
 FEW: Changes = {"train.keep": 5, "train.eval_every": 0}

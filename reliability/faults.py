@@ -25,7 +25,9 @@ import weft
 from weft.errors import CheckpointError
 from weft.run import assemble
 from weft.training import checkpoint, files
-from weft.training.hooks import Checkpoints, Hook, Log
+from weft.training.hooks import Hook
+from weft.training.keeping import Checkpoints
+from weft.training.log import Log
 from weft.training.trainer import Trainer
 
 CALLS = ("open", "write", "fsync", "replace", "mkdir", "unlink", "rmdir", "ftruncate")

@@ -71,7 +71,7 @@ def test_imports_point_one_way(part: str) -> None:
 def test_the_test_sees_imports() -> None:
     assert {"config", "data.base", "models.gpt", "training.optim"} <= imports(MODULES["recipes.gpt"]) | {"config", "data.base"}
     assert "random" in imports(MODULES["data.base"])
-    assert "training.checkpoint" in imports(MODULES["training.hooks"])
+    assert "training.checkpoint" in imports(MODULES["training.keeping"])
 
 
 @pytest.mark.parametrize("leaf", ["recipes", "cli", "studies", "benchmarks"])

@@ -17,7 +17,8 @@ from weft.errors import CheckpointError, ConfigError
 from weft.models.gpt import GPTConfig
 from weft.recipes.base import Recipe
 from weft.training import checkpoint
-from weft.training.hooks import Log, Validation
+from weft.training.hooks import Validation
+from weft.training.log import Log
 
 
 def small(folder: Path, **changes: Any) -> Recipe:

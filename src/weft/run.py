@@ -23,7 +23,9 @@ from weft.recipes.base import Recipe
 from weft.recipes.base import load as load_recipe
 from weft.report import html, samples
 from weft.training import checkpoint, execution, files
-from weft.training.hooks import Average, Checkpoints, Hook, Log, Signals, Validation
+from weft.training.hooks import Average, Hook, Signals, Validation
+from weft.training.keeping import Checkpoints
+from weft.training.log import Log
 from weft.training.optim import OptimConfig
 from weft.training.trainer import Trainer
 

@@ -18,7 +18,9 @@ from weft.data.base import Batch, Source, TensorDataset
 from weft.errors import CheckpointError, ConfigError, NonFiniteError
 from weft.objectives.base import Objective, Terms, count
 from weft.training import checkpoint
-from weft.training.hooks import Average, Checkpoints, Hook, Log, Signals, Validation, drop_after, evaluate
+from weft.training.hooks import Average, Hook, Signals, Validation, evaluate
+from weft.training.keeping import Checkpoints
+from weft.training.log import Log, drop_after
 from weft.training.optim import SGD, Adam
 from weft.training.trainer import Trainer
 

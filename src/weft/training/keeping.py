@@ -1,0 +1,128 @@
+"""Keeps a run: saves checkpoints, continues from the newest, and returns to it when a gradient stops being finite."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weft.errors import CheckpointError, NonFiniteError
+from weft.training import checkpoint, files
+from weft.training.hooks import Average, Hook, Validation
+from weft.training.log import Log
+
+if TYPE_CHECKING:
+    from weft.training.trainer import Trainer
+
+logger = logging.getLogger("weft")
+
+
+class Checkpoints(Hook):
+    """Saves every so often, at every best validation, when told to stop and at the end."""
+
+    name = "checkpoints"
+    PATIENCE = 5
+    """Returns to a checkpoint allowed before the trouble step is passed."""
+
+    def __init__(self, run: Path, recipe: dict[str, Any], tokenizer: bytes | None, every: int, keep: int):
+        self.run, self.recipe, self.tokenizer, self.every, self.keep = run, recipe, tokenizer, every, keep
+        self.saved_step = -1
+        self.trouble = (0, 0)
+        self.lock = -1
+
+    def start(self, trainer: Trainer) -> None:
+        self.lock = files.lock(self.run)
+
+    def after_step(self, trainer: Trainer) -> None:
+        best = any(h.improved for h in trainer.hooks if isinstance(h, Validation))
+        final = trainer.step >= trainer.settings.steps or bool(trainer.stop_reason)
+        if final or best or (self.every and trainer.step % self.every == 0):
+            self.save(trainer, best, final)
+
+    def complete(self, trainer: Trainer) -> None:
+        if self.saved_step != trainer.step:
+            self.save(trainer, best=False, final=True)
+
+    def save(self, trainer: Trainer, best: bool, final: bool) -> None:
+        if trainer.rolled_back():
+            return
+        for hook in trainer.hooks:
+            if isinstance(hook, Log):
+                hook.sync()
+        try:
+            checkpoint.save(checkpoint.folder(self.run, trainer.step), self.content(trainer, best))
+            checkpoint.mark_saved(self.run, trainer.step)
+        except OSError as error:
+            self.failed(trainer.step, error, final)
+            return
+        self.saved_step = trainer.step
+        try:
+            checkpoint.prune(self.run, self.keep, trainer.step)
+        except OSError as error:
+            logger.warning("%s: old checkpoints could not be removed (%s)", self.run, error.strerror)
+
+    def failed(self, step: int, error: OSError, final: bool) -> None:
+        if not final:
+            logger.warning("step %d could not be saved (%s); training goes on and will try again", step, error)
+            return
+        before = f"step {self.saved_step}" if self.saved_step >= 0 else "the beginning"
+        raise CheckpointError(
+            f"{self.run}: step {step} could not be saved ({error.strerror}); mend this and repeat the command to continue from {before}"
+        ) from error
+
+    def finish(self, trainer: Trainer) -> None:
+        os.close(self.lock)
+        self.lock = -1
+
+    def content(self, trainer: Trainer, best: bool) -> dict[str, bytes]:
+        tensors, plain = trainer.state()
+        validation = next((h for h in trainer.hooks if isinstance(h, Validation)), None)
+        metrics = {"step": trainer.step, "best": best, "validation": validation.latest if validation else {}}
+        content = {
+            "recipe.json": checkpoint.encode(self.recipe),
+            "model.safetensors": checkpoint.pack(trainer.model.state_dict()),
+            "metrics.json": checkpoint.encode(metrics),
+        }
+        average = next((h for h in trainer.hooks if isinstance(h, Average)), None)
+        if average:
+            content["ema.safetensors"] = checkpoint.pack(average.average)
+            tensors = {name: value for name, value in tensors.items() if not name.startswith("hooks/average/")}
+        if self.tokenizer:
+            content["tokenizer.json"] = self.tokenizer
+        content["training.safetensors"] = checkpoint.pack(tensors)
+        content["training.json"] = checkpoint.encode(plain)
+        return content
+
+    def restore(self, trainer: Trainer) -> bool:
+        """Continue from the newest usable checkpoint, if the run has one."""
+        if self.lock < 0:
+            os.close(files.lock(self.run))
+        files.sweep(self.run / "checkpoints")
+        files.sweep(self.run)
+        found = checkpoint.newest(self.run)
+        if found is None:
+            return False
+        checkpoint.load_weights(trainer.model, found.tensors("model.safetensors"), str(found.path))
+        tensors = found.tensors("training.safetensors")
+        if "ema.safetensors" in found.files:
+            tensors |= {f"hooks/average/{n}": v for n, v in found.tensors("ema.safetensors").items()}
+        trainer.load_state(tensors, found.json("training.json"))
+        self.saved_step = trainer.step
+        return True
+
+    def roll_back(self, trainer: Trainer) -> None:
+        """Return to the last checkpoint but not to its data: the batches that led to trouble are passed over."""
+        step, cursor = trainer.step, trainer.cursor
+        attempts = self.trouble[1] + 1 if step <= self.trouble[0] else 1
+        self.trouble = (max(step, self.trouble[0]), attempts)
+        if attempts > self.PATIENCE or not self.restore(trainer):
+            raise NonFiniteError(f"step {step}: a gradient was not finite, and returning to a checkpoint did not help")
+        trainer.cursor = cursor
+        for hook in trainer.hooks:
+            if isinstance(hook, Log):
+                hook.finish(trainer)
+                hook.start(trainer)
+            if isinstance(hook, Average):
+                hook.start(trainer)
+        logger.warning("step %d: a gradient was not finite; returned to step %d with other data", step, trainer.step)

@@ -1,0 +1,123 @@
+"""The record of a run: metrics.jsonl and TensorBoard events, each step once however often the run was interrupted."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from weft.training import files
+from weft.training.hooks import Hook, State, Validation
+
+if TYPE_CHECKING:
+    from weft.training.trainer import Trainer
+
+logger = logging.getLogger("weft")
+
+
+class Log(Hook):
+    """metrics.jsonl and TensorBoard events: a line every few steps and at every validation, each step once."""
+
+    name = "log"
+
+    def __init__(self, run: Path, every: int, tensorboard: bool = True):
+        self.run, self.every, self.tensorboard = run, every, tensorboard
+        self.latest: dict[str, float] = {}
+        self.seconds = 0.0
+        self.mark = 0.0
+
+    def start(self, trainer: Trainer) -> None:
+        path = self.run / "metrics.jsonl"
+        with files.writing(self.run):
+            drop_after(path, trainer.step)
+        self.lines = files.Appender(path)
+        self.events: Any = None
+        if self.tensorboard:
+            with contextlib.suppress(ImportError):
+                from weft.training.events import Events
+
+                self.events = Events(self.run / "events", trainer.step)
+        self.mark = time.perf_counter()
+        self.mark_cursor = trainer.cursor
+
+    def after_step(self, trainer: Trainer) -> None:
+        validation = next((h for h in trainer.hooks if isinstance(h, Validation) and h.latest_step == trainer.step), None)
+        due = trainer.step % self.every == 0 or trainer.step in (1, trainer.settings.steps)
+        if not due and validation is None:
+            return
+        line: dict[str, Any] = {"step": trainer.step, "examples": trainer.cursor}
+        if due:
+            line["train"] = self.training(trainer)
+        if validation is not None:
+            line["validation"] = validation.latest
+        self.write(line, trainer)
+
+    def training(self, trainer: Trainer) -> dict[str, float]:
+        numbers = trainer.means.read()
+        trainer.means.clear()
+        for turn, updater in trainer.updaters.items():
+            prefix = f"{turn}_" if turn else ""
+            numbers |= {f"{prefix}lr": updater.lr, f"{prefix}grad_norm": float(updater.norm)}
+            if float(updater.refused):
+                numbers[f"{prefix}refused_updates"] = float(updater.refused)
+        now = time.perf_counter()
+        rate = (trainer.cursor - self.mark_cursor) * trainer.tokens / max(now - self.mark, 1e-9)
+        self.seconds += now - self.mark
+        self.mark, self.mark_cursor = now, trainer.cursor
+        self.latest = numbers | {"per_second": rate}
+        return self.latest
+
+    def write(self, line: dict[str, Any], trainer: Trainer) -> None:
+        line["seconds"] = round(self.seconds, 3)
+        self._append(self.lines, (json.dumps(line) + "\n").encode())
+        if self.events:
+            values = {f"{part}/{name}": value for part in ("train", "validation") for name, value in line.get(part, {}).items()}
+            self._append(self.events, self.events.scalars(trainer.step, values))
+
+    @staticmethod
+    def _append(file: files.Appender, data: bytes) -> None:
+        failing = file.failing
+        try:
+            file.append(data)
+        except OSError as error:
+            if not failing:
+                logger.warning("%s cannot be written (%s); training goes on and the lines are kept for later", file.path, error.strerror)
+
+    def sync(self) -> None:
+        """Let the log last through a power cut as the checkpoint of its step will."""
+        with contextlib.suppress(OSError):
+            self.lines.sync()
+
+    def finish(self, trainer: Trainer) -> None:
+        for file in (self.lines, self.events):
+            try:
+                if file:
+                    file.close()
+            except OSError as error:
+                logger.warning("%s: its last lines are lost (%s)", file.path, error.strerror)
+
+    def state(self) -> State:
+        return {}, {"seconds": self.seconds}
+
+    def load_state(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
+        self.seconds = plain.get("seconds", 0.0)
+
+
+def drop_after(path: Path, step: int) -> None:
+    """Remove log lines after a step, and a last line that was cut off: the continued run writes them again."""
+    if not path.exists():
+        return
+    kept, content = [], path.read_bytes()
+    for line in content.splitlines(keepends=True):
+        try:
+            if line.endswith(b"\n") and json.loads(line)["step"] <= step:
+                kept.append(line)
+        except (ValueError, KeyError, TypeError):
+            continue
+    if b"".join(kept) != content:
+        files.replace(path, b"".join(kept))

@@ -1,0 +1,26 @@
+"""Documents say what results/ say, and the README names only what exists."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from weft import registry
+
+ROOT = Path(__file__).resolve().parent.parent
+VERBS = {"list", "train", "evaluate", "sample", "report", "bench", "study"}
+
+
+def test_tables_are_generated_from_the_results() -> None:
+    done = subprocess.run([sys.executable, str(ROOT / "docs" / "generate.py"), "--check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_readme_is_short_and_its_commands_exist() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= 200
+    commands = re.findall(r"^weft (\S+)(?: (\S+))?", text, flags=re.MULTILINE)
+    assert {verb for verb, _ in commands} <= VERBS
+    assert all(name in registry.RECIPES for verb, name in commands if verb == "train")
