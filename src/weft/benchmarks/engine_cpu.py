@@ -42,7 +42,11 @@ def tokens(vocabulary: int) -> Tensor:
     return (data.tokens.long() % vocabulary).to(torch.uint8)
 
 
-def weft_step(config: GPTConfig, source: Source, batch: int, precision: str) -> tuple[Callable[[], Tensor], Trainer]:
+Advance = Callable[[int], float]
+"""Makes some steps and gives their mean loss."""
+
+
+def ours(config: GPTConfig, source: Source, batch: int, precision: str) -> tuple[Advance, Trainer]:
     torch.manual_seed(0)
     model, objective = config.build(), NextTokenConfig().build()
     train = Train(batch=batch, steps=10_000, device="cpu", precision=precision)  # type: ignore[arg-type]
@@ -50,13 +54,18 @@ def weft_step(config: GPTConfig, source: Source, batch: int, precision: str) -> 
     optim = AdamW(lr=LR, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0)
     trainer = Trainer(model, objective, source, train, optim, plan, tokens=config.context)
 
-    def step() -> Tensor:
-        trainer.run_step()
-        loss = trainer.means.means()["loss"]
+    def advance(steps: int) -> float:
+        for _ in range(steps):
+            trainer.run_step()
+        loss = float(trainer.means.means()["loss"])
         trainer.means.clear()
         return loss
 
-    return step, trainer
+    return advance, trainer
+
+
+def peer(step: peers.Step) -> Advance:
+    return lambda steps: statistics.fmean(float(step()) for _ in range(steps))
 
 
 def compare(name: str, seconds: float, steps: int) -> list[dict[str, object]]:
@@ -70,13 +79,13 @@ def compare(name: str, seconds: float, steps: int) -> list[dict[str, object]]:
         return drawn["ids"], drawn["targets"]
 
     cpu = torch.device("cpu")
-    fp32, _ = weft_step(config, Source(data, 1, cpu), batch, "fp32")
-    own, trainer = weft_step(dataclasses.replace(config, activation="gelu_tanh"), Source(data, 1, cpu), batch, "auto")
+    fp32, _ = ours(config, Source(data, 1, cpu), batch, "fp32")
+    own, trainer = ours(dataclasses.replace(config, activation="gelu_tanh"), Source(data, 1, cpu), batch, "auto")
     assert isinstance(trainer.model, GPT)
     contenders = {
-        "transformers fp32": peers.huggingface(trainer.model, batches, LR, False),
-        "plain loop fp32": peers.plain(config, batches, LR, False, cpu),
-        "plain loop bf16": peers.plain(config, batches, LR, True, cpu),
+        "transformers fp32": peer(peers.huggingface(trainer.model, batches, LR, False)),
+        "plain loop fp32": peer(peers.plain(config, batches, LR, False, cpu)),
+        "plain loop bf16": peer(peers.plain(config, batches, LR, True, cpu)),
         "weft fp32": fp32,
         f"weft own choice ({trainer.plan.precision})": own,
     }
@@ -84,21 +93,20 @@ def compare(name: str, seconds: float, steps: int) -> list[dict[str, object]]:
     rates: dict[str, list[float]] = {contender: [] for contender in contenders}
     losses: dict[str, list[float]] = {contender: [] for contender in contenders}
     begin = time.perf_counter()
-    while time.perf_counter() - begin < seconds or len(losses["transformers fp32"]) < steps:
+    while time.perf_counter() - begin < seconds or 10 * len(losses["transformers fp32"]) < steps:
         timed = time.perf_counter() - begin < seconds  # afterwards only those whose losses are compared go on
-        for contender, step in contenders.items():
+        for contender, advance in contenders.items():
             if not timed and contender not in compared:
                 continue
             start = time.perf_counter()
-            for _ in range(10):
-                losses[contender].append(float(step()))
+            losses[contender].append(advance(10))
             rates[contender].append(10 * batch * config.context / (time.perf_counter() - start))
     return [
         {
             "model": name,
             "contender": c,
             "tokens_per_second": statistics.median(rates[c]),
-            "loss": statistics.fmean(losses[c][steps - 20 : steps]),
+            "loss": statistics.fmean(losses[c][steps // 10 - 2 : steps // 10]) if c in compared else None,
         }
         for c in contenders
     ]
