@@ -87,7 +87,7 @@ def plain(config: GPTConfig, batches: Batches, lr: float, bf16: bool, device: to
 
 
 def twin(network: GPT) -> nn.Module:
-    """transformers' GPT-2 with the weights of ours (whose activation must be gelu_tanh, positions learned, head tied)."""
+    """transformers' GPT-2 with the weights of ours (learned positions, tied head; equal where our activation is gelu_tanh)."""
     transformers = require("transformers", "hf")
     c = network.config
     sizes = {"vocab_size": c.vocabulary, "n_embd": c.width, "n_layer": c.layers, "n_head": c.heads, "n_positions": c.context}
