@@ -46,11 +46,9 @@ def device() -> torch.device:
 def _global_state() -> Iterator[None]:
     """Leave torch's global switches and the registry as they were."""
     held = {name: dict(table) for name, table in registry.TABLES.items()}
-    tf32 = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
     yield
     for name, table in held.items():
         registry.TABLES[name].clear()
         registry.TABLES[name].update(table)
-    torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = tf32
     if torch.are_deterministic_algorithms_enabled():
         torch.use_deterministic_algorithms(False)

@@ -25,6 +25,7 @@ TINY = {
     "train.batch": 4,
     "train.steps": 4,
     "train.eval_every": 2,
+    "train.precision": "fp32",
 }
 
 
@@ -38,7 +39,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def by_hand(loaded: weft.run.Loaded, text: str, context: int = 10) -> float:
     """Mean -log p over every token but the first, window by window."""
-    ids = torch.tensor(loaded.tokenizer.encode(text).astype("int64"))
+    device = next(loaded.model.parameters()).device
+    ids = torch.tensor(loaded.tokenizer.encode(text).astype("int64"), device=device)
     total = 0.0
     with torch.no_grad():
         for start in range(0, len(ids) - 1, context):

@@ -1,17 +1,20 @@
-"""Training speed on a CPU beside transformers' GPT-2 and a plain PyTorch loop, all in one process and in turns.
+"""Training speed on a CPU beside transformers' GPT-2 and a plain PyTorch loop, in turns, each in a process of its own.
 
 Run: python -m weft bench engine-cpu [--record results/engine_cpu.json]
 Two models on the source code of this Python installation. Same precision: fp32 against fp32. Own choice: whatever weft
 chooses by itself against transformers' default (fp32), from the same weights; their losses after 200 steps must agree (their
-GELU is the tanh approximation, ours the exact one, which PyTorch computes faster).
+GELU is the tanh approximation, ours the exact one, which PyTorch computes faster). Own processes, because what weft tells the
+C library about memory (execution.keep_memory) would serve the peers too.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import statistics
 import time
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 
 import torch
 from torch import Tensor
@@ -32,6 +35,9 @@ MODELS = {
     "4 x 128, T 64, B 12, V 65": (GPTConfig(vocabulary=65, context=64, layers=4, heads=4, width=128), 12),
     "4 x 256, T 128, B 32, V 256": (GPTConfig(vocabulary=256, context=128, layers=4, heads=8, width=256), 32),
 }
+CONTENDERS = ("transformers fp32", "plain loop fp32", "plain loop bf16", "weft fp32", "weft own choice")
+COMPARED = ("transformers fp32", "weft own choice")
+"""Those that start from the same weights, so that their losses can be compared."""
 LR = 1e-3
 
 
@@ -46,9 +52,8 @@ Advance = Callable[[int], float]
 """Makes some steps and gives their mean loss."""
 
 
-def ours(config: GPTConfig, source: Source, batch: int, precision: str) -> tuple[Advance, Trainer]:
-    torch.manual_seed(0)
-    model, objective = config.build(), NextTokenConfig().build()
+def ours(config: GPTConfig, source: Source, batch: int, precision: str) -> Advance:
+    model, objective = network(config), NextTokenConfig().build()
     train = Train(batch=batch, steps=10_000, device="cpu", precision=precision)  # type: ignore[arg-type]
     plan = execution.choose(train, model, objective)
     optim = AdamW(lr=LR, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0)
@@ -61,54 +66,74 @@ def ours(config: GPTConfig, source: Source, batch: int, precision: str) -> tuple
         trainer.means.clear()
         return loss
 
-    return advance, trainer
+    return advance
 
 
-def peer(step: peers.Step) -> Advance:
-    return lambda steps: statistics.fmean(float(step()) for _ in range(steps))
+def network(config: GPTConfig) -> GPT:
+    """The same weights for every contender that can take them."""
+    torch.manual_seed(0)
+    return config.build()
 
 
-def compare(name: str, seconds: float, steps: int) -> list[dict[str, object]]:
-    """Rows of tokens per second and final loss, every contender on the same batches, in turns of a few steps."""
+def contender(kind: str, name: str) -> Advance:
+    """One of the contenders on the batches that all of them get."""
     config, batch = MODELS[name]
-    data = TokenWindows(tokens(config.vocabulary), config.context, overlapping=True)
-    source = Source(data, 1, torch.device("cpu"))
+    source = Source(TokenWindows(tokens(config.vocabulary), config.context, overlapping=True), 1, torch.device("cpu"))
 
     def batches(number: int) -> tuple[Tensor, Tensor]:
         drawn = source.batch(number * batch, batch)
         return drawn["ids"], drawn["targets"]
 
-    cpu = torch.device("cpu")
-    fp32, _ = ours(config, Source(data, 1, cpu), batch, "fp32")
-    own, trainer = ours(config, Source(data, 1, cpu), batch, "auto")
-    assert isinstance(trainer.model, GPT)
-    contenders = {
-        "transformers fp32": peer(peers.huggingface(trainer.model, batches, LR, False)),
-        "plain loop fp32": peer(peers.plain(config, batches, LR, False, cpu)),
-        "plain loop bf16": peer(peers.plain(config, batches, LR, True, cpu)),
-        "weft fp32": fp32,
-        f"weft own choice ({trainer.plan.precision})": own,
-    }
-    compared = ("transformers fp32", f"weft own choice ({trainer.plan.precision})")
-    rates: dict[str, list[float]] = {contender: [] for contender in contenders}
-    losses: dict[str, list[float]] = {contender: [] for contender in contenders}
+    if kind.startswith("weft"):
+        return ours(config, source, batch, "fp32" if kind.endswith("fp32") else "auto")
+    bf16 = kind.endswith("bf16")
+    if kind.startswith("transformers"):
+        step = peers.huggingface(network(config), batches, LR, bf16)
+    else:
+        step = peers.plain(config, batches, LR, bf16, torch.device("cpu"))
+    return lambda steps: statistics.fmean(float(step()) for _ in range(steps))
+
+
+def serve(kind: str, name: str, threads: int, wire: Connection) -> None:
+    """A contender's own process: answers every number of steps with the seconds they took and their mean loss; 0 ends it."""
+    torch.set_num_threads(threads)
+    advance = contender(kind, name)
+    wire.send((0.0, advance(3)))  # warmed up
+    while steps := wire.recv():
+        begin = time.perf_counter()
+        loss = advance(steps)
+        wire.send((time.perf_counter() - begin, loss))
+
+
+def compare(name: str, seconds: float, steps: int) -> list[dict[str, object]]:
+    """Rows of tokens per second and final loss: every contender in its own process, on the same batches, in turns of ten steps."""
+    config, batch = MODELS[name]
+    spawn = multiprocessing.get_context("spawn")
+    wires = {}
+    for kind in CONTENDERS:
+        wires[kind], other = spawn.Pipe()
+        spawn.Process(target=serve, args=(kind, name, torch.get_num_threads(), other), daemon=True).start()
+        wires[kind].recv()
+    rates: dict[str, list[float]] = {kind: [] for kind in CONTENDERS}
+    losses: dict[str, list[float]] = {kind: [] for kind in CONTENDERS}
     begin = time.perf_counter()
-    while time.perf_counter() - begin < seconds or 10 * len(losses["transformers fp32"]) < steps:
+    while time.perf_counter() - begin < seconds or 10 * len(losses[COMPARED[0]]) < steps:
         timed = time.perf_counter() - begin < seconds  # afterwards only those whose losses are compared go on
-        for contender, advance in contenders.items():
-            if not timed and contender not in compared:
-                continue
-            start = time.perf_counter()
-            losses[contender].append(advance(10))
-            rates[contender].append(10 * batch * config.context / (time.perf_counter() - start))
+        for kind in CONTENDERS if timed else COMPARED:
+            wires[kind].send(10)
+            took, loss = wires[kind].recv()
+            losses[kind].append(loss)
+            rates[kind].append(10 * batch * config.context / took)
+    for wire in wires.values():
+        wire.send(0)
     return [
         {
             "model": name,
-            "contender": c,
-            "tokens_per_second": statistics.median(rates[c]),
-            "loss": statistics.fmean(losses[c][steps // 10 - 2 : steps // 10]) if c in compared else None,
+            "contender": kind,
+            "tokens_per_second": statistics.median(rates[kind]),
+            "loss": statistics.fmean(losses[kind][steps // 10 - 2 : steps // 10]) if kind in COMPARED else None,
         }
-        for c in contenders
+        for kind in CONTENDERS
     ]
 
 
@@ -122,13 +147,16 @@ def main(arguments: list[str] | None = None) -> None:
     for name in MODELS:
         table = compare(name, options.seconds, options.steps)
         rate = {str(row["contender"]): float(str(row["tokens_per_second"])) for row in table}
-        best = max(rate["transformers fp32"], rate["plain loop fp32"])
-        own = next(value for key, value in rate.items() if key.startswith("weft own"))
         for row in table:
             loss = "" if row["loss"] is None else f"loss {row['loss']:.4f}"
             print(f"{name:30} {row['contender']:28} {row['tokens_per_second']:10.0f} tok/s   {loss}", flush=True)
-        ratios = rate["weft fp32"] / best, own / rate["transformers fp32"]
-        print(f"{name:30} fp32: {ratios[0]:.2f} x the faster peer; own choice: {ratios[1]:.2f} x transformers")
+        best = max(rate["transformers fp32"], rate["plain loop fp32"])
+        ratios = {
+            "fp32 beside the faster fp32 peer": rate["weft fp32"] / best,
+            "own choice beside the bf16 loop": rate["weft own choice"] / rate["plain loop bf16"],
+            "own choice beside transformers": rate["weft own choice"] / rate["transformers fp32"],
+        }
+        print(f"{name:30} " + "; ".join(f"{what}: {ratio:.2f} x" for what, ratio in ratios.items()), flush=True)
         rows += table
     if options.record:
         write_record(options.record, "engine-cpu", "weft bench engine-cpu", {"rows": rows})

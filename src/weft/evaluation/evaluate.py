@@ -20,6 +20,7 @@ from weft.errors import ConfigError, DataError
 from weft.objectives.base import Objective
 from weft.run import Loaded, load
 from weft.training import checkpoint, hooks
+from weft.training.execution import tensor_float
 
 AT_MOST = ("vocabulary", "context")
 """Facts of the data that may be smaller than what the model was built for; all others must be equal."""
@@ -63,7 +64,7 @@ def evaluate(
     objective = build_objective(loaded, held, changed=data is not None).to(device)
     begin = time.perf_counter()
     order = Source(held.validation, loaded.recipe.train.seed, device, shuffle=False)
-    with torch.autocast(device.type, enabled=False):
+    with tensor_float(False), torch.autocast(device.type, enabled=False):
         found = hooks.evaluate(loaded.model, objective, order, number, batch)
     seconds = time.perf_counter() - begin
     return Evaluation(str(loaded.path), config.to_dict(source), number, choose(found, metrics), seconds, held.problems.lines())

@@ -45,6 +45,22 @@ class Plan:
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.precision == "bf16"):
             yield
 
+    def rounding(self) -> contextlib.AbstractContextManager[None]:
+        """What holds around a whole step, backward pass included: whether products of fp32 matrices may be rounded."""
+        return tensor_float(self.precision != "fp32")
+
+
+@contextlib.contextmanager
+def tensor_float(allowed: bool) -> Iterator[None]:
+    """Let a GPU round the factors of fp32 products to 10 bits (TF32), or forbid it, whatever holds outside."""
+    products, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = products.allow_tf32, convolutions.allow_tf32
+    products.allow_tf32 = convolutions.allow_tf32 = allowed
+    try:
+        yield
+    finally:
+        products.allow_tf32, convolutions.allow_tf32 = before
+
 
 def pick_device(name: str) -> torch.device:
     if name == "auto":
@@ -137,8 +153,6 @@ def apply(plan: Plan, model: nn.Module) -> None:
     """Set what is global, and tell the layers that offer a choice."""
     if plan.device.type == "cpu":
         keep_memory()
-    torch.backends.cuda.matmul.allow_tf32 = plan.precision != "fp32"
-    torch.backends.cudnn.allow_tf32 = plan.precision != "fp32"
     if plan.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     if torch.are_deterministic_algorithms_enabled() != plan.deterministic:  # setting it imports the compiler, 1.5 s

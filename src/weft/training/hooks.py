@@ -112,7 +112,8 @@ class Validation(Hook):
 
     def run(self, trainer: Trainer) -> None:
         average = next((h for h in trainer.hooks if isinstance(h, Average)), None)
-        with average.applied(trainer.model) if average else contextlib.nullcontext(), trainer.plan.arithmetic():
+        weights = average.applied(trainer.model) if average else contextlib.nullcontext()
+        with weights, trainer.plan.rounding(), trainer.plan.arithmetic():
             self.latest = evaluate(trainer.model, trainer.objective, self.source, self.examples, self.batch)
         self.latest_step = trainer.step
         value = self.latest.get(self.metric)

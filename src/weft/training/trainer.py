@@ -65,7 +65,8 @@ class Trainer:
             self.updaters[turn.name].set_rate(*self.position(turn))
             self.freeze_all_but(turn)
             torch.manual_seed(random.seed_of(self.settings.seed, "dropout", self.step, index))
-            self.updates[turn.name]([self.source.draw(first, count, index) for first, count in cuts])
+            with self.plan.rounding():
+                self.updates[turn.name]([self.source.draw(first, count, index) for first, count in cuts])
 
     def cut(self) -> list[tuple[int, int]]:
         """The draws of the next batch as micro-batches: (first, count)."""
