@@ -27,6 +27,7 @@ class Entry:
 MODELS = {
     "gpt": Entry("weft.models.gpt:GPTConfig", 2018, "decoder-only Transformer"),
     "bert": Entry("weft.models.bert:BERTConfig", 2018, "Transformer encoder with token and sentence-pair heads"),
+    "perceiver": Entry("weft.models.perceiver:PerceiverConfig", 2021, "decoder-only Transformer over a few latents"),
     "mlp": Entry("weft.models.mlp:MLPConfig", 1986, "multilayer perceptron"),
     "vae": Entry("weft.models.vae:VAEConfig", 2013, "variational autoencoder"),
     "gan": Entry("weft.models.gan:GANConfig", 2014, "generator against discriminator"),
@@ -43,9 +44,12 @@ DATA = {
     "sentence_pairs": Entry("weft.data.sentence_pairs:SentencePairsConfig", 0, "adjacent sentences, half of them swapped"),
     "cooccurrence": Entry("weft.data.cooccurrence:CooccurrenceConfig", 0, "centre and context words of a text"),
     "waves": Entry("weft.data.audio:WavesConfig", 0, "a folder of WAV files"),
+    "span_corruption": Entry("weft.data.corruption:SpanCorruptionConfig", 0, "lines of a text with a piece moved to their end"),
+    "questions": Entry("weft.data.questions:QuestionsConfig", 0, "questions with an answer of a few characters"),
 }
 OBJECTIVES = {
     "next_token": Entry("weft.objectives.next_token:NextTokenConfig", 0, "cross-entropy of the next token"),
+    "answer": Entry("weft.objectives.answer:AnswerConfig", 0, "cross-entropy of an answer, and whether all of it is right"),
     "classification": Entry("weft.objectives.classification:ClassificationConfig", 0, "cross-entropy of the class"),
     "elbo": Entry("weft.objectives.elbo:ELBOConfig", 2013, "negative evidence lower bound"),
     "adversarial": Entry("weft.objectives.adversarial:AdversarialConfig", 2014, "discriminator and generator in turns"),
@@ -71,6 +75,7 @@ TOKENIZERS = {
     "classes": Entry("weft.data.tokenizers:ClassNames", 0, "the names of classes"),
     "table": Entry("weft.data.columns:Columns", 0, "the columns of a table"),
     "pairs": Entry("weft.data.pairs:MarkedTokenizer", 0, "another tokenizer with marks for padding, start and end"),
+    "marked_characters": Entry("weft.data.marked_characters:MarkedCharacters", 0, "one token per character, marks for padding and mask"),
 }
 RECIPES = {
     "gpt/quickstart": Entry("weft.recipes.gpt:quickstart", 2018, "character GPT on Python source, two minutes on two cores"),
@@ -88,12 +93,23 @@ RECIPES = {
     "rbm/digits": Entry("weft.recipes.rbm:digits", 2002, "RBM by contrastive divergence on digits"),
     "rbm/persistent": Entry("weft.recipes.rbm:persistent", 2008, "RBM by a persistent chain on digits"),
     "word2vec/source": Entry("weft.recipes.word2vec:source", 2013, "skip-gram word vectors on Python documentation"),
+    "perceiver/source": Entry("weft.recipes.perceiver:source", 2021, "character Perceiver on Python source"),
+    "birthplace/reference": Entry("weft.recipes.birthplace:reference", 2021, "birthplace task, the reference model: pretraining"),
+    "birthplace/perceiver": Entry("weft.recipes.birthplace:perceiver", 2021, "the same with the reference's Perceiver"),
+    "birthplace/perceiver_ar": Entry("weft.recipes.birthplace:perceiver_ar", 2022, "the same with a Perceiver that is not blind"),
+    "birthplace/rotary": Entry("weft.recipes.birthplace:rotary", 2021, "the same with rotary positions"),
+    "birthplace/questions": Entry("weft.recipes.birthplace:questions", 2021, "finetuning on questions, after any of these"),
+    "birthplace/questions_only": Entry("weft.recipes.birthplace:questions_only", 2021, "finetuning alone"),
     "bert/pairs": Entry("weft.recipes.bert:pairs", 2018, "masked tokens + sentence pairs on Python documentation"),
 }
 STUDIES = {
     "generalisation-gap": Entry(
         "weft.studies.generalisation_gap:study", 0, "how each regulariser narrows the gap between training and validation"
     ),
+    "attention-copying": Entry("weft.studies.attention_copying:study", 0, "how one attention head copies a value"),
+    "attention-averaging": Entry("weft.studies.attention_averaging:study", 0, "how one attention head averages two values"),
+    "head-variance": Entry("weft.studies.head_variance:study", 0, "why two attention heads average more reliably than one"),
+    "perceiver-cost": Entry("weft.studies.perceiver_cost:study", 0, "what a bottleneck of latents saves, by sequence length"),
 }
 BENCHES = {
     "engine-cpu": Entry("weft.benchmarks.engine_cpu:main", 0, "training speed of two small GPTs on the CPU, against peers"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import platform
@@ -135,6 +136,12 @@ def refuse_other_recipe(folder: Path, recipe: Recipe) -> None:
             f"{folder} holds a run of another recipe; continue it with its own settings, or use another folder with --out. "
             "It differs in:\n  " + "\n  ".join(lines)
         )
+
+
+def adopt(recipe: Recipe, init: str) -> Recipe:
+    """The recipe for the model of a run or checkpoint, whatever model it was written for."""
+    found = checkpoint.read(checkpoint.resolve(init), only=checkpoint.INFERENCE)
+    return dataclasses.replace(recipe, model=load_recipe(found.json("recipe.json")).model)
 
 
 def load_initial(model: nn.Module, found: checkpoint.Checkpoint) -> None:

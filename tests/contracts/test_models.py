@@ -27,6 +27,7 @@ every_model = pytest.mark.parametrize("name", list(MODELS))
 FORWARD: dict[str, Callable[[Any, Batch], Tensor]] = {
     "gpt": lambda model, batch: model(batch["ids"]),
     "bert": lambda model, batch: model(batch["ids"], batch["segments"], batch["lengths"]),
+    "perceiver": lambda model, batch: model(batch["ids"]),
     "mlp": lambda model, batch: model(batch["image"]),
     "vae": lambda model, batch: model(batch["image"]),
     "gan": lambda model, batch: model.judge(model.sample(batch["key"])),
@@ -37,6 +38,7 @@ FORWARD: dict[str, Callable[[Any, Batch], Tensor]] = {
 SHAPES: dict[str, Callable[[Any, Batch], tuple[int, ...]]] = {
     "gpt": lambda c, batch: (BATCH, c.context, c.vocabulary),
     "bert": lambda c, batch: (BATCH, c.context, c.vocabulary),
+    "perceiver": lambda c, batch: (BATCH, c.context, c.vocabulary),
     "mlp": lambda c, batch: (BATCH, c.classes),
     "vae": lambda c, batch: (BATCH, c.features),
     "gan": lambda c, batch: (BATCH,),

@@ -92,6 +92,7 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "rbm/digits": lambda folder: {"model.hidden": 16},
     "rbm/persistent": lambda folder: {"model.hidden": 16, "objective.particles": 20, "objective.sweeps": 2},
     "word2vec/source": lambda folder: {"model.width": 16, "data.path": str(text_file(folder)), "data.subsample": 0.0},
+    "perceiver/source": lambda folder: GPT | DROPOUT | {"model.layers": 3, "model.bottleneck": 8, "data.megabytes": 0.1},
     "bert/pairs": lambda folder: {
         "model.layers": 1,
         "model.heads": 2,

@@ -49,3 +49,11 @@ def test_rotation_turns_each_pair_by_its_angle() -> None:
     torch.testing.assert_close(turned[:, 0], position.cos())
     torch.testing.assert_close(turned[:, 2], position.sin())
     assert turned[:, [1, 3]].abs().max() == 0
+
+
+def test_rows_may_stand_at_positions_of_their_own() -> None:
+    table, x = rotary(20, 4), torch.randn(2, 3, 2, 5, 4, generator=torch.Generator().manual_seed(0))
+    places = torch.tensor([[0, 1, 2], [7, 8, 11]])
+    turned = rotate(x, table[:, places])
+    for row, place, expected in zip(x, places, turned, strict=True):
+        assert torch.equal(rotate(row[None], table[:, place])[0], expected)

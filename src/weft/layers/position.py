@@ -25,10 +25,10 @@ def rotary(length: int, width: int, base: float = 10000.0) -> Tensor:
 
 
 def rotate(x: Tensor, table: Tensor) -> Tensor:
-    """Turn each head vector by its position: x (B, T, ..., H, K), table (2, T, K)."""
+    """Turn each head vector by its position: x (B, T, ..., H, K), table (2, T, K), or (2, B, T, K) where rows differ."""
     first, second = x.chunk(2, dim=-1)
     turned = torch.cat([-second, first], dim=-1)
     between = (1,) * (x.ndim - 3)
-    cos, sin = table.to(x.dtype).view(2, x.size(1), *between, x.size(-1))
+    cos, sin = table.to(x.dtype).view(*table.shape[:-1], *between, x.size(-1))
     out: Tensor = x * cos + turned * sin
     return out

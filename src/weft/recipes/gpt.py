@@ -81,8 +81,8 @@ def shakespeare_cpu() -> Recipe:
     """
     return Recipe(
         data=TextConfig(path="tinyshakespeare/input.txt", context=64),
-        model=GPTConfig(layers=4, heads=4, width=128, bias=False),
+        model=GPTConfig(layers=4, heads=4, width=128, bias=False, position="rotary"),
         objective=NextTokenConfig(),
-        optim=AdamW(lr=1e-3, betas=(0.9, 0.99), weight_decay=0.1, clip_norm=1.0, schedule=cosine(100)),
+        optim=AdamW(lr=2e-3, betas=(0.9, 0.99), weight_decay=0.1, clip_norm=1.0, schedule=cosine(100)),
         train=Train(steps=2000, batch=12, eval_every=250, log_every=50),
     )
