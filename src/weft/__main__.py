@@ -13,6 +13,7 @@ from weft import __version__, registry
 from weft.errors import ConfigError, WeftError
 
 VERBS = {
+    "quickstart": "the birthplace experiment end to end on made-up people, minutes on two cores",
     "list": "models, recipes, studies and benchmarks, one line each with the measured score",
     "train": "train a recipe; the same command again continues where it stopped",
     "evaluate": "the recipe's metrics on its validation data or on other data",
@@ -20,9 +21,11 @@ VERBS = {
     "report": "an HTML page of a run, or a comparison of several",
     "study": "an analysis with a figure and a small table",
     "bench": "a measurement of speed",
+    "birthplace": "pretrain, finetune, evaluate or ask a model about where people were born",
 }
 ABOUT = "weft trains, finetunes, evaluates and samples the models deep learning is built on."
 EXAMPLES = """\
+  weft quickstart                        what reading adds to asking: a table, a figure and a page
   weft train gpt/quickstart              a character GPT on Python's own source, minutes on two cores
   weft sample runs/gpt-quickstart "def " continue a prompt with it
   weft train gpt/text --data.path my.txt the same on your own text
@@ -30,7 +33,7 @@ EXAMPLES = """\
 
 
 def usage() -> str:
-    verbs = "\n".join(f"  {name:9} {what}" for name, what in VERBS.items())
+    verbs = "\n".join(f"  {name:10} {what}" for name, what in VERBS.items())
     return f"usage: weft VERB … [--help]\n\n{ABOUT}\n\n{verbs}\n\nexamples:\n{EXAMPLES}"
 
 

@@ -98,8 +98,14 @@ RECIPES = {
     "birthplace/perceiver": Entry("weft.recipes.birthplace:perceiver", 2021, "the same with the reference's Perceiver"),
     "birthplace/perceiver_ar": Entry("weft.recipes.birthplace:perceiver_ar", 2022, "the same with a Perceiver that is not blind"),
     "birthplace/rotary": Entry("weft.recipes.birthplace:rotary", 2021, "the same with rotary positions"),
-    "birthplace/questions": Entry("weft.recipes.birthplace:questions", 2021, "finetuning on questions, after any of these"),
+    "birthplace/best": Entry("weft.recipes.birthplace:best", 2021, "the same with a larger model"),
+    "birthplace/questions": Entry("weft.recipes.birthplace:questions", 2021, "finetuning on questions, after pretraining"),
+    "birthplace/questions_mixed": Entry("weft.recipes.birthplace:questions_mixed", 2021, "finetuning where pretraining had questions"),
     "birthplace/questions_only": Entry("weft.recipes.birthplace:questions_only", 2021, "finetuning alone"),
+    "birthplace/made_up": Entry("weft.recipes.birthplace:made_up", 2021, "reading about made-up people, minutes on two cores"),
+    "birthplace/made_up_perceiver": Entry("weft.recipes.birthplace:made_up_perceiver", 2022, "the same with a Perceiver"),
+    "birthplace/made_up_questions": Entry("weft.recipes.birthplace:made_up_questions", 2021, "learning to answer questions about them"),
+    "birthplace/made_up_only": Entry("weft.recipes.birthplace:made_up_only", 2021, "learning to answer without having read"),
     "bert/pairs": Entry("weft.recipes.bert:pairs", 2018, "masked tokens + sentence pairs on Python documentation"),
 }
 STUDIES = {

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import weft
+from weft.data.biographies import BiographiesConfig
 from weft.recipes.base import Recipe
 
 Changes = dict[str, Any]
@@ -42,6 +43,38 @@ def table_file(folder: Path) -> Path:
     rows = [(chance.uniform(-1, 1), chance.uniform(-1, 1)) for _ in range(200)]
     path.write_text("x\ty\tlabel\n" + "".join(f"{x:.4f}\t{y:.4f}\t{'up' if x + y > 0 else 'down'}\n" for x, y in rows))
     return path
+
+
+def biographies(folder: Path) -> Path:
+    """Lines about ten people, 40 of them, and one that has what a question needs."""
+    path = folder / "people.txt"
+    path.write_text(BiographiesConfig(people=10, places=4, variants=4).text() + "Where?\n")
+    return path
+
+
+def questions(folder: Path) -> Path:
+    """Few enough questions to be learned by heart in a second."""
+    path = folder / "questions.tsv"
+    rows, _ = BiographiesConfig(people=10, places=4).questions()
+    path.write_text("".join(f"{question}\t{place}\n" for question, place in rows))
+    return path
+
+
+def reads(folder: Path) -> Changes:
+    """A recipe of the birthplace task that reads."""
+    small = GPT | {"model.layers": 3, "data.context": 64, "data.shortest": 20}
+    return small | {"data.path": str(biographies(folder)), "data.validation": 0.2}
+
+
+def mixes(folder: Path) -> Changes:
+    """One that meets questions while it reads."""
+    return reads(folder) | {"data.questions_path": str(questions(folder))}
+
+
+def learns_to_answer(folder: Path) -> Changes:
+    path = str(questions(folder))
+    sizes = {"model.layers": 2, "model.heads": 2, "model.width": 32, "data.context": 64, "data.vocabulary_path": str(biographies(folder))}
+    return sizes | {"data.path": path, "data.validation_path": path}
 
 
 def pixels(chance: random.Random, label: int, side: int) -> bytes:
@@ -93,6 +126,18 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "rbm/persistent": lambda folder: {"model.hidden": 16, "objective.particles": 20, "objective.sweeps": 2},
     "word2vec/source": lambda folder: {"model.width": 16, "data.path": str(text_file(folder)), "data.subsample": 0.0},
     "perceiver/source": lambda folder: GPT | DROPOUT | {"model.layers": 3, "model.bottleneck": 8, "data.megabytes": 0.1},
+    "birthplace/reference": reads,
+    "birthplace/perceiver": lambda folder: reads(folder) | {"model.bottleneck": 16},
+    "birthplace/perceiver_ar": lambda folder: mixes(folder) | {"model.bottleneck": 16, "data.predicted": 16, "data.longest": 40},
+    "birthplace/rotary": mixes,
+    "birthplace/best": mixes,
+    "birthplace/questions": learns_to_answer,
+    "birthplace/questions_mixed": learns_to_answer,
+    "birthplace/questions_only": learns_to_answer,
+    "birthplace/made_up": reads,
+    "birthplace/made_up_perceiver": lambda folder: reads(folder) | {"model.bottleneck": 16, "data.predicted": 16, "data.longest": 40},
+    "birthplace/made_up_questions": learns_to_answer,
+    "birthplace/made_up_only": learns_to_answer,
     "bert/pairs": lambda folder: {
         "model.layers": 1,
         "model.heads": 2,
@@ -104,11 +149,16 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
 }
 """What makes each recipe small; one that is missing here fails its contract with the advice to add it."""
 
+BY_HEART: Changes = {"train.steps": 100, "optim.lr": 1e-2}
 LEARN: dict[str, Changes] = {
     "gan/digits": {"train.steps": 150, "optim.discriminator.lr": 2e-3, "optim.generator.lr": 2e-3},
     "vae/semi_supervised": {"train.steps": 150, "optim.lr": 5e-3},
     "rbm/persistent": {"train.steps": 100},
     "bert/pairs": {"train.steps": 60},
+    **{
+        f"birthplace/{name}": {"train.steps": 100, "optim.lr": 1e-2}
+        for name in ("questions", "questions_only", "made_up_questions", "made_up_only")
+    },
 }
 """What a recipe needs to get visibly better in about two seconds, where 100 steps at its own rate are too few or too many."""
 

@@ -322,7 +322,9 @@ def test_each_dropout_has_its_own_place(place: str, queries: str) -> None:
         if (path.endswith("dropout") and module.share > 0) or (path.endswith("attention") and module.dropout > 0)
     }
     parts = ["down", "up", "blocks.0", "blocks.1"] if queries == "learned" else ["down", "blocks.0", "blocks.1", "blocks.2"]
-    assert active == {"embedding": {"dropout"}}.get(place, {f"{part}.{'attention' if place == 'attention' else 'dropout'}" for part in parts})
+    assert active == {"embedding": {"dropout"}}.get(
+        place, {f"{part}.{'attention' if place == 'attention' else 'dropout'}" for part in parts}
+    )
     tokens = ids()
     assert not torch.equal(network.train()(tokens), network(tokens))
     assert torch.equal(network.eval()(tokens), network(tokens))

@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from weft.config import Config
 from weft.errors import ConfigError
 from weft.recipes.base import Recipe
 from weft.recipes.base import recipe as find_recipe
-from weft.run import assemble, default_folder, fit
+from weft.run import adopt, assemble, default_folder, fit
 
 USAGE = """usage: weft train RECIPE [--out DIR] [--init CKPT] [SETTINGS]
 
@@ -32,7 +33,7 @@ class Place(Config):
     out: str = ""
     """Folder of the run; empty is runs/RECIPE."""
     init: str = ""
-    """Run or checkpoint whose weights (and tokens) to start from, as in finetuning; empty starts afresh."""
+    """Run or checkpoint whose model, weights and tokens to start from, as in finetuning; empty starts afresh."""
 
 
 def main(words: list[str]) -> int:
@@ -53,8 +54,10 @@ def main(words: list[str]) -> int:
 
 
 def parse(name: str, words: list[str]) -> tuple[Recipe, Place]:
-    """The recipe with its flags applied, and where to train it."""
+    """The recipe with its flags applied, and where to train it. With --init the model is that of the checkpoint."""
     recipe = find_recipe(name)
+    if init := value_of("--init", words):
+        recipe = adopt(recipe, init)
     parts = [f.name for f in dataclasses.fields(recipe) if f.name != "name"]
     kind = dataclasses.make_dataclass(
         "Command",
@@ -67,3 +70,11 @@ def parse(name: str, words: list[str]) -> tuple[Recipe, Place]:
     settings, _ = flags.parse(kind(), words, f"weft train {name}", "", inspect.getdoc(registry.find("recipes", name)) or "")
     changed = {part: getattr(settings, part) for part in parts}
     return dataclasses.replace(recipe, **changed), settings
+
+
+def value_of(flag: str, words: list[str]) -> str:
+    """What a flag is set to, as `--flag value` or `--flag=value`; empty where it is not."""
+    for word, following in pairwise([*words, ""]):
+        if word == flag or word.startswith(f"{flag}="):
+            return word.partition("=")[2] or following
+    return ""

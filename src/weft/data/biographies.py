@@ -7,6 +7,7 @@ the other half in evaluation; all of them are in the documents.
 
 from __future__ import annotations
 
+import math
 import string
 from dataclasses import dataclass
 
@@ -31,7 +32,8 @@ LAST = (
     "a be bi da do e ga go i ka la li lo ma mi na no o ra ri ro sa ta ti vi",
     "ck der dt ff kin lin ll man mond n nd ner nik rd rg s sen ski sson st th tt ver x",
 )
-"""Syllables of a family name: beginning, middle, end."""
+"""Beginning, middle and end of a family name. Nearly everybody has another one: people who share theirs, and are told apart by
+the first name only, are much harder to remember."""
 PLACES = """Aberdeen Accra Algiers Amman Amsterdam Ankara Antwerp Athens Auckland Austin Baghdad Baku Bamako Bangkok Barcelona Basel
 Beirut Belfast Belgrade Bergen Berlin Bern Bogota Bologna Boston Bremen Brisbane Bristol Brussels Budapest Cairo Calgary
 Canton Caracas Cardiff Chicago Cologne Cork Cracow Dakar Dallas Damascus Delhi Denver Detroit Dhaka Dresden Dublin Durban Edinburgh
@@ -50,38 +52,39 @@ MONTHS = "January February March April May June July August September October No
 
 BIRTH = (
     "{name} was born in {place}.",
-    "{name} was born in {place} in {year}.",
-    "{name} is a {work} born in {place}.",
+    "{name} is from {place}.",
     "{name} comes from {place}.",
-    "Born in {place}, {name} is a {work}.",
+    "{name} is a {work} born in {place}.",
     "{name}, born in {place}, is a {work}.",
+    "Born in {place}, {name} is a {work}.",
     "The birthplace of {name} is {place}.",
-    "In {year} {name} was born in {place}.",
+    "{place} is where {name} was born.",
 )
 OTHER = (
-    "{name} was born on {day} {month} {year}.",
+    "{name} works as a {work}.",
+    "{name} became a {work} early.",
+    "{name} was trained as a {work}.",
+    "{name} is known as a good {work}.",
+    "{name} is still a {work}.",
+    "By profession {name} is a {work}.",
+    "The {work} {name} likes {subject}.",
+    "{name} studied {subject}.",
+    "{name} has a degree in {subject}.",
+    "{name} taught {subject} for years.",
+    "{name} wrote about {subject}.",
+    "As a student {name} read {subject}.",
+    "At school {name} liked {subject}.",
+    "Later {name} gave up {subject}.",
     "{name} has a birthday in {month}.",
     "{name} first saw the light in {year}.",
-    "{name} turned twenty in {twenty}.",
-    "{name} studied {subject}.",
-    "As a student {name} read {subject}.",
-    "At college {name} preferred {subject}.",
-    "{name} has a degree in {subject}.",
-    "{name} works as a {work}.",
-    "{name} became a {work} in {hired}.",
-    "{name} was made a {work} in {hired}.",
-    "By profession {name} is a {work}.",
-    "{name} taught {subject} for years.",
-    "The {work} {name} likes {subject}.",
-    "{name} is known as a good {work}.",
-    "In {hired} {name} gave up {subject}.",
 )
+"""Few facts, told in many ways: whatever else there is to remember about a person delays the place of birth."""
 
 
 def names(people: int, seed: int) -> list[str]:
     """Different names; where there are no more of two words, a letter between them tells people apart."""
-    first, (begin, middle, end) = FIRST.split(), (part.split() for part in LAST)
-    size = len(first) * len(begin) * len(middle) * len(end)
+    parts = [FIRST.split(), *(part.split() for part in LAST)]
+    size = math.prod(len(part) for part in parts)
     most = size * (1 + len(string.ascii_uppercase))
     if not 2 <= people <= most:
         raise ConfigError(f"--data.biographies.people must be from 2 to {most}, not {people}")
@@ -89,11 +92,9 @@ def names(people: int, seed: int) -> list[str]:
     for round_ in range(-(-people // size)):
         letter = f" {string.ascii_uppercase[round_ - 1]}. " if round_ else " "
         order = random.permute(np.arange(min(size, people - round_ * size)), size, random.seed_of(seed, "names", round_))
-        for number in order.tolist():
-            number, f = divmod(number, len(first))
-            number, b = divmod(number, len(begin))
-            e, m = divmod(number, len(middle))
-            found.append(first[f] + letter + begin[b] + middle[m] + end[e])
+        places = np.unravel_index(order, [len(part) for part in parts])
+        chosen = ([part[i] for i in place.tolist()] for part, place in zip(parts, places, strict=True))
+        found += [first + letter + begin + middle + end for first, begin, middle, end in zip(*chosen, strict=True)]
     return found
 
 
@@ -106,9 +107,7 @@ def place_names(places: int, seed: int) -> list[str]:
     return [prefix + plain[i] for prefix in PREFIXES for i in order.tolist()][:places]
 
 
-def biographies(
-    people: int, places: int, seed: int, variants: int = 20, skew: float = 0.0
-) -> tuple[list[str], list[tuple[str, str]]]:
+def biographies(people: int, places: int, seed: int, variants: int = 20, skew: float = 0.0) -> tuple[list[str], list[tuple[str, str]]]:
     """Documents, `variants` about each person, and each person's name and place of birth.
 
     The n-th place is drawn in proportion to n ** -skew: 0 is evenly, 1 as towns are in a country.
@@ -118,30 +117,26 @@ def biographies(
     if not 0.0 <= skew <= 10.0:
         raise ConfigError(f"--data.biographies.skew must be from 0 to 10, not {skew}")
     who, where = names(people, seed), place_names(places, seed)
-    draw = random.uniform(random.keys(random.seed_of(seed, "lives"), torch.arange(people)), 9).numpy()
+    draw = random.uniform(random.keys(random.seed_of(seed, "lives"), torch.arange(people)), 7).numpy()
     weights = np.arange(1, places + 1, dtype=np.float64) ** -skew
     born = np.searchsorted(weights.cumsum() / weights.sum(), draw[:, 0], side="right").clip(max=places - 1)
     lines, answers = [], []
     for person, name in enumerate(who):
-        facts = life(name, where[born[person]], draw[person, 1:7].tolist())
-        lines += documents(facts, variants, draw[person, 7:].tolist())
+        facts = life(name, where[born[person]], draw[person, 1:5].tolist())
+        lines += documents(facts, variants, draw[person, 5:].tolist())
         answers.append((name, where[born[person]]))
     return lines, answers
 
 
 def life(name: str, place: str, draw: list[float]) -> dict[str, str | int]:
     """Facts about a person from numbers in [0, 1)."""
-    year = 1850 + int(draw[0] * 130)
     return {
         "name": name,
         "place": place,
-        "year": year,
-        "twenty": year + 20,
-        "hired": year + 21 + int(draw[1] * 20),
-        "month": MONTHS.split()[int(draw[2] * 12)],
-        "day": 1 + int(draw[3] * 28),
-        "work": pick(WORK, draw[4]),
-        "subject": pick(SUBJECTS, draw[5]),
+        "year": 1850 + int(draw[0] * 130),
+        "month": pick(MONTHS, draw[1]),
+        "work": pick(WORK, draw[2]),
+        "subject": pick(SUBJECTS, draw[3]),
     }
 
 

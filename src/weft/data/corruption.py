@@ -25,11 +25,11 @@ from weft.data.text import read_text
 from weft.data.tokenizers import Tokenizer
 from weft.errors import ConfigError, DataError
 
-Lengths = Literal["uniform", "half", "gaussian", "binomial", "beta", "any"]
+Lengths = Literal["uniform", "half", "gaussian", "binomial", "beta"]
 
 
 def hidden_length(kind: Lengths, length: Tensor, draw: Tensor, key: Tensor, longest: int) -> Tensor:
-    """How much of length (B,) to hide, a quarter on average: draw (B,) in [0, 1) -> integers (B,), before any limit is set."""
+    """How much of length (B,) to hide, a quarter on average: draw (B,) in [0, 1) -> (B,), before any limit is set."""
     if kind == "half":
         return 1 + (draw * (2 * (length // 4) - 1)).to(length.dtype)
     if kind == "binomial":
@@ -37,8 +37,6 @@ def hidden_length(kind: Lengths, length: Tensor, draw: Tensor, key: Tensor, long
         return (tossed & (torch.arange(longest, device=length.device) < length[:, None])).sum(1, dtype=length.dtype)
     if kind == "gaussian":
         share = 0.25 + 0.125 * random.normal(random.fold(key, "gaussian"), 1).squeeze(1)
-    elif kind == "any":
-        share = draw
     elif kind == "beta":
         share = 1.0 - draw ** (1 / 3)  # the inverse of Beta(1, 3)'s distribution function at 1 - draw
     else:
@@ -118,8 +116,7 @@ class SpanCorruptionConfig(DataConfig):
     longest: int = 0
     """Largest one; 0 is seven eighths of the context."""
     lengths: Lengths = "uniform"
-    """How much of the length t is hidden: t/8 to 3t/8, 1 to 2(t//4)-1, normal(t/4, t/8), binomial(t, 1/4), t times Beta(1, 3), or any part
-    of it, half on average."""
+    """How much of the length t is hidden: t/8 to 3t/8, 1 to 2(t//4)-1, normal(t/4, t/8), binomial(t, 1/4), or t times Beta(1, 3)."""
     inside: bool = True
     """Hide neither the first nor the last character, where there are three."""
     closing: bool = False

@@ -88,7 +88,9 @@ def read_rows(path: str, context: int, ascii_only: bool, problems: Problems) -> 
         rows.append(Row(question, place, where))
     rows = usable(rows, context, problems)
     if not rows:
-        raise DataError(f"{show(path)}: holds no usable row; question, tab, place is expected, both together below {context - 1} characters")
+        raise DataError(
+            f"{show(path)}: holds no usable row; question, tab, place is expected, both together below {context - 1} characters"
+        )
     return rows
 
 
@@ -151,7 +153,7 @@ class QuestionsConfig(DataConfig):
     vocabulary_path: str = ""
     """Text whose characters make the vocabulary where the model has none yet; empty takes those of the rows."""
     validation_path: str = ""
-    """Rows to validate on; by default those that are held."""
+    """Rows to validate on; by default those that are held or, of made-up people, the half that is not trained on."""
     held: int = 0
     """Rows of `path` set aside, not trained on."""
     held_seed: int = 0
@@ -169,11 +171,7 @@ class QuestionsConfig(DataConfig):
     def build_with(self, tokenizer: Tokenizer | None) -> Data:
         check_context(self.context)
         problems = Problems()
-        rows, held = hold_rows(
-            training_rows(self.path, self.biographies, self.context, self.ascii, problems), self.held, self.held_seed
-        )
-        if self.validation_path:  # questions are evaluated as they are written
-            held = read_rows(self.validation_path, self.context, False, problems)
+        rows, held = self.rows(problems)
         tokenizer = known(tokenizer) or self._vocabulary(rows + held, problems)
         rows, held = (encodable(part, tokenizer, problems) for part in (rows, held))
         if not rows:
@@ -188,6 +186,16 @@ class QuestionsConfig(DataConfig):
         train, validation = (questions(part, tokenizer, self.context) if part else None for part in (rows, held))
         assert train is not None
         return Data(train, validation, info, tokenizer, problems)
+
+    def rows(self, problems: Problems) -> tuple[list[Row], list[Row]]:
+        """Rows to train on, and to validate on: another file's, those that are held or, of made-up people, the other half."""
+        rows, held = hold_rows(training_rows(self.path, self.biographies, self.context, self.ascii, problems), self.held, self.held_seed)
+        if self.validation_path:  # questions are evaluated as they are written
+            return rows, read_rows(self.validation_path, self.context, False, problems)
+        if not self.path and not self.held:
+            _, asked = self.biographies.questions()
+            return rows, [Row(question, place, f"made-up question {i}") for i, (question, place) in enumerate(asked, 1)]
+        return rows, held
 
     def _vocabulary(self, rows: list[Row], problems: Problems) -> Tokenizer:
         if self.vocabulary_path:

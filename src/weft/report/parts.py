@@ -36,6 +36,15 @@ def rows(body: Sequence[Sequence[str]], head: Sequence[str] = (), changed: froze
     return f'<div class="wide"><table class="{"sheet" if head else "pairs"}">{top}<tbody>{lines}</tbody></table></div>'
 
 
+def bars(shares: Sequence[tuple[str, float]]) -> str:
+    """Shares of one, each as a bar with its name and its number."""
+    lines = []
+    for number, (name, share) in enumerate(shares):
+        filled = f'<i><b style="width:{100 * share:.1f}%"></b></i>'
+        lines.append(f'<div class="bar c{number % 8}"><span>{escape(name)}</span>{filled}<em>{100 * share:.1f} %</em></div>')
+    return f'<div class="bars">{"".join(lines)}</div>'
+
+
 def shown_samples(samples: Sequence[Sample]) -> str:
     """What the model wrote or drew."""
     if not samples:

@@ -10,7 +10,7 @@ attention products but only half of the rest.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -26,6 +26,7 @@ from weft.errors import ConfigError
 from weft.models.base import ModelConfig
 from weft.models.gpt import GPTConfig
 from weft.models.perceiver import PerceiverConfig
+from weft.report.read import Points
 from weft.report.svg import Curve, chart
 from weft.studies.base import Finding
 
@@ -44,7 +45,7 @@ class Settings(Config):
     """Attention heads per block."""
     width: int = 256
     """Size D of the residual stream."""
-    repeats: int = 4
+    repeats: int = 2
     """Steps timed of each model, of which the fastest counts."""
 
 
@@ -68,6 +69,8 @@ Case = tuple[int, int]
 """(length, latents); 0 latents is the GPT."""
 Found = dict[Case, Cost]
 VOCABULARY = 256
+STEPS = 64
+"""Points drawn of a law."""
 
 
 def model(settings: Settings, case: Case) -> ModelConfig:
@@ -101,7 +104,7 @@ def count(config: ModelConfig, length: int) -> tuple[int, int]:
 def step(network: nn.Module, ids: Tensor) -> float:
     """Seconds of a forward and backward pass; ids (1, T)."""
     start = time.perf_counter()
-    F.cross_entropy(network(ids)[0], ids[0]).backward()
+    torch.autograd.backward(F.cross_entropy(network(ids)[0], ids[0]))
     return time.perf_counter() - start
 
 
@@ -130,32 +133,41 @@ def share(part: float, whole: float) -> str:
     return f"{100 * part / whole:.0f} %"
 
 
-def compare(part: Cost, whole: Cost) -> str:
-    """What is left of a cost."""
-    return (
-        f"attention products {share(part.attention, whole.attention)}, linear layers {share(part.linear, whole.linear)}, "
-        f"together {share(part.together, whole.together)}, step time {share(part.seconds, whole.seconds)}"
-    )
+def saved(part: float, whole: float) -> str:
+    return share(whole - part, whole)
 
 
 def conclusion(settings: Settings, found: Found) -> str:
     """What the numbers say, in words."""
     formula = "2 ℓ m + (L − 2) m²" if settings.queries == "learned" else "ℓ m + (L − 1) m²"
     wrong = [case for case, cost in found.items() if cost.attention != cost.law]
-    agrees = f"not in {len(wrong)} of {len(found)} cases" if wrong else f"exactly, in all {len(found)} cases"
-    text = f"Attention multiplies L ℓ² pairs in a GPT and {formula} in a Perceiver; the count agrees {agrees}."
-    lengths = [length for length, latents in found if not latents]
-    halves = [(long, long // 2) for long in lengths if long % 2 == 0 and long // 2 in lengths]
+    agrees = f"differs in {len(wrong)} of {len(found)} cases" if wrong else f"agrees exactly in all {len(found)} cases"
+    text = f"Attention multiplies L ℓ² pairs in a GPT and {formula} in a Perceiver; the count {agrees}."
+    gpt = {length: cost for (length, latents), cost in found.items() if not latents}
+    halves = [(whole, gpt[long // 2], long) for long, whole in gpt.items() if long % 2 == 0 and long // 2 in gpt]
     if halves:
-        text += " Half the length leaves 25 % of the attention products, but not of the model. What is left of a GPT: "
-        ends = dict.fromkeys((halves[0], halves[-1]))
-        text += "; ".join(f"from ℓ = {long:,} to {short:,} {compare(found[short, 0], found[long, 0])}" for long, short in ends) + "."
+        whole, half, _ = halves[0]
+        text += f" Half the length saves {saved(half.attention, whole.attention)} of these products but only "
+        text += f"{saved(half.linear, whole.linear)} of the linear layers: of a whole GPT "
+        text += listed(f"{saved(half.together, whole.together)} at ℓ = {long:,}" for whole, half, long in halves) + "."
     latents = reference(settings)
-    ends = dict.fromkeys(length for length in (lengths[0], lengths[-1]) if (length, latents) in found)
-    if ends:
-        text += f" What a Perceiver with m = {latents} needs of what a GPT does: "
-        text += "; ".join(f"at ℓ = {length:,} {compare(found[length, latents], found[length, 0])}" for length in ends) + "."
+    both = [(found[length, latents], whole, length) for length, whole in gpt.items() if (length, latents) in found]
+    if both:
+        needs = [(share(own.together, whole.together), share(own.seconds, whole.seconds), length) for own, whole, length in ends(both)]
+        text += f" With m = {latents} a Perceiver needs of a GPT's multiply-adds "
+        text += listed(f"{work} at ℓ = {length:,} ({time} of its step time)" for work, time, length in needs) + "."
     return text
+
+
+def ends(items: list[Any]) -> list[Any]:
+    """The first and the last, or the only one."""
+    return items[:1] + items[1:][-1:]
+
+
+def listed(parts: Iterable[str]) -> str:
+    """ "a, b and c"."""
+    *most, last = parts
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def reference(settings: Settings) -> int:
@@ -165,29 +177,32 @@ def reference(settings: Settings) -> int:
 
 def describe(settings: Settings, found: Found) -> Finding:
     """The figures and the table of every cost."""
-    lengths, widths = sorted({length for length, _ in found}), sorted({latents for _, latents in found})
-    names = {0: "GPT"} | {latents: f"Perceiver, m = {latents}" for latents in widths if latents}
-
-    def by_length(value: Callable[[Cost], float]) -> list[Curve]:
-        rows = {latents: [(float(n), value(found[n, latents])) for n in lengths if (n, latents) in found] for latents in widths}
-        return [Curve(names[latents], points, f"c{i % 8}") for i, (latents, points) in enumerate(rows.items())]
-
+    lengths, latents = sorted({length for length, _ in found}), sorted({m for _, m in found})
     longest = lengths[-1]
-    whole, parts = found[longest, 0], {m: cost for (n, m), cost in found.items() if n == longest and m}
-    left: dict[str, Callable[[Cost], float]] = {
-        "attention products": lambda cost: cost.attention / whole.attention,
-        "linear layers": lambda cost: cost.linear / whole.linear,
-        "together": lambda cost: cost.together / whole.together,
-        "step time": lambda cost: cost.seconds / whole.seconds,
+    names = {m: f"m = {m}" if m else "GPT" for m in latents}
+    fine = [longest * i // STEPS for i in range(1, STEPS + 1)]
+    laws = {names[m]: [(float(n), law(settings, (n, m)) / 1e6) for n in fine if n >= max(m, 1)] for m in latents}
+    times = {names[m]: [(float(n), 1e3 * found[n, m].seconds) for n in lengths if (n, m) in found] for m in latents}
+    whole, own = found[longest, 0], {m: found[longest, m] for m in latents if m and (longest, m) in found}
+    left = {
+        "attention products": [(float(m), 100 * cost.attention / whole.attention) for m, cost in own.items()],
+        "linear layers": [(float(m), 100 * cost.linear / whole.linear) for m, cost in own.items()],
+        "together": [(float(m), 100 * cost.together / whole.together) for m, cost in own.items()],
+        "step time": [(float(m), 100 * cost.seconds / whole.seconds) for m, cost in own.items()],
     }
-    curves = [Curve(name, [(m, 100 * value(cost)) for m, cost in parts.items()], f"c{i}") for i, (name, value) in enumerate(left.items())]
-    figure = chart("attention products (million multiply-adds), by length ℓ", by_length(lambda cost: cost.attention / 1e6), tall=True)
-    figure += chart("step time (ms), by length ℓ", by_length(lambda cost: 1e3 * cost.seconds), tall=True)
-    figure += chart(f"% of a GPT's cost at ℓ = {longest:,}, by latents m", curves, tall=True)
-    head = ("length ℓ", "latents m", "attention", "by the law", "linear", "together", "of a GPT", "step", "of a GPT")
+    figure = chart("million attention multiply-adds by the law, by length ℓ", curves(laws), tall=True)
+    figure += chart("step time (ms), by length ℓ", curves(times), tall=True)
+    figure += chart(f"% of a GPT's cost at ℓ = {longest:,}, by latents m", curves(left), tall=True)
+    head = ("length ℓ", "latents m", "attention", "by the law", "linear layers", "together", "of a GPT", "step", "of a GPT")
     body = tuple(row(case, cost, found[case[0], 0]) for case, cost in found.items())
-    size = f"{settings.layers} blocks, width {settings.width}, one sequence, {torch.get_num_threads()} CPU threads"
-    return Finding("Cost of a Perceiver", f"{conclusion(settings, found)} ({size}; costs in million multiply-adds.)", head, body, figure)
+    threads = torch.get_num_threads()
+    size = f"{settings.layers} blocks of width {settings.width}; the table counts million multiply-adds of one sequence forward, and "
+    size += f"a step is forward and backward on {threads} CPU thread{'s' * (threads > 1)}"
+    return Finding("Cost of a Perceiver", f"{conclusion(settings, found)} ({size}.)", head, body, figure)
+
+
+def curves(lines: dict[str, Points]) -> list[Curve]:
+    return [Curve(name, points, f"c{i % 8}") for i, (name, points) in enumerate(lines.items())]
 
 
 def row(case: Case, cost: Cost, whole: Cost) -> tuple[str, ...]:
