@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import statistics
 import sys
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,38 @@ def cpu() -> str:
     return "\n".join([*rows, "", f"{found['hardware']}, torch {found['versions']['torch']}, {found['date']}."])
 
 
+def quickstart() -> str:
+    """Every system of the quickstart over its seeds."""
+    found = next((r for r in records() if r.get("name") == "quickstart"), None)
+    if found is None:
+        return "Not measured yet."
+    seeds = sorted({row["seed"] for row in found["rows"]})
+    rows = [f"| system | {' | '.join(f'seed {seed}' for seed in seeds)} | its own questions | training |", "|---" * (len(seeds) + 3) + "|"]
+    for name in dict.fromkeys(row["system"] for row in found["rows"]):
+        own = [row for row in found["rows"] if row["system"] == name]
+        fitted = "" if own[0]["own_questions"] is None else f"{100 * min(row['own_questions'] for row in own):.1f} % or more"
+        took = max(row["training_seconds"] for row in own)
+        scores = " | ".join(f"{100 * row['accuracy']:.1f} %" for row in own)
+        rows.append(f"| {name} | {scores} | {fitted} | {f'{took:.0f} s' if took else ''} |")
+    whole = max(row["quickstart_seconds"] for row in found["rows"])
+    return "\n".join([*rows, "", f"{found['hardware']}, the whole quickstart {whole:.0f} s at most, torch {found['versions']['torch']}, {found['date']}."])
+
+
+def birthplace() -> str:
+    """Accuracy of every system on the development set."""
+    found = next((r for r in records() if r.get("name") == "birthplace"), None)
+    if found is None:
+        return "Not measured yet."
+    rows = ["| system | parameters | dev accuracy | seeds | pretraining, ms a step | steps |", "|---|---|---|---|---|---|"]
+    for name in dict.fromkeys(row["system"] for row in found["rows"]):
+        own = [row for row in found["rows"] if row["system"] == name]
+        scores = [100 * row["accuracy"] for row in own]
+        shown = f"{statistics.fmean(scores):.1f} ± {statistics.stdev(scores) if len(scores) > 1 else 0:.1f} %"
+        size, pace, steps = (own[0].get(key) for key in ("parameters", "step_ms", "steps"))
+        rows.append(f"| {name} | {f'{size:,}' if size else ''} | {shown} | {len(own)} | {f'{pace:.2f}' if pace else ''} | {steps or ''} |")
+    return "\n".join([*rows, "", f"{found['hardware']}, torch {found['versions']['torch']}, {found['date']}."])
+
+
 def spread(record: dict[str, Any]) -> str:
     return f" ± {record['spread']:.2g} ({len(record['seeds'])} seeds)" if record.get("spread") else ""
 
@@ -61,6 +94,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
     pages = {ROOT / "README.md": {"families": families()}, ROOT / "docs" / "engine.md": {"cpu": cpu()}}
+    pages[ROOT / "docs" / "birthplace.md"] = {"quickstart": quickstart(), "birthplace": birthplace()}
     stale = 0
     for path, parts in pages.items():
         old = new = path.read_text()

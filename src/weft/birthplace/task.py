@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from weft.recipes.base import Recipe
 from weft.registry import nearest
 from weft.run import Loaded
 
-VARIANTS = {
+VARIANTS: dict[str, Callable[[], Recipe]] = {
     "vanilla": recipes.reference,
     "perceiver": recipes.perceiver,
     "perceiver-ar": lambda: as_reference(recipes.perceiver_ar()),

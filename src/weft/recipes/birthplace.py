@@ -120,7 +120,7 @@ def questions_only() -> Recipe:
     return changed(questions(), train=Train(steps=600, batch=256, log_every=20, eval_every=600, save_every=0))
 
 
-MADE_UP: dict[str, Any] = {"context": 96, "biographies": BiographiesConfig(people=500, places=100)}
+MADE_UP: dict[str, Any] = {"context": 72, "biographies": BiographiesConfig(people=500, places=100)}
 SMALL: dict[str, Any] = {"layers": 3, "heads": 4, "width": 128, "position": "rotary"}
 
 
@@ -134,8 +134,8 @@ def made_up() -> Recipe:
         data=SpanCorruptionConfig(shortest=40, closing=True, **MADE_UP),
         model=GPTConfig(tied=False, **SMALL),
         objective=NextTokenConfig(),
-        optim=Muon(lr=3e-3, rest_lr=2e-3, weight_decay=0.1, clip_norm=1.0, schedule=schedule),
-        train=Train(steps=1600, batch=32, log_every=50, eval_every=0, save_every=500),
+        optim=Muon(lr=5e-3, rest_lr=5e-3, weight_decay=0.1, clip_norm=1.0, schedule=schedule),
+        train=Train(steps=1700, batch=32, log_every=50, eval_every=0, save_every=500),
     )
 
 
@@ -144,8 +144,9 @@ def made_up_perceiver() -> Recipe:
 
     Run:      weft train birthplace/made_up_perceiver
     """
-    data = SpanCorruptionConfig(shortest=40, longest=61, closing=True, predicted=64, **MADE_UP)
-    return changed(made_up(), data=data, model=PerceiverConfig(queries="last", bottleneck=64, **SMALL))
+    data = SpanCorruptionConfig(shortest=40, longest=61, closing=True, predicted=64, **(MADE_UP | {"context": 65}))
+    model = PerceiverConfig(queries="last", bottleneck=64, context=MADE_UP["context"], **SMALL)  # room for the longest question
+    return changed(made_up(), data=data, model=model, train=dataclasses.replace(made_up().train, steps=1500))
 
 
 def made_up_questions() -> Recipe:
@@ -157,7 +158,7 @@ def made_up_questions() -> Recipe:
         data=QuestionsConfig(**MADE_UP),
         model=made_up().model,
         objective=AnswerConfig(),
-        optim=AdamW(lr=3e-5, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0),
+        optim=AdamW(lr=5e-5, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0),
         train=Train(steps=80, batch=32, log_every=10, eval_every=80, save_every=0),
         progress=ACCURACY,
     )
@@ -168,8 +169,8 @@ def made_up_only() -> Recipe:
 
     Run:      weft train birthplace/made_up_only
     """
-    optim = AdamW(lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0)
-    return changed(made_up_questions(), optim=optim, train=Train(steps=400, batch=32, log_every=10, eval_every=400, save_every=0))
+    train = Train(steps=250, batch=32, log_every=10, eval_every=250, save_every=0)
+    return changed(made_up_questions(), optim=made_up().optim, train=train)
 
 
 def changed(recipe: Recipe, **parts: object) -> Recipe:
