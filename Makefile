@@ -5,9 +5,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 
 .PHONY: run test check demos demos-all reliability bench clean
 
-run: .venv/core  ## train a small GPT on this Python's own source code, sample from it, write its report
-	$(BIN)/weft train gpt/quickstart
-	$(BIN)/weft sample runs/gpt-quickstart "def " --max-new-tokens 300 --temperature 0.7
+run: .venv/core  ## the quickstart: a model reads about people, then answers questions about them
+	$(BIN)/weft quickstart
 
 test: .venv/dev  ## the whole suite
 	$(BIN)/python -m pytest -n 2

@@ -87,7 +87,7 @@ def calibration(known: Knowledge) -> str:
     body = [
         (f"{percent(b.low)} to {percent(b.high)}", str(b.answers), percent(b.confidence), percent(b.accuracy)) for b in reversed(known.bins)
     ]
-    return chart("share of right answers (%), by confidence (%)", curves, tall=True) + card(rows(body, head))
+    return chart("share of right answers (%), by confidence (%)", curves, tall=True, across="confidence") + card(rows(body, head))
 
 
 def invented(known: Knowledge) -> str:

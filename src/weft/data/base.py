@@ -60,6 +60,9 @@ class TensorDataset(Dataset):
         return self.transform(batch, key) if self.transform else batch
 
     def to(self, device: torch.device) -> Dataset:
+        size = sum(tensor.nbytes for tensor in self.tensors.values())
+        if device.type == "cuda" and self.device.type == "cpu" and size > torch.cuda.mem_get_info(device)[0] // 2:
+            return self  # the model needs room too; batches travel one by one
         return TensorDataset({name: tensor.to(device) for name, tensor in self.tensors.items()}, self.transform)
 
     @property

@@ -34,7 +34,7 @@ for (const figure of document.querySelectorAll("figure.chart")) {
     const found = data.curves.map(curve => nearest(curve.points, wanted));
     const step = found.reduce((a, b) => Math.abs(a[0] - wanted) <= Math.abs(b[0] - wanted) ? a : b)[0];
     tip.replaceChildren();
-    row(tip, "step", step.toLocaleString("en"));
+    row(tip, data.across, step.toLocaleString("en"));
     data.curves.forEach(curve => {
       const point = nearest(curve.points, step);
       row(tip, curve.label + (point[0] === step ? "" : " @ " + point[0].toLocaleString("en")), show(point[1]), curve.style);

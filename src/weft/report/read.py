@@ -57,7 +57,7 @@ class RunLog:
     def points(self, part: str, name: str) -> Points:
         """(step, value) of a number, without values that are not finite."""
         found = [(line["step"], line[part][name]) for line in self.lines if name in line.get(part, {})]
-        return [(step, value) for step, value in found if math.isfinite(value)]
+        return [(step, value) for step, value in found if value is not None and math.isfinite(value)]
 
     def best(self) -> tuple[float, float] | None:
         """(step, value) of the best validation."""

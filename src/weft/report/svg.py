@@ -36,10 +36,10 @@ class Curve:
         return smooth(thin(self.points)) if self.noisy else thin(self.points)
 
 
-def chart(title: str, curves: Sequence[Curve], shade: bool = False, tall: bool = False) -> str:
+def chart(title: str, curves: Sequence[Curve], shade: bool = False, tall: bool = False, across: str = "step") -> str:
     """One figure on a linear and, where every value is positive, a logarithmic scale.
 
-    shade: fill what lies between the first two curves, the generalisation gap.
+    shade: fill what lies between the first two curves, the generalisation gap. across: what the horizontal axis counts.
     """
     curves = [curve for curve in curves if curve.points]
     if not curves:
@@ -54,7 +54,8 @@ def chart(title: str, curves: Sequence[Curve], shade: bool = False, tall: bool =
     legend = f'<span class="legend">{keys}</span>' if tall else ""
     button = '<button type="button" class="scale">log scale</button>' if len(scales) > 1 else ""
     below = "".join(f'<span style="left:{100 * x / right:.2f}%">{short(x)}</span>' for x in ticks(0, right, 5))
-    data = {"right": right, "gap": bool(gap), "curves": [{"label": c.label, "style": c.style, "points": rounded(c.points)} for c in curves]}
+    drawn = [{"label": c.label, "style": c.style, "points": rounded(c.points)} for c in curves]
+    data = {"right": right, "across": across, "gap": bool(gap), "curves": drawn}
     return (
         f'<figure class="chart{" tall" if tall else ""}">'
         f"<figcaption><b>{escape(title)}</b>{legend}{button}</figcaption>"

@@ -70,8 +70,8 @@ def study(settings: Settings) -> Finding:
         errors.append(Curve(label, points(betas, power(copy(settings, keys, betas)[1])), style))
         columns = (chosen, *copy(settings, keys, chosen), expected(keys, chosen))
         rows += [(f"{keys:,}", f"{b:g}", f"{w:.6f}", short(e), short(f)) for b, w, e, f in zip(*(c.tolist() for c in columns))]
-    figure = chart("weight on the wanted key, by β", weights, tall=True)
-    figure += chart("log₁₀ of the distance ‖c − v_j‖, by β, down to the rounding of float64", errors, tall=True)
+    figure = chart("weight on the wanted key, by β", weights, tall=True, across="β")
+    figure += chart("log₁₀ of the distance ‖c − v_j‖, by β, down to the rounding of float64", errors, tall=True, across="β")
     head = ("keys", "β", "weight on the wanted key", "‖c − v_j‖", "formula")
     return Finding("Attention copies a value", conclusion(settings), head, tuple(rows), figure)
 

@@ -137,8 +137,8 @@ def describe(settings: Settings, found: Found) -> Finding:
         Curve("training", [(epoch, own) for epoch, own, _, _ in plain], "c0"),
         Curve("validation", [(epoch, held) for epoch, _, held, _ in plain], "c1"),
     ]
-    figure = chart("loss without a regulariser, by epoch", pair, shade=True, tall=True)
-    figure += chart("generalisation gap (validation − training loss), by epoch", curves, tall=True)
+    figure = chart("loss without a regulariser, by epoch", pair, shade=True, tall=True, across="epoch")
+    figure += chart("generalisation gap (validation − training loss), by epoch", curves, tall=True, across="epoch")
     rows = tuple((name, *row(*points[-1])) for name, points in found.items())
     head = ("regulariser", "epoch", "training loss", "validation loss", "gap", "validation accuracy")
     claim = f"A perceptron with {settings.hidden} hidden units on {settings.examples:,} digits. {conclusion(found)}"

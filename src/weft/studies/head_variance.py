@@ -122,7 +122,7 @@ def study(settings: RandomKeys) -> Finding:
         Curve("two heads", [(beta, two) for beta, _, two in swept], "c1"),
     ]
     figure = distribution(settings, found)
-    figure += chart("variance of the output c, by β", curves, tall=True)
+    figure += chart("variance of the output c, by β", curves, tall=True, across="β")
     return Finding("One head or two", conclusion(settings, found), head, tuple(rows), figure)
 
 
@@ -138,7 +138,7 @@ def distribution(settings: RandomKeys, found: Heads) -> str:
         dots = torch.cat([even[6::12], share(steep)]).sort().values  # more of them where the weight changes
         curves.append(Curve(f"{label}, formula", points(100 * even, weight(quantile(even), settings.beta, middle) / heads), styles[0]))
         curves.append(Curve(f"{label}, drawn", points(100 * dots, on_a.quantile(dots)), styles[1]))
-    return chart("weight on a, draws from the smallest to the largest (%)", curves, tall=True)
+    return chart("weight on a, draws from the smallest to the largest (%)", curves, tall=True, across="% of the draws")
 
 
 def conclusion(settings: RandomKeys, found: Heads) -> str:

@@ -190,9 +190,9 @@ def describe(settings: Settings, found: Found) -> Finding:
         "together": [(float(m), 100 * cost.together / whole.together) for m, cost in own.items()],
         "step time": [(float(m), 100 * cost.seconds / whole.seconds) for m, cost in own.items()],
     }
-    figure = chart("million attention multiply-adds by the law, by length ℓ", curves(laws), tall=True)
-    figure += chart("step time (ms), by length ℓ", curves(times), tall=True)
-    figure += chart(f"% of a GPT's cost at ℓ = {longest:,}, by latents m", curves(left), tall=True)
+    figure = chart("million attention multiply-adds by the law, by length ℓ", curves(laws), tall=True, across="ℓ")
+    figure += chart("step time (ms), by length ℓ", curves(times), tall=True, across="ℓ")
+    figure += chart(f"% of a GPT's cost at ℓ = {longest:,}, by latents m", curves(left), tall=True, across="m")
     head = ("length ℓ", "latents m", "attention", "by the law", "linear layers", "together", "of a GPT", "step", "of a GPT")
     body = tuple(row(case, cost, found[case[0], 0]) for case, cost in found.items())
     threads = torch.get_num_threads()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import math
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,7 +75,7 @@ class Log(Hook):
 
     def write(self, line: dict[str, Any], trainer: Trainer) -> None:
         line["seconds"] = round(self.seconds, 3)
-        self._append(self.lines, (json.dumps(line) + "\n").encode())
+        self._append(self.lines, (json.dumps(strict(line), allow_nan=False) + "\n").encode())
         if self.events:
             values = {f"{part}/{name}": value for part in ("train", "validation") for name, value in line.get(part, {}).items()}
             self._append(self.events, self.events.scalars(trainer.step, values))
@@ -106,6 +107,13 @@ class Log(Hook):
 
     def load_state(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
         self.seconds = plain.get("seconds", 0.0)
+
+
+def strict(value: Any) -> Any:
+    """What JSON can say: a number that is not finite becomes null."""
+    if isinstance(value, dict):
+        return {name: strict(part) for name, part in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def drop_after(path: Path, step: int) -> None:
