@@ -61,7 +61,8 @@ def quickstart() -> str:
         scores = " | ".join(f"{100 * row['accuracy']:.1f} %" for row in own)
         rows.append(f"| {name} | {scores} | {fitted} | {f'{took:.0f} s' if took else ''} |")
     whole = max(row["quickstart_seconds"] for row in found["rows"])
-    return "\n".join([*rows, "", f"{found['hardware']}, the whole quickstart {whole:.0f} s at most, torch {found['versions']['torch']}, {found['date']}."])
+    where = f"{found['hardware']}, torch {found['versions']['torch']}, {found['date']}"
+    return "\n".join([*rows, "", f"The whole quickstart took {whole:.0f} s at most. {where}."])
 
 
 def birthplace() -> str:

@@ -120,6 +120,7 @@ STUDIES = {
 BENCHES = {
     "engine-cpu": Entry("weft.benchmarks.engine_cpu:main", 0, "training speed of two small GPTs on the CPU, against peers"),
     "engine-gpu": Entry("weft.benchmarks.engine_gpu:main", 0, "training step of a small GPT on the GPU"),
+    "birthplace": Entry("weft.benchmarks.birthplace:main", 0, "the birthplace task on its real data, over several seeds"),
 }
 TABLES = {
     "models": MODELS,

@@ -16,7 +16,7 @@ from weft.errors import CapabilityError, DataError
 @pytest.fixture(scope="module", params=["birthplace/made_up", "birthplace/made_up_perceiver", "birthplace/perceiver"])
 def loaded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> weft.run.Loaded:
     folder = tmp_path_factory.mktemp("answers")
-    run.assemble(tiny(request.param, folder, {"data.context": 128}), folder / "run").trainer.fit()
+    run.assemble(tiny(request.param, folder, {"data.context": 128, "model.context": 128}), folder / "run").trainer.fit()
     return weft.load(folder / "run", device="cpu")
 
 

@@ -50,7 +50,7 @@ def quickstart_page(results: Sequence[Result], commands: Sequence[str]) -> str:
 
 def reading(results: Sequence[Result]) -> str:
     """The loss of every run of every system."""
-    curves = []
+    curves: list[Curve] = []
     for result in results:
         for folder in result.folders[:-1]:
             curves.append(Curve(f"{result.name}, reading", read(folder).points("train", "loss"), f"c{len(curves)}"))

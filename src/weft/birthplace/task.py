@@ -16,16 +16,16 @@ from weft.data.text import read_text
 from weft.errors import ConfigError, DataError
 from weft.models.base import ModelConfig
 from weft.models.perceiver import PerceiverConfig
-from weft.recipes import birthplace as recipes
 from weft.recipes.base import Recipe
+from weft.recipes.base import recipe as find_recipe
 from weft.registry import nearest
 from weft.run import Loaded
 
 VARIANTS: dict[str, Callable[[], Recipe]] = {
-    "vanilla": recipes.reference,
-    "perceiver": recipes.perceiver,
-    "perceiver-ar": lambda: as_reference(recipes.perceiver_ar()),
-    "rotary": lambda: as_reference(recipes.rotary()),
+    "vanilla": lambda: as_reference("birthplace/reference"),
+    "perceiver": lambda: as_reference("birthplace/perceiver"),
+    "perceiver-ar": lambda: as_reference("birthplace/perceiver_ar"),
+    "rotary": lambda: as_reference("birthplace/rotary"),
 }
 """The reference's training for every one; the better training of ours stands in the recipes."""
 PRETRAIN_EPOCHS, FINETUNE_EPOCHS, ONLY_EPOCHS = 650, 10, 75
@@ -60,9 +60,9 @@ class Options(Config):
     """auto, cpu, cuda or cuda:1."""
 
 
-def as_reference(recipe: Recipe) -> Recipe:
+def as_reference(name: str) -> Recipe:
     """A recipe's model with the reference's data and optimiser."""
-    return dataclasses.replace(recipes.reference(), model=recipe.model)
+    return dataclasses.replace(find_recipe("birthplace/reference"), model=find_recipe(name).model)
 
 
 def fit_latents(data: DataConfig, latents: int) -> DataConfig:
@@ -98,7 +98,7 @@ def sized(model: ModelConfig, bottleneck: int) -> ModelConfig:
 
 def finetuning(name: str, corpus: str, options: Options) -> Recipe:
     """Learning to answer, from a checkpoint or from nothing."""
-    recipe = recipes.questions()
+    recipe = find_recipe("birthplace/questions")
     data = QuestionsConfig(path=need(options.finetune_corpus_path, "finetune_corpus_path"), vocabulary_path=corpus)
     model = sized(variant(name).model, options.bottleneck_dim)
     if options.reading_params_path:

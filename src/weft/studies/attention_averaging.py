@@ -74,7 +74,8 @@ def study(settings: RandomKeys) -> Finding:
         Curve("random keys, smallest", points(betas, drawn_on_a.amin(0)), "c1"),
         Curve("on all keys but a and b", points(betas, (1 - 2 * on_a).clamp_min(0)), "c7"),
     ]
-    figure = chart("log₁₀ of the distance from the average, by β", curves, tall=True, across="β") + chart("weight, by β", weights, tall=True, across="β")
+    figure = chart("log₁₀ of the distance from the average, by β", curves, tall=True, across="β")
+    figure += chart("weight, by β", weights, tall=True, across="β")
     places = [round(share * (len(betas) - 1)) for share in SHARES]
     columns = (betas, on_a, exact, expected(settings.keys, betas), mean, law, worst)
     table = zip(*(column[places].tolist() for column in columns))

@@ -1,7 +1,7 @@
 """The birthplace task on the real data: pretrain, finetune, answer, over several seeds.
 
-python -m weft.birthplace.experiment reference best [--seeds 1 2 3] [--record results/birthplace.json]
-python -m weft.birthplace.experiment best --held 300 --finetune optim.lr=5e-5     select on training questions set aside
+python -m weft bench birthplace reference best [--seeds 1 2 3] [--record results/birthplace.json]
+python -m weft bench birthplace best --held 300 --finetune optim.lr=5e-5     select on training questions set aside
 
 With --held the development set is not looked at: both stages leave out the same rows, and these are asked.
 """
@@ -106,7 +106,7 @@ def main(arguments: list[str] | None = None) -> None:
         spread = f" ± {100 * statistics.stdev(own):.1f}" if len(own) > 1 else ""
         print(f"{name}: {100 * statistics.fmean(own):.1f} %{spread} ({len(own)} seeds)", flush=True)
     if options.record:
-        command = "python -m weft.birthplace.experiment " + " ".join(options.systems)
+        command = "weft bench birthplace " + " ".join(options.systems)
         write_record(options.record, "birthplace", command, {"rows": rows})
 
 
