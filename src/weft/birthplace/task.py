@@ -10,6 +10,7 @@ from pathlib import Path
 from weft import run
 from weft.config import Config, override
 from weft.data.base import Data, DataConfig, Problems
+from weft.data.files import locate
 from weft.data.marked_characters import MarkedCharacters
 from weft.data.questions import QuestionsConfig
 from weft.data.text import read_text
@@ -81,7 +82,7 @@ def variant(name: str) -> Recipe:
 
 
 def pretraining(name: str, corpus: str, options: Options) -> Recipe:
-    recipe = override(variant(name), {"data.path": corpus})
+    recipe = override(variant(name), {"data.path": existing(corpus, "CORPUS")})
     recipe = dataclasses.replace(recipe, model=sized(recipe.model, options.bottleneck_dim))
     if getattr(recipe.model, "queries", "") == "last":
         recipe = dataclasses.replace(recipe, data=fit_latents(recipe.data, recipe.model.bottleneck))  # type: ignore[attr-defined]
@@ -99,7 +100,8 @@ def sized(model: ModelConfig, bottleneck: int) -> ModelConfig:
 def finetuning(name: str, corpus: str, options: Options) -> Recipe:
     """Learning to answer, from a checkpoint or from nothing."""
     recipe = find_recipe("birthplace/questions")
-    data = QuestionsConfig(path=need(options.finetune_corpus_path, "finetune_corpus_path"), vocabulary_path=corpus)
+    path = existing(options.finetune_corpus_path, "--finetune_corpus_path")
+    data = QuestionsConfig(path=path, vocabulary_path=existing(corpus, "CORPUS"))
     model = sized(variant(name).model, options.bottleneck_dim)
     if options.reading_params_path:
         model = fitting(name, corpus, options.reading_params_path, "cpu").recipe.model
@@ -122,7 +124,16 @@ def epoch(examples: int, batch: int) -> int:
 
 def need(value: str, flag: str) -> str:
     if not value:
-        raise ConfigError(f"--{flag} is missing; name the file or folder with it")
+        raise ConfigError(f"{flag} is missing; name the file or folder with it")
+    return value
+
+
+def existing(value: str, flag: str) -> str:
+    """A file that is there, by its path or below $WEFT_DATA."""
+    try:
+        locate(need(value, flag))
+    except DataError as error:
+        raise DataError(f"{flag}: there is no {value!r}; name a file that exists") from error
     return value
 
 
@@ -141,7 +152,7 @@ def fitting(name: str, corpus: str, path: str, device: str = "auto") -> Loaded:
     if kind(loaded.recipe.model) != kind(variant(name).model):
         owner = next((other for other in VARIANTS if kind(VARIANTS[other]().model) == kind(loaded.recipe.model)), "another model")
         raise ConfigError(f"--reading_params_path: {path!r} holds {owner!r}, not {name!r}; name its own variant")
-    vocabulary = MarkedCharacters.train(read_text(corpus, Problems()))
+    vocabulary = MarkedCharacters.train(read_text(existing(corpus, "CORPUS"), Problems()))
     if loaded.tokenizer is None or loaded.tokenizer.to_json() != vocabulary.to_json():
         raise DataError(f"{path!r} was trained with other characters than {corpus} has; name the corpus that it was pretrained on")
     return loaded

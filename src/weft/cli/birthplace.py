@@ -12,7 +12,7 @@ from weft.birthplace import task
 from weft.birthplace.answers import always, ask, commonest, score
 from weft.birthplace.knowledge import examine
 from weft.birthplace.page import knowledge_page
-from weft.birthplace.task import Options, need
+from weft.birthplace.task import Options, existing, need
 from weft.cli import console, flags
 from weft.cli.describe import finished, opening
 from weft.cli.progress import Progress
@@ -40,7 +40,7 @@ def main(words: list[str]) -> int:
     task.variant(variant)
     if function == "evaluate":
         return evaluate(variant, corpus, options)
-    folder = Path(need(options.writing_params_path, "writing_params_path"))
+    folder = Path(need(options.writing_params_path, "--writing_params_path"))
     make = task.pretraining if function == "pretrain" else task.finetuning
     return train(make(variant, corpus, options), folder, options)
 
@@ -66,9 +66,9 @@ def answer(words: list[str]) -> int:
 
 
 def evaluate(variant: str, corpus: str, options: Options) -> int:
-    path, outputs = need(options.eval_corpus_path, "eval_corpus_path"), Path(need(options.outputs_path, "outputs_path"))
+    path, outputs = existing(options.eval_corpus_path, "--eval_corpus_path"), Path(need(options.outputs_path, "--outputs_path"))
     asked = read_questions(path)
-    loaded = task.fitting(variant, corpus, need(options.reading_params_path, "reading_params_path"), options.device)
+    loaded = task.fitting(variant, corpus, need(options.reading_params_path, "--reading_params_path"), options.device)
     answers = ask(loaded.model, loaded.tokenizer, asked)
     files.make_folder(outputs.parent)
     files.replace(outputs, "".join(f"{one_line(answer.text)}\n" for answer in answers).encode())
