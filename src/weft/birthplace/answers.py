@@ -60,13 +60,14 @@ def decode(model: Any, questions: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
     """Questions as ids -> for each the ids that follow, and the probability of all of them up to the closing MASK."""
     device = next(model.parameters()).device
     lengths = torch.tensor([len(question) for question in questions], device=device)
-    ids = torch.full((len(questions), int(lengths.max()) + LONGEST), PAD, device=device)
+    widest = max(map(len, questions))
+    ids = torch.full((len(questions), widest + LONGEST), PAD, device=device)
     for row, question in zip(ids, questions, strict=True):
         row[: len(question)] = question.to(device)
     rows, end, total = torch.arange(len(questions), device=device), lengths.clone(), torch.zeros(len(questions), device=device)
     open_ = torch.ones_like(end, dtype=torch.bool)
     for step in range(LONGEST):
-        states = model.hidden(ids[:, : int(lengths.max()) + step])[rows, end - 1]
+        states = model.hidden(ids[:, : widest + step])[rows, end - 1]
         chance, chosen = model.head(states).float().log_softmax(-1).max(-1)
         total += torch.where(open_, chance, 0.0)
         ids[rows, end] = torch.where(open_, chosen, PAD)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,7 +98,6 @@ def train(
     say: Say,
     hooks: Callable[[], Sequence[Hook]],
 ) -> Result:
-    begin = time.perf_counter()
     folders: list[Path] = []
     for stage in system.stages:
         folder = Path(options.out) / f"{system.name.replace(' + ', '-').replace(' ', '-')}-{stage.rpartition('/')[2]}"
@@ -111,8 +109,9 @@ def train(
             run.fit(made)
         folders.append(folder)
         if made.signals.received:
-            raise KeyboardInterrupt
-    seconds = sum(spent(folder) for folder in folders) or time.perf_counter() - begin
+            say(f"stopped after step {made.trainer.step:,}; the same command continues")
+            raise SystemExit(128 + made.signals.received)
+    seconds = sum(spent(folder) for folder in folders)
     loaded = run.load(f"{folders[-1]}@last", options.device)
     answers = ask(loaded.model, loaded.tokenizer, asked)
     known = score(ask(loaded.model, loaded.tokenizer, trained))

@@ -76,10 +76,6 @@ class Rows:
     def __len__(self) -> int:
         return len(self.sizes)
 
-    def select(self, kept: np.ndarray) -> Rows:
-        index = torch.from_numpy(kept)
-        return Rows(self.tokens, self.starts[index], self.sizes[index])
-
     def to(self, device: torch.device) -> Rows:
         return Rows(self.tokens.to(device), self.starts.to(device), self.sizes.to(device))
 

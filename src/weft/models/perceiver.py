@@ -21,12 +21,11 @@ from torch import Tensor, nn
 
 from weft.errors import ConfigError
 from weft.layers import init
-from weft.layers.attention import SelfAttention
-from weft.layers.block import Activation, Block, FeedForward
+from weft.layers.block import Activation, FeedForward
 from weft.layers.cross_attention import CrossAttention, sees
 from weft.layers.dropout import Dropout
-from weft.layers.position import rotary, sinusoidal
-from weft.models.base import ModelConfig, check_shares, check_sizes
+from weft.models.base import ModelConfig, check_sizes
+from weft.models.decoder import Decoder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,24 +85,13 @@ class CrossBlock(nn.Module):
         return out
 
 
-class Perceiver(nn.Module):
+class Perceiver(Decoder):
     """Next-token logits from the tokens so far, by way of M latents."""
 
-    positions: Tensor
-    rotary: Tensor
-
     def __init__(self, config: PerceiverConfig):
-        super().__init__()
-        c = self.config = config
+        c = config
         check(c)
-        self.embed = nn.Embedding(c.vocabulary, c.width)
-        if c.position == "learned":
-            self.position = nn.Embedding(c.context, c.width)
-        elif c.position == "sinusoidal":
-            self.register_buffer("positions", sinusoidal(c.context, c.width), persistent=False)
-        else:
-            self.register_buffer("rotary", rotary(c.context, c.width // c.heads), persistent=False)
-        self.dropout = Dropout(c.embedding_dropout)
+        super().__init__(config)
         if c.queries == "learned":
             self.basis = nn.Parameter(torch.empty(1, c.bottleneck, c.width))
             self.down, self.up = CrossBlock(c, "queries"), CrossBlock(c, "memory")
@@ -114,39 +102,15 @@ class Perceiver(nn.Module):
         self.head = nn.Linear(c.width, c.vocabulary, bias=False)
         self._initialise()
 
-    def _block(self) -> Block:
-        c = self.config
-        attention = SelfAttention(c.width, c.heads, causal=True, dropout=c.attention_dropout, bias=c.bias)
-        feedforward = FeedForward(c.width, c.inner or 4 * c.width, activation=c.activation, bias=c.bias)
-        return Block(attention, feedforward, c.width, norm="pre", dropout=c.residual_dropout, bias=c.bias)
-
-    def _initialise(self) -> None:
-        for name, parameter in self.named_parameters():
-            if parameter.ndim < 2:
-                continue
-            if name == "basis":
-                init.xavier_uniform(parameter)  # three dimensions count as a convolution's: fan in M D, fan out D
-            elif name.endswith(("out.weight", "fall.weight")):
-                init.residual(parameter, self.config.layers)
-            else:
-                init.normal(parameter)
-        for module in self.modules():
-            if isinstance(module, nn.Linear) and module.bias is not None:
-                nn.init.zeros_(module.bias)
+    def _initialise_matrix(self, name: str, parameter: Tensor) -> None:
+        if name == "basis":
+            init.xavier_uniform(parameter)  # three dimensions count as a convolution's: fan in M D, fan out D
+        else:
+            super()._initialise_matrix(name, parameter)
 
     def hidden(self, ids: Tensor) -> Tensor:
         """ids (B, T) -> the last layer's normed states (B, T, D); with "last" they are zero outside the latents' positions."""
-        t = ids.size(1)
-        if t > self.config.context:
-            raise ConfigError(f"{t} tokens do not fit a context of {self.config.context}")
-        x = self.embed(ids)
-        if self.config.position == "learned":
-            x = x + self.position.weight[:t]
-        elif self.config.position == "sinusoidal":
-            x = x + self.positions[:t]
-        x = self.dropout(x)
-        if torch.is_autocast_enabled(x.device.type):  # the residual stream is kept in the precision of the products
-            x = x.to(torch.get_autocast_dtype(x.device.type))
+        x = self._embedded(ids)
         return self._through_basis(x) if self.config.queries == "learned" else self._through_last(x, ids)
 
     def _through_basis(self, x: Tensor) -> Tensor:
@@ -175,9 +139,10 @@ class Perceiver(nn.Module):
 
     def latent_positions(self, ids: Tensor) -> Tensor:
         """ids (B, T) -> the positions (B, M) of "last"; a row with fewer real tokens has its first M. Never waits for the device."""
-        latents = min(self.config.bottleneck, ids.size(1))
+        latents: int = min(self.config.bottleneck, ids.size(1))
         places = torch.arange(ids.size(1), device=ids.device)
-        real = torch.where(ids == self.config.pad, 0, places + 1).amax(1, keepdim=True)  # (B, 1), up to the last that is no padding
+        pad: int = self.config.pad
+        real = torch.where(ids == pad, 0, places + 1).amax(1, keepdim=True)  # (B, 1), up to the last that is no padding
         return (real - latents).clamp(min=0) + places[:latents]
 
     def _rotary_at(self, places: Tensor) -> Tensor | None:
@@ -193,17 +158,12 @@ class Perceiver(nn.Module):
 def check(c: PerceiverConfig) -> None:
     """Refuse settings that make no model."""
     check_sizes(c, vocabulary=1, context=1, bottleneck=1, pad=-1, heads=1, width=1, inner=0)
-    check_shares(c, "embedding_dropout", "attention_dropout", "residual_dropout")
     least = 3 if c.queries == "learned" else 2
     if c.layers < least:
         parts = "one into the latents, one over them" + (", one out of them" if least == 3 else "")
         raise ConfigError(f"--model.layers must be at least {least} with {c.queries} queries ({parts}), not {c.layers}")
     if c.bottleneck > c.context:
         raise ConfigError(f"--model.bottleneck {c.bottleneck} is more than the {c.context} positions of the context")
-    if c.width % c.heads:
-        raise ConfigError(f"model.width {c.width} is not a multiple of model.heads {c.heads}")
-    if c.position == "rotary" and c.width // c.heads % 2:
-        raise ConfigError(f"rotary positions need heads of even width, not {c.width // c.heads} (model.width / model.heads)")
 
 
 TINY = PerceiverConfig(layers=3, heads=2, width=32, bottleneck=8)

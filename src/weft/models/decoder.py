@@ -1,0 +1,77 @@
+"""What decoders of text have in common: tokens and positions put together, causal blocks, GPT-2's initialisation.
+
+Shapes: B batch, T time, D width.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from weft.errors import ConfigError
+from weft.layers import init
+from weft.layers.attention import SelfAttention
+from weft.layers.block import Block, FeedForward
+from weft.layers.dropout import Dropout
+from weft.layers.position import rotary, sinusoidal
+from weft.models.base import check_shares
+
+
+class Decoder(nn.Module):
+    positions: Tensor
+    rotary: Tensor
+
+    def __init__(self, config: Any):
+        super().__init__()
+        c = self.config = config
+        check_shares(c, "embedding_dropout", "attention_dropout", "residual_dropout")
+        if c.width % c.heads:
+            raise ConfigError(f"model.width {c.width} is not a multiple of model.heads {c.heads}")
+        if c.position == "rotary" and c.width // c.heads % 2:
+            raise ConfigError(f"rotary positions need heads of even width, not {c.width // c.heads} (model.width / model.heads)")
+        self.embed = nn.Embedding(c.vocabulary, c.width)
+        if c.position == "learned":
+            self.position = nn.Embedding(c.context, c.width)
+        elif c.position == "sinusoidal":
+            self.register_buffer("positions", sinusoidal(c.context, c.width), persistent=False)
+        else:
+            self.register_buffer("rotary", rotary(c.context, c.width // c.heads), persistent=False)
+        self.dropout = Dropout(c.embedding_dropout)
+
+    def _block(self, norm: Literal["pre", "post"] = "pre") -> Block:
+        c = self.config
+        attention = SelfAttention(c.width, c.heads, causal=True, dropout=c.attention_dropout, bias=c.bias)
+        feedforward = FeedForward(c.width, c.inner or 4 * c.width, activation=c.activation, bias=c.bias)
+        return Block(attention, feedforward, c.width, norm=norm, dropout=c.residual_dropout, bias=c.bias)
+
+    def _initialise(self) -> None:
+        for name, parameter in self.named_parameters():
+            if parameter.ndim >= 2:
+                self._initialise_matrix(name, parameter)
+        for module in self.modules():
+            if isinstance(module, nn.Linear) and module.bias is not None:
+                nn.init.zeros_(module.bias)
+
+    def _initialise_matrix(self, name: str, parameter: Tensor) -> None:
+        if name.endswith(("out.weight", "fall.weight")):
+            init.residual(parameter, self.config.layers)
+        else:
+            init.normal(parameter)
+
+    def _embedded(self, ids: Tensor) -> Tensor:
+        """ids (B, T) -> tokens with their positions (B, T, D), in the precision of the products."""
+        t = ids.size(1)
+        if t > self.config.context:
+            raise ConfigError(f"{t} tokens do not fit a context of {self.config.context}")
+        x = self.embed(ids)
+        if self.config.position == "learned":
+            x = x + self.position.weight[:t]
+        elif self.config.position == "sinusoidal":
+            x = x + self.positions[:t]
+        x = self.dropout(x)
+        if torch.is_autocast_enabled(x.device.type):  # the residual stream is kept in it too
+            x = x.to(torch.get_autocast_dtype(x.device.type))
+        embedded: Tensor = x
+        return embedded
