@@ -110,7 +110,8 @@ def test_a_quarter_is_hidden_and_every_length_occurs(tmp_path: Path, lengths: Le
     data = SpanCorruptionConfig(path=long_lines(tmp_path), lengths=lengths, inside=inside).build()
     assert isinstance(data.train, SpanCorruption)
     key = random.keys(1, torch.arange(DRAWS))
-    _, length, before, hidden = data.train.span(torch.arange(DRAWS) % 5, key)
+    piece = data.train.piece(torch.arange(DRAWS) % 5, key)
+    length, before, hidden = piece.length, piece.before, piece.hidden
     assert torch.equal(length.unique(), torch.arange(4, 113, dtype=length.dtype))
     assert length.bincount(minlength=113)[4:].float().std() < 3 * (DRAWS / 109) ** 0.5
     assert abs(float((hidden / length).mean()) - 0.25) < 0.02
@@ -128,7 +129,7 @@ def test_the_distributions_are_what_they_are_called(tmp_path: Path) -> None:
     def hidden(lengths: Lengths) -> torch.Tensor:
         data = SpanCorruptionConfig(path=path, lengths=lengths, shortest=80, longest=80).build()
         assert isinstance(data.train, SpanCorruption)
-        return data.train.span(torch.arange(DRAWS) % 5, random.keys(2, torch.arange(DRAWS)))[3].double()
+        return data.train.piece(torch.arange(DRAWS) % 5, random.keys(2, torch.arange(DRAWS))).hidden.double()
 
     expected = {"uniform": (10, 30, 5.8), "half": (1, 39, 11.3), "gaussian": (1, 78, 9.8), "binomial": (3, 40, 3.87), "beta": (1, 78, 15.3)}
     for name, (least, most, spread) in expected.items():
@@ -142,7 +143,8 @@ def test_the_distributions_are_what_they_are_called(tmp_path: Path) -> None:
 def test_a_short_document_is_drawn_from_by_its_own_length(tmp_path: Path) -> None:
     data = SpanCorruptionConfig(path=write(tmp_path / "a.txt", "abcdefgh\n"), lengths="half").build()
     assert isinstance(data.train, SpanCorruption)
-    _, length, _, hidden = data.train.span(torch.zeros(2000, dtype=torch.int64), random.keys(0, torch.arange(2000)))
+    piece = data.train.piece(torch.zeros(2000, dtype=torch.int64), random.keys(0, torch.arange(2000)))
+    length, hidden = piece.length, piece.hidden
     assert float((length == 8).float().mean()) > 0.9
     assert hidden[length == 8].unique().tolist() == [1, 2, 3]
 

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from weft.data import tokenizers
 from weft.data.base import IGNORE
-from weft.data.marked_characters import MASK, MASK_MARK, PAD, PAD_MARK, MarkedCharacters, Rows, known, refuse_marks, shifted
+from weft.data.marked_characters import MASK, MASK_MARK, PAD, PAD_MARK, MarkedCharacters, Piece, Rows, known, refuse_marks, shifted
 from weft.data.tokenizers import CharacterTokenizer
 from weft.errors import DataError
 
@@ -53,7 +53,7 @@ def arranged(texts: list[str], length: list[int], before: list[int], hidden: lis
     tokenizer = MarkedCharacters.train("abcdefghijkl")
     rows = Rows.pack(texts, tokenizer)
     used, start, piece = (torch.tensor(part, dtype=rows.sizes.dtype) for part in (length, before, hidden))
-    return [tokenizer.decode(row) for row in rows.arrange(rows.starts, used, start, piece, context, closing).tolist()]
+    return [tokenizer.decode(row) for row in rows.arrange(Piece(rows.starts, used, start, piece), context, closing).tolist()]
 
 
 def test_the_hidden_piece_moves_to_the_end() -> None:

@@ -7,6 +7,7 @@ example's key. Batch: ids (B, T - 1), targets (B, T - 1) for a context T.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -18,13 +19,14 @@ from weft import random
 from weft.data.base import Batch, Data, DataConfig, Dataset, Problems
 from weft.data.biographies import ALPHABET, BiographiesConfig
 from weft.data.files import show
-from weft.data.marked_characters import MarkedCharacters, Rows, known, refuse_marks, shifted
+from weft.data.marked_characters import MarkedCharacters, Piece, Rows, known, refuse_marks, shifted
 from weft.data.questions import Row, check_context, encodable, hold_rows, questions, training_rows
 from weft.data.split import check_share, hold_out
 from weft.data.text import read_text
 from weft.data.tokenizers import Tokenizer
 from weft.errors import ConfigError, DataError
 
+SENTENCE_END = re.compile(r"\w\w\.(?= )")
 Lengths = Literal["uniform", "half", "gaussian", "binomial", "beta"]
 
 
@@ -44,21 +46,43 @@ def hidden_length(kind: Lengths, length: Tensor, draw: Tensor, key: Tensor, long
     return (length * share + 0.5).to(length.dtype)
 
 
+def word_edges(texts: list[str]) -> Tensor:
+    """For each character of Rows.pack(texts), how far back its word begins and how far on it ends -> (2, M).
+
+    A word is a run of letters and digits; any other character is one by itself.
+    """
+    found = [np.zeros((2, 1), dtype=np.int32)]
+    for text in texts:
+        letter = np.array([character.isalnum() for character in text], dtype=bool)
+        begins = np.append(True, ~(letter[1:] & letter[:-1])) if text else letter
+        starts, place = np.flatnonzero(begins), np.arange(len(text))
+        word = begins.cumsum() - 1
+        found.append(np.stack((place - starts[word], np.append(starts, len(text))[word + 1] - place - 1)).astype(np.int32))
+    return torch.from_numpy(np.concatenate([*found, found[0]], axis=1))
+
+
+def opening(text: str) -> int:
+    """Length of the first sentence, which ends with the first full stop after a word of two letters or more; 0 without one."""
+    found = SENTENCE_END.search(text)
+    return found.end() if found else 0
+
+
 class SpanCorruption(Dataset):
-    def __init__(self, rows: Rows, config: SpanCorruptionConfig):
+    def __init__(self, rows: Rows, config: SpanCorruptionConfig, edges: Tensor | None = None, openings: Tensor | None = None):
         self.rows, self.config, self.longest = rows, config, config.most()
+        self.edges, self.openings = edges, openings
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def batch(self, index: Tensor, key: Tensor) -> Batch:
-        config, rows = self.config, self.rows
-        start, length, before, hidden = self.span(index, key)
-        first = length + (2 + config.closing - config.predicted) if config.predicted else None
-        return shifted(rows.arrange(start, length, before, hidden, config.context, config.closing), first)
+        config = self.config
+        piece = self.piece(index, key)
+        first = piece.length + (2 + config.closing - config.predicted) if config.predicted else None
+        return shifted(self.rows.arrange(piece, config.context, config.closing), first)
 
-    def span(self, index: Tensor, key: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Where each document starts, how much of it is used, and the piece hidden: characters before it and in it, each (B,)."""
+    def piece(self, index: Tensor, key: Tensor) -> Piece:
+        """Where each document starts, how much of it is used, and what of that is hidden."""
         config = self.config
         start, size = self.rows.starts.index_select(0, index), self.rows.sizes.index_select(0, index)
         cut, share, place = random.uniform(random.fold(key, "corruption"), 3).unbind(1)
@@ -67,11 +91,34 @@ class SpanCorruption(Dataset):
         hidden = hidden_length(config.lengths, length, share, key, self.longest).clamp(min=1)
         hidden = torch.minimum(torch.minimum(hidden, (length - 2 * edge).clamp(min=1)), length)
         rest = length - hidden
-        before = edge + (place * (rest + 1 - 2 * edge).clamp(min=1)).to(size.dtype)
-        return start, length, torch.minimum(before, rest), hidden
+        before = torch.minimum(edge + (place * (rest + 1 - 2 * edge).clamp(min=1)).to(size.dtype), rest)
+        piece = Piece(start, length, before, hidden)
+        if self.edges is not None:
+            piece = self.whole_words(piece, self.edges)
+        return piece if self.openings is None else self.thinned(piece, self.openings.index_select(0, index), key)
+
+    def whole_words(self, piece: Piece, edges: Tensor) -> Piece:
+        """What is hidden, widened to where its first word begins and its last one ends."""
+        edge = int(self.config.inside)
+        before, after = piece.before, piece.before + piece.hidden
+        first = (before - edges[0].index_select(0, piece.start + before)).clamp(min=edge)
+        last = torch.minimum(after + edges[1].index_select(0, piece.start + after - 1), piece.length - edge)
+        first, last = torch.minimum(first, before), torch.maximum(last, after)  # at an edge of the document it stays as it is
+        return Piece(piece.start, piece.length, first, last - first)
+
+    def thinned(self, piece: Piece, opening: Tensor, key: Tensor) -> Piece:
+        """Some of the pieces with less around what is hidden: their opening, the last characters before it and the first after it."""
+        chosen, left, right = random.uniform(random.fold(key, "thinned"), 3).unbind(1)
+        chosen, kind = chosen < self.config.thinned, opening.dtype
+        left_out = torch.where(chosen, (left * ((piece.before - opening).clamp(min=0) + 1)).to(kind), 0)
+        suffix = piece.length - piece.before - piece.hidden
+        dropped = torch.where(chosen, (right * (suffix + 1)).to(kind), 0)
+        length = piece.length - left_out - dropped
+        return Piece(piece.start, length, piece.before - left_out, piece.hidden, (opening, left_out))
 
     def to(self, device: torch.device) -> Dataset:
-        return SpanCorruption(self.rows.to(device), self.config)
+        edges, openings = (None if held is None else held.to(device) for held in (self.edges, self.openings))
+        return SpanCorruption(self.rows.to(device), self.config, edges, openings)
 
     @property
     def device(self) -> torch.device:
@@ -119,6 +166,10 @@ class SpanCorruptionConfig(DataConfig):
     """How much of the length t is hidden: t/8 to 3t/8, 1 to 2(t//4)-1, normal(t/4, t/8), binomial(t, 1/4), or t times Beta(1, 3)."""
     inside: bool = True
     """Hide neither the first nor the last character, where there are three."""
+    words: bool = False
+    """Hide whole words: the piece is widened to where its first one begins and its last one ends."""
+    thinned: float = 0.0
+    """Share of the examples that keep, beside their first sentence, only some of the characters around what is hidden."""
     closing: bool = False
     """A third MASK after what was hidden, as after an answer."""
     predicted: int = 0
@@ -164,8 +215,7 @@ class SpanCorruptionConfig(DataConfig):
             "empty_documents": empty,
             "mixed_questions": len(asked),
         }
-        first, second = (SpanCorruption(self._pack(part, tokenizer), self) if part else None for part in (train, held))
-        assert first is not None
+        first, second = self._dataset(train, tokenizer), self._dataset(held, tokenizer) if held else None
         mixed = Mixed(first, questions(asked, tokenizer, self.context), self.questions) if asked else first
         return Data(mixed, second, info, tokenizer, problems)
 
@@ -200,8 +250,11 @@ class SpanCorruptionConfig(DataConfig):
                 problems.add("empty lines, left out", f"line {number}")
         return [line for line in lines if line], len(empty)
 
-    def _pack(self, lines: list[str], tokenizer: Tokenizer) -> Rows:
-        return Rows.pack([line[: self.most()] for line in lines], tokenizer)
+    def _dataset(self, lines: list[str], tokenizer: Tokenizer) -> SpanCorruption:
+        cut = [line[: self.most()] for line in lines]
+        rows = Rows.pack(cut, tokenizer)
+        openings = torch.tensor([opening(line) for line in cut], dtype=rows.sizes.dtype) if self.thinned else None
+        return SpanCorruption(rows, self, word_edges(cut) if self.words else None, openings)
 
     def _questions(self, tokenizer: Tokenizer, problems: Problems) -> list[Row]:
         rows = training_rows(self.questions_path, self.biographies, self.context, True, problems)

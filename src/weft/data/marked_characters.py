@@ -58,6 +58,20 @@ def known(tokenizer: Tokenizer | None) -> MarkedCharacters | None:
 
 
 @dataclass
+class Piece:
+    """What is used of each row, all (B,): length ids from start on, of which those hidden after the ones before are moved to the end.
+
+    Skipped: an opening after which so many ids of the row are left out; length and before do not count these.
+    """
+
+    start: Tensor
+    length: Tensor
+    before: Tensor
+    hidden: Tensor
+    skipped: tuple[Tensor, Tensor] | None = None
+
+
+@dataclass
 class Rows:
     """Rows of ids held end to end in tokens (M,): row i begins at starts[i] and has sizes[i]. A PAD stands before and after all."""
 
@@ -79,17 +93,21 @@ class Rows:
     def to(self, device: torch.device) -> Rows:
         return Rows(self.tokens.to(device), self.starts.to(device), self.sizes.to(device))
 
-    def arrange(self, start: Tensor, length: Tensor, before: Tensor, hidden: Tensor, context: int, closing: bool = False) -> Tensor:
-        """The first length (B,) ids from start (B,) on, those hidden (B,) after the ones before (B,) moved to the end -> (B, context).
+    def arrange(self, piece: Piece, context: int, closing: bool = False) -> Tensor:
+        """Each piece of a row with what is hidden moved to its end -> (B, context).
 
         A closing MASK ends what was hidden; where nothing was, there is none.
         """
+        start, length, before, hidden = piece.start, piece.length, piece.before, piece.hidden
         t = torch.arange(context, device=start.device, dtype=start.dtype)
         second = length - hidden + 1  # where the second MASK stands
         end = length + 2 + (hidden > 0) if closing else length + 2
         suffix, moved = start + hidden - 1, start + before - second - 1
         shift = torch.where(t <= second[:, None], suffix[:, None], moved[:, None])
         place = t + torch.where(t <= before[:, None], start[:, None], shift)
+        if piece.skipped is not None:
+            opening, left_out = piece.skipped
+            place = torch.where(t < opening[:, None], place, place + left_out[:, None])
         place.masked_fill_(t >= end[:, None], 0)  # a PAD
         ids = self.tokens.index_select(0, place.view(-1)).view(place.shape).long()
         marked = (t == before[:, None]) | (t == second[:, None])

@@ -17,7 +17,7 @@ from weft import random
 from weft.data.base import Batch, Data, DataConfig, Dataset, Problems
 from weft.data.biographies import ALPHABET, BiographiesConfig
 from weft.data.files import decode, locate, read_bytes, show, unix_lines
-from weft.data.marked_characters import MASK_MARK, PAD_MARK, MarkedCharacters, Rows, known, shifted
+from weft.data.marked_characters import MASK_MARK, PAD_MARK, MarkedCharacters, Piece, Rows, known, shifted
 from weft.data.text import read_text
 from weft.data.tokenizers import Tokenizer
 from weft.errors import ConfigError, DataError
@@ -40,7 +40,7 @@ class Questions(Dataset):
 
     def batch(self, index: Tensor, key: Tensor) -> Batch:
         start, length, asked = (part.index_select(0, index) for part in (self.rows.starts, self.rows.sizes, self.asked))
-        return shifted(self.rows.arrange(start, length, asked, torch.zeros_like(asked), self.context), asked)
+        return shifted(self.rows.arrange(Piece(start, length, asked, torch.zeros_like(asked)), self.context), asked)
 
     def to(self, device: torch.device) -> Dataset:
         return Questions(self.rows.to(device), self.asked.to(device), self.context)
