@@ -65,19 +65,28 @@ def quickstart() -> str:
     return "\n".join([*rows, "", f"The whole quickstart took {whole:.0f} s at most. {where}."])
 
 
+TIMES = (("step_ms", 2, ""), ("compiled_seconds", 1, " s"))
+
+
 def birthplace() -> str:
     """Accuracy of every system on the development set."""
-    found = next((r for r in records() if r.get("name") == "birthplace"), None)
-    if found is None:
+    found = [r for r in records() if r.get("name") == "birthplace"]
+    if not found:
         return "Not measured yet."
-    rows = ["| system | parameters | dev accuracy | seeds | pretraining, ms a step | steps |", "|---|---|---|---|---|---|"]
-    for name in dict.fromkeys(row["system"] for row in found["rows"]):
-        own = [row for row in found["rows"] if row["system"] == name]
+    rows = [
+        "| system | parameters | dev accuracy | seeds | steps | ms a step | pretraining after compilation |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for record in sorted(found, key=lambda record: statistics.fmean(row["accuracy"] for row in record["rows"])):
+        own = record["rows"]
         scores = [100 * row["accuracy"] for row in own]
-        shown = f"{statistics.fmean(scores):.1f} ± {statistics.stdev(scores) if len(scores) > 1 else 0:.1f} %"
-        size, pace, steps = (own[0].get(key) for key in ("parameters", "step_ms", "steps"))
-        rows.append(f"| {name} | {f'{size:,}' if size else ''} | {shown} | {len(own)} | {f'{pace:.2f}' if pace else ''} | {steps or ''} |")
-    return "\n".join([*rows, "", f"{found['hardware']}, torch {found['versions']['torch']}, {found['date']}."])
+        shown = f"{statistics.fmean(scores):.1f} %" + (f" ± {statistics.stdev(scores):.1f}" if len(scores) > 1 else "")
+        cells = [", ".join([own[0]["system"], *record["changed"]]), f"{own[0]['parameters']:,}" if "parameters" in own[0] else "", shown]
+        cells += [", ".join(f"{score:.1f}" for score in scores), f"{own[0]['steps']:,}" if "steps" in own[0] else ""]
+        cells += [f"{min(row[key] for row in own):.{digits}f}{unit}" if key in own[0] else "" for key, digits, unit in TIMES]
+        rows.append(f"| {' | '.join(cells)} |")
+    first = found[0]
+    return "\n".join([*rows, "", f"{first['hardware']}, torch {first['versions']['torch']}, {first['date']}."])
 
 
 def spread(record: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """The birthplace task on the real data: pretrain, finetune, answer, over several seeds.
 
-python -m weft bench birthplace reference best [--seeds 1 2 3] [--record results/birthplace.json]
+python -m weft bench birthplace reference best [--seeds 1 2 3] [--record results]
 python -m weft bench birthplace best --held 300 --finetune optim.lr=5e-5     select on training questions set aside
 
 With --held the development set is not looked at: both stages leave out the same rows, and these are asked.
@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import statistics
+import sys
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -67,11 +69,16 @@ def set_aside(recipe: Recipe, held: int, asks: bool) -> dict[str, Any]:
 
 
 def pace(folder: Path) -> dict[str, float]:
-    """Loss at the end, and milliseconds a step takes after compilation (median over the lines of the log)."""
+    """Loss at the end, milliseconds a step takes (median over the lines of the log), and seconds that all take after compilation."""
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    took = [(b["seconds"] - a["seconds"]) / (b["step"] - a["step"]) for a, b in pairwise(lines)]
-    steady = statistics.median(took) * 1e3 if took else 0.0
-    return {"loss": lines[-1]["train"]["loss"], "step_ms": steady, "steps": lines[-1]["step"]}
+    first, last = lines[0], lines[-1]
+    found = {"loss": last["train"]["loss"], "steps": last["step"]}
+    if len(lines) == 1:
+        return found
+    steady = statistics.median((b["seconds"] - a["seconds"]) / (b["step"] - a["step"]) for a, b in pairwise(lines))
+    # what lies before the first line holds the compilation: its steps count as long as those after it
+    compiled = (last["seconds"] - first["seconds"]) * last["step"] / (last["step"] - first["step"])
+    return {**found, "step_ms": steady * 1e3, "compiled_seconds": compiled}
 
 
 def settings(words: list[str]) -> dict[str, Any]:
@@ -94,20 +101,22 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--pretrain", nargs="*", default=[], metavar="NAME=VALUE", help="settings of the first stage to change")
     parser.add_argument("--finetune", nargs="*", default=[], metavar="NAME=VALUE", help="settings of the second stage to change")
     parser.add_argument("--out", type=Path, default=Path("runs/birthplace"), help="folder of the runs")
-    parser.add_argument("--record", default="", help="JSON file to write")
+    parser.add_argument("--record", type=Path, help="folder to write a JSON file per system to")
     options = parser.parse_args(arguments)
-    rows = []
+    changed = [*options.pretrain, *options.finetune]
     for name in options.systems:
+        rows = []
         for seed in options.seeds:
             row = experiment(name, seed, options.out, options.held, settings(options.pretrain), settings(options.finetune))
             rows.append(row)
             print(json.dumps(row), flush=True)
-        own = [row["accuracy"] for row in rows if row["system"] == name]
-        spread = f" ± {100 * statistics.stdev(own):.1f}" if len(own) > 1 else ""
-        print(f"{name}: {100 * statistics.fmean(own):.1f} %{spread} ({len(own)} seeds)", flush=True)
-    if options.record:
-        command = "weft bench birthplace " + " ".join(options.systems)
-        write_record(options.record, "birthplace", command, {"rows": rows})
+        scores = [row["accuracy"] for row in rows]
+        spread = f" ± {100 * statistics.stdev(scores):.1f}" if len(scores) > 1 else ""
+        print(f"{name}: {100 * statistics.fmean(scores):.1f} %{spread} ({len(scores)} seeds)", flush=True)
+        if options.record:
+            content = {"recipes": STAGES[name], "changed": changed, "seeds": options.seeds, "held": options.held, "rows": rows}
+            command = shlex.join(["weft", "bench", "birthplace", name, *(arguments or sys.argv[1:])[len(options.systems) :]])
+            write_record(options.record / f"{'-'.join(['birthplace', name, *changed])}.json", "birthplace", command, content)
 
 
 if __name__ == "__main__":

@@ -257,7 +257,7 @@ class SpanCorruptionConfig(DataConfig):
         return SpanCorruption(rows, self, word_edges(cut) if self.words else None, openings)
 
     def _questions(self, tokenizer: Tokenizer, problems: Problems) -> list[Row]:
-        rows = training_rows(self.questions_path, self.biographies, self.context, True, problems)
+        rows = training_rows(self.questions_path, self.biographies, self.context, False, problems)
         rows, _ = hold_rows(rows, self.questions_held, self.questions_seed, "--data.questions-held")
         rows = encodable(rows, tokenizer, problems)
         if not rows:

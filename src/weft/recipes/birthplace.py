@@ -23,7 +23,7 @@ from weft.training.settings import Train
 
 WIKI, TRAIN, DEV = "birthplace/wiki.txt", "birthplace/birth_places_train.tsv", "birthplace/birth_dev.tsv"
 DROPOUT: dict[str, Any] = {"embedding_dropout": 0.1, "attention_dropout": 0.1, "residual_dropout": 0.1}
-MIXED: dict[str, Any] = {"closing": True, "questions": 0.2, "questions_path": TRAIN}
+MIXED: dict[str, Any] = {"words": True, "thinned": 0.5, "closing": True, "questions": 0.2, "questions_path": TRAIN}
 ACCURACY = Progress(metric="accuracy", goal="max")
 
 
@@ -60,11 +60,11 @@ def muon(lr: float) -> Muon:
 
 
 def rotary() -> Recipe:
-    """The reference's size with rotary positions; long documents, Muon, and a fifth of the examples training questions.
+    """The reference's size with rotary positions; whole words hidden, little around half of them, a fifth questions; Muon.
 
     Run:      weft train birthplace/rotary && weft train birthplace/questions_mixed --init runs/birthplace-rotary
     """
-    data = SpanCorruptionConfig(path=WIKI, shortest=80, **MIXED)
+    data = SpanCorruptionConfig(path=WIKI, shortest=80, longest=125, **MIXED)
     return changed(reference(), data=data, model=vanilla_model("rotary"), optim=muon(1e-2))
 
 
@@ -80,12 +80,13 @@ def perceiver_ar() -> Recipe:
 
 
 def best() -> Recipe:
-    """A larger model of the same kind.
+    """A larger model of the same kind, with more dropout.
 
     Run:      weft train birthplace/best && weft train birthplace/questions_mixed --init runs/birthplace-best
     """
-    model = GPTConfig(layers=8, heads=8, width=512, tied=False, position="rotary", **DROPOUT)
-    return changed(rotary(), model=model, optim=muon(4e-3))
+    dropout = {**DROPOUT, "embedding_dropout": 0.2, "residual_dropout": 0.2}
+    model = GPTConfig(layers=8, heads=8, width=512, tied=False, position="rotary", **dropout)
+    return changed(rotary(), model=model, optim=muon(3e-3))
 
 
 def questions() -> Recipe:
@@ -104,12 +105,13 @@ def questions() -> Recipe:
 
 
 def questions_mixed() -> Recipe:
-    """The same, gently: for a model that met questions in pretraining.
+    """The same, gently, every name as it is written: for a model that met questions in pretraining.
 
     Run:      weft train birthplace/questions_mixed --init runs/birthplace-best
     """
     optim = AdamW(lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0)
-    return changed(questions(), optim=optim, train=Train(steps=20, batch=256, log_every=10, eval_every=20, save_every=0))
+    data = QuestionsConfig(path=TRAIN, vocabulary_path=WIKI, validation_path=DEV, ascii=False)
+    return changed(questions(), data=data, optim=optim, train=Train(steps=10, batch=256, log_every=10, eval_every=10, save_every=0))
 
 
 def questions_only() -> Recipe:
