@@ -83,10 +83,14 @@ def birthplace() -> str:
         shown = f"{statistics.fmean(scores):.1f} %" + (f" ± {statistics.stdev(scores):.1f}" if len(scores) > 1 else "")
         cells = [", ".join([own[0]["system"], *record["changed"]]), f"{own[0]['parameters']:,}" if "parameters" in own[0] else "", shown]
         cells += [", ".join(f"{score:.1f}" for score in scores), f"{own[0]['steps']:,}" if "steps" in own[0] else ""]
-        cells += [f"{min(row[key] for row in own):.{digits}f}{unit}" if key in own[0] else "" for key, digits, unit in TIMES]
+        alone = "note" not in record
+        cells += [f"{min(row[key] for row in own):.{digits}f}{unit}" if alone and key in own[0] else "" for key, digits, unit in TIMES]
         rows.append(f"| {' | '.join(cells)} |")
     first = found[0]
-    return "\n".join([*rows, "", f"{first['hardware']}, torch {first['versions']['torch']}, {first['date']}."])
+    notes = [f"{record['rows'][0]['system']}: {record['note']}." for record in found if "note" in record]
+    return "\n".join(
+        [*rows, "", *(f"- {note}" for note in notes), "", f"{first['hardware']}, torch {first['versions']['torch']}, {first['date']}."]
+    )
 
 
 def spread(record: dict[str, Any]) -> str:

@@ -100,6 +100,7 @@ RECIPES = {
     "birthplace/rotary": Entry("weft.recipes.birthplace:rotary", 2021, "the same with rotary positions"),
     "birthplace/best": Entry("weft.recipes.birthplace:best", 2021, "the same with a larger model"),
     "birthplace/questions": Entry("weft.recipes.birthplace:questions", 2021, "finetuning on questions, after pretraining"),
+    "birthplace/questions_perceiver": Entry("weft.recipes.birthplace:questions_perceiver", 2021, "the same for the reference's Perceiver"),
     "birthplace/questions_mixed": Entry("weft.recipes.birthplace:questions_mixed", 2021, "finetuning where pretraining had questions"),
     "birthplace/questions_only": Entry("weft.recipes.birthplace:questions_only", 2021, "finetuning alone"),
     "birthplace/made_up": Entry("weft.recipes.birthplace:made_up", 2021, "reading about made-up people, minutes on two cores"),

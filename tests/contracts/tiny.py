@@ -62,7 +62,7 @@ def questions(folder: Path) -> Path:
 
 def reads(folder: Path) -> Changes:
     """A recipe of the birthplace task that reads."""
-    small = GPT | {"model.layers": 3, "data.context": 64, "data.shortest": 20}
+    small = GPT | {"model.layers": 3, "data.context": 64, "data.shortest": 20, "data.longest": 56}
     return small | {"data.path": str(biographies(folder)), "data.validation": 0.2}
 
 
@@ -133,6 +133,7 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "birthplace/best": mixes,
     "birthplace/questions": learns_to_answer,
     "birthplace/questions_mixed": learns_to_answer,
+    "birthplace/questions_perceiver": learns_to_answer,
     "birthplace/questions_only": learns_to_answer,
     "birthplace/made_up": reads,
     "birthplace/made_up_perceiver": lambda folder: reads(folder) | {"model.bottleneck": 16, "data.predicted": 16, "data.longest": 40},
@@ -157,7 +158,7 @@ LEARN: dict[str, Changes] = {
     "bert/pairs": {"train.steps": 60},
     **{
         f"birthplace/{name}": {"train.steps": 100, "optim.lr": 1e-2}
-        for name in ("questions", "questions_only", "made_up_questions", "made_up_only")
+        for name in ("questions", "questions_only", "questions_perceiver", "made_up_questions", "made_up_only")
     },
 }
 """What a recipe needs to get visibly better in about two seconds, where 100 steps at its own rate are too few or too many."""

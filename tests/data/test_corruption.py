@@ -14,7 +14,7 @@ from weft import random
 from weft.config import from_dict, to_dict
 from weft.data.base import IGNORE, Batch, Data, DataConfig, Dataset, Source
 from weft.data.biographies import ALPHABET, BiographiesConfig
-from weft.data.corruption import Lengths, SpanCorruption, SpanCorruptionConfig
+from weft.data.corruption import Lengths, SpanCorruption, SpanCorruptionConfig, opening
 from weft.data.marked_characters import MASK, PAD, MarkedCharacters
 from weft.data.questions import QuestionsConfig
 from weft.errors import ConfigError, DataError
@@ -123,6 +123,40 @@ def test_a_quarter_is_hidden_and_every_length_occurs(tmp_path: Path, lengths: Le
     assert int((length - hidden - before).min()) == edge
 
 
+@given(
+    st.lists(st.from_regex(r"[ab1][ab1 .]{0,39}", fullmatch=True), min_size=1, max_size=6), st.booleans(), st.sampled_from([0.0, 0.5, 1.0])
+)
+def test_whole_words_are_hidden_and_what_stands_around_them_is_thinned(lines: list[str], inside: bool, thinned: float) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = write(Path(folder) / "a.txt", "\n".join(lines) + "\n")
+        config = SpanCorruptionConfig(
+            path=path, context=40, shortest=8, longest=37, inside=inside, words=True, thinned=thinned, closing=True
+        )
+        data = config.build()
+    documents, number = [line[:37] for line in lines], 24
+    index, key = torch.arange(number) % len(documents), random.keys(0, torch.arange(number))
+    assert isinstance(data.train, SpanCorruption)
+    piece, batch = data.train.piece(index, key), drawn(data.train, number)
+    for row in range(number):
+        text, edge = documents[row % len(documents)], int(inside)
+        length, before, hidden = int(piece.length[row]), int(piece.before[row]), int(piece.hidden[row])
+        kept, left_out = (int(part[row]) for part in piece.skipped) if piece.skipped else (0, 0)
+        first, last = before + left_out, before + left_out + hidden
+        starts_word = first <= edge or not (text[first - 1].isalnum() and text[first].isalnum())
+        ends_word = left_out > 0 or length - before - hidden <= edge or not (text[last - 1].isalnum() and text[last].isalnum())
+        assert hidden > 0 and starts_word and (thinned or ends_word)
+        prefix, suffix, moved, *_ = data.tokenizer.decode(batch["ids"][row].tolist()).split("⁇")
+        assert moved == text[first:last]
+        assert prefix == (text[:kept] + text[kept + left_out : first] if left_out else text[:first])
+        assert text[last:].startswith(suffix) and len(suffix) == length - before - hidden
+        if thinned == 0.0:
+            assert left_out == 0 and len(prefix + moved + suffix) >= min(8, len(text))
+
+
+def test_the_first_sentence_ends_after_a_word() -> None:
+    assert [opening(text) for text in ("Ada King. She", "J. R. R. Tolkien. He", "No end", "", "Dr. X.", "end.")] == [9, 17, 0, 0, 3, 0]
+
+
 def test_the_distributions_are_what_they_are_called(tmp_path: Path) -> None:
     path = long_lines(tmp_path)
 
@@ -150,7 +184,10 @@ def test_a_short_document_is_drawn_from_by_its_own_length(tmp_path: Path) -> Non
 
 
 def test_a_batch_does_not_depend_on_how_it_was_cut_and_changes_with_the_key() -> None:
-    train, key = SpanCorruptionConfig(biographies=FEW, questions=0.3).build().train, random.keys(0, torch.arange(20))
+    train, key = (
+        SpanCorruptionConfig(biographies=FEW, questions=0.3, words=True, thinned=0.5).build().train,
+        random.keys(0, torch.arange(20)),
+    )
     whole, part = train.batch(torch.arange(20), key), train.batch(torch.arange(5, 9), key[5:9])
     assert all(torch.equal(whole[name][5:9], part[name]) for name in part)
     again = train.batch(torch.arange(20), key + 1)
@@ -161,7 +198,7 @@ def test_a_batch_does_not_depend_on_how_it_was_cut_and_changes_with_the_key() ->
 def test_nothing_of_a_batch_is_read_by_the_host(lengths: Lengths) -> None:
     """The meta device has shapes but no values: what needs one cannot be part of a captured graph."""
     meta = torch.device("meta")
-    config = SpanCorruptionConfig(biographies=FEW, questions=0.3, lengths=lengths, closing=True, predicted=5)
+    config = SpanCorruptionConfig(biographies=FEW, questions=0.3, lengths=lengths, closing=True, predicted=5, words=True, thinned=0.5)
     index = torch.zeros(6, dtype=torch.int64, device=meta)
     batch = config.build().train.to(meta).batch(index, index)
     assert {name: (tensor.shape, tensor.dtype) for name, tensor in batch.items()} == {
@@ -172,7 +209,7 @@ def test_nothing_of_a_batch_is_read_by_the_host(lengths: Lengths) -> None:
 
 @pytest.mark.gpu
 def test_a_captured_graph_gives_the_same_batch() -> None:
-    train = SpanCorruptionConfig(biographies=FEW, questions=0.3).build().train
+    train = SpanCorruptionConfig(biographies=FEW, questions=0.3, words=True, thinned=0.5).build().train
     expected = drawn(train, 64)
     resident, index = train.to(torch.device("cuda")), (torch.arange(64) % len(train)).cuda()
     key = torch.zeros(64, dtype=torch.int64, device="cuda")

@@ -29,7 +29,7 @@ from weft.recipes.base import recipe as find_recipe
 STAGES = {
     "questions_only": ("birthplace/questions_only",),
     "reference": ("birthplace/reference", "birthplace/questions"),
-    "perceiver": ("birthplace/perceiver", "birthplace/questions"),
+    "perceiver": ("birthplace/perceiver", "birthplace/questions_perceiver"),
     "rotary": ("birthplace/rotary", "birthplace/questions_mixed"),
     "perceiver_ar": ("birthplace/perceiver_ar", "birthplace/questions_mixed"),
     "best": ("birthplace/best", "birthplace/questions_mixed"),
@@ -49,6 +49,8 @@ def experiment(name: str, seed: int, folder: Path, held: int, pretrain: dict[str
         out = folder / f"{name}-{seed}" / stage.rpartition("/")[2]
         begin = time.perf_counter()
         made = run.train(recipe, out=out, init=before)
+        if made.trainer.step < recipe.train.steps:
+            raise SystemExit(f"{out}: {made.trainer.stop_reason}; the same command goes on from there")
         found[f"{'finetune' if asks else 'pretrain'}_seconds"] = time.perf_counter() - begin
         if not asks:
             found |= {"parameters": sum(p.numel() for p in made.trainer.model.parameters()), **pace(out)}

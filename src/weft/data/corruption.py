@@ -43,7 +43,7 @@ def hidden_length(kind: Lengths, length: Tensor, draw: Tensor, key: Tensor, long
         share = 1.0 - draw ** (1 / 3)  # the inverse of Beta(1, 3)'s distribution function at 1 - draw
     else:
         share = 0.125 + 0.25 * draw
-    return (length * share + 0.5).to(length.dtype)
+    return (length * share).round().to(length.dtype)  # one rounding on every device: a GPU would join a product and a sum
 
 
 def word_edges(texts: list[str]) -> Tensor:
@@ -226,8 +226,9 @@ class SpanCorruptionConfig(DataConfig):
     def check(self) -> None:
         check_context(self.context)
         check_share(self.validation)
-        if not 0.0 <= self.questions <= 1.0:
-            raise ConfigError(f"--data.questions must be from 0 to 1, not {self.questions}")
+        for name, share in (("questions", self.questions), ("thinned", self.thinned)):
+            if not 0.0 <= share <= 1.0:
+                raise ConfigError(f"--data.{name} must be from 0 to 1, not {share}")
         if self.questions and self.path and not self.questions_path:
             raise ConfigError("--data.questions mixes questions in, but there are none; name a file of them with --data.questions-path")
         if self.predicted < 0:

@@ -1,7 +1,7 @@
 """Adam for a model of a few million parameters on a GPU, laid end to end.
 
 PyTorch's fused Adam gives each block of the GPU 65,536 numbers, which leaves most of it idle at this size. This kernel gives
-it 1,024. A step that must not be made changes nothing.
+it 1,024. A step that must not be made (found_inf) changes nothing; gradients are divided by grad_scale as they are read.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ def _advance(step, refuse, table, beta1, beta2):
 
 @triton.jit
 def _update(
-    weight, gradient, mean, square, rate, refuse, table, size, beta1, beta2, eps, decay, DECOUPLED: tl.constexpr, BLOCK: tl.constexpr
+    weight, gradient, mean, square, rate, refuse, scale, table, size, beta1, beta2, eps, decay, DECOUPLED: tl.constexpr, BLOCK: tl.constexpr
 ):
     place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     valid = (place < size) & (tl.load(refuse) == 0)
-    w, g = tl.load(weight + place, mask=valid), tl.load(gradient + place, mask=valid)
+    w, g = tl.load(weight + place, mask=valid), tl.load(gradient + place, mask=valid) / tl.load(scale)
     lr = tl.load(rate)
     if DECOUPLED:
         w *= 1 - lr * decay
@@ -53,6 +53,7 @@ class GPUAdam(Optimizer):
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": 0.0, "fused": True})
         self.decoupled = decoupled
         self.found_inf = torch.zeros((), device=lr.device)
+        self.grad_scale = torch.ones((), device=lr.device)
         self.corrections = torch.ones(2, device=lr.device)
 
     @torch.no_grad()
@@ -67,6 +68,6 @@ class GPUAdam(Optimizer):
         if not state:
             state.update(step=torch.zeros((), device=p.device), exp_avg=torch.zeros_like(p), exp_avg_sq=torch.zeros_like(p))
         _advance[(1,)](state["step"], self.found_inf, self.corrections, beta1, beta2)
-        tensors = (p, p.grad, state["exp_avg"], state["exp_avg_sq"], group["lr"], self.found_inf, self.corrections)
+        tensors = (p, p.grad, state["exp_avg"], state["exp_avg_sq"], group["lr"], self.found_inf, self.grad_scale, self.corrections)
         numbers = (p.numel(), beta1, beta2, group["eps"], group["weight_decay"])
         _update[(triton.cdiv(p.numel(), block),)](*tensors, *numbers, DECOUPLED=self.decoupled, BLOCK=block)

@@ -26,7 +26,12 @@ from weft.training.optim import OptimConfig
 from weft.training.settings import Train
 from weft.training.updater import Updater
 
-TurnFunction = Callable[[Batch], tuple[dict[str, Tensor], dict[str, Tensor]]]
+Counts = dict[str, Tensor]
+TurnFunction = Callable[[Batch, Counts], tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]]
+
+
+def sum_of(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.stack(parts).sum()
 
 
 class Trainer:
@@ -48,7 +53,8 @@ class Trainer:
         self.stop_reason = ""
         self.means = Means(objective)
         self.updaters = {turn.name: self._updater(turn, optim) for turn in objective.turns}
-        self.functions = {turn.name: self._function(turn) for turn in objective.turns}
+        self.examples = self._compiled(self._examples) if plan.graphs else self._examples
+        self.functions = {turn.name: self._compiled(self._function(turn)) for turn in objective.turns}
         self.updates = {turn.name: self._update(turn) for turn in objective.turns}
 
     # -- a step ---------------------------------------------------------------------------------------------------------
@@ -92,14 +98,13 @@ class Trainer:
     def turn(self, turn: Turn, drawn: list[Batch]) -> None:
         """All device work of one turn; captured as a graph where the plan says so."""
         updater = self.updaters[turn.name]
-        micro = [self.source.examples(batch) for batch in drawn]
+        micro = [self.examples(batch) for batch in drawn]
         updater.zero_grad()
-        own = [self.objective.counts(batch) for batch in micro]
-        counts = {name: torch.stack([c[name] for c in own]).sum() for name in own[0]}
-        for batch, mine in zip(micro, own, strict=True):
-            sums, metrics = self.functions[turn.name](batch)
-            self.total(sums, counts).backward()  # type: ignore[no-untyped-call]
-            self.means.add(turn.name, Terms(sums, metrics), mine)
+        counts = {name: sum_of([own[name] for _, own in micro]) for name in micro[0][1]}
+        for batch, own in micro:
+            total, sums, metrics = self.functions[turn.name](batch, counts)
+            total.backward()  # type: ignore[no-untyped-call]
+            self.means.add(turn.name, Terms(sums, metrics), own)
         updater.step()
         with torch.no_grad():
             self.objective.after_update(self.model, turn.name)
@@ -171,12 +176,20 @@ class Trainer:
         alone = not any(id(p) in others for _, module in modules for p in module.parameters())
         return Updater(config, modules, halt=self.settings.nonfinite != "skip", alone=alone)
 
+    def _examples(self, drawn: Batch) -> tuple[Batch, Counts]:
+        batch = self.source.examples(drawn)
+        return batch, self.objective.counts(batch)
+
     def _function(self, turn: Turn) -> TurnFunction:
-        def function(batch: Batch) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        def function(batch: Batch, counts: Counts) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
             with self.plan.arithmetic():
                 terms = self.objective(self.model, batch, turn.name)
-            return terms.sums, terms.metrics
+            return self.total(terms.sums, counts), terms.sums, terms.metrics
 
+        return function
+
+    def _compiled(self, function: Any) -> Any:
+        """The function, compiled where the plan says so. Made for the shapes it is given: nothing here changes them often."""
         # many weights are cast and many biases summed: combined, these tiny kernels cost a tenth less of a small model's step
         options: Any = {"combo_kernels": True} if self.plan.device.type == "cuda" else None
         return torch.compile(function, dynamic=False, options=options) if self.plan.compile else function

@@ -57,6 +57,7 @@ class Updater:
         self.optimizers = config.build(groups, like)
         self.peaks = [[float(g["lr"]) for g in o.param_groups] for o in self.optimizers]
         self.lr = 0.0
+        self.fused = like.is_cuda and all(o.defaults.get("fused") for o in self.optimizers)
         self.refused = torch.zeros((), device=like.device)
         """Updates not made because a gradient was not finite."""
         self.norm = torch.zeros((), device=like.device)
@@ -117,7 +118,13 @@ class Updater:
             torch._foreach_clamp_min_(gradients, -self.config.clip_value)
             torch._foreach_clamp_max_(gradients, self.config.clip_value)
             norm = nn.utils.get_total_norm(gradients, foreach=True)
-        if self.config.clip_norm:
+        if not self.config.clip_norm:
+            return
+        if self.fused:  # these divide the gradient while they read it
+            divisor = ((norm + 1e-6) / self.config.clip_norm).clamp(min=1.0)
+            for optimizer in self.optimizers:
+                optimizer.grad_scale = divisor  # type: ignore[attr-defined]
+        else:
             nn.utils.clip_grads_with_norm_(self.held, self.config.clip_norm, norm, foreach=True)
 
     def _apply(self, optimizer: Optimizer, bad: Tensor) -> None:
