@@ -59,6 +59,9 @@ OBJECTIVES = {
     "negative_sampling": Entry("weft.objectives.negative_sampling:NegativeSamplingConfig", 2013, "true pairs against noise"),
     "masked_pair": Entry("weft.objectives.masked_pair:MaskedPairConfig", 2018, "masked tokens and sentence pairs"),
 }
+CONVERTERS = {
+    "gpt2": Entry("weft.convert.gpt2:FAMILY", 2019, "GPT-2"),
+}
 OPTIMIZERS = {
     "sgd": Entry("weft.training.optim:SGD", 1951, "stochastic gradient descent; full-batch with batch = data"),
     "momentum": Entry("weft.training.optim:Momentum", 1964, "heavy-ball momentum"),
@@ -129,6 +132,7 @@ TABLES = {
     "objectives": OBJECTIVES,
     "optimizers": OPTIMIZERS,
     "tokenizers": TOKENIZERS,
+    "converters": CONVERTERS,
     "recipes": RECIPES,
     "studies": STUDIES,
     "benches": BENCHES,

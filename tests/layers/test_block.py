@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 import pytest
@@ -17,7 +18,7 @@ D = 16
 
 def block(norm: Literal["pre", "post"], dropout: float = 0.0, causal: bool = True) -> Block:
     torch.manual_seed(0)
-    return Block(SelfAttention(D, 2, causal=causal), FeedForward(D, 4 * D), D, norm=norm, dropout=dropout)
+    return Block(SelfAttention(D, 2, causal=causal), FeedForward(D, 4 * D), partial(nn.LayerNorm, D), order=norm, dropout=dropout)
 
 
 def test_pre_norm_is_the_diagram() -> None:

@@ -29,10 +29,24 @@ def _future(queries: int, keys: int, device: torch.device) -> Tensor:
         return torch.ones(queries, keys, dtype=torch.bool, device=device).triu(keys - queries + 1)
 
 
-def explicit_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, dropout: float) -> Tensor:
-    """softmax(q kᵀ / sqrt(K)) v by matrix products; q (B, H, T, K), k and v (B, H, S, K) -> (B, H, T, K)."""
+def explicit_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    dropout: float = 0.0,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+) -> Tensor:
+    """softmax(q kᵀ scale + bias) v by matrix products; q (B, H, T, K), k and v (B, H, S, K) -> (B, H, T, K).
+
+    mask (B or 1, H or 1, T or 1, S) is True where a key may be seen; bias broadcasts to the scores (B, H, T, S).
+    """
     with torch.autocast(q.device.type, enabled=False):  # softmax sums in fp32 inside; autocast would copy the scores
-        scores = (q * q.size(-1) ** -0.5) @ k.mT  # (B, H, T, S)
+        scores = (q * (q.size(-1) ** -0.5 if scale is None else scale)) @ k.mT  # (B, H, T, S)
+        if bias is not None:
+            scores = scores + bias.to(scores.dtype)
         hidden = _future(q.size(-2), k.size(-2), q.device) if causal else None
         if mask is not None:
             hidden = ~mask if hidden is None else hidden | ~mask
@@ -47,31 +61,51 @@ def explicit_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, cau
     return mixed
 
 
-def fused_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, dropout: float) -> Tensor:
+def fused_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    dropout: float = 0.0,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+) -> Tensor:
     """The same in one kernel."""
     square = q.size(-2) == k.size(-2)  # PyTorch's is_causal lets the first query see the first key
-    if mask is None and (square or not causal):
-        return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=causal)
+    if mask is None and bias is None and (square or not causal):
+        return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=causal, scale=scale)
     past = ~_future(q.size(-2), k.size(-2), q.device) if causal else None
     allowed = mask if past is None else past if mask is None else mask & past
-    assert allowed is not None
+    if allowed is None:
+        assert bias is not None
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=bias.to(q.dtype), dropout_p=dropout, scale=scale)
     seen = allowed.any(-1, keepdim=True)
     # a row that may see nothing is computed as if it saw everything, then set to zero
-    out = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed | ~seen, dropout_p=dropout)
+    allowed = allowed | ~seen
+    told = allowed if bias is None else bias.to(q.dtype).masked_fill(~allowed, float("-inf"))
+    out = F.scaled_dot_product_attention(q, k, v, attn_mask=told, dropout_p=dropout, scale=scale)
     return out.masked_fill(~seen, 0.0)
 
 
+ATTEND = {"fused": fused_attention, "explicit": explicit_attention}
+
+
 class SelfAttention(nn.Module):
-    """Every position looks at the others (at earlier ones only where causal)."""
+    """Every position looks at the others (at earlier ones only where causal).
+
+    With fewer `groups` than heads, each group of heads shares its keys and values (Ainslie et al., 2023, arXiv:2305.13245).
+    """
 
     attention_backend = "fused"
     """"fused" or "explicit": the trainer chooses by device."""
 
-    def __init__(self, width: int, heads: int, *, causal: bool, dropout: float = 0.0, bias: bool = True):
+    def __init__(self, width: int, heads: int, *, causal: bool, dropout: float = 0.0, bias: bool = True, groups: int = 0):
         super().__init__()
         assert width % heads == 0, f"width {width} is not a multiple of {heads} heads"
-        self.heads, self.causal, self.dropout = heads, causal, dropout
-        self.qkv = nn.Linear(width, 3 * width, bias=bias)
+        self.heads, self.groups, self.causal, self.dropout = heads, groups or heads, causal, dropout
+        self.head = width // heads
+        self.qkv = nn.Linear(width, (heads + 2 * self.groups) * self.head, bias=bias)
         self.out = nn.Linear(width, width, bias=bias)
 
     def forward(self, x: Tensor, mask: Tensor | None = None, rotary: Tensor | None = None) -> Tensor:
@@ -82,17 +116,25 @@ class SelfAttention(nn.Module):
     def mix(self, x: Tensor, mask: Tensor | None, rotary: Tensor | None) -> Tensor:
         """All but the last layer: the heads' values side by side (B, T, D)."""
         b, t, d = x.shape
-        qkv = self.qkv(x).view(b, t, 3, self.heads, d // self.heads)
-        qk, v = qkv.split([2, 1], dim=2)
+        qkv = self.qkv(x).view(b, t, self.heads + 2 * self.groups, self.head)
+        qk, v = qkv.split([self.heads + self.groups, self.groups], dim=2)
         if rotary is not None:
             qk = rotate(qk, rotary)
         dropout = self.dropout if self.training else 0.0
-        if self.attention_backend == "fused" and self.causal and mask is None and SHORT and SHORT.fits(qkv):
-            seed = torch.randint(0, 2**31, (1,), device=x.device)
-            mixed: Tensor = SHORT.short_attention(qkv if rotary is None else torch.cat([qk, v], dim=2), seed, dropout)[0]
-            return mixed
-        if self.attention_backend == "explicit" and self.causal and mask is None:
-            return causal_attention(qkv if rotary is None else torch.cat([qk, v], dim=2), dropout)
-        attend = fused_attention if self.attention_backend == "fused" else explicit_attention
-        (q, k), v = qk.permute(2, 0, 3, 1, 4), v.squeeze(2).transpose(1, 2)  # each (B, H, T, K)
-        return attend(q, k, v, mask, self.causal, dropout).transpose(1, 2).reshape(b, t, d)
+        if self.causal and mask is None and self.groups == self.heads:
+            packed = (qkv if rotary is None else torch.cat([qk, v], dim=2)).view(b, t, 3, self.heads, self.head)
+            if self.attention_backend == "explicit":
+                return causal_attention(packed, dropout)
+            if SHORT and SHORT.fits(packed):
+                seed = torch.randint(0, 2**31, (1,), device=x.device)
+                mixed: Tensor = SHORT.short_attention(packed, seed, dropout)[0]
+                return mixed
+        q, k = qk.split([self.heads, self.groups], dim=2)
+        shared = self.heads // self.groups
+        q, k, v = q.transpose(1, 2), spread(k.transpose(1, 2), shared), spread(v.transpose(1, 2), shared)  # each (B, H, T, K)
+        return ATTEND[self.attention_backend](q, k, v, mask, self.causal, dropout).transpose(1, 2).reshape(b, t, d)
+
+
+def spread(x: Tensor, heads: int) -> Tensor:
+    """Each group's keys or values for all of its heads: (B, G, S, K) -> (B, G * heads, S, K)."""
+    return x if heads == 1 else x.repeat_interleave(heads, dim=1)

@@ -12,8 +12,14 @@ from torch import Tensor, nn
 from weft.layers.attention import SelfAttention
 from weft.layers.dropout import Dropout
 
-Activation = Literal["gelu", "gelu_tanh", "relu"]
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "gelu_tanh": partial(F.gelu, approximate="tanh"), "relu": F.relu}
+Order = Literal["pre", "post"]
+Activation = Literal["gelu", "gelu_tanh", "relu", "silu"]
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "relu": F.relu,
+    "silu": F.silu,
+}
 
 
 class FeedForward(nn.Module):
@@ -31,27 +37,42 @@ class FeedForward(nn.Module):
         return out
 
 
+class GatedFeedForward(nn.Module):
+    """The same with a second product that opens or closes each of its inner units (Shazeer, 2020, arXiv:2002.05202)."""
+
+    def __init__(self, width: int, inner: int, *, activation: Activation = "silu", bias: bool = False):
+        super().__init__()
+        self.rise = nn.Linear(width, 2 * inner, bias=bias)
+        self.fall = nn.Linear(inner, width, bias=bias)
+        self.activation = activation
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (B, T, D) -> (B, T, D)."""
+        gate, up = self.rise(x).chunk(2, dim=-1)
+        out: Tensor = self.fall(ACTIVATIONS[self.activation](gate) * up)
+        return out
+
+
 class Block(nn.Module):
     """x + attention, x + feed-forward; norm first ("pre", GPT-2) or last ("post", 2017 and BERT)."""
 
     def __init__(
         self,
         attention: SelfAttention,
-        feedforward: FeedForward,
-        width: int,
+        feedforward: nn.Module,
+        norm: Callable[[], nn.Module],
         *,
-        norm: Literal["pre", "post"],
-        dropout: float,
-        bias: bool = True,
+        order: Order = "pre",
+        dropout: float = 0.0,
     ):
         super().__init__()
-        self.norm, self.dropout = norm, Dropout(dropout)
+        self.order, self.dropout = order, Dropout(dropout)
         self.attention, self.feedforward = attention, feedforward
-        self.norm1, self.norm2 = nn.LayerNorm(width, bias=bias), nn.LayerNorm(width, bias=bias)
+        self.norm1, self.norm2 = norm(), norm()
 
     def forward(self, x: Tensor, mask: Tensor | None = None, rotary: Tensor | None = None) -> Tensor:
         """x (B, T, D) -> (B, T, D)."""
-        if self.norm == "pre":
+        if self.order == "pre":
             x = x + self.dropout(self.attention(self.norm1(x), mask, rotary))
             x = x + self.dropout(self.feedforward(self.norm2(x)))
         else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from weft.layers.attention import explicit_attention, fused_attention
+from weft.layers.attention import ATTEND
 from weft.layers.position import rotate
 
 
@@ -51,7 +51,8 @@ class CrossAttention(nn.Module):
             q, k = rotate(q, rotary), rotate(k, memory_rotary)
         q = q.expand(b, -1, -1, -1)  # queries common to all rows are projected once
         dropout = self.dropout if self.training else 0.0
-        attend = fused_attention if self.attention_backend == "fused" else explicit_attention
-        mixed = attend(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), mask, False, dropout)  # (B, H, T, K)
+        mixed = ATTEND[self.attention_backend](
+            q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), mask, False, dropout
+        )  # (B, H, T, K)
         out: Tensor = self.out(mixed.transpose(1, 2).reshape(b, t, d))
         return out

@@ -9,15 +9,15 @@ Shapes: B batch, T time, D width, V vocabulary.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft.errors import ConfigError
 from weft.layers import init
 from weft.layers.attention import SelfAttention
-from weft.layers.block import Activation, Block, FeedForward
+from weft.layers.block import ACTIVATIONS, Activation, Block, FeedForward
 from weft.models.base import ModelConfig, check_shares, check_sizes
 
 
@@ -43,6 +43,8 @@ class BERTConfig(ModelConfig):
     """Share of the embedding and of each residual branch zeroed in training."""
     attention_dropout: float = 0.1
     """Share of the attention weights zeroed in training."""
+    eps: float = 1e-12
+    """Added to the variance in layer norms."""
     deviation: float = 0.02
     """Standard deviation of the first weights; a narrow model learns sooner from larger ones, about 1 / sqrt(D)."""
 
@@ -53,16 +55,17 @@ class BERTConfig(ModelConfig):
 class TokenHead(nn.Module):
     """A dense layer, then the embedding table as the output layer."""
 
-    def __init__(self, width: int, embedding: nn.Embedding):
+    def __init__(self, config: BERTConfig, embedding: nn.Embedding):
         super().__init__()
-        self.transform = nn.Linear(width, width)
-        self.norm = nn.LayerNorm(width)
-        self.decoder = nn.Linear(width, embedding.num_embeddings)
+        self.transform = nn.Linear(config.width, config.width)
+        self.norm = nn.LayerNorm(config.width, eps=config.eps)
+        self.activation = ACTIVATIONS[config.activation]
+        self.decoder = nn.Linear(config.width, embedding.num_embeddings)
         self.decoder.weight = embedding.weight
 
     def forward(self, hidden: Tensor) -> Tensor:
         """hidden (..., D) -> logits (..., V)."""
-        logits: Tensor = self.decoder(self.norm(F.gelu(self.transform(hidden))))
+        logits: Tensor = self.decoder(self.norm(self.activation(self.transform(hidden))))
         return logits
 
 
@@ -82,10 +85,10 @@ class BERT(nn.Module):
         self.embed = nn.Embedding(c.vocabulary, c.width)
         self.position = nn.Embedding(c.context, c.width)
         self.segment = nn.Embedding(c.segments, c.width)
-        self.norm = nn.LayerNorm(c.width)
+        self.norm = nn.LayerNorm(c.width, eps=c.eps)
         self.dropout = nn.Dropout(c.dropout)
         self.blocks = nn.ModuleList(self._block() for _ in range(c.layers))
-        self.head = TokenHead(c.width, self.embed)
+        self.head = TokenHead(c, self.embed)
         self.pooler = nn.Linear(c.width, c.width)
         self.pair_head = nn.Linear(c.width, 2)
         self.apply(self._initialise)
@@ -94,7 +97,7 @@ class BERT(nn.Module):
         c = self.config
         attention = SelfAttention(c.width, c.heads, causal=False, dropout=c.attention_dropout)
         feedforward = FeedForward(c.width, c.inner or 4 * c.width, activation=c.activation)
-        return Block(attention, feedforward, c.width, norm="post", dropout=c.dropout)
+        return Block(attention, feedforward, partial(nn.LayerNorm, c.width, eps=c.eps), order="post", dropout=c.dropout)
 
     def _initialise(self, module: nn.Module) -> None:
         if isinstance(module, (nn.Linear, nn.Embedding)):

@@ -5,7 +5,8 @@ Shapes: B batch, T time, D width.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from weft.errors import ConfigError
 from weft.layers import init
 from weft.layers.attention import SelfAttention
-from weft.layers.block import Block, FeedForward
+from weft.layers.block import Block, FeedForward, Order
 from weft.layers.dropout import Dropout
 from weft.layers.position import rotary, sinusoidal
 from weft.models.base import check_shares
@@ -40,11 +41,11 @@ class Decoder(nn.Module):
             self.register_buffer("rotary", rotary(c.context, c.width // c.heads), persistent=False)
         self.dropout = Dropout(c.embedding_dropout)
 
-    def _block(self, norm: Literal["pre", "post"] = "pre") -> Block:
+    def _block(self, order: Order = "pre") -> Block:
         c = self.config
         attention = SelfAttention(c.width, c.heads, causal=True, dropout=c.attention_dropout, bias=c.bias)
         feedforward = FeedForward(c.width, c.inner or 4 * c.width, activation=c.activation, bias=c.bias)
-        return Block(attention, feedforward, c.width, norm=norm, dropout=c.residual_dropout, bias=c.bias)
+        return Block(attention, feedforward, partial(nn.LayerNorm, c.width, bias=c.bias), order=order, dropout=c.residual_dropout)
 
     def _initialise(self) -> None:
         for name, parameter in self.named_parameters():

@@ -1,0 +1,57 @@
+"""What one foreign family is: how its settings and its weights are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from weft.convert.table import Table
+from weft.errors import CheckpointError
+from weft.models.base import ModelConfig
+
+
+@dataclass(frozen=True)
+class Family:
+    recipe: str
+    """The recipe that a converted model comes with: what it is trained further by."""
+    config: type[ModelConfig]
+    """Settings of our own model."""
+    settings: Callable[[dict[str, Any]], ModelConfig]
+    """Their config.json -> our settings."""
+    describe: Callable[[Any], dict[str, Any]]
+    """Our settings -> their config.json, with "architectures" and "model_type"."""
+    table: Callable[[Any], Table]
+    """Our settings -> the table of names."""
+    fresh: tuple[str, ...] = ()
+    """Parts of our own that a foreign model may lack (heads): they start afresh."""
+
+
+def need(config: dict[str, Any], **wanted: Any) -> None:
+    """Refuse a foreign model whose settings ask for something we do not have."""
+    for name, value in wanted.items():
+        if config.get(name, value) != value:
+            raise CheckpointError(f"config.json: {name} is {config[name]!r}; weft's model of this family has only {value!r}")
+
+
+def setting(config: dict[str, Any], *names: str) -> Any:
+    """The first of several names that config.json has."""
+    for name in names:
+        if config.get(name) is not None:
+            return config[name]
+    raise CheckpointError(f"config.json: {names[0]!r} is missing")
+
+
+def activation(name: str) -> str:
+    """Their name of an activation -> ours."""
+    known = {
+        "gelu": "gelu",
+        "gelu_new": "gelu_tanh",
+        "gelu_pytorch_tanh": "gelu_tanh",
+        "gelu_fast": "gelu_tanh",
+        "relu": "relu",
+        "silu": "silu",
+    }
+    if name not in known:
+        raise CheckpointError(f"config.json: weft has no activation {name!r}; it has {', '.join(known)}")
+    return known[name]
