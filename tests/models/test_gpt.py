@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from tests.training import toys
 from weft.benchmarks import peers
 from weft.errors import ConfigError
-from weft.models.gpt import GPT, GPTConfig
+from weft.models.gpt import GPT, PRESETS, GPTConfig
 from weft.objectives.next_token import NextToken, NextTokenConfig
 from weft.training.optim import AdamW
 from weft.training.schedule import Schedule
@@ -291,3 +291,60 @@ def test_a_hundred_steps_of_adamw_equal_those_of_hugging_face(device: torch.devi
         trainer.means.clear()
     assert max(abs(ours - theirs) / theirs for ours, theirs in losses) < 1e-4
     assert losses[-1][1] < 0.7 * losses[0][1]
+
+
+@pytest.mark.parametrize(
+    ("preset", "parameters"),
+    [
+        ("gpt1", 116_534_784),
+        ("gpt2", 124_439_808),
+        ("gpt2-medium", 354_823_168),
+        ("gpt2-large", 774_030_080),
+        ("gpt2-xl", 1_557_611_200),
+    ],
+)
+def test_presets_have_the_parameters_of_the_papers(preset: str, parameters: int) -> None:
+    with torch.device("meta"):
+        made = PRESETS[preset].build()
+    assert sum(p.numel() for p in made.parameters()) == parameters
+
+
+@pytest.mark.parametrize(
+    ("preset", "billions"),
+    [
+        ("gpt3-125m", 0.125),
+        ("gpt3-350m", 0.356),
+        ("gpt3-760m", 0.760),
+        ("gpt3-1.3b", 1.316),
+        ("gpt3-2.7b", 2.652),
+        ("gpt3-6.7b", 6.658),
+        ("gpt3-13b", 12.853),
+        ("gpt3-175b", 174.604),
+    ],
+)
+def test_gpt3_has_eight_sizes(preset: str, billions: float) -> None:
+    c = PRESETS[preset]
+    with torch.device("meta"):
+        made = sum(p.numel() for p in c.build().parameters())
+    d, inner = c.width, 4 * c.width
+    block = 2 * 2 * d + (d * 3 * d + 3 * d) + (d * d + d) + (d * inner + inner) + (inner * d + d)
+    assert made == c.vocabulary * d + c.context * d + c.layers * block + 2 * d
+    assert made / 1e9 == pytest.approx(billions, abs=5e-4)
+
+
+@pytest.mark.parametrize("backend", ["explicit", "fused"])
+def test_every_second_block_may_see_only_a_band(backend: str) -> None:
+    """The derivative of a banded block's output at t by its input at s is zero unless t - window < s <= t."""
+    network = model(layers=2, window=4).eval()
+    for block in network.blocks:
+        block.attention.attention_backend = backend
+    x = torch.randn(1, T, 16, requires_grad=True)
+    for number, nearest in ((0, T), (1, 4)):
+        out = network.blocks[number](x, mask=network._band(ids(1)) if number % 2 else None)
+        for t in range(T):
+            gradient = torch.autograd.grad(out[0, t, 0], x, retain_graph=True)[0][0].abs().sum(-1)
+            assert [s for s in range(T) if gradient[s] > 0] == [s for s in range(T) if t - nearest < s <= t]
+    dense = model(layers=2).eval()
+    dense.load_state_dict(network.state_dict())
+    torch.testing.assert_close(network(ids(2, 4)), dense(ids(2, 4)))  # a text within the band
+    assert not torch.allclose(network(ids(2)), dense(ids(2)))

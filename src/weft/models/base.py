@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from torch import Tensor, nn
 
@@ -14,6 +14,9 @@ from weft.errors import CapabilityError, ConfigError
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig(Config):
     """Settings of a model; fields that are 0 and named like a fact of the data are filled in from it."""
+
+    of_task: ClassVar[tuple[str, ...]] = ()
+    """Fields that belong to a task, not to what was learned: finetuning keeps the recipe's own."""
 
     def build(self) -> nn.Module:
         raise NotImplementedError
@@ -42,6 +45,14 @@ class Classifies(Protocol):
     """Gives class logits to an example."""
 
     def classify(self, x: Tensor) -> Tensor: ...
+
+
+class Answers(Protocol):
+    """Gives a target to a source, through an encoder and a decoder."""
+
+    def encode(self, source: Tensor, lengths: Tensor | None = None) -> Tensor: ...
+    def decode(self, target: Tensor, memory: Tensor, lengths: Tensor | None = None) -> Tensor: ...
+    def head(self, hidden: Tensor) -> Tensor: ...
 
 
 def check_sizes(config: ModelConfig, **least: int) -> None:

@@ -1,15 +1,16 @@
 """BERT, a Transformer encoder read in both directions (Devlin et al., 2018, arXiv:1810.04805).
 
-Two heads: the token at a masked place, from that place's state, and whether the second sentence follows the first, from
-the state of the first token ([CLS]).
+Pretraining has two heads: the token at a masked place, from that place's state, and whether the second sentence follows the
+first, from the state of the first token ([CLS]). A model for another task has that task's head instead.
 
-Shapes: B batch, T time, D width, V vocabulary.
+Shapes: B batch, T time, D width, V vocabulary, C classes, N choices.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -20,9 +21,17 @@ from weft.layers.attention import SelfAttention
 from weft.layers.block import ACTIVATIONS, Activation, Block, FeedForward
 from weft.models.base import ModelConfig, check_shares, check_sizes
 
+Task = Literal["pretrain", "classify", "tag", "answer", "choose"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class BERTConfig(ModelConfig):
+    of_task = ("task", "classes")
+
+    task: Task = "pretrain"
+    """What its head is for: pretrain, classify (a text or pair), tag (each token), answer (a span) or choose (among texts)."""
+    classes: int = 0
+    """Classes of classify or tag, 1 for a number instead of a class; 0 takes it from the data."""
     vocabulary: int = 0
     """Number of tokens V; 0 takes it from the data."""
     context: int = 0
@@ -43,6 +52,8 @@ class BERTConfig(ModelConfig):
     """Share of the embedding and of each residual branch zeroed in training."""
     attention_dropout: float = 0.1
     """Share of the attention weights zeroed in training."""
+    left_to_right: bool = False
+    """Let a token see only those before it, as GPT does: what reading in both directions is worth."""
     eps: float = 1e-12
     """Added to the variance in layer norms."""
     deviation: float = 0.02
@@ -72,12 +83,13 @@ class TokenHead(nn.Module):
 class BERT(nn.Module):
     """States of tokens that each see the whole sequence."""
 
-    causal = False
-    """Its scores look at both sides, so they cannot continue a text."""
+    task_parts = ("head.", "pair_head.")
+    """What starts afresh when a model that was trained for another task is finetuned."""
 
     def __init__(self, config: BERTConfig):
         super().__init__()
         c = self.config = config
+        self.causal = c.left_to_right  # scores that look at both sides cannot continue a text
         check_sizes(c, vocabulary=1, context=1, segments=1, layers=1, heads=1, width=1, inner=0, deviation=0)
         check_shares(c, "dropout", "attention_dropout")
         if c.width % c.heads:
@@ -88,14 +100,18 @@ class BERT(nn.Module):
         self.norm = nn.LayerNorm(c.width, eps=c.eps)
         self.dropout = nn.Dropout(c.dropout)
         self.blocks = nn.ModuleList(self._block() for _ in range(c.layers))
-        self.head = TokenHead(c, self.embed)
         self.pooler = nn.Linear(c.width, c.width)
-        self.pair_head = nn.Linear(c.width, 2)
+        if c.task == "pretrain":
+            self.head: nn.Module = TokenHead(c, self.embed)
+            self.pair_head = nn.Linear(c.width, 2)
+        else:
+            check_sizes(c, classes=1 if c.task in ("classify", "tag") else 0)
+            self.head = nn.Linear(c.width, {"answer": 2, "choose": 1}.get(c.task, c.classes))
         self.apply(self._initialise)
 
     def _block(self) -> Block:
         c = self.config
-        attention = SelfAttention(c.width, c.heads, causal=False, dropout=c.attention_dropout)
+        attention = SelfAttention(c.width, c.heads, causal=c.left_to_right, dropout=c.attention_dropout)
         feedforward = FeedForward(c.width, c.inner or 4 * c.width, activation=c.activation)
         return Block(attention, feedforward, partial(nn.LayerNorm, c.width, eps=c.eps), order="post", dropout=c.dropout)
 
@@ -110,15 +126,28 @@ class BERT(nn.Module):
 
         Without segments everything is segment 0; tokens from lengths on are padding, which no token sees.
         """
+        x, mask = self._embedded(ids, segments, lengths)
+        for block in self.blocks:
+            x = block(x, mask)
+        return x
+
+    def layers_of(self, ids: Tensor, segments: Tensor | None = None, lengths: Tensor | None = None) -> list[Tensor]:
+        """As `hidden`, but the states after the embedding and after every block, each (B, T, D)."""
+        x, mask = self._embedded(ids, segments, lengths)
+        states = [x]
+        for block in self.blocks:
+            states.append(block(states[-1], mask))
+        return states
+
+    def _embedded(self, ids: Tensor, segments: Tensor | None, lengths: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """The states before the first block (B, T, D), and which tokens are no padding (B, 1, 1, T)."""
         t = ids.size(1)
         if t > self.config.context:
             raise ConfigError(f"{t} tokens do not fit a context of {self.config.context}")
         kind = self.segment.weight[0] if segments is None else self.segment(segments)
         x: Tensor = self.dropout(self.norm(self.embed(ids) + self.position.weight[:t] + kind))
-        mask = None if lengths is None else (torch.arange(t, device=ids.device) < lengths[:, None])[:, None, None]  # (B, 1, 1, T)
-        for block in self.blocks:
-            x = block(x, mask)
-        return x
+        mask = None if lengths is None else (torch.arange(t, device=ids.device) < lengths[:, None])[:, None, None]
+        return x, mask
 
     def pooled(self, hidden: Tensor) -> Tensor:
         """hidden (B, T, D) -> one vector for the sequence (B, D)."""
@@ -130,8 +159,31 @@ class BERT(nn.Module):
         logits: Tensor = self.pair_head(self.dropout(self.pooled(hidden)))
         return logits
 
+    def classify(self, ids: Tensor, segments: Tensor | None = None, lengths: Tensor | None = None) -> Tensor:
+        """ids and segments (B, T), lengths (B,) -> class logits (B, C)."""
+        logits: Tensor = self.head(self.dropout(self.pooled(self.hidden(ids, segments, lengths))))
+        return logits
+
+    def tag(self, ids: Tensor, segments: Tensor | None = None, lengths: Tensor | None = None) -> Tensor:
+        """ids and segments (B, T), lengths (B,) -> class logits of every token (B, T, C)."""
+        logits: Tensor = self.head(self.dropout(self.hidden(ids, segments, lengths)))
+        return logits
+
+    def answer(self, ids: Tensor, segments: Tensor | None = None, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """ids and segments (B, T), lengths (B,) -> scores of each token as the first and as the last of the answer, each (B, T)."""
+        scores: Tensor = self.head(self.hidden(ids, segments, lengths))
+        first, last = scores.unbind(-1)
+        return first, last
+
+    def choose(self, ids: Tensor, segments: Tensor | None = None, lengths: Tensor | None = None) -> Tensor:
+        """ids and segments (B, N, T), lengths (B, N) -> logits of the choices (B, N)."""
+        b, n, _ = ids.shape
+        flat = (part if part is None else part.flatten(0, 1) for part in (ids, segments, lengths))
+        logits: Tensor = self.head(self.dropout(self.pooled(self.hidden(*flat)))).view(b, n)  # type: ignore[arg-type]
+        return logits
+
     def forward(self, ids: Tensor, segments: Tensor | None = None, lengths: Tensor | None = None) -> Tensor:
-        """ids and segments (B, T), lengths (B,) -> token logits (B, T, V)."""
+        """ids and segments (B, T), lengths (B,) -> token logits (B, T, V), or what the head of another task gives every state."""
         logits: Tensor = self.head(self.hidden(ids, segments, lengths))
         return logits
 

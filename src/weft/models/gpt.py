@@ -6,11 +6,12 @@ Shapes: B batch, T time, D width, V vocabulary.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
 
-from weft.layers.block import Activation
+from weft.layers.block import Activation, Order
 from weft.models.base import ModelConfig, check_sizes
 from weft.models.decoder import Decoder
 
@@ -31,8 +32,10 @@ class GPTConfig(ModelConfig):
     """Width of the feed-forward layer; 0 is four times the width."""
     position: Literal["learned", "sinusoidal", "rotary"] = "learned"
     """How positions are told."""
-    norm: Literal["pre", "post"] = "pre"
+    norm: Order = "pre"
     """Layer norm before each branch (GPT-2) or after each sum (GPT-1)."""
+    window: int = 0
+    """Tokens that every second block looks back at, itself included (GPT-3's banded layers); 0 for all."""
     activation: Activation = "gelu"
     """Non-linearity of the feed-forward layer."""
     tied: bool = True
@@ -55,7 +58,7 @@ class GPT(Decoder):
 
     def __init__(self, config: GPTConfig):
         c = config
-        check_sizes(c, vocabulary=1, context=1, layers=1, heads=1, width=1, inner=0)
+        check_sizes(c, vocabulary=1, context=1, layers=1, heads=1, width=1, inner=0, window=0)
         super().__init__(config)
         self.blocks = nn.ModuleList(self._block(c.norm) for _ in range(c.layers))
         self.norm = nn.LayerNorm(c.width, bias=c.bias) if c.norm == "pre" else nn.Identity()
@@ -68,10 +71,17 @@ class GPT(Decoder):
         """ids (B, T) -> the last layer's normed states (B, T, D)."""
         x = self._embedded(ids)
         table = self.rotary[:, : ids.size(1)] if self.config.position == "rotary" else None
-        for block in self.blocks:
-            x = block(x, rotary=table)
+        band = self._band(ids) if self.config.window else None
+        for number, block in enumerate(self.blocks):
+            x = block(x, mask=band if number % 2 else None, rotary=table)
         out: Tensor = self.norm(x)
         return out
+
+    def _band(self, ids: Tensor) -> Tensor:
+        """True (1, 1, T, T) where a key is near enough; what lies ahead is the attention's own affair."""
+        place = torch.arange(ids.size(1), device=ids.device)
+        near: Tensor = place[:, None] - place < self.config.window
+        return near[None, None]
 
     def forward(self, ids: Tensor) -> Tensor:
         """ids (B, T) -> logits (B, T, V)."""
@@ -81,4 +91,32 @@ class GPT(Decoder):
 
 TINY = GPTConfig(layers=2, heads=2, width=32)
 """Small enough for a test."""
-PRESETS = {"tiny": TINY, "char": GPTConfig(layers=6, heads=6, width=384)}
+DROPOUT: dict[str, Any] = {"embedding_dropout": 0.1, "attention_dropout": 0.1, "residual_dropout": 0.1}
+
+
+def gpt2(layers: int, heads: int, width: int) -> GPTConfig:
+    return GPTConfig(vocabulary=50257, context=1024, layers=layers, heads=heads, width=width, activation="gelu_tanh", **DROPOUT)
+
+
+def gpt3(layers: int, heads: int, width: int) -> GPTConfig:
+    # the paper gives no width of the band
+    return GPTConfig(vocabulary=50257, context=2048, layers=layers, heads=heads, width=width, activation="gelu_tanh", window=256)
+
+
+PRESETS = {
+    "tiny": TINY,
+    "char": GPTConfig(layers=6, heads=6, width=384),
+    "gpt1": GPTConfig(vocabulary=40478, context=512, layers=12, heads=12, width=768, norm="post", activation="gelu_tanh", **DROPOUT),
+    "gpt2": gpt2(12, 12, 768),
+    "gpt2-medium": gpt2(24, 16, 1024),
+    "gpt2-large": gpt2(36, 20, 1280),
+    "gpt2-xl": gpt2(48, 25, 1600),
+    "gpt3-125m": gpt3(12, 12, 768),
+    "gpt3-350m": gpt3(24, 16, 1024),
+    "gpt3-760m": gpt3(24, 16, 1536),
+    "gpt3-1.3b": gpt3(24, 16, 2048),  # the paper's 24 heads of 128 do not make 2048
+    "gpt3-2.7b": gpt3(32, 32, 2560),
+    "gpt3-6.7b": gpt3(32, 32, 4096),
+    "gpt3-13b": gpt3(40, 40, 5120),  # printed as 5140, which 40 heads of 128 do not make
+    "gpt3-175b": gpt3(96, 96, 12288),
+}

@@ -1,0 +1,117 @@
+"""Llama, a decoder-only Transformer with RMS norms, rotary positions, gated feed-forward layers and grouped queries.
+
+Touvron et al., 2023, arXiv:2302.13971 and arXiv:2307.09288. SmolLM2, Mistral and many others have this form.
+Shapes: B batch, T time, D width, V vocabulary, K head width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from weft.errors import ConfigError
+from weft.layers import init
+from weft.layers.attention import SelfAttention
+from weft.layers.block import Block, GatedFeedForward
+from weft.layers.norm import RMSNorm
+from weft.layers.position import rotary
+from weft.models.base import ModelConfig, check_sizes
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlamaConfig(ModelConfig):
+    vocabulary: int = 0
+    """Number of tokens V; 0 takes it from the data."""
+    context: int = 0
+    """Longest sequence; 0 takes it from the data."""
+    layers: int = 8
+    """Number of blocks."""
+    heads: int = 8
+    """Attention heads per block."""
+    groups: int = 0
+    """Groups of heads that share keys and values; 0 for a group per head."""
+    width: int = 512
+    """Size D of the residual stream."""
+    inner: int = 0
+    """Width of the feed-forward layer; 0 is 8/3 of the width, rounded up to a multiple of 64."""
+    base: float = 10000.0
+    """Slowest wavelength of the rotary positions, over 2π."""
+    eps: float = 1e-5
+    """Added to the mean square in norms."""
+    tied: bool = True
+    """Share the embedding with the output head."""
+
+    def build(self) -> Llama:
+        return Llama(self)
+
+    @property
+    def risen(self) -> int:
+        """Width of the feed-forward layer."""
+        return self.inner or -(-8 * self.width // (3 * 64)) * 64
+
+
+class Llama(nn.Module):
+    """Next-token logits from the tokens so far."""
+
+    rotary: Tensor
+
+    def __init__(self, config: LlamaConfig):
+        super().__init__()
+        c = self.config = config
+        check(c)
+        self.embed = nn.Embedding(c.vocabulary, c.width)
+        self.register_buffer("rotary", rotary(c.context, c.width // c.heads, c.base), persistent=False)
+        self.blocks = nn.ModuleList(self._block() for _ in range(c.layers))
+        self.norm = RMSNorm(c.width, eps=c.eps)
+        self.head = nn.Linear(c.width, c.vocabulary, bias=False)
+        for name, parameter in self.named_parameters():
+            if name.endswith(("out.weight", "fall.weight")):
+                init.residual(parameter, c.layers)
+            elif parameter.ndim == 2:
+                init.normal(parameter)
+        if c.tied:
+            self.head.weight = self.embed.weight
+
+    def _block(self) -> Block:
+        c = self.config
+        attention = SelfAttention(c.width, c.heads, causal=True, bias=False, groups=c.groups)
+        return Block(attention, GatedFeedForward(c.width, c.risen), partial(RMSNorm, c.width, eps=c.eps))
+
+    def hidden(self, ids: Tensor) -> Tensor:
+        """ids (B, T) -> the last layer's normed states (B, T, D)."""
+        t = ids.size(1)
+        if t > self.config.context:
+            raise ConfigError(f"{t} tokens do not fit a context of {self.config.context}")
+        x = self.embed(ids)
+        if torch.is_autocast_enabled(x.device.type):  # the residual stream is kept in the precision of the products too
+            x = x.to(torch.get_autocast_dtype(x.device.type))
+        for block in self.blocks:
+            x = block(x, rotary=self.rotary[:, :t])
+        out: Tensor = self.norm(x)
+        return out
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """ids (B, T) -> logits (B, T, V)."""
+        logits: Tensor = self.head(self.hidden(ids))
+        return logits
+
+
+def check(c: LlamaConfig) -> None:
+    """Refuse settings that make no model."""
+    check_sizes(c, vocabulary=1, context=1, layers=1, heads=1, groups=0, width=1, inner=0)
+    if c.width % (2 * c.heads):
+        raise ConfigError(f"--model.width {c.width} must be a multiple of twice --model.heads {c.heads}: rotary positions turn pairs")
+    if c.groups and c.heads % c.groups:
+        raise ConfigError(f"--model.heads {c.heads} is not a multiple of --model.groups {c.groups}")
+
+
+TINY = LlamaConfig(layers=2, heads=4, groups=2, width=32)
+"""Small enough for a test."""
+PRESETS = {
+    "tiny": TINY,
+    "smollm2-135m": LlamaConfig(vocabulary=49152, context=8192, layers=30, heads=9, groups=3, width=576, inner=1536, base=100000.0),
+    "llama-7b": LlamaConfig(vocabulary=32000, context=4096, layers=32, heads=32, width=4096, inner=11008, tied=False),
+}

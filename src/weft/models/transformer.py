@@ -1,0 +1,193 @@
+"""Transformer, an encoder and a decoder made of attention (Vaswani et al., 2017, arXiv:1706.03762).
+
+Shapes: B batch, S source time, T target time, D width, V vocabulary, L layers of the decoder.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from weft.errors import ConfigError
+from weft.layers import init
+from weft.layers.attention import SelfAttention
+from weft.layers.block import Activation, Block, FeedForward, Order
+from weft.layers.cross_attention import CrossAttention
+from weft.layers.dropout import Dropout
+from weft.layers.position import sinusoidal
+from weft.models.base import ModelConfig, check_shares, check_sizes
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig(ModelConfig):
+    vocabulary: int = 0
+    """Number of tokens V, of source and target together; 0 takes it from the data."""
+    context: int = 0
+    """Longest source and longest target: the length of the table of positions; 0 takes it from the data."""
+    layers: int = 6
+    """Number of blocks of the encoder."""
+    decoder_layers: int = 0
+    """Number of blocks L of the decoder; 0 is as many as the encoder has."""
+    heads: int = 8
+    """Attention heads per block."""
+    width: int = 512
+    """Size D of the states."""
+    inner: int = 0
+    """Width of the feed-forward layer; 0 is four times the width."""
+    norm: Order = "post"
+    """Layer norm after each sum (the paper) or before each branch."""
+    activation: Activation = "relu"
+    """Non-linearity of the feed-forward layer."""
+    memory: Literal["last", "all", "layerwise"] = "last"
+    """What the decoder looks at: the encoder's last layer, the mean of all its layers, or layer i for its own layer i."""
+    interleaved: bool = True
+    """Sines and cosines take turns in the table of positions (the paper); otherwise all sines stand first (its code, and Marian)."""
+    tied: bool = True
+    """Share one table between source embedding, target embedding and output head."""
+    output_bias: bool = False
+    """A bias for every token at the output (Marian)."""
+    dropout: float = 0.1
+    """Share of the embeddings and of each residual branch zeroed in training."""
+    attention_dropout: float = 0.0
+    """Share of the attention weights zeroed in training."""
+
+    def build(self) -> Transformer:
+        return Transformer(self)
+
+
+class DecoderBlock(nn.Module):
+    """x + attention to earlier targets, x + attention to the source, x + feed-forward; norm first ("pre") or last ("post")."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        c = config
+        self.order, self.dropout = c.norm, Dropout(c.dropout)
+        self.attention = SelfAttention(c.width, c.heads, causal=True, dropout=c.attention_dropout)
+        self.cross = CrossAttention(c.width, c.heads, dropout=c.attention_dropout)
+        self.feedforward = FeedForward(c.width, c.inner or 4 * c.width, activation=c.activation)
+        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(c.width) for _ in range(3))
+
+    def forward(self, x: Tensor, memory: Tensor, mask: Tensor | None = None) -> Tensor:
+        """x (B, T, D), memory (B, S, D), mask (B, 1, 1, S) True where the source may be seen -> (B, T, D)."""
+        if self.order == "pre":
+            x = x + self.dropout(self.attention(self.norm1(x)))
+            x = x + self.dropout(self.cross(self.norm2(x), memory, mask))
+            x = x + self.dropout(self.feedforward(self.norm3(x)))
+        else:
+            x = self.norm1(x + self.dropout(self.attention(x)))
+            x = self.norm2(x + self.dropout(self.cross(x, memory, mask)))
+            x = self.norm3(x + self.dropout(self.feedforward(x)))
+        return x
+
+
+class Transformer(nn.Module):
+    """Logits of the next target token from the whole source and the targets so far."""
+
+    causal = False
+    """It answers a source; it cannot continue a text by itself."""
+    positions: Tensor
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        c = self.config = config
+        check(c)
+        self.embed = nn.Embedding(c.vocabulary, c.width)
+        self.target_embed = self.embed if c.tied else nn.Embedding(c.vocabulary, c.width)
+        table = sinusoidal(c.context, c.width)
+        self.register_buffer("positions", table if c.interleaved else torch.cat([table[:, 0::2], table[:, 1::2]], 1), persistent=False)
+        self.dropout = Dropout(c.dropout)
+        self.encoder = nn.ModuleList(self._encoder_block() for _ in range(c.layers))
+        self.decoder = nn.ModuleList(DecoderBlock(c) for _ in range(c.decoder_layers or c.layers))
+        self.encoder_norm = nn.LayerNorm(c.width) if c.norm == "pre" else nn.Identity()
+        self.norm = nn.LayerNorm(c.width) if c.norm == "pre" else nn.Identity()
+        self.head = nn.Linear(c.width, c.vocabulary, bias=c.output_bias)
+        if c.tied:
+            self.head.weight = self.embed.weight
+        self._initialise()
+
+    def _encoder_block(self) -> Block:
+        c = self.config
+        attention = SelfAttention(c.width, c.heads, causal=False, dropout=c.attention_dropout)
+        feedforward = FeedForward(c.width, c.inner or 4 * c.width, activation=c.activation)
+        return Block(attention, feedforward, partial(nn.LayerNorm, c.width), order=c.norm, dropout=c.dropout)
+
+    def _initialise(self) -> None:
+        """Xavier for every product, also where several are stored as one; embeddings of length one, so of variance one once scaled."""
+        for name, parameter in self.named_parameters():
+            if name.endswith(("embed.weight", "head.weight")):
+                init.normal(parameter, self.config.width**-0.5)
+            elif parameter.ndim == 2:
+                products = 3 if name.endswith(".qkv.weight") else 2 if name.endswith(".kv.weight") else 1
+                for product in parameter.detach().chunk(products):
+                    init.xavier_uniform(product)
+            elif name.endswith("bias"):
+                nn.init.zeros_(parameter)
+
+    def _embedded(self, table: nn.Embedding, ids: Tensor) -> Tensor:
+        """ids (B, T) -> tokens with their positions (B, T, D), in the precision of the products."""
+        t = ids.size(1)
+        if t > self.config.context:
+            raise ConfigError(f"{t} tokens do not fit a context of {self.config.context}")
+        x: Tensor = self.dropout(table(ids) * self.config.width**0.5 + self.positions[:t])
+        return x.to(torch.get_autocast_dtype(x.device.type)) if torch.is_autocast_enabled(x.device.type) else x
+
+    def encode(self, source: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """source (B, S), lengths (B,) -> memory (B, S, D), or with "layerwise" one for each layer of the decoder (B, L, S, D).
+
+        Tokens from lengths on are padding, which nothing sees.
+        """
+        x, mask = self._embedded(self.embed, source), visible(lengths, source.size(1))
+        if mask is not None:
+            x = x.masked_fill(~mask[:, 0, 0, :, None], 0.0)  # a weight of 0 does not hide what is not a number
+        states = []
+        for block in self.encoder:
+            x = block(x, mask)
+            states.append(x)
+        memory: Tensor = self.encoder_norm(x if self.config.memory == "last" else torch.stack(states, 1))
+        return memory.mean(1) if self.config.memory == "all" else memory
+
+    def decode(self, target: Tensor, memory: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """target (B, T), memory as `encode` gives it, lengths of the source (B,) -> the last layer's states (B, T, D)."""
+        x, mask = self._embedded(self.target_embed, target), visible(lengths, memory.size(-2))
+        layerwise = self.config.memory == "layerwise"
+        for number, block in enumerate(self.decoder):
+            x = block(x, memory[:, number] if layerwise else memory, mask)
+        out: Tensor = self.norm(x)
+        return out
+
+    def hidden(self, source: Tensor, lengths: Tensor | None, target: Tensor) -> Tensor:
+        """source (B, S), its lengths (B,), target (B, T) -> the decoder's last states (B, T, D)."""
+        return self.decode(target, self.encode(source, lengths), lengths)
+
+    def forward(self, source: Tensor, lengths: Tensor | None, target: Tensor) -> Tensor:
+        """source (B, S), its lengths (B,), target (B, T) -> logits (B, T, V) of what follows each target."""
+        logits: Tensor = self.head(self.hidden(source, lengths, target))
+        return logits
+
+
+def visible(lengths: Tensor | None, size: int) -> Tensor | None:
+    """lengths (B,), size S -> True where a place is no padding (B, 1, 1, S); None where nothing is padded."""
+    return None if lengths is None else (torch.arange(size, device=lengths.device) < lengths[:, None])[:, None, None]
+
+
+def check(c: TransformerConfig) -> None:
+    """Refuse settings that make no model."""
+    check_sizes(c, vocabulary=1, context=1, layers=1, decoder_layers=0, heads=1, width=1, inner=0)
+    check_shares(c, "dropout", "attention_dropout")
+    if c.width % c.heads:
+        raise ConfigError(f"model.width {c.width} is not a multiple of model.heads {c.heads}")
+    if c.memory == "layerwise" and c.decoder_layers not in (0, c.layers):
+        raise ConfigError(f"--model.memory layerwise needs {c.layers} layers in the decoder too, not {c.decoder_layers}")
+
+
+TINY = TransformerConfig(layers=2, heads=2, width=32)
+"""Small enough for a test."""
+PRESETS = {
+    "tiny": TINY,
+    "base": TransformerConfig(vocabulary=37000, context=512),
+    "big": TransformerConfig(vocabulary=37000, context=512, heads=16, width=1024, dropout=0.3),
+}
