@@ -18,6 +18,7 @@ VERBS = {
     "train": "train a recipe; the same command again continues where it stopped",
     "evaluate": "the recipe's metrics on its validation data or on other data",
     "sample": "text, images or nearest words from a trained model",
+    "convert": "foreign weights in and out: model folders, GGUF files, wheels",
     "report": "an HTML page of a run, or a comparison of several",
     "study": "an analysis with a figure and a small table",
     "bench": "a measurement of speed",

@@ -34,6 +34,13 @@ def need(config: dict[str, Any], **wanted: Any) -> None:
             raise CheckpointError(f"config.json: {name} is {config[name]!r}; weft's model of this family has only {value!r}")
 
 
+def only(config: ModelConfig, **wanted: Any) -> None:
+    """Refuse to write a model of ours in a format that has no place for one of its settings."""
+    for name, value in wanted.items():
+        if getattr(config, name) != value:
+            raise CheckpointError(f"the model has {name} {getattr(config, name)!r}; this foreign format has only {value!r}")
+
+
 def setting(config: dict[str, Any], *names: str) -> Any:
     """The first of several names that config.json has."""
     for name in names:

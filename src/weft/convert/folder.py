@@ -1,0 +1,111 @@
+"""Model folders as Hugging Face writes them. Nothing in one is ever unpickled or run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from safetensors.torch import save as pack
+from torch import Tensor
+
+from weft.data.foreign_tokenizers import read_foreign
+from weft.data.tokenizers import Tokenizer
+from weft.errors import CheckpointError
+
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".msgpack", ".h5")
+LARGEST_HEADER = 100 << 20
+LARGEST_JSON = 64 << 20
+
+
+@dataclass
+class Foreign:
+    """A model of another project: its settings, its weights, and its tokenizer, if it has one."""
+
+    config: dict[str, Any]
+    tensors: dict[str, Tensor]
+    tokenizer: Tokenizer | None = None
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object; anything else is a CheckpointError."""
+    try:
+        if path.stat().st_size > LARGEST_JSON:
+            raise CheckpointError(f"{path}: {path.stat().st_size:,} bytes are too many for a settings file")
+        found = json.loads(path.read_bytes())
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read ({error.strerror})") from error
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path}: is no JSON ({error})") from error
+    if not isinstance(found, dict):
+        raise CheckpointError(f"{path}: holds no JSON object")
+    return found
+
+
+def read(folder: Path) -> Foreign:
+    """A folder with config.json and safetensors, in one file or in several."""
+    if not (folder / "config.json").is_file():
+        raise CheckpointError(f"{folder}: is no model folder, as it holds no config.json")
+    config = read_json(folder / "config.json")
+    if "auto_map" in config:
+        raise CheckpointError(f"{folder}: config.json asks to run the model's own code (auto_map); weft runs no code from a model folder")
+    tensors: dict[str, Tensor] = {}
+    for path in weight_files(folder):
+        part = read_weights(path)
+        if twice := sorted(set(part) & set(tensors)):
+            raise CheckpointError(f"{path}: {twice[0]!r} is in another file too")
+        tensors |= part
+    return Foreign(config, tensors, read_foreign(folder))
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The safetensors files of a folder: those its index names, or the only one."""
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        named = read_json(index).get("weight_map")
+        if not isinstance(named, dict) or not all(isinstance(name, str) for name in named.values()):
+            raise CheckpointError(f"{index}: holds no weight_map from tensors to files")
+        for name in set(named.values()):
+            if Path(name).name != name or "\\" in name or not name.endswith(".safetensors"):
+                raise CheckpointError(f"{index}: names the file {name!r}; only safetensors files beside it are read")
+        return [folder / name for name in sorted(set(named.values()))]
+    found = sorted(folder.glob("*.safetensors"))
+    if len(found) == 1:
+        return found
+    if found:
+        raise CheckpointError(f"{folder}: holds {len(found)} safetensors files but no model.safetensors.index.json")
+    if pickled := sorted(path.name for path in folder.iterdir() if path.suffix in PICKLES):
+        raise CheckpointError(
+            f"{folder}: its weights are only in {pickled[0]!r}, a format that can run code when it is read;"
+            " weft reads safetensors. Its authors' tools can save it so (save_pretrained)"
+        )
+    raise CheckpointError(f"{folder}: holds no weights (model.safetensors)")
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file."""
+    try:
+        with path.open("rb") as file:
+            size = int.from_bytes(file.read(8), "little")
+        if size > min(LARGEST_HEADER, path.stat().st_size):
+            raise CheckpointError(f"{path}: its header claims {size:,} bytes; the file is damaged or hostile")
+        return load_file(path)
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read ({error.strerror})") from error
+    except (SafetensorError, ValueError, RuntimeError, KeyError) as error:
+        raise CheckpointError(f"{path}: is no safetensors file ({error})") from error
+
+
+def content(config: dict[str, Any], tensors: dict[str, Tensor]) -> dict[str, bytes]:
+    """The files of a folder that Hugging Face's tools load."""
+    dtype = next(iter(tensors.values())).dtype
+    described = {**config, "dtype": str(dtype).removeprefix("torch.")}
+    whole = {name: tensor.detach().to(torch.device("cpu")).contiguous() for name, tensor in tensors.items()}
+    return {
+        "config.json": json.dumps(described, indent=2).encode() + b"\n",
+        "model.safetensors": pack(whole, metadata={"format": "pt"}),
+    }

@@ -1,0 +1,112 @@
+"""Models in llama.cpp's GGUF format, whose weights may be stored in a few bits each: they are read as the numbers they stand for."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from weft.convert.folder import Foreign
+from weft.convert.table import Rename, Table
+from weft.data.subwords import ByteBPE, byte_level
+from weft.errors import CheckpointError, require
+
+SPLITS = {"gpt-2": False, "default": False, "smollm": True}
+"""How text is cut before pairs are merged, and whether every digit is then by itself."""
+ROLES = {"start": "bos", "end": "eos", "padding": "padding", "unknown": "unknown"}
+CONTROL = 3
+log = logging.getLogger("weft")
+NAMES = {
+    "token_embd": "model.embed_tokens",
+    "output_norm": "model.norm",
+    "output": "lm_head",
+    "blk.{i}.attn_norm": "model.layers.{i}.input_layernorm",
+    "blk.{i}.ffn_norm": "model.layers.{i}.post_attention_layernorm",
+    "blk.{i}.attn_q": "model.layers.{i}.self_attn.q_proj",
+    "blk.{i}.attn_k": "model.layers.{i}.self_attn.k_proj",
+    "blk.{i}.attn_v": "model.layers.{i}.self_attn.v_proj",
+    "blk.{i}.attn_output": "model.layers.{i}.self_attn.o_proj",
+    "blk.{i}.ffn_gate": "model.layers.{i}.mlp.gate_proj",
+    "blk.{i}.ffn_up": "model.layers.{i}.mlp.up_proj",
+    "blk.{i}.ffn_down": "model.layers.{i}.mlp.down_proj",
+}
+TABLE = Table([Rename(f"{foreign}.weight", f"{own}.weight") for foreign, own in NAMES.items()])
+
+
+def read(path: Path) -> Foreign:
+    """A GGUF file of the Llama form, as if it were a Hugging Face folder."""
+    library = require("gguf", "hf")
+    try:
+        reader = library.GGUFReader(path)
+        facts = {name: field.contents() for name, field in reader.fields.items()}
+        tensors = {tensor.name: numbers(library.dequantize(tensor.data, tensor.tensor_type)) for tensor in reader.tensors}
+    except Exception as error:  # the reader trusts its file: a damaged one fails anywhere
+        raise CheckpointError(f"{path}: is no GGUF file that can be read ({type(error).__name__}: {error})") from error
+    config = settings(path, facts, tensors)
+    own = TABLE.to_own({name: tensor for name, tensor in tensors.items() if name != "rope_freqs.weight"})
+    for name, tensor in own.items():
+        if name.endswith(("q_proj.weight", "k_proj.weight")):
+            heads = config["num_attention_heads" if "q_proj" in name else "num_key_value_heads"]
+            own[name] = halves(tensor, heads)
+    return Foreign(config, own, tokenizer(path, facts))
+
+
+def numbers(stored: np.ndarray) -> Tensor:
+    return torch.from_numpy(np.array(stored, dtype=np.float32))
+
+
+def halves(weight: Tensor, heads: int) -> Tensor:
+    """Rows of a projection (H * K, D) from llama.cpp's order, where rotary positions turn neighbours, to one where they turn halves."""
+    return weight.view(heads, -1, 2, weight.size(1)).transpose(1, 2).reshape(weight.shape)
+
+
+def tokenizer(path: Path, facts: dict[str, Any]) -> ByteBPE | None:
+    """The byte-level BPE a file holds; None where it has another kind of tokens."""
+    kind, way = facts.get("tokenizer.ggml.model"), facts.get("tokenizer.ggml.pre")
+    if kind is None:
+        return None
+    if kind != "gpt2" or way not in SPLITS:
+        log.warning(
+            "%s: its tokens are of the kind %s/%s, which weft cannot read (it reads gpt2/%s)", path, kind, way, ", gpt2/".join(SPLITS)
+        )
+        return None
+    library = require("tokenizers", "hf")
+    pieces, merges = facts["tokenizer.ggml.tokens"], [tuple(pair.split(" ")) for pair in facts["tokenizer.ggml.merges"]]
+    engine = byte_level(library.models.BPE({piece: i for i, piece in enumerate(pieces)}, merges))
+    if SPLITS[way]:
+        parts = library.pre_tokenizers
+        engine.pre_tokenizer = parts.Sequence([parts.Digits(individual_digits=True), parts.ByteLevel(add_prefix_space=False)])
+    engine.add_special_tokens([piece for piece, type_ in zip(pieces, facts["tokenizer.ggml.token_type"], strict=True) if type_ == CONTROL])
+    marks = {role: facts[f"tokenizer.ggml.{name}_token_id"] for role, name in ROLES.items() if f"tokenizer.ggml.{name}_token_id" in facts}
+    return ByteBPE(engine, marks)
+
+
+def settings(path: Path, facts: dict[str, Any], tensors: dict[str, Tensor]) -> dict[str, Any]:
+    """The file's facts as a Llama's config.json."""
+    kind = facts.get("general.architecture")
+    if kind != "llama":
+        raise CheckpointError(f"{path}: holds a model of the form {kind!r}; weft reads GGUF of the form 'llama'")
+
+    def fact(name: str) -> Any:
+        if f"llama.{name}" not in facts:
+            raise CheckpointError(f"{path}: says nothing of llama.{name}")
+        value = facts[f"llama.{name}"]
+        return float(f"{value:.7g}") if isinstance(value, float) else value  # it was stored in fp32
+
+    return {
+        "model_type": "llama",
+        "vocab_size": len(tensors["token_embd.weight"]) if "token_embd.weight" in tensors else 0,
+        "max_position_embeddings": fact("context_length"),
+        "num_hidden_layers": fact("block_count"),
+        "num_attention_heads": fact("attention.head_count"),
+        "num_key_value_heads": fact("attention.head_count_kv"),
+        "hidden_size": fact("embedding_length"),
+        "intermediate_size": fact("feed_forward_length"),
+        "rope_theta": facts.get("llama.rope.freq_base", 10000.0),
+        "rms_norm_eps": fact("attention.layer_norm_rms_epsilon"),
+        "tie_word_embeddings": "output.weight" not in tensors,
+    }

@@ -1,0 +1,77 @@
+"""Llama and models of its form, as Hugging Face writes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.convert.family import Family, activation, need, setting
+from weft.convert.table import Ignore, Join, Rename, Row, Same, Table
+from weft.errors import CheckpointError
+from weft.models.llama import LlamaConfig
+
+
+def settings(config: dict[str, Any]) -> LlamaConfig:
+    need(config, attention_bias=False, mlp_bias=False)
+    width, heads = setting(config, "hidden_size"), setting(config, "num_attention_heads")
+    need(config, head_dim=width // heads)
+    if activation(config.get("hidden_act", "silu")) != "silu":
+        raise CheckpointError(f"config.json: hidden_act is {config['hidden_act']!r}; weft's Llama has only 'silu'")
+    positions = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    if positions.get("rope_type", positions.get("type", "default")) != "default":
+        raise CheckpointError(f"config.json: weft has no scaled rotary positions ({positions})")
+    return LlamaConfig(
+        vocabulary=setting(config, "vocab_size"),
+        context=setting(config, "max_position_embeddings"),
+        layers=setting(config, "num_hidden_layers"),
+        heads=heads,
+        groups=config.get("num_key_value_heads") or 0,
+        width=width,
+        inner=setting(config, "intermediate_size"),
+        base=positions.get("rope_theta") or config.get("rope_theta") or 10000.0,
+        eps=setting(config, "rms_norm_eps"),
+        tied=config.get("tie_word_embeddings", False),
+    )
+
+
+def describe(c: LlamaConfig) -> dict[str, Any]:
+    return {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "vocab_size": c.vocabulary,
+        "max_position_embeddings": c.context,
+        "num_hidden_layers": c.layers,
+        "num_attention_heads": c.heads,
+        "num_key_value_heads": c.groups or c.heads,
+        "hidden_size": c.width,
+        "intermediate_size": c.risen,
+        "rope_theta": c.base,
+        "rope_parameters": {"rope_type": "default", "rope_theta": c.base},
+        "rms_norm_eps": c.eps,
+        "hidden_act": "silu",
+        "tie_word_embeddings": c.tied,
+        "attention_bias": False,
+        "mlp_bias": False,
+    }
+
+
+def table(c: LlamaConfig) -> Table:
+    queries = c.width
+    shared = (c.groups or c.heads) * (c.width // c.heads)
+    layer, block = "model.layers.{i}.", "blocks.{i}."
+    rows: list[Row] = [
+        Rename("model.embed_tokens.weight", "embed.weight"),
+        Rename("model.norm.weight", "norm.weight"),
+        Rename(layer + "input_layernorm.weight", block + "norm1.weight"),
+        Rename(layer + "post_attention_layernorm.weight", block + "norm2.weight"),
+        Rename(layer + "self_attn.o_proj.weight", block + "attention.out.weight"),
+        Rename(layer + "mlp.down_proj.weight", block + "feedforward.fall.weight"),
+        Ignore(layer + "self_attn.rotary_emb.inv_freq"),
+        Same("lm_head.weight", "model.embed_tokens.weight") if c.tied else Rename("lm_head.weight", "head.weight"),
+    ]
+    attention = tuple(layer + f"self_attn.{part}_proj.weight" for part in "qkv")
+    rows.append(Join(attention, block + "attention.qkv.weight", sizes=(queries, shared, shared)))
+    rows.append(Join((layer + "mlp.gate_proj.weight", layer + "mlp.up_proj.weight"), block + "feedforward.rise.weight"))
+    return Table(rows, prefix="model.")
+
+
+FAMILY = Family("gpt/text", LlamaConfig, settings, describe, table)

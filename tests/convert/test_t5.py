@@ -1,0 +1,167 @@
+"""T5 against transformers: the same logits from the same weights, in both directions, and the same losses in training."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from tests.convert.parity import close, imported, shaken
+from weft.convert.t5 import FAMILY
+from weft.errors import CheckpointError
+from weft.models.t5 import PRESETS, bucket
+
+transformers = pytest.importorskip("transformers")
+V11 = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
+SIZES: list[dict[str, Any]] = [
+    {"num_layers": 2, "num_heads": 4, "d_kv": 8, "d_model": 32, "d_ff": 64, "vocab_size": 100},
+    {"num_layers": 3, "num_decoder_layers": 2, "num_heads": 3, "d_kv": 20, "d_model": 48, "d_ff": 80, "vocab_size": 60, **V11},
+    {"num_layers": 1, "num_decoder_layers": 3, "num_heads": 2, "d_kv": 16, "d_model": 16, "d_ff": 32, "vocab_size": 50},
+    {"num_layers": 2, "num_heads": 2, "d_kv": 16, "d_model": 32, "d_ff": 48, "vocab_size": 40, "feed_forward_proj": "gated-gelu"},
+]
+SIZES[2] |= {"relative_attention_num_buckets": 8, "relative_attention_max_distance": 12}
+LENGTHS, TARGET_LENGTHS = torch.tensor([40, 1, 17, 39, 8]), torch.tensor([25, 3, 1, 24, 9])
+
+
+def reference(size: dict[str, Any]) -> Any:
+    torch.manual_seed(0)
+    made = transformers.T5ForConditionalGeneration(transformers.T5Config(**size))
+    if not size.get("tie_word_embeddings", True):  # transformers 5 ties what it builds, and leaves apart what it reads
+        made.lm_head.weight = nn.Parameter(torch.randn(size["vocab_size"], size["d_model"]))
+    return shaken(made)
+
+
+def inputs(size: dict[str, Any]) -> tuple[Tensor, Tensor]:
+    torch.manual_seed(2)
+    return torch.randint(0, size["vocab_size"], (5, 40)), torch.randint(0, size["vocab_size"], (5, 25))
+
+
+def within(lengths: Tensor, longest: int) -> Tensor:
+    return torch.arange(longest) < lengths[:, None]
+
+
+def of(theirs: Any, source: Tensor, target: Tensor) -> Tensor:
+    """Their logits, padding masked on both sides, where the target is no padding."""
+    masks = {"attention_mask": within(LENGTHS, 40).long(), "decoder_attention_mask": within(TARGET_LENGTHS, 25).long()}
+    logits: Tensor = theirs(input_ids=source, decoder_input_ids=target, **masks).logits[within(TARGET_LENGTHS, 25)]
+    return logits
+
+
+@pytest.mark.parametrize("backend", ["fused", "explicit"])
+@pytest.mark.parametrize("size", SIZES)
+@torch.no_grad()
+def test_logits_are_equal_in_both_directions(size: dict[str, Any], backend: str, tmp_path: Path) -> None:
+    theirs, (source, target) = reference(size), inputs(size)
+    ours = imported(theirs, FAMILY)
+    for module in ours.modules():
+        if hasattr(module, "attention_backend"):
+            module.attention_backend = backend
+    logits = ours(source, LENGTHS, target)[within(TARGET_LENGTHS, 25)]
+    close(logits, of(theirs, source, target))
+    (tmp_path / "config.json").write_text(json.dumps(FAMILY.describe(ours.config)))
+    save_file(FAMILY.table(ours.config).to_foreign(dict(ours.named_parameters())), tmp_path / "model.safetensors", {"format": "pt"})
+    again, told = transformers.T5ForConditionalGeneration.from_pretrained(tmp_path, output_loading_info=True)
+    assert not told["missing_keys"]
+    assert not told["unexpected_keys"]
+    close(logits, of(again, source, target))
+
+
+@torch.no_grad()
+def test_the_encoder_gives_the_same_states() -> None:
+    theirs, (source, _) = reference(SIZES[0]), inputs(SIZES[0])
+    seen = within(LENGTHS, 40)
+    states = theirs.encoder(input_ids=source, attention_mask=seen.long()).last_hidden_state
+    close(imported(theirs, FAMILY).encode(source, LENGTHS)[seen], states[seen])  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(("buckets", "distance"), [(32, 128), (32, 1000), (8, 12), (64, 256), (10, 20)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_buckets_are_those_of_transformers(buckets: int, distance: int, causal: bool) -> None:
+    from transformers.models.t5.modeling_t5 import T5Attention
+
+    offsets = torch.arange(-1000, 1001)
+    theirs = T5Attention._relative_position_bucket(offsets, not causal, buckets, distance)
+    assert torch.equal(bucket(offsets, buckets, distance, causal), theirs)
+
+
+def test_a_hundred_steps_of_adamw_equal_those_of_transformers() -> None:
+    size = {**SIZES[0], "dropout_rate": 0.0}
+    torch.manual_seed(0)
+    theirs = transformers.T5ForConditionalGeneration(transformers.T5Config(**size))
+    ours: Any = imported(theirs, FAMILY).train()
+    theirs.train()
+    optimizers = [torch.optim.AdamW(m.parameters(), lr=3e-3, weight_decay=0.01, foreach=False) for m in (ours, theirs)]
+    torch.manual_seed(1)
+    losses = []
+    for _ in range(100):
+        source, lengths = torch.randint(2, 100, (8, 12)), torch.randint(1, 13, (8,))
+        target = F.pad(source.flip(1)[:, :8], (1, 0))  # the source backwards, from id 0 on
+        logits = ours(source, lengths, target[:, :-1])
+        told = theirs(input_ids=source, attention_mask=within(lengths, 12).long(), decoder_input_ids=target[:, :-1]).logits
+        pair = [F.cross_entropy(scores.flatten(0, 1), target[:, 1:].flatten()) for scores in (logits, told)]
+        for optimizer, loss in zip(optimizers, pair, strict=True):
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        losses.append([float(loss.detach()) for loss in pair])
+    assert max(abs(a - b) / b for a, b in losses) < 1e-4
+    assert losses[-1][1] < 0.95 * losses[0][1]
+
+
+@pytest.mark.parametrize("size", SIZES[:2])
+def test_weights_start_alike(size: dict[str, Any]) -> None:
+    """The spread of every tensor but an untied head, which they give 1 and the authors 1 / sqrt(D)."""
+    size = {**size, "d_model": 160, "d_ff": 200, "vocab_size": 300, "relative_attention_num_buckets": 128}
+    torch.manual_seed(0)
+    theirs = transformers.T5ForConditionalGeneration(transformers.T5Config(**size))
+    settings = FAMILY.settings(theirs.config.to_dict())
+    ours = settings.build().state_dict()
+    for name, tensor in FAMILY.table(settings).to_own(theirs.state_dict()).items():
+        if name != "head.weight":
+            assert float(ours[name].std(correction=0)) == pytest.approx(float(tensor.std(correction=0)), rel=0.1), name
+
+
+@pytest.mark.parametrize("preset", [name for name in PRESETS if name != "tiny"])
+def test_presets_have_as_many_parameters_as_theirs(preset: str) -> None:
+    c = PRESETS[preset]
+    with torch.device("meta"):
+        ours = sum(p.numel() for p in c.build().parameters())
+        theirs = transformers.T5ForConditionalGeneration(transformers.T5Config(**FAMILY.describe(c)))
+    head = 0 if c.tied else c.vocabulary * c.width  # which they build tied, and read apart
+    assert ours == sum(p.numel() for p in theirs.parameters()) + head
+
+
+def test_published_settings_are_understood() -> None:
+    """As the first files have them, with fewer fields; as version 1.1 has them; and as transformers 5 writes these again."""
+    first = {"d_ff": 2048, "d_kv": 64, "d_model": 512, "num_heads": 8, "num_layers": 6, "vocab_size": 32128}
+    assert FAMILY.settings(first) == PRESETS["small"]
+    for config in ({**first, **V11}, transformers.T5Config(**first, **V11).to_dict()):
+        found: Any = FAMILY.settings(config)
+        assert (found.gated, found.tied) == (True, False)
+
+
+def test_repeats_and_what_is_never_used_may_stand_in_the_file() -> None:
+    theirs = reference(SIZES[0])
+    tensors = dict(theirs.state_dict())
+    assert "encoder.embed_tokens.weight" in tensors
+    table = FAMILY.table(FAMILY.settings(theirs.config.to_dict()))
+    extra = {"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight": torch.zeros(32, 4)}
+    assert set(table.to_own({**tensors, **extra})) == set(table.to_own(tensors))
+    with pytest.raises(CheckpointError, match=r"'decoder\.embed_tokens\.weight' and 'shared\.weight' should be the same"):
+        table.to_own({**tensors, "decoder.embed_tokens.weight": torch.zeros(100, 32)})
+
+
+def test_what_we_do_not_have_is_refused() -> None:
+    config = transformers.T5Config(**SIZES[0]).to_dict()
+    with pytest.raises(CheckpointError, match="feed_forward_proj is 'gated-silu'"):
+        FAMILY.settings({**config, "feed_forward_proj": "gated-silu"})
+    with pytest.raises(CheckpointError, match=r"layer_norm_epsilon is 0\.1"):
+        FAMILY.settings({**config, "layer_norm_epsilon": 0.1})
+    with pytest.raises(CheckpointError, match="'d_kv' is missing"):
+        FAMILY.settings({name: value for name, value in config.items() if name != "d_kv"})
