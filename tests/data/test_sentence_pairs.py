@@ -8,6 +8,7 @@ import torch
 from weft import random
 from weft.data import tokenizers
 from weft.data.base import Data
+from weft.data.encoder_tokens import Marks
 from weft.data.sentence_pairs import CLS, MARKS, PAD, SEP, UNKNOWN, BERTWordTokenizer, SentencePairs, SentencePairsConfig
 from weft.errors import ConfigError, DataError
 
@@ -88,7 +89,8 @@ def test_sentences_of_other_documents_are_equally_likely(tmp_path: Path) -> None
 @pytest.mark.parametrize(("a", "b", "kept"), [(3, 4, (3, 4)), (30, 4, (9, 4)), (4, 30, (4, 9)), (30, 30, (7, 6)), (7, 8, (7, 6))])
 def test_the_longer_part_is_cut_at_its_far_end(a: int, b: int, kept: tuple[int, int]) -> None:
     tokens = torch.arange(10, 10 + a + b)
-    data = SentencePairs(tokens, torch.tensor([0, a, a + b]), torch.tensor([[0, 2], [0, 2]]), torch.tensor([1]), context=16)
+    marks = Marks(CLS, SEP, PAD, UNKNOWN)
+    data = SentencePairs(tokens, torch.tensor([0, a, a + b]), torch.tensor([[0, 2], [0, 2]]), torch.tensor([1]), 16, marks)
     ids = data.pack(torch.tensor([1]), torch.tensor([1]))["ids"][0].tolist()
     first, second = tokens[a - kept[0] : a].tolist(), tokens[a : a + kept[1]].tolist()
     assert ids == [CLS, *first, SEP, *second, SEP] + [PAD] * (13 - sum(kept))
@@ -134,3 +136,16 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         SentencePairsConfig(path=str(path)).build()
     with pytest.raises(ConfigError, match=r"data\.context"):
         SentencePairsConfig(path=str(path), context=4).build()
+
+
+def test_pieces_of_words_and_no_swapping(tmp_path: Path) -> None:
+    pytest.importorskip("tokenizers")
+    path = build_file(tmp_path)
+    data = SentencePairsConfig(path=path, unit="wordpiece", vocabulary=200, swapped=0.0, validation=0.0).build()
+    assert data.info["mask"] == data.tokenizer.marks["mask"] < data.info["marks"] == 5
+    index = torch.arange(len(data.train))
+    batch = data.train.batch(index, index)
+    assert int(batch["pair"].sum()) == 0
+    assert set(batch["ids"][:, 0].tolist()) == {data.tokenizer.marks["cls"]}
+    with pytest.raises(ConfigError, match=r"--data\.swapped must be from 0 to 1"):
+        SentencePairsConfig(path=path, swapped=2.0).build()

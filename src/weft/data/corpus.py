@@ -54,7 +54,7 @@ class PythonSourceConfig(DataConfig):
     unit: Unit = "characters"
     """What a token is."""
     vocabulary: int = 0
-    """Largest number of words; 0 is 10,000."""
+    """Largest number of words or pieces of words; 0 is 10,000."""
     context: int = 128
     """Tokens per example."""
     megabytes: float = 4.0

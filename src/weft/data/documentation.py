@@ -8,11 +8,14 @@ from pathlib import Path
 
 from weft.data.base import Problems
 from weft.data.corpus import python_files, split_files
+from weft.data.files import show
 from weft.data.split import check_share
-from weft.data.text import read_all, read_text
+from weft.data.text import read_all, read_texts
+from weft.errors import DataError
 
 STRING = re.compile(r'("""|\'\'\')(.*?)(?<!\\)\1', re.DOTALL)
 COMMENT = re.compile(r"(?:^[ \t]*#.*\n)+", re.MULTILINE)
+EXTRACTED = re.compile(r"^</?doc\b[^>\n]*>$", re.MULTILINE)
 BLANK = re.compile(r"\n\s*\n")
 
 
@@ -36,19 +39,36 @@ def paragraphs(text: str) -> list[str]:
     return [block.strip() for block in BLANK.split(text) if block.strip()]
 
 
+def pieces(texts: list[str]) -> list[str]:
+    """The documents of several texts: those that WikiExtractor's tags enclose, else each text, else the paragraphs of the only one."""
+    found = []
+    for text in texts:
+        if EXTRACTED.search(text):
+            found += [part.strip() for part in EXTRACTED.split(text) if part.strip()]
+        else:
+            found += [text] if len(texts) > 1 else paragraphs(text)
+    return found
+
+
 def documents(
     path: str, validation_path: str, validation: float, problems: Problems, with_comments: bool = False
 ) -> tuple[list[str], list[str]]:
     """Training and validation documents: of the text at `path`, or where that is empty of the standard library."""
     check_share(validation)
     share = 0.0 if validation_path else validation
-    other = paragraphs(read_text(validation_path, problems)) if validation_path else []
-    if path:
-        text = read_text(path, problems)
-        cut = int(len(text) * (1 - share))
-        return paragraphs(text[:cut]), other or paragraphs(text[cut:])
-    train, held = split_files(python_files(), share)
-    return library(train, problems, with_comments), other or library(held, problems, with_comments)
+    other = pieces(read_texts(validation_path, problems)) if validation_path else []
+    if not path:
+        train, held = split_files(python_files(), share)
+        return library(train, problems, with_comments), other or library(held, problems, with_comments)
+    texts = read_texts(path, problems)
+    if not any(text.strip() for text in texts):
+        raise DataError(f"{show(path)}: holds no text; name another file or folder with --data.path")
+    if len(texts) == 1 and not EXTRACTED.search(texts[0]):
+        cut = int(len(texts[0]) * (1 - share))
+        return paragraphs(texts[0][:cut]), other or paragraphs(texts[0][cut:])
+    found, every = pieces(texts), round(1 / share) if share else 0
+    aside = {number for number in range(len(found)) if every and (number + 1) % every == 0}
+    return [text for i, text in enumerate(found) if i not in aside], other or [found[i] for i in sorted(aside)]
 
 
 def library(files: list[Path], problems: Problems, with_comments: bool) -> list[str]:

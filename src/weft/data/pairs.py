@@ -15,12 +15,13 @@ from torch import Tensor
 
 from weft import registry
 from weft.data.base import Batch, Data, DataConfig, Dataset, Problems
+from weft.data.buckets import Buckets
 from weft.data.ragged import Ragged
 from weft.data.rows import Header, Rows, Separator, read_rows
 from weft.data.split import check_share, hold_out
-from weft.data.text import Unit, check_sizes
+from weft.data.text import Unit, check_sizes, read_text
 from weft.data.tokenizers import Tokenizer
-from weft.errors import DataError
+from weft.errors import ConfigError, DataError
 
 PAD, START, END = 0, 1, 2
 MARKS = 3
@@ -56,9 +57,13 @@ class MarkedTokenizer(Tokenizer):
 @dataclass(frozen=True, kw_only=True)
 class PairsConfig(DataConfig):
     path: str = ""
-    """A TSV, CSV or JSONL file (plain or .gz) with a pair per row."""
+    """A TSV, CSV or JSONL file (plain or .gz) with a pair per row; with target_path, a text with a source on each line."""
+    target_path: str = ""
+    """A text whose lines are the targets of those of `path`."""
     validation_path: str = ""
     """Pairs to validate on; by default a share of `path`."""
+    validation_target_path: str = ""
+    """The lines that belong to those of validation_path, where the pairs come as two texts."""
     validation: float = 0.1
     """Share of the pairs kept for validation where no validation_path is given; 0 for no validation."""
     source: str = ""
@@ -72,9 +77,11 @@ class PairsConfig(DataConfig):
     unit: Unit = "characters"
     """What a token is."""
     vocabulary: int = 0
-    """Largest number of words; 0 is 10,000. Bytes and characters need no limit."""
+    """Largest number of words or pieces of words; 0 is 10,000. Bytes and characters need no limit."""
     longest: int = 256
     """Tokens to which a text is cut."""
+    tokens: int = 0
+    """Tokens on each side of a batch of pairs of similar length; an example is then a whole batch. 0 for single pairs."""
 
     def build(self) -> Data:
         return self.build_with(None)
@@ -88,23 +95,34 @@ class PairsConfig(DataConfig):
             texts = "\n".join(text for pair in (train + held if self.unit == "characters" else train) for text in pair)
             tokenizer = MarkedTokenizer(registry.find("tokenizers", self.unit).train(texts, self.vocabulary))
         first, second = (self._dataset(pairs, tokenizer, problems) for pairs in (train, held))
-        info = {
+        info: dict[str, Any] = {
             "vocabulary": tokenizer.size,
-            "tokens": first.source.longest + first.target.longest,
+            "context": self.longest + 2,
+            "start": START,
+            "end": END,
+            "tokens": self.tokens or first.source.longest + first.target.longest,
             "training_examples": len(first),
             "validation_examples": len(second),
         }
-        return Data(first, second if len(second) else None, info, tokenizer, problems)
+        if not self.tokens:
+            return Data(first, second if len(second) else None, info, tokenizer, problems)
+        batches = Buckets(first, self.tokens)
+        info |= {"batches": len(batches), "padding": batches.padding}
+        return Data(batches, Buckets(second, self.tokens) if len(second) else None, info, tokenizer, problems)
 
     def _read(self, problems: Problems) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-        pairs = self.read(self.path, problems)
+        if bool(self.validation_target_path) and not (self.target_path and self.validation_path):
+            raise ConfigError("--data.validation-target-path needs --data.target-path and --data.validation-path beside it")
+        pairs = self.read(self.path, self.target_path, problems)
         if self.validation_path:
-            return pairs, self.read(self.validation_path, problems)
+            return pairs, self.read(self.validation_path, self.validation_target_path, problems)
         train, held = hold_out(np.zeros(len(pairs), dtype=np.int64), self.validation, problems)
         return [pairs[i] for i in train], [pairs[i] for i in held]
 
-    def read(self, path: str, problems: Problems) -> list[tuple[str, str]]:
-        """The pairs of a file both of whose sides hold something."""
+    def read(self, path: str, target_path: str, problems: Problems) -> list[tuple[str, str]]:
+        """The pairs of a file, or of two, both of whose sides hold something."""
+        if target_path:
+            return self._read_lines(path, target_path, problems)
         rows = read_rows(path, problems, self.header, self.separator, self.source or self.target)
         if len(rows.names) < 2:
             raise DataError(f"{rows.path}: has one column only; a source and a target are needed, with tab or comma between")
@@ -117,6 +135,23 @@ class PairsConfig(DataConfig):
                 problems.add("pairs with an empty side, left out", rows.place(row))
         if not pairs:
             raise DataError(f"{rows.path}: holds no pair with a text in both {rows.names[source]!r} and {rows.names[target]!r}")
+        return pairs
+
+    @staticmethod
+    def _read_lines(path: str, target_path: str, problems: Problems) -> list[tuple[str, str]]:
+        sides = [read_text(side, problems).removesuffix("\n").split("\n") for side in (path, target_path)]
+        if len(sides[0]) != len(sides[1]):
+            raise DataError(
+                f"{path} has {len(sides[0])} lines and {target_path} {len(sides[1])}; each line needs the one that belongs to it"
+            )
+        pairs = []
+        for number, pair in enumerate(zip(*sides, strict=True), 1):
+            if pair[0].strip() and pair[1].strip():
+                pairs.append(pair)
+            else:
+                problems.add("pairs with an empty side, left out", f"{path}:{number}")
+        if not pairs:
+            raise DataError(f"{path} and {target_path}: hold no pair with a text on both sides")
         return pairs
 
     @staticmethod

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +22,7 @@ from torch import Tensor
 from weft import random
 from weft.data.base import Batch, Data, DataConfig, Dataset, Problems
 from weft.data.documentation import documents
+from weft.data.encoder_tokens import Marks, Unit, given_or_learned, marks_of
 from weft.data.text import as_tensor
 from weft.data.tokenizers import WORD, Tokenizer, WordTokenizer
 from weft.errors import ConfigError, DataError
@@ -34,6 +36,7 @@ class BERTWordTokenizer(WordTokenizer):
     """Words in lower case, after the marks that BERT puts between them; id 0 is [PAD] and nothing else."""
 
     name = "bert_words"
+    marks = {"padding": PAD, "unknown": UNKNOWN, "cls": CLS, "sep": SEP, "mask": MASK}
 
     @classmethod
     def train(cls, text: str, limit: int = 0) -> Tokenizer:
@@ -45,18 +48,27 @@ class BERTWordTokenizer(WordTokenizer):
         found = WORD.findall(text.lower().replace("\n", " "))
         return np.array([self._ids.get(word, UNKNOWN) for word in found], dtype=np.int64)
 
+    def encode_with_offsets(self, text: str) -> tuple[np.ndarray, np.ndarray]:
+        """ids (N,) and the characters where each begins and ends (N, 2)."""
+        found = list(WORD.finditer(text.lower().replace("\n", " ")))
+        owner = [place for place, letter in enumerate(text) for _ in letter.lower()]  # of one letter, \u0130, it makes two
+        places = [(owner[match.start()], owner[match.end() - 1] + 1) for match in found]
+        ids = [self._ids.get(match.group(), UNKNOWN) for match in found]
+        return np.array(ids, dtype=np.int64), np.array(places, dtype=np.int64).reshape(-1, 2)
+
 
 class SentencePairs(Dataset):
-    def __init__(self, tokens: Tensor, starts: Tensor, mates: Tensor, seconds: Tensor, context: int):
+    def __init__(self, tokens: Tensor, starts: Tensor, mates: Tensor, seconds: Tensor, context: int, marks: Marks, swapped: float = 0.5):
         """tokens (N,); where each sentence starts, and the last ends (S + 1,); the range of sentences that is its document (S, 2);
         the sentences that follow another of their document (P,)."""
         self.tokens, self.starts, self.mates, self.seconds, self.context = tokens, starts, mates, seconds, context
+        self.marks, self.swapped = marks, swapped
 
     def __len__(self) -> int:
         return len(self.seconds)
 
     def batch(self, index: Tensor, key: Tensor) -> Batch:
-        pair = (random.uniform(random.fold(key, "swap"), 1).squeeze(1) < 0.5).long()  # (B,)
+        pair = (random.uniform(random.fold(key, "swap"), 1).squeeze(1) < self.swapped).long()  # (B,)
         cut = self.seconds[index]
         return {**self.pack(cut, torch.where(pair == 1, self.elsewhere(cut, key), cut)), "pair": pair}
 
@@ -78,12 +90,13 @@ class SentencePairs(Dataset):
         place = torch.where(in_second, right[:, None] + t - a - 2, left[:, None] + t - a - 1)
         ids = self.tokens[place.clamp(0, len(self.tokens) - 1)].long()
         inside = t < a + b + 3
-        ids = ids.masked_fill((t == a + 1) | (t == a + b + 2), SEP).masked_fill(t == 0, CLS).masked_fill(~inside, PAD)
+        marks = self.marks
+        ids = ids.masked_fill((t == a + 1) | (t == a + b + 2), marks.sep).masked_fill(t == 0, marks.cls).masked_fill(~inside, marks.padding)
         return {"ids": ids, "segments": (in_second & inside).long(), "lengths": (a + b + 3).squeeze(1)}
 
     def to(self, device: torch.device) -> Dataset:
         tokens, starts, mates, seconds = (tensor.to(device) for tensor in (self.tokens, self.starts, self.mates, self.seconds))
-        return SentencePairs(tokens, starts, mates, seconds, self.context)
+        return SentencePairs(tokens, starts, mates, seconds, self.context, self.marks, self.swapped)
 
     @property
     def device(self) -> torch.device:
@@ -98,21 +111,26 @@ class SentencePairsConfig(DataConfig):
     """Text to validate on; by default a share of the other."""
     validation: float = 0.1
     """Share of the text kept for validation where no validation_path is given; 0 for no validation."""
+    unit: Unit = "bert_words"
+    """What a token is, where the model has none yet: whole words, or WordPiece's pieces of them."""
     vocabulary: int = 5000
-    """Largest number of words, the five marks included."""
+    """Largest number of words or pieces, the five marks included."""
     context: int = 64
     """Tokens per example T, marks included; longer pairs are cut."""
+    swapped: float = 0.5
+    """Share of the pairs whose second part is taken from elsewhere."""
 
     def build(self) -> Data:
         return self.build_with(None)
 
-    def build_with(self, tokenizer: Tokenizer | None) -> Data:
+    def build_with(self, tokenizer: Any) -> Data:
         if self.context < 5 or self.vocabulary <= len(MARKS):
             raise ConfigError(f"--data.context must be at least 5 and --data.vocabulary above 5, not {self.context} and {self.vocabulary}")
+        if not 0.0 <= self.swapped <= 1.0:
+            raise ConfigError(f"--data.swapped must be from 0 to 1, not {self.swapped}")
         problems = Problems()
         train, held = documents(self.path, self.validation_path, self.validation, problems)
-        if not isinstance(tokenizer, BERTWordTokenizer):
-            tokenizer = BERTWordTokenizer.train("\n".join(train), self.vocabulary)
+        tokenizer = given_or_learned(tokenizer, self.unit, train, self.vocabulary)
         first, second = (self._dataset(group, tokenizer) for group in (train, held))
         if first is None:
             raise DataError(
@@ -124,8 +142,8 @@ class SentencePairsConfig(DataConfig):
             "vocabulary": tokenizer.size,
             "context": self.context,
             "tokens": self.context,
-            "mask": MASK,
-            "marks": len(MARKS),
+            "mask": tokenizer.marks["mask"],
+            "marks": max(tokenizer.marks.values()) + 1,
             "training_pairs": len(first),
             "validation_pairs": len(second) if second else 0,
         }
@@ -146,4 +164,4 @@ class SentencePairsConfig(DataConfig):
             return None
         tokens = as_tensor(np.concatenate(sentences), tokenizer.size)
         starts = torch.from_numpy(np.cumsum([0, *map(len, sentences)]))
-        return SentencePairs(tokens, starts, torch.tensor(mates), torch.tensor(seconds), self.context)
+        return SentencePairs(tokens, starts, torch.tensor(mates), torch.tensor(seconds), self.context, marks_of(tokenizer), self.swapped)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from weft import registry
+from weft.data.archives import is_archive, members
 from weft.data.base import IGNORE, Batch, Data, DataConfig, Dataset, Problems
 from weft.data.files import decode as decode
 from weft.data.files import locate as locate
@@ -20,22 +22,32 @@ from weft.data.split import check_share
 from weft.data.tokenizers import Tokenizer
 from weft.errors import ConfigError, DataError
 
-Unit = Literal["characters", "bytes", "words"]
+SUFFIXES = (".txt", ".md", ".gz")
+Unit = Literal["characters", "bytes", "words", "byte_bpe", "bpe", "wordpiece", "unigram"]
 
 
-def read_text(path: str, problems: Problems, suffixes: tuple[str, ...] = (".txt", ".md", ".gz"), exact: bool = False) -> str:
-    """One file, or every text file of a folder in the order of its path.
+def read_text(path: str, problems: Problems, suffixes: tuple[str, ...] = SUFFIXES, exact: bool = False) -> str:
+    """All texts of a path, one after the other.
 
     Line ends become "\\n" and bytes that are no text U+FFFD, unless `exact`, which keeps every byte.
     """
+    whole = "\n".join(read_texts(path, problems, suffixes, exact))
+    if not whole.strip():
+        raise DataError(f"{show(path)}: holds no text; name another file or folder with --data.path")
+    return whole
+
+
+def read_texts(path: str, problems: Problems, suffixes: tuple[str, ...] = SUFFIXES, exact: bool = False) -> list[str]:
+    """The text of one file, or of every text file of a folder or an archive in the order of its path; of several, after commas."""
+    if "," in path and not os.path.exists(path):
+        return [text for part in path.split(",") for text in read_texts(part.strip(), problems, suffixes, exact)]
     place = locate(path)
+    if is_archive(place):
+        return [clean(decode(data, name, problems, exact), name, problems, exact) for name, data in members(place, suffixes, problems)]
     files = walk(place, suffixes, problems) if place.is_dir() else [place]
     if not files:
         raise DataError(f"{show(place)}: the folder holds no text file ({', '.join(suffixes)})")
-    whole = "\n".join(read_all(files, problems, exact))
-    if not whole.strip():
-        raise DataError(f"{show(place)}: holds no text; name another file or folder with --data.path")
-    return whole
+    return read_all(files, problems, exact)
 
 
 def read_all(files: list[Path], problems: Problems, exact: bool = False) -> list[str]:
@@ -49,12 +61,19 @@ def read_all(files: list[Path], problems: Problems, exact: bool = False) -> list
                 raise
             problems.add("files that cannot be read", str(error))
             continue
-        if not text.strip():
-            problems.add("empty files", show(file))
-        if not exact and (at := text.find("\0")) >= 0:
-            problems.add("NUL characters, kept; is this text?", f"{show(file)}:{text.count(chr(10), 0, at) + 1}", text.count("\0"))
-        texts.append(text if exact else unix_lines(text))
+        texts.append(clean(text, file, problems, exact))
     return texts
+
+
+def clean(text: str, file: Path, problems: Problems, exact: bool) -> str:
+    """With plain line ends, unless `exact`; an empty text and one with NUL characters are counted."""
+    if not text.strip():
+        problems.add("empty files", show(file))
+    if exact:
+        return text
+    if (at := text.find("\0")) >= 0:
+        problems.add("NUL characters, kept; is this text?", f"{show(file)}:{text.count(chr(10), 0, at) + 1}", text.count("\0"))
+    return unix_lines(text)
 
 
 class TokenWindows(Dataset):
@@ -139,7 +158,7 @@ def check_sizes(context: int, vocabulary: int, flag: str = "context") -> None:
 @dataclass(frozen=True, kw_only=True)
 class TextConfig(DataConfig):
     path: str = ""
-    """A text file (plain or .gz) or a folder of them; a path below $WEFT_DATA may be given relative to it."""
+    """A text file (plain or .gz), or a folder, .zip or .tar of them; several with commas between; relative to $WEFT_DATA, too."""
     validation_path: str = ""
     """Text to validate on; by default the end of `path`."""
     validation: float = 0.1
@@ -147,7 +166,7 @@ class TextConfig(DataConfig):
     unit: Unit = "characters"
     """What a token is."""
     vocabulary: int = 0
-    """Largest number of words; 0 is 10,000. Bytes and characters need no limit."""
+    """Largest number of words or pieces of words; 0 is 10,000. Bytes and characters need no limit."""
     context: int = 256
     """Tokens per example."""
 
