@@ -166,3 +166,16 @@ def test_validation_can_be_left_out(tmp_path: Path) -> None:
 
 def test_the_default_folder_is_named_after_the_recipe() -> None:
     assert run.default_folder(weft.recipe("gpt/text")) == Path("runs/gpt-text")
+
+
+def test_the_mean_of_the_last_checkpoints(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("abcdefgh " * 100)
+    changes = {"data.path": str(tmp_path / "text.txt"), "data.context": 8, "train.device": "cpu", "train.steps": 6, "train.batch": 4}
+    small = {"model.layers": 1, "model.heads": 2, "model.width": 16, "train.save_every": 2, "train.keep": 3, "train.eval_every": 0}
+    run.train(weft.recipe("gpt/text", {**changes, **small}), out=tmp_path / "run")
+    found = [run.load(f"{tmp_path / 'run'}@{step}").model.state_dict() for step in (4, 6)]
+    mean = run.load(f"{tmp_path / 'run'}@average2").model.state_dict()
+    for name, value in mean.items():
+        torch.testing.assert_close(value, (found[0][name] + found[1][name]) / 2)
+    with pytest.raises(CheckpointError, match=r"@average9: 3 checkpoints are kept; --train\.keep"):
+        run.load(f"{tmp_path / 'run'}@average9")

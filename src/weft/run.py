@@ -54,7 +54,7 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     """Build everything a recipe describes and, where the folder holds its run already, continue from there."""
     check(recipe)
     files.make_folder(folder)
-    initial = checkpoint.read(checkpoint.resolve(init), only=checkpoint.INFERENCE) if init else None
+    initial = checkpoint.find(init) if init else None
     data = recipe.data.build_with(read_tokenizer(initial))
     for line in data.problems.lines():
         log.warning("data: %s", line)
@@ -140,14 +140,24 @@ def refuse_other_recipe(folder: Path, recipe: Recipe) -> None:
 
 def adopt(recipe: Recipe, init: str) -> Recipe:
     """The recipe for the model of a run or checkpoint, whatever model it was written for."""
-    found = checkpoint.read(checkpoint.resolve(init), only=checkpoint.INFERENCE)
-    return dataclasses.replace(recipe, model=load_recipe(found.json("recipe.json")).model)
+    found = checkpoint.find(init)
+    model = load_recipe(found.json("recipe.json")).model
+    if type(model) is type(recipe.model):
+        model = dataclasses.replace(model, **{name: getattr(recipe.model, name) for name in model.of_task})
+    return dataclasses.replace(recipe, model=model)
 
 
 def load_initial(model: nn.Module, found: checkpoint.Checkpoint) -> None:
-    """Weights of a checkpoint into a model; the average, where it has one."""
-    name = "ema.safetensors" if "ema.safetensors" in found.files else "model.safetensors"
-    checkpoint.load_weights(model, found.tensors(name), str(found.path))
+    """Weights of a checkpoint into a model; the average, where it has one. The head of another task starts afresh."""
+    tensors = found.tensors("ema.safetensors" if "ema.safetensors" in found.files else "model.safetensors")
+    mine: Any = model.config
+    theirs = load_recipe(found.json("recipe.json")).model
+    if any(getattr(mine, name) != getattr(theirs, name) for name in mine.of_task):
+        parts: tuple[str, ...] = model.task_parts  # type: ignore[assignment]
+        own = model.state_dict()
+        tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(parts)}
+        tensors |= {name: own[name] for name in own if name.startswith(parts)}
+    checkpoint.load_weights(model, tensors, str(found.path))
 
 
 def read_tokenizer(found: checkpoint.Checkpoint | None) -> Any:
@@ -217,9 +227,8 @@ class Loaded:
 
 def load(name: str | Path, device: str = "auto") -> Loaded:
     """The model of a run (its best checkpoint if it was validated, else its last), in evaluation mode."""
-    path = checkpoint.resolve(name)
-    found = checkpoint.read(path, only=checkpoint.INFERENCE)
+    found = checkpoint.find(name)
     recipe = load_recipe(found.json("recipe.json"))
     model = recipe.model.build()
     load_initial(model, found)
-    return Loaded(path, recipe, model.to(execution.pick_device(device)).eval(), read_tokenizer(found), found.json("metrics.json"))
+    return Loaded(found.path, recipe, model.to(execution.pick_device(device)).eval(), read_tokenizer(found), found.json("metrics.json"))

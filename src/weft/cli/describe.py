@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.generation.decode import can_continue
-from weft.models.base import Embeds, Samples, offers
+from weft.models.base import Answers, Embeds, Samples, offers
 from weft.report.words import number
 from weft.run import Run
 
@@ -57,6 +57,8 @@ def samples(run: Run) -> list[str]:
     model, tokenizer = run.trainer.model, run.data.tokenizer
     if can_continue(model, tokenizer):
         return [f'weft sample {run.folder} "a prompt"']
+    if offers(model, Answers):
+        return [f'weft sample {run.folder} "a text"']
     if offers(model, Samples):
         return [f"weft sample {run.folder}"]
     return [f"weft sample {run.folder} WORD"] if offers(model, Embeds) and tokenizer is not None else []

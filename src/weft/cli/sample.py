@@ -9,10 +9,11 @@ from pathlib import Path
 from weft.cli import console, flags
 from weft.config import Config
 from weft.errors import CapabilityError, ConfigError
+from weft.generation.answer import answer
 from weft.generation.decode import can_continue, generate
 from weft.generation.grid import draw, png
 from weft.generation.neighbours import neighbours
-from weft.models.base import Embeds, Samples, offers
+from weft.models.base import Answers, Embeds, Samples, offers
 from weft.run import Loaded, load
 from weft.training import files
 
@@ -48,6 +49,8 @@ def main(words: list[str]) -> int:
     loaded, prompt = load(free[0], options.device), free[1] if len(free) > 1 else ""
     if can_continue(loaded.model, loaded.tokenizer):
         return texts(loaded, prompt, options)
+    if offers(loaded.model, Answers):
+        return answers(loaded, prompt)
     if offers(loaded.model, Samples):
         return images(loaded, prompt, options)
     if offers(loaded.model, Embeds) and loaded.tokenizer is not None:
@@ -67,6 +70,13 @@ def texts(loaded: Loaded, prompt: str, options: Options) -> int:
         files.replace(Path(options.out), (text + "\n").encode())
     print(f"written to {options.out}" if options.out else text, flush=True)
     print(f"({', '.join(f'{one.tokens} tokens, ended by {one.stop}' for one in made)}; seed {options.seed})", file=sys.stderr)
+    return 0
+
+
+def answers(loaded: Loaded, prompt: str) -> int:
+    if not prompt:
+        raise ConfigError(f"{type(loaded.model).__name__} answers a text; give it one, for example: weft sample CKPT 'a text'")
+    print(answer(loaded.model, loaded.tokenizer, [prompt])[0])
     return 0
 
 

@@ -6,12 +6,15 @@ import base64
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import torch
+
 from weft.errors import WeftError
+from weft.generation.answer import answer
 from weft.generation.decode import can_continue, generate
 from weft.generation.grid import draw as draw_images
 from weft.generation.grid import png
 from weft.generation.neighbours import neighbours
-from weft.models.base import Embeds, Samples, offers
+from weft.models.base import Answers, Embeds, Samples, offers
 
 if TYPE_CHECKING:
     from weft.run import Loaded
@@ -36,6 +39,8 @@ def draw(loaded: Loaded) -> list[Sample]:
         if can_continue(loaded.model, loaded.tokenizer):
             made = generate(loaded.model, loaded.tokenizer, max_new_tokens=TOKENS, temperature=0.8)[0]
             return [Sample(f"Text written {step}, temperature 0.8", text=made.text)]
+        if offers(loaded.model, Answers):
+            return [Sample(f"Answers {step}", rows=tuple(answered(loaded)))]
         if offers(loaded.model, Samples):
             sheet = base64.b64encode(png(draw_images(loaded.model, IMAGES), columns=10)).decode()
             return [Sample(f"Images drawn {step}", image=f"data:image/png;base64,{sheet}")]
@@ -44,6 +49,15 @@ def draw(loaded: Loaded) -> list[Sample]:
     except WeftError as error:
         return [Sample("No samples", text=str(error))]
     return []
+
+
+def answered(loaded: Loaded) -> list[tuple[str, str]]:
+    """The first sources of the data that was not trained on, and what the model makes of them."""
+    data = loaded.recipe.data.build_with(loaded.tokenizer)
+    held = data.validation or data.train
+    index = torch.arange(min(WORDS, len(held)))
+    sources = [loaded.tokenizer.decode(row.tolist()) for row in held.batch(index, torch.zeros_like(index))["source"][:WORDS]]
+    return list(zip(sources, answer(loaded.model, loaded.tokenizer, sources), strict=True))
 
 
 def near_words(loaded: Loaded) -> list[tuple[str, str]]:

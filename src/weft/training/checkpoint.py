@@ -171,6 +171,25 @@ def prune(run: Path, keep: int, step: int) -> None:
             files.remove_folder(path)
 
 
+def find(name: str | Path) -> Checkpoint:
+    """What inference needs of the checkpoint that a name means; of `RUN@average5`, the mean weights of the last five."""
+    run, _, which = str(name).rpartition("@")
+    if not run or Path(name).exists() or not (number := which.removeprefix("average")).isdecimal() or number == which:
+        return read(resolve(name), only=INFERENCE)
+    paths = folders(Path(run))
+    if not 1 <= int(number) <= len(paths):
+        raise CheckpointError(f"{name}: {len(paths)} checkpoints are kept; --train.keep says how many")
+    found = [read(path, only=INFERENCE) for path in paths[-int(number) :]]
+    mean = {name: tensor.double() for name, tensor in found[0].tensors("model.safetensors").items()}
+    kinds = {name: tensor.dtype for name, tensor in found[0].tensors("model.safetensors").items()}
+    for other in found[1:]:
+        for name, tensor in other.tensors("model.safetensors").items():
+            mean[name] += tensor.double()
+    weights = pack({name: (total / len(found)).to(kinds[name]) for name, total in mean.items()})
+    content = {name: data for name, data in found[-1].files.items() if name != "ema.safetensors"}
+    return Checkpoint(found[-1].path, {**content, "model.safetensors": weights})
+
+
 def resolve(name: str | Path) -> Path:
     """The checkpoint folder that `RUN`, `RUN@last`, `RUN@1000` or a checkpoint's own path means."""
     text = str(name)

@@ -1,0 +1,87 @@
+"""Cross-entropy of a target sequence given its source, with label smoothing (Szegedy et al., 2015; Vaswani et al., 2017).
+
+Every target token and its END is predicted from the source and the tokens before it. With smoothing e the wanted
+distribution is 1 - e on the token and e spread evenly over the vocabulary. Validation also lets the model answer greedily and
+gives BLEU over tokens, by which a checkpoint can be chosen. Batch: source (B, S), target (B, T) with START and END,
+source_length, target_length (B,).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from weft.data.base import IGNORE, Batch
+from weft.errors import ConfigError
+from weft.evaluation.ngrams import bleu, statistics
+from weft.generation.beam import translate
+from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seq2SeqConfig(ObjectiveConfig):
+    smoothing: float = 0.1
+    """Share of the wanted probability that is spread over the vocabulary."""
+    decode: bool = True
+    """Let the model answer in validation, and measure BLEU over tokens."""
+    beams: int = 5
+    """Width of the beam search by which whole answers are evaluated."""
+    alpha: float = 0.6
+    """How much a beam search favours long answers: scores are divided by ((5 + length) / 6) to this power."""
+    start: int = 0
+    """Id of START; 0 takes it from the data."""
+    end: int = 0
+    """Id of END; 0 takes it from the data."""
+
+    def build(self) -> Seq2Seq:
+        return Seq2Seq(self)
+
+
+class Seq2Seq(Objective):
+    def __init__(self, config: Seq2SeqConfig):
+        super().__init__()
+        self.config = config
+        if not 0.0 <= config.smoothing < 1.0:
+            raise ConfigError(f"--objective.smoothing must be at least 0 and below 1, not {config.smoothing}")
+
+    def counts(self, batch: Batch) -> dict[str, Tensor]:
+        tokens = count((batch["target_length"] - 1).clamp(min=0).sum(), like=batch["target"])
+        return {"loss": tokens, "log_loss": tokens, "accuracy": tokens, "matches": count(1, like=batch["target"])}
+
+    def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
+        target = batch["target"]
+        place = torch.arange(1, target.size(1), device=target.device)
+        truth = target[:, 1:].masked_fill(place >= batch["target_length"][:, None], IGNORE)
+        hidden = model.hidden(batch["source"], batch["source_length"], target[:, :-1])
+        logits = model.head(hidden).float()  # (B, T - 1, V)
+        flat, wanted = logits.flatten(0, 1), truth.flatten()
+        loss = F.cross_entropy(flat, wanted, ignore_index=IGNORE, reduction="sum", label_smoothing=self.config.smoothing)
+        plain = F.cross_entropy(flat.detach(), wanted, ignore_index=IGNORE, reduction="sum")
+        right = (flat.detach().argmax(-1) == wanted).sum().float()
+        return Terms({"loss": loss}, {"log_loss": plain, "accuracy": right})
+
+    def measure(self, model: Any, batch: Batch) -> dict[str, Tensor]:
+        """The counts that BLEU is made of, summed over the batch (10,)."""
+        if not self.config.decode:
+            return {}
+        start, end, lengths = self.config.start, self.config.end, batch["source_length"]
+        there = (lengths > 0).nonzero().squeeze(1)
+        found = translate(model, batch["source"][there], lengths[there], start, end, beams=1, longest=batch["target"].size(1) + 10)
+        total = torch.zeros(10, dtype=torch.float64)
+        for best, row in zip(found, batch["target"][there].tolist(), strict=True):
+            answer = [token for token in best[0].ids if token != end]
+            total += statistics(answer, row[1 : row.index(end)])
+        return {"matches": total.to(lengths.device)}
+
+    def summary(self, means: dict[str, Tensor]) -> dict[str, float]:
+        found = {name: float(value) for name, value in means.items() if value.numel() == 1}
+        if "log_loss" in found:
+            found["perplexity"] = math.exp(min(found["log_loss"], 700.0))
+        if "matches" in means:
+            found["token_bleu"] = bleu(means["matches"].double().cpu())
+        return found
