@@ -18,7 +18,8 @@ MAY: dict[str, set[str]] = {
     "data": FOUNDATION | {"data"},
     "layers": FOUNDATION | {"layers"},
     "models": FOUNDATION | {"models", "layers"},
-    "objectives": FOUNDATION | {"objectives", "data.base", "models.base", "generation", "evaluation.metrics", "layers"},
+    "objectives": FOUNDATION
+    | {"objectives", "data.base", "models.base", "generation", "evaluation.metrics", "evaluation.ngrams", "layers"},
     "evaluation.metrics": FOUNDATION | {"objectives.base", "data.base"},
     "generation": FOUNDATION | {"generation", "data.base", "data.tokenizers", "models.base"},
     "config": {"errors", "registry"},

@@ -26,9 +26,14 @@ BATCH = 6
 every_model = pytest.mark.parametrize("name", list(MODELS))
 FORWARD: dict[str, Callable[[Any, Batch], Tensor]] = {
     "gpt": lambda model, batch: model(batch["ids"]),
+    "llama": lambda model, batch: model(batch["ids"]),
     "bert": lambda model, batch: model(batch["ids"], batch["segments"], batch["lengths"]),
+    "transformer": lambda model, batch: model(batch["source"], batch["source_length"], batch["target"][:, :-1]),
+    "t5": lambda model, batch: model(batch["source"], batch["source_length"], batch["target"][:, :-1]),
     "perceiver": lambda model, batch: model(batch["ids"]),
     "mlp": lambda model, batch: model(batch["image"]),
+    "vit": lambda model, batch: model(batch["image"]),
+    "swin": lambda model, batch: model(batch["image"]),
     "vae": lambda model, batch: model(batch["image"]),
     "gan": lambda model, batch: model.judge(model.sample(batch["key"])),
     "rbm": lambda model, batch: model(batch["image"]),
@@ -37,9 +42,14 @@ FORWARD: dict[str, Callable[[Any, Batch], Tensor]] = {
 """How each model is called on a batch of its recipe; a row of the result belongs to a row of the batch."""
 SHAPES: dict[str, Callable[[Any, Batch], tuple[int, ...]]] = {
     "gpt": lambda c, batch: (BATCH, c.context, c.vocabulary),
+    "llama": lambda c, batch: (BATCH, c.context, c.vocabulary),
     "bert": lambda c, batch: (BATCH, c.context, c.vocabulary),
+    "transformer": lambda c, batch: (BATCH, batch["target"].size(1) - 1, c.vocabulary),
+    "t5": lambda c, batch: (BATCH, batch["target"].size(1) - 1, c.vocabulary),
     "perceiver": lambda c, batch: (BATCH, c.context, c.vocabulary),
     "mlp": lambda c, batch: (BATCH, c.classes),
+    "vit": lambda c, batch: (BATCH, c.classes),
+    "swin": lambda c, batch: (BATCH, c.classes),
     "vae": lambda c, batch: (BATCH, c.features),
     "gan": lambda c, batch: (BATCH,),
     "rbm": lambda c, batch: (BATCH,),
@@ -151,7 +161,7 @@ def test_decay_spares_biases_norms_and_embeddings(name: str, tmp_path: Path, dev
         for path, kind in kinds.items():
             owner, _, leaf = path.rpartition(".")
             parameter, module = model.get_parameter(path), model.get_submodule(owner)
-            spared = "bias" in leaf or parameter.ndim < 2 or isinstance(module, nn.Embedding | nn.LayerNorm)
+            spared = "bias" in leaf or parameter.ndim < 2 or isinstance(module, nn.Embedding | nn.LayerNorm) or leaf.endswith("embedding")
             assert (kind == "plain") == spared, path
 
 

@@ -200,6 +200,8 @@ ONE_OF_A_KIND = (
     "rbm/persistent",
     "word2vec/source",
     "bert/pairs",
+    "bert/classify",
+    "bert/choice",
 )
 
 

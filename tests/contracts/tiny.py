@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import struct
 from collections.abc import Callable
@@ -43,6 +44,72 @@ def table_file(folder: Path) -> Path:
     rows = [(chance.uniform(-1, 1), chance.uniform(-1, 1)) for _ in range(200)]
     path.write_text("x\ty\tlabel\n" + "".join(f"{x:.4f}\t{y:.4f}\t{'up' if x + y > 0 else 'down'}\n" for x, y in rows))
     return path
+
+
+def pairs_file(folder: Path) -> Path:
+    """A few words and the same words in capitals, again and again."""
+    path = folder / "pairs.tsv"
+    chance = random.Random(0)
+    words = ["".join(chance.choice("abcd") for _ in range(size)) for size in (4, 5, 6, 4, 5, 6)]
+    rows = [chance.choice(words) for _ in range(120)]
+    path.write_text("source\ttarget\n" + "".join(f"{word}\t{word.upper()}\n" for word in rows))
+    return path
+
+
+def labelled_texts(folder: Path, row: str, header: str = "") -> Changes:
+    """What makes a recipe small that tells something of a text: rows whose verb gives the label, 1 or 0, as {label}."""
+    chance = random.Random(0)
+    who, what = ("the cat", "a dog", "my friend"), ("the moon", "a tree", "old songs", "rain")
+    rows = []
+    for number in range(150):
+        text, second = (f"{chance.choice(who)} {verb} {chance.choice(what)}." for verb in (("hates", "likes")[number % 2], "sees"))
+        rows.append(row.format(text=text, second=second, label=number % 2, number=number))
+    (folder / "labelled.tsv").write_text(header + "".join(rows))
+    return BERT | {"data.path": str(folder / "labelled.tsv"), "data.unit": "bert_words"}
+
+
+def choices(folder: Path) -> Changes:
+    """What goes on is what is liked."""
+    chance = random.Random(0)
+    things = ("the moon", "a tree", "old songs", "rain")
+    lines = []
+    for number in range(150):
+        three = chance.sample(things, 3)
+        record = {
+            "context": f"my friend {number}",
+            "choices": [f"{'likes' if i == number % 3 else 'hates'} {t}" for i, t in enumerate(three)],
+        }
+        lines.append(json.dumps({**record, "label": number % 3}))
+    (folder / "choices.jsonl").write_text("\n".join(lines))
+    return BERT | {"data.path": str(folder / "choices.jsonl"), "data.unit": "bert_words"}
+
+
+def answers(folder: Path) -> Changes:
+    """What is hidden is named in front of the animal that is asked for."""
+    chance = random.Random(0)
+    paragraphs = []
+    for number in range(60):
+        hidden = [(chance.choice(("moon", "tree", "rain")), animal) for animal in ("cat", "dog", "hen")]
+        text = " ".join(f"a {thing} near the {animal} ." for thing, animal in hidden)
+        answer = {"text": hidden[number % 3][0], "answer_start": text.index(f"near the {hidden[number % 3][1]}") - 5}
+        asked = {"id": str(number), "question": f"what is near the {hidden[number % 3][1]} ?", "answers": [answer]}
+        paragraphs.append({"context": text, "qas": [asked]})
+    (folder / "answers.json").write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+    path = str(folder / "answers.json")
+    return BERT | {"data.path": path, "data.validation_path": path, "data.unit": "bert_words", "data.context": 24, "data.stride": 6}
+
+
+def tags(folder: Path, slashes: bool = False) -> Changes:
+    """Words of a small grammar, where what comes after tells a name from a verb."""
+    chance = random.Random(0)
+    known = {"may": "B-who", "will": "B-who", "sees": "O", "likes": "O", "the": "O", "moon": "B-what", "rain": "B-what"}
+    sentences = []
+    for _ in range(120):
+        words = [chance.choice(("may", "will")), chance.choice(("sees", "likes")), "the", chance.choice(("moon", "rain"))]
+        sentences.append([(word, known[word]) for word in words])
+    line, end = ("{0}/{1} ", "\n") if slashes else ("{0}\t{1}\n", "\n")
+    (folder / "tags.txt").write_text("".join("".join(line.format(*word) for word in words) + end for words in sentences))
+    return BERT | {"data.path": str(folder / "tags.txt"), "data.unit": "bert_words"}
 
 
 def biographies(folder: Path) -> Path:
@@ -106,12 +173,53 @@ def image_folder(folder: Path) -> Path:
     return folder / "images"
 
 
+def translation(folder: Path) -> Changes:
+    """Two texts, line by line, in batches of tokens."""
+    pairs = [line.split("\t") for line in pairs_file(folder).read_text().splitlines()[1:]]
+    for name, side in (("source", 0), ("target", 1)):
+        (folder / name).write_text("".join(pair[side] + "\n" for pair in pairs))
+    paths = {"data.path": "source", "data.target_path": "target", "data.validation_path": "source", "data.validation_target_path": "target"}
+    changes = {name: str(folder / file) for name, file in paths.items()}
+    return {**changes, "data.longest": 12, "data.tokens": 64, "train.batch": 1}
+
+
 GPT: Changes = {"model.layers": 2, "model.heads": 2, "model.width": 32, "data.context": 16, "optim.schedule.warmup": 5}
 DROPOUT: Changes = {f"model.{place}_dropout": 0.1 for place in ("embedding", "attention", "residual")}
 DIGITS: Changes = {"optim.schedule.warmup": 5}
+VIT: Changes = {"model.layers": 1, "model.heads": 2, "model.width": 16, "model.deviation": 0.1}
+CIFAR: Changes = {"data.validation": 0.3, "data.augment.crop": 1}
+SWIN: Changes = {"model.layers": (2, 1), "model.heads": (2, 2), "model.width": 8, "model.window": 2, "model.deviation": 0.1}
+PRETRAIN: Changes = {
+    "model.layers": 1,
+    "model.heads": 2,
+    "model.width": 32,
+    "model.context": 24,
+    "data.vocabulary": 120,
+    "optim.lr": 3e-3,
+    "optim.schedule.warmup": 5,
+}
+SEQ2SEQ: Changes = {"model.layers": 1, "model.heads": 2, "model.width": 32, "data.unit": "bytes"}
+T5: Changes = {"model.layers": 1, "model.heads": 2, "model.head": 8, "model.width": 32, "optim.schedule.warmup": 5}
+BERT: Changes = {
+    "model.layers": 1,
+    "model.heads": 2,
+    "model.width": 32,
+    "model.deviation": 0.1,
+    "data.context": 32,
+    "data.validation": 0.3,
+    "optim.schedule.warmup": 5,
+}
+PAIR_ROW = "{number}\t{text}\t{second}\t{label}\n"
 SHRINK: dict[str, Callable[[Path], Changes]] = {
     "gpt/quickstart": lambda folder: GPT | {"data.megabytes": 0.1},
     "gpt/text": lambda folder: GPT | DROPOUT | {"data.path": str(text_file(folder))},
+    "llama/text": lambda folder: GPT | {"model.groups": 1, "data.path": str(text_file(folder))},
+    "llama/python": lambda folder: GPT | {"model.groups": 1, "data.megabytes": 0.1},
+    "transformer/numbers": lambda folder: SEQ2SEQ | {"data.pairs": 200, "data.limit": 1000, "data.longest": 30},
+    "transformer/pairs": lambda folder: SEQ2SEQ | {"data.path": str(pairs_file(folder)), "data.longest": 12},
+    "transformer/multi30k": lambda folder: SEQ2SEQ | translation(folder),
+    "t5/text": lambda folder: T5 | {"data.path": str(text_file(folder)), "data.vocabulary": 300, "data.context": 24},
+    "t5/pairs": lambda folder: T5 | {"data.path": str(pairs_file(folder)), "data.longest": 12, "data.unit": "bytes"},
     "gpt/bytes": lambda folder: GPT | {"data.megabytes": 0.1},
     "gpt/shakespeare_char": lambda folder: GPT | {"data.path": str(text_file(folder))},
     "gpt/shakespeare_cpu": lambda folder: GPT | {"data.path": str(text_file(folder))},
@@ -119,6 +227,12 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "classifier/mnist": lambda folder: {"model.hidden": (16,), "data.path": str(idx_folder(folder))},
     "classifier/images": lambda folder: {"model.hidden": (16,), "data.path": str(image_folder(folder))},
     "classifier/table": lambda folder: {"model.hidden": (16,), "data.path": str(table_file(folder))},
+    "vit/digits": lambda folder: DIGITS | VIT,
+    "vit/images": lambda folder: DIGITS | VIT | {"data.path": str(image_folder(folder)), "data.size": 16},
+    "vit/cifar10": lambda folder: DIGITS | VIT | CIFAR | {"data.path": str(image_folder(folder))},
+    "swin/digits": lambda folder: DIGITS | SWIN,
+    "swin/images": lambda folder: DIGITS | SWIN | {"data.path": str(image_folder(folder)), "data.size": 16},
+    "swin/cifar10": lambda folder: DIGITS | SWIN | CIFAR | {"data.path": str(image_folder(folder))},
     "vae/digits": lambda folder: DIGITS | {"model.hidden": (32,), "model.latent": 4},
     "vae/semi_supervised": lambda folder: DIGITS | {"model.hidden": (32,), "model.latent": 4, "data.labelled": 0.3},
     "gan/digits": lambda folder: {"model.generator": (32,), "model.discriminator": (32,), "model.latent": 4, "model.dropout": 0.1},
@@ -139,6 +253,9 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "birthplace/made_up_perceiver": lambda folder: reads(folder) | {"model.bottleneck": 16, "data.predicted": 16, "data.longest": 40},
     "birthplace/made_up_questions": learns_to_answer,
     "birthplace/made_up_only": learns_to_answer,
+    "bert/pretrain": lambda folder: PRETRAIN | {"data.path": str(text_file(folder)), "data.context": 24},
+    "bert/pretrain_no_pairs": lambda folder: PRETRAIN | {"data.path": str(text_file(folder)), "data.context": 24},
+    "bert/pretrain_left_to_right": lambda folder: PRETRAIN | {"data.path": str(text_file(folder)), "data.context": 24},
     "bert/pairs": lambda folder: {
         "model.layers": 1,
         "model.heads": 2,
@@ -147,6 +264,21 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
         "data.path": str(text_file(folder)),
         "optim.schedule.warmup": 5,
     },
+    "bert/classify": lambda folder: labelled_texts(folder, "{text}\t{label}\n"),
+    "bert/score": lambda folder: labelled_texts(folder, "{text}\t{second}\t{label}.5\n"),
+    "bert/sst2": lambda folder: labelled_texts(folder, "{text} \t{label}\n", "sentence\tlabel\n"),
+    "bert/cola": lambda folder: (
+        labelled_texts(folder, "gj04\t{label}\t\t{text}\n") | {"data.validation_path": str(folder / "labelled.tsv")}
+    ),
+    "bert/mrpc": lambda folder: labelled_texts(
+        folder, "{label}\t7\t8\t{text}\t{second}\n", "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
+    ),
+    "bert/rte": lambda folder: labelled_texts(folder, PAIR_ROW, "index\tsentence1\tsentence2\tlabel\n"),
+    "bert/choice": choices,
+    "bert/answers": answers,
+    "bert/squad": answers,
+    "bert/tags": tags,
+    "bert/brown": lambda folder: tags(folder, slashes=True),
 }
 """What makes each recipe small; one that is missing here fails its contract with the advice to add it."""
 
@@ -156,6 +288,18 @@ LEARN: dict[str, Changes] = {
     "vae/semi_supervised": {"train.steps": 150, "optim.lr": 5e-3},
     "rbm/persistent": {"train.steps": 100},
     "bert/pairs": {"train.steps": 60},
+    "transformer/numbers": {"optim.lr": 1e-2, "optim.schedule.warmup": 5},
+    "transformer/pairs": {"optim.lr": 5e-3, "optim.schedule.kind": "constant", "optim.schedule.warmup": 5, "model.dropout": 0.0},
+    "transformer/multi30k": {
+        "optim.lr": 5e-3,
+        "optim.schedule.kind": "constant",
+        "optim.schedule.warmup": 5,
+        "model.dropout": 0.0,
+        "train.batch": 1,
+    },
+    "t5/pairs": {"optim.lr": 1e-2},
+    **{f"bert/{name}": {"train.steps": 40, "optim.lr": 3e-3} for name in ("classify", "score", "sst2", "cola", "mrpc", "rte", "choice")},
+    **{f"bert/{name}": {"train.steps": 60, "optim.lr": 5e-3} for name in ("answers", "squad", "tags", "brown")},
     **{
         f"birthplace/{name}": {"train.steps": 100, "optim.lr": 1e-2}
         for name in ("questions", "questions_only", "questions_perceiver", "made_up_questions", "made_up_only")

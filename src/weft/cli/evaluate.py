@@ -50,12 +50,16 @@ def main(words: list[str]) -> int:
     files.make_folder(target.parent)
     files.replace(target, checkpoint.encode(describe(loaded, result)))
     print(f"written to {target}")
+    if result.findings:
+        said = target.with_name(f"{target.stem}-predictions{result.findings.suffix}")
+        files.replace(said, result.findings.content.encode())
+        print(f"predictions written to {said}")
     return 0
 
 
 def data_settings(name: str, words: list[str]) -> DataConfig:
     """The data settings that the flags may change: the recipe's, or those of a source of files where a path is given."""
-    found = checkpoint.read(checkpoint.resolve(name), only=("recipe.json",))
+    found = checkpoint.find(name)
     own = load_recipe(found.json("recipe.json")).data
     return with_path(own) if any(word.partition("=")[0] == "--data.path" for word in words) else own
 
@@ -86,4 +90,6 @@ def default_file(loaded: Loaded, changes: dict[str, Any]) -> Path:
 
 def describe(loaded: Loaded, result: Evaluation) -> dict[str, Any]:
     """The record of an evaluation."""
-    return {"recipe": loaded.recipe.name, "weft": __version__, "machine": machine(), **dataclasses.asdict(result)}
+    numbers = dataclasses.asdict(dataclasses.replace(result, findings=None))
+    del numbers["findings"]
+    return {"recipe": loaded.recipe.name, "weft": __version__, "machine": machine(), **numbers}

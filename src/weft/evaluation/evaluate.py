@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from weft import config, registry
-from weft.data.base import Data, DataConfig, Source
+from weft.data.base import Data, DataConfig, Dataset, Source
 from weft.errors import ConfigError, DataError
 from weft.objectives.base import Objective
 from weft.run import Loaded, load
@@ -24,6 +24,16 @@ from weft.training.execution import tensor_float
 
 AT_MOST = ("vocabulary", "context")
 """Facts of the data that may be smaller than what the model was built for; all others must be equal."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the measure of a task found: numbers, and all that the model said, as the content of a file."""
+
+    metrics: dict[str, float]
+    content: str
+    suffix: str
+    """Of the file's name: .json or .tsv."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +46,8 @@ class Evaluation:
     metrics: dict[str, float]
     seconds: float
     problems: list[str]
+    findings: Findings | None = None
+    """What only whole answers can tell, for tasks that have a measure of their own."""
 
     def __getitem__(self, name: str) -> float:
         return self.metrics[name]
@@ -66,8 +78,21 @@ def evaluate(
     order = Source(held.validation, loaded.recipe.train.seed, device, shuffle=False)
     with tensor_float(False), torch.autocast(device.type, enabled=False):
         found = hooks.evaluate(loaded.model, objective, order, number, batch)
+        findings = measure(loaded, objective, held.validation, order, number, batch)
     seconds = time.perf_counter() - begin
-    return Evaluation(str(loaded.path), config.to_dict(source), number, choose(found, metrics), seconds, held.problems.lines())
+    chosen = choose(found | (findings.metrics if findings else {}), metrics)
+    return Evaluation(str(loaded.path), config.to_dict(source), number, chosen, seconds, held.problems.lines(), findings)
+
+
+def measure(loaded: Loaded, objective: Objective, data: Dataset, order: Source, examples: int, batch: int) -> Findings | None:
+    """What the measure registered for an objective finds on the first examples; None where it has none."""
+    name = registry.name_of(type(loaded.recipe.objective))
+    if name not in registry.TABLES["measures"]:
+        return None
+    batches = (order.batch(first, min(batch, examples - first)) for first in range(0, examples, batch))
+    with torch.no_grad():
+        findings: Findings | None = registry.find("measures", name)(loaded, objective, data, batches)
+    return findings
 
 
 def change_data(own: DataConfig, data: DataConfig | dict[str, Any] | str | Path | None) -> DataConfig:

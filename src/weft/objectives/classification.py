@@ -1,24 +1,33 @@
-"""Cross-entropy of the class: -sum over labelled examples of log p(y | x).
+"""Cross-entropy of the class: -sum over labelled examples of log p(y | x), and how often the likeliest class is the right one.
 
-Batch: the input, by default image (B, ...), and label (B,) int64; an UNLABELLED example counts for nothing.
+Of two classes also the F1 of the second and Matthews' correlation, which do not praise a model for the larger class alone.
+
+Batch: the inputs of the model, by default image (B, ...), and label (B,) int64; an UNLABELLED example counts for nothing.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from weft import registry
 from weft.data.base import UNLABELLED, Batch
+from weft.errors import ConfigError
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassificationConfig(ObjectiveConfig):
-    input: str = "image"
-    """Name of the input in a batch: image, or x for the rows of a table."""
+    inputs: tuple[str, ...] = ("image",)
+    """What of a batch the model is given: image, x for the rows of a table, ids segments lengths for texts."""
+    smoothing: float = 0.0
+    """Share of each label spread evenly over all classes (Szegedy et al., 2015, arXiv:1512.00567)."""
 
     def build(self) -> Classification:
         return Classification(self)
@@ -28,14 +37,32 @@ class Classification(Objective):
     def __init__(self, config: ClassificationConfig):
         super().__init__()
         self.config = config
+        if not 0.0 <= config.smoothing < 1.0:
+            raise ConfigError(f"--objective.smoothing must be at least 0 and below 1, not {config.smoothing}")
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
+        if batch["label"].is_floating_point():
+            raise ConfigError("the labels are numbers, and this recipe tells classes; leave out --data.number, or take bert/score")
         number = labelled(batch["label"])
         return {"loss": number, "accuracy": number}
 
     def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
-        logits = model.classify(batch[self.config.input])  # (B, C)
-        return Terms({"loss": label_loss(logits, batch["label"])}, {"accuracy": correct(logits, batch["label"])})
+        logits, label = model.classify(*chosen(batch, self.config.inputs)), batch["label"]  # (B, C), (B,)
+        metrics = {"accuracy": correct(logits, label)}
+        if logits.size(-1) == 2:
+            metrics["outcomes"] = outcomes(logits, label)
+        return Terms({"loss": label_loss(logits, label, self.config.smoothing)}, metrics)
+
+    def summary(self, means: dict[str, Tensor]) -> dict[str, float]:
+        return super().summary(means) | (of_two(means["outcomes"]) if "outcomes" in means else {})
+
+
+def chosen(batch: Batch, names: Iterable[str]) -> list[Tensor]:
+    """The parts of a batch that have these names."""
+    for name in names:
+        if name not in batch:
+            raise ConfigError(f"--objective.inputs: a batch has no {name!r}{registry.nearest(name, list(batch))}")
+    return [batch[name] for name in names]
 
 
 def labelled(label: Tensor) -> Tensor:
@@ -43,11 +70,28 @@ def labelled(label: Tensor) -> Tensor:
     return count((label != UNLABELLED).sum(), like=label)
 
 
-def label_loss(logits: Tensor, label: Tensor) -> Tensor:
+def label_loss(logits: Tensor, label: Tensor, smoothing: float = 0.0) -> Tensor:
     """Summed -log p(label) of the labelled among logits (B, C), label (B,)."""
-    return F.cross_entropy(logits.float(), label, ignore_index=UNLABELLED, reduction="sum")
+    return F.cross_entropy(logits.float(), label, ignore_index=UNLABELLED, reduction="sum", label_smoothing=smoothing)
 
 
 def correct(logits: Tensor, label: Tensor) -> Tensor:
     """How many labelled examples have their class on top; UNLABELLED is no class, so it never is."""
     return (logits.detach().argmax(-1) == label).sum().float()
+
+
+def outcomes(logits: Tensor, label: Tensor) -> Tensor:
+    """logits (B, 2), label (B,) -> how many of each class (rows) were taken for each (columns), (2, 2)."""
+    classes = torch.arange(2, device=label.device)
+    true, told = label[:, None] == classes, logits.detach().argmax(-1)[:, None] == classes  # (B, 2)
+    return (true[:, :, None] & told[:, None]).sum(0).float()  # a product of matrices would be rounded to bf16
+
+
+def of_two(shares: Tensor) -> dict[str, float]:
+    """F1 of class 1 and Matthews' correlation from the shares of the outcomes (2, 2); 0 where they have no value."""
+    (tn, fp), (fn, tp) = shares.double().tolist()
+    spread = math.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
+    return {
+        "f1": 2 * tp / (2 * tp + fp + fn) if tp else 0.0,
+        "matthews": (tp * tn - fp * fn) / spread if spread else 0.0,
+    }

@@ -33,6 +33,8 @@ class MaskedPairConfig(ObjectiveConfig):
     """Share of the chosen that becomes [MASK]."""
     replaced: float = 0.1
     """Share of the chosen that becomes another ordinary token, each as likely; the rest stays as it is."""
+    pair_weight: float = 1.0
+    """Weight of the second cross-entropy; 0 learns from masked tokens alone."""
     vocabulary: int = 0
     """Number of tokens; 0 takes it from the data."""
     marks: int = 0
@@ -47,7 +49,7 @@ class MaskedPairConfig(ObjectiveConfig):
 class MaskedPair(Objective):
     def __init__(self, config: MaskedPairConfig):
         super().__init__()
-        self.config = config
+        self.config, self.weights = config, {"pair": config.pair_weight}
         if not 0.0 <= config.rate <= 1.0 or min(config.masked, config.replaced) < 0.0 or config.masked + config.replaced > 1.0:
             raise ConfigError(f"objective: shares of tokens must lie between 0 and 1: {config.rate}, {config.masked}, {config.replaced}")
 

@@ -72,7 +72,7 @@ def table() -> Recipe:
     return Recipe(
         data=TableConfig(),
         model=MLPConfig(hidden=(128,), dropout=0.2),
-        objective=ClassificationConfig(input="x"),
+        objective=ClassificationConfig(inputs=("x",)),
         optim=adamw(1e-3),
         train=Train(steps=1500, batch=64, log_every=50, eval_every=150),
         progress=ACCURACY,

@@ -1,0 +1,31 @@
+"""Cross-entropy of the right one among several texts, each scored by itself (Devlin et al., 2018, section 4.4).
+
+Batch: ids, segments (B, N, T), lengths (B, N), label (B,) the place of the right choice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from weft.data.base import Batch
+from weft.objectives.base import Objective, ObjectiveConfig, Terms
+from weft.objectives.classification import correct, label_loss, labelled
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChoiceConfig(ObjectiveConfig):
+    def build(self) -> Choice:
+        return Choice()
+
+
+class Choice(Objective):
+    def counts(self, batch: Batch) -> dict[str, Tensor]:
+        number = labelled(batch["label"])
+        return {"loss": number, "accuracy": number}
+
+    def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
+        logits = model.choose(batch["ids"], batch["segments"], batch["lengths"])  # (B, N)
+        return Terms({"loss": label_loss(logits, batch["label"])}, {"accuracy": correct(logits, batch["label"])})

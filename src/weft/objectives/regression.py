@@ -1,0 +1,60 @@
+"""Squared error of a number told of an example, and how well the numbers told go with the true ones (Pearson's correlation).
+
+Batch: the inputs of the model, by default those of texts, and label (B,) float32, counted in deviations. Spearman's
+correlation is not here: it needs the ranks of all examples at once, which no sum over batches gives.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft.data.base import Batch
+from weft.errors import ConfigError
+from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
+from weft.objectives.classification import chosen
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionConfig(ObjectiveConfig):
+    inputs: tuple[str, ...] = ("ids", "segments", "lengths")
+    """What of a batch the model is given."""
+    scale: float = 0.0
+    """The deviation that labels are counted in, for an error in their own units; 0 takes it from the data."""
+
+    def build(self) -> Regression:
+        return Regression(self)
+
+
+class Regression(Objective):
+    def __init__(self, config: RegressionConfig):
+        super().__init__()
+        self.config = config
+        if not config.scale >= 0.0:
+            raise ConfigError(f"--objective.scale must be at least 0, not {config.scale}")
+
+    def counts(self, batch: Batch) -> dict[str, Tensor]:
+        if not batch["label"].is_floating_point():
+            raise ConfigError("the labels are classes, and this recipe tells numbers; say --data.number, or take bert/classify")
+        return {"loss": count(len(batch["label"]), like=batch["label"])}
+
+    def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
+        told, label = model.classify(*chosen(batch, self.config.inputs)).squeeze(-1).float(), batch["label"]  # (B,)
+        x, y = told.detach().double(), label.double()
+        moments = torch.stack([x.sum(), y.sum(), (x * x).sum(), (y * y).sum(), (x * y).sum()])
+        return Terms({"loss": (told - label).square().sum()}, {"moments": moments})
+
+    def summary(self, means: dict[str, Tensor]) -> dict[str, float]:
+        found = {**super().summary(means), "pearson": pearson(means["moments"])}
+        return {**found, "error": math.sqrt(found["loss"]) * self.config.scale}
+
+
+def pearson(moments: Tensor) -> float:
+    """The correlation from the means of x, y, x², y² and xy; 0 where one of them does not vary."""
+    x, y, xx, yy, xy = moments.double().tolist()
+    spread = max(xx - x * x, 0.0) * max(yy - y * y, 0.0)
+    return (xy - x * y) / math.sqrt(spread) if spread > 1e-24 * max(1.0, xx * yy) else 0.0

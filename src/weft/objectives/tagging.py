@@ -1,0 +1,32 @@
+"""Cross-entropy of the tag of each word, told at its first token: -sum over words of log p(tag).
+
+Batch: ids (B, T), lengths (B,), tags (B, T) with IGNORE where no word begins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from weft.data.base import IGNORE, Batch
+from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaggingConfig(ObjectiveConfig):
+    def build(self) -> Tagging:
+        return Tagging()
+
+
+class Tagging(Objective):
+    def counts(self, batch: Batch) -> dict[str, Tensor]:
+        number = count((batch["tags"] != IGNORE).sum(), like=batch["tags"])
+        return {"loss": number, "accuracy": number}
+
+    def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
+        logits = model.tag(batch["ids"], lengths=batch["lengths"]).float()  # (B, T, C)
+        loss = F.cross_entropy(logits.flatten(0, 1), batch["tags"].flatten(), ignore_index=IGNORE, reduction="sum")
+        return Terms({"loss": loss}, {"accuracy": (logits.detach().argmax(-1) == batch["tags"]).sum().float()})

@@ -1,0 +1,50 @@
+"""BERT's pretraining on novels and encyclopedia articles, and what it is without each of its two ideas (Devlin et al., section 5.1)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from weft.data.sentence_pairs import SentencePairsConfig
+from weft.data.text import TextConfig
+from weft.models.bert import BERTConfig
+from weft.objectives.masked_pair import MaskedPairConfig
+from weft.objectives.next_token import NextTokenConfig
+from weft.recipes.base import Recipe
+from weft.training.optim import AdamW
+from weft.training.schedule import Schedule
+from weft.training.settings import Train
+
+TEXTS = "novels/novels_18.tar.xz,wikipedia_sample/wiki.utf8.txt.gz"
+MODEL = BERTConfig(layers=6, heads=12, width=384, context=512)
+"""The size of MiniLM."""
+OPTIM = AdamW(lr=6e-4, betas=(0.9, 0.98), weight_decay=0.01, clip_norm=1.0, schedule=Schedule(kind="linear", warmup=1000))
+TRAIN = Train(steps=20_000, batch=128, log_every=200, eval_every=2000, eval_examples=2048, save_every=2000)
+
+
+def pretrain() -> Recipe:
+    """Masked tokens and sentence pairs, in pieces of words.
+
+    Run:      weft train bert/pretrain && weft train bert/sst2 --init runs/bert-pretrain
+    """
+    data = SentencePairsConfig(path=TEXTS, unit="wordpiece", vocabulary=16_000, context=128, validation=0.05)
+    return Recipe(data=data, model=MODEL, objective=MaskedPairConfig(), optim=OPTIM, train=TRAIN)
+
+
+def no_pairs() -> Recipe:
+    """The same without sentence pairs: two parts that always follow each other, and only masked tokens.
+
+    Run:      weft train bert/pretrain_no_pairs
+    """
+    made = pretrain()
+    assert isinstance(made.data, SentencePairsConfig)
+    return dataclasses.replace(made, data=dataclasses.replace(made.data, swapped=0.0), objective=MaskedPairConfig(pair_weight=0.0))
+
+
+def left_to_right() -> Recipe:
+    """The same size read from left to right, the next token predicted.
+
+    Run:      weft train bert/pretrain_left_to_right
+    """
+    data = TextConfig(path=TEXTS, unit="wordpiece", vocabulary=16_000, context=128, validation=0.02)
+    model = dataclasses.replace(MODEL, left_to_right=True)
+    return dataclasses.replace(pretrain(), data=data, model=model, objective=NextTokenConfig())

@@ -1,0 +1,46 @@
+"""T5: pretraining by cutting pieces out of a text, then any task as text to text."""
+
+from __future__ import annotations
+
+from weft.data.pairs import PairsConfig
+from weft.data.sentinels import SentinelsConfig
+from weft.models.t5 import T5Config
+from weft.objectives.seq2seq import Seq2SeqConfig
+from weft.recipes.base import Progress, Recipe
+from weft.training.optim import AdamW
+from weft.training.schedule import Schedule
+from weft.training.settings import Train
+
+
+def small() -> T5Config:
+    return T5Config(layers=4, heads=4, head=32, width=128, gated=True, dropout=0.0)
+
+
+def text() -> Recipe:
+    """Pretraining on the docstrings of Python's standard library, or on your own text.
+
+    Run:      weft train t5/text
+              weft train t5/text --data.path my.txt
+    """
+    return Recipe(
+        data=SentinelsConfig(),
+        model=small(),
+        objective=Seq2SeqConfig(smoothing=0.0, decode=False),
+        optim=AdamW(lr=3e-3, betas=(0.9, 0.98), weight_decay=0.01, clip_norm=1.0, schedule=Schedule(kind="cosine", warmup=100, floor=0.1)),
+        train=Train(steps=1000, batch=32, log_every=50, eval_every=250, eval_examples=256),
+    )
+
+
+def pairs() -> Recipe:
+    """Text to text: your own pairs, from a pretrained model or from nothing.
+
+    Run:      weft train t5/pairs --data.path pairs.tsv --init runs/t5-text
+    """
+    return Recipe(
+        data=PairsConfig(unit="byte_bpe", vocabulary=4000, longest=96),
+        model=small(),
+        objective=Seq2SeqConfig(smoothing=0.0),
+        optim=AdamW(lr=1e-3, betas=(0.9, 0.98), weight_decay=0.01, clip_norm=1.0, schedule=Schedule(kind="linear", warmup=100)),
+        train=Train(steps=1000, batch=32, log_every=50, eval_every=250, eval_examples=256),
+        progress=Progress(metric="token_bleu", goal="max"),
+    )

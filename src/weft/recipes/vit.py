@@ -1,0 +1,66 @@
+"""Vision Transformers that name the class of an image."""
+
+from __future__ import annotations
+
+from weft.data.augment import Augment
+from weft.data.digits import DigitsConfig
+from weft.data.images import ImagesConfig
+from weft.models.vit import ViTConfig
+from weft.objectives.classification import ClassificationConfig
+from weft.recipes.base import Progress, Recipe
+from weft.training.optim import AdamW
+from weft.training.schedule import Schedule
+from weft.training.settings import Train
+
+ACCURACY = Progress(metric="accuracy", goal="max")
+
+
+def adamw(lr: float, warmup: int, weight_decay: float = 0.05) -> AdamW:
+    return AdamW(lr=lr, weight_decay=weight_decay, clip_norm=1.0, schedule=Schedule(kind="cosine", warmup=warmup))
+
+
+def digits() -> Recipe:
+    """ViT on scikit-learn's digits, 16 patches of 2 by 2 pixels.
+
+    Run:      weft train vit/digits
+    Expect:   validation accuracy 0.975 to 0.986 after 800 steps; about half a minute of one CPU core.
+    """
+    return Recipe(
+        data=DigitsConfig(flat=False),
+        model=ViTConfig(patch=2, layers=4, heads=4, width=64, dropout=0.1, deviation=0.1),
+        objective=ClassificationConfig(),
+        optim=adamw(2e-3, warmup=100),
+        train=Train(steps=800, batch=64, log_every=50, eval_every=100),
+        progress=ACCURACY,
+    )
+
+
+def images() -> Recipe:
+    """ViT on your own images, one subfolder per class, scaled to 64 by 64 pixels.
+
+    Run:      weft train vit/images --data.path folder/
+    """
+    return Recipe(
+        data=ImagesConfig(size=64, augment=Augment(flip=0.5, crop=6)),
+        model=ViTConfig(patch=8, layers=6, heads=3, width=192, dropout=0.1, deviation=0.05),
+        objective=ClassificationConfig(),
+        optim=adamw(1e-3, warmup=200),
+        train=Train(steps=4000, batch=64, log_every=50, eval_every=400),
+        progress=ACCURACY,
+    )
+
+
+def cifar10() -> Recipe:
+    """ViT of 12.5 M parameters on CIFAR-10, 64 patches of 4 by 4 pixels, 5.8 M images in all.
+
+    Run:      weft train vit/cifar10
+              weft evaluate RUN --data.validate_on test
+    """
+    return Recipe(
+        data=ImagesConfig(path="cifar10", validation=0.05, augment=Augment(flip=0.5, crop=4, rotate=15.0, scale=(0.8, 1.25))),
+        model=ViTConfig(patch=4, layers=7, heads=6, width=384, dropout=0.1, attention_dropout=0.1),
+        objective=ClassificationConfig(smoothing=0.1),
+        optim=adamw(1e-3, warmup=750, weight_decay=0.1),
+        train=Train(steps=22_500, batch=256, log_every=100, eval_every=750, save_every=2250, ema=0.999),
+        progress=ACCURACY,
+    )
