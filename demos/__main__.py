@@ -49,6 +49,11 @@ DEMOS = [
     Demo("rbm/persistent", "pseudo_log_likelihood", -14.0, "max", "independent pixels -24.94"),
     Demo("word2vec/source", "loss", 2.58, "min", "best score from frequencies alone 2.684"),
     Demo("bert/pairs", "token_accuracy", 0.20, "max", "commonest word 0.068"),
+    Demo("vit/digits", "accuracy", 0.96, "max", "commonest class 0.134"),
+    Demo("swin/digits", "accuracy", 0.96, "max", "commonest class 0.134", in_ci=False),
+    Demo("transformer/numbers", "token_bleu", 97.0, "max", "0, as nothing is right by chance"),
+    Demo("t5/text", "log_loss", 5.1, "min", "tokens by frequency 5.99", in_ci=False),
+    Demo("llama/python", "loss", 1.45, "min", "characters by frequency 3.2", in_ci=False),
     Demo("gpt/bytes", "bits_per_byte", 2.2, "min", "bytes by frequency 4.6", in_ci=False),
 ]
 

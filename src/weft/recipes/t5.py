@@ -13,7 +13,7 @@ from weft.training.settings import Train
 
 
 def small() -> T5Config:
-    return T5Config(layers=4, heads=4, head=32, width=128, gated=True, dropout=0.0)
+    return T5Config(layers=2, heads=4, head=32, width=128, gated=True, dropout=0.0)
 
 
 def text() -> Recipe:
@@ -23,11 +23,11 @@ def text() -> Recipe:
               weft train t5/text --data.path my.txt
     """
     return Recipe(
-        data=SentinelsConfig(),
+        data=SentinelsConfig(vocabulary=2000, context=96),
         model=small(),
         objective=Seq2SeqConfig(smoothing=0.0, decode=False),
         optim=AdamW(lr=3e-3, betas=(0.9, 0.98), weight_decay=0.01, clip_norm=1.0, schedule=Schedule(kind="cosine", warmup=100, floor=0.1)),
-        train=Train(steps=1000, batch=32, log_every=50, eval_every=250, eval_examples=256),
+        train=Train(steps=450, batch=16, log_every=50, eval_every=150, eval_examples=256),
     )
 
 
