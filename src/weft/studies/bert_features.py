@@ -1,8 +1,10 @@
 """What lies in the layers of a frozen BERT, against finetuning all of it (Devlin et al., 2018, section 5.3).
 
 Words are tagged from the states of some layers, side by side, by a bidirectional LSTM of two layers; BERT itself stays as it
-was pretrained. In the paper the last four layers reach 96.1 F1 on CoNLL-2003 and finetuning 96.4: little is lost. The small BERT that is pretrained where none is given is too weak to show this: in the one run
-made, finetuning it reached 72.7 % of the tags and the same model without pretraining 79.6 %. Give a real one with --init.
+was pretrained. In the paper the last four layers reach 96.1 F1 on CoNLL-2003 and finetuning 96.4: little is lost.
+
+The small BERT that is pretrained where none is given is too weak to show this: in the one run made, finetuning it reached
+72.7 % of the tags, and the same model without pretraining 79.6 %. Give a real one with --init.
 """
 
 from __future__ import annotations
