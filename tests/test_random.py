@@ -144,3 +144,10 @@ def test_the_compiler_is_not_imported_before_it_is_used() -> None:
     code = "import sys, weft.run, weft.recipes.gpt; print(*(name in sys.modules for name in ('torch._dynamo', 'torch._inductor')))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.split() == ["False", "False"]
+
+
+@pytest.mark.gpu
+def test_compiled_for_a_gpu_the_bits_are_the_same() -> None:
+    key = random.keys(1, torch.arange(7))
+    compiled = torch.compile(random.bits, dynamic=False)(key.cuda(), 130)
+    assert torch.equal(compiled.cpu(), random.bits(key, 130))

@@ -71,7 +71,8 @@ def fold(key: Tensor, name: str | int) -> Tensor:
 
 def bits(key: Tensor, *shape: int) -> Tensor:
     """64 random bits per element: key (B,) -> int64 (B, *shape)."""
-    counter = _mix(torch.arange(math.prod(shape), device=key.device, dtype=torch.int64))
+    # ^ 0 keeps the compiler from adding the 64-bit constant to what it counts with 32 bits
+    counter = _mix(torch.arange(math.prod(shape), device=key.device, dtype=torch.int64) ^ 0)
     return _mix(key.unsqueeze(-1) ^ counter).view(*key.shape, *shape)
 
 
