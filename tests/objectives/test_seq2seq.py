@@ -13,7 +13,7 @@ from weft.data.base import Batch
 from weft.data.pairs import END, PAD, START
 from weft.errors import ConfigError
 from weft.models.transformer import TransformerConfig
-from weft.objectives.seq2seq import Seq2Seq, Seq2SeqConfig
+from weft.objectives.seq2seq import Seq2Seq, Seq2SeqConfig, disagreement
 
 V = 12
 
@@ -88,3 +88,31 @@ def test_validation_lets_the_model_answer() -> None:
 def test_a_share_that_makes_no_sense() -> None:
     with pytest.raises(ConfigError, match=r"--objective\.smoothing must be"):
         objective(smoothing=1.0)
+
+
+def test_two_passes_without_dropout_agree() -> None:
+    given, network = batch(), model().train()
+    torch.testing.assert_close(objective(consistency=5.0)(network, given, "").sums, objective()(network, given, "").sums)
+
+
+@torch.no_grad()
+def test_two_passes_with_dropout_are_pulled_together() -> None:
+    torch.manual_seed(0)
+    network = TransformerConfig(vocabulary=V, context=12, layers=1, heads=2, width=16, dropout=0.3).build()
+    given, losses = batch(), {}
+    for weight in (1e-9, 1.0, 2.0):
+        torch.manual_seed(1)
+        losses[weight] = float(objective(consistency=weight)(network, given, "").sums["loss"])
+    assert losses[1e-9] < losses[1.0] < losses[2.0]
+    assert losses[2.0] - losses[1.0] == pytest.approx(losses[1.0] - losses[1e-9], rel=1e-4)
+    network.eval()
+    assert float(objective(consistency=5.0)(network, given, "").sums["loss"]) == pytest.approx(
+        float(objective()(network, given, "").sums["loss"])
+    )
+
+
+def test_disagreement_is_the_divergence_both_ways_where_it_counts() -> None:
+    first, second = (torch.randn(4, V, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1))
+    p, q, counted = first.log_softmax(-1), second.log_softmax(-1), torch.tensor([True, False, True, True])
+    both = F.kl_div(p, q, log_target=True, reduction="none") + F.kl_div(q, p, log_target=True, reduction="none")
+    torch.testing.assert_close(disagreement(first, second, counted), both[counted].sum())

@@ -108,7 +108,7 @@ class PairsConfig(DataConfig):
             return Data(first, second if len(second) else None, info, tokenizer, problems)
         batches = Buckets(first, self.tokens)
         info |= {"batches": len(batches), "padding": batches.padding}
-        return Data(batches, Buckets(second, self.tokens) if len(second) else None, info, tokenizer, problems)
+        return Data(batches, second if len(second) else None, info, tokenizer, problems)
 
     def _read(self, problems: Problems) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
         if bool(self.validation_target_path) and not (self.target_path and self.validation_path):

@@ -56,7 +56,8 @@ def search(
         alive, order = going.topk(min(beams, going.size(1)))
         parent, token = parent.gather(1, order), token.gather(1, order)
         ids = torch.cat([ids.gather(1, parent.unsqueeze(-1).expand(-1, -1, t)), token.unsqueeze(-1)], dim=-1)
-        open_rows = [i for i, number in enumerate(row.tolist()) if not settled(ended[number], float(alive[i, 0]), beams, longest, alpha)]
+        heads = zip(row.tolist(), alive[:, 0].tolist(), strict=True)
+        open_rows = [i for i, (number, head) in enumerate(heads) if not settled(ended[number], head, beams, longest, alpha)]
         if length == longest:
             leave(ended, row, ids, alive, alpha, length, beams)
         if not open_rows:
@@ -81,19 +82,18 @@ def collect(
 ) -> None:
     """Keep the hypotheses that end with this token, if they are among the best of their row."""
     ranked = (token == end) & (torch.arange(token.size(1), device=token.device) < beams)  # one beyond the beam was not chosen
-    for i, j in ranked.nonzero().tolist():
-        value = float(best[i, j])
-        if value > float("-inf"):
-            tokens = [*ids[i, int(parent[i, j]), 1:].tolist(), end]
-            keep(ended[int(row[i])], Hypothesis(tokens, value, value / penalty(length, alpha)), beams)
+    i, j = (ranked & (best > float("-inf"))).nonzero(as_tuple=True)
+    sequences, values = ids[i, parent[i, j], 1:].tolist(), best[i, j].tolist()  # fetched at once: a device is waited for each time
+    for number, tokens, value in zip(row[i].tolist(), sequences, values, strict=True):
+        keep(ended[number], Hypothesis([*tokens, end], value, value / penalty(length, alpha)), beams)
 
 
 def leave(ended: list[list[Hypothesis]], row: Tensor, ids: Tensor, alive: Tensor, alpha: float, length: int, beams: int) -> None:
     """What did not end in time competes too."""
-    for i, number in enumerate(row.tolist()):
-        for j, value in enumerate(alive[i].tolist()):
+    for number, sequences, values in zip(row.tolist(), ids[:, :, 1:].tolist(), alive.tolist(), strict=True):
+        for tokens, value in zip(sequences, values, strict=True):
             if value > float("-inf"):
-                keep(ended[number], Hypothesis(ids[i, j, 1:].tolist(), value, value / penalty(length, alpha)), beams)
+                keep(ended[number], Hypothesis(tokens, value, value / penalty(length, alpha)), beams)
 
 
 def keep(held: list[Hypothesis], new: Hypothesis, beams: int) -> None:

@@ -27,6 +27,8 @@ from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 class Seq2SeqConfig(ObjectiveConfig):
     smoothing: float = 0.1
     """Share of the wanted probability that is spread over the vocabulary."""
+    consistency: float = 0.0
+    """Weight of what two passes with other dropout disagree by (R-Drop, Liang et al., 2021); 0 makes one pass."""
     decode: bool = True
     """Let the model answer in validation, and measure BLEU over tokens."""
     beams: int = 5
@@ -48,6 +50,8 @@ class Seq2Seq(Objective):
         self.config = config
         if not 0.0 <= config.smoothing < 1.0:
             raise ConfigError(f"--objective.smoothing must be at least 0 and below 1, not {config.smoothing}")
+        if not 0.0 <= config.consistency < math.inf:
+            raise ConfigError(f"--objective.consistency must be a weight of at least 0, not {config.consistency}")
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         tokens = count((batch["target_length"] - 1).clamp(min=0).sum(), like=batch["target"])
@@ -57,10 +61,16 @@ class Seq2Seq(Objective):
         target = batch["target"]
         place = torch.arange(1, target.size(1), device=target.device)
         truth = target[:, 1:].masked_fill(place >= batch["target_length"][:, None], IGNORE)
-        hidden = model.hidden(batch["source"], batch["source_length"], target[:, :-1])
-        logits = model.head(hidden).float()  # (B, T - 1, V)
-        flat, wanted = logits.flatten(0, 1), truth.flatten()
-        loss = F.cross_entropy(flat, wanted, ignore_index=IGNORE, reduction="sum", label_smoothing=self.config.smoothing)
+        wanted, twice = truth.flatten(), self.config.consistency > 0 and model.training
+        passes = []
+        for _ in range(2 if twice else 1):
+            hidden = model.hidden(batch["source"], batch["source_length"], target[:, :-1])
+            passes.append(model.head(hidden).float().flatten(0, 1))  # (B (T - 1), V)
+        flat, smoothing = passes[0], self.config.smoothing
+        losses = [F.cross_entropy(each, wanted, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing) for each in passes]
+        loss = torch.stack(losses).mean()
+        if twice:
+            loss = loss + self.config.consistency / 4 * disagreement(flat, passes[1], wanted != IGNORE)
         plain = F.cross_entropy(flat.detach(), wanted, ignore_index=IGNORE, reduction="sum")
         right = (flat.detach().argmax(-1) == wanted).sum().float()
         return Terms({"loss": loss}, {"log_loss": plain, "accuracy": right})
@@ -71,7 +81,8 @@ class Seq2Seq(Objective):
             return {}
         start, end, lengths = self.config.start, self.config.end, batch["source_length"]
         there = (lengths > 0).nonzero().squeeze(1)
-        found = translate(model, batch["source"][there], lengths[there], start, end, beams=1, longest=batch["target"].size(1) + 10)
+        longest = batch["target"].size(1) + 10
+        found = translate(model, batch["source"][there], lengths[there], start, end, beams=1, alpha=0.0, longest=longest)
         total = torch.zeros(10, dtype=torch.float64)
         for best, row in zip(found, batch["target"][there].tolist(), strict=True):
             answer = [token for token in best[0].ids if token != end]
@@ -85,3 +96,9 @@ class Seq2Seq(Objective):
         if "matches" in means:
             found["token_bleu"] = bleu(means["matches"].double().cpu())
         return found
+
+
+def disagreement(first: Tensor, second: Tensor, counted: Tensor) -> Tensor:
+    """KL divergence of one from the other and back, summed over the rows that count: logits (N, V) twice, counted (N,) -> ()."""
+    p, q = first.log_softmax(-1), second.log_softmax(-1)
+    return ((p.exp() - q.exp()) * (p - q)).sum(-1).masked_fill(~counted, 0.0).sum()
