@@ -67,7 +67,8 @@ def documents(
         cut = int(len(texts[0]) * (1 - share))
         return paragraphs(texts[0][:cut]), other or paragraphs(texts[0][cut:])
     found, every = pieces(texts), round(1 / share) if share else 0
-    aside = {number for number in range(len(found)) if every and (number + 1) % every == 0}
+    # every so-many-th, from the middle of the first so many: a few long documents at the front have their share too
+    aside = {number for number in range(len(found)) if every and number % every == every // 2}
     return [text for i, text in enumerate(found) if i not in aside], other or [found[i] for i in sorted(aside)]
 
 

@@ -26,7 +26,7 @@ def pretrain() -> Recipe:
 
     Run:      weft train bert/pretrain && weft train bert/sst2 --init runs/bert-pretrain
     """
-    data = SentencePairsConfig(path=TEXTS, unit="wordpiece", vocabulary=16_000, context=128, validation=0.05)
+    data = SentencePairsConfig(path=TEXTS, unit="wordpiece", vocabulary=16_000, context=128, validation=0.1)
     return Recipe(data=data, model=MODEL, objective=MaskedPairConfig(), optim=OPTIM, train=TRAIN)
 
 
