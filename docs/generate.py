@@ -93,6 +93,67 @@ def birthplace() -> str:
     )
 
 
+TOLD = {
+    "bleu": ("BLEU", 1.0), "exact_match": ("exact match", 100.0), "f1": ("F1", 100.0), "matthews": ("Matthews", 100.0),
+    "pair_accuracy": ("pairs right", 100.0), "token_accuracy": ("masked tokens right", 100.0), "accuracy": ("accuracy", 100.0),
+}  # fmt: skip
+"""Metrics worth a cell, with what they are multiplied by; those of a whole answer first."""
+SHOWN = {"cola": ("matthews",), "squad": ("exact_match", "f1"), "mrpc": ("accuracy", "f1"), "multi30k": ("bleu",)}
+"""Those of a task that are customary; accuracies where none is named."""
+
+
+def transformers() -> str:
+    """What the recipes of the Transformer family reached on real data."""
+    found = sorted((r for r in records() if r.get("name") == "transformers"), key=lambda r: str(r["rows"][0]["experiment"]))
+    if not found:
+        return "Not measured yet."
+    rows = ["| experiment | recipe | starts from | measured on | result | seeds |", "|---|---|---|---|---|---|"]
+    for record in found:
+        own = record["rows"]
+        name = own[0]["experiment"]
+        wanted = SHOWN.get(name.partition("-")[0], ("accuracy", "token_accuracy", "pair_accuracy"))
+        cells = []
+        for key in [key for key in wanted if key in own[0]]:
+            what, scale = TOLD[key]
+            values = [row[key] * scale for row in own]
+            cells.append(f"{what} {statistics.fmean(values):.1f}{deviation(values)}")
+        where = "report data" if record["report"] else "held-out training data"
+        rows.append(f"| {name} | {record['recipe']} | {record['start'] or 'nothing'} | {where} | {', '.join(cells)} | {len(own)} |")
+    first = found[0]
+    return "\n".join([*rows, "", f"{first['hardware']}, torch {first['versions']['torch']}, {first['date']}."])
+
+
+def deviation(values: list[float]) -> str:
+    return f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
+
+
+def parity() -> str:
+    """The largest difference of converted models from transformers: of each family's random ones, and of every published one."""
+    found = next((r for r in records() if r.get("name") == "parity"), None)
+    if found is None:
+        return "Not measured yet."
+    rows = ["| family | compared | parameters | largest difference | there and back |", "|---|---|---|---|---|"]
+    random = [row for row in found["rows"] if "wheel" not in row]
+    for family in dict.fromkeys(row["family"] for row in random):
+        own = [row for row in random if row["family"] == family]
+        sizes = [row["parameters"] for row in own]
+        worst = {way: max(row[way] for row in own) for way in ("import", "round_trip")}
+        rows.append(difference(family, f"{len(own)} configurations, random weights", f"{min(sizes):,} to {max(sizes):,}", worst))
+    published = [row for row in found["rows"] if "wheel" in row]
+    rows += [
+        difference(row["family"], f"{row['configuration']} up to {row['largest_value']:.0f}", f"{row['parameters']:,}", row)
+        for row in published
+    ]
+    said = [f"Both continue “{row['prompt']}” with “{' '.join(row['continuation'].split())}”." for row in published if "prompt" in row]
+    where = f"fp32, {found['hardware']}, torch {found['versions']['torch']}, transformers {found['transformers']}, {found['date']}."
+    return "\n".join([*rows, "", *said, where])
+
+
+def difference(family: str, compared: str, parameters: str, row: dict[str, Any]) -> str:
+    ways = " | ".join(f"{row[way]:.1e}" if row[way] else "0" for way in ("import", "round_trip"))
+    return f"| {registry.CONVERTERS[family].summary} | {compared} | {parameters} | {ways} |"
+
+
 def spread(record: dict[str, Any]) -> str:
     return f" ± {record['spread']:.2g} ({len(record['seeds'])} seeds)" if record.get("spread") else ""
 
@@ -109,6 +170,7 @@ def main() -> int:
     check = parser.parse_args().check
     pages = {ROOT / "README.md": {"families": families()}, ROOT / "docs" / "engine.md": {"cpu": cpu()}}
     pages[ROOT / "docs" / "birthplace.md"] = {"quickstart": quickstart(), "birthplace": birthplace()}
+    pages[ROOT / "docs" / "transformers.md"] = {"parity": parity(), "results": transformers()}
     stale = 0
     for path, parts in pages.items():
         old = new = path.read_text()

@@ -34,6 +34,27 @@ def test_what_was_given_is_kept() -> None:
     assert made(vocabulary=100).resolve({"vocabulary": 65}).model.vocabulary == 100  # type: ignore[attr-defined]
 
 
+def test_tokens_that_the_data_adds_get_room() -> None:
+    info = {"vocabulary": 68, "added_tokens": 3}
+    for has, gets in ((65, 68), (66, 68), (67, 68), (68, 68), (100, 100), (0, 68)):
+        assert made(vocabulary=has).resolve(info).model.vocabulary == gets  # type: ignore[attr-defined]
+    for has, told in ((64, info), (65, {"vocabulary": 68})):
+        with pytest.raises(ConfigError, match=rf"--model\.vocabulary is {has}, but the data has 68"):
+            made(vocabulary=has).resolve(told)
+
+
+def test_a_context_that_is_too_short_names_the_flag_to_lower() -> None:
+    said = r"the model has a context of 64 tokens, but --data\.{0} {1} makes sequences of up to {2}; lower it to {3}, or take a model with"
+    with pytest.raises(ConfigError, match=said.format("context", 256, 256, 64)):
+        made(context=64).resolve({"context": 256})
+    recipe = weft.recipe("transformer/pairs", {"model.context": 64, "data.longest": 100})
+    with pytest.raises(ConfigError, match=said.format("longest", 100, 102, 62)):
+        recipe.resolve({"vocabulary": 9, "context": 102})
+    with pytest.raises(ConfigError, match=r"--model\.context is -1"):
+        made(context=-1).resolve({"context": 256})
+    assert made(context=64).resolve({"context": 64}).model.context == 64  # type: ignore[attr-defined]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Switches(ModelConfig):
     flag: bool = False

@@ -117,6 +117,17 @@ def test_a_damaged_recipe_file_is_taken_from_the_newest_checkpoint(tmp_path: Pat
     assert (folder / "recipe.json").read_bytes() == written
 
 
+def test_a_run_that_began_before_a_setting_existed_continues(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    run.assemble(small(tmp_path), folder).trainer.fit()
+    written = json.loads((folder / "recipe.json").read_text())
+    del written["model"]["task_dropout"], written["data"]["unit"]
+    (folder / "recipe.json").write_text(json.dumps(written))
+    assert run.assemble(small(tmp_path), folder).trainer.step == 6
+    with pytest.raises(ConfigError, match=r"model\.task_dropout: 0\.1 -> 0\.3"):
+        run.assemble(small(tmp_path, model__task_dropout=0.3), folder)
+
+
 def test_starting_from_another_run(tmp_path: Path) -> None:
     first = run.assemble(small(tmp_path, train__ema=0.5), tmp_path / "first")
     first.trainer.fit()
@@ -133,6 +144,8 @@ def test_weights_of_another_shape_are_named(tmp_path: Path) -> None:
     run.assemble(small(tmp_path), tmp_path / "first").trainer.fit()
     with pytest.raises(CheckpointError, match=r"the weights do not fit the model: .*other shape"):
         run.assemble(small(tmp_path, model__width=32), tmp_path / "second", init=str(tmp_path / "first"))
+    with pytest.raises(CheckpointError, match=r"the weights do not fit the model: .*other shape"):
+        run.assemble(small(tmp_path, model__width=32, model__vocabulary=99), tmp_path / "third", init=str(tmp_path / "first"))
 
 
 def test_loading_uses_the_best_checkpoint_and_evaluation_mode(tmp_path: Path) -> None:

@@ -17,11 +17,11 @@ VERBS = {
     "list": "models, recipes, studies and benchmarks, one line each with the measured score",
     "train": "train a recipe; the same command again continues where it stopped",
     "evaluate": "the recipe's metrics on its validation data or on other data",
-    "sample": "text, images or nearest words from a trained model",
+    "sample": "text, images or nearest words from a trained model, or what it tells of your text or image",
     "convert": "foreign weights in and out: model folders, GGUF files, wheels",
     "report": "an HTML page of a run, or a comparison of several",
     "study": "an analysis with a figure and a small table",
-    "bench": "a measurement of speed",
+    "bench": "a measurement against peers: of speed, or whether converted models say the same",
     "birthplace": "pretrain, finetune, evaluate or ask a model about where people were born",
 }
 ABOUT = "weft trains, finetunes, evaluates and samples the models deep learning is built on."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import logging
@@ -12,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from weft import __version__, config, registry
 from weft.data import tokenizers
 from weft.data.base import Data, Source
 from weft.errors import ConfigError
 from weft.generation import decode
+from weft.models.base import need
 from weft.objectives.base import Objective
 from weft.recipes.base import Recipe
 from weft.recipes.base import load as load_recipe
@@ -61,6 +63,8 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     resolved = recipe.resolve(data.info)
     refuse_other_recipe(folder, resolved)
     model, objective = build(resolved)
+    if objective.needs:
+        need(model, objective.needs)
     if initial:
         load_initial(model, initial)
     plan = execution.choose(resolved.train, model, objective)
@@ -130,6 +134,8 @@ def refuse_other_recipe(folder: Path, recipe: Recipe) -> None:
     old = recipe_of(folder)
     if old is None:
         return
+    with contextlib.suppress(ConfigError):  # a recipe that cannot be read is shown as it is
+        old = config.to_dict(load_recipe(old))  # settings that did not exist when it was written have their defaults
     lines = [line for line in config.difference(old, config.to_dict(recipe)) if not line.startswith(FREE_TO_CHANGE)]
     if lines:
         raise ConfigError(
@@ -139,25 +145,35 @@ def refuse_other_recipe(folder: Path, recipe: Recipe) -> None:
 
 
 def adopt(recipe: Recipe, init: str) -> Recipe:
-    """The recipe for the model of a run or checkpoint, whatever model it was written for."""
-    found = checkpoint.find(init)
-    model = load_recipe(found.json("recipe.json")).model
+    """The recipe for the model of a run or checkpoint, whatever model it was written for, and shown what it is used to."""
+    found = load_recipe(checkpoint.find(init).json("recipe.json"))
+    model, data = found.model, recipe.data
     if type(model) is type(recipe.model):
         model = dataclasses.replace(model, **{name: getattr(recipe.model, name) for name in model.of_task})
-    return dataclasses.replace(recipe, model=model)
+    if type(data) is type(found.data):
+        data = dataclasses.replace(data, **{name: getattr(found.data, name) for name in data.of_model})
+    return dataclasses.replace(recipe, model=model, data=data)
 
 
 def load_initial(model: nn.Module, found: checkpoint.Checkpoint) -> None:
-    """Weights of a checkpoint into a model; the average, where it has one. The head of another task starts afresh."""
+    """Weights of a checkpoint into a model; the average, where it has one. The head of another task, and new tokens, start afresh."""
     tensors = found.tensors("ema.safetensors" if "ema.safetensors" in found.files else "model.safetensors")
     mine: Any = model.config
-    theirs = load_recipe(found.json("recipe.json")).model
+    theirs: Any = load_recipe(found.json("recipe.json")).model
+    own = model.state_dict()
     if any(getattr(mine, name) != getattr(theirs, name) for name in mine.of_task):
         parts: tuple[str, ...] = model.task_parts  # type: ignore[assignment]
-        own = model.state_dict()
         tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(parts)}
         tensors |= {name: own[name] for name in own if name.startswith(parts)}
+    tables = getattr(model, "token_tables", ())
+    if tables and getattr(theirs, "vocabulary", mine.vocabulary) < mine.vocabulary:
+        tensors |= {name: lengthened(tensors[name], own[name]) for name in tables if name in tensors}
     checkpoint.load_weights(model, tensors, str(found.path))
+
+
+def lengthened(old: Tensor, new: Tensor) -> Tensor:
+    """A table with the rows of an old one, then those that a new and longer one has beyond; tables of another width stay as they are."""
+    return torch.cat([old, new[len(old) :]]) if old.shape[1:] == new.shape[1:] else old
 
 
 def read_tokenizer(found: checkpoint.Checkpoint | None) -> Any:

@@ -58,7 +58,7 @@ def test_help_names_every_verb(command: Callable[..., Outcome]) -> None:
         (["bench", "engine-cpo"], "did you mean 'engine-cpu'?"),
         (["study", "generalization-gap"], "did you mean 'generalisation-gap'?"),
         (["train", "--model.width", "3"], "expected the name of a recipe"),
-        (["sample"], "expected CKPT [PROMPT], found nothing"),
+        (["sample"], "expected CKPT [PROMPT…], found nothing"),
         (["evaluate", "a", "--", "b", "--c"], "no checkpoint here"),
     ],
 )

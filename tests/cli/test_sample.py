@@ -10,6 +10,7 @@ import pytest
 
 import weft
 from tests.cli.conftest import Outcome
+from tests.contracts.tiny import table_file
 
 
 def small_run(folder: Path, name: str, **changes: object) -> Path:
@@ -40,6 +41,7 @@ def test_text_may_go_to_a_file(command: Callable[..., Outcome], text_run: Path, 
     ("words", "said"),
     [
         (["Ω"], "does not occur"),
+        (["two", "words"], "put it into quotes"),
         (["--temperature", "-1"], "temperature must be 0"),
         (["--top-p", "0"], "top_p must be above 0"),
         (["--max-new-tokens", "0"], "at least 1"),
@@ -74,10 +76,23 @@ def test_word_vectors_give_neighbours(command: Callable[..., Outcome], tmp_path:
     assert command("sample", str(run)).code == 2
 
 
-def test_a_classifier_says_what_is_missing(command: Callable[..., Outcome], tmp_path: Path) -> None:
+def test_a_classifier_of_images_tells_their_class(command: Callable[..., Outcome], tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
     pytest.importorskip("sklearn")
-    done = command("sample", str(small_run(tmp_path / "mlp", "classifier/digits")))
+    run = small_run(tmp_path / "mlp", "classifier/digits")
+    image.new("RGB", (30, 20), (200, 10, 10)).save(tmp_path / "one.png")
+    done = command("sample", str(run), str(tmp_path / "one.png"))
+    assert done.code == 0
+    assert done.out.splitlines()[0] == str(tmp_path / "one.png")
+    assert len(done.out.splitlines()) == 6
+    asked = command("sample", str(run))
+    assert asked.code == 2
+    assert "must be asked, for example: weft sample CKPT picture.png" in asked.err
+
+
+def test_a_classifier_of_rows_says_what_is_missing(command: Callable[..., Outcome], tmp_path: Path) -> None:
+    done = command("sample", str(small_run(tmp_path / "mlp", "classifier/table", **{"data.path": str(table_file(tmp_path))})))
     assert done.code == 2
-    assert "MLP (classifier/digits) has nothing to sample" in done.err
+    assert "MLP (classifier/table) has nothing to sample" in done.err
     assert "Scores" in done.err
     assert "Samples" in done.err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -15,7 +16,9 @@ import pytest
 
 import weft
 from tests.cli.conftest import Outcome, tiny_flags
+from tests.contracts.tiny import tiny
 from weft.cli import flags
+from weft.cli.describe import closing
 from weft.cli.progress import Progress
 from weft.report.read import read
 from weft.run import assemble, fit
@@ -33,6 +36,41 @@ def test_train_says_what_it_does_and_what_to_type_next(command: Callable[..., Ou
     assert f'weft sample {tmp_path / "run"} "a prompt"' in done.out
     assert f"weft evaluate {tmp_path / 'run'}" in done.out
     assert (tmp_path / "run" / "report.html").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("bert/sst2", '"a text"'),
+        ("bert/rte", '"a text" "another text"'),
+        ("bert/score", '"a text" "another text"'),
+        ("bert/choice", '"a text" "one way to go on" "another way"'),
+        ("bert/answers", '"a question" "a paragraph with the answer"'),
+        ("bert/tags", '"a few words"'),
+        ("bert/pairs", "likes"),
+        ("gpt/classify", '"a text" "another text"'),
+        ("gpt/choose", '"a text" "one way to go on" "another way"'),
+        ("gpt/text", ""),  # its characters are too few for "a prompt"
+        ("transformer/pairs", '"a text"'),
+        ("vit/images", "picture.png"),
+        ("vae/digits", ""),
+        ("word2vec/source", "likes"),
+    ],
+)
+def test_what_is_advised_works(
+    name: str, advice: str, command: Callable[..., Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = assemble(tiny(name, tmp_path, {"train.steps": 2, "train.device": "cpu"}), tmp_path / "run")
+    fit(run)
+    lines = closing(run)
+    sample, evaluate = (line.strip() for line in lines[lines.index("next:") + 1 :])
+    assert sample == f"weft sample {tmp_path / 'run'} {advice}".strip()
+    monkeypatch.chdir(tmp_path)
+    pytest.importorskip("PIL.Image").new("RGB", (20, 30)).save("picture.png")
+    for line in (sample, evaluate):
+        done = command(*shlex.split(line)[1:])
+        assert done.code == 0, done.err
+        assert done.out
 
 
 def test_the_same_command_continues_and_a_finished_run_says_so(command: Callable[..., Outcome], text_file: Path, tmp_path: Path) -> None:

@@ -193,6 +193,8 @@ def test_the_saved_model_loads_and_evaluates_alike(name: str, tmp_path: Path, de
 BAD: dict[type, tuple[Any, ...]] = {int: (-1, 0), float: (-1.0, 2.0, float("nan")), tuple: ((-1,), (0,))}
 ONE_OF_A_KIND = (
     "gpt/text",
+    "gpt/classify",
+    "gpt/choose",
     "classifier/digits",
     "classifier/table",
     "vae/semi_supervised",

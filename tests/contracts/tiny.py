@@ -56,8 +56,8 @@ def pairs_file(folder: Path) -> Path:
     return path
 
 
-def labelled_texts(folder: Path, row: str, header: str = "") -> Changes:
-    """What makes a recipe small that tells something of a text: rows whose verb gives the label, 1 or 0, as {label}."""
+def labelled_file(folder: Path, row: str, header: str = "") -> Path:
+    """Rows whose verb gives the label, 1 or 0, as {label}."""
     chance = random.Random(0)
     who, what = ("the cat", "a dog", "my friend"), ("the moon", "a tree", "old songs", "rain")
     rows = []
@@ -65,10 +65,15 @@ def labelled_texts(folder: Path, row: str, header: str = "") -> Changes:
         text, second = (f"{chance.choice(who)} {verb} {chance.choice(what)}." for verb in (("hates", "likes")[number % 2], "sees"))
         rows.append(row.format(text=text, second=second, label=number % 2, number=number))
     (folder / "labelled.tsv").write_text(header + "".join(rows))
-    return BERT | {"data.path": str(folder / "labelled.tsv"), "data.unit": "bert_words"}
+    return folder / "labelled.tsv"
 
 
-def choices(folder: Path) -> Changes:
+def labelled_texts(folder: Path, row: str, header: str = "") -> Changes:
+    """What makes a recipe small that tells something of a text."""
+    return BERT | {"data.path": str(labelled_file(folder, row, header)), "data.unit": "bert_words"}
+
+
+def choices_file(folder: Path) -> Path:
     """What goes on is what is liked."""
     chance = random.Random(0)
     things = ("the moon", "a tree", "old songs", "rain")
@@ -81,7 +86,7 @@ def choices(folder: Path) -> Changes:
         }
         lines.append(json.dumps({**record, "label": number % 3}))
     (folder / "choices.jsonl").write_text("\n".join(lines))
-    return BERT | {"data.path": str(folder / "choices.jsonl"), "data.unit": "bert_words"}
+    return folder / "choices.jsonl"
 
 
 def answers(folder: Path) -> Changes:
@@ -184,6 +189,7 @@ def translation(folder: Path) -> Changes:
 
 
 GPT: Changes = {"model.layers": 2, "model.heads": 2, "model.width": 32, "data.context": 16, "optim.schedule.warmup": 5}
+FRAMED: Changes = GPT | {"data.context": 32, "data.validation": 0.3, "data.unit": "words"}
 DROPOUT: Changes = {f"model.{place}_dropout": 0.1 for place in ("embedding", "attention", "residual")}
 DIGITS: Changes = {"optim.schedule.warmup": 5}
 VIT: Changes = {"model.layers": 1, "model.heads": 2, "model.width": 16, "model.deviation": 0.1}
@@ -219,10 +225,17 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "transformer/pairs": lambda folder: SEQ2SEQ | {"data.path": str(pairs_file(folder)), "data.longest": 12},
     "transformer/multi30k": lambda folder: SEQ2SEQ | translation(folder),
     "t5/text": lambda folder: T5 | {"data.path": str(text_file(folder)), "data.vocabulary": 300, "data.context": 24},
+    "t5/novels": lambda folder: T5 | {"data.path": str(text_file(folder)), "data.vocabulary": 300, "data.context": 24},
     "t5/pairs": lambda folder: T5 | {"data.path": str(pairs_file(folder)), "data.longest": 12, "data.unit": "bytes"},
+    "t5/sst2": lambda folder: T5 | {"data.path": str(pairs_file(folder)), "data.longest": 12, "data.unit": "bytes"},
     "gpt/bytes": lambda folder: GPT | {"data.megabytes": 0.1},
     "gpt/shakespeare_char": lambda folder: GPT | {"data.path": str(text_file(folder))},
     "gpt/shakespeare_cpu": lambda folder: GPT | {"data.path": str(text_file(folder))},
+    "gpt/novels": lambda folder: GPT | {"data.path": str(text_file(folder)), "data.unit": "bytes"},
+    "gpt/classify": lambda folder: (
+        FRAMED | {"data.path": str(labelled_file(folder, "{text}\t{second}\t{label}\n")), "data.both_orders": True}
+    ),
+    "gpt/choose": lambda folder: FRAMED | {"data.path": str(choices_file(folder))},
     "classifier/digits": lambda folder: DIGITS | {"model.hidden": (16,)},
     "classifier/mnist": lambda folder: {"model.hidden": (16,), "data.path": str(idx_folder(folder))},
     "classifier/images": lambda folder: {"model.hidden": (16,), "data.path": str(image_folder(folder))},
@@ -274,7 +287,7 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
         folder, "{label}\t7\t8\t{text}\t{second}\n", "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
     ),
     "bert/rte": lambda folder: labelled_texts(folder, PAIR_ROW, "index\tsentence1\tsentence2\tlabel\n"),
-    "bert/choice": choices,
+    "bert/choice": lambda folder: BERT | {"data.path": str(choices_file(folder)), "data.unit": "bert_words"},
     "bert/answers": answers,
     "bert/squad": answers,
     "bert/tags": tags,
@@ -298,6 +311,9 @@ LEARN: dict[str, Changes] = {
         "train.batch": 1,
     },
     "t5/pairs": {"optim.lr": 1e-2},
+    "t5/sst2": {"optim.lr": 1e-2, "model.dropout": 0.0},
+    "t5/novels": {"model.dropout": 0.0},
+    **{f"gpt/{name}": {"train.steps": 40, "optim.lr": 1e-2} for name in ("classify", "choose")},
     **{f"bert/{name}": {"train.steps": 40, "optim.lr": 3e-3} for name in ("classify", "score", "sst2", "cola", "mrpc", "rte", "choice")},
     **{f"bert/{name}": {"train.steps": 60, "optim.lr": 5e-3} for name in ("answers", "squad", "tags", "brown")},
     **{

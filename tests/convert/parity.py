@@ -2,46 +2,38 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from safetensors.torch import load_file
+from torch import Tensor
 
+from weft.benchmarks.parity import TOLERANCE
 from weft.convert.family import Family
 from weft.training.checkpoint import load_weights
 
-TOLERANCE = 1e-4
 
-
-def shaken(reference: Any) -> Any:
-    """Weights far from their first values, so that a forgotten bias or norm shows."""
-    torch.manual_seed(1)
-    with torch.no_grad():
-        for parameter in reference.parameters():
-            parameter.add_(torch.randn_like(parameter) * (0.1 if parameter.ndim == 1 else 0.05))
-    return reference.eval()
-
-
-def imported(reference: Any, family: Family) -> nn.Module:
+def imported(reference: Any, family: Family) -> Any:
     """Our model with a reference's settings and weights."""
-    settings = family.settings(reference.config.to_dict())
+    return made(family, reference.config.to_dict(), reference.state_dict())
+
+
+def imported_files(reference: Any, family: Family, folder: Path) -> Any:
+    """The same through its files, where a model of images has other names than its modules have."""
+    reference.save_pretrained(folder / "theirs")
+    config = json.loads((folder / "theirs" / "config.json").read_text())
+    return made(family, config, load_file(folder / "theirs" / "model.safetensors"))
+
+
+def made(family: Family, config: dict[str, Any], weights: dict[str, Tensor]) -> Any:
+    settings = family.settings(config)
     model = settings.build()
-    tensors = family.table(settings).to_own(reference.state_dict())
+    tensors = family.table(settings).to_own(weights)
     fresh = {name: value for name, value in model.state_dict().items() if name.startswith(family.fresh) and name not in tensors}
     load_weights(model, {**tensors, **fresh}, "reference")
     return model.eval()
-
-
-def exported(model: Any, family: Family, reference: Any) -> Any:
-    """A new reference model with our settings and weights."""
-    made = type(reference)(type(reference.config)(**family.describe(model.config)))
-    tensors = family.table(model.config).to_foreign(dict(model.named_parameters()))
-    missing, unexpected = made.load_state_dict(tensors, strict=False)
-    shared = {id(p) for name, p in made.named_parameters() if name in tensors}
-    lacking = [name for name in missing if name in dict(made.named_parameters()) and id(dict(made.named_parameters())[name]) not in shared]
-    assert not unexpected, unexpected
-    assert not lacking, lacking
-    return made.eval()
 
 
 def close(ours: torch.Tensor, theirs: torch.Tensor) -> None:

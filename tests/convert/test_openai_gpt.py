@@ -1,23 +1,18 @@
-"""GPT-1 against transformers: the same logits from the same weights, in both directions."""
+"""Settings of GPT-1 that weft does not have."""
 
 from __future__ import annotations
 
 import pytest
-import torch
 
-from tests.convert.parity import close, exported, imported, shaken
+from weft.benchmarks.references import CASES
 from weft.convert.openai_gpt import FAMILY
+from weft.errors import CheckpointError
 
 transformers = pytest.importorskip("transformers")
 
 
-@pytest.mark.parametrize(("layers", "heads", "width"), [(2, 2, 32), (3, 4, 64), (1, 3, 48)])
-@torch.no_grad()
-def test_logits_are_equal_in_both_directions(layers: int, heads: int, width: int) -> None:
-    torch.manual_seed(0)
-    config = transformers.OpenAIGPTConfig(n_layer=layers, n_head=heads, n_embd=width, vocab_size=77, n_positions=40)
-    theirs = shaken(transformers.OpenAIGPTLMHeadModel(config))
-    ours = imported(theirs, FAMILY)
-    ids = torch.randint(0, 77, (4, 40))
-    close(ours(ids), theirs(ids).logits)
-    close(ours(ids), exported(ours, FAMILY, theirs)(ids).logits)
+def test_what_we_do_not_have_is_refused() -> None:
+    config = transformers.OpenAIGPTConfig(**next(iter(CASES["openai-gpt"].values()))).to_dict()
+    for changes in ({"afn": "relu"}, {"layer_norm_epsilon": 0.1}):
+        with pytest.raises(CheckpointError, match=r"config\.json"):
+            FAMILY.settings({**config, **changes})

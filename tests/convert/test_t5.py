@@ -1,83 +1,40 @@
-"""T5 against transformers: the same logits from the same weights, in both directions, and the same losses in training."""
+"""T5 against transformers, beyond what `weft bench parity` compares: attention step by step, buckets, losses in training, presets."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
-from safetensors.torch import save_file
-from torch import Tensor, nn
 
-from tests.convert.parity import close, imported, shaken
+from tests.convert.parity import close, imported
+from weft.benchmarks.references import CASES, KINDS, reference
 from weft.convert.t5 import FAMILY
 from weft.errors import CheckpointError
 from weft.models.t5 import PRESETS, bucket
 
 transformers = pytest.importorskip("transformers")
 V11 = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
-SIZES: list[dict[str, Any]] = [
-    {"num_layers": 2, "num_heads": 4, "d_kv": 8, "d_model": 32, "d_ff": 64, "vocab_size": 100},
-    {"num_layers": 3, "num_decoder_layers": 2, "num_heads": 3, "d_kv": 20, "d_model": 48, "d_ff": 80, "vocab_size": 60, **V11},
-    {"num_layers": 1, "num_decoder_layers": 3, "num_heads": 2, "d_kv": 16, "d_model": 16, "d_ff": 32, "vocab_size": 50},
-    {"num_layers": 2, "num_heads": 2, "d_kv": 16, "d_model": 32, "d_ff": 48, "vocab_size": 40, "feed_forward_proj": "gated-gelu"},
-]
-SIZES[2] |= {"relative_attention_num_buckets": 8, "relative_attention_max_distance": 12}
-LENGTHS, TARGET_LENGTHS = torch.tensor([40, 1, 17, 39, 8]), torch.tensor([25, 3, 1, 24, 9])
+SIZES = list(CASES["t5"].values())
 
 
-def reference(size: dict[str, Any]) -> Any:
-    torch.manual_seed(0)
-    made = transformers.T5ForConditionalGeneration(transformers.T5Config(**size))
-    if not size.get("tie_word_embeddings", True):  # transformers 5 ties what it builds, and leaves apart what it reads
-        made.lm_head.weight = nn.Parameter(torch.randn(size["vocab_size"], size["d_model"]))
-    return shaken(made)
-
-
-def inputs(size: dict[str, Any]) -> tuple[Tensor, Tensor]:
-    torch.manual_seed(2)
-    return torch.randint(0, size["vocab_size"], (5, 40)), torch.randint(0, size["vocab_size"], (5, 25))
-
-
-def within(lengths: Tensor, longest: int) -> Tensor:
-    return torch.arange(longest) < lengths[:, None]
-
-
-def of(theirs: Any, source: Tensor, target: Tensor) -> Tensor:
-    """Their logits, padding masked on both sides, where the target is no padding."""
-    masks = {"attention_mask": within(LENGTHS, 40).long(), "decoder_attention_mask": within(TARGET_LENGTHS, 25).long()}
-    logits: Tensor = theirs(input_ids=source, decoder_input_ids=target, **masks).logits[within(TARGET_LENGTHS, 25)]
-    return logits
-
-
-@pytest.mark.parametrize("backend", ["fused", "explicit"])
-@pytest.mark.parametrize("size", SIZES)
 @torch.no_grad()
-def test_logits_are_equal_in_both_directions(size: dict[str, Any], backend: str, tmp_path: Path) -> None:
-    theirs, (source, target) = reference(size), inputs(size)
-    ours = imported(theirs, FAMILY)
+def explicit_attention_is_close(ours: Any, theirs: Any) -> None:
+    """What is computed step by step, where a kernel cannot do it, is the same too."""
+    reads = KINDS["t5"].reads
     for module in ours.modules():
         if hasattr(module, "attention_backend"):
-            module.attention_backend = backend
-    logits = ours(source, LENGTHS, target)[within(TARGET_LENGTHS, 25)]
-    close(logits, of(theirs, source, target))
-    (tmp_path / "config.json").write_text(json.dumps(FAMILY.describe(ours.config)))
-    save_file(FAMILY.table(ours.config).to_foreign(dict(ours.named_parameters())), tmp_path / "model.safetensors", {"format": "pt"})
-    again, told = transformers.T5ForConditionalGeneration.from_pretrained(tmp_path, output_loading_info=True)
-    assert not told["missing_keys"]
-    assert not told["unexpected_keys"]
-    close(logits, of(again, source, target))
+            module.attention_backend = "explicit"
+    given = reads.inputs(theirs.config)
+    for mine, expected in zip(reads.ours(ours, given), reads.theirs(theirs, given), strict=True):
+        close(mine, expected)
 
 
-@torch.no_grad()
-def test_the_encoder_gives_the_same_states() -> None:
-    theirs, (source, _) = reference(SIZES[0]), inputs(SIZES[0])
-    seen = within(LENGTHS, 40)
-    states = theirs.encoder(input_ids=source, attention_mask=seen.long()).last_hidden_state
-    close(imported(theirs, FAMILY).encode(source, LENGTHS)[seen], states[seen])  # type: ignore[operator]
+@pytest.mark.parametrize("size", SIZES, ids=CASES["t5"])
+def test_explicit_attention_gives_the_same_logits(size: dict[str, Any]) -> None:
+    theirs = reference("t5", size)
+    explicit_attention_is_close(imported(theirs, FAMILY), theirs)
 
 
 @pytest.mark.parametrize(("buckets", "distance"), [(32, 128), (32, 1000), (8, 12), (64, 256), (10, 20)])
@@ -94,7 +51,7 @@ def test_a_hundred_steps_of_adamw_equal_those_of_transformers() -> None:
     size = {**SIZES[0], "dropout_rate": 0.0}
     torch.manual_seed(0)
     theirs = transformers.T5ForConditionalGeneration(transformers.T5Config(**size))
-    ours: Any = imported(theirs, FAMILY).train()
+    ours = imported(theirs, FAMILY).train()
     theirs.train()
     optimizers = [torch.optim.AdamW(m.parameters(), lr=3e-3, weight_decay=0.01, foreach=False) for m in (ours, theirs)]
     torch.manual_seed(1)
@@ -103,7 +60,9 @@ def test_a_hundred_steps_of_adamw_equal_those_of_transformers() -> None:
         source, lengths = torch.randint(2, 100, (8, 12)), torch.randint(1, 13, (8,))
         target = F.pad(source.flip(1)[:, :8], (1, 0))  # the source backwards, from id 0 on
         logits = ours(source, lengths, target[:, :-1])
-        told = theirs(input_ids=source, attention_mask=within(lengths, 12).long(), decoder_input_ids=target[:, :-1]).logits
+        told = theirs(
+            input_ids=source, attention_mask=(torch.arange(12) < lengths[:, None]).long(), decoder_input_ids=target[:, :-1]
+        ).logits
         pair = [F.cross_entropy(scores.flatten(0, 1), target[:, 1:].flatten()) for scores in (logits, told)]
         for optimizer, loss in zip(optimizers, pair, strict=True):
             optimizer.zero_grad()
@@ -147,7 +106,7 @@ def test_published_settings_are_understood() -> None:
 
 
 def test_repeats_and_what_is_never_used_may_stand_in_the_file() -> None:
-    theirs = reference(SIZES[0])
+    theirs = reference("t5", SIZES[0])
     tensors = dict(theirs.state_dict())
     assert "encoder.embed_tokens.weight" in tensors
     table = FAMILY.table(FAMILY.settings(theirs.config.to_dict()))

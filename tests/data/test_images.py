@@ -89,6 +89,38 @@ def test_the_shorter_side_is_scaled_and_the_middle_kept(tmp_path: Path) -> None:
     assert image.min() > 0.8
 
 
+def test_both_sides_are_scaled_where_nothing_is_to_be_cut(tmp_path: Path) -> None:
+    wide = np.zeros((10, 30, 3), dtype=np.uint8)
+    wide[:, 10:20] = 255
+    Image.fromarray(wide).save(tmp_path / "a.png")
+    image = everything(ImagesConfig(path=str(tmp_path), size=6, squash=True, validation=0.0).build().train)["image"]
+    assert (image[..., 0] == 0).all() and (image[..., -1] == 0).all()
+    assert (image[..., 2:4] > 0.8).all()
+
+
+def test_pixels_are_counted_in_deviations_from_a_mean(tmp_path: Path) -> None:
+    path = str(classes(tmp_path))
+    mean, deviation = (0.5, 0.25, 0.0), (0.5, 0.25, 2.0)
+    plain, counted = (ImagesConfig(path=path, **more).build() for more in ({}, {"mean": mean, "deviation": deviation}))  # type: ignore[arg-type]
+    for first, second in ((plain.train, counted.train), (plain.validation, counted.validation)):
+        wanted = (everything(first)["image"] - torch.tensor(mean).view(3, 1, 1)) / torch.tensor(deviation).view(3, 1, 1)
+        torch.testing.assert_close(everything(second)["image"], wanted)
+    assert counted.info == plain.info
+    with pytest.raises(ConfigError, match="is of 3 channels, but the images have 1"):
+        ImagesConfig(path=path, channels=1, mean=mean, deviation=deviation).build()
+    for wrong in ({"mean": mean}, {"mean": mean, "deviation": (1.0, 0.0, 1.0)}, {"mean": (float("nan"),) * 3, "deviation": deviation}):
+        with pytest.raises(ConfigError, match=r"--data\.mean and --data\.deviation"):
+            ImagesConfig(path=path, **wrong).build()  # type: ignore[arg-type]
+
+
+def test_classes_may_be_named_in_another_order(tmp_path: Path) -> None:
+    config = ImagesConfig(path=str(classes(tmp_path)), class_names=("emu", "cat"), validation=0.0)
+    for data in (config.build(), config.build_with(ClassNames(["ant", "dog"]))):
+        assert data.tokenizer.names == ["emu", "cat"]
+        assert torch.bincount(everything(data.train)["label"]).tolist() == [5, 5]
+        assert "'dog'" in data.problems.lines()[0]
+
+
 def test_kinds_of_pixels(tmp_path: Path) -> None:
     deep = np.array([[0, 65535], [32768, 256]], dtype=np.uint16)
     Image.fromarray(deep).save(tmp_path / "a.png")

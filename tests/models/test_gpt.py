@@ -146,6 +146,43 @@ def test_the_stream_stays_of_order_one_through_a_hundred_layers() -> None:
     assert 0.5 < float(network.hidden(tokens).detach().square().mean()) < 2
 
 
+# -- a task -----------------------------------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def test_a_task_reads_the_last_state_and_nothing_behind_it() -> None:
+    network = model(classes=3).eval()
+    tokens, lengths = ids(batch=4), torch.tensor([2, 5, T, 1])
+    told = network.class_logits(network.hidden(tokens), lengths)
+    for row, length in enumerate(lengths.tolist()):
+        alone = network.hidden(tokens[row : row + 1, :length])
+        torch.testing.assert_close(told[row], network.task_head(alone[0, -1]))
+    pairs = network.class_logits(network.hidden(tokens).view(2, 2, T, -1), lengths.view(2, 2))
+    states = network.last_state(network.hidden(tokens), lengths)
+    torch.testing.assert_close(pairs, network.task_head(states[0::2] + states[1::2]))
+
+
+@torch.no_grad()
+def test_choices_have_a_score_each() -> None:
+    network = model(classes=1).eval()
+    tokens, lengths = ids(batch=6), torch.tensor([2, 5, T, 1, 4, 4])
+    scores = network.choice_logits(network.hidden(tokens).view(2, 3, T, -1), lengths.view(2, 3))
+    torch.testing.assert_close(scores.flatten(), network.class_logits(network.hidden(tokens), lengths).squeeze(1))
+    with pytest.raises(ConfigError, match=r"--model\.classes must be 1"):
+        model(classes=2).choice_logits(network.hidden(tokens).view(2, 3, T, -1), lengths.view(2, 3))
+
+
+def test_the_model_of_a_task_is_the_same_model_with_one_layer_more() -> None:
+    plain, tuned = model(), model(classes=3)
+    added = set(tuned.state_dict()) - set(plain.state_dict())
+    assert added == {"task_head.weight", "task_head.bias"}
+    tuned.load_state_dict({**tuned.state_dict(), **plain.state_dict()})
+    assert torch.equal(plain.eval()(ids()), tuned.eval()(ids()))
+    tuned.train()
+    hidden, lengths = tuned.hidden(ids()), torch.tensor([T, T])
+    assert not torch.equal(tuned.class_logits(hidden, lengths), tuned.class_logits(hidden, lengths)), "what it reads is dropped out"
+
+
 # -- dropout ----------------------------------------------------------------------------------------------------------------
 
 

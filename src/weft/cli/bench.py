@@ -1,4 +1,4 @@
-"""`weft bench NAME [FLAGS]`: a measurement of speed; each has flags of its own."""
+"""`weft bench NAME [FLAGS]`: a measurement against peers; each has flags of its own."""
 
 from __future__ import annotations
 

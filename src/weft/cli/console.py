@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 import sys
 
 
@@ -17,6 +18,12 @@ def show_warnings() -> None:
     log = logging.getLogger("weft")
     if not any(isinstance(handler, Stderr) for handler in log.handlers):
         log.addHandler(Stderr())
+
+
+def quoted(word: str) -> str:
+    """A word of a command as one would type it."""
+    plain = word.replace(" ", "")
+    return f'"{word}"' if word != plain and plain == shlex.quote(plain) else shlex.quote(word)
 
 
 def table(rows: list[tuple[str, ...]]) -> str:

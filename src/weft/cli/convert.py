@@ -21,7 +21,8 @@ def main(words: list[str]) -> int:
     console.show_warnings()
     _, free = flags.parse(Options(), words, "weft convert", "SRC DST", ABOUT)
     done = convert(free[0], free[1])
-    print(f"{done.family}: {done.parameters:,} parameters, {'with' if done.tokenizer else 'without a'} tokenizer, written to {done.path}")
+    tokens = f"with the names of {done.classes:,} classes" if done.classes else f"{'with' if done.tokenizer else 'without a'} tokenizer"
+    print(f"{done.family}: {done.parameters:,} parameters, {tokens}, written to {done.path}")
     for name, value in done.origin.items():
         print(f"  {name} {value}")
     if done.fresh:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
+from weft.cli.console import quoted
+from weft.data.base import Data
+from weft.data.packing import can_encode
+from weft.evaluation import telling
 from weft.generation.decode import can_continue
+from weft.generation.neighbours import known_words
 from weft.models.base import Answers, Embeds, Samples, offers
 from weft.report.words import number
 from weft.run import Run
@@ -48,17 +55,29 @@ def closing(run: Run) -> list[str]:
         return [f"stopped after step {trainer.step:,} ({trainer.stop_reason}); the same command continues", *lines]
     if trainer.stop_reason:
         lines.insert(0, f"stopped early: {trainer.stop_reason}")
-    commands = [*samples(run), f"weft evaluate {run.folder}"]
+    asked = prompts(run)
+    commands = [] if asked is None else [" ".join(["weft sample", *map(quoted, (str(run.folder), *asked))])]
+    commands.append(f"weft evaluate {quoted(str(run.folder))}")
     return [*lines, f"run: {run.folder}", f"report: {run.folder / 'report.html'}", "next:", *(f"  {command}" for command in commands)]
 
 
-def samples(run: Run) -> list[str]:
-    """The command that samples from the model, if it can be sampled from."""
+def prompts(run: Run) -> tuple[str, ...] | None:
+    """What `weft sample` can be given after the folder of a run; None where there is nothing to sample."""
     model, tokenizer = run.trainer.model, run.data.tokenizer
+    if found := telling.asked(run.recipe, run.data):
+        return found
     if can_continue(model, tokenizer):
-        return [f'weft sample {run.folder} "a prompt"']
+        return ("a prompt",) if can_encode("a prompt", tokenizer) else ()
     if offers(model, Answers):
-        return [f'weft sample {run.folder} "a text"']
+        return ("a text",) if can_encode("a text", tokenizer) else (first_source(run.data),)
     if offers(model, Samples):
-        return [f"weft sample {run.folder}"]
-    return [f"weft sample {run.folder} WORD"] if offers(model, Embeds) and tokenizer is not None else []
+        return ()
+    words = known_words(tokenizer, 8)[:1] if offers(model, Embeds) and tokenizer is not None else []
+    return tuple(words) or None
+
+
+def first_source(data: Data) -> str:
+    """A text of the kind that a model learned to answer."""
+    first = torch.zeros(1, dtype=torch.int64)
+    text: str = data.tokenizer.decode(data.train.batch(first, first)["source"][0].tolist())
+    return text

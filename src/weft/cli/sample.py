@@ -1,4 +1,4 @@
-"""`weft sample CKPT [PROMPT]`: text that continues a prompt, a PNG of images, or the nearest neighbours of words."""
+"""`weft sample CKPT [PROMPT…]`: text that continues a prompt, what a model tells of a text or image, a PNG of images, nearest words."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weft.cli import console, flags
+from weft.cli.console import quoted
 from weft.config import Config
 from weft.errors import CapabilityError, ConfigError
+from weft.evaluation import telling
 from weft.generation.answer import answer
 from weft.generation.decode import can_continue, generate
 from weft.generation.grid import draw, png
@@ -18,13 +20,14 @@ from weft.run import Loaded, load
 from weft.training import files
 
 ABOUT = """Draws from a trained model: a language model continues PROMPT, an image model draws a grid, word vectors give neighbours.
+A model that was trained to tell something is asked: a text or two, a text and its choices, a question and a paragraph, image files.
 CKPT is a run (its best checkpoint), RUN@last or RUN@1000."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(Config):
     n: int = 0
-    """How many: texts (0 is 1), images (0 is 64) or neighbours of each word (0 is 10)."""
+    """How many: texts (0 is 1), images to draw (0 is 64) or neighbours of each word (0 is 10)."""
     max_new_tokens: int = 200
     """Longest continuation, in tokens."""
     temperature: float = 0.8
@@ -45,8 +48,13 @@ class Options(Config):
 
 def main(words: list[str]) -> int:
     console.show_warnings()
-    options, free = flags.parse(Options(), words, "weft sample", "CKPT [PROMPT]", ABOUT)
-    loaded, prompt = load(free[0], options.device), free[1] if len(free) > 1 else ""
+    options, free = flags.parse(Options(), words, "weft sample", "CKPT [PROMPT…]", ABOUT)
+    loaded, prompts = load(free[0], options.device), free[1:]
+    if found := telling.teller(loaded.recipe):
+        return told(loaded, found, prompts)
+    if len(prompts) > 1:
+        raise ConfigError(f"expected one PROMPT, found {' '.join(prompts)}; put it into quotes")
+    prompt = prompts[0] if prompts else ""
     if can_continue(loaded.model, loaded.tokenizer):
         return texts(loaded, prompt, options)
     if offers(loaded.model, Answers):
@@ -70,6 +78,16 @@ def texts(loaded: Loaded, prompt: str, options: Options) -> int:
         files.replace(Path(options.out), (text + "\n").encode())
     print(f"written to {options.out}" if options.out else text, flush=True)
     print(f"({', '.join(f'{one.tokens} tokens, ended by {one.stop}' for one in made)}; seed {options.seed})", file=sys.stderr)
+    return 0
+
+
+def told(loaded: Loaded, teller: telling.Teller, prompts: list[str]) -> int:
+    if not all(prompt.strip() for prompt in prompts or [""]):
+        example = " ".join(map(quoted, teller.asked))
+        raise ConfigError(f"{type(loaded.model).__name__} ({loaded.recipe.name}) must be asked, for example: weft sample CKPT {example}")
+    for title, rows in telling.tell(loaded, prompts).items():
+        print(title)
+        print(console.table(list(rows)))
     return 0
 
 

@@ -13,15 +13,17 @@ import torch
 from torch import Tensor, nn
 
 from weft import config, registry
-from weft.convert import folder, gguf, pypi
+from weft.convert import folder, gguf, pixels, pypi
 from weft.convert.family import Family
 from weft.convert.folder import Foreign
 from weft.data import tokenizers
 from weft.data.foreign_tokenizers import foreign_files
+from weft.data.images import ImagesConfig
 from weft.errors import CheckpointError, WeftError
 from weft.models.base import ModelConfig
 from weft.recipes.base import load as load_recipe
 from weft.recipes.base import recipe as find_recipe
+from weft.run import read_tokenizer
 from weft.training import checkpoint, files
 
 LARGEST_SIZE = 1 << 24
@@ -38,6 +40,8 @@ class Converted:
     fresh: list[str]
     """Parts that the source lacked."""
     tokenizer: bool
+    classes: int
+    """Names of classes that came along."""
     origin: dict[str, str]
 
 
@@ -68,16 +72,20 @@ def bring_in(foreign: Foreign, target: Path, origin: dict[str, str]) -> Converte
     settings = settings_of(foreign, family)
     model, fresh = fill(settings, family, family.table(settings).to_own(foreign.tensors))
     recipe = dataclasses.replace(find_recipe(family.recipe), model=settings)
+    tokenizer, names = foreign.tokenizer, None
+    if isinstance(recipe.data, ImagesConfig):
+        recipe = dataclasses.replace(recipe, data=pixels.shown(recipe.data, settings.image, foreign.preprocessor))  # type: ignore[attr-defined]
+        tokenizer = names = pixels.class_names(foreign.config)
     content = {
         "recipe.json": checkpoint.encode(config.to_dict(recipe)),
         "model.safetensors": checkpoint.pack(model.state_dict()),
         "metrics.json": checkpoint.encode({"step": 0, "converted": {"from": kind, **origin}}),
     }
-    if foreign.tokenizer is not None:
-        content["tokenizer.json"] = tokenizers.dump(foreign.tokenizer)
+    if tokenizer is not None:
+        content["tokenizer.json"] = tokenizers.dump(tokenizer)
     with files.writing(target.parent):
         checkpoint.save(target, content)
-    return Converted(target, str(kind), size(model), fresh, foreign.tokenizer is not None, origin)
+    return Converted(target, str(kind), size(model), fresh, foreign.tokenizer is not None, names.size if names else 0, origin)
 
 
 def settings_of(foreign: Foreign, family: Family) -> ModelConfig:
@@ -120,19 +128,20 @@ def fill(settings: ModelConfig, family: Family, tensors: dict[str, Tensor]) -> t
 
 def send_out(source: str, target: Path) -> Converted:
     found = checkpoint.find(source)
-    settings = load_recipe(found.json("recipe.json")).model
+    recipe, tokenizer = load_recipe(found.json("recipe.json")), read_tokenizer(found)
+    settings: Any = recipe.model
     kind, family, described = family_of(settings)
+    if of_images := isinstance(find_recipe(family.recipe).data, ImagesConfig):
+        described |= pixels.labels(tokenizer, settings.classes)
     name = "ema.safetensors" if "ema.safetensors" in found.files else "model.safetensors"
     model = settings.build()
     checkpoint.load_weights(model, found.tensors(name), str(found.path))
     content = folder.content(described, family.table(settings).to_foreign(dict(model.named_parameters())))
-    written = False
-    if "tokenizer.json" in found.files:
-        extra = foreign_files(tokenizers.load(found.files["tokenizer.json"]))
-        content, written = content | extra, bool(extra)
+    extra = foreign_files(tokenizer)
+    content |= extra | (pixels.files(recipe.data, settings.image) if of_images else {})
     with files.writing(target.parent):
         files.write_folder(target, content)
-    return Converted(target, kind, size(model), [], written, {})
+    return Converted(target, kind, size(model), [], bool(extra), len(described.get("id2label", ())), {})
 
 
 def family_of(settings: ModelConfig) -> tuple[str, Family, dict[str, Any]]:

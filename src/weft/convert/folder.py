@@ -24,11 +24,15 @@ LARGEST_JSON = 64 << 20
 
 @dataclass
 class Foreign:
-    """A model of another project: its settings, its weights, and its tokenizer, if it has one."""
+    """A model of another project: its settings, its weights, and its tokenizer, if it has one.
+
+    `preprocessor`: its preprocessor_config.json, which a model of images has.
+    """
 
     config: dict[str, Any]
     tensors: dict[str, Tensor]
     tokenizer: Tokenizer | None = None
+    preprocessor: dict[str, Any] | None = None
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -59,7 +63,8 @@ def read(folder: Path) -> Foreign:
         if twice := sorted(set(part) & set(tensors)):
             raise CheckpointError(f"{path}: {twice[0]!r} is in another file too")
         tensors |= part
-    return Foreign(config, tensors, read_foreign(folder))
+    preprocessor = folder / "preprocessor_config.json"
+    return Foreign(config, tensors, read_foreign(folder), read_json(preprocessor) if preprocessor.is_file() else None)
 
 
 def weight_files(folder: Path) -> list[Path]:

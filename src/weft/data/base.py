@@ -114,6 +114,8 @@ class DataConfig(Config):
 
     own_files: ClassVar[str] = ""
     """Registry name of the source that reads the user's own files of the same kind, where this one has no `path`."""
+    of_model: ClassVar[tuple[str, ...]] = ()
+    """Fields that say how a model is used to be shown its examples: finetuning takes them from its checkpoint."""
 
     def build(self) -> Data:
         raise NotImplementedError

@@ -13,16 +13,13 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
-from torch import Tensor
 
-from weft.data.base import Batch, Data, DataConfig, Dataset, Problems
-from weft.data.encoder_tokens import Unit, check_context, given_or_learned
+from weft.data.annotated import AnnotatedConfig
+from weft.data.base import Data, Problems
 from weft.data.files import show, well_formed
-from weft.data.packing import Packed, Texts, pack
+from weft.data.packing import LabelledSequences, Texts, pack
 from weft.data.questions import numbered_lines
-from weft.data.split import check_share, hold_out
 from weft.data.tokenizers import Tokenizer
 from weft.errors import DataError
 
@@ -34,78 +31,34 @@ class Row(NamedTuple):
     place: str
 
 
-class Choices(Dataset):
-    def __init__(self, packed: Packed, label: Tensor, number: int):
-        """packed: the N choices of each example, one after the other."""
-        self.packed, self.label, self.number = packed, label, number
-
-    def __len__(self) -> int:
-        return len(self.label)
-
-    def batch(self, index: Tensor, key: Tensor) -> Batch:
-        each = (index[:, None] * self.number + torch.arange(self.number, device=index.device)).flatten()  # (B N,)
-        rows = {name: part.view(-1, self.number, *part.shape[1:]) for name, part in self.packed.rows(each).items()}
-        return {**rows, "label": self.label.index_select(0, index)}
-
-    def to(self, device: torch.device) -> Dataset:
-        return Choices(self.packed.to(device), self.label.to(device), self.number)
-
-    @property
-    def device(self) -> torch.device:
-        return self.label.device
-
-
 @dataclass(frozen=True, kw_only=True)
-class ChoicesConfig(DataConfig):
+class ChoicesConfig(AnnotatedConfig):
     path: str = ""
     """A JSONL file (plain or .gz), each line with context or question or both, choices, and label, the right one's number from 0."""
-    validation_path: str = ""
-    """Lines to validate on; by default a share of `path`."""
-    validation: float = 0.1
-    """Share of the lines kept for validation where no validation_path is given; 0 for no validation."""
-    unit: Unit = "wordpiece"
-    """What a token is, where no model says so."""
-    vocabulary: int = 0
-    """Largest number of tokens to learn; 0 is 10,000."""
-    context: int = 128
-    """Longest sequence of tokens, marks included; longer texts are cut."""
 
-    def build(self) -> Data:
-        return self.build_with(None)
-
-    def build_with(self, tokenizer: Tokenizer | None) -> Data:
-        check_share(self.validation)
-        check_context(self.context, self.vocabulary)
-        problems = Problems()
-        train, held = self._read(problems)
-        tokens = given_or_learned(tokenizer, self.unit, [t for row in train for t in (row.text, *row.choices)], self.vocabulary)
+    def prepare(self, train: list[Row], held: list[Row], known: Tokenizer | None, problems: Problems) -> Data:
+        tokens = self.tokens(known, [text for row in train for text in (row.text, *row.choices)])
         number = Counter(len(row.choices) for row in train).most_common(1)[0][0]
         first, second = (self._dataset(rows, number, tokens, problems) for rows in (train, held))
-        info = {
-            "vocabulary": tokens.size,
-            "context": self.context,
+        facts = {
             "tokens": number * first.packed.ids.longest,
             "choices": number,
             "training_examples": len(first),
             "validation_examples": len(second),
         }
-        return Data(first, second if len(second) else None, info, tokens, problems)
+        return self.finish(first, second, tokens, problems, facts)
 
-    def _read(self, problems: Problems) -> tuple[list[Row], list[Row]]:
-        rows = read_choices(self.path, problems)
-        if self.validation_path:
-            return rows, read_choices(self.validation_path, problems)
-        train, held = hold_out(np.zeros(len(rows), dtype=np.int64), self.validation, problems)
-        return [rows[i] for i in train], [rows[i] for i in held]
+    def read(self, path: str, problems: Problems) -> list[Row]:
+        return read_choices(path, problems)
 
-    def _dataset(self, rows: list[Row], number: int, tokens: Tokenizer, problems: Problems) -> Choices:
+    def _dataset(self, rows: list[Row], number: int, tokens: Tokenizer, problems: Problems) -> LabelledSequences:
         for row in rows:
             if len(row.choices) != number:
                 problems.add(f"rows that do not have {number} choices, left out", f"{row.place} ({len(row.choices)})")
         rows = [row for row in rows if len(row.choices) == number]
         texts = [Texts((row.text, choice), row.place) for row in rows for choice in row.choices]
         label = torch.tensor([row.label for row in rows], dtype=torch.int64)
-        return Choices(pack(texts, tokens, self.context, problems), label, number)
+        return LabelledSequences(pack(texts, tokens, self.context, problems), label)
 
 
 def read_choices(path: str, problems: Problems) -> list[Row]:

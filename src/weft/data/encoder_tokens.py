@@ -31,9 +31,14 @@ def marks_of(tokenizer: Tokenizer) -> Marks:
     return Marks(known["cls"], known["sep"], known["padding"], known.get("unknown", known["sep"]))
 
 
-def given_or_learned(given: Tokenizer | None, unit: Unit, texts: list[str], vocabulary: int) -> Any:
+def plain_tokens(given: Tokenizer | None, unit: str, texts: list[str], vocabulary: int) -> Any:
     """The tokenizer of a model that exists already, without its labels or, where there is none, one learned from texts."""
-    tokenizer = getattr(given, "tokens", given) or registry.find("tokenizers", unit).train("\n".join(texts), vocabulary)
+    return getattr(given, "tokens", given) or registry.find("tokenizers", unit).train("\n".join(texts), vocabulary)
+
+
+def given_or_learned(given: Tokenizer | None, unit: Unit, texts: list[str], vocabulary: int) -> Any:
+    """As `plain_tokens`, of an encoder: with the marks that it needs."""
+    tokenizer = plain_tokens(given, unit, texts, vocabulary)
     marks_of(tokenizer)
     return tokenizer
 

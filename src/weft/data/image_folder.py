@@ -11,7 +11,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,12 +25,23 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", "
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
-def read_folder(folder: Path, size: int, channels: int, problems: Problems) -> Images:
+class Wanted(NamedTuple):
+    """What images are to become."""
+
+    size: int = 0
+    """Side in pixels; 0 leaves them as they are."""
+    channels: int = 0
+    """A key of MODES; 0 as the files have it."""
+    squash: bool = False
+    """Both sides are scaled to `size`, instead of the shorter one with the middle square cut out."""
+
+
+def read_folder(folder: Path, wanted: Wanted, problems: Problems) -> Images:
     """Image files; the subfolder of `folder` that a file lies in is its class, and one that lies in none is unlabelled."""
     files = walk(folder, SUFFIXES, problems)
     if not files:
         raise DataError(f"{show(folder)}: the folder holds no image ({', '.join(SUFFIXES)}), no IDX and no CIFAR binary file")
-    found = open_all(files, size, channels, problems)
+    found = open_all(files, wanted, problems)
     files = [file for file, pixels in zip(files, found, strict=True) if pixels is not None]
     arrays = _same_size([pixels for pixels in found if pixels is not None], files, folder)
     groups = [file.relative_to(folder).parts[0] if file.parent != folder else None for file in files]
@@ -41,30 +52,32 @@ def read_folder(folder: Path, size: int, channels: int, problems: Problems) -> I
     return Images(np.stack(arrays).transpose(0, 3, 1, 2), labels, names)
 
 
-def open_all(files: list[Path], size: int, channels: int, problems: Problems) -> list[np.ndarray | None]:
+def open_all(files: list[Path], wanted: Wanted, problems: Problems) -> list[np.ndarray | None]:
     """Every file as (H, W, C), or None where it cannot be read. Decoders leave the interpreter free, so threads help."""
     library = require("PIL.Image", "images")
     with warnings.catch_warnings(), ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         warnings.simplefilter("ignore")
         warnings.simplefilter("error", library.DecompressionBombWarning)
-        results = list(pool.map(partial(open_image, library=library, size=size, channels=channels), files))
+        results = list(pool.map(partial(open_image, library=library, wanted=wanted), files))
     for file, result in zip(files, results, strict=True):
         if isinstance(result, str):
             problems.add("images that cannot be read", f"{show(file)} ({result})")
     return [None if isinstance(result, str) else result for result in results]
 
 
-def open_image(file: Path, library: Any, size: int, channels: int) -> np.ndarray | str:
-    """(H, W, C) uint8, the shorter side scaled to `size` and the middle square cut out; or what is wrong with the file."""
+def open_image(file: Path, library: Any, wanted: Wanted) -> np.ndarray | str:
+    """(H, W, C) uint8 as wanted; or what is wrong with the file."""
+    square = (wanted.size, wanted.size)
     try:
         with library.open(file) as image:
-            if size:
-                image.draft(None, (size, size))
+            if wanted.size:
+                image.draft(None, square)
             image = _eight_bits(image, library)
             grey = image.mode in ("1", "L", "LA")
-            image = image.convert(MODES[channels or (1 if grey else 3)])
-            if size and image.size != (size, size):
-                image = _fit(image, library, size)
+            image = image.convert(MODES[wanted.channels or (1 if grey else 3)])
+            if wanted.size and image.size != square:
+                box = (0, 0, *image.size) if wanted.squash else _middle(*image.size)
+                image = image.resize(square, library.Resampling.BILINEAR, box=box, reducing_gap=3.0)
             return np.asarray(image).reshape(image.height, image.width, -1)
     except Exception as error:  # on a broken file decoders raise whatever they please
         return reason(error)
@@ -78,10 +91,11 @@ def _eight_bits(image: Any, library: Any) -> Any:
     return image
 
 
-def _fit(image: Any, library: Any, size: int) -> Any:
-    side = min(image.size)
-    left, top = ((length - side) / 2 for length in image.size)
-    return image.resize((size, size), library.Resampling.BILINEAR, box=(left, top, left + side, top + side), reducing_gap=3.0)
+def _middle(width: int, height: int) -> tuple[float, float, float, float]:
+    """The middle square: left, top, right and bottom."""
+    side = min(width, height)
+    left, top = (width - side) / 2, (height - side) / 2
+    return left, top, left + side, top + side
 
 
 def _same_size(arrays: list[np.ndarray], files: list[Path], folder: Path) -> list[np.ndarray]:

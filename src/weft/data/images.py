@@ -2,16 +2,18 @@
 
 All images are held as one tensor of bytes and become numbers in [0, 1] a batch at a time, on the device they are wanted on.
 
-Batch: image (B, C, H, W), or (B, C * H * W) where flat, float32 in [0, 1]; label (B,) int64, UNLABELLED where not known.
+Batch: image (B, C, H, W), or (B, C * H * W) where flat, float32 in [0, 1] unless a mean and a deviation are set; label (B,) int64,
+UNLABELLED where not known.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -23,7 +25,7 @@ from weft.data import augment as changes
 from weft.data.augment import Augment
 from weft.data.base import UNLABELLED, Batch, Data, DataConfig, Dataset, Problems, TensorDataset
 from weft.data.files import locate, show
-from weft.data.image_folder import MODES, read_folder
+from weft.data.image_folder import MODES, Wanted, read_folder
 from weft.data.packed_images import Images, cifar_parts, idx_parts, read_cifar, read_idx
 from weft.data.sheets import read_sheets, sheet_parts
 from weft.data.split import balanced, check_share, hold_out, note_single_class, withhold
@@ -38,16 +40,24 @@ VALIDATION = ("val", "valid", "validation", "dev")
 
 @dataclass(frozen=True, kw_only=True)
 class ImagesConfig(DataConfig):
+    of_model: ClassVar[tuple[str, ...]] = ("size", "squash", "window", "channels", "mean", "deviation")
+
     path: str = ""
     """A folder: one subfolder of images per class (or train/ and val/ or test/ of such), loose images, IDX, CIFAR binary files."""
     validation_path: str = ""
     """A folder of the same kind to validate on; by default a part or a share of `path`."""
     size: int = 0
     """Side in pixels to which images are scaled, the middle square cut out; 0 leaves them, and all must be equal."""
+    squash: bool = False
+    """Scale both sides to `size`, and cut nothing."""
     window: int = 0
     """Side of the part of an image that is shown: a random one in training, the middle in validation; 0 shows all of it."""
     channels: Literal[0, 1, 3, 4] = 0
     """1 for grey, 3 for colour, 4 for colour and opacity; 0 as the files have it."""
+    mean: tuple[float, ...] = ()
+    """Of each channel, subtracted from pixels in [0, 1]; none leaves them."""
+    deviation: tuple[float, ...] = ()
+    """Of each channel, by which the difference is divided."""
     flat: bool = False
     """Images as rows of numbers instead of (channels, height, width)."""
     validation: float = 0.1
@@ -58,6 +68,8 @@ class ImagesConfig(DataConfig):
     """Largest number of training images, spread evenly over the classes; 0 for all."""
     labelled: float = 1.0
     """Share of the training images whose label is kept, spread evenly over the classes; validation keeps all."""
+    class_names: tuple[str, ...] = ()
+    """The classes in their order; by default those the model knows already, else those of the files, sorted."""
     augment: Augment = field(default_factory=Augment)
     """Random changes of the training images."""
 
@@ -67,7 +79,8 @@ class ImagesConfig(DataConfig):
     def build_with(self, tokenizer: Tokenizer | None) -> Data:
         self._check()
         problems = Problems()
-        train, held = self._read(problems, tokenizer.names if isinstance(tokenizer, ClassNames) else None)
+        known = tokenizer.names if isinstance(tokenizer, ClassNames) else []
+        train, held = self._read(problems, list(self.class_names) or known)
         keep = balanced(train.labels, "examples")[: self.examples or None]
         pixels = fit(train.pixels[np.sort(keep)], self.size, self.channels)
         labels = withhold(train.labels[np.sort(keep)], self.labelled)
@@ -87,17 +100,30 @@ class ImagesConfig(DataConfig):
         for name in ("size", "window", "examples"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"--data.{name} must not be negative, not {getattr(self, name)}")
+        if (
+            len(self.mean) != len(self.deviation)
+            or not all(map(math.isfinite, self.mean))
+            or not all(0 < d < math.inf for d in self.deviation)
+        ):
+            raise ConfigError(
+                f"--data.mean and --data.deviation are a number, and one above 0, for each channel, not {self.mean} and {self.deviation}"
+            )
 
-    def _read(self, problems: Problems, names: list[str] | None) -> tuple[Images, Images]:
-        """Images to train and to validate on, their classes numbered as in `names` where it is given."""
+    @property
+    def wanted(self) -> Wanted:
+        return Wanted(self.size, self.channels, self.squash)
+
+    def _read(self, problems: Problems, names: list[str]) -> tuple[Images, Images]:
+        """Images to train and to validate on, their classes numbered as in `names` where there are any."""
         test = self.validate_on == "test"
-        parts = find_parts(locate(self.path), self.size, self.channels)
+        parts = find_parts(locate(self.path), self.wanted)
         whole = take(parts, "train", self.path, problems)
         whole = align(whole, names, problems) if names else whole
         if not len(whole.labels):
-            raise DataError(f"{show(self.path)}: has no image of a class that the model knows ({', '.join(names or [])})")
+            few = ", ".join(names[:10])
+            raise DataError(f"{show(self.path)}: has no image of a class that the model knows ({few}); name others with --data.class-names")
         if self.validation_path:
-            parts = find_parts(locate(self.validation_path), self.size, self.channels)
+            parts = find_parts(locate(self.validation_path), self.wanted)
             return whole, align(take(parts, "test" if test else "train", self.validation_path, problems), whole.names, problems)
         if test or "validation" in parts:
             return whole, align(take(parts, "test" if test else "validation", self.path, problems), whole.names, problems)
@@ -107,7 +133,15 @@ class ImagesConfig(DataConfig):
     def _dataset(self, pixels: Tensor, labels: np.ndarray, augment: Augment | None) -> Dataset:
         if self.window > min(pixels.shape[-2:]):
             raise ConfigError(f"--data.window {self.window} is larger than the images, which are {sides(pixels)}")
-        return TensorDataset({"image": pixels, "label": torch.from_numpy(labels)}, Pixels(augment, self.window, self.flat))
+        return TensorDataset({"image": pixels, "label": torch.from_numpy(labels)}, self.transform(pixels, augment))
+
+    def transform(self, pixels: Tensor, augment: Augment | None = None) -> Pixels:
+        """How bytes (N, C, H, W) become what the model is shown."""
+        if self.mean and len(self.mean) != pixels.size(1):
+            raise ConfigError(
+                f"--data.mean is of {len(self.mean)} channels, but the images have {pixels.size(1)}; choose with --data.channels"
+            )
+        return Pixels(augment, self.window, self.flat, self.mean, self.deviation)
 
     def _facts(self, pixels: Tensor, names: list[str], validation: Dataset | None) -> dict[str, Any]:
         channels, height, width = pixels.shape[1:]
@@ -124,11 +158,13 @@ class ImagesConfig(DataConfig):
 
 @dataclass(frozen=True)
 class Pixels:
-    """Bytes to numbers in [0, 1], changed at random where the settings say so."""
+    """Bytes to numbers in [0, 1], changed at random and counted in deviations from a mean where the settings say so."""
 
     augment: Augment | None
     window: int
     flat: bool
+    mean: tuple[float, ...] = ()
+    deviation: tuple[float, ...] = ()
 
     def __call__(self, batch: Batch, key: Tensor) -> Batch:
         image = batch["image"]  # (B, C, H, W) uint8
@@ -140,10 +176,12 @@ class Pixels:
         image = image.float() / 255
         if self.augment and self.augment.noise:
             image = changes.add_noise(image, key, self.augment.noise)
+        if self.mean:  # by numbers, not by a tensor, which a captured graph could not fetch
+            image = torch.stack([(c - m) / d for c, m, d in zip(image.unbind(1), self.mean, self.deviation, strict=True)], dim=1)
         return {**batch, "image": image.flatten(1) if self.flat else image}
 
 
-def find_parts(folder: Path, size: int, channels: int) -> dict[str, Read]:
+def find_parts(folder: Path, wanted: Wanted) -> dict[str, Read]:
     """What a folder holds, by part: "train", and "validation" or "test" where it has them; nothing is read yet."""
     if not folder.is_dir():
         raise DataError(f"{show(folder)}: is a file; images are read from a folder, name it with --data.path")
@@ -164,7 +202,7 @@ def find_parts(folder: Path, size: int, channels: int) -> dict[str, Read]:
         parts = {"validation" if name in VALIDATION else name: folder / name for name in sorted(inside)}
     else:
         parts = {"train": folder}
-    return {part: partial(read_folder, place, size, channels) for part, place in parts.items()}
+    return {part: partial(read_folder, place, wanted) for part, place in parts.items()}
 
 
 def take(parts: dict[str, Read], part: str, path: str, problems: Problems) -> Images:

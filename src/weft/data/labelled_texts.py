@@ -11,15 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from weft.data.base import UNLABELLED, Batch, Data, DataConfig, Dataset, Problems
-from weft.data.encoder_tokens import Unit, check_context, given_or_learned
+from weft.data.annotated import AnnotatedConfig
+from weft.data.base import UNLABELLED, Data, Problems
 from weft.data.files import show
 from weft.data.labels import LabelledTokenizer
-from weft.data.packing import Packed, Texts, pack
+from weft.data.packing import LabelledSequences, Texts, pack
 from weft.data.rows import Header, Separator, number, read_rows
-from weft.data.split import check_share, hold_out, note_single_class, number_classes
+from weft.data.split import note_single_class, number_classes
 from weft.data.text_columns import find_columns
 from weft.data.tokenizers import Tokenizer
 from weft.errors import DataError
@@ -30,32 +29,10 @@ class Row(NamedTuple):
     label: str
 
 
-class LabelledTexts(Dataset):
-    def __init__(self, packed: Packed, label: Tensor):
-        self.packed, self.label = packed, label
-
-    def __len__(self) -> int:
-        return len(self.label)
-
-    def batch(self, index: Tensor, key: Tensor) -> Batch:
-        return {**self.packed.rows(index), "label": self.label.index_select(0, index)}
-
-    def to(self, device: torch.device) -> Dataset:
-        return LabelledTexts(self.packed.to(device), self.label.to(device))
-
-    @property
-    def device(self) -> torch.device:
-        return self.label.device
-
-
 @dataclass(frozen=True, kw_only=True)
-class LabelledTextsConfig(DataConfig):
+class LabelledTextsConfig(AnnotatedConfig):
     path: str = ""
     """A TSV, CSV or JSONL file (plain or .gz) with a text or a pair of texts and its label per row."""
-    validation_path: str = ""
-    """Rows to validate on; by default a share of `path`."""
-    validation: float = 0.1
-    """Share of the rows kept for validation where no validation_path is given; 0 for no validation."""
     text: str = ""
     """Column of the text, or of the first of two, by name or by number from 1; by default known by its name, or the only one left."""
     second: str = ""
@@ -70,47 +47,27 @@ class LabelledTextsConfig(DataConfig):
     """Whether the label is a number to be told, instead of a class."""
     class_names: tuple[str, ...] = ()
     """The classes in their order; by default those the model knows already, else those of the training rows, sorted."""
-    unit: Unit = "wordpiece"
-    """What a token is, where no model says so."""
-    vocabulary: int = 0
-    """Largest number of tokens to learn; 0 is 10,000."""
-    context: int = 128
-    """Longest sequence of tokens, marks included; longer texts are cut."""
 
-    def build(self) -> Data:
-        return self.build_with(None)
-
-    def build_with(self, tokenizer: Tokenizer | None) -> Data:
-        check_share(self.validation)
-        check_context(self.context, self.vocabulary)
-        problems = Problems()
-        train, held = self._read(problems)
-        labelled = self._labelled(train, tokenizer)
+    def prepare(self, train: list[Row], held: list[Row], known: Tokenizer | None, problems: Problems) -> Data:
+        labelled = self._labelled(train, known)
         first, second = (self._dataset(rows, labelled, problems) for rows in (train, held))
         if not len(first):
-            known = show(", ".join(labelled.classes[:10]))
-            raise DataError(f"{show(self.path)}: has no row of a class that the model knows ({known}); name others with --data.class-names")
-        info: dict[str, Any] = {
-            "vocabulary": labelled.size,
-            "context": self.context,
-            "tokens": first.packed.ids.longest,
+            few = show(", ".join(labelled.classes[:10]))
+            raise DataError(f"{show(self.path)}: has no row of a class that the model knows ({few}); name others with --data.class-names")
+        facts: dict[str, Any] = {
+            "tokens": first.number * first.packed.ids.longest,
             "training_examples": len(first),
             "validation_examples": len(second),
         }
         if self.number:
-            info |= {"classes": 1, "scale": labelled.deviation}
+            facts |= {"classes": 1, "scale": labelled.deviation}
         else:
             note_single_class(labelled.classes, problems)
-            info |= {"classes": len(labelled.classes), "class_names": labelled.classes}
-        return Data(first, second if len(second) else None, info, labelled, problems)
+            facts |= {"classes": len(labelled.classes), "class_names": labelled.classes}
+        return self.finish(first, second, labelled, problems, facts)
 
-    def _read(self, problems: Problems) -> tuple[list[Row], list[Row]]:
-        rows = self.read(self.path, problems)
-        if self.validation_path:
-            return rows, self.read(self.validation_path, problems)
-        labels = np.zeros(len(rows), dtype=np.int64) if self.number else number_classes([row.label for row in rows])[0]
-        train, held = hold_out(labels, self.validation, problems)
-        return [rows[i] for i in train], [rows[i] for i in held]
+    def classes_of(self, rows: list[Row]) -> np.ndarray:
+        return super().classes_of(rows) if self.number else number_classes([row.label for row in rows])[0]
 
     def read(self, path: str, problems: Problems) -> list[Row]:
         """The rows of a file that have everything they need."""
@@ -134,7 +91,7 @@ class LabelledTextsConfig(DataConfig):
 
     def _labelled(self, rows: list[Row], known: Tokenizer | None) -> LabelledTokenizer:
         """Tokens and labels: those of the model where it has them, else learned from the training rows alone."""
-        tokens = given_or_learned(known, self.unit, [part for row in rows for part in row.texts.parts], self.vocabulary)
+        tokens = self.tokens(known, [part for row in rows for part in row.texts.parts])
         labels = [row.label for row in rows]
         if self.class_names and not self.number:
             return LabelledTokenizer(tokens, list(self.class_names))
@@ -150,11 +107,16 @@ class LabelledTextsConfig(DataConfig):
             )
         return LabelledTokenizer(tokens, classes)
 
-    def _dataset(self, rows: list[Row], tokenizer: LabelledTokenizer, problems: Problems) -> LabelledTexts:
+    def sequences(self, texts: Texts) -> tuple[Texts, ...]:
+        """What an example is read as: one sequence or, where a source says so, several."""
+        return (texts,)
+
+    def _dataset(self, rows: list[Row], tokenizer: LabelledTokenizer, problems: Problems) -> LabelledSequences:
         label = tokenizer.encode_labels([row.label for row in rows])
         unknown = (label == UNLABELLED) if tokenizer.classes else torch.zeros(len(rows), dtype=torch.bool)
         for row, left_out in zip(rows, unknown.tolist(), strict=True):
             if left_out:
                 problems.add("rows of a class that training does not have, left out", f"{row.texts.place} ({row.label[:40]!r})")
-        texts = [row.texts for row, left_out in zip(rows, unknown.tolist(), strict=True) if not left_out]
-        return LabelledTexts(pack(texts, tokenizer.tokens, self.context, problems), label[~unknown])
+        kept = [row for row, left_out in zip(rows, unknown.tolist(), strict=True) if not left_out]
+        texts = [each for row in kept for each in self.sequences(row.texts)]
+        return LabelledSequences(pack(texts, tokenizer.tokens, self.context, problems), label[~unknown])

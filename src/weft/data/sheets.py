@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.data.base import Problems
 from weft.data.files import read_bytes, reason, show
-from weft.data.image_folder import open_all
+from weft.data.image_folder import Wanted, open_all
 from weft.data.packed_images import Images
 from weft.data.split import number_classes
 from weft.errors import DataError
@@ -27,7 +27,7 @@ def read_sheets(labels: Path, problems: Problems) -> Images:
     name = labels.name.removesuffix("_labels.npz")
     values = _npz_labels(labels)
     files = sorted(labels.parent.glob(f"{name}_*.webp"))
-    sheets = open_all(files, 0, 3, problems)
+    sheets = open_all(files, Wanted(channels=3), problems)
     whole = [sheet for sheet in sheets if sheet is not None]
     if len(whole) < len(files):
         raise DataError(f"{show(labels.parent)}: {len(files) - len(whole)} of {len(files)} contact sheets of {name!r} cannot be read")

@@ -17,12 +17,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.data.base import Batch, Data, DataConfig, Dataset, Problems
-from weft.data.encoder_tokens import Unit, check_context, given_or_learned, marks_of
+from weft.data.annotated import AnnotatedConfig
+from weft.data.base import Batch, Data, Dataset, Problems
+from weft.data.encoder_tokens import marks_of
 from weft.data.files import show
 from weft.data.packing import Packed
 from weft.data.ragged import Ragged
-from weft.data.split import check_share, hold_out
 from weft.data.squad import Asked, read_squad
 from weft.data.tokenizers import Tokenizer
 from weft.errors import ConfigError, DataError
@@ -77,17 +77,13 @@ def touched(offsets: np.ndarray, span: tuple[int, int]) -> tuple[int, int] | Non
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpansConfig(DataConfig):
+class SpansConfig(AnnotatedConfig):
     path: str = ""
     """A JSON file (plain or .gz) in the layout of SQuAD, version 1.1 or 2.0."""
     validation_path: str = ""
     """Questions to validate on; by default those about a share of the paragraphs."""
     validation: float = 0.1
     """Share of the paragraphs kept for validation where no validation_path is given; 0 for no validation."""
-    unit: Unit = "wordpiece"
-    """What a token is, where no model says so."""
-    vocabulary: int = 0
-    """Largest number of tokens to learn; 0 is 10,000."""
     context: int = 256
     """Longest sequence of tokens, marks included."""
     stride: int = 128
@@ -97,43 +93,27 @@ class SpansConfig(DataConfig):
     threshold: float = 0.0
     """What the score of no answer must exceed the best answer's by to be given, where some questions have none."""
 
-    def build(self) -> Data:
-        return self.build_with(None)
-
-    def build_with(self, tokenizer: Tokenizer | None) -> Data:
-        self._check()
-        problems = Problems()
-        train, held = self._read(problems)
+    def prepare(self, train: list[list[Asked]], held: list[list[Asked]], known: Tokenizer | None, problems: Problems) -> Data:
         texts = [text for group in train for text in (group[0].paragraph, *(asked.question for asked in group))]
-        tokenizer = given_or_learned(tokenizer, self.unit, texts, self.vocabulary)
+        tokenizer = self.tokens(known, texts)
         first, second = (self.dataset([asked for group in part for asked in group], tokenizer, problems) for part in (train, held))
         if not len(first):
             raise DataError(f"{show(self.path)}: no question has tokens in its paragraph and its answer; is this text?")
-        info: dict[str, Any] = {
-            "vocabulary": tokenizer.size,
-            "context": self.context,
-            "tokens": first.packed.ids.longest,
-            "threshold": self.threshold,
-        }
+        facts: dict[str, Any] = {"tokens": first.packed.ids.longest, "threshold": self.threshold}
         for name, part in (("training", first), ("validation", second)):
-            info |= {f"{name}_questions": sum(window.last for window in part.windows), f"{name}_windows": len(part)}
-        return Data(first, second if len(second) else None, info, tokenizer, problems)
+            facts |= {f"{name}_questions": sum(window.last for window in part.windows), f"{name}_windows": len(part)}
+        return self.finish(first, second, tokenizer, problems, facts)
 
-    def _check(self) -> None:
-        check_share(self.validation)
-        check_context(self.context, self.vocabulary)
+    def check(self) -> None:
+        super().check()
         if min(self.stride, self.question) < 1:
             raise ConfigError(f"--data.stride and --data.question must be at least 1, not {self.stride} and {self.question}")
         if not math.isfinite(self.threshold):
             raise ConfigError(f"--data.threshold must be a finite number, not {self.threshold}")
 
-    def _read(self, problems: Problems) -> tuple[list[list[Asked]], list[list[Asked]]]:
+    def read(self, path: str, problems: Problems) -> list[list[Asked]]:
         """Questions by paragraph, so that none is trained on about a paragraph that is held out."""
-        groups = read_squad(self.path, problems)
-        if self.validation_path:
-            return groups, read_squad(self.validation_path, problems)
-        train, held = hold_out(np.zeros(len(groups), dtype=np.int64), self.validation, problems)
-        return [groups[i] for i in train], [groups[i] for i in held]
+        return read_squad(path, problems)
 
     def dataset(self, questions: list[Asked], tokenizer: Any, problems: Problems) -> Spans:
         """The windows of some questions."""

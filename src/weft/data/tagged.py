@@ -15,13 +15,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.data.base import IGNORE, Batch, Data, DataConfig, Dataset, Problems
-from weft.data.encoder_tokens import Unit, check_context, given_or_learned, marks_of
+from weft.data.annotated import AnnotatedConfig
+from weft.data.base import IGNORE, Batch, Data, Dataset, Problems
+from weft.data.encoder_tokens import marks_of
 from weft.data.files import show
 from weft.data.labels import LabelledTokenizer
 from weft.data.ragged import Ragged
 from weft.data.sentences import Layout, Sentence, read_sentences
-from weft.data.split import check_share, hold_out, note_single_class, number_classes
+from weft.data.split import note_single_class, number_classes
 from weft.data.tokenizers import Tokenizer
 from weft.errors import DataError
 
@@ -62,58 +63,32 @@ class Tagged(Dataset):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaggedConfig(DataConfig):
+class TaggedConfig(AnnotatedConfig):
     path: str = ""
     """A file (plain or .gz) with a word, a tab and its tag on each line and blank lines between sentences, or with word/tag; or a
     zip archive of such files."""
-    validation_path: str = ""
-    """Sentences to validate on; by default a share of `path`."""
-    validation: float = 0.1
-    """Share of the sentences kept for validation where no validation_path is given; 0 for no validation."""
     layout: Layout = "detect"
     """lines: a word and its tag on each line; slashes: a sentence on each line, as word/tag."""
     cut: str = ""
     """Characters before which a tag ends, unless it begins with them: "-+*" makes nn of nn-tl and of nn+bez."""
-    unit: Unit = "wordpiece"
-    """What a token is, where no model says so."""
-    vocabulary: int = 0
-    """Largest number of tokens to learn; 0 is 10,000."""
-    context: int = 128
-    """Longest sequence of tokens, marks included."""
 
-    def build(self) -> Data:
-        return self.build_with(None)
-
-    def build_with(self, tokenizer: Tokenizer | None) -> Data:
-        check_share(self.validation)
-        check_context(self.context, self.vocabulary)
-        problems = Problems()
-        train, held = self._read(problems)
-        tokens = given_or_learned(tokenizer, self.unit, [" ".join(sentence.words) for sentence in train], self.vocabulary)
-        if not isinstance(tokenizer, TagTokenizer):
-            tokenizer = TagTokenizer(tokens, number_classes([tag for sentence in train for tag in sentence.tags])[1])
+    def prepare(self, train: list[Sentence], held: list[Sentence], known: Tokenizer | None, problems: Problems) -> Data:
+        tokens = self.tokens(known, [" ".join(sentence.words) for sentence in train])
+        tags = number_classes([tag for sentence in train for tag in sentence.tags])[1]
+        tokenizer = known if isinstance(known, TagTokenizer) else TagTokenizer(tokens, tags)
         note_single_class(tokenizer.classes, problems)
         first, second = (self.dataset(part, tokenizer, problems) for part in (train, held))
         if not (first.tags.values != IGNORE).any():
-            known = ", ".join(tokenizer.classes[:10])
-            raise DataError(f"{show(self.path)}: none of its tags is one that this model knows ({known}); train another model on it")
-        info = {
-            "vocabulary": tokenizer.size,
-            "context": self.context,
+            few = ", ".join(tokenizer.classes[:10])
+            raise DataError(f"{show(self.path)}: none of its tags is one that this model knows ({few}); train another model on it")
+        facts = {
             "tokens": first.ids.longest,
             "classes": len(tokenizer.classes),
             "training_sentences": len(train),
             "training_words": sum(len(sentence.words) for sentence in train),
             "validation_sentences": len(held),
         }
-        return Data(first, second if len(second) else None, info, tokenizer, problems)
-
-    def _read(self, problems: Problems) -> tuple[list[Sentence], list[Sentence]]:
-        sentences = self.read(self.path, problems)
-        if self.validation_path:
-            return sentences, self.read(self.validation_path, problems)
-        train, held = hold_out(np.zeros(len(sentences), dtype=np.int64), self.validation, problems)
-        return [sentences[i] for i in train], [sentences[i] for i in held]
+        return self.finish(first, second, tokenizer, problems, facts)
 
     def read(self, path: str, problems: Problems) -> list[Sentence]:
         found = read_sentences(path, self.layout, problems)

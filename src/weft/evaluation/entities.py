@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from weft.data.base import Batch
+from weft.data.sentences import Sentence
 from weft.data.tagged import Tagged
 from weft.evaluation.evaluate import Findings
 from weft.objectives.tagging import Tagging
@@ -43,7 +44,18 @@ def entity_scores(pairs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> dict[
 
 
 def measure(loaded: Loaded, objective: Tagging, data: Tagged, batches: Iterable[Batch]) -> Findings:
-    """The tags of whole sentences; a last one of which only a piece is in the batches is left out."""
+    """How right the tags of whole sentences are."""
+    names, whole = loaded.tokenizer.classes, tags_of(loaded, data, batches)
+    right = sum(list(one.tags) == tags for one, tags in whole)
+    found = {"sentence_accuracy": right / max(1, len(whole))}
+    if all(tag == "O" or tag.startswith(PREFIXES) for tag in {*names, *(tag for one, _ in whole for tag in one.tags)}):
+        found |= entity_scores((one.tags, tags) for one, tags in whole)
+    lines = ("".join(f"{word}\t{tag}\t{said}\n" for word, tag, said in zip(one.words, one.tags, tags, strict=True)) for one, tags in whole)
+    return Findings(found, "\n".join(lines), ".tsv")
+
+
+def tags_of(loaded: Loaded, data: Tagged, batches: Iterable[Batch]) -> list[tuple[Sentence, list[str]]]:
+    """What the model says of sentences; a last one of which only a piece is in the batches is left out."""
     names = loaded.tokenizer.classes
     predicted: list[list[str]] = []
     sentences = []
@@ -53,10 +65,4 @@ def measure(loaded: Loaded, objective: Tagging, data: Tagged, batches: Iterable[
             sentences.append(piece.sentence)
             predicted.append([])
         predicted[-1] += [names[row[place]] for place in piece.places]
-    whole = [(one, tags) for one, tags in zip(sentences, predicted, strict=True) if len(tags) == len(one.words)]
-    right = sum(list(one.tags) == tags for one, tags in whole)
-    found = {"sentence_accuracy": right / max(1, len(whole))}
-    if all(tag == "O" or tag.startswith(PREFIXES) for tag in {*names, *(tag for one, _ in whole for tag in one.tags)}):
-        found |= entity_scores((one.tags, tags) for one, tags in whole)
-    lines = ("".join(f"{word}\t{tag}\t{said}\n" for word, tag, said in zip(one.words, one.tags, tags, strict=True)) for one, tags in whole)
-    return Findings(found, "\n".join(lines), ".tsv")
+    return [(one, tags) for one, tags in zip(sentences, predicted, strict=True) if len(tags) == len(one.words)]

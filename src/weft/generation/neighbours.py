@@ -30,6 +30,20 @@ def neighbours(model: nn.Module, tokenizer: Any, text: str, number: int = 10) ->
     return found
 
 
+def known_words(tokenizer: Any, number: int) -> list[str]:
+    """A few words that can be looked up, from the middle of the vocabulary, which is ordered by frequency."""
+    words = (tokenizer.decode([tokenizer.size * place // (4 * number)]) for place in range(1, 4 * number))
+    return [word for word in words if word.isalpha() and len(word) > 3 and has_vector(tokenizer, word)][:number]
+
+
+def has_vector(tokenizer: Any, word: str) -> bool:
+    try:
+        look_up(tokenizer, word)
+    except DataError:
+        return False
+    return True
+
+
 def look_up(tokenizer: Any, word: str) -> int:
     """The token of a word, as written or in lower case."""
     for form in (word, word.lower()):

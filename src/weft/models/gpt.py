@@ -1,6 +1,8 @@
 """GPT, a decoder-only Transformer (Radford et al., 2018 and 2019).
 
-Shapes: B batch, T time, D width, V vocabulary.
+Finetuned for a task it is the same model with one linear layer more, which reads the state of a sequence's last token.
+
+Shapes: B batch, T time, D width, V vocabulary, C classes, N sequences of an example.
 """
 
 from __future__ import annotations
@@ -11,13 +13,17 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from weft.errors import ConfigError
 from weft.layers.block import Activation, Order
-from weft.models.base import ModelConfig, check_sizes
+from weft.layers.dropout import Dropout
+from weft.models.base import ModelConfig, check_shares, check_sizes
 from weft.models.decoder import Decoder
 
 
 @dataclass(frozen=True, kw_only=True)
 class GPTConfig(ModelConfig):
+    of_task = ("classes",)
+
     vocabulary: int = 0
     """Number of tokens V; 0 takes it from the data."""
     context: int = 0
@@ -48,6 +54,10 @@ class GPTConfig(ModelConfig):
     """Share of the attention weights zeroed in training."""
     residual_dropout: float = 0.0
     """Share of each residual branch zeroed in training."""
+    classes: int = 0
+    """Outputs C of the layer for a task, 1 to score choices; 0 takes it from the data, and there is none where those have no classes."""
+    task_dropout: float = 0.1
+    """Share of what that layer reads zeroed in training."""
 
     def build(self) -> GPT:
         return GPT(self)
@@ -56,13 +66,22 @@ class GPTConfig(ModelConfig):
 class GPT(Decoder):
     """Next-token logits from the tokens so far."""
 
+    task_parts = ("task_head.",)
+    """What starts afresh when a model that was trained for another task is finetuned."""
+    token_tables = ("embed.weight", "head.weight")
+    """What has a row for each token, and grows where finetuning adds tokens."""
+
     def __init__(self, config: GPTConfig):
         c = config
-        check_sizes(c, vocabulary=1, context=1, layers=1, heads=1, width=1, inner=0, window=0)
+        check_sizes(c, vocabulary=1, context=1, layers=1, heads=1, width=1, inner=0, window=0, classes=0)
+        check_shares(c, "task_dropout")
         super().__init__(config)
         self.blocks = nn.ModuleList(self._block(c.norm) for _ in range(c.layers))
         self.norm = nn.LayerNorm(c.width, bias=c.bias) if c.norm == "pre" else nn.Identity()
         self.head = nn.Linear(c.width, c.vocabulary, bias=False)
+        if c.classes:
+            self.task_dropout = Dropout(c.task_dropout)
+            self.task_head = nn.Linear(c.width, c.classes)
         self._initialise()
         if c.tied:
             self.head.weight = self.embed.weight
@@ -86,6 +105,25 @@ class GPT(Decoder):
     def forward(self, ids: Tensor) -> Tensor:
         """ids (B, T) -> logits (B, T, V)."""
         logits: Tensor = self.head(self.hidden(ids))
+        return logits
+
+    def last_state(self, hidden: Tensor, lengths: Tensor) -> Tensor:
+        """hidden (..., T, D), lengths (...) -> the state of each sequence's last token, which has seen all of it (..., D)."""
+        place = (lengths - 1)[..., None, None].expand(*lengths.shape, 1, hidden.size(-1))
+        state: Tensor = self.task_dropout(hidden.gather(-2, place).squeeze(-2))
+        return state
+
+    def class_logits(self, hidden: Tensor, lengths: Tensor) -> Tensor:
+        """hidden (B, T, D), lengths (B,) -> (B, C); of (B, N, T, D), such as both orders of a pair, the N states are added first."""
+        state = self.last_state(hidden, lengths)
+        logits: Tensor = self.task_head(state.sum(1) if state.ndim == 3 else state)
+        return logits
+
+    def choice_logits(self, hidden: Tensor, lengths: Tensor) -> Tensor:
+        """hidden (B, N, T, D), lengths (B, N) -> a score for each of N choices (B, N)."""
+        if self.config.classes != 1:
+            raise ConfigError(f"--model.classes must be 1 to score choices, not {self.config.classes}")
+        logits: Tensor = self.task_head(self.last_state(hidden, lengths)).squeeze(-1)
         return logits
 
 

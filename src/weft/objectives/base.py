@@ -48,6 +48,8 @@ class Objective(nn.Module):
     turns: tuple[Turn, ...] = (Turn(),)
     separable = True
     """False: the loss of a batch is not a sum over its examples."""
+    needs: type | None = None
+    """The capability (weft.models.base) that a model must have, where not every model that could be given has it."""
     weights: dict[str, float] = {}
     """Of the named terms; 1 where not given."""
     compile = True  # type: ignore[assignment]

@@ -41,20 +41,15 @@ class Classification(Objective):
             raise ConfigError(f"--objective.smoothing must be at least 0 and below 1, not {config.smoothing}")
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
-        if batch["label"].is_floating_point():
-            raise ConfigError("the labels are numbers, and this recipe tells classes; leave out --data.number, or take bert/score")
         number = labelled(batch["label"])
         return {"loss": number, "accuracy": number}
 
     def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
         logits, label = model.classify(*chosen(batch, self.config.inputs)), batch["label"]  # (B, C), (B,)
-        metrics = {"accuracy": correct(logits, label)}
-        if logits.size(-1) == 2:
-            metrics["outcomes"] = outcomes(logits, label)
-        return Terms({"loss": label_loss(logits, label, self.config.smoothing)}, metrics)
+        return Terms({"loss": label_loss(logits, label, self.config.smoothing)}, rightness(logits, label))
 
     def summary(self, means: dict[str, Tensor]) -> dict[str, float]:
-        return super().summary(means) | (of_two(means["outcomes"]) if "outcomes" in means else {})
+        return super().summary(means) | of_two(means.get("outcomes"))
 
 
 def chosen(batch: Batch, names: Iterable[str]) -> list[Tensor]:
@@ -67,6 +62,8 @@ def chosen(batch: Batch, names: Iterable[str]) -> list[Tensor]:
 
 def labelled(label: Tensor) -> Tensor:
     """How many of label (B,) are known."""
+    if label.is_floating_point():
+        raise ConfigError("the labels are numbers, and this recipe tells classes; leave out --data.number, or take bert/score")
     return count((label != UNLABELLED).sum(), like=label)
 
 
@@ -80,6 +77,12 @@ def correct(logits: Tensor, label: Tensor) -> Tensor:
     return (logits.detach().argmax(-1) == label).sum().float()
 
 
+def rightness(logits: Tensor, label: Tensor) -> dict[str, Tensor]:
+    """logits (B, C), label (B,) -> how many are right and, of two classes, which was taken for which."""
+    found = {"accuracy": correct(logits, label)}
+    return {**found, "outcomes": outcomes(logits, label)} if logits.size(-1) == 2 else found
+
+
 def outcomes(logits: Tensor, label: Tensor) -> Tensor:
     """logits (B, 2), label (B,) -> how many of each class (rows) were taken for each (columns), (2, 2)."""
     classes = torch.arange(2, device=label.device)
@@ -87,8 +90,10 @@ def outcomes(logits: Tensor, label: Tensor) -> Tensor:
     return (true[:, :, None] & told[:, None]).sum(0).float()  # a product of matrices would be rounded to bf16
 
 
-def of_two(shares: Tensor) -> dict[str, float]:
+def of_two(shares: Tensor | None) -> dict[str, float]:
     """F1 of class 1 and Matthews' correlation from the shares of the outcomes (2, 2); 0 where they have no value."""
+    if shares is None:  # of more classes than two
+        return {}
     (tn, fp), (fn, tp) = shares.double().tolist()
     spread = math.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
     return {

