@@ -22,6 +22,7 @@ MAY: dict[str, set[str]] = {
     | {"objectives", "data.base", "models.base", "generation", "evaluation.metrics", "evaluation.ngrams", "layers"},
     "evaluation.metrics": FOUNDATION | {"objectives.base", "data.base"},
     "generation": FOUNDATION | {"generation", "data.base", "data.tokenizers", "models.base"},
+    "serving": FOUNDATION | {"serving", "generation", "data", "models.base", "run"},
     "config": {"errors", "registry"},
     "registry": {"errors"},
     "errors": set(),

@@ -14,6 +14,7 @@ from weft import registry
 from weft.config import Config
 from weft.convert.family import Family
 from weft.errors import ConfigError
+from weft.evaluation.fewshot.tasks import Task
 
 ENTRIES = [(table, name) for table, entries in registry.TABLES.items() for name in entries]
 
@@ -21,7 +22,8 @@ ENTRIES = [(table, name) for table, entries in registry.TABLES.items() for name 
 @pytest.mark.parametrize(("table", "name"), ENTRIES)
 def test_every_target_can_be_imported(table: str, name: str) -> None:
     found = registry.find(table, name)
-    assert isinstance(found, Family) if table == "converters" else callable(found)
+    kinds = {"converters": Family, "tasks": Task}
+    assert isinstance(found, kinds[table]) if table in kinds else callable(found)
     if table in registry.PARTS:
         assert isinstance(found, type)
         assert issubclass(found, Config)

@@ -16,15 +16,16 @@ VERBS = {
     "quickstart": "the birthplace experiment end to end on made-up people, minutes on two cores",
     "list": "models, recipes, studies and benchmarks, one line each with the measured score",
     "train": "train a recipe; the same command again continues where it stopped",
-    "evaluate": "the recipe's metrics on its validation data or on other data",
+    "evaluate": "the recipe's metrics on its validation data or on other data, or tasks for language models",
     "sample": "text, images or nearest words from a trained model, or what it tells of your text or image",
+    "serve": "an OpenAI-compatible server, and a page to play with a model",
     "convert": "foreign weights in and out: model folders, GGUF files, wheels",
     "report": "an HTML page of a run, or a comparison of several",
     "study": "an analysis with a figure and a small table",
     "bench": "a measurement against peers: of speed, or whether converted models say the same",
     "birthplace": "pretrain, finetune, evaluate or ask a model about where people were born",
 }
-ABOUT = "weft trains, finetunes, evaluates and samples the models deep learning is built on."
+ABOUT = "weft trains, finetunes, evaluates, samples and serves the models deep learning is built on."
 EXAMPLES = """\
   weft quickstart                        what reading adds to asking: a table, a figure and a page
   weft train gpt/quickstart              a character GPT on Python's own source, minutes on two cores

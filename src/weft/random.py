@@ -64,9 +64,9 @@ def _stream(name: str | int) -> int:
 _stream._dynamo_marked_constant = True  # type: ignore[attr-defined]  # torch.compiler.assume_constant_result, which takes 2 s to import
 
 
-def fold(key: Tensor, name: str | int) -> Tensor:
-    """An independent stream of keys for another purpose."""
-    return _mix(key ^ _stream(name))
+def fold(key: Tensor, name: str | int | Tensor) -> Tensor:
+    """An independent stream of keys for another purpose; several where a tensor numbers them."""
+    return _mix(key ^ (_mix(name) if isinstance(name, Tensor) else _stream(name)))
 
 
 def bits(key: Tensor, *shape: int) -> Tensor:

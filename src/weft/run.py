@@ -232,6 +232,8 @@ class Loaded:
     model: nn.Module
     tokenizer: Any
     metrics: dict[str, Any]
+    chat_template: str = ""
+    """How messages become a prompt, where the model came with a template (in jinja2's language)."""
 
     def __call__(self, *arguments: Any, **settings: Any) -> Any:
         return self.model(*arguments, **settings)
@@ -247,4 +249,6 @@ def load(name: str | Path, device: str = "auto") -> Loaded:
     recipe = load_recipe(found.json("recipe.json"))
     model = recipe.model.build()
     load_initial(model, found)
-    return Loaded(found.path, recipe, model.to(execution.pick_device(device)).eval(), read_tokenizer(found), found.json("metrics.json"))
+    model = model.to(execution.pick_device(device)).eval()
+    template = found.files.get("chat_template.jinja", b"").decode()
+    return Loaded(found.path, recipe, model, read_tokenizer(found), found.json("metrics.json"), template)

@@ -42,7 +42,7 @@ def test_text_may_go_to_a_file(command: Callable[..., Outcome], text_run: Path, 
     [
         (["Ω"], "does not occur"),
         (["two", "words"], "put it into quotes"),
-        (["--temperature", "-1"], "temperature must be 0"),
+        (["--temperature", "-1"], "temperature must be from 0"),
         (["--top-p", "0"], "top_p must be above 0"),
         (["--max-new-tokens", "0"], "at least 1"),
     ],

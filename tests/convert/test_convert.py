@@ -65,6 +65,33 @@ def test_in_and_out_again(tmp_path: Path, shard: str) -> None:
         torch.testing.assert_close(again(IDS).logits, theirs(IDS).logits, atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("chat_template.jinja", "{{ messages }}"),
+        ("tokenizer_config.json", {"chat_template": "{{ messages }}"}),
+        ("tokenizer_config.json", {"chat_template": [{"name": "rag", "template": "x"}, {"name": "default", "template": "{{ messages }}"}]}),
+    ],
+)
+def test_a_chat_template_comes_along(tmp_path: Path, file: str, content: Any) -> None:
+    gpt2(tmp_path / "in")
+    path = tmp_path / "in" / file
+    path.write_text(content if isinstance(content, str) else json.dumps({**json.loads(path.read_text()), **content}))
+    convert(str(tmp_path / "in"), tmp_path / "ours")
+    assert load(tmp_path / "ours", "cpu").chat_template == "{{ messages }}"
+    convert(str(tmp_path / "ours"), tmp_path / "out")
+    assert transformers.AutoTokenizer.from_pretrained(tmp_path / "out").chat_template == "{{ messages }}"
+
+
+@pytest.mark.parametrize("content", [{}, {"chat_template": 5}, {"chat_template": [{"name": "rag"}, 3]}])
+def test_what_is_no_chat_template_is_left_out(tmp_path: Path, content: dict[str, Any]) -> None:
+    gpt2(tmp_path / "in")
+    path = tmp_path / "in" / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **content}))
+    convert(str(tmp_path / "in"), tmp_path / "ours")
+    assert load(tmp_path / "ours", "cpu").chat_template == ""
+
+
 def test_a_converted_model_is_finetuned(tmp_path: Path) -> None:
     gpt2(tmp_path / "in")
     convert(str(tmp_path / "in"), tmp_path / "ours")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 import torch
@@ -21,7 +22,7 @@ def table(seed: int) -> Tensor:
 
 
 def scorer(logits: Tensor):  # type: ignore[no-untyped-def]
-    def score(ids: Tensor, row: Tensor) -> Tensor:
+    def score(ids: Tensor, row: Tensor, origin: Tensor | None = None) -> Tensor:
         place = torch.zeros(len(ids), dtype=torch.int64)
         for column in ids.T:
             place = (place * (V + 1) + column + 1) % logits.size(1)
@@ -102,3 +103,39 @@ def test_a_translation_does_not_depend_on_its_batch(beams: int) -> None:
 def test_settings_that_make_no_sense() -> None:
     with pytest.raises(ConfigError, match="at least one beam"):
         search(scorer(table(0)), 1, START, END, beams=0, longest=3)
+
+
+def spelled(chances: dict[str, float], alphabet: str):  # type: ignore[no-untyped-def]
+    """Scores of the next letter, END being the letter "." and START " ", where whole words have these probabilities."""
+
+    def score(ids: Tensor, row: Tensor, origin: Tensor | None = None) -> Tensor:
+        rows = []
+        for prefix in ("".join(alphabet[i] for i in found[1:]) for found in ids.tolist()):
+            total = sum(p for word, p in chances.items() if f"{word}.".startswith(prefix))
+            after = {letter: sum(p for word, p in chances.items() if f"{word}.".startswith(prefix + letter)) for letter in alphabet}
+            rows.append([after[letter] / total if total else 1 / len(alphabet) for letter in alphabet])
+        return torch.tensor(rows, dtype=torch.float64).log()
+
+    return score
+
+
+def test_the_likeliest_word_is_not_the_one_of_likeliest_letters() -> None:
+    chances = {"苹果": 0.45, "大象": 0.1, "大人": 0.08, "大妈": 0.12, "大便": 0.05, "大军": 0.05, "大米": 0.08, "大姐": 0.07}
+    alphabet = " ." + "".join(sorted({letter for word in chances for letter in word}))
+    for beams, word, chance in ((1, "大妈", 0.12), (2, "苹果", 0.45)):
+        best = search(spelled(chances, alphabet), 1, 0, 1, beams=beams, longest=3, alpha=0.0)[0][0]
+        assert "".join(alphabet[i] for i in best.ids) == f"{word}."
+        assert best.log_probability == pytest.approx(math.log(chance), abs=1e-5)
+
+
+def test_a_tree_where_the_first_step_misleads() -> None:
+    steps = {"": 0.6, "A": 0.4, "B": 0.1, "AA": 0.4, "AB": 0.4, "BA": 0.4, "BB": 0.1}  # the probability of A after each prefix
+    chances = {
+        a + b + c: abs((a == "B") - steps[""]) * abs((b == "B") - steps[a]) * abs((c == "B") - steps[a + b])
+        for a, b, c in itertools.product("AB", repeat=3)
+    }
+    assert sum(chances.values()) == pytest.approx(1.0)
+    for beams, word, chance in ((1, "ABB", 0.216), (2, "BBB", 0.324), (8, "BBB", 0.324)):
+        best = search(spelled(chances, " .AB"), 1, 0, 1, beams=beams, longest=4, alpha=0.0)[0][0]
+        assert "".join(" .AB"[i] for i in best.ids) == f"{word}."
+        assert best.log_probability == pytest.approx(math.log(chance), abs=1e-5)

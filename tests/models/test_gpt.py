@@ -377,7 +377,7 @@ def test_every_second_block_may_see_only_a_band(backend: str) -> None:
         block.attention.attention_backend = backend
     x = torch.randn(1, T, 16, requires_grad=True)
     for number, nearest in ((0, T), (1, 4)):
-        out = network.blocks[number](x, mask=network._band(ids(1)) if number % 2 else None)
+        out = network.blocks[number](x, mask=network._band(ids(1), None, None) if number % 2 else None)
         for t in range(T):
             gradient = torch.autograd.grad(out[0, t, 0], x, retain_graph=True)[0][0].abs().sum(-1)
             assert [s for s in range(T) if gradient[s] > 0] == [s for s in range(T) if t - nearest < s <= t]

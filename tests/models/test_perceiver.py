@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
 
 from weft.errors import ConfigError
-from weft.generation.decode import next_logits
+from weft.generation.reader import Reader
 from weft.models.gpt import GPTConfig
 from weft.models.perceiver import PRESETS, Perceiver, PerceiverConfig
 
@@ -151,11 +151,13 @@ def test_states_outside_the_latents_are_zero(position: str) -> None:
 
 @every_variant
 def test_a_text_can_be_continued_to_the_end_of_the_context(settings: dict[str, Any]) -> None:
-    network, tokens = model(**settings).eval(), ids(3, 1)
+    network = model(**settings).eval()
+    reader, new = Reader(network), ids(3, 1).tolist()
+    reader.add_rows(3)
     for _ in range(T + 3):
-        logits = next_logits(network, tokens)
+        logits = network.head(torch.stack([states[-1] for states in reader.read(new)]))
         assert (logits != 0).any(-1).all()
-        tokens = torch.cat([tokens, logits[:, 1:].argmax(-1, keepdim=True) + 1], dim=1)
+        new = (logits[:, 1:].argmax(-1, keepdim=True) + 1).tolist()
 
 
 # -- what it computes ---------------------------------------------------------------------------------------------------------

@@ -53,12 +53,13 @@ def test_near_distances_have_buckets_of_their_own_and_far_ones_share() -> None:
 def test_the_bias_depends_on_the_distance_alone(causal: bool) -> None:
     torch.manual_seed(0)
     made = RelativeBias(T5Config(vocabulary=V, heads=3), causal)
-    bias = made(50, 50)
+    places = torch.arange(50)[None]
+    bias = made(places, 50)
     assert bias.shape == (1, 3, 50, 50)
     for offset in range(-49, 50):
         diagonal = bias[0].diagonal(offset, 1, 2)
         assert torch.equal(diagonal, diagonal[:, :1].expand_as(diagonal))
-    assert torch.equal(made(1, 50), bias[:, :, -1:])  # the last query alone, as in decoding step by step
+    assert torch.equal(made(places[:, -1:], 50), bias[:, :, -1:])  # the last query alone, as in decoding step by step
 
 
 @every_backend

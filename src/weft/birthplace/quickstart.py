@@ -48,11 +48,12 @@ class System:
     """Recipes one after the other, each from the weights of the one before."""
 
 
+READER = System(
+    "pretrained + finetuned", "read about everybody, then learned to answer", ("birthplace/made_up", "birthplace/made_up_questions")
+)
 SYSTEMS = (
     System("finetuned only", "learned the training questions, read nothing", ("birthplace/made_up_only",)),
-    System(
-        "pretrained + finetuned", "read about everybody, then learned to answer", ("birthplace/made_up", "birthplace/made_up_questions")
-    ),
+    READER,
     System("perceiver", "the same with 64 latents", ("birthplace/made_up_perceiver", "birthplace/made_up_questions")),
 )
 
@@ -77,7 +78,7 @@ class Result:
 
 def quickstart(options: Options, say: Say = print, hooks: Callable[[], Sequence[Hook]] = tuple) -> list[Result]:
     """Train and ask every system; what is finished already is not trained again."""
-    people = BiographiesConfig(people=options.people, places=options.places, seed=options.seed)
+    people = people_of(options)
     rows, held = QuestionsConfig(biographies=people).rows(Problems())
     trained, asked = [[(row.question, row.place) for row in part] for part in (rows, held)]
     place = commonest([place for _, place in trained])
@@ -98,6 +99,17 @@ def train(
     say: Say,
     hooks: Callable[[], Sequence[Hook]],
 ) -> Result:
+    folders = train_stages(system, people, options, say, hooks)
+    seconds = sum(spent(folder) for folder in folders)
+    loaded = run.load(f"{folders[-1]}@last", options.device)
+    answers = ask(loaded.model, loaded.tokenizer, asked)
+    known = score(ask(loaded.model, loaded.tokenizer, trained))
+    knowledge = examine(loaded, answers, trained)
+    return Result(system.name, system.note, tuple(answers), known[1] / known[0], seconds, tuple(folders), knowledge)
+
+
+def train_stages(system: System, people: BiographiesConfig, options: Options, say: Say, hooks: Callable[[], Sequence[Hook]]) -> list[Path]:
+    """Train what is not finished yet of a system -> the folders of its stages."""
     folders: list[Path] = []
     for stage in system.stages:
         folder = Path(options.out) / f"{system.name.replace(' + ', '-').replace(' ', '-')}-{stage.rpartition('/')[2]}"
@@ -111,12 +123,11 @@ def train(
         if made.signals.received:
             say(f"stopped after step {made.trainer.step:,}; the same command continues")
             raise SystemExit(128 + made.signals.received)
-    seconds = sum(spent(folder) for folder in folders)
-    loaded = run.load(f"{folders[-1]}@last", options.device)
-    answers = ask(loaded.model, loaded.tokenizer, asked)
-    known = score(ask(loaded.model, loaded.tokenizer, trained))
-    knowledge = examine(loaded, answers, trained)
-    return Result(system.name, system.note, tuple(answers), known[1] / known[0], seconds, tuple(folders), knowledge)
+    return folders
+
+
+def people_of(options: Options) -> BiographiesConfig:
+    return BiographiesConfig(people=options.people, places=options.places, seed=options.seed)
 
 
 def fitted(recipe: Recipe, people: BiographiesConfig, options: Options) -> Recipe:

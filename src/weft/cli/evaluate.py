@@ -1,4 +1,7 @@
-"""`weft evaluate CKPT [METRIC…] [--data.path FILE]`: the recipe's metrics, as a table and as JSON in the run's folder."""
+"""`weft evaluate CKPT [METRIC…|TASK… --shots K] [--data.path FILE]`: the recipe's metrics, or tasks for language models.
+
+Numbers are printed as a table and written as JSON into the run's folder.
+"""
 
 from __future__ import annotations
 
@@ -7,53 +10,72 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from weft import __version__, config
-from weft.cli import console, flags
+from weft import config, registry
+from weft.cli import console, flags, tasks
+from weft.cli.written import default_file, write
 from weft.config import Config
 from weft.data.base import DataConfig
-from weft.evaluation.evaluate import Evaluation, evaluate, with_path
+from weft.errors import ConfigError
+from weft.evaluation.evaluate import evaluate, with_path
 from weft.recipes.base import load as load_recipe
 from weft.report.words import number
-from weft.run import Loaded, load, machine
-from weft.training import checkpoint, files
+from weft.run import Loaded, load
+from weft.training import checkpoint
 
 ABOUT = """CKPT is a run (its best checkpoint), RUN@last or RUN@1000; all metrics are shown where none is named.
+A TASK (`weft list tasks`) is asked of a language model instead, with --shots worked examples in front of each question.
 Other data of the same kind are named with --data.path; `weft evaluate CKPT --help` shows all settings of the data."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(Config):
     examples: int = 0
-    """Validation examples to use, from the first; 0 for all."""
+    """Validation examples to use, from the first, or questions of a task, drawn by the seed; 0 for all."""
+    shots: int = 0
+    """Worked examples in front of each question of a task."""
+    seed: int = 0
+    """Of the questions and examples that are drawn for a task."""
+    template: str = ""
+    """File with another prompt for a task, its fields in braces; docs/evaluation.md."""
     batch: int = 64
     """Examples at a time; the result does not depend on it."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:1."""
     out: str = ""
-    """JSON file to write; empty is RUN/evaluations/STEP.json."""
+    """JSON file to write, with the name of the task where there are several; empty is RUN/evaluations/STEP.json."""
 
 
 def main(words: list[str]) -> int:
     console.show_warnings()
-    names, _ = config.separate([word for word in words if word not in flags.HELP], Options())
-    data = data_settings(names[0], words) if names else None
-    options, free = flags.parse(with_data(data), words, "weft evaluate", "CKPT [METRIC…]", ABOUT)
+    registry.load_families()
+    names, _ = config.separate([word for word in words if word not in flags.HELP], with_data(tasks.TaskData()))
+    asked = any(name in registry.TABLES["tasks"] for name in names[1:])
+    data = tasks.TaskData() if asked else data_settings(names[0], words) if names else None
+    options, free = flags.parse(with_data(data), words, "weft evaluate", "CKPT [METRIC|TASK…]", ABOUT)
     assert data is not None  # without a checkpoint, parsing shows the help or refuses
-    changes = changed(data, options.data)  # type: ignore[attr-defined]
+    if not asked and (options.shots or options.template):
+        raise ConfigError(f"--shots and --template are for tasks{registry.nearest(' '.join(free[1:]), list(registry.TABLES['tasks']))}")
+    for name in free[1:] if asked else ():
+        registry.entry("tasks", name)  # a wrong name is told before work is done for the others
     loaded = load(free[0], options.device)
-    result = evaluate(loaded, *free[1:], data=changes or None, examples=options.examples, batch=options.batch)
+    if not asked:
+        return metrics(loaded, free[1:], options, changed(data, options.data))  # type: ignore[attr-defined]
+    for name in free[1:]:
+        result = tasks.ask(loaded, name, options)
+        target = Path(options.out) if options.out else default_file(loaded, f"-{name}-{options.shots}shot")
+        write(loaded, result, target.with_stem(f"{target.stem}-{name}") if options.out and len(free) > 2 else target)
+    return 0
+
+
+def metrics(loaded: Loaded, names: list[str], options: Options, changes: dict[str, Any]) -> int:
+    """The metrics of the recipe."""
+    result = evaluate(loaded, *names, data=changes or None, examples=options.examples, batch=options.batch)
     print(f"{loaded.recipe.name} at {loaded.path}: {result.examples:,} examples in {result.seconds:.1f} s")
     for line in result.problems:
         print(f"data: {line}")
     print(console.table([(metric, number(value)) for metric, value in result.metrics.items()]))
-    target = Path(options.out) if options.out else default_file(loaded, changes)
-    files.make_folder(target.parent)
-    files.replace(target, checkpoint.encode(describe(loaded, result)))
-    print(f"written to {target}")
-    if result.findings:
-        said = target.with_name(f"{target.stem}-predictions{result.findings.suffix}")
-        files.replace(said, result.findings.content.encode())
-        print(f"predictions written to {said}")
+    other = "-" + Path(str(changes.get("path", "other"))).stem if changes else ""
+    write(loaded, result, Path(options.out) if options.out else default_file(loaded, other))
     return 0
 
 
@@ -64,7 +86,7 @@ def data_settings(name: str, words: list[str]) -> DataConfig:
     return with_path(own) if any(word.partition("=")[0] == "--data.path" for word in words) else own
 
 
-def with_data(data: DataConfig | None) -> Options:
+def with_data(data: Config | None) -> Options:
     """Options with a field `data`, so that its settings become flags."""
     if data is None:
         return Options()
@@ -79,17 +101,3 @@ def changed(old: Config, new: Config) -> dict[str, Any]:
     """The settings in which two configs differ."""
     before = config.leaves(old)
     return {name: value for name, (_, value) in config.leaves(new).items() if before[name][1] != value}
-
-
-def default_file(loaded: Loaded, changes: dict[str, Any]) -> Path:
-    """RUN/evaluations/STEP.json, with the name of other data."""
-    run = loaded.path.parent.parent if loaded.path.parent.name == "checkpoints" else loaded.path.parent
-    other = "-" + Path(str(changes.get("path", "other"))).stem if changes else ""
-    return run / "evaluations" / f"{loaded.path.name}{other}.json"
-
-
-def describe(loaded: Loaded, result: Evaluation) -> dict[str, Any]:
-    """The record of an evaluation."""
-    numbers = dataclasses.asdict(dataclasses.replace(result, findings=None))
-    del numbers["findings"]
-    return {"recipe": loaded.recipe.name, "weft": __version__, "machine": machine(), **numbers}

@@ -36,14 +36,23 @@ class Options(Config):
     """Draw among this many likeliest tokens; 0 for all."""
     top_p: float = 1.0
     """Draw among the likeliest tokens that hold this share of the probability."""
+    min_p: float = 0.0
+    """Leave out tokens less likely than this share of the likeliest."""
+    repetition_penalty: float = 1.0
+    """Above 1, tokens that occurred already become less likely."""
     seed: int = 0
     """Of the draws; the same seed gives the same samples."""
     stop: str = ""
     """Text at which a continuation ends; it is left out."""
     out: str = ""
     """File to write; empty prints text, and puts images into RUN/samples/."""
+    draft: str = ""
+    """A smaller run of the same tokens that guesses ahead; the text is the same, sooner."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:1."""
+
+
+SAMPLING = ("max_new_tokens", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed", "stop")
 
 
 def main(words: list[str]) -> int:
@@ -70,8 +79,9 @@ def main(words: list[str]) -> int:
 
 
 def texts(loaded: Loaded, prompt: str, options: Options) -> int:
-    settings = {name: getattr(options, name) for name in ("max_new_tokens", "temperature", "top_k", "top_p", "seed", "stop")}
-    made = generate(loaded.model, loaded.tokenizer, prompt, n=options.n or 1, **settings)
+    settings = {name: getattr(options, name) for name in SAMPLING}
+    draft = load(options.draft, options.device).model if options.draft else None
+    made = generate(loaded.model, loaded.tokenizer, prompt, n=options.n or 1, draft=draft, **settings)
     text = "\n\n---\n\n".join(map(str, made))
     if options.out:
         files.make_folder(Path(options.out).parent)

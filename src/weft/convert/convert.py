@@ -83,6 +83,8 @@ def bring_in(foreign: Foreign, target: Path, origin: dict[str, str]) -> Converte
     }
     if tokenizer is not None:
         content["tokenizer.json"] = tokenizers.dump(tokenizer)
+    if foreign.chat_template:
+        content[folder.CHAT_TEMPLATE] = foreign.chat_template.encode(errors="replace")
     with files.writing(target.parent):
         checkpoint.save(target, content)
     return Converted(target, str(kind), size(model), fresh, foreign.tokenizer is not None, names.size if names else 0, origin)
@@ -139,6 +141,7 @@ def send_out(source: str, target: Path) -> Converted:
     content = folder.content(described, family.table(settings).to_foreign(dict(model.named_parameters())))
     extra = foreign_files(tokenizer)
     content |= extra | (pixels.files(recipe.data, settings.image) if of_images else {})
+    content |= {name: data for name, data in found.files.items() if name == folder.CHAT_TEMPLATE}
     with files.writing(target.parent):
         files.write_folder(target, content)
     return Converted(target, kind, size(model), [], bool(extra), len(described.get("id2label", ())), {})

@@ -20,19 +20,21 @@ from weft.errors import CheckpointError
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".msgpack", ".h5")
 LARGEST_HEADER = 100 << 20
 LARGEST_JSON = 64 << 20
+CHAT_TEMPLATE = "chat_template.jinja"
 
 
 @dataclass
 class Foreign:
     """A model of another project: its settings, its weights, and its tokenizer, if it has one.
 
-    `preprocessor`: its preprocessor_config.json, which a model of images has.
+    `preprocessor`: its preprocessor_config.json, which a model of images has. `chat_template`: how messages become its prompt.
     """
 
     config: dict[str, Any]
     tensors: dict[str, Tensor]
     tokenizer: Tokenizer | None = None
     preprocessor: dict[str, Any] | None = None
+    chat_template: str = ""
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -64,7 +66,23 @@ def read(folder: Path) -> Foreign:
             raise CheckpointError(f"{path}: {twice[0]!r} is in another file too")
         tensors |= part
     preprocessor = folder / "preprocessor_config.json"
-    return Foreign(config, tensors, read_foreign(folder), read_json(preprocessor) if preprocessor.is_file() else None)
+    shown = read_json(preprocessor) if preprocessor.is_file() else None
+    return Foreign(config, tensors, read_foreign(folder), shown, read_chat_template(folder))
+
+
+def read_chat_template(folder: Path) -> str:
+    """The default template, from its own file or from the tokenizer's settings; it is kept as text, and not run here."""
+    own, settings = folder / CHAT_TEMPLATE, folder / "tokenizer_config.json"
+    if own.is_file():
+        try:
+            return own.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise CheckpointError(f"{own}: cannot be read ({error})") from error
+    found = read_json(settings).get("chat_template") if settings.is_file() else None
+    if isinstance(found, list):  # several by name
+        named = [one for one in found if isinstance(one, dict) and one.get("name") == "default"]
+        found = named[0].get("template") if named else None
+    return found if isinstance(found, str) else ""
 
 
 def weight_files(folder: Path) -> list[Path]:

@@ -52,7 +52,8 @@ def read(path: Path) -> Foreign:
         if name.endswith(("q_proj.weight", "k_proj.weight")):
             heads = config["num_attention_heads" if "q_proj" in name else "num_key_value_heads"]
             own[name] = halves(tensor, heads)
-    return Foreign(config, own, tokenizer(path, facts))
+    template = facts.get("tokenizer.chat_template")
+    return Foreign(config, own, tokenizer(path, facts), chat_template=template if isinstance(template, str) else "")
 
 
 def numbers(stored: np.ndarray) -> Tensor:

@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 
 from weft.errors import ConfigError
+from weft.models.base import Decodes, offers
 
-Score = Callable[[Tensor, Tensor], Tensor]
-"""Prefixes (N, T) and the row (N,) each belongs to -> logits (N, V) of what follows."""
+Score = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""Prefixes (N, T), the row (N,) each belongs to, and which of the prefixes before (N,) it continues -> logits (N, V) of what follows."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,10 @@ def search(
     alive = torch.zeros(rows, 1, device=device)  # log-probabilities (B, K)
     ids = torch.full((rows, 1, 1), start, device=device)  # (B, K, T)
     row = torch.arange(rows, device=device)  # which rows are still searched
+    origin = row.unsqueeze(1)  # (B, K) which prefix of the step before each continues
     for length in range(1, longest + 1):
         b, k, t = ids.shape
-        logits = score(ids.view(b * k, t), row.repeat_interleave(k))
+        logits = score(ids.view(b * k, t), row.repeat_interleave(k), origin.flatten())
         total = alive.unsqueeze(-1) + logits.float().log_softmax(-1).view(b, k, -1)  # (B, K, V)
         v = total.size(-1)
         best, place = total.view(b, k * v).topk(min(2 * beams, k * v))  # twice as many: at most half of them end
@@ -55,6 +57,7 @@ def search(
         going = best.masked_fill(token == end, float("-inf"))
         alive, order = going.topk(min(beams, going.size(1)))
         parent, token = parent.gather(1, order), token.gather(1, order)
+        origin = torch.arange(b, device=device)[:, None] * k + parent
         ids = torch.cat([ids.gather(1, parent.unsqueeze(-1).expand(-1, -1, t)), token.unsqueeze(-1)], dim=-1)
         heads = zip(row.tolist(), alive[:, 0].tolist(), strict=True)
         open_rows = [i for i, (number, head) in enumerate(heads) if not settled(ended[number], head, beams, longest, alpha)]
@@ -64,7 +67,7 @@ def search(
             break
         if len(open_rows) < len(row):
             chosen = torch.tensor(open_rows, device=device)
-            row, ids, alive = row[chosen], ids[chosen], alive[chosen]
+            row, ids, alive, origin = row[chosen], ids[chosen], alive[chosen], origin[chosen]
     return ended
 
 
@@ -108,14 +111,36 @@ def settled(held: list[Hypothesis], best_alive: float, beams: int, longest: int,
 
 
 def translate(
-    model: Any, source: Tensor, lengths: Tensor, start: int, end: int, *, beams: int = 5, longest: int = 0, alpha: float = 0.6
+    model: Any,
+    source: Tensor,
+    lengths: Tensor,
+    start: int,
+    end: int,
+    *,
+    beams: int = 5,
+    longest: int = 0,
+    alpha: float = 0.6,
+    cached: bool = True,
 ) -> list[list[Hypothesis]]:
-    """source (B, S) and lengths (B,) through an encoder and a decoder -> the best targets of each row, best first."""
+    """source (B, S) and lengths (B,) through an encoder and a decoder -> the best targets of each row, best first.
+
+    cached: read every target once, where the model can.
+    """
     with torch.inference_mode():
         memory = model.encode(source, lengths)
+        cache = model.new_cache() if cached and offers(model, Decodes) else None
+        if cache:
+            cache.add_rows(len(source))
 
-        def score(ids: Tensor, row: Tensor) -> Tensor:
-            logits: Tensor = model.head(model.decode(ids, memory[row], lengths[row])[:, -1])
+        def score(ids: Tensor, row: Tensor, origin: Tensor) -> Tensor:
+            if cache is None:
+                hidden = model.decode(ids, memory[row], lengths[row])
+            else:
+                if ids.size(1) > 1:
+                    cache.take(origin.tolist())
+                hidden = model.decode(ids[:, -1:], memory[row], lengths[row], cache)
+                cache.count([1] * len(ids))
+            logits: Tensor = model.head(hidden[:, -1])
             return logits
 
         most = longest or 3 * source.size(1) + 50

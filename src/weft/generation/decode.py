@@ -1,20 +1,18 @@
-"""Continuing a text token by token, over a context that slides when it is full.
-
-Shapes: B batch, T time, V vocabulary.
-"""
+"""Continuing a text token by token, over a context that slides when it is full."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
+from torch import nn
 
-from weft import random
 from weft.errors import CapabilityError, ConfigError, DataError
-from weft.generation.pick import check, pick
+from weft.generation.engine import Engine, answer_all
+from weft.generation.request import Request, Sampling
+from weft.generation.speculative import speculate
 from weft.models.base import Scores, need, offers
 
 
@@ -28,7 +26,7 @@ class Generation:
     tokens: int
     """Number of tokens added."""
     stop: str
-    """Why it ended: "length" or "stop text"."""
+    """Why it ended: "length", "stop text", or "stop", where the model itself ended it."""
     seed: int
 
     def __str__(self) -> str:
@@ -41,29 +39,26 @@ def generate(
     prompt: str = "",
     *,
     n: int = 1,
-    max_new_tokens: int = 200,
-    temperature: float = 1.0,
-    top_k: int = 0,
-    top_p: float = 1.0,
-    seed: int = 0,
-    stop: str = "",
+    stop: str | Sequence[str] = "",
+    draft: nn.Module | None = None,
+    **settings: Any,
 ) -> list[Generation]:
-    """n continuations of a prompt, each a function of (prompt, seed, its number) alone."""
+    """n continuations of a prompt, each a function of (prompt, seed, its number) alone; settings as in `Sampling`.
+
+    draft: a smaller model of the same tokens that guesses ahead, which changes the time only.
+    """
     need_continuing(model, tokenizer)
-    check(temperature, top_k, top_p)
-    if n < 1 or max_new_tokens < 1:
-        raise ConfigError(f"n and max_new_tokens must be at least 1, not {n} and {max_new_tokens}")
-    device = next(model.parameters()).device
-    start = torch.from_numpy(encode_prompt(tokenizer, prompt).astype(np.int64)).to(device)  # (T,)
-    ids = start.repeat(n, 1)  # (B, T)
-    keys = random.keys(random.seed_of(seed, "generate"), torch.arange(n)).to(device)
-    for position in range(max_new_tokens):
-        logits = next_logits(model, ids)[:, : tokenizer.size]
-        chosen = pick(logits, random.fold(keys, position), temperature, top_k, top_p)
-        ids = torch.cat([ids, chosen.unsqueeze(1)], dim=1)
-        if stop and all(stop in tokenizer.decode(row) for row in ids[:, len(start) :].tolist()):
-            break
-    return [finish(row, tokenizer, prompt, stop, seed) for row in ids[:, len(start) :].tolist()]
+    stops = (stop,) if isinstance(stop, str) and stop else tuple(stop)
+    sampling = Sampling(stop=stops, **settings)
+    if n < 1 or sampling.max_new_tokens < 1:
+        raise ConfigError(f"n and max_new_tokens must be at least 1, not {n} and {sampling.max_new_tokens}")
+    ids = tuple(encode_prompt(tokenizer, prompt).tolist())
+    requests = [Request(ids, sampling, number) for number in range(n)]
+    if draft is not None:
+        answers = [speculate(model, draft, tokenizer, request).answer for request in requests]
+    else:
+        answers = answer_all(Engine(model, tokenizer, slots=min(n, 64), slide=True), requests)
+    return [Generation(prompt, answer.text, len(answer.tokens), answer.finish, sampling.seed) for answer in answers]
 
 
 def can_continue(model: nn.Module, tokenizer: Any) -> bool:
@@ -89,21 +84,3 @@ def encode_prompt(tokenizer: Any, prompt: str) -> np.ndarray:
             raise
         ids = np.zeros(1, dtype=np.int64)
     return ids if len(ids) else np.zeros(1, dtype=np.int64)
-
-
-@torch.inference_mode()
-def next_logits(model: Any, ids: Tensor) -> Tensor:
-    """ids (B, T) -> logits (B, V) of what follows, seen through the last `context` tokens."""
-    context = getattr(getattr(model, "config", None), "context", 0)
-    hidden = model.hidden(ids[:, -context:] if context else ids)
-    logits: Tensor = model.head(hidden[:, -1])
-    return logits
-
-
-def finish(ids: list[int], tokenizer: Any, prompt: str, stop: str, seed: int) -> Generation:
-    """Cut what came after the stop text, and say why the text ended."""
-    text = tokenizer.decode(ids)
-    if stop and stop in text:
-        used = next(length for length in range(1, len(ids) + 1) if stop in tokenizer.decode(ids[:length]))
-        return Generation(prompt, text[: text.index(stop)], used, "stop text", seed)
-    return Generation(prompt, text, len(ids), "length", seed)

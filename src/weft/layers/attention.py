@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from weft.layers.cache import Store
 from weft.layers.causal_attention import causal_attention
 from weft.layers.position import rotate
 
@@ -88,6 +89,11 @@ def fused_attention(
     return out.masked_fill(~seen, 0.0)
 
 
+def visible(lengths: Tensor | None, size: int) -> Tensor | None:
+    """lengths (B,), size S -> True where a place is no padding (B, 1, 1, S); None where nothing is padded."""
+    return None if lengths is None else (torch.arange(size, device=lengths.device) < lengths[:, None])[:, None, None]
+
+
 ATTEND = {"fused": fused_attention, "explicit": explicit_attention}
 
 
@@ -108,18 +114,24 @@ class SelfAttention(nn.Module):
         self.qkv = nn.Linear(width, (heads + 2 * self.groups) * self.head, bias=bias)
         self.out = nn.Linear(width, width, bias=bias)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, rotary: Tensor | None = None) -> Tensor:
-        """x (B, T, D), mask (B, 1, T or 1, T) True where a key may be seen, rotary (2, T, K) -> (B, T, D)."""
-        out: Tensor = self.out(self.mix(x, mask, rotary))
+    def forward(self, x: Tensor, mask: Tensor | None = None, rotary: Tensor | None = None, store: Store | None = None) -> Tensor:
+        """x (B, T, D), mask (B, 1, T or 1, T) True where a key may be seen, rotary (2, T, K) -> (B, T, D).
+
+        With a store, x are new tokens behind what it holds, the mask is (B, 1, T, S), and rotary is (2, B, T, K).
+        """
+        out: Tensor = self.out(self.mix(x, mask, rotary, store))
         return out
 
-    def mix(self, x: Tensor, mask: Tensor | None, rotary: Tensor | None) -> Tensor:
+    def mix(self, x: Tensor, mask: Tensor | None, rotary: Tensor | None, store: Store | None = None) -> Tensor:
         """All but the last layer: the heads' values side by side (B, T, D)."""
         b, t, d = x.shape
         qkv = self.qkv(x).view(b, t, self.heads + 2 * self.groups, self.head)
         qk, v = qkv.split([self.heads + self.groups, self.groups], dim=2)
         if rotary is not None:
             qk = rotate(qk, rotary)
+        if store is not None:
+            q, k = qk.split([self.heads, self.groups], dim=2)
+            return self.look(q, *store.add(k.transpose(1, 2), v.transpose(1, 2)), mask)
         dropout = self.dropout if self.training else 0.0
         if self.causal and mask is None and self.groups == self.heads:
             packed = (qkv if rotary is None else torch.cat([qk, v], dim=2)).view(b, t, 3, self.heads, self.head)
@@ -133,6 +145,16 @@ class SelfAttention(nn.Module):
         shared = self.heads // self.groups
         q, k, v = q.transpose(1, 2), spread(k.transpose(1, 2), shared), spread(v.transpose(1, 2), shared)  # each (B, H, T, K)
         return ATTEND[self.attention_backend](q, k, v, mask, self.causal, dropout).transpose(1, 2).reshape(b, t, d)
+
+    def look(self, q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+        """q (B, T, H, K) at what is stored, (B, G, S, K) each -> (B, T, D). The heads of a group look together, so no key is copied."""
+        b, t, h, k = q.shape
+        shared = h // self.groups
+        asked = q.view(b, t, self.groups, shared, k).permute(0, 2, 3, 1, 4).reshape(b, self.groups, shared * t, k)
+        if mask is not None and shared > 1:
+            mask = mask.repeat(1, 1, shared, 1)
+        found = F.scaled_dot_product_attention(asked, keys.to(q.dtype), values.to(q.dtype), attn_mask=mask)
+        return found.view(b, self.groups, shared, t, k).permute(0, 3, 1, 2, 4).reshape(b, t, h * k)
 
 
 def spread(x: Tensor, heads: int) -> Tensor:

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft.layers.attention import SelfAttention
+from weft.layers.cache import Store
 from weft.layers.dropout import Dropout
 
 Order = Literal["pre", "post"]
@@ -70,12 +71,12 @@ class Block(nn.Module):
         self.attention, self.feedforward = attention, feedforward
         self.norm1, self.norm2 = norm(), norm()
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, rotary: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None = None, rotary: Tensor | None = None, store: Store | None = None) -> Tensor:
         """x (B, T, D) -> (B, T, D)."""
         if self.order == "pre":
-            x = x + self.dropout(self.attention(self.norm1(x), mask, rotary))
+            x = x + self.dropout(self.attention(self.norm1(x), mask, rotary, store))
             x = x + self.dropout(self.feedforward(self.norm2(x)))
         else:
-            x = self.norm1(x + self.dropout(self.attention(x, mask, rotary)))
+            x = self.norm1(x + self.dropout(self.attention(x, mask, rotary, store)))
             x = self.norm2(x + self.dropout(self.feedforward(x)))
         return x

@@ -39,20 +39,26 @@ class CrossAttention(nn.Module):
         mask: Tensor | None = None,
         rotary: Tensor | None = None,
         memory_rotary: Tensor | None = None,
+        known: tuple[Tensor, Tensor] | None = None,
     ) -> Tensor:
         """x (1 or B, T, D), memory (B, S, D), mask (1 or B, 1, T, S) True where a key may be seen -> (B, T, D).
 
-        Rotary tables of both sides: (2, T, K) and (2, S, K), or (2, B, T, K) and (2, B, S, K) where rows differ.
+        Rotary tables of both sides: (2, T, K) and (2, S, K), or (2, B, T, K) and (2, B, S, K) where rows differ. known: what
+        `project` made of the memory before.
         """
-        (b, s, d), t = memory.shape, x.size(1)
+        (b, _, d), t = memory.shape, x.size(1)
         q = self.q(x).view(-1, t, self.heads, d // self.heads)
-        k, v = self.kv(memory).view(b, s, 2, self.heads, d // self.heads).unbind(2)
-        if rotary is not None and memory_rotary is not None:
-            q, k = rotate(q, rotary), rotate(k, memory_rotary)
+        if rotary is not None:
+            q = rotate(q, rotary)
+        k, v = known or self.project(memory, memory_rotary)
         q = q.expand(b, -1, -1, -1)  # queries common to all rows are projected once
         dropout = self.dropout if self.training else 0.0
-        mixed = ATTEND[self.attention_backend](
-            q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), mask, False, dropout
-        )  # (B, H, T, K)
+        mixed = ATTEND[self.attention_backend](q.transpose(1, 2), k, v, mask, False, dropout)  # (B, H, T, K)
         out: Tensor = self.out(mixed.transpose(1, 2).reshape(b, t, d))
         return out
+
+    def project(self, memory: Tensor, rotary: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Keys and values of a memory (B, S, D), each (B, H, S, K)."""
+        b, s, d = memory.shape
+        k, v = self.kv(memory).view(b, s, 2, self.heads, d // self.heads).unbind(2)
+        return (k if rotary is None else rotate(k, rotary)).transpose(1, 2), v.transpose(1, 2)

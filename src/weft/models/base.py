@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from weft.config import Config
 from weft.errors import CapabilityError, ConfigError
+from weft.layers.cache import Cache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +27,13 @@ class Scores(Protocol):
     """Gives logits over a vocabulary at every position, through `hidden` and `head`."""
 
     def hidden(self, ids: Tensor) -> Tensor: ...
+    def head(self, hidden: Tensor) -> Tensor: ...
+
+
+class Decodes(Protocol):
+    """Continues sequences with what it knows of them in a cache."""
+
+    def new_cache(self) -> Cache: ...
     def head(self, hidden: Tensor) -> Tensor: ...
 
 

@@ -61,18 +61,23 @@ class Decoder(nn.Module):
         else:
             init.normal(parameter)
 
-    def _embedded(self, ids: Tensor) -> Tensor:
-        """ids (B, T) -> tokens with their positions (B, T, D), in the precision of the products."""
+    def _embedded(self, ids: Tensor, place: Tensor | None = None) -> Tensor:
+        """ids (B, T) -> tokens with their positions (B, T, D), in the precision of the products; place (B, T) where not from 0 on."""
         t = ids.size(1)
         if t > self.config.context:
             raise ConfigError(f"{t} tokens do not fit a context of {self.config.context}")
         x = self.embed(ids)
-        if self.config.position == "learned":
-            x = x + self.position.weight[:t]
-        elif self.config.position == "sinusoidal":
-            x = x + self.positions[:t]
+        if self.config.position in ("learned", "sinusoidal"):
+            table = self.position.weight if self.config.position == "learned" else self.positions
+            x = x + (table[:t] if place is None else table[place.clamp(max=len(table) - 1)])  # what only fills up may stand beyond
         x = self.dropout(x)
         if torch.is_autocast_enabled(x.device.type):  # the residual stream is kept in it too
             x = x.to(torch.get_autocast_dtype(x.device.type))
         embedded: Tensor = x
         return embedded
+
+    def _turns(self, t: int, place: Tensor | None = None) -> Tensor | None:
+        """The rotary table of t positions (2, T, K), or of a place in each row (2, B, T, K); None where positions are told otherwise."""
+        if self.config.position != "rotary":
+            return None
+        return self.rotary[:, :t] if place is None else self.rotary[:, place.clamp(max=self.rotary.size(1) - 1)]

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from weft.errors import ConfigError
 from weft.layers.block import Activation, Order
+from weft.layers.cache import Cache
 from weft.layers.dropout import Dropout
 from weft.models.base import ModelConfig, check_shares, check_sizes
 from weft.models.decoder import Decoder
@@ -86,21 +87,27 @@ class GPT(Decoder):
         if c.tied:
             self.head.weight = self.embed.weight
 
-    def hidden(self, ids: Tensor) -> Tensor:
-        """ids (B, T) -> the last layer's normed states (B, T, D)."""
-        x = self._embedded(ids)
-        table = self.rotary[:, : ids.size(1)] if self.config.position == "rotary" else None
-        band = self._band(ids) if self.config.window else None
-        for number, block in enumerate(self.blocks):
-            x = block(x, mask=band if number % 2 else None, rotary=table)
+    def new_cache(self) -> Cache:
+        """An empty cache for `hidden`, in the precision of the weights."""
+        c = self.config
+        return Cache(c.layers, c.heads, c.width // c.heads, c.context, self.embed.weight)
+
+    def hidden(self, ids: Tensor, cache: Cache | None = None) -> Tensor:
+        """ids (B, T) -> the last layer's normed states (B, T, D); with a cache, ids stand behind what it holds."""
+        place, mask, stores = cache.read(ids.size(1)) if cache else (None, None, [None] * len(self.blocks))
+        x, table = self._embedded(ids, place), self._turns(ids.size(1), place)
+        band = self._band(ids, place, mask) if self.config.window else mask
+        for number, (block, store) in enumerate(zip(self.blocks, stores, strict=True)):
+            x = block(x, band if number % 2 else mask, table, store)
         out: Tensor = self.norm(x)
         return out
 
-    def _band(self, ids: Tensor) -> Tensor:
-        """True (1, 1, T, T) where a key is near enough; what lies ahead is the attention's own affair."""
-        place = torch.arange(ids.size(1), device=ids.device)
-        near: Tensor = place[:, None] - place < self.config.window
-        return near[None, None]
+    def _band(self, ids: Tensor, place: Tensor | None, mask: Tensor | None) -> Tensor:
+        """True (1 or B, 1, T, S) where a key is near enough; without a mask, what lies ahead is the attention's own affair."""
+        queries = torch.arange(ids.size(1), device=ids.device)[None] if place is None else place
+        keys = torch.arange(ids.size(1) if mask is None else mask.size(-1), device=ids.device)
+        near: Tensor = (queries[:, :, None] - keys < self.config.window).unsqueeze(1)
+        return near if mask is None else near & mask
 
     def forward(self, ids: Tensor) -> Tensor:
         """ids (B, T) -> logits (B, T, V)."""

@@ -16,6 +16,7 @@ from weft.errors import ConfigError
 from weft.layers import init
 from weft.layers.attention import SelfAttention
 from weft.layers.block import Block, GatedFeedForward
+from weft.layers.cache import Cache
 from weft.layers.norm import RMSNorm
 from weft.layers.position import rotary
 from weft.models.base import ModelConfig, check_sizes
@@ -80,16 +81,24 @@ class Llama(nn.Module):
         attention = SelfAttention(c.width, c.heads, causal=True, bias=False, groups=c.groups)
         return Block(attention, GatedFeedForward(c.width, c.risen), partial(RMSNorm, c.width, eps=c.eps))
 
-    def hidden(self, ids: Tensor) -> Tensor:
-        """ids (B, T) -> the last layer's normed states (B, T, D)."""
+    def new_cache(self) -> Cache:
+        """An empty cache for `hidden`, in the precision of the weights."""
+        c = self.config
+        return Cache(c.layers, c.groups or c.heads, c.width // c.heads, c.context, self.embed.weight)
+
+    def hidden(self, ids: Tensor, cache: Cache | None = None) -> Tensor:
+        """ids (B, T) -> the last layer's normed states (B, T, D); with a cache, ids stand behind what it holds."""
         t = ids.size(1)
         if t > self.config.context:
             raise ConfigError(f"{t} tokens do not fit a context of {self.config.context}")
+        place, mask, stores = cache.read(t) if cache else (None, None, [None] * len(self.blocks))
+        # what only fills up a row may stand beyond the last position
+        table = self.rotary[:, :t] if place is None else self.rotary[:, place.clamp(max=self.config.context - 1)]
         x = self.embed(ids)
         if torch.is_autocast_enabled(x.device.type):  # the residual stream is kept in the precision of the products too
             x = x.to(torch.get_autocast_dtype(x.device.type))
-        for block in self.blocks:
-            x = block(x, rotary=self.rotary[:, :t])
+        for block, store in zip(self.blocks, stores, strict=True):
+            x = block(x, mask, table, store)
         out: Tensor = self.norm(x)
         return out
 

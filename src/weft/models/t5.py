@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +19,8 @@ from torch import Tensor, nn
 
 from weft.errors import ConfigError
 from weft.layers import init
-from weft.layers.attention import ATTEND
+from weft.layers.attention import ATTEND, visible
+from weft.layers.cache import NOTHING, Cache, Past, Store
 from weft.layers.dropout import Dropout
 from weft.layers.norm import RMSNorm
 from weft.models.base import ModelConfig, check_shares, check_sizes
@@ -78,12 +81,11 @@ class RelativeBias(nn.Module):
         self.config, self.causal = config, causal
         self.table = nn.Embedding(config.buckets, config.heads)
 
-    def forward(self, queries: int, keys: int) -> Tensor:
-        """Numbers of queries T and keys S -> bias (1, H, T, S), where the last query stands at the last key."""
-        place = torch.arange(keys, device=self.table.weight.device)
-        offset = place - place[keys - queries :, None]  # (T, S)
-        bias: Tensor = self.table(bucket(offset, self.config.buckets, self.config.distance, self.causal))  # (T, S, H)
-        return bias.permute(2, 0, 1).unsqueeze(0)
+    def forward(self, place: Tensor, keys: int) -> Tensor:
+        """Where queries stand (1 or B, T), and the number of keys S -> bias (1 or B, H, T, S)."""
+        offset = torch.arange(keys, device=place.device) - place.unsqueeze(-1)  # (B, T, S)
+        bias: Tensor = self.table(bucket(offset, self.config.buckets, self.config.distance, self.causal))  # (B, T, S, H)
+        return bias.permute(0, 3, 1, 2)
 
 
 class Attention(nn.Module):
@@ -100,13 +102,22 @@ class Attention(nn.Module):
         self.kv = nn.Linear(c.width, 2 * c.heads * c.head, bias=False)
         self.out = nn.Linear(c.heads * c.head, c.width, bias=False)
 
-    def forward(self, x: Tensor, memory: Tensor, mask: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
-        """x (B, T, D), memory (B, S, D), mask (B, 1, 1, S) True where a key may be seen, bias (1, H, T, S) -> (B, T, D)."""
-        b, s, _ = memory.shape
-        q = self.q(x).view(b, -1, self.heads, self.head).transpose(1, 2)  # (B, H, T, K)
-        k, v = self.kv(memory).view(b, s, 2, self.heads, self.head).permute(2, 0, 3, 1, 4)  # each (B, H, S, K)
-        dropout = self.dropout if self.training else 0.0
-        mixed = ATTEND[self.attention_backend](q, k, v, mask, self.causal, dropout, bias, scale=1.0)
+    def project(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values of a memory (B, S, D), each (B, H, S, K)."""
+        k, v = self.kv(memory).view(*memory.shape[:2], 2, self.heads, self.head).permute(2, 0, 3, 1, 4)
+        return k, v
+
+    def forward(
+        self, x: Tensor, known: tuple[Tensor, Tensor], mask: Tensor | None, bias: Tensor | None = None, store: Store | None = None
+    ) -> Tensor:
+        """x (B, T, D), known as `project` gives it, mask (B, 1, 1, S) True where a key may be seen, bias (1, H, T, S) -> (B, T, D).
+
+        With a store, what is known is new and stands behind what it holds; mask and bias are then of all of its places.
+        """
+        q = self.q(x).view(len(x), -1, self.heads, self.head).transpose(1, 2)  # (B, H, T, K)
+        k, v = known if store is None else (each.to(q.dtype) for each in store.add(*known))
+        dropout, causal = self.dropout if self.training else 0.0, self.causal and store is None
+        mixed = ATTEND[self.attention_backend](q, k, v, mask, causal, dropout, bias, scale=1.0)
         out: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
         return out
 
@@ -145,7 +156,7 @@ class EncoderBlock(nn.Module):
     def forward(self, x: Tensor, mask: Tensor | None, bias: Tensor) -> Tensor:
         """x (B, S, D), mask (B, 1, 1, S), bias (1, H, S, S) -> (B, S, D)."""
         y = self.norm1(x)
-        x = x + self.dropout(self.attention(y, y, mask, bias))
+        x = x + self.dropout(self.attention(y, self.attention.project(y), mask, bias))
         out: Tensor = x + self.dropout(self.feedforward(self.norm2(x)))
         return out
 
@@ -160,11 +171,11 @@ class DecoderBlock(nn.Module):
         self.norm1, self.norm2, self.norm3 = (RMSNorm(config.width, eps=1e-6) for _ in range(3))
         self.dropout = Dropout(config.dropout)
 
-    def forward(self, x: Tensor, bias: Tensor, memory: Tensor, mask: Tensor | None) -> Tensor:
-        """x (B, T, D), bias (1, H, T, T), memory (B, S, D), mask (B, 1, 1, S) -> (B, T, D)."""
+    def forward(self, x: Tensor, bias: Tensor, memory: Tensor, mask: Tensor | None, past: Past) -> Tensor:
+        """x (B, T, D), bias (1, H, T, T), or of all that is seen, memory (B, S, D), mask (B, 1, 1, S) -> (B, T, D)."""
         y = self.norm1(x)
-        x = x + self.dropout(self.attention(y, y, None, bias))
-        x = x + self.dropout(self.cross(self.norm2(x), memory, mask))
+        x = x + self.dropout(self.attention(y, self.attention.project(y), past.seen, bias, past.store))
+        x = x + self.dropout(self.cross(self.norm2(x), past.source or self.cross.project(memory), mask))
         out: Tensor = x + self.dropout(self.feedforward(self.norm3(x)))
         return out
 
@@ -212,18 +223,31 @@ class T5(nn.Module):
         x, mask = self._embedded(source), visible(lengths, source.size(1))
         if mask is not None:
             x = x.masked_fill(~mask[:, 0, 0, :, None], 0.0)  # a weight of 0 does not hide what is not a number
-        bias = self.encoder_bias(source.size(1), source.size(1))
+        bias = self.encoder_bias(torch.arange(source.size(1), device=source.device)[None], source.size(1))
         for block in self.encoder:
             x = block(x, mask, bias)
         memory: Tensor = self.dropout(self.encoder_norm(x))
         return memory
 
-    def decode(self, target: Tensor, memory: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """target (B, T), memory (B, S, D), lengths of the source (B,) -> states for the head (B, T, D)."""
-        x, mask = self._embedded(target), visible(lengths, memory.size(1))
-        bias = self.decoder_bias(target.size(1), target.size(1))
-        for block in self.decoder:
-            x = block(x, bias, memory, mask)
+    def new_cache(self) -> Cache:
+        """An empty cache for `decode`, in the precision of the weights."""
+        c = self.config
+        return Cache(c.decoder_layers or c.layers, c.heads, c.head, 1 << 30, self.embed.weight)
+
+    def decode(self, target: Tensor, memory: Tensor, lengths: Tensor | None = None, cache: Cache | None = None) -> Tensor:
+        """target (B, T), memory (B, S, D), lengths of the source (B,) -> states for the head (B, T, D).
+
+        With a cache, the targets stand behind what it holds.
+        """
+        blocks: list[Any] = list(self.decoder)
+        t, pasts = target.size(1), [NOTHING] * len(blocks)
+        place, places = torch.arange(t, device=target.device)[None], t
+        if cache:
+            place, seen, pasts = cache.pasts(t, [partial(block.cross.project, memory) for block in blocks])
+            places = seen.size(-1)
+        x, bias, mask = self._embedded(target), self.decoder_bias(place, places), visible(lengths, memory.size(1))
+        for block, past in zip(blocks, pasts, strict=True):
+            x = block(x, bias, memory, mask, past)
         out: Tensor = self.dropout(self.norm(x))
         return out * self.config.width**-0.5 if self.config.tied else out
 
@@ -235,11 +259,6 @@ class T5(nn.Module):
         """source (B, S), its lengths (B,), target (B, T) -> logits (B, T, V) of what follows each target."""
         logits: Tensor = self.head(self.hidden(source, lengths, target))
         return logits
-
-
-def visible(lengths: Tensor | None, size: int) -> Tensor | None:
-    """lengths (B,), size S -> True where a place is no padding (B, 1, 1, S); None where nothing is padded."""
-    return None if lengths is None else (torch.arange(size, device=lengths.device) < lengths[:, None])[:, None, None]
 
 
 def check(c: T5Config) -> None:

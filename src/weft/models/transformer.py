@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from weft.errors import ConfigError
 from weft.layers import init
-from weft.layers.attention import SelfAttention
+from weft.layers.attention import SelfAttention, visible
 from weft.layers.block import Activation, Block, FeedForward, Order
+from weft.layers.cache import NOTHING, Cache, Past
 from weft.layers.cross_attention import CrossAttention
 from weft.layers.dropout import Dropout
 from weft.layers.position import sinusoidal
@@ -71,15 +72,15 @@ class DecoderBlock(nn.Module):
         self.feedforward = FeedForward(c.width, c.inner or 4 * c.width, activation=c.activation)
         self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(c.width) for _ in range(3))
 
-    def forward(self, x: Tensor, memory: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, memory: Tensor, mask: Tensor | None = None, past: Past = NOTHING) -> Tensor:
         """x (B, T, D), memory (B, S, D), mask (B, 1, 1, S) True where the source may be seen -> (B, T, D)."""
         if self.order == "pre":
-            x = x + self.dropout(self.attention(self.norm1(x)))
-            x = x + self.dropout(self.cross(self.norm2(x), memory, mask))
+            x = x + self.dropout(self.attention(self.norm1(x), past.seen, None, past.store))
+            x = x + self.dropout(self.cross(self.norm2(x), memory, mask, known=past.source))
             x = x + self.dropout(self.feedforward(self.norm3(x)))
         else:
-            x = self.norm1(x + self.dropout(self.attention(x)))
-            x = self.norm2(x + self.dropout(self.cross(x, memory, mask)))
+            x = self.norm1(x + self.dropout(self.attention(x, past.seen, None, past.store)))
+            x = self.norm2(x + self.dropout(self.cross(x, memory, mask, known=past.source)))
             x = self.norm3(x + self.dropout(self.feedforward(x)))
         return x
 
@@ -127,12 +128,18 @@ class Transformer(nn.Module):
             elif name.endswith("bias"):
                 nn.init.zeros_(parameter)
 
-    def _embedded(self, table: nn.Embedding, ids: Tensor) -> Tensor:
-        """ids (B, T) -> tokens with their positions (B, T, D), in the precision of the products."""
+    def new_cache(self) -> Cache:
+        """An empty cache for `decode`, in the precision of the weights."""
+        c = self.config
+        return Cache(c.decoder_layers or c.layers, c.heads, c.width // c.heads, c.context, self.embed.weight)
+
+    def _embedded(self, table: nn.Embedding, ids: Tensor, place: Tensor | None = None) -> Tensor:
+        """ids (B, T) -> tokens with their positions (B, T, D), in the precision of the products; place (B, T) where not from 0 on."""
         t = ids.size(1)
         if t > self.config.context:
             raise ConfigError(f"{t} tokens do not fit a context of {self.config.context}")
-        x: Tensor = self.dropout(table(ids) * self.config.width**0.5 + self.positions[:t])
+        positions = self.positions[:t] if place is None else self.positions[place.clamp(max=self.config.context - 1)]
+        x: Tensor = self.dropout(table(ids) * self.config.width**0.5 + positions)
         return x.to(torch.get_autocast_dtype(x.device.type)) if torch.is_autocast_enabled(x.device.type) else x
 
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Tensor:
@@ -150,12 +157,20 @@ class Transformer(nn.Module):
         memory: Tensor = self.encoder_norm(x if self.config.memory == "last" else torch.stack(states, 1))
         return memory.mean(1) if self.config.memory == "all" else memory
 
-    def decode(self, target: Tensor, memory: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """target (B, T), memory as `encode` gives it, lengths of the source (B,) -> the last layer's states (B, T, D)."""
-        x, mask = self._embedded(self.target_embed, target), visible(lengths, memory.size(-2))
+    def decode(self, target: Tensor, memory: Tensor, lengths: Tensor | None = None, cache: Cache | None = None) -> Tensor:
+        """target (B, T), memory as `encode` gives it, lengths of the source (B,) -> the last layer's states (B, T, D).
+
+        With a cache, the targets stand behind what it holds.
+        """
+        blocks: list[Any] = list(self.decoder)
         layerwise = self.config.memory == "layerwise"
-        for number, block in enumerate(self.decoder):
-            x = block(x, memory[:, number] if layerwise else memory, mask)
+        sources = [memory[:, number] if layerwise else memory for number in range(len(blocks))]
+        place, pasts = None, [NOTHING] * len(blocks)
+        if cache:
+            place, _, pasts = cache.pasts(target.size(1), [partial(b.cross.project, s) for b, s in zip(blocks, sources, strict=True)])
+        x, mask = self._embedded(self.target_embed, target, place), visible(lengths, memory.size(-2))
+        for block, source, past in zip(blocks, sources, pasts, strict=True):
+            x = block(x, source, mask, past)
         out: Tensor = self.norm(x)
         return out
 
@@ -167,11 +182,6 @@ class Transformer(nn.Module):
         """source (B, S), its lengths (B,), target (B, T) -> logits (B, T, V) of what follows each target."""
         logits: Tensor = self.head(self.hidden(source, lengths, target))
         return logits
-
-
-def visible(lengths: Tensor | None, size: int) -> Tensor | None:
-    """lengths (B,), size S -> True where a place is no padding (B, 1, 1, S); None where nothing is padded."""
-    return None if lengths is None else (torch.arange(size, device=lengths.device) < lengths[:, None])[:, None, None]
 
 
 def check(c: TransformerConfig) -> None:

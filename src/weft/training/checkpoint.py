@@ -2,7 +2,7 @@
 
     RUN/recipe.json  run.json  metrics.jsonl  events…  report.html  checkpoints/00000500/
     checkpoint/      recipe.json  model.safetensors  [ema.safetensors]  [tokenizer.json]  metrics.json
-                     training.safetensors  training.json  manifest.json
+                     training.safetensors  training.json  manifest.json  [chat_template.jinja, of a converted model]
 
 Nothing is unpickled. A folder whose manifest does not hold is damaged and never used.
 """
@@ -26,7 +26,7 @@ from weft.training import files
 FORMAT = 1
 UPGRADES: dict[int, Callable[[dict[str, bytes]], dict[str, bytes]]] = {}
 """From format n to n + 1, one function each."""
-INFERENCE = ("recipe.json", "model.safetensors", "ema.safetensors", "tokenizer.json", "metrics.json")
+INFERENCE = ("recipe.json", "model.safetensors", "ema.safetensors", "tokenizer.json", "metrics.json", "chat_template.jinja")
 log = logging.getLogger("weft")
 
 

@@ -1,0 +1,119 @@
+"""Tokens a second of a GPT-2 that continues prompts, beside transformers' generate, both in one run, greedily.
+
+Run: python -m weft bench generation [--sizes gpt2 gpt2-xl] [--batches 1 32] [--precision bf16] [--record results/generation.json]
+Weights are random and the same for both; a prompt has 64 tokens and 128 are added. The rate counts the whole answer, its prompt included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from weft.benchmarks.record import write_record
+from weft.convert.gpt2 import FAMILY
+from weft.errors import require
+from weft.generation.engine import Engine, answer_all
+from weft.generation.request import Request, Sampling
+from weft.models.gpt import PRESETS
+
+PROMPT, ADDED = 64, 128
+PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
+
+
+class Numbers:
+    """Tokens that nobody reads."""
+
+    def __init__(self, size: int):
+        self.size = size
+
+    def decode(self, ids: list[int]) -> str:
+        return "." * len(ids)
+
+
+def synchronise() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def ours(model: Any, prompts: torch.Tensor, added: int) -> Callable[[], Any]:
+    engine = Engine(model, Numbers(model.config.vocabulary), slots=len(prompts), prefixes=0)
+    sampling = Sampling(temperature=0.0, max_new_tokens=added)
+    requests = [Request(tuple(row), sampling) for row in prompts.tolist()]
+    return lambda: [[token.id for token in answer.tokens] for answer in answer_all(engine, requests)]
+
+
+def theirs(twin: Any, prompts: torch.Tensor, added: int, cache: str | None) -> Callable[[], Any]:
+    settings = {"max_new_tokens": added, "min_new_tokens": added, "do_sample": False, "pad_token_id": 0, "cache_implementation": cache}
+    mask = torch.ones_like(prompts)
+
+    def run() -> Any:
+        with torch.inference_mode():
+            return twin.generate(prompts, attention_mask=mask, **settings)[:, prompts.size(1) :].tolist()
+
+    return run
+
+
+def rates(runs: dict[str, Callable[[], Any]], tokens: int, repeats: int) -> tuple[dict[str, float], dict[str, Any]]:
+    """Tokens a second of each, in turns, after a run that counts for nothing -> and what each said."""
+    said = {name: run() for name, run in runs.items()}
+    taken: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(repeats):
+        for name, run in runs.items():
+            synchronise()
+            begin = time.perf_counter()
+            run()
+            synchronise()
+            taken[name].append(time.perf_counter() - begin)
+    return {name: tokens / statistics.median(times) for name, times in taken.items()}, said
+
+
+def measure(size: str, batches: list[int], precision: str, device: torch.device, added: int, repeats: int) -> list[dict[str, Any]]:
+    transformers = require("transformers", "hf")
+    torch.manual_seed(0)
+    config = PRESETS[size]
+    model = config.build()
+    twin = transformers.GPT2LMHeadModel(transformers.GPT2Config(**FAMILY.describe(config)))
+    tensors = FAMILY.table(config).to_foreign({name: p.detach() for name, p in model.named_parameters()})
+    twin.load_state_dict(tensors, strict=False)
+    kind = PRECISIONS[precision]
+    made, peer = model.to(device, kind).eval(), twin.to(device, kind).eval()
+    rows = []
+    for batch in batches:
+        prompts = torch.randint(0, config.vocabulary, (batch, PROMPT), generator=torch.Generator().manual_seed(1)).to(device)
+        runs = {"weft": ours(made, prompts, added), "transformers": theirs(peer, prompts, added, None)}
+        if device.type == "cuda":
+            runs["transformers static"] = theirs(peer, prompts, added, "static")
+        found, said = rates(runs, batch * added, repeats)
+        same = statistics.fmean(
+            a == b for mine, other in zip(said["weft"], said["transformers"], strict=True) for a, b in zip(mine, other, strict=True)
+        )
+        rows.append({"model": size, "batch": batch, "precision": precision, "tokens_per_second": found, "same_tokens": same})
+        print(json.dumps(rows[-1]), flush=True)
+    return rows
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", nargs="+", default=["gpt2"], choices=[name for name in PRESETS if name.startswith("gpt2")])
+    parser.add_argument("--batches", type=int, nargs="+", default=[1])
+    parser.add_argument("--precision", default="bf16", choices=list(PRECISIONS))
+    parser.add_argument("--added", type=int, default=ADDED, help="tokens to add")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--record", default="", help="JSON file to write")
+    options = parser.parse_args(arguments)
+    rows = []
+    for size in options.sizes:
+        rows += measure(size, options.batches, options.precision, torch.device(options.device), options.added, options.repeats)
+    if options.record:
+        write_record(options.record, "generation", "weft bench generation", {"rows": rows})
+
+
+if __name__ == "__main__":
+    main()

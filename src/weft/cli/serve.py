@@ -1,0 +1,130 @@
+"""`weft serve [CKPT…]`: an OpenAI-compatible server; without a checkpoint it serves the quickstart's model, trained first if need be."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from weft.birthplace import quickstart
+from weft.cli import console, flags
+from weft.cli.progress import Progress
+from weft.config import Config
+from weft.errors import ConfigError, require
+from weft.run import load
+
+ABOUT = """Serves models of text in OpenAI's form: completions, chat, embeddings, and what belongs to them (/v1/models, /tokenize,
+/detokenize, /tokenizer_info, /health, /metrics), with a page to try them. CKPT is a run (its best checkpoint), RUN@last or RUN@1000;
+without one the model of `weft quickstart` is served, and trained first where it is not there. SIGTERM ends what runs, then the server."""
+log = logging.getLogger("weft")
+LOCAL = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(Config):
+    host: str = "127.0.0.1"
+    """Address to listen on; 0.0.0.0 for all of this machine's."""
+    port: int = 8000
+    """Port to listen on; 0 for any that is free."""
+    api_key: str = ""
+    """Key that clients must send; may be given several times. WEFT_API_KEY in the environment is one more."""
+    name: str = ""
+    """What clients call a model, once for each CKPT; empty for the name of its folder."""
+    slots: int = 32
+    """Answers that a model makes at the same time."""
+    max_queue: int = 256
+    """Requests that may wait for a slot; beyond it clients are told to come back (429)."""
+    max_body_bytes: int = 4 << 20
+    """Largest request, in bytes."""
+    max_tokens: int = 4096
+    """Longest answer, in tokens."""
+    timeout: float = 600.0
+    """Seconds after which a request is given up."""
+    grace: float = 30.0
+    """Seconds that running answers have to end after SIGTERM."""
+    device: str = "auto"
+    """auto, cpu, cuda or cuda:1."""
+
+
+def main(words: list[str]) -> int:
+    console.show_warnings()
+    words, keys = taken("--api-key", words)
+    words, names = taken("--name", words)
+    options, checkpoints = flags.parse(Options(), words, "weft serve", "[CKPT…]", ABOUT)
+    check(options)
+    for package in ("fastapi", "uvicorn", "jinja2"):
+        require(package, "serve")
+    from weft.serving import process, service
+
+    name_all(checkpoints or [""], names)  # before anything takes time
+    with process.bind(options.host, options.port) as listening:
+        if not checkpoints:
+            checkpoints, names = [trained_quickstart(options.device)], names or ["quickstart"]
+        models = {}
+        for name, path in zip(name_all(checkpoints, names), checkpoints, strict=True):
+            loaded = load(path, options.device)
+            models[name] = service.serve_model(name, loaded, slots=options.slots, max_queue=options.max_queue)
+        limits = service.Limits(body_bytes=options.max_body_bytes, max_tokens=options.max_tokens, timeout=options.timeout)
+        keys += [key for key in [os.environ.get("WEFT_API_KEY", "")] if key]
+        if not keys and options.host not in LOCAL:
+            log.warning("%s can be reached from other machines, and no --api-key is set: anybody there can use it", options.host)
+        route = "completions" if next(iter(models.values())).continues else "embeddings"
+        said = opening(process.address(listening), list(models), route)
+        served = service.Service(models, limits, tuple(keys))
+        received = process.serve(served, listening, grace=options.grace, ready=lambda: print(said, flush=True))
+    print("stopped", flush=True)
+    return 128 + received if received == signal.SIGINT else 0
+
+
+def taken(flag: str, words: list[str]) -> tuple[list[str], list[str]]:
+    """The words without a flag that may be given several times, and its values."""
+    rest: list[str] = []
+    found: list[str] = []
+    remaining = iter(words)
+    for word in remaining:
+        name, equals, value = word.partition("=")
+        if name.replace("_", "-") != flag:
+            rest.append(word)
+        elif value := value if equals else next(remaining, ""):
+            found.append(value)
+        else:
+            raise ConfigError(f"{flag}: a value is missing")
+    return rest, found
+
+
+def check(options: Options) -> None:
+    for name, least in (("slots", 1), ("max_queue", 0), ("max_body_bytes", 1), ("max_tokens", 1), ("grace", 0)):
+        if not getattr(options, name) >= least:
+            raise ConfigError(f"--{name.replace('_', '-')} must be at least {least}, not {getattr(options, name)}")
+    if not options.timeout > 0:
+        raise ConfigError(f"--timeout must be above 0, not {options.timeout}")
+
+
+def name_all(checkpoints: list[str], names: list[str]) -> list[str]:
+    """A name for each checkpoint, no two alike."""
+    if names and len(names) != len(checkpoints):
+        raise ConfigError(f"--name: {len(names)} names for {len(checkpoints)} checkpoints; give one for each, or none")
+    found = names or [Path(path).name or path for path in checkpoints]
+    if twice := next((name for name in found if found.count(name) > 1), None):
+        raise ConfigError(f"two models would be called {twice!r}; give each one a --name")
+    return found
+
+
+def trained_quickstart(device: str) -> str:
+    """The quickstart's model that had read before it learned to answer, trained as far as it is not."""
+    options = quickstart.Options(device=device)
+    print(f"no checkpoint was named: the quickstart's model, in {options.out}", flush=True)
+    stages = quickstart.train_stages(
+        quickstart.READER, quickstart.people_of(options), options, lambda line: print(line, flush=True), lambda: [Progress()]
+    )
+    return f"{stages[-1]}@last"
+
+
+def opening(where: str, names: list[str], route: str) -> str:
+    """What is served where, and a command to try it."""
+    field = "prompt" if route == "completions" else "input"
+    body = f'{{"model": "{names[0]}", "{field}": "…"}}'
+    command = f"curl {where}/v1/{route} -H 'Content-Type: application/json' -d '{body}'"
+    return f"serving {', '.join(names)} at {where}\n  {command}\nCtrl-C ends it"

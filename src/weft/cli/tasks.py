@@ -1,0 +1,78 @@
+"""Tasks of `weft evaluate CKPT TASK… --shots K`: asked one after the other, with a table of what came of them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from weft.cli import console
+from weft.cli.progress import bar, make_display
+from weft.config import Config
+from weft.evaluation.fewshot.runner import TaskEvaluation, run_task
+from weft.evaluation.fewshot.tasks import Published
+from weft.report.words import duration, number
+from weft.run import Loaded
+
+SILENCE = 20.0
+"""Seconds between two lines where there is no terminal."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskData(Config):
+    path: str = ""
+    """Folder of data sets, or the task's own file; empty looks below WEFT_DATA."""
+
+
+class Meter:
+    """How far a task is: a line drawn in place on a terminal, now and then a line elsewhere."""
+
+    def __init__(self, title: str):
+        self.title, self.begin = title, time.perf_counter()
+        self.display: Any = make_display() if sys.stdout.isatty() else None
+        self.told = self.begin
+
+    def __enter__(self) -> Meter:
+        if self.display:
+            self.display.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.display:
+            self.display.stop()
+
+    def __call__(self, done: int, total: int) -> None:
+        now = time.perf_counter()
+        if now - self.told < (0.1 if self.display else SILENCE):
+            return
+        self.told = now
+        left = f"{duration((now - self.begin) / done * (total - done))} left"
+        if self.display:
+            self.display.update(bar(done, total, f"{self.title}  {left}"), refresh=True)
+        else:
+            print(f"{self.title}: {done:,} of {total:,}, {left}", flush=True)
+
+
+def ask(loaded: Loaded, name: str, options: Any) -> TaskEvaluation:
+    """What came of a task, told as a table."""
+    names = ("shots", "examples", "seed", "template", "batch")
+    with Meter(name) as meter:
+        settings = {setting: getattr(options, setting) for setting in names}
+        result = run_task(loaded, name, data=options.data.path, progress=meter, **settings)
+    print(f"{name}, {result.shots}-shot: {result.examples:,} of {result.data['records']:,} examples in {result.seconds:.1f} s")
+    for line in result.problems:
+        print(f"data: {line}")
+    print(console.table([("metric", "value", "95 % interval", "GPT-3 175B"), *rows(result)]))
+    return result
+
+
+def rows(result: TaskEvaluation) -> list[tuple[str, ...]]:
+    """A row for each metric, the task's own with what was published."""
+    published = Published(**result.published) if result.published else None
+    found: list[tuple[str, ...]] = []
+    for place, (metric, value) in enumerate(result.metrics.items()):
+        low, high = result.intervals[metric]
+        known = published.at(result.shots) if published and not place else None
+        found.append((metric, number(value), f"{number(low)} – {number(high)}", "" if known is None else number(known)))
+    return found

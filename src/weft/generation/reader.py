@@ -1,0 +1,94 @@
+"""Sequences that a model reads on, a row each: every token once where the model has a cache, else all of them again.
+
+Shapes: D width.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft.models.base import Decodes, offers
+
+FILLER = 0
+"""Read where a row has fewer new tokens than others; nothing sees it."""
+
+
+class Reader:
+    """What a row gives does not depend on the rows beside it, but for the order in which numbers are added up."""
+
+    def __init__(self, model: Any, *, cached: bool = True):
+        self.model, self.ids = model, list[list[int]]()
+        self.context: int = getattr(getattr(model, "config", None), "context", 0)
+        self.device = next(model.parameters()).device
+        self.cache = model.new_cache() if cached and offers(model, Decodes) else None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def add_rows(self, number: int) -> None:
+        self.ids += [[] for _ in range(number)]
+        if self.cache:
+            self.cache.add_rows(number)
+
+    @torch.inference_mode()
+    def read(self, new: Sequence[Sequence[int]]) -> list[Tensor]:
+        """New tokens of each row, also none -> the states of these tokens (N, D) for each row.
+
+        A row that is longer than the model's context is seen through its last tokens, which are then read again each time.
+        """
+        for ids, more in zip(self.ids, new, strict=True):
+            ids += more
+        whole = [row for row, ids in enumerate(self.ids) if new[row] and (not self.cache or 0 < self.context < len(ids))]
+        counts = [0 if row in whole else len(more) for row, more in enumerate(new)]
+        states: list[Any] = [torch.empty(0, device=self.device)] * len(new)
+        if self.cache and any(counts):
+            hidden = self.model.hidden(self._filled([more[:n] for more, n in zip(new, counts, strict=True)]), self.cache)
+            self.cache.count(counts)
+            states = [hidden[row, :n] for row, n in enumerate(counts)]
+        for rows in self._alike(whole):
+            seen = torch.tensor([self.ids[row][-self.context :] for row in rows], device=self.device)
+            for row, found in zip(rows, self.model.hidden(seen), strict=True):
+                states[row] = found[len(found) - len(new[row]) :]
+        return states
+
+    def _filled(self, new: Sequence[Sequence[int]]) -> Tensor:
+        """Tokens of all rows (B, T), filled up on the right."""
+        longest = max(map(len, new))
+        return torch.tensor([[*more, *[FILLER] * (longest - len(more))] for more in new], device=self.device)
+
+    def _alike(self, rows: Sequence[int]) -> list[list[int]]:
+        """Rows of the same length together: those that are read whole need no filling up."""
+        groups = defaultdict(list)
+        for row in rows:
+            groups[len(self.ids[row])].append(row)
+        return list(groups.values())
+
+    def join(self, other: Reader, row: int | None = None) -> None:
+        """Copy the rows of another reader of the same model, or one of them, behind one's own."""
+        self.ids += [list(ids) for ids in (other.ids if row is None else other.ids[row : row + 1])]
+        if self.cache and other.cache:
+            self.cache.join(other.cache, row)
+
+    def cut(self, row: int, length: int) -> None:
+        """Forget what a row holds from so many tokens on."""
+        del self.ids[row][length:]
+        if self.cache:
+            self.cache.cut(row, length)
+
+    def take(self, rows: Sequence[int]) -> None:
+        """Keep these rows in this order; one may be taken more than once, as a beam does."""
+        self.ids = [list(self.ids[row]) for row in rows]
+        if self.cache:
+            self.cache.take(rows)
+
+    def drop(self, row: int) -> None:
+        """End a row; the last one takes its place."""
+        self.ids[row] = self.ids[-1]
+        self.ids.pop()
+        if self.cache:
+            self.cache.drop(row)

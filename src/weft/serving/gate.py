@@ -1,0 +1,109 @@
+"""What every request passes before it reaches a route: its number, the key, the size and the pace of its body."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import re
+import uuid
+from collections.abc import Sequence
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from weft.serving import static
+from weft.serving.errors import ApiError, told
+from weft.serving.service import Service
+
+OPEN = ("/", "/health", *static.PATHS)
+"""Paths that need no key."""
+WHILE_CLOSING = ("/health", "/metrics")
+BODY_SECONDS = 30.0
+"""A body must have come by then, however slowly."""
+REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+
+
+class Gate:
+    """Plain ASGI: starlette's base class for middleware would keep streams from noticing that their reader left."""
+
+    def __init__(self, app: ASGIApp, service: Service):
+        self.app, self.service = app, service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self.app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        given = headers.get(b"x-request-id", b"")
+        number = given if REQUEST_ID.fullmatch(given) else f"req_{uuid.uuid4().hex}".encode()
+        begun = False
+
+        async def noted(message: Message) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = True
+                message["headers"] = [*message.get("headers", []), (b"x-request-id", number)]
+                path = getattr(scope.get("route"), "path", "")
+                self.service.metrics.requests[path, message["status"]] += 1
+            await send(message)
+
+        try:
+            self._check(scope["path"], headers)
+            body = await self._read(headers, receive)
+            if body is not None:
+                await self.app(scope, replay(body, receive), noted)
+        except Exception as error:
+            if begun:
+                raise
+            await told(error).response()(scope, receive, noted)
+
+    def _check(self, path: str, headers: dict[bytes, bytes]) -> None:
+        if path not in OPEN and self.service.keys and not has_key(headers.get(b"authorization", b""), self.service.keys):
+            message = "no such API key; send one of the server's as: Authorization: Bearer KEY"
+            raise ApiError(401, message, code="invalid_api_key", headers={"www-authenticate": "Bearer"})
+        if self.service.closing and path not in WHILE_CLOSING:
+            raise ApiError(503, "the server is shutting down", code="closing", headers={"retry-after": "5"})
+
+    async def _read(self, headers: dict[bytes, bytes], receive: Receive) -> bytes | None:
+        """The whole body, so that no route waits for a slow one; None where the client left."""
+        most = self.service.limits.body_bytes
+        length = headers.get(b"content-length", b"0")
+        if length.isdigit() and int(length) > most:
+            raise too_large(most)
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return None
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    if size > most:
+                        raise too_large(most)
+                    if not message.get("more_body", False):
+                        return b"".join(parts)
+        except TimeoutError:
+            raise ApiError(408, f"the body did not come within {BODY_SECONDS:g} seconds", headers={"connection": "close"}) from None
+
+
+def too_large(most: int) -> ApiError:
+    return ApiError(413, f"the body is larger than {most:,} bytes, the server's --max-body-bytes", code="body_too_large")
+
+
+def has_key(header: bytes, keys: Sequence[str]) -> bool:
+    """Every key is compared, and in a time that does not tell how much of it was right."""
+    scheme, _, given = header.partition(b" ")
+    found = [hmac.compare_digest(given.strip(), key.encode()) for key in keys]
+    return scheme.lower() == b"bearer" and any(found)
+
+
+def replay(body: bytes, receive: Receive) -> Receive:
+    """A body that has come already; after it, what the connection says, which is that the client left."""
+    pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def again() -> Message:
+        return pending.pop() if pending else await receive()
+
+    return again

@@ -1,0 +1,142 @@
+"""The server as a process: its socket, its patience with slow clients, and how it ends.
+
+After SIGTERM or SIGINT it takes nothing new (503) and finishes what runs, for so many seconds; a second signal ends it at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from weft.errors import ConfigError
+from weft.serving.server import make_app
+from weft.serving.service import Service
+
+HEADER_SECONDS = 10.0
+"""A connection without a whole request for longer than this, or that long, again, is dropped."""
+KEEP_SECONDS = 30
+"""How long a connection without a request stays open; clients that use it again are spared a new one."""
+LAST_SECONDS = 3
+"""For what is written but not yet read when everything has ended."""
+
+
+class Patience(H11Protocol):
+    """Drops connections whose request does not come, and those that are closed but not read to the end."""
+
+    _watch: asyncio.TimerHandle | None = None
+    _seen: Any = None
+    _idle = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._watch = self.loop.call_later(HEADER_SECONDS, self._look)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._watch:
+            self._watch.cancel()
+        super().connection_lost(exc)
+
+    def _look(self) -> None:
+        """Twice idle over the same request is too long: once may be just before the next one comes."""
+        answered = self.cycle is None or self.cycle.response_complete
+        idle = self.transport.is_closing() or (answered and self.timeout_keep_alive_task is None)
+        if idle and (self.cycle is None or (self._idle and self._seen is self.cycle)):
+            self.transport.abort()
+            return
+        self._idle, self._seen = idle, self.cycle
+        self._watch = self.loop.call_later(HEADER_SECONDS, self._look)
+
+
+class GracefulServer(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, service: Service, grace: float):
+        super().__init__(config)
+        self.service, self.grace, self.received = service, grace, 0
+        self._ending: asyncio.Task[None] | None = None
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """As uvicorn's, but a signal that was served well is not raised again, so that the exit code says so."""
+        if threading.current_thread() is not threading.main_thread():  # only the main thread may listen to signals
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self.received:
+            self.should_exit = self.force_exit = True
+        self.received = self.received or sig
+        self.service.close()
+
+    async def on_tick(self, counter: int) -> bool:
+        if self.received and not self._ending:
+            self._ending = asyncio.create_task(self._end())
+        return await super().on_tick(counter)
+
+    async def _end(self) -> None:
+        await self.service.drained(self.grace)
+        await asyncio.to_thread(self.service.stop)
+        self.should_exit = True
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket to listen on, taken before any model is loaded."""
+    with contextlib.ExitStack() as opened:
+        try:
+            if not 0 <= port < 1 << 16:  # the system would take the last 16 bits of any other
+                raise OverflowError("a port is a number from 0 to 65535")
+            family, kind, protocol, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+            found = opened.enter_context(socket.socket(family, kind, protocol))
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            found.bind(place)
+        except (OSError, OverflowError) as error:
+            raise ConfigError(f"--host {host} --port {port}: cannot listen there ({error}); --port 0 takes any free one") from error
+        opened.pop_all()
+    return found
+
+
+def address(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def make_server(service: Service, grace: float) -> GracefulServer:
+    config = uvicorn.Config(
+        make_app(service),
+        http=Patience,
+        ws="none",
+        log_level="warning",
+        access_log=False,
+        timeout_keep_alive=KEEP_SECONDS,
+        timeout_graceful_shutdown=LAST_SECONDS,
+    )
+    return GracefulServer(config, service, grace)
+
+
+def serve(service: Service, listening: socket.socket, *, grace: float = 30.0, ready: Callable[[], None] = lambda: None) -> int:
+    """Serve until a signal comes -> which one."""
+    server = make_server(service, grace)
+
+    async def run() -> None:
+        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        while not server.started and not serving.done():
+            await asyncio.sleep(0.01)
+        if server.started:
+            ready()
+        await serving
+
+    asyncio.run(run())
+    return server.received

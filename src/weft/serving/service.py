@@ -1,0 +1,151 @@
+"""What a server holds: models with their workers, limits, keys and counters."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from weft.errors import CapabilityError
+from weft.generation.decode import can_continue
+from weft.models.base import Answers, offers
+from weft.registry import nearest
+from weft.run import Loaded
+from weft.serving.errors import ApiError
+from weft.serving.metrics import Metrics, of_models, samples
+from weft.serving.templates import ChatTemplate, Renderer, template_for
+from weft.serving.tokens import TokenTexts
+from weft.serving.worker import Engine, Worker
+
+LONG = 10_000
+"""Characters from which on encoding is left to a thread, so that the event loop goes on."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one request may ask for."""
+
+    body_bytes: int = 4 << 20
+    max_tokens: int = 4096
+    """Tokens of an answer."""
+    prompts: int = 2048
+    """Prompts of a request."""
+    timeout: float = 600.0
+    """Seconds from a request to the end of its answer."""
+
+
+class States(Protocol):
+    """What embeddings need of a model: the states of its tokens."""
+
+    def hidden(self, ids: Any) -> Any: ...
+
+
+@dataclass
+class ServedModel:
+    name: str
+    tokenizer: Any
+    model: Any
+    worker: Worker
+    template: ChatTemplate
+    continues: bool
+    embeds: bool
+    created: int = field(default_factory=lambda: int(time.time()))
+
+    def __post_init__(self) -> None:
+        self.tokens = TokenTexts(self.tokenizer)
+
+    @property
+    def context(self) -> int:
+        """Most tokens of prompt and answer together; 0 for any number."""
+        found: int = self.worker.engine.context if self.worker.engine else getattr(getattr(self.model, "config", None), "context", 0)
+        return found
+
+    def need(self, *, continuing: bool) -> None:
+        if not (self.continues if continuing else self.embeds):
+            what = "continue a text" if continuing else "give a text a vector"
+            raise ApiError(400, f"the model {self.name!r} cannot {what}", param="model", code="unsupported_model")
+
+    def describe(self) -> dict[str, Any]:
+        about = {"id": self.name, "object": "model", "created": self.created, "owned_by": "weft"}
+        return {**about, "max_model_len": self.context or None}
+
+    def check_ids(self, ids: Sequence[int], param: str) -> None:
+        least, most = (min(ids), max(ids)) if ids else (0, 0)
+        if least < 0 or most >= self.tokens.size:
+            message = f"{param}: {least if least < 0 else most} is no token of this model; tokens are from 0 to {self.tokens.size - 1}"
+            raise ApiError(400, message, param=param)
+
+
+@dataclass
+class Service:
+    models: dict[str, ServedModel]
+    limits: Limits = Limits()
+    keys: tuple[str, ...] = ()
+    metrics: Metrics = field(default_factory=Metrics)
+    renderer: Renderer = field(default_factory=Renderer)
+    closing: bool = False
+
+    def find(self, name: str) -> ServedModel:
+        """A model by its name; the first where none is named."""
+        if not name:
+            return next(iter(self.models.values()))
+        if name not in self.models:
+            raise ApiError(404, f"no model is called {name!r}{nearest(name, list(self.models))}", param="model", code="model_not_found")
+        return self.models[name]
+
+    def close(self) -> None:
+        """Take no more requests."""
+        self.closing = True
+        for model in self.models.values():
+            model.worker.close()
+
+    async def drained(self, seconds: float) -> bool:
+        """Whether all that runs has ended within so many seconds."""
+        end = time.monotonic() + seconds
+        while any(model.worker.open for model in self.models.values()):
+            if time.monotonic() > end:
+                return False
+            await asyncio.sleep(0.05)
+        return True
+
+    def stop(self) -> None:
+        for model in self.models.values():
+            model.worker.stop()
+        self.renderer.close()
+
+    def gauges(self) -> list[str]:
+        """How busy the models are now."""
+        workers = {name: model.worker for name, model in self.models.items()}
+        active = {name: worker.engine.active if worker.engine else 0 for name, worker in workers.items()}
+        waiting = {name: max(0, worker.open - active[name]) for name, worker in workers.items()}
+        return [
+            *samples("weft_requests_active", "Requests in the engine's slots.", "gauge", of_models(active)),
+            *samples("weft_requests_waiting", "Requests that wait for a slot.", "gauge", of_models(waiting)),
+            *samples("weft_requests_cancelled_total", "Answers nobody waited for.", "counter", of_counts(workers, "cancelled")),
+            *samples("weft_requests_refused_total", "Answers refused as too many waited.", "counter", of_counts(workers, "refused")),
+        ]
+
+
+def of_counts(workers: dict[str, Worker], name: str) -> dict[str, int]:
+    return of_models({model: getattr(worker, name) for model, worker in workers.items()})
+
+
+def serve_model(
+    name: str, loaded: Loaded, *, slots: int = 32, max_queue: int = 256, make_engine: Callable[[], Engine] | None = None
+) -> ServedModel:
+    """A loaded model with a worker that is not yet started; refused where it can neither continue a text nor give it a vector."""
+    model, tokenizer = loaded.model, loaded.tokenizer
+    continues, reads = can_continue(model, tokenizer), offers(model, States) and tokenizer is not None
+    embeds = reads and not offers(model, Answers)  # the states of a translator are those of two texts, and no vector of one
+    if not (continues or reads):
+        raise CapabilityError(f"{name}: {type(model).__name__} has no text to serve; `weft serve` takes models of text")
+    if continues and make_engine is None:
+        from weft.generation.engine import Engine as RealEngine
+
+        def make_engine() -> Engine:
+            return RealEngine(model, tokenizer, slots=slots)
+
+    worker = Worker(make_engine if continues else None, name=name, slots=slots, max_queue=max_queue)
+    return ServedModel(name, tokenizer, model, worker, template_for(tokenizer, loaded.chat_template), continues, embeds)

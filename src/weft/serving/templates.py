@@ -1,0 +1,128 @@
+"""How messages become a prompt: the template a model came with, or a plain one.
+
+A template is a program from somebody else's model folder. It is rendered in jinja2's sandbox, and in a process of its own with
+little memory and time, because the sandbox does not stop a text from being doubled forty times.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from weft.data.marked_characters import MASK, MASK_MARK, PAD, MarkedCharacters
+from weft.errors import DataError
+from weft.serving.tokens import TokenTexts, innermost
+
+SECONDS = 3.0
+"""A template that takes longer is stopped."""
+PLAIN = """\
+{% for message in messages %}{% if message.role != 'system' %}{{ message.role | capitalize }}: {% endif %}{{ message.content }}
+{% endfor %}{% if add_generation_prompt %}Assistant:{% endif %}"""
+PLAIN_STOPS = ("\nUser:",)
+"""A model that was not trained to chat goes on with both parts."""
+QUESTION = "{{ messages[-1].content }}" + MASK_MARK
+"""Models of the birthplace task answer a question between two marks."""
+
+
+@dataclass(frozen=True)
+class ChatTemplate:
+    source: str
+    foreign: bool = False
+    """Whether it came with a model, and so is not to be trusted."""
+    stop: tuple[str, ...] = ()
+    stop_tokens: tuple[int, ...] = ()
+
+
+def template_for(tokenizer: Any, source: str = "") -> ChatTemplate:
+    """The template of a model: its own where it has one."""
+    if source:
+        return ChatTemplate(source, foreign=True)
+    if isinstance(innermost(tokenizer), MarkedCharacters):
+        return ChatTemplate(QUESTION, stop_tokens=(MASK, PAD))
+    return ChatTemplate(PLAIN, stop=PLAIN_STOPS)
+
+
+class Renderer:
+    """Renders templates, foreign ones in a process that is started when first needed and again after it had to be stopped."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def prompt(self, template: ChatTemplate, messages: Sequence[Mapping[str, str]], tokens: TokenTexts) -> list[int]:
+        """The tokens of a conversation, up to where the model is to answer."""
+        from weft.serving.rendering import render
+
+        looks = {name: tokens.decode([number]) for name, number in getattr(tokens.tokenizer, "marks", {}).items()}
+        hidden, shown = hide(messages, list(tokens.marks))
+        given = {"messages": hidden, "bos_token": looks.get("start", ""), "eos_token": looks.get("end", ""), "add_generation_prompt": True}
+        text = self._render(template.source, given) if template.foreign else render(template.source, given)
+        if not shown:
+            return tokens.encode_marks(text)
+        ids: list[int] = []
+        for place, part in enumerate(re.split(f"{HIDDEN}([0-9]+){HIDDEN}", text)):
+            if part:
+                ids += tokens.encode(shown[int(part)], marked=False) if place % 2 else tokens.encode_marks(part)
+        return ids
+
+    def _render(self, source: str, variables: Mapping[str, Any]) -> str:
+        request = json.dumps({"template": source, "variables": variables}).encode() + b"\n"
+        with self._lock:
+            process = self._process = self._process or start()
+            assert process.stdin and process.stdout
+            timer = threading.Timer(SECONDS, process.kill)
+            timer.start()
+            try:
+                process.stdin.write(request)
+                process.stdin.flush()
+                line = process.stdout.readline()
+            except BrokenPipeError:
+                line = b""
+            finally:
+                timer.cancel()
+            if not line:
+                self._end()
+                raise DataError("the chat template of this model took too long or too much memory")
+        found: dict[str, str] = json.loads(line)
+        if "error" in found:
+            raise DataError(f"the chat template of this model cannot be used: {found['error']}")
+        return found["text"]
+
+    def _end(self) -> None:
+        if self._process:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+    def close(self) -> None:
+        with self._lock:
+            self._end()
+
+
+HIDDEN = "\ue000\ue001\ue000"
+"""Stands around the number of a text that looks like a mark, while a template is rendered."""
+
+
+def hide(messages: Sequence[Mapping[str, str]], marks: Sequence[str]) -> tuple[list[dict[str, str]], list[str]]:
+    """Messages in which texts that look like marks are replaced, so that nobody can end a turn by writing so; and those texts."""
+    shown: list[str] = []
+    hidden = []
+    for message in messages:
+        content = message["content"].replace(HIDDEN, "\ufffd")
+        for mark in sorted(marks, key=len, reverse=True):
+            if mark in content:
+                content = content.replace(mark, f"{HIDDEN}{len(shown)}{HIDDEN}")
+                shown.append(mark)
+        hidden.append({**message, "content": content})
+    return hidden, shown
+
+
+def start() -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "weft.serving.rendering"]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)

@@ -1,0 +1,136 @@
+"""Tokens as clients see them: the text and bytes of each, where it begins in a text, and the marks around a prompt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.data.files import well_formed
+from weft.data.foreign_tokenizers import special_tokens
+from weft.data.framed import FramedTokenizer
+from weft.data.labels import LabelledTokenizer
+from weft.data.subwords import ByteBPE, Subwords
+from weft.data.tokenizers import ByteTokenizer
+
+BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+WINDOW = 8
+"""Tokens before another that can change how it is written."""
+
+
+def byte_letters() -> dict[str, int]:
+    """The letters in which byte-level BPE writes bytes (Radford et al., 2019): printable ones as themselves, others from U+0100 on."""
+    plain = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    others = [byte for byte in range(256) if byte not in plain]
+    return {chr(byte): byte for byte in plain} | {chr(256 + place): byte for place, byte in enumerate(others)}
+
+
+LETTERS = byte_letters()
+
+
+def innermost(tokenizer: Any) -> Any:
+    """The tokenizer inside those that add something and leave its ids as they are."""
+    if isinstance(tokenizer, LabelledTokenizer):
+        return innermost(tokenizer.tokens)
+    return innermost(tokenizer.inner) if isinstance(tokenizer, FramedTokenizer) else tokenizer
+
+
+class TokenTexts:
+    """The texts of a tokenizer's tokens, each worked out once."""
+
+    def __init__(self, tokenizer: Any):
+        self.tokenizer, self.inner = tokenizer, innermost(tokenizer)
+        self.size: int = tokenizer.size
+        self._spelled: dict[int, bytes] = {}
+        engine = self.inner.engine if isinstance(self.inner, Subwords) else None
+        self.marks: dict[str, int] = {text: engine.token_to_id(text) for text in special_tokens(engine) if text} if engine else {}
+        self.before, self.after = around(engine, getattr(self.inner, "marks", {}))
+
+    def spelling(self, number: int) -> bytes:
+        """What a token writes; half a character is possible."""
+        if number not in self._spelled:
+            self._spelled[number] = self._spell(number)
+        return self._spelled[number]
+
+    def _spell(self, number: int) -> bytes:
+        if isinstance(self.inner, ByteTokenizer) and number < ByteTokenizer.size:
+            return bytes([number])
+        text = self.decode([number])
+        if isinstance(self.inner, Subwords) and number < self.inner.size:
+            piece = self.inner.engine.id_to_token(number) or ""
+            if found := BYTE.fullmatch(piece):
+                return bytes([int(found[1], 16)])
+            if isinstance(self.inner, ByteBPE) and piece not in self.marks and all(letter in LETTERS for letter in piece):
+                return bytes(LETTERS[letter] for letter in piece)
+            if piece.startswith("\u2581") and not text.startswith(" "):  # lost where a token stands alone
+                text = f" {text}"
+        return text.encode()
+
+    def text(self, number: int) -> str:
+        """A token as text; one that is no whole character is written as OpenAI does, bytes:\\xe2."""
+        spelled = self.spelling(number)
+        try:
+            return spelled.decode()
+        except UnicodeDecodeError:
+            return hexadecimal(spelled)
+
+    def names(self, numbers: Sequence[int]) -> list[str]:
+        """Texts of different tokens, no two alike: they are keys in a JSON object, where one would hide the other."""
+        found: list[str] = []
+        for number in numbers:
+            ways = (self.text(number), hexadecimal(self.spelling(number)), f"token_id:{number}")
+            found.append(next(way for way in ways if way not in found))
+        return found
+
+    def decode(self, numbers: Sequence[int]) -> str:
+        text: str = self.tokenizer.decode(list(numbers))
+        return well_formed(text)
+
+    def offsets(self, numbers: Sequence[int], start: int = 0, before: Sequence[int] = ()) -> list[int]:
+        """Where each token begins, in characters of the text that all of them make; `before` stand in front, `start` characters long."""
+        every = [*before[-WINDOW:], *numbers]
+        skipped = len(every) - len(numbers)
+        found = []
+        for place in range(skipped, len(every)):
+            found.append(start)
+            window = every[max(0, place - WINDOW) : place + 1]
+            start += self._length(window) - self._length(window[:-1])
+        return found
+
+    def _length(self, numbers: Sequence[int]) -> int:
+        return len(self.decode(numbers).rstrip("\ufffd")) if numbers else 0
+
+    def encode(self, text: str, marked: bool = True) -> list[int]:
+        """Tokens of a text, between the marks its model is used to; a text that looks like a mark is only text."""
+        ids = self.tokenizer.encode(text).tolist()
+        return [*self.before, *ids, *self.after] if marked else ids
+
+    def encode_marks(self, text: str) -> list[int]:
+        """Tokens of a text in which marks are meant as such, as in a rendered chat."""
+        if not self.marks:
+            return self.encode(text, marked=False)
+        longest_first = sorted(self.marks, key=len, reverse=True)
+        parts = re.split(f"({'|'.join(map(re.escape, longest_first))})", text)
+        ids = [np.zeros(0, dtype=np.int64)]
+        for part in parts:
+            if part:
+                ids.append(np.array([self.marks[part]]) if part in self.marks else self.tokenizer.encode(part))
+        found: list[int] = np.concatenate(ids).tolist()
+        return found
+
+
+def around(engine: Any, marks: Mapping[str, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The marks before and after a text: those that a tokenizer of the library puts there, or BERT's."""
+    if engine is None:
+        return ((marks["cls"],), (marks["sep"],)) if "cls" in marks and "sep" in marks else ((), ())
+    plain, whole = (engine.encode("a", add_special_tokens=marked).ids for marked in (False, True))
+    for first in range(len(whole) - len(plain) + 1):
+        if plain and whole[first : first + len(plain)] == plain:
+            return tuple(whole[:first]), tuple(whole[first + len(plain) :])
+    return (), ()
+
+
+def hexadecimal(spelled: bytes) -> str:
+    return "bytes:" + "".join(f"\\x{byte:02x}" for byte in spelled)

@@ -1,0 +1,39 @@
+"""Small models with random weights behind the real engine: one that continues texts and one that translates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from weft.data.pairs import MarkedTokenizer
+from weft.data.tokenizers import ByteTokenizer
+from weft.models.gpt import GPTConfig
+from weft.models.transformer import TransformerConfig
+from weft.recipes.base import Recipe
+from weft.run import Loaded
+from weft.serving.service import ServedModel, serve_model
+
+
+def small_gpt(**settings: Any) -> nn.Module:
+    torch.manual_seed(0)
+    return GPTConfig(**{"vocabulary": 256, "context": 300, "layers": 2, "heads": 2, "width": 32, **settings}).build().eval()
+
+
+def small_translator(**settings: Any) -> nn.Module:
+    torch.manual_seed(0)
+    return TransformerConfig(**{"vocabulary": 259, "context": 24, "layers": 2, "heads": 2, "width": 32, **settings}).build().eval()
+
+
+def served(name: str, model: nn.Module, tokenizer: Any) -> ServedModel:
+    return serve_model(name, Loaded(Path(), Recipe.__new__(Recipe), model, tokenizer, {}), slots=2)
+
+
+def served_gpt() -> ServedModel:
+    return served("gpt", small_gpt(), ByteTokenizer())
+
+
+def served_translator() -> ServedModel:
+    return served("translator", small_translator(decoder_layers=1), MarkedTokenizer(ByteTokenizer()))

@@ -1,0 +1,248 @@
+"""The page at `/`: its files, and its story in a real browser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.serving.browser import chromium
+from tests.serving.conftest import Live, running
+from tests.serving.fake import toy, toy_service
+from tests.serving.small import served_gpt, served_translator
+from weft.serving.static import FILES
+
+STEP = 0.06
+"""Seconds between two letters of the toy's alphabet: slow enough to be watched."""
+Open = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def small() -> Iterator[Live]:
+    with running(toy_service(toy("alphabet", delay=STEP), served_gpt(), served_translator())) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def visit(browser: Any, small: Live) -> Iterator[Open]:
+    """Opens the page; at the end nothing may have been complained about in the console."""
+    complaints: list[str] = []
+    contexts = []
+
+    def opened(url: str = small.url, **settings: Any) -> Any:
+        context = browser.new_context(**settings)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(8000)
+        page.on("console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto(url)
+        return page
+
+    opened.complaints = complaints  # type: ignore[attr-defined]
+    yield opened
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def test_files_have_types_and_a_strict_policy(live: Live) -> None:
+    page = live.http.get("/")
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    for name, kind in (("style.css", "text/css"), ("app.js", "text/javascript"), ("icon.svg", "image/svg+xml")):
+        reply = live.http.get(f"/page/{name}")
+        assert (reply.status_code, reply.headers["content-type"].split(";")[0]) == (200, kind)
+        assert "default-src 'none'" in reply.headers["content-security-policy"]
+    policy = page.headers["content-security-policy"]
+    assert "unsafe" not in policy and "http" not in policy
+    for wrong in ("none.js", "..%2fserver.py", "%2e%2e/server.py", "__init__.py"):
+        assert live.http.get(f"/page/{wrong}").status_code == 404
+
+
+def test_nothing_is_inline_and_nothing_comes_from_elsewhere() -> None:
+    page = FILES["index.html"].decode()
+    assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)", page)
+    for name, content in FILES.items():
+        text = content.decode()
+        assert not re.search(r"(?<!xmlns=\")https?://", text), name
+        assert "innerHTML" not in text, name
+        assert "insertAdjacentHTML" not in text, name
+        for imported in re.findall(r'from "\./([^"]+)"', text):
+            assert imported in FILES, name
+    for address in re.findall(r'(?:src|href)="page/([^"]+)"', page):
+        assert address in FILES
+
+
+def test_the_files_need_no_key_and_the_rest_does() -> None:
+    with running(toy_service(keys=("secret",))) as locked:
+        for name in FILES:
+            assert locked.http.get(f"/page/{name}").status_code == 200
+        for path in ("/page/none.js", "/page/", "/page", "/page/{name}", "/v1/models"):
+            assert locked.http.get(path).status_code == 401
+
+
+def settle(page: Any, section: str) -> None:
+    from playwright.sync_api import expect
+
+    expect(page.locator(f"#{section} .status")).to_contain_text("tokens", timeout=8000)
+
+
+def test_type_watch_tokens_arrive_and_stop(visit: Open, small: Live) -> None:
+    page = visit()
+    page.locator("summary").click()
+    page.get_by_label("Temperature").fill("0")
+    page.locator("#prompt").fill("a")
+    page.locator("#prompt").press("Control+Enter")
+    tokens = page.locator("#complete .token")
+    tokens.nth(2).wait_for()
+    assert tokens.count() < 25
+    page.get_by_role("button", name="Stop").click()
+    settle(page, "complete")
+    assert "stopped" in page.locator("#complete .status").text_content()
+    early = tokens.count()
+    assert 3 <= early < 25
+    assert small.idle()
+    page.get_by_role("button", name="Continue").click()
+    settle(page, "complete")
+    assert "ended by itself" in page.locator("#complete .status").text_content()
+    assert page.locator("#complete .written").text_content() == "abcdefghijklmnopqrstuvwxyz⏹"
+    page.reload()
+    assert page.get_by_label("Temperature").input_value() == "0"
+
+
+def test_a_token_tells_what_else_was_likely(visit: Open) -> None:
+    page = visit()
+    page.locator("summary").click()
+    page.get_by_label("Temperature").fill("0")
+    page.locator("#prompt").fill("v")
+    page.locator("#prompt").press("Control+Enter")
+    settle(page, "complete")
+    card, first = page.locator("#token-card"), page.locator("#complete .token").first
+    assert card.is_hidden()
+    first.hover()
+    assert card.locator(".bar").count() >= 5
+    assert card.locator(".title").text_content() == "w  88.2 %"
+    assert card.locator(".bar.own").text_content() == "w88.2 %"
+    assert r"bytes:\xe2" in card.text_content()
+    page.mouse.move(0, 0)
+    assert card.is_hidden()
+    first.focus()
+    assert card.is_visible()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#complete .token").nth(1).evaluate("each => each === document.activeElement")
+    page.keyboard.press("Escape")
+    assert card.is_hidden()
+
+
+def test_a_chat(visit: Open) -> None:
+    page = visit()
+    page.get_by_role("tab", name="Chat").click()
+    page.get_by_label("Message").fill("<b>hello</b>")
+    page.get_by_label("Message").press("Control+Enter")
+    settle(page, "chat")
+    assert page.locator(".message.user .written").text_content() == "<b>hello</b>"
+    assert page.locator(".message.assistant .token").count() > 2
+    page.get_by_label("Message").fill("and again")
+    page.get_by_role("button", name="Send").click()
+    settle(page, "chat")
+    assert page.locator(".message").count() == 4
+    page.get_by_role("button", name="New chat").click()
+    assert page.locator(".message").count() == 0
+
+
+def test_attention_of_a_text(visit: Open) -> None:
+    page = visit()
+    page.locator("#tab-complete").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    page.select_option("#model", "gpt")
+    page.locator("#text").fill("who looks")
+    page.locator("#text").press("Control+Enter")
+    pieces = page.locator(".looking .piece")
+    pieces.nth(8).wait_for()
+    assert page.locator(".head").count() == 3
+    page.get_by_role("radio", name="2").click()
+    pieces.nth(2).click()
+    assert pieces.nth(2).get_attribute("aria-pressed") == "true"
+    weights = [each.evaluate("each => each.style.getPropertyValue('--weight')") for each in pieces.all()]
+    assert all(weight != "0%" for weight in weights[:3])
+    assert set(weights[3:]) == {"0%"}
+    page.keyboard.press("ArrowLeft")
+    assert "looks most at" in page.locator("#strongest-title").text_content()
+    assert page.locator(".bars .bar").count() == 2
+    page.select_option("#layer", "2")
+    page.locator("canvas.matrix[aria-label$='layer 2']").wait_for()
+    page.locator("canvas.matrix").hover()
+    assert re.search(r"“.” at “.”: 0\.\d{3}", page.locator(".under-pointer").text_content())
+
+
+def test_cross_attention_of_a_translation(visit: Open) -> None:
+    page = visit(color_scheme="dark")
+    page.get_by_role("tab", name="Attention").click()
+    page.select_option("#model", "translator")
+    page.locator("#text").fill("zwei")
+    page.get_by_role("button", name="Show attention").click()
+    page.locator(".looked .piece").nth(4).wait_for()
+    assert page.locator(".looked").text_content() == "zwei⟨end⟩"
+    page.locator(".looking .piece").first.click()
+    assert page.locator(".bars .bar").count() == 5
+    page.select_option("#view", "source at source")
+    page.select_option("#layer", "2")
+    page.locator("canvas.matrix[aria-label$='layer 2']").wait_for()
+    page.select_option("#view", "translation at source")  # its decoder has one layer only
+    page.locator("canvas.matrix[aria-label$='layer 1']").wait_for()
+    assert page.locator(".looking .piece").first.text_content() != "⟨start⟩"
+
+
+def test_it_fits_a_phone(visit: Open) -> None:
+    page = visit(viewport={"width": 360, "height": 700}, is_mobile=True, has_touch=True)
+    page.select_option("#model", "gpt")
+    page.locator("summary").click()
+    page.get_by_role("tab", name="Attention").click()
+    page.locator("#text").fill("a text that is longer than the screen of a phone is wide")
+    page.get_by_role("button", name="Show attention").click()
+    page.locator(".looking .piece").first.wait_for()
+    for name in ("Attention", "Chat", "Complete"):
+        page.get_by_role("tab", name=name).click()
+        assert page.locator("html").evaluate("each => each.scrollWidth") <= 360
+
+
+def test_errors_are_told_in_the_page(visit: Open) -> None:
+    page = visit()
+    page.select_option("#model", "translator")
+    page.locator("#prompt").fill("a")
+    page.locator("#prompt").press("Control+Enter")
+    page.get_by_role("alert").filter(has_text="cannot continue a text").wait_for()
+    assert page.get_by_role("button", name="Continue").is_visible()
+    assert all("400" in told for told in visit.complaints)  # type: ignore[attr-defined]
+    visit.complaints.clear()  # type: ignore[attr-defined]
+
+
+def test_the_key_is_asked_for_once(visit: Open) -> None:
+    with running(toy_service(keys=("secret",))) as locked:
+        page = visit(locked.url)
+        asked = page.get_by_label("This server asks for a key")
+        asked.fill("wrong")
+        asked.press("Enter")
+        page.get_by_role("alert").filter(has_text="does not know this key").wait_for()
+        asked.fill("secret")
+        asked.press("Enter")
+        page.locator("#model option").first.wait_for(state="attached")
+        assert asked.is_hidden()
+        page.reload()
+        page.locator("#model option").first.wait_for(state="attached")
+        assert asked.is_hidden()
+        page.locator("#prompt").fill("a")
+        page.get_by_role("button", name="Continue").click()
+        settle(page, "complete")
+        page.close()
+    assert all("401" in told for told in visit.complaints)  # type: ignore[attr-defined]
+    visit.complaints.clear()  # type: ignore[attr-defined]
