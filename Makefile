@@ -35,7 +35,7 @@ bench: .venv/dev  ## ratios against peers, both in one run
 
 .venv/core: .venv/python pyproject.toml constraints.txt
 	$(PIP) torch
-	$(PIP) --editable '.[images]'
+	$(PIP) --editable '.[images,serve]'
 	touch $@
 
 .venv/dev: .venv/python pyproject.toml constraints.txt

@@ -36,10 +36,11 @@ def table(results: list[Result]) -> list[tuple[str, ...]]:
 
 
 def following(results: list[Result]) -> list[str]:
-    """Commands that go on from here: ask it, look at its training, use a corpus of one's own."""
+    """Commands that go on from here: ask it, serve it, look at its training, use a corpus of one's own."""
     best = max((r for r in results if r.folders), key=lambda r: r.accuracy)
     return [
         f'weft birthplace ask {best.folders[-1]} "{best.answers[0].question}"',
+        f"weft serve {best.folders[-1]}",
         f"weft report {' '.join(str(folder) for folder in best.folders)}",
         "weft birthplace pretrain rotary my_biographies.txt --writing_params_path my.pretrained",
     ]
