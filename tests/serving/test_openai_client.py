@@ -109,7 +109,7 @@ def test_it_comes_back_when_the_queue_was_full() -> None:
             time.sleep(0.005)
         begin = time.perf_counter()
         refused = small.post("/v1/completions", prompt="a")
-        assert time.perf_counter() - begin < 0.1
+        assert time.perf_counter() - begin < 1.0
         assert refused.status_code == 429
         assert refused.headers["retry-after"] == "1"
         assert refused.json()["error"]["type"] == "rate_limit_error"

@@ -58,7 +58,7 @@ def test_more_than_the_queue_holds_is_refused_at_once() -> None:
         begin = time.perf_counter()
         with pytest.raises(Full, match="4 requests are in work or waiting, and the server takes 4"):
             worker.submit([request()])
-        assert time.perf_counter() - begin < 0.1
+        assert time.perf_counter() - begin < 1.0
         assert worker.refused == 1
         for submission in held:
             submission.close()
