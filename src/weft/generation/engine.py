@@ -112,7 +112,7 @@ class Engine:
         if slots < 1 or chunk < 1:
             raise ConfigError(f"slots and chunk must be at least 1, not {slots} and {chunk}")
         self.model, self.tokenizer, self.slots, self.slide, self.cached, self.chunk = model.eval(), tokenizer, slots, slide, cached, chunk
-        self.ends = {number for name, number in getattr(tokenizer, "marks", {}).items() if name == "end"}
+        self.ends = ends_of(tokenizer)
         self.reader = Reader(model, cached=cached)
         self.context = self.reader.context
         self.prefixes = Prefixes(model, prefixes)
@@ -219,6 +219,11 @@ class Engine:
         self.rows.pop()
         self.reader.drop(place)
         self.choosers = None
+
+
+def ends_of(tokenizer: Any) -> set[int]:
+    """Tokens by which a model itself ends an answer; none where its tokenizer has no such mark."""
+    return {number for name, number in getattr(tokenizer, "marks", {}).items() if name == "end"}
 
 
 def trimmed(token: Token, alternatives: int) -> Token:

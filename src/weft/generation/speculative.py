@@ -17,7 +17,7 @@ from torch import Tensor
 
 from weft import random
 from weft.errors import ConfigError
-from weft.generation.engine import Row
+from weft.generation.engine import Row, ends_of
 from weft.generation.penalties import counts
 from weft.generation.pick import Choosers
 from weft.generation.reader import Reader
@@ -39,7 +39,7 @@ def speculate(model: Any, draft: Any, tokenizer: Any, request: Request, *, ahead
     """An answer of the model, helped by a smaller one of the same tokens that guesses so many tokens ahead."""
     check(model, draft, tokenizer, request, ahead)
     row, choosers = Row(1, request, tokenizer), Choosers([request], tokenizer.size, next(model.parameters()).device)
-    ends = {number for name, number in getattr(tokenizer, "marks", {}).items() if name == "end"}
+    ends = ends_of(tokenizer)
     large, small = Reader(model), Reader(draft)
     for reader in (large, small):
         reader.add_rows(1)
