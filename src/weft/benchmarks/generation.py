@@ -2,6 +2,7 @@
 
 Run: python -m weft bench generation [--sizes gpt2 gpt2-xl] [--batches 1 32] [--precision bf16] [--record results/generation.json]
 Weights are random and the same for both; a prompt has 64 tokens and 128 are added. The rate counts the whole answer, its prompt included.
+Beside it stands how many answers are not the same alone and in the batch, and what it costs that all are (invariant).
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ def synchronise() -> None:
         torch.cuda.synchronize()
 
 
-def ours(model: Any, prompts: torch.Tensor, added: int) -> Callable[[], Any]:
-    engine = Engine(model, Numbers(model.config.vocabulary), slots=len(prompts), prefixes=0)
+def ours(model: Any, prompts: torch.Tensor, added: int, invariant: bool = False) -> Callable[[], Any]:
+    engine = Engine(model, Numbers(model.config.vocabulary), slots=len(prompts), prefixes=0, invariant=invariant)
     sampling = Sampling(temperature=0.0, max_new_tokens=added)
     requests = [Request(tuple(row), sampling) for row in prompts.tolist()]
     return lambda: [[token.id for token in answer.tokens] for answer in answer_all(engine, requests)]
@@ -73,12 +74,18 @@ def rates(runs: dict[str, Callable[[], Any]], tokens: int, repeats: int) -> tupl
     return {name: tokens / statistics.median(times) for name, times in taken.items()}, said
 
 
-def measure(size: str, batches: list[int], precision: str, device: torch.device, added: int, repeats: int) -> list[dict[str, Any]]:
+def apart(first: list[list[int]], second: list[list[int]]) -> float:
+    """Share of the answers that are not the same."""
+    return statistics.fmean(a != b for a, b in zip(first, second, strict=True))
+
+
+def measure(size: str, batches: list[int], precision: str, device: torch.device, options: Any) -> list[dict[str, Any]]:
     transformers = require("transformers", "hf")
     torch.manual_seed(0)
     config = PRESETS[size]
-    model = config.build()
-    twin = transformers.GPT2LMHeadModel(transformers.GPT2Config(**FAMILY.describe(config)))
+    with device:
+        model = config.build()
+        twin = transformers.GPT2LMHeadModel(transformers.GPT2Config(**FAMILY.describe(config)))
     tensors = FAMILY.table(config).to_foreign({name: p.detach() for name, p in model.named_parameters()})
     twin.load_state_dict(tensors, strict=False)
     kind = PRECISIONS[precision]
@@ -86,14 +93,18 @@ def measure(size: str, batches: list[int], precision: str, device: torch.device,
     rows = []
     for batch in batches:
         prompts = torch.randint(0, config.vocabulary, (batch, PROMPT), generator=torch.Generator().manual_seed(1)).to(device)
-        runs = {"weft": ours(made, prompts, added), "transformers": theirs(peer, prompts, added, None)}
-        if device.type == "cuda":
-            runs["transformers static"] = theirs(peer, prompts, added, "static")
-        found, said = rates(runs, batch * added, repeats)
-        same = statistics.fmean(
-            a == b for mine, other in zip(said["weft"], said["transformers"], strict=True) for a, b in zip(mine, other, strict=True)
-        )
-        rows.append({"model": size, "batch": batch, "precision": precision, "tokens_per_second": found, "same_tokens": same})
+        runs = {"weft": ours(made, prompts, options.added), "weft invariant": ours(made, prompts, options.added, invariant=True)}
+        runs["transformers"] = theirs(peer, prompts, options.added, None)
+        if options.static:
+            runs["transformers static"] = theirs(peer, prompts, options.added, "static")
+        found, said = rates(runs, batch * options.added, options.repeats)
+        row = {"model": size, "batch": batch, "precision": precision, "tokens_per_second": found}
+        row["differ_from_transformers"] = apart(said["weft"], said["transformers"])
+        if batch > 1:  # the same prompts, each by itself
+            for name, invariant in (("weft", False), ("weft invariant", True)):
+                alone = [ours(made, one[None], options.added, invariant)()[0] for one in prompts[: options.alone]]
+                row[f"{name}: differ alone"] = apart(said[name][: options.alone], alone)
+        rows.append(row)
         print(json.dumps(rows[-1]), flush=True)
     return rows
 
@@ -104,13 +115,15 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--batches", type=int, nargs="+", default=[1])
     parser.add_argument("--precision", default="bf16", choices=list(PRECISIONS))
     parser.add_argument("--added", type=int, default=ADDED, help="tokens to add")
+    parser.add_argument("--alone", type=int, default=32, help="prompts of a batch that are also asked alone")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--static", action="store_true", help="also transformers' static cache, which it compiles")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--record", default="", help="JSON file to write")
     options = parser.parse_args(arguments)
     rows = []
     for size in options.sizes:
-        rows += measure(size, options.batches, options.precision, torch.device(options.device), options.added, options.repeats)
+        rows += measure(size, options.batches, options.precision, torch.device(options.device), options)
     if options.record:
         write_record(options.record, "generation", "weft bench generation", {"rows": rows})
 

@@ -1,7 +1,8 @@
 """Continuous batching: requests join and leave between steps, and what each of them gets does not depend on the others.
 
 A step reads the last token of every answer at once and chooses the next; then it reads a piece of the prompts that wait to join, so
-that a long prompt does not hold up the answers. One thread owns an engine.
+that a long prompt does not hold up the answers. On a GPU the next step is begun before the tokens of the last one are fetched, so that
+neither waits for the other: what has been chosen but not fetched is in flight. One thread owns an engine.
 """
 
 from __future__ import annotations
@@ -25,6 +26,25 @@ CHUNK = 512
 """Most tokens of a prompt read at a step."""
 
 
+class Flight:
+    """What was chosen for some rows, perhaps still on its way from the device."""
+
+    def __init__(self, rows: Sequence[Row], ids: Tensor, tokens: list[Token] | None = None):
+        """ids (R,). tokens: the same with log-probabilities, where these were asked for."""
+        self.rows, self.ids, self.tokens = list(rows), ids, tokens
+        self.fetched = None
+        if ids.is_cuda and not tokens:
+            self.ids = torch.empty(len(ids), dtype=ids.dtype, pin_memory=True)
+            self.ids.copy_(ids, non_blocking=True)
+            self.fetched = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self.fetched.record()
+
+    def land(self) -> list[Token]:
+        if self.fetched:
+            self.fetched.synchronize()
+        return self.tokens or [Token(number) for number in self.ids.tolist()]
+
+
 class Row:
     """A request that is being answered."""
 
@@ -33,6 +53,7 @@ class Row:
         self.text = Detokeniser(tokenizer, request.sampling.stop, request.ids)
         self.prompt: list[Token] = []
         self.answer: list[int] = []
+        self.gone = False
 
     def push(self, token: Token, ends: set[int], room: int) -> Piece:
         """A chosen token -> what can be told now. room: how many tokens fit behind the prompt; 0 for any number."""
@@ -105,21 +126,26 @@ class Engine:
         cached: bool = True,
         chunk: int = CHUNK,
         prefixes: int = 8,
+        invariant: bool = False,
     ):
         """slots: answers made at once. slide: go on past the model's context, seeing the last tokens only. cached: read every token
         once, where the model can. chunk: most tokens of each prompt read at a step. prefixes: prompts remembered for others that
-        begin like them."""
+        begin like them. invariant: an answer is the same to the last bit, alone or beside others, in every precision; slower."""
         if slots < 1 or chunk < 1:
             raise ConfigError(f"slots and chunk must be at least 1, not {slots} and {chunk}")
         self.model, self.tokenizer, self.slots, self.slide, self.cached, self.chunk = model.eval(), tokenizer, slots, slide, cached, chunk
         self.ends = ends_of(tokenizer)
-        self.reader = Reader(model, cached=cached)
+        self.invariant = invariant
+        self.reader = Reader(model, cached=cached, invariant=invariant)
         self.context = self.reader.context
-        self.prefixes = Prefixes(model, prefixes)
+        self.prefixes = Prefixes(model, 0 if invariant else prefixes)  # reading on rounds otherwise than reading anew
         self.rows: list[Row] = []
         self.prompts: Prompts | None = None
         self.queue: deque[Row] = deque()
         self.choosers: Choosers | None = None
+        """Settings of the rows, with their last tokens and the positions of the next; none where rows came or went since."""
+        self.last = self.position = torch.empty(0, dtype=torch.int64)
+        self.flight: Flight | None = None
         self.added = 0
 
     @property
@@ -160,25 +186,57 @@ class Engine:
     def step(self) -> dict[int, Piece]:
         """One token for each answer, and a piece of the prompts -> what every request got, by its number."""
         pieces: dict[int, Piece] = {}
+        if self.choosers is None:  # whoever comes or goes, all tokens must be known first
+            self._land(pieces)
         if self.rows:
-            states = self.reader.read([row.answer[-1:] for row in self.rows])
-            self.choosers = self.choosers or self._choosers(self.rows)
-            self._choose(self.rows, torch.stack([found[-1] for found in states]), self.choosers, pieces)
-            for place in reversed(range(len(self.rows))):
-                if pieces[self.rows[place].number].finish:
-                    self._drop(place)
+            following = self._launch()
+            self._land(pieces)
+            self.flight = following
+            if following and (following.tokens or not following.fetched):
+                self._land(pieces)
         self._admit()
         if self.prompts and self.prompts.read(self.chunk):
             self._join(self.prompts, pieces)
             self.prompts = None
         return pieces
 
+    def _launch(self) -> Flight | None:
+        """Read the last token of every row and choose the next; nothing where it must be known first what is in flight."""
+        steady, ahead = self.reader.has_room(), 1 if self.flight else 0
+        if ahead and not (steady and any(len(row.answer) + ahead < row.request.sampling.max_new_tokens for row in self.rows)):
+            return None
+        if self.choosers is None:
+            self.choosers = self._choosers(self.rows)
+            self.last = torch.tensor([row.answer[-1] for row in self.rows], device=self.reader.device)
+            self.position = torch.tensor([len(row.answer) for row in self.rows], device=self.reader.device)
+        logits = self.reader.step(self.last) if steady else self._read_again()
+        self.last, told = self._choose(self.rows, logits, self.choosers, self.position)
+        self.position = self.position + 1
+        return Flight(self.rows, self.last, told)
+
+    def _read_again(self) -> Tensor:
+        """Logits (R, V) of rows that have no cache, or have outgrown it."""
+        self.reader.ids = [[*row.request.ids, *row.answer[:-1]] for row in self.rows]
+        states = self.reader.read([row.answer[-1:] for row in self.rows])
+        logits: Tensor = self.model.head(torch.stack([found[-1] for found in states]))
+        return logits
+
+    def _land(self, pieces: dict[int, Piece]) -> None:
+        """Tell the rows what was chosen for them; those that end are dropped."""
+        flight, self.flight = self.flight, None
+        if not flight or all(row.gone for row in flight.rows):
+            return
+        ended = self._push(flight.rows, flight.land(), pieces)
+        for place in reversed(range(len(self.rows) if ended else 0)):
+            if self.rows[place].number in ended:
+                self._drop(place)
+
     def _admit(self) -> None:
         free = self.slots - self.active
         if self.prompts and not self.prompts.rows:
             self.prompts = None
         if not self.prompts and self.queue and free > 0:
-            rows = [self.queue.popleft() for _ in range(min(free, len(self.queue)))]
+            rows = [self.queue.popleft() for _ in range(1 if self.invariant else min(free, len(self.queue)))]
             self.prompts = Prompts(rows, Reader(self.model, cached=self.cached), self.prefixes)
 
     def _join(self, prompts: Prompts, pieces: dict[int, Piece]) -> None:
@@ -188,7 +246,9 @@ class Engine:
         asked = [row for row in prompts.rows if row.request.sampling.max_new_tokens]
         if asked:
             states = torch.stack([state for row, state in zip(prompts.rows, prompts.states, strict=True) if row in asked])
-            self._choose(asked, states, self._choosers(asked), pieces)
+            first = torch.zeros(len(asked), dtype=torch.int64, device=self.reader.device)
+            ids, told = self._choose(asked, self.model.head(states), self._choosers(asked), first)
+            self._push(asked, told or [Token(number) for number in ids.tolist()], pieces)
         for place in reversed(range(len(prompts.rows))):
             row = prompts.rows[place]
             piece = pieces.get(row.number, Piece("", (), "length"))
@@ -203,18 +263,31 @@ class Engine:
         answers = [row.answer for row in rows]
         return Choosers([row.request for row in rows], self.tokenizer.size, self.reader.device, answers)
 
-    def _choose(self, rows: Sequence[Row], states: Tensor, choosers: Choosers, pieces: dict[int, Piece]) -> None:
-        """The next token of each row, from its state (B, D)."""
-        logits = self.model.head(states)[:, : self.tokenizer.size]
-        ids = choosers.choose(logits, torch.tensor([len(row.answer) for row in rows], device=logits.device))
+    def _choose(self, rows: Sequence[Row], logits: Tensor, choosers: Choosers, position: Tensor) -> tuple[Tensor, list[Token] | None]:
+        """The next token of each row (R,), from logits (R, V); and the tokens with log-probabilities, where any row asked for them."""
+        logits = logits[:, : self.tokenizer.size]
+        ids = choosers.choose(logits, position)
         choosers.record(ids)
         most = max(row.request.sampling.logprobs for row in rows)
-        chosen = Choosers.told(logits, ids, most) if most >= 0 else [Token(number) for number in ids.tolist()]
-        for row, token in zip(rows, chosen, strict=True):
+        return ids, Choosers.told(logits, ids, most) if most >= 0 else None
+
+    def _push(self, rows: Sequence[Row], tokens: Sequence[Token], pieces: dict[int, Piece]) -> set[int]:
+        """Give each row its token -> the numbers of those that ended."""
+        ended = set()
+        for row, token in zip(rows, tokens, strict=True):
+            if row.gone:
+                continue
             room = 0 if self.slide or not self.context else self.context - len(row.request.ids)
-            pieces[row.number] = row.push(trimmed(token, row.request.sampling.logprobs), self.ends, room)
+            piece = row.push(trimmed(token, row.request.sampling.logprobs), self.ends, room)
+            if before := pieces.get(row.number):
+                piece = Piece(before.text + piece.text, (*before.tokens, *piece.tokens), piece.finish)
+            pieces[row.number] = piece
+            if piece.finish:
+                ended.add(row.number)
+        return ended
 
     def _drop(self, place: int) -> None:
+        self.rows[place].gone = True
         self.rows[place] = self.rows[-1]
         self.rows.pop()
         self.reader.drop(place)

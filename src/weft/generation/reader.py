@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from weft.generation.steps import Steps, fits
 from weft.models.base import Decodes, offers
 
 FILLER = 0
@@ -21,11 +22,15 @@ FILLER = 0
 class Reader:
     """What a row gives does not depend on the rows beside it, but for the order in which numbers are added up."""
 
-    def __init__(self, model: Any, *, cached: bool = True):
+    def __init__(self, model: Any, *, cached: bool = True, invariant: bool = False):
+        """cached: read every token once, where the model can. invariant: what `step` gives to a row is the same to the last bit, whatever
+        rows are beside it."""
+        self.invariant = invariant
         self.model, self.ids = model, list[list[int]]()
         self.context: int = getattr(getattr(model, "config", None), "context", 0)
         self.device = next(model.parameters()).device
         self.cache = model.new_cache() if cached and offers(model, Decodes) else None
+        self.steps = Steps(model) if self.cache and fits(model) else None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -55,6 +60,24 @@ class Reader:
             for row, found in zip(rows, self.model.hidden(seen), strict=True):
                 states[row] = found[len(found) - len(new[row]) :]
         return states
+
+    def has_room(self) -> bool:
+        """Whether every row can be read on by `step`."""
+        return self.cache is not None and all(0 < length < self.cache.room for length in self.cache.lengths)
+
+    @torch.inference_mode()
+    def step(self, last: Tensor) -> Tensor:
+        """The last token of each row (R,), which the host need not know yet -> logits (R, V). Only the cache notes what was read."""
+        assert self.cache is not None
+        if self.steps:
+            return self.steps(last, self.cache)
+        parts = [(last, self.cache)]
+        if self.invariant:  # each row by itself, as if it were alone
+            self.cache.make_room(len(last), max(self.cache.lengths) + 1)
+            parts = [(last[row : row + 1], self.cache.row(row)) for row in range(len(last))]
+        logits = [self.model.head(self.model.hidden(ids[:, None], cache)[:, -1]) for ids, cache in parts]
+        self.cache.count([1] * len(last))
+        return torch.cat(logits)
 
     def _filled(self, new: Sequence[Sequence[int]]) -> Tensor:
         """Tokens of all rows (B, T), filled up on the right."""

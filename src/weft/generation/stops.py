@@ -83,6 +83,9 @@ class Detokeniser:
 
     def _tell(self, following: str) -> str:
         """The settled text that can be told, given what follows as far as known."""
+        if not self.stops:
+            told, self._settled = self._settled, ""
+            return told
         text = self._settled + following
         found = [place for stop in self.stops if (place := text.find(stop)) >= 0]
         if found:

@@ -9,6 +9,7 @@ Shapes: B rows, T new tokens, S places of a row, L layers, G groups of heads tha
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -83,6 +84,10 @@ class Cache:
         where = place.clamp(max=parts.size(4) - 1)
         return Reading(place, mask, [Store(keys, values, where) for keys, values in zip(*parts, strict=True)])
 
+    def make_room(self, rows: int, places: int) -> None:
+        """Hold so many rows and places at least, as a step that is captured wants them."""
+        self._grow(rows, min(-(-places // GRAIN) * GRAIN, self.room))
+
     def count(self, tokens: Sequence[int]) -> None:
         """So many of the tokens that were read in each row are its own."""
         self.lengths = [before + more for before, more in zip(self.lengths, tokens, strict=True)]
@@ -91,6 +96,12 @@ class Cache:
         """Begin so many empty sequences, behind the others."""
         self.lengths += [0] * number
         self._grow(len(self.lengths), 0)
+
+    def row(self, number: int) -> Cache:
+        """A row by itself, in the same memory."""
+        alone = copy.copy(self)
+        alone.parts, alone.lengths = self.parts[:, :, number : number + 1], self.lengths[number : number + 1]
+        return alone
 
     def join(self, other: Cache, row: int | None = None) -> None:
         """Copy the rows of another cache, or one of them, behind one's own."""

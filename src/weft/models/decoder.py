@@ -61,7 +61,7 @@ class Decoder(nn.Module):
         else:
             init.normal(parameter)
 
-    def _embedded(self, ids: Tensor, place: Tensor | None = None) -> Tensor:
+    def embedded(self, ids: Tensor, place: Tensor | None = None) -> Tensor:
         """ids (B, T) -> tokens with their positions (B, T, D), in the precision of the products; place (B, T) where not from 0 on."""
         t = ids.size(1)
         if t > self.config.context:

@@ -95,12 +95,17 @@ class GPT(Decoder):
     def hidden(self, ids: Tensor, cache: Cache | None = None) -> Tensor:
         """ids (B, T) -> the last layer's normed states (B, T, D); with a cache, ids stand behind what it holds."""
         place, mask, stores = cache.read(ids.size(1)) if cache else (None, None, [None] * len(self.blocks))
-        x, table = self._embedded(ids, place), self._turns(ids.size(1), place)
+        x, table = self.embedded(ids, place), self._turns(ids.size(1), place)
         band = self._band(ids, place, mask) if self.config.window else mask
-        for number, (block, store) in enumerate(zip(self.blocks, stores, strict=True)):
-            x = block(x, band if number % 2 else mask, table, store)
+        for window, block, store in zip(self.windows, self.blocks, stores, strict=True):
+            x = block(x, band if window else mask, table, store)
         out: Tensor = self.norm(x)
         return out
+
+    @property
+    def windows(self) -> list[int]:
+        """How many tokens each block looks back at; 0 for all."""
+        return [self.config.window if number % 2 else 0 for number in range(len(self.blocks))]
 
     def _band(self, ids: Tensor, place: Tensor | None, mask: Tensor | None) -> Tensor:
         """True (1 or B, 1, T, S) where a key is near enough; without a mask, what lies ahead is the attention's own affair."""

@@ -94,13 +94,16 @@ class Llama(nn.Module):
         place, mask, stores = cache.read(t) if cache else (None, None, [None] * len(self.blocks))
         # what only fills up a row may stand beyond the last position
         table = self.rotary[:, :t] if place is None else self.rotary[:, place.clamp(max=self.config.context - 1)]
-        x = self.embed(ids)
-        if torch.is_autocast_enabled(x.device.type):  # the residual stream is kept in the precision of the products too
-            x = x.to(torch.get_autocast_dtype(x.device.type))
+        x = self.embedded(ids)
         for block, store in zip(self.blocks, stores, strict=True):
             x = block(x, mask, table, store)
         out: Tensor = self.norm(x)
         return out
+
+    def embedded(self, ids: Tensor, place: Tensor | None = None) -> Tensor:
+        """ids (B, T) -> tokens (B, T, D), in the precision of the products; where they stand is told to the heads."""
+        x: Tensor = self.embed(ids)
+        return x.to(torch.get_autocast_dtype(x.device.type)) if torch.is_autocast_enabled(x.device.type) else x
 
     def forward(self, ids: Tensor) -> Tensor:
         """ids (B, T) -> logits (B, T, V)."""

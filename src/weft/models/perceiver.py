@@ -110,7 +110,7 @@ class Perceiver(Decoder):
 
     def hidden(self, ids: Tensor) -> Tensor:
         """ids (B, T) -> the last layer's normed states (B, T, D); with "last" they are zero outside the latents' positions."""
-        x = self._embedded(ids)
+        x = self.embedded(ids)
         return self._through_basis(x) if self.config.queries == "learned" else self._through_last(x, ids)
 
     def _through_basis(self, x: Tensor) -> Tensor:
