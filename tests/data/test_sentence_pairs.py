@@ -149,3 +149,21 @@ def test_pieces_of_words_and_no_swapping(tmp_path: Path) -> None:
     assert set(batch["ids"][:, 0].tolist()) == {data.tokenizer.marks["cls"]}
     with pytest.raises(ConfigError, match=r"--data\.swapped must be from 0 to 1"):
         SentencePairsConfig(path=path, swapped=2.0).build()
+
+
+def test_in_training_wrong_parts_may_come_from_the_same_long_document(tmp_path: Path) -> None:
+    path = tmp_path / "long.txt"
+    path.write_text("\n\n".join(" ".join(f"d{d}s{s} d{d}s{s}." for s in range(60)) for d in range(4)))
+    config = SentencePairsConfig(path=str(path), validation_path=str(path), context=16, swapped=1.0, same=1.0)
+    data = config.build()
+    batch = drawn(data, 500)
+    for ids, segments in zip(batch["ids"], batch["segments"], strict=True):
+        first, second = ids[(segments == 0) & (ids > SEP)], ids[(segments == 1) & (ids > SEP)]
+        assert documents_of(data, first) == documents_of(data, second)
+        ends = [word for word in words(data, first) if word.startswith("d")][-1], words(data, second)[0]
+        number, following = (int(word.split("s")[1]) for word in ends)
+        assert following != number + 1
+    assert isinstance(data.validation, SentencePairs)
+    assert data.validation.same == 0.0
+    with pytest.raises(ConfigError, match=r"data\.same"):
+        SentencePairsConfig(path=str(path), same=1.5).build()

@@ -1,7 +1,9 @@
 """Two sentences, of which the second follows the first in the text or is taken from elsewhere (Devlin et al., 2018).
 
 An example is a place between two sentences of a document. The first part is the text before it, the second the text after
-it or, half of the time, the text from a random sentence of another document on; both are drawn from the example's key. Packed
+it or, half of the time, the text from a random sentence of another document on; both are drawn from the example's key. Where there are
+few documents, a model learns them by heart and tells the parts' documents apart; so in training some wrong parts may be taken from the
+same document, which only reading can tell. Packed
 as [CLS] first [SEP] second [SEP], the longer part cut at its far end until it fits, then [PAD]. As in the paper, a part taken
 from elsewhere may open its document, which a second part never does: some of the answer lies in the second part alone.
 
@@ -30,6 +32,8 @@ from weft.errors import ConfigError, DataError
 END = re.compile(r"(?<=[.!?])\s+|\n\s*\n")
 MARKS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PAD, UNKNOWN, CLS, SEP, MASK = range(5)
+NEAR = 50
+"""Documents of fewer sentences give no wrong parts for themselves: what stands there may well follow."""
 
 
 class BERTWordTokenizer(WordTokenizer):
@@ -58,11 +62,21 @@ class BERTWordTokenizer(WordTokenizer):
 
 
 class SentencePairs(Dataset):
-    def __init__(self, tokens: Tensor, starts: Tensor, mates: Tensor, seconds: Tensor, context: int, marks: Marks, swapped: float = 0.5):
+    def __init__(
+        self,
+        tokens: Tensor,
+        starts: Tensor,
+        mates: Tensor,
+        seconds: Tensor,
+        context: int,
+        marks: Marks,
+        swapped: float = 0.5,
+        same: float = 0.0,
+    ):
         """tokens (N,); where each sentence starts, and the last ends (S + 1,); the range of sentences that is its document (S, 2);
         the sentences that follow another of their document (P,)."""
         self.tokens, self.starts, self.mates, self.seconds, self.context = tokens, starts, mates, seconds, context
-        self.marks, self.swapped = marks, swapped
+        self.marks, self.swapped, self.same = marks, swapped, same
 
     def __len__(self) -> int:
         return len(self.seconds)
@@ -73,10 +87,17 @@ class SentencePairs(Dataset):
         return {**self.pack(cut, torch.where(pair == 1, self.elsewhere(cut, key), cut)), "pair": pair}
 
     def elsewhere(self, sentence: Tensor, key: Tensor) -> Tensor:
-        """A sentence (B,) of another document, each as likely: a draw among the others, moved past one's own."""
+        """A sentence (B,) of another document, each as likely: a draw among the others, moved past one's own; or of the same document."""
         begin, end = self.mates[sentence].unbind(1)
-        draw = random.integers(random.fold(key, "elsewhere"), 1 << 62, 1).squeeze(1) % (len(self.mates) - (end - begin))
-        return torch.where(draw >= begin, draw + (end - begin), draw)
+        number = random.integers(random.fold(key, "elsewhere"), 1 << 62, 1).squeeze(1)
+        draw = number % (len(self.mates) - (end - begin))
+        other = torch.where(draw >= begin, draw + (end - begin), draw)
+        if not self.same:
+            return other
+        inside = begin + number % (end - begin - 1).clamp(min=1)  # any but the one that follows
+        inside = torch.where(inside >= sentence, inside + 1, inside)
+        near = (random.uniform(random.fold(key, "same"), 1).squeeze(1) < self.same) & (end - begin > NEAR)
+        return torch.where(near, inside, other)
 
     def pack(self, first: Tensor, second: Tensor) -> Batch:
         """What stands before one sentence (B,), and another sentence with what follows (B,) -> ids, segments, lengths."""
@@ -96,7 +117,7 @@ class SentencePairs(Dataset):
 
     def to(self, device: torch.device) -> Dataset:
         tokens, starts, mates, seconds = (tensor.to(device) for tensor in (self.tokens, self.starts, self.mates, self.seconds))
-        return SentencePairs(tokens, starts, mates, seconds, self.context, self.marks, self.swapped)
+        return SentencePairs(tokens, starts, mates, seconds, self.context, self.marks, self.swapped, self.same)
 
     @property
     def device(self) -> torch.device:
@@ -119,6 +140,8 @@ class SentencePairsConfig(DataConfig):
     """Tokens per example T, marks included; longer pairs are cut."""
     swapped: float = 0.5
     """Share of the pairs whose second part is taken from elsewhere."""
+    same: float = 0.0
+    """Share of those that, in training, are taken from the same document where it is long; validation takes all from others."""
 
     def build(self) -> Data:
         return self.build_with(None)
@@ -126,12 +149,13 @@ class SentencePairsConfig(DataConfig):
     def build_with(self, tokenizer: Any) -> Data:
         if self.context < 5 or self.vocabulary <= len(MARKS):
             raise ConfigError(f"--data.context must be at least 5 and --data.vocabulary above 5, not {self.context} and {self.vocabulary}")
-        if not 0.0 <= self.swapped <= 1.0:
-            raise ConfigError(f"--data.swapped must be from 0 to 1, not {self.swapped}")
+        for name in ("swapped", "same"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise ConfigError(f"--data.{name} must be from 0 to 1, not {getattr(self, name)}")
         problems = Problems()
         train, held = documents(self.path, self.validation_path, self.validation, problems)
         tokenizer = given_or_learned(tokenizer, self.unit, train, self.vocabulary)
-        first, second = (self._dataset(group, tokenizer) for group in (train, held))
+        first, second = self._dataset(train, tokenizer, self.same), self._dataset(held, tokenizer, 0.0)
         if first is None:
             raise DataError(
                 "the text has no two paragraphs, one of them of two sentences; sentences end in . ! or ?, and paragraphs in a blank line"
@@ -149,7 +173,7 @@ class SentencePairsConfig(DataConfig):
         }
         return Data(first, second, info, tokenizer, problems)
 
-    def _dataset(self, group: list[str], tokenizer: Tokenizer) -> SentencePairs | None:
+    def _dataset(self, group: list[str], tokenizer: Tokenizer, same: float) -> SentencePairs | None:
         """The pairs of some documents, or None where there are none, or nothing to mistake them for."""
         sentences: list[np.ndarray] = []
         mates: list[tuple[int, int]] = []
@@ -164,4 +188,5 @@ class SentencePairsConfig(DataConfig):
             return None
         tokens = as_tensor(np.concatenate(sentences), tokenizer.size)
         starts = torch.from_numpy(np.cumsum([0, *map(len, sentences)]))
-        return SentencePairs(tokens, starts, torch.tensor(mates), torch.tensor(seconds), self.context, marks_of(tokenizer), self.swapped)
+        parts = (tokens, starts, torch.tensor(mates), torch.tensor(seconds))
+        return SentencePairs(*parts, self.context, marks_of(tokenizer), self.swapped, same)
