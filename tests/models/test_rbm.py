@@ -36,6 +36,29 @@ def test_free_energy_is_the_sum_over_hidden_states(model: RBM) -> None:
     torch.testing.assert_close(-model.free_energy(states(6)), joint(model).logsumexp(1))
 
 
+def test_the_normaliser_is_the_same_summed_over_either_side(model: RBM) -> None:
+    torch.testing.assert_close(model.log_partition(), joint(model).logsumexp((0, 1)))
+    torch.manual_seed(1)
+    wide = RBM(RBMConfig(features=3, hidden=7)).double()
+    torch.nn.init.normal_(wide.weight)
+    torch.testing.assert_close(wide.log_partition(), (-wide.free_energy(states(3))).logsumexp(0))
+    p = (-model.free_energy(states(6)) - model.log_partition()).exp()
+    torch.testing.assert_close(p.sum(), torch.ones((), dtype=torch.float64))
+
+
+def test_the_pseudo_likelihood_of_many_units_is_taken_in_parts() -> None:
+    torch.manual_seed(0)
+    wide = RBM(RBMConfig(features=150, hidden=3)).double()
+    torch.nn.init.normal_(wide.weight)
+    v = (torch.rand(4, 150) < 0.5).double()
+    gains = []
+    for unit in range(150):
+        other = v.clone()
+        other[:, unit] = 1 - other[:, unit]
+        gains.append(wide.free_energy(other) - wide.free_energy(v))
+    torch.testing.assert_close(wide.pseudo_log_likelihood(v), torch.stack(gains, dim=1).sigmoid().log().sum(1))
+
+
 def test_conditionals_match_enumeration(model: RBM) -> None:
     table = joint(model).exp()
     hidden = table @ states(4) / table.sum(1, keepdim=True)

@@ -16,7 +16,13 @@ from torch import Tensor, nn
 
 from weft import random
 from weft.layers import init
+from weft.models import energy
 from weft.models.base import ModelConfig, check_sizes
+from weft.sampling import restoring
+from weft.sampling.gibbs import Chance
+
+SOME = 64
+"""Visible units that are flipped together where every one of them is flipped in turn: memory is bounded by this."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,10 +41,13 @@ class RBMConfig(ModelConfig):
 class RBM(nn.Module):
     """A distribution over binary vectors, known up to its normaliser."""
 
+    values = (0.0, 1.0)
+
     def __init__(self, config: RBMConfig):
         super().__init__()
         self.config = config
         check_sizes(config, features=1, hidden=1)
+        self.blocks: tuple[slice, ...] = (slice(config.features, config.features + config.hidden), slice(0, config.features))
         self.weight = nn.Parameter(torch.empty(config.features, config.hidden))
         self.visible_bias = nn.Parameter(torch.zeros(config.features))
         self.hidden_bias = nn.Parameter(torch.zeros(config.hidden))
@@ -50,15 +59,45 @@ class RBM(nn.Module):
 
     def free_energy(self, v: Tensor) -> Tensor:
         """v (B, X) -> F(v) (B,), where exp(-F(v)) is the sum of exp(-E(v, h)) over every h."""
-        return -(v @ self.visible_bias) - F.softplus(self._hidden_logits(v)).sum(-1)
+        return -(v @ self.visible_bias) - F.softplus(self.hidden_logits(v)).sum(-1)
+
+    def log_partition(self) -> Tensor:
+        """log Z, summed over every state of the side with fewer units, of which there must be few."""
+        if self.config.features < self.config.hidden:
+            return energy.log_partition(self.free_energy, self.config.features, like=self.weight)
+
+        def other(h: Tensor) -> Tensor:
+            return -(h @ self.hidden_bias) - F.softplus(self.visible_logits(h)).sum(-1)
+
+        return energy.log_partition(other, self.config.hidden, like=self.weight)
+
+    def hidden_logits(self, v: Tensor) -> Tensor:
+        """v (B, X) -> log-odds of p(h = 1 | v) (B, H)."""
+        return self.hidden_bias + v @ self.weight
+
+    def visible_logits(self, h: Tensor) -> Tensor:
+        """h (B, H) -> log-odds of p(v = 1 | h) (B, X)."""
+        return self.visible_bias + h @ self.weight.mT
 
     def hidden_given_visible(self, v: Tensor) -> Tensor:
         """v (B, X) -> p(h = 1 | v) (B, H)."""
-        return self._hidden_logits(v).sigmoid()
+        return self.hidden_logits(v).sigmoid()
 
     def visible_given_hidden(self, h: Tensor) -> Tensor:
         """h (B, H) -> p(v = 1 | h) (B, X)."""
-        return (self.visible_bias + h @ self.weight.mT).sigmoid()
+        return self.visible_logits(h).sigmoid()
+
+    def conditional(self, evidence: Tensor | None = None) -> Chance:
+        """Of the two sides, for weft.sampling, where a state is visible and hidden units side by side (B, X + H)."""
+        size, hidden = self.config.features, self.blocks[0]
+
+        def chance(state: Tensor, block: slice) -> Tensor:
+            if block == hidden:
+                return self.hidden_given_visible(state[:, :size])
+            logits = self.visible_logits(state[:, size:])
+            return (logits if evidence is None else logits + evidence).sigmoid()
+
+        return chance
 
     @torch.no_grad()
     def gibbs(self, v: Tensor, key: Tensor, steps: int) -> Tensor:
@@ -75,6 +114,14 @@ class RBM(nn.Module):
         v = self.gibbs((noise < 0.5).to(self.weight.dtype), random.fold(key, "sweeps"), steps)
         return v.view(-1, *(self.config.image or (self.config.features,)))
 
+    def complete(self, x: Tensor, known: Tensor, key: Tensor | None = None, sweeps: int = 200) -> Tensor:
+        """x (B, ...), given where known (B, ...) is true -> the chance that each other pixel is 1, the known ones as they are."""
+        return restoring.complete(self, x.flatten(1), known.flatten(1), key, sweeps).view_as(x)
+
+    def denoise(self, x: Tensor, flipped: float, key: Tensor | None = None, sweeps: int = 200) -> Tensor:
+        """x (B, ...), of which a share was turned over by chance -> the chance (B, ...) that each pixel was 1."""
+        return restoring.denoise(self, x.flatten(1), flipped, key, sweeps).view_as(x)
+
     def reconstruct(self, v: Tensor) -> Tensor:
         """v (B, X) -> p(v = 1 | p(h | v)) (B, X), one sweep of means."""
         return self.visible_given_hidden(self.hidden_given_visible(v))
@@ -82,17 +129,17 @@ class RBM(nn.Module):
     def pseudo_log_likelihood(self, v: Tensor) -> Tensor:
         """v (B, X) -> sum over i of log p(v_i | all other v) (B,) (Besag, 1975), exact and without the normaliser."""
         change = 1 - 2 * v  # what flipping each unit adds to it
-        logits = self._hidden_logits(v)
-        flipped = logits.unsqueeze(1) + change.unsqueeze(-1) * self.weight  # (B, X, H)
-        gain = change * self.visible_bias + (F.softplus(flipped) - F.softplus(logits).unsqueeze(1)).sum(-1)
-        return F.logsigmoid(-gain).sum(-1)  # gain is F(v) - F(v with unit i flipped)
+        logits = self.hidden_logits(v)
+        gains = []
+        for own, weight in zip(torch.split(change, SOME, dim=1), torch.split(self.weight, SOME), strict=True):
+            flipped = logits.unsqueeze(1) + own.unsqueeze(-1) * weight  # (B, SOME, H)
+            gains.append((F.softplus(flipped) - F.softplus(logits).unsqueeze(1)).sum(-1))
+        gain = change * self.visible_bias + torch.cat(gains, dim=1)  # F(v) - F(v with unit i flipped)
+        return F.logsigmoid(-gain).sum(-1)
 
     def forward(self, v: Tensor) -> Tensor:
         """v (B, X) -> F(v) (B,)."""
         return self.free_energy(v)
-
-    def _hidden_logits(self, v: Tensor) -> Tensor:
-        return self.hidden_bias + v @ self.weight
 
 
 TINY = RBMConfig(hidden=16)

@@ -29,6 +29,10 @@ class ContrastiveDivergenceConfig(ObjectiveConfig):
     """Chains that go on from update to update; 0 starts a new one at every example."""
     features: int = 0
     """Number X of visible units; 0 takes it from the data."""
+    ais_chains: int = 100
+    """Chains in each direction by which `weft evaluate` finds log Z (annealed importance sampling); 0 leaves it out."""
+    ais_temperatures: int = 1000
+    """Temperatures of these chains; the more, the nearer are the estimates of the two directions."""
 
     def build(self) -> ContrastiveDivergence:
         return ContrastiveDivergence(self)
@@ -45,6 +49,10 @@ class ContrastiveDivergence(Objective):
         self.config = config
         if config.sweeps < 1 or config.particles < 0:
             raise ConfigError(f"objective: at least 1 sweep and 0 particles are needed, not {config.sweeps} and {config.particles}")
+        if config.ais_chains < 0 or config.ais_temperatures < 0:
+            raise ConfigError(
+                f"objective: ais_chains {config.ais_chains} and ais_temperatures {config.ais_temperatures} cannot be negative"
+            )
         if config.particles:
             self.register_buffer("origin", torch.randint(-(1 << 62), 1 << 62, (config.particles,)))
             self.register_buffer("clock", torch.zeros((), dtype=torch.int64))

@@ -1,12 +1,13 @@
-"""Restricted Boltzmann machines on binary digits."""
+"""Restricted Boltzmann machines on binary images."""
 
 from __future__ import annotations
 
 from weft.data.digits import DigitsConfig
+from weft.data.images import ImagesConfig
 from weft.models.rbm import RBMConfig
 from weft.objectives.contrastive_divergence import ContrastiveDivergenceConfig
 from weft.recipes.base import Progress, Recipe
-from weft.training.optim import Momentum
+from weft.training.optim import SGD, Momentum
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 
@@ -20,7 +21,7 @@ def digits() -> Recipe:
     Run:      weft train rbm/digits
     """
     return Recipe(
-        data=DigitsConfig(binary=True),
+        data=DigitsConfig(binarise="threshold"),
         model=RBMConfig(hidden=128),
         objective=ContrastiveDivergenceConfig(sweeps=1),
         optim=Momentum(lr=0.05, momentum=0.9, weight_decay=1e-4, schedule=Schedule(kind="linear")),
@@ -35,10 +36,40 @@ def persistent() -> Recipe:
     Run:      weft train rbm/persistent
     """
     return Recipe(
-        data=DigitsConfig(binary=True),
+        data=DigitsConfig(binarise="threshold"),
         model=RBMConfig(hidden=128),
         objective=ContrastiveDivergenceConfig(sweeps=5, particles=128),
         optim=Momentum(lr=0.05, momentum=0.9, weight_decay=1e-4, schedule=Schedule(kind="linear")),
         train=Train(steps=4000, batch=64, eval_every=500),
+        progress=LIKELIHOOD,
+    )
+
+
+def mnist() -> Recipe:
+    """RBM with 500 hidden units by a persistent chain on dynamically binarised MNIST (WEFT_DATA/mnist).
+
+    Run:      weft train rbm/mnist
+    """
+    return Recipe(
+        data=ImagesConfig(path="mnist", flat=True, binarise="dynamic"),
+        model=RBMConfig(hidden=500),
+        objective=ContrastiveDivergenceConfig(sweeps=10, particles=500, ais_chains=500, ais_temperatures=20_000),
+        optim=SGD(lr=0.1, weight_decay=1e-4, schedule=Schedule(kind="linear")),
+        train=Train(steps=150_000, batch=200, log_every=500, eval_every=15_000, eval_examples=2000, save_every=30_000),
+        progress=LIKELIHOOD,
+    )
+
+
+def images() -> Recipe:
+    """RBM on your own folder of images, made grey, 28 by 28 pixels, in black and white.
+
+    Run:      weft train rbm/images --data.path my_images
+    """
+    return Recipe(
+        data=ImagesConfig(size=28, channels=1, flat=True, binarise="dynamic"),
+        model=RBMConfig(hidden=500),
+        objective=ContrastiveDivergenceConfig(sweeps=5, particles=100),
+        optim=SGD(lr=0.05, weight_decay=1e-4, schedule=Schedule(kind="linear")),
+        train=Train(steps=10_000, batch=100, log_every=50, eval_every=1000, eval_examples=1000, save_every=2000),
         progress=LIKELIHOOD,
     )
