@@ -1,0 +1,155 @@
+"""What `weft plan` says of a training step against the step itself: memory and time of three GPT-2 on one GPU.
+
+Run: python -m weft bench plan [--models gpt2 gpt2-medium gpt2-xl] [--record results]
+     python -m weft bench plan --layouts [--record results]      GPT-3 on 64 to 4,096 GPUs, each layout built by PyTorch's own sharding
+     python -m weft bench plan --models tiny --steps 3           anywhere, to see that it runs
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import gc
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from weft.benchmarks.record import write_record
+from weft.data.base import Source
+from weft.data.text import TokenWindows
+from weft.planning import plan
+from weft.planning.layout import Layout
+from weft.planning.shards import bytes_on
+from weft.planning.subject import Subject, subject
+from weft.training import execution
+from weft.training.optim import AdamW
+from weft.training.schedule import Schedule
+from weft.training.settings import Train
+from weft.training.trainer import Trainer
+
+BATCHES = {"gpt2": 64, "gpt2-medium": 32, "gpt2-xl": 16, "tiny": 8}
+"""Examples of 1,024 tokens that are usual for each on a large GPU."""
+OPTIM = AdamW(lr=6e-4, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0, schedule=Schedule(kind="cosine", floor=0.1))
+BARS = {"memory": 0.08, "step": 0.15}
+"""How far the plan may be off."""
+GPUS = (64, 256, 1024, 4096)
+
+
+def case(name: str, batch: int) -> Subject:
+    """A preset without dropout, as those are compared with; the tiny one gets a small vocabulary and context."""
+    context, vocabulary = (64, 256) if name == "tiny" else (0, 0)
+    found = subject("gpt/tiny" if name == "tiny" else name, batch=batch, context=context, vocabulary=vocabulary)
+    off = {field.name: 0.0 for field in dataclasses.fields(found.model) if field.name.endswith("_dropout")}
+    return dataclasses.replace(found, name=name, model=dataclasses.replace(found.model, **off), optim=OPTIM)
+
+
+def trainer_of(case: Subject) -> Trainer:
+    """The trainer that `weft train` would run, on random tokens."""
+    torch.manual_seed(0)
+    train = Train(steps=100_000, batch=case.batch, log_every=1000)
+    network, objective = case.model.build(), case.objective.build()
+    chosen = execution.choose(train, network, objective)
+    tokens = torch.randint(0, case.model.vocabulary, (1_000_000,), generator=torch.Generator().manual_seed(0), dtype=torch.int32)  # type: ignore[attr-defined]
+    source = Source(TokenWindows(tokens, case.tokens, overlapping=True), 1, chosen.device)
+    return Trainer(network, objective, source, train, OPTIM, chosen, tokens=case.tokens)
+
+
+def measured(case: Subject, steps: int) -> dict[str, Any]:
+    """Seconds of a step, and the most bytes of tensors (None without a GPU)."""
+    gpu = torch.cuda.is_available()
+    if gpu:
+        torch.cuda.reset_peak_memory_stats()
+    trainer = trainer_of(case)
+    for _ in range(min(10, steps)):
+        trainer.run_step()
+    wait()
+    begin = time.perf_counter()
+    for _ in range(steps):
+        trainer.run_step()
+    wait()
+    seconds = (time.perf_counter() - begin) / steps
+    memory = torch.cuda.max_memory_allocated() if gpu else None
+    reserved = torch.cuda.max_memory_reserved() if gpu else None
+    return {"step_seconds": seconds, "tensors": memory, "reserved": reserved, "execution": trainer.plan.lines()}
+
+
+def wait() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def forget() -> None:
+    """Give the memory of one model back before the next."""
+    torch.compiler.reset()
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def compare(name: str, batch: int, steps: int, device: str) -> dict[str, Any]:
+    """One row: planned, measured, and how far off the plan is."""
+    one = case(name, batch)
+    wishes = plan.Wishes(micro=batch, checkpoint=False, asked=Layout(1, 1, 1, 1))
+    planned = plan.make(one, device, wishes)
+    found = measured(one, steps)
+    forget()
+    row: dict[str, Any] = {"model": name, "parameters": planned.footprint.counts.parameters, "batch": batch, "tokens": one.tokens}
+    row |= {"planned_seconds": planned.seconds, "measured_seconds": found["step_seconds"], "planned_mfu": planned.mfu}
+    row |= {"step_off": planned.seconds / found["step_seconds"] - 1, "planned_bytes": planned.choice.need.tensors}
+    row |= {"measured_bytes": found["tensors"], "reserved_bytes": found["reserved"]}
+    row["measured_mfu"] = planned.flops_step / found["step_seconds"] / planned.device.peak
+    row["memory_off"] = planned.choice.need.tensors / found["tensors"] - 1 if found["tensors"] else None
+    row["kept"] = abs(row["step_off"]) <= BARS["step"] and (row["memory_off"] is None or abs(row["memory_off"]) <= BARS["memory"])
+    return row | {"parts": planned.choice.need.parts, "times": planned.choice.time.parts, "execution": found["execution"]}
+
+
+def layouts(name: str = "gpt3-175b") -> list[dict[str, Any]]:
+    """The plan on each number of GPUs, with the bytes that PyTorch's own sharding puts on a device of the first and the last stage."""
+    rows = []
+    for gpus in GPUS:
+        found = plan.make(subject(name), "h200", plan.Wishes(gpus=gpus))
+        layout = found.choice.layout
+        stages = sorted({0, layout.pipeline - 1})
+        planned = [4 * found.weights.local(layout, stage) for stage in stages]
+        built = [bytes_on(found.subject, layout, stage) for stage in stages]
+        assert built == planned, f"{layout}: PyTorch puts {built} bytes on a device, the plan says {planned}"
+        rows.append({**found.facts(), "words": layout.words(found.subject.batch), "built_bytes": built})
+        size = f"{found.choice.need.total / 2**30:.0f} GiB each"
+        print(f"{gpus:5} GPUs: {rows[-1]['words']}; {size}, {found.days:.1f} days, MFU {found.mfu:.2f}", flush=True)
+    return rows
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="weft bench plan", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="+", default=["gpt2", "gpt2-medium", "gpt2-xl"], choices=list(BATCHES))
+    parser.add_argument("--steps", type=int, default=30, help="timed steps, after ten that compile and warm up")
+    parser.add_argument("--device", default="h200" if torch.cuda.is_available() else "cpu", help="what the plan is made for")
+    parser.add_argument("--layouts", action="store_true", help="plan and check GPT-3 on many GPUs instead")
+    parser.add_argument("--record", default="", help="folder for the JSON record")
+    options = parser.parse_args(arguments)
+    if options.layouts:
+        name, rows = "plan-layouts", layouts()
+    else:
+        name, rows = "plan", []
+        for model in options.models:
+            rows.append(compare(model, BATCHES[model], options.steps, options.device))
+            print(told(rows[-1]), flush=True)
+    if options.record:
+        flag = "--layouts" if options.layouts else f"--models {' '.join(options.models)} --steps {options.steps}"
+        write_record(Path(options.record) / f"{name}.json", name, f"weft bench plan {flag}", {"rows": rows})
+
+
+def told(row: dict[str, Any]) -> str:
+    memory = "memory not measured"
+    if row["measured_bytes"]:
+        sizes = f"{row['planned_bytes'] / 2**30:.2f} GiB, measured {row['measured_bytes'] / 2**30:.2f}"
+        memory = f"memory planned {sizes} ({100 * row['memory_off']:+.1f} %)"
+    seconds = f"{1e3 * row['planned_seconds']:.1f} ms, measured {1e3 * row['measured_seconds']:.1f}"
+    times = f"step planned {seconds} ({100 * row['step_off']:+.1f} %)"
+    return f"{row['model']}: {memory}; {times}; {'within' if row['kept'] else 'outside'} the bars of 8 % and 15 %"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""How a training step is spread over devices, and what share of the weights each then holds.
+
+Devices form a grid: pipeline x replicate x shard x tensor. A pipeline stage has consecutive blocks; the first has the embeddings
+too, the last the final norm and the head. Tensor parallelism splits the matrices of a block (Shoeybi et al., 2019,
+arXiv:1909.08053); sharding splits every tensor along its first dimension (FSDP2); replicas hold the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import torch
+
+from weft.planning.subject import Subject
+
+SPLIT = {"qkv.weight": 0, "qkv.bias": 0, "rise.weight": 0, "rise.bias": 0, "out.weight": 1, "fall.weight": 1}
+"""The dimension along which tensor parallelism splits a parameter of a block, by the end of its name; the others stay whole."""
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Layout:
+    replicate: int = 1
+    shard: int = 1
+    tensor: int = 1
+    pipeline: int = 1
+    micro: int = 1
+    """Examples of a micro-batch on one device."""
+    checkpoint: bool = False
+    """Keep only each block's input and compute the rest again in the backward pass."""
+
+    @property
+    def devices(self) -> int:
+        return self.replicate * self.shard * self.tensor * self.pipeline
+
+    @property
+    def data(self) -> int:
+        """Devices that see different examples."""
+        return self.replicate * self.shard
+
+    def accumulation(self, batch: int) -> int:
+        """Micro-batches of a step."""
+        return max(1, -(-batch // (self.data * self.micro)))
+
+    def words(self, batch: int) -> str:
+        grid = " x ".join(f"{name} {n}" for name in ("replicate", "shard", "tensor", "pipeline") if (n := getattr(self, name)) > 1)
+        how = f"micro-batches of {self.micro}, {self.accumulation(batch)} per step, checkpointing {'on' if self.checkpoint else 'off'}"
+        return f"{grid or 'one device'}; {how}"
+
+    def flags(self) -> str:
+        """What `weft train` is told."""
+        grid = [f"--parallel.{name} {n}" for name in ("replicate", "shard", "tensor", "pipeline") if (n := getattr(self, name)) > 1]
+        return " ".join(grid)
+
+
+ANY = Layout(0, 0, 0, 0)
+"""A grid of which every size is left open."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Shapes of the parameters, with how many there are of each."""
+
+    blocks: int
+    """Blocks that tensor parallelism can split; 0 where a model has no such stack."""
+    heads: int
+    block: Counter[tuple[str, Shape]]
+    """Of one block."""
+    first: Counter[tuple[str, Shape]]
+    """In front of the blocks."""
+    last: Counter[tuple[str, Shape]]
+    """Behind them; a head that shares the embedding is not among these."""
+    tied: Shape | None
+    staged: bool
+    """Whether a pipeline can divide it: nothing but embeddings in front of the blocks and a norm and a head behind."""
+
+    def local(self, layout: Layout, stage: int = 0) -> int:
+        """Parameters that one device of a stage holds (the one with most, where they do not divide)."""
+        parts = Counter({key: n * (self.blocks // layout.pipeline) for key, n in self.block.items()})
+        if stage == 0:
+            parts += self.first
+        if stage == layout.pipeline - 1:
+            parts += self.last
+            if self.tied and stage > 0:
+                parts[("head", self.tied)] += 1
+        return sum(n * piece(name, shape, layout) for (name, shape), n in parts.items())
+
+    def whole_block(self, layout: Layout) -> int:
+        """Parameters of a block that is gathered from its shards."""
+        together = Layout(tensor=layout.tensor)
+        return sum(n * piece(name, shape, together) for (name, shape), n in self.block.items())
+
+
+def piece(name: str, shape: Shape, layout: Layout) -> int:
+    """Numbers of a parameter that one device holds."""
+    sizes = list(shape) or [1]
+    split = next((dimension for end, dimension in SPLIT.items() if name.endswith(end)), None)
+    if split is not None and layout.tensor > 1:
+        sizes[split] = -(-sizes[split] // layout.tensor)
+    sizes[0] = -(-sizes[0] // layout.shard)
+    return prod(sizes)
+
+
+def weights(subject: Subject) -> Weights:
+    with torch.device("meta"):
+        model: Any = subject.model.build()
+    blocks = len(getattr(model, "blocks", ()))
+    block, first, last = Counter[tuple[str, Shape]](), Counter[tuple[str, Shape]](), Counter[tuple[str, Shape]]()
+    for name, parameter in model.named_parameters():
+        shape = tuple(parameter.shape)
+        if blocks and name.startswith("blocks."):
+            if name.startswith("blocks.0."):
+                block[name, shape] += 1
+        else:
+            (last if blocks and name.startswith(("norm.", "head.")) else first)[name, shape] += 1
+    tied = getattr(model, "embed", None) is not None and getattr(getattr(model, "head", None), "weight", 0) is model.embed.weight
+    heads = getattr(subject.model, "heads", 0)
+    shared = tuple(model.embed.weight.shape) if tied else None
+    known = {name.partition(".")[0] for name, _ in model.named_parameters()} <= {"embed", "position", "blocks", "norm", "head"}
+    return Weights(blocks, heads if isinstance(heads, int) else 0, block, first, last, shared, known and blocks > 1)

@@ -1,0 +1,107 @@
+"""Bytes on one device, by part, at the moment when most are needed.
+
+Weights, their gradients and the optimiser's state are fp32, as the trainer keeps them; products read bf16 copies. The moment is
+either the start of the backward pass, when everything that was kept is there and the loss besides, or its end, when all
+gradients are. While gradients add up over micro-batches they are there throughout.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from weft.planning.devices import Device, GiB
+from weft.planning.footprint import Footprint
+from weft.planning.layout import Layout, Weights
+from weft.planning.subject import Subject
+
+STATE = {"AdamW": 8.0, "Adam": 8.0, "SGD": 0.0, "Momentum": 4.0, "RMSProp": 4.0}
+"""Bytes of state for each parameter, by optimiser; Muon keeps 4 for matrices of blocks and 8 for the rest."""
+ROOM = 0.94
+"""Share of a device's memory that can be filled before it becomes scattered."""
+
+
+@dataclass(frozen=True)
+class Need:
+    parts: dict[str, float]
+
+    @property
+    def tensors(self) -> float:
+        """Bytes of tensors: what PyTorch reports as allocated."""
+        return sum(size for part, size in self.parts.items() if part != "context")
+
+    @property
+    def total(self) -> float:
+        return sum(self.parts.values())
+
+    def fits(self, device: Device) -> bool:
+        return self.total <= ROOM * device.memory
+
+
+def need(subject: Subject, footprint: Footprint, weights: Weights, layout: Layout, device: Device, batch: int) -> Need:
+    """Of the stage that needs most."""
+    stages = {0, layout.pipeline - 1}
+    return max((of_stage(subject, footprint, weights, layout, device, batch, stage) for stage in stages), key=lambda n: n.total)
+
+
+def of_stage(subject: Subject, footprint: Footprint, weights: Weights, layout: Layout, device: Device, batch: int, stage: int) -> Need:
+    local = weights.local(layout, stage)
+    steps = layout.accumulation(batch)
+    block = 4.0 * weights.whole_block(layout)
+    kept = activations(subject, footprint, layout, steps, stage)
+    loss = of_loss(footprint, layout) if stage == layout.pipeline - 1 else 0.0
+    copies = 2.0 * block if layout.shard > 1 else copies_of(footprint, weights, layout)
+    waiting = 4.0 * local if steps > 1 or layout.shard > 1 else 0.0
+    start = {"gradients": waiting, "bf16 copies of weights": copies, "activations": kept, "logits and loss": loss}
+    twice = 2.0 if steps > 1 and layout.shard == 1 else 1.0  # a compiled backward pass returns all gradients at once
+    end = {"gradients": 4.0 * local * twice + (block if layout.shard > 1 else 0.0)}
+    end |= {"bf16 copies of weights": copies / max(1, weights.blocks)}
+    end |= {"activations": kept / max(1, footprint.layers // layout.pipeline), "logits and loss": 0.0}
+    parts = {"weights": 4.0 * local, "optimiser state": state(subject.optim, weights, layout, local)}
+    parts |= start if sum(start.values()) > sum(end.values()) else end
+    return Need(parts | {"context": device.context + (1.0 * GiB if layout.devices > 1 else 0.0)})
+
+
+def state(optim: Any, weights: Weights, layout: Layout, local: int) -> float:
+    kind = type(optim).__name__
+    if kind != "Muon":
+        return STATE.get(kind, 8.0) * local
+    matrices = sum(
+        n * weights.blocks // layout.pipeline * size // max(1, layout.tensor * layout.shard)
+        for (_, shape), n in weights.block.items()
+        if len(shape) > 1 and (size := shape[0] * shape[1])
+    )
+    return 8.0 * local - 4.0 * min(matrices, local)
+
+
+def activations(subject: Subject, footprint: Footprint, layout: Layout, steps: int, stage: int) -> float:
+    """What is kept of the blocks for the backward pass, of every micro-batch that a stage has begun and not finished."""
+    layers = footprint.layers / layout.pipeline
+    each = footprint.growth["saved"].per_both if footprint.layers > 1 else footprint.growth["saved"].per_example
+    stream = residual(subject)
+    open_ = min(steps, layout.pipeline - stage)
+    block = min(2 * stream, each) + max(0.0, each - 2 * stream) / layout.tensor  # the stream itself is on every device
+    if not layout.checkpoint or footprint.layers == 1:
+        return block * layers * layout.micro * open_
+    return (stream * layers * open_ + block) * layout.micro
+
+
+def residual(subject: Subject) -> float:
+    """Bytes of one example's residual stream, in bf16."""
+    width: Any = getattr(subject.model, "width", 0)
+    return 2.0 * subject.tokens * width if isinstance(width, int) else 0.0
+
+
+def of_loss(footprint: Footprint, layout: Layout) -> float:
+    """What is alive beside the blocks where the backward pass begins: logits, their gradient, the last states."""
+    saved, peak = footprint.growth["saved"], footprint.growth["peak"]
+    if footprint.layers == 1:
+        return max(0.0, peak.per_example - saved.per_example) * layout.micro
+    return max(0.0, peak.per_example) * layout.micro
+
+
+def copies_of(footprint: Footprint, weights: Weights, layout: Layout) -> float:
+    """Copies of the weights for the products: what is kept between the passes, however many examples there are."""
+    saved = footprint.growth["saved"]
+    whole = max(0.0, saved.fixed) + max(0.0, saved.per_layer) * footprint.layers
+    return whole / layout.pipeline / layout.tensor

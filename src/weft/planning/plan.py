@@ -1,0 +1,121 @@
+"""`weft plan`: what a model needs on a machine, without allocating anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from weft.errors import ConfigError
+from weft.planning import devices, scaling
+from weft.planning.devices import Device
+from weft.planning.footprint import Footprint, measure
+from weft.planning.layout import ANY, Layout, Weights, weights
+from weft.planning.search import Choice, Search
+from weft.planning.subject import Subject
+
+DAY = 86400.0
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What is asked beside the subject; 0 leaves a choice open."""
+
+    gpus: int = 1
+    tokens: float = 0.0
+    mfu: float = 0.0
+    micro: int = 0
+    checkpoint: bool | None = None
+    asked: Layout = ANY
+    pue: float = devices.PUE
+    carbon: float = devices.CARBON
+
+
+@dataclass(frozen=True)
+class Plan:
+    subject: Subject
+    device: Device
+    wishes: Wishes
+    footprint: Footprint
+    weights: Weights
+    choice: Choice
+
+    @property
+    def seconds(self) -> float:
+        """Of a step."""
+        if not self.wishes.mfu:
+            return self.choice.time.total
+        return self.flops_step / (self.wishes.mfu * self.device.peak * self.wishes.gpus)
+
+    @property
+    def flops_step(self) -> float:
+        """Model FLOPs of a step, 6 N + 12 L D T for each token: what MFU counts."""
+        return self.footprint.counts.estimate * self.subject.batch * self.subject.tokens
+
+    @property
+    def mfu(self) -> float:
+        return self.flops_step / self.seconds / (self.device.peak * self.wishes.gpus)
+
+    @property
+    def rate(self) -> float:
+        """Tokens per second on all devices."""
+        return self.subject.batch * self.subject.tokens / self.seconds
+
+    @property
+    def tokens(self) -> float:
+        return self.wishes.tokens or self.subject.total
+
+    @property
+    def days(self) -> float:
+        return self.tokens / self.rate / DAY
+
+    def energy(self) -> dict[str, float]:
+        return devices.energy(self.device, self.days * 24 * self.wishes.gpus, self.wishes.pue, self.wishes.carbon)
+
+    def facts(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        counts, layout = self.footprint.counts, self.choice.layout
+        flop = scaling.compute(counts.parameters, self.tokens)
+        size, data = scaling.chinchilla_optimum(flop) if flop else (0.0, 0.0)
+        return {
+            "subject": self.subject.name,
+            "device": self.device.name,
+            "gpus": self.wishes.gpus,
+            "parameters": counts.parameters,
+            "parameters_by_part": counts.parts,
+            "flops_per_token": {"forward": counts.forward, "backward": counts.backward, "total": counts.total},
+            "flops_per_token_estimate": counts.estimate,
+            "batch": self.subject.batch,
+            "tokens_per_example": self.subject.tokens,
+            "layout": {**vars(layout), "accumulation": layout.accumulation(self.subject.batch)},
+            "memory": {**self.choice.need.parts, "tensors": self.choice.need.tensors, "total": self.choice.need.total},
+            "compiled": self.footprint.compiled,
+            "step_seconds": self.seconds,
+            "step_seconds_by_part": {} if self.wishes.mfu else self.choice.time.parts,
+            "mfu": self.mfu,
+            "tokens_per_second": self.rate,
+            "tokens": self.tokens,
+            "flop": flop,
+            "pf_days": scaling.pf_days(flop),
+            "v100_years": scaling.v100_years(flop),
+            "days": self.days,
+            **self.energy(),
+            "watts": self.device.watts,
+            "pue": self.wishes.pue,
+            "carbon_kg_per_kwh": self.wishes.carbon,
+            "compute_optimal": {"parameters": size, "tokens": data} if self.subject.tokens > 1 else {},
+            "chinchilla_loss": scaling.chinchilla_loss(counts.parameters, self.tokens) if flop and self.subject.tokens > 1 else None,
+            "notes": self.subject.notes,
+        }
+
+
+def make(subject: Subject, device: str = "h200", wishes: Wishes | None = None) -> Plan:
+    """The plan of a subject, or a ConfigError that names the nearest layout that fits."""
+    wishes = wishes or Wishes()
+    if wishes.gpus < 1:
+        raise ConfigError(f"--gpus must be at least 1, not {wishes.gpus}")
+    if not 0.0 <= wishes.mfu < 1.0:
+        raise ConfigError(f"--mfu must be a share below 1, such as 0.4, not {wishes.mfu}")
+    kind = devices.find(device)
+    footprint, held = measure(subject, compiled=device != "cpu"), weights(subject)
+    search = Search(subject, footprint, held, kind, subject.batch, wishes.asked, wishes.micro, wishes.checkpoint)
+    return Plan(subject, kind, wishes, footprint, held, search.choose(wishes.gpus))

@@ -1,0 +1,69 @@
+"""Tensors that have a shape, a type and a device, and no numbers: any model is built and run at once, whatever its size.
+
+They pretend to live on a CPU. What a GPU would do otherwise is put in its place: attention stays one kernel with a mask or
+dropout, too, and dropout keeps no mask, as a compiled step draws it again from its seed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from weft.layers import attention
+from weft.layers.dropout import Dropout
+from weft.objectives.base import Objective
+from weft.planning.subject import Subject
+
+
+@contextmanager
+def pretending() -> Iterator[None]:
+    """Everything made inside has no numbers. Masks that layers keep for later are forgotten before and after."""
+    fused = attention.ATTEND["fused"]
+    attention.ATTEND["fused"] = one_kernel
+    try:
+        with FakeTensorMode():
+            yield
+    finally:
+        attention.ATTEND["fused"] = fused
+        forget()
+
+
+def one_kernel(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    dropout: float = 0.0,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+) -> Tensor:
+    """Attention with the memory and FLOPs of a GPU's kernel; a bias that is learned is the exception, which has a gradient of its own."""
+    if bias is not None:
+        return attention.fused_attention(q, k, v, None, causal, 0.0, bias, scale)
+    return F.scaled_dot_product_attention(q, k, v, is_causal=causal and q.size(-2) == k.size(-2), scale=scale)
+
+
+def forget() -> None:
+    """Empty the caches of layers, which hold masks."""
+    for name, module in [*sys.modules.items()]:
+        if name.startswith(("weft.layers.", "weft.models.")):
+            for value in [*vars(module).values()]:
+                if hasattr(value, "cache_clear"):
+                    value.cache_clear()
+
+
+def build(subject: Subject, backend: str = "fused") -> tuple[nn.Module, Objective]:
+    """Model and objective, ready to train, with attention as the trainer would choose it."""
+    model, objective = subject.model.build().train(), subject.objective.build()
+    for module in model.modules():
+        if hasattr(module, "attention_backend"):
+            setattr(module, "attention_backend", backend)  # noqa: B010
+        if isinstance(module, Dropout):
+            module.share = 0.0
+    return model, objective

@@ -1,0 +1,194 @@
+"""What is planned: a registered recipe or a preset of a model, with one micro-batch's shapes and no data.
+
+A batch is needed only for its shapes. Objectives that read tokens, pairs or labels get made-up zeros; the others get one small
+batch of the recipe's own data.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft import registry
+from weft.data.base import Batch, Source
+from weft.errors import ConfigError, DataError
+from weft.models.base import ModelConfig
+from weft.objectives.base import ObjectiveConfig
+from weft.planning import scaling
+from weft.recipes.base import Recipe
+from weft.recipes.base import recipe as find_recipe
+from weft.training.optim import AdamW
+
+OBJECTIVE_OF = {
+    **dict.fromkeys(("gpt", "llama", "perceiver"), "next_token"),
+    **dict.fromkeys(("t5", "transformer"), "seq2seq"),
+    **dict.fromkeys(("vit", "swin", "mlp"), "classification"),
+    "bert": "masked_pair",
+}
+"""What a model is pretrained with, by its registry name: the objective of a preset."""
+
+LEARNED = ("words", "byte_bpe", "bpe", "wordpiece", "unigram")
+Maker = Callable[[int], Batch]
+
+
+@dataclass
+class Subject:
+    name: str
+    model: ModelConfig
+    objective: ObjectiveConfig
+    make: Maker
+    """Batch of so many examples on the current default device."""
+    tokens: int
+    """Tokens (or images, or rows) that count as trained on, per example."""
+    batch: int
+    """Examples per update."""
+    total: float
+    """Tokens of the whole run."""
+    optim: Any = field(default_factory=AdamW)
+    notes: list[str] = field(default_factory=list)
+
+
+def presets() -> dict[str, ModelConfig]:
+    """Every preset by "family/name"."""
+    found: dict[str, ModelConfig] = {}
+    for family, entry in registry.MODELS.items():
+        module = importlib.import_module(entry.target.partition(":")[0])
+        table: dict[str, ModelConfig] = getattr(module, "PRESETS", {})
+        found |= {f"{family}/{name}": config for name, config in table.items() if family in OBJECTIVE_OF}
+    return found
+
+
+def preset(name: str) -> ModelConfig:
+    """The preset of this name, alone where only one family has it."""
+    known = presets()
+    fitting = [whole for whole in known if name in (whole, whole.partition("/")[2])]
+    if len(fitting) == 1:
+        return known[fitting[0]]
+    if fitting:
+        raise ConfigError(f"--model: several presets are called {name!r}; choose from: {', '.join(fitting)}")
+    raise ConfigError(f"--model: no preset is called {name!r}{registry.nearest(name, [w.removeprefix('gpt/') for w in known])}")
+
+
+def subject(name: str, model: str = "", batch: int = 0, context: int = 0, vocabulary: int = 0) -> Subject:
+    """A recipe, a preset, or a recipe with the model of a preset; sizes that are given come before its own."""
+    if name and name in registry.RECIPES:
+        recipe = find_recipe(name)
+        if model:
+            recipe = dataclasses.replace(recipe, model=preset(model))
+        return of_recipe(recipe, batch, context, vocabulary)
+    if name and model:
+        registry.entry("recipes", name)  # says which name is near
+    if name and "/" in name and name not in presets():
+        registry.entry("recipes", name)
+    return of_preset(model or name, batch, context, vocabulary)
+
+
+def of_preset(name: str, batch: int = 0, context: int = 0, vocabulary: int = 0) -> Subject:
+    config = sized(preset(name), context, vocabulary)
+    family = registry.name_of(type(config)) or ""
+    objective: ObjectiveConfig = registry.find("objectives", OBJECTIVE_OF[family])()
+    if (longest := context or getattr(config, "context", 0)) and hasattr(objective, "marks"):
+        objective = dataclasses.replace(objective, vocabulary=getattr(config, "vocabulary", 0), marks=5, mask=4)  # type: ignore[call-arg]
+    tokens = longest or getattr(config, "context", 0) or 1
+    if hasattr(config, "image") or not hasattr(config, "vocabulary"):
+        tokens = 1
+    elif not getattr(config, "context", 0):
+        tokens = context or 512
+    size = scaling.parameters(config)
+    examples = batch or (divisible(scaling.batch_tokens(size) / tokens) if tokens > 1 else 1024)
+    released = next((m.tokens for m in scaling.RELEASED if m.preset == name and m.tokens), 0.0)
+    total = (released or scaling.optimal_tokens(size)) if tokens > 1 else 0.0
+    return Subject(name, config, objective, made_up(config, objective, tokens), tokens, examples, total, optim=AdamW())
+
+
+def divisible(examples: float) -> int:
+    """The number nearest to this that many devices can share: a power of two, or three times one."""
+    return min((times << n for times in (1, 3) for n in range(4, 24)), key=lambda number: abs(number - examples))
+
+
+def of_recipe(recipe: Recipe, batch: int = 0, context: int = 0, vocabulary: int = 0) -> Subject:
+    notes: list[str] = []
+    facts, data = learn_facts(recipe, context, vocabulary, notes)
+    if data is not None:
+        resolved = recipe.resolve(facts)
+        config, objective = sized(resolved.model, context, vocabulary), resolved.objective
+    else:
+        config, objective = filled(recipe.model, facts), filled(recipe.objective, facts)
+        config = sized(config, context, vocabulary)
+    tokens = int(facts.get("tokens", facts.get("context", 1)) or 1)
+    make = made_up(config, objective, tokens) if data is None else drawn(data)
+    examples = batch or recipe.train.batch
+    optim = next(iter(recipe.optim.values())) if isinstance(recipe.optim, dict) else recipe.optim
+    return Subject(recipe.name, config, objective, make, tokens, examples, float(recipe.train.steps * examples * tokens), optim, notes)
+
+
+def learn_facts(recipe: Recipe, context: int, vocabulary: int, notes: list[str]) -> tuple[dict[str, Any], Any]:
+    """What the sizes depend on, and the data where a batch of them is needed. Learned vocabularies are taken as large as asked for."""
+    data: Any = recipe.data
+    objective = registry.name_of(type(recipe.objective))
+    longest = context or getattr(data, "context", 0) or getattr(recipe.model, "context", 0)
+    facts = {"context": longest, "tokens": longest, "bytes_per_token": 1.0}
+    known = vocabulary or getattr(recipe.model, "vocabulary", 0)
+    if objective == "next_token" and not known and getattr(data, "unit", "") in LEARNED:
+        known = getattr(data, "vocabulary", 0) or 10_000
+    if objective == "next_token" and known:
+        return {**facts, "vocabulary": known}, None
+    try:
+        built = data.build()
+    except DataError:
+        if objective != "next_token":
+            raise
+        notes.append("the recipe's data are not here: a vocabulary of 256 is assumed (--vocabulary says another)")
+        return {**facts, "vocabulary": 256}, None
+    if objective == "next_token":
+        return {**facts, **built.info, **({"context": context, "tokens": context} if context else {})}, None
+    return built.info, built
+
+
+def sized(config: Any, context: int, vocabulary: int) -> Any:
+    """The configuration with another context or vocabulary, where it has such a field."""
+    for name, value in (("context", context), ("vocabulary", vocabulary)):
+        if value and not hasattr(config, name):
+            raise ConfigError(f"--{name}: {type(config).__name__} has none")
+        config = dataclasses.replace(config, **{name: value}) if value else config
+    return config
+
+
+def filled(part: Any, facts: dict[str, Any]) -> Any:
+    """A part whose empty fields are filled in from facts."""
+    empty = [f.name for f in dataclasses.fields(part) if not isinstance(getattr(part, f.name), bool) and getattr(part, f.name) in (0, 0.0)]
+    return dataclasses.replace(part, **{name: facts[name] for name in empty if name in facts})
+
+
+def drawn(data: Any) -> Maker:
+    """Batches with the shapes of the data's own."""
+    source = Source(data.train, 0, torch.device("cpu"))
+    shapes = {name: (tuple(tensor.shape[1:]), tensor.dtype) for name, tensor in source.batch(0, 2).items()}
+    return lambda examples: {name: torch.zeros((examples, *shape), dtype=kind) for name, (shape, kind) in shapes.items()}
+
+
+def made_up(config: Any, objective: Any, tokens: int) -> Maker:
+    """Batches of zeros for objectives whose batches are known: tokens, pairs of texts, sentences, labelled inputs."""
+    kind = registry.name_of(type(objective))
+
+    def whole(*shape: int) -> Tensor:
+        return torch.zeros(shape, dtype=torch.int64)
+
+    def make(n: int) -> Batch:
+        if kind == "next_token":
+            return {"ids": whole(n, tokens), "targets": whole(n, tokens), "key": whole(n)}
+        if kind == "seq2seq":
+            both = {"source": whole(n, tokens), "target": whole(n, tokens + 1)}
+            return both | {"source_length": whole(n), "target_length": whole(n), "key": whole(n)}
+        if kind == "masked_pair":
+            return {"ids": whole(n, tokens), "segments": whole(n, tokens), "lengths": whole(n), "pair": whole(n), "key": whole(n)}
+        shape = getattr(config, "image", None) or (config.features,)
+        return {objective.inputs[0]: torch.zeros(n, *shape), "label": whole(n), "key": whole(n)}
+
+    return make

@@ -1,0 +1,108 @@
+"""Layouts: what a device holds, as PyTorch's own sharding has it; what fits, what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cache
+
+import pytest
+
+from weft.errors import ConfigError
+from weft.planning import devices, memory, plan, speed
+from weft.planning.footprint import Footprint, measure
+from weft.planning.layout import ANY, Layout, weights
+from weft.planning.search import Search
+from weft.planning.shards import bytes_on
+from weft.planning.subject import Subject, subject
+
+
+@cache
+def gpt2() -> Subject:
+    return subject("gpt2", batch=64)
+
+
+@cache
+def footprint() -> Footprint:
+    return measure(gpt2())
+
+
+@pytest.mark.parametrize(
+    "grid", [(1, 1, 1, 1), (4, 1, 1, 1), (1, 3, 1, 1), (2, 4, 2, 2), (1, 1, 4, 3), (1, 5, 2, 1)], ids=lambda grid: "x".join(map(str, grid))
+)
+def test_a_device_holds_what_pytorch_puts_there(grid: tuple[int, int, int, int]) -> None:
+    found = subject("gpt/tiny", batch=8, context=16, vocabulary=50)
+    small = dataclasses.replace(found, model=dataclasses.replace(found.model, layers=6, heads=4))  # type: ignore[call-arg]
+    layout = Layout(*grid)
+    for stage in range(layout.pipeline):
+        assert bytes_on(small, layout, stage) == 4 * weights(small).local(layout, stage)
+
+
+def test_batches_can_be_shared_by_many_devices() -> None:
+    assert [subject(name).batch for name in ("gpt2", "gpt2-xl", "gpt3-175b")] == [512, 1024, 1536]
+
+
+def test_gpt3_is_planned_and_built_for_4096_devices() -> None:
+    large, layout = subject("gpt3-175b"), Layout(64, 2, 4, 8)
+    assert bytes_on(large, layout) == 4 * weights(large).local(layout)
+
+
+@pytest.mark.parametrize("gpus", [64, 1024])
+def test_gpt3_fits_many_devices_and_not_few(gpus: int, gpt3: Search) -> None:
+    choice = gpt3.choose(gpus)
+    assert choice.layout.devices == gpus
+    assert choice.need.fits(gpt3.device)
+    with pytest.raises(ConfigError, match=r"does not fit 8 x NVIDIA H200: at least \d+ GiB each .* the nearest that fits is 32 devices"):
+        gpt3.choose(8)
+
+
+@pytest.fixture(scope="module")
+def gpt3() -> Search:
+    large = subject("gpt3-175b")
+    alike = dataclasses.replace(large, model=dataclasses.replace(large.model, window=0))  # type: ignore[call-arg]
+    return Search(alike, measure(alike), weights(alike), devices.find("h200"), large.batch, ANY)
+
+
+def test_a_layout_that_does_not_fit_names_one_that_does() -> None:
+    search = Search(gpt2(), footprint(), weights(gpt2()), devices.find("h200"), 4096, Layout(1, 1, 1, 1), micro=4096)
+    with pytest.raises(ConfigError, match="the nearest that fits is"):
+        search.choose(1)
+    with pytest.raises(ConfigError, match="no such layout divides a batch of 64"):
+        Search(gpt2(), footprint(), weights(gpt2()), devices.find("h200"), 64, ANY).choose(7)
+
+
+def of(layout: Layout, batch: int = 64) -> memory.Need:
+    return memory.need(gpt2(), footprint(), weights(gpt2()), layout, devices.find("h200"), batch)
+
+
+def test_state_is_fp32_as_the_trainer_keeps_it() -> None:
+    parts = of(Layout(micro=64)).parts
+    assert parts["weights"] == 4 * 124_439_808
+    assert parts["optimiser state"] == 8 * 124_439_808
+    sharded = of(Layout(shard=8, micro=8)).parts
+    assert sharded["weights"] == pytest.approx(parts["weights"] / 8, rel=1e-3)
+
+
+def test_checkpointing_keeps_less_and_takes_longer() -> None:
+    arguments = (gpt2(), footprint(), weights(gpt2()))
+    plain, again = Layout(micro=64), Layout(micro=64, checkpoint=True)
+    assert of(again).parts["activations"] < 0.3 * of(plain).parts["activations"]
+    times = [speed.step(*arguments, layout, devices.find("h200"), 64).total for layout in (plain, again)]
+    assert 1.1 < times[1] / times[0] < 1.34
+
+
+def test_the_step_time_is_near_what_was_measured_elsewhere() -> None:
+    """nanoGPT takes 123 ms for 64 examples of GPT-2 on an H200; the plan must be of that order, at 64 examples and at 8."""
+    for batch in (64, 8):
+        found = speed.step(gpt2(), footprint(), weights(gpt2()), Layout(micro=batch), devices.find("h200"), batch)
+        assert found.total == pytest.approx(0.123 * batch / 64, rel=0.25)
+
+
+def test_a_stated_mfu_decides_the_time() -> None:
+    small = dataclasses.replace(gpt2(), batch=64)
+    choice = Search(small, footprint(), weights(small), devices.find("h200"), 64, ANY).choose(1)
+    found = plan.Plan(small, devices.find("h200"), plan.Wishes(mfu=0.5), footprint(), weights(small), choice)
+    assert found.mfu == pytest.approx(0.5)
+    assert found.rate == pytest.approx(0.5 * 989e12 / footprint().counts.estimate)
+    power = found.energy()
+    assert power["kwh"] == pytest.approx(found.days * 24 * 1.2)
+    assert power["co2_kg"] == pytest.approx(0.4 * power["kwh"])
