@@ -82,7 +82,7 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     hooks += [Log(folder, train.log_every), *extra, keeper, signals]
     trainer = Trainer(model, objective, source, train, resolved.optim, plan, hooks, data.info.get("tokens", 1))  # type: ignore[arg-type]
     keeper.restore(trainer)
-    write_description(folder, resolved, data, plan, model, init)
+    write_description(folder, resolved, data, plan, model, init, data.train.shares(trainer.end, train.seed))
     return Run(folder, resolved, data, trainer, signals)
 
 
@@ -180,7 +180,9 @@ def read_tokenizer(found: checkpoint.Checkpoint | None) -> Any:
     return tokenizers.load(found.files["tokenizer.json"]) if found and "tokenizer.json" in found.files else None
 
 
-def write_description(folder: Path, recipe: Recipe, data: Data, plan: execution.Plan, model: nn.Module, init: str | None) -> None:
+def write_description(
+    folder: Path, recipe: Recipe, data: Data, plan: execution.Plan, model: nn.Module, init: str | None, shares: list[dict[str, Any]]
+) -> None:
     """recipe.json, and what else one wants to know of a run afterwards."""
     facts = {
         "parameters": sum(p.numel() for p in model.parameters()),
@@ -188,6 +190,7 @@ def write_description(folder: Path, recipe: Recipe, data: Data, plan: execution.
         "plan": plan.lines(),
         "data": data.info,
         "problems": data.problems.lines(),
+        "shares": shares,
         "versions": {"weft": __version__, "python": platform.python_version(), "torch": torch.__version__},
         "machine": machine(),
     }

@@ -6,13 +6,14 @@ from typing import Any
 
 import torch
 
-from weft.cli.console import quoted
+from weft.cli.console import quoted, table
 from weft.data.base import Data
 from weft.data.packing import can_encode
 from weft.evaluation import telling
+from weft.generation.answer import can_answer
 from weft.generation.decode import can_continue
 from weft.generation.neighbours import known_words
-from weft.models.base import Answers, Embeds, Samples, offers
+from weft.models.base import Embeds, Samples, offers
 from weft.report.words import number
 from weft.run import Run
 
@@ -26,8 +27,15 @@ def opening(run: Run) -> list[str]:
         f"{run.recipe.name or 'a recipe of your own'} {where} in {run.folder}",
         f"model: {type(run.trainer.model).__name__}, {size:,} parameters",
         f"data: {', '.join(facts)}",
+        *mixture(run.data.train.shares(run.trainer.end, run.recipe.train.seed)),
         *(f"plan: {line}" for line in run.trainer.plan.lines()),
     ]
+
+
+def mixture(shares: list[dict[str, Any]]) -> list[str]:
+    """What the whole run sees of each source of its data."""
+    rows = [(s["source"], f"{s['tokens']:,}", f"{100 * s['weight']:.2f} %", f"{s['drawn']:,}", f"{s['epochs']:.3g}") for s in shares]
+    return [table([("source", "tokens", "weight", "drawn in all", "epochs"), *rows])] if rows else []
 
 
 def fact(value: Any) -> str:
@@ -68,7 +76,7 @@ def prompts(run: Run) -> tuple[str, ...] | None:
         return found
     if can_continue(model, tokenizer):
         return ("a prompt",) if can_encode("a prompt", tokenizer) else ()
-    if offers(model, Answers):
+    if can_answer(model):
         return ("a text",) if can_encode("a text", tokenizer) else (first_source(run.data),)
     if offers(model, Samples):
         return ()

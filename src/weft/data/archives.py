@@ -10,8 +10,8 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from weft.data.base import Problems
 from weft.data.files import reason, show
+from weft.data.problems import Problems
 from weft.errors import DataError
 
 ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2")

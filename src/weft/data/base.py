@@ -11,6 +11,7 @@ from torch import Tensor
 
 from weft import random
 from weft.config import Config
+from weft.data.problems import Problems as Problems
 from weft.errors import DataError
 
 Batch = dict[str, Tensor]
@@ -32,6 +33,14 @@ class Dataset:
     def batch(self, index: Tensor, key: Tensor) -> Batch:
         """index (B,) int64 and key (B,) int64, on the dataset's device -> the batch. Noise comes from key only."""
         raise NotImplementedError
+
+    def order(self, first: int, count: int, seed: int, shuffle: bool) -> np.ndarray:
+        """The examples of the draws first, first + 1, …, a function of seed and draw alone."""
+        return order(first, count, len(self), seed, shuffle)
+
+    def shares(self, draws: int, seed: int) -> list[dict[str, Any]]:
+        """What so many draws take of each source that the examples come from, for a dataset that has several."""
+        return []
 
     def to(self, device: torch.device) -> Dataset:
         """Move the examples where batches are wanted; a dataset too large to move returns itself."""
@@ -74,26 +83,6 @@ class Transform(Protocol):
     """A change to a batch (augmentation, binarisation), random only through the keys."""
 
     def __call__(self, batch: Batch, key: Tensor) -> Batch: ...
-
-
-@dataclass
-class Problems:
-    """Rows, files or bytes that could not be used, each counted and the first few named with their place."""
-
-    counts: dict[str, int] = field(default_factory=dict)
-    places: dict[str, list[str]] = field(default_factory=dict)
-
-    def add(self, reason: str, place: str, number: int = 1) -> None:
-        self.counts[reason] = self.counts.get(reason, 0) + number
-        named = self.places.setdefault(reason, [])
-        if len(named) < 10:
-            named.append(place)
-
-    def lines(self) -> list[str]:
-        """One sentence per kind of problem."""
-        return [
-            f"{count} × {reason}: {', '.join(self.places[reason][:3])}{', …' if count > 3 else ''}" for reason, count in self.counts.items()
-        ]
 
 
 @dataclass
@@ -180,7 +169,7 @@ class Source:
 
     def _fill(self, first: int, count: int) -> None:
         place = self.dataset.device
-        indices = torch.from_numpy(order(first, count, len(self.dataset), self.seed, self.shuffle))
+        indices = torch.from_numpy(self.dataset.order(first, count, self.seed, self.shuffle))
         draws = torch.arange(first, first + count)
         self._first = first
         self._index = indices.to(place)

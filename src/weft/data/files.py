@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from weft.data.base import Problems
+from weft.data.problems import Problems
 from weft.errors import DataError
 
 

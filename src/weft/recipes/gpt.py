@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from weft.data.corpus import PythonSourceConfig
+from weft.data.shards import ShardsConfig
 from weft.data.text import TextConfig
 from weft.models.gpt import GPTConfig
 from weft.objectives.next_token import NextTokenConfig
@@ -100,4 +101,20 @@ def novels() -> Recipe:
         objective=NextTokenConfig(),
         optim=AdamW(lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0, schedule=cosine(300)),
         train=Train(steps=6000, batch=64, log_every=100, eval_every=500, eval_examples=512, save_every=1000),
+    )
+
+
+def shards() -> Recipe:
+    """GPT of GPT-2's size (124 M parameters with its vocabulary) on token shards of your own, of one folder or a weighted mixture.
+
+    Run:      weft data build corpus.jsonl --out shards --tokenizer path/to/gpt2
+              weft train gpt/shards --data.path shards
+              weft train gpt/shards --data.path web books wiki --data.weights 0.6 0.3 0.1
+    """
+    return Recipe(
+        data=ShardsConfig(context=1024),
+        model=GPTConfig(layers=12, heads=12, width=768, position="rotary", bias=False),
+        objective=NextTokenConfig(),
+        optim=AdamW(lr=6e-4, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0, schedule=cosine(700)),
+        train=Train(steps=20_000, batch=480, micro=32, log_every=10, eval_every=250, eval_examples=640, save_every=1000),
     )

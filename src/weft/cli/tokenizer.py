@@ -1,0 +1,49 @@
+"""What `--tokenizer` may name: bytes, files of a model, a run, shards, or a kind to be learned from the input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from weft import registry
+from weft.data import tokenizers
+from weft.data.files import locate, show
+from weft.data.foreign_tokenizers import read_fast, read_foreign, read_json
+from weft.data.pieces import Reading
+from weft.data.tokenizer_learning import LEARNED, learn
+from weft.data.tokenizers import ByteTokenizer, Tokenizer
+from weft.errors import ConfigError, DataError
+
+
+def find_tokenizer(name: str, vocabulary: int, inputs: list[str], reading: Reading) -> Tokenizer:
+    """The tokenizer of that name; a kind that is learned gets so many pieces."""
+    if name in LEARNED:
+        return learn(name, vocabulary, inputs, reading)
+    if vocabulary:
+        raise ConfigError(f"--vocabulary is for a tokenizer that is learned ({', '.join(LEARNED)}), not for {name!r}")
+    if name in ("byte", "bytes"):
+        return ByteTokenizer()
+    try:
+        place = locate(name.partition("@")[0])
+    except DataError as error:
+        known = registry.nearest(name, ["bytes", *LEARNED])
+        raise DataError(f"--tokenizer: {show(name)} is no file or folder{known}") from error
+    found = from_file(place) if place.is_file() else from_folder(name, place)
+    if found is None:
+        raise DataError(f"--tokenizer: {show(place)} holds no tokenizer (tokenizer.json, vocab.json and merges.txt, or vocab.txt)")
+    return found
+
+
+def from_file(path: Path) -> Tokenizer:
+    """A tokenizer.json, weft's or that of others."""
+    return tokenizers.load(path.read_bytes()) if "type" in read_json(path) else read_fast(path, {})
+
+
+def from_folder(name: str, place: Path) -> Tokenizer | None:
+    if (place / "checkpoints").is_dir():
+        from weft.training import checkpoint  # takes a second to import
+
+        data = checkpoint.find(name).files.get("tokenizer.json")
+        return tokenizers.load(data) if data else None
+    path = place / "tokenizer.json"
+    ours = path.is_file() and "type" in read_json(path)  # of shards, or of a checkpoint
+    return from_file(path) if ours else read_foreign(place)

@@ -1,0 +1,224 @@
+"""Files of text, JSONL and parquet cut into pieces that can be read apart from one another and with little memory.
+
+A piece is a range of bytes between two documents, a row group of a parquet file, or a whole file, which is read as a stream.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Literal, NamedTuple
+
+from weft.config import Config
+from weft.data.archives import is_archive
+from weft.data.files import MARKS, locate, show, walk
+from weft.data.problems import Problems
+from weft.errors import ConfigError, DataError, require
+
+JSONL = (".jsonl", ".ndjson", ".json")
+SPLITS = {"file": None, "blank_lines": rb"\n(?:(?:[ \t\r\f\v]*\n)+|\Z)", "lines": rb"\n"}
+"""Patterns that begin with one and the same byte are looked for many times as fast."""
+WINDOW = 1 << 16
+"""Bytes in which the end of a piece is looked for first."""
+BOM = b"\xef\xbb\xbf"
+BROKEN = (OSError, EOFError, zlib.error, ValueError, NotImplementedError)
+"""What libraries raise over files that are not what their name says."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading(Config):
+    """How files become documents."""
+
+    field: str = "text"
+    """Field of JSONL, or column of parquet, that holds the text of a document."""
+    split: Literal["file", "blank_lines", "lines"] = "file"
+    """Where a text file is cut into documents: not at all, at blank lines, or at the end of every line."""
+    separator: str = ""
+    """Text that stands between two documents of a text file, such as <|endoftext|>; where given, `split` does not matter."""
+    suffixes: tuple[str, ...] = (".txt", ".md", ".jsonl", ".ndjson", ".parquet", ".gz")
+    """Endings of the files that are read of a folder; a file that is named itself may have any."""
+    piece_bytes: int = 1 << 21
+    """Bytes that a worker reads at once; longer documents of a text file are cut there, at the end of a line."""
+
+
+class Source(NamedTuple):
+    """A file to read."""
+
+    path: str
+    size: int
+    kind: str
+    """text, jsonl or parquet."""
+
+
+class Piece(NamedTuple):
+    """A part of a source; `start` and `stop` are bytes, or row groups of parquet. Without `stop` it is the whole, as a stream."""
+
+    source: int
+    path: str
+    kind: str
+    start: int
+    stop: int | None
+    size: int
+    """Bytes of the file that it stands for."""
+    last: bool
+    """Whether the source ends with it."""
+    cut: bool = False
+    """Whether it ends inside a document."""
+
+
+class Rule(NamedTuple):
+    """What stands between two documents, and how far it is looked for before a document is cut."""
+
+    between: re.Pattern[bytes] | None
+    reach: int
+
+
+def rule_of(kind: str, reading: Reading) -> Rule:
+    if kind == "jsonl":
+        return Rule(re.compile(rb"\n"), 16 * reading.piece_bytes)
+    between = re.escape(reading.separator.encode()) if reading.separator else SPLITS[reading.split]
+    return Rule(re.compile(between), reading.piece_bytes) if between else Rule(None, WINDOW)
+
+
+def find_sources(inputs: list[str], reading: Reading, problems: Problems) -> list[Source]:
+    """The files to read, in the order in which they are named; those of a folder in the order of their path."""
+    if reading.piece_bytes < 1:
+        raise ConfigError(f"--piece-bytes must be at least 1, not {reading.piece_bytes}")
+    found = []
+    for given in inputs:
+        try:
+            place = locate(given)
+        except DataError as error:
+            raise DataError(f"{show(given)}: no such file or folder, here or below WEFT_DATA") from error
+        if is_archive(place):
+            raise DataError(f"{show(place)}: is an archive; unpack it, and name the folder")
+        files = walk(place, reading.suffixes, problems) if place.is_dir() else [place]
+        if not files:
+            raise DataError(f"{show(place)}: the folder holds no file that ends in {', '.join(reading.suffixes)}; see --suffixes")
+        if not all(map(os.path.isfile, files)):
+            raise DataError(f"{show(place)}: is not a regular file")
+        found += [Source(str(file), os.path.getsize(file), kind_of(file)) for file in files]
+    return found
+
+
+def kind_of(path: Path) -> str:
+    name = path.name.lower().removesuffix(".gz")
+    return "jsonl" if name.endswith(JSONL) else "parquet" if name.endswith(".parquet") else "text"
+
+
+def pieces(number: int, source: Source, reading: Reading, start: int) -> Iterator[Piece]:
+    """The pieces of a source from a byte, or row group, on where one of them begins."""
+    whole = Piece(number, source.path, source.kind, 0, None, source.size, True)
+    cuttable = source.size > reading.piece_bytes and not source.path.lower().endswith(".gz")
+    if source.kind == "parquet":
+        yield from row_groups(whole, start)
+    elif cuttable and os.access(source.path, os.R_OK):
+        yield from ranges(whole, reading, start)
+    else:
+        yield whole
+
+
+def row_groups(whole: Piece, start: int) -> Iterator[Piece]:
+    library = require("pyarrow.parquet", "parquet")
+    try:
+        number = library.ParquetFile(whole.path).num_row_groups
+    except BROKEN:
+        number = 0  # who reads it says what is wrong
+    for group in range(start, number):
+        yield whole._replace(start=group, stop=group + 1, size=whole.size // number, last=group == number - 1)
+    if not number:
+        yield whole
+
+
+def ranges(whole: Piece, reading: Reading, start: int) -> Iterator[Piece]:
+    rule = rule_of(whole.kind, reading)
+    with open(whole.path, "rb") as file:
+        if file.read(4).startswith(tuple(mark for mark, _ in MARKS)):
+            yield whole  # only from its beginning can one tell where a character begins
+            return
+        while start < whole.size:
+            stop, cut = boundary(file, start + reading.piece_bytes, whole.size, rule)
+            yield whole._replace(start=start, stop=stop, size=stop - start, last=stop == whole.size, cut=cut)
+            start = stop
+
+
+def boundary(file: IO[bytes], place: int, size: int, rule: Rule) -> tuple[int, bool]:
+    """Where the first document behind a place begins, or a line where none does for long; and whether that cuts a document."""
+    reach = min(WINDOW, rule.reach)
+    while place < size:
+        file.seek(place)
+        window = file.read(reach)
+        whole = place + len(window) >= size
+        found = rule.between.search(window) if rule.between else None
+        if found and (whole or found.end() < len(window)):  # at the end of the window it may go on
+            return place + found.end(), False
+        if whole or not window:
+            break
+        if reach >= rule.reach:
+            return place + (window.find(b"\n") + 1 or before_character(window)), True
+        reach = min(4 * reach, rule.reach)
+    return size, False
+
+
+def before_character(data: bytes) -> int:
+    """The last place in UTF-8 at which a character begins."""
+    for back in range(1, min(4, len(data))):
+        if data[-back] & 0xC0 != 0x80:
+            return len(data) - back
+    return len(data)
+
+
+def blocks(piece: Piece, rule: Rule, size: int) -> Iterator[tuple[bytes, bool]]:
+    """Parts of a file that end behind a document, and whether one had to be cut."""
+    with opened(piece.path) as file:
+        if piece.stop is None:
+            yield from streamed(reader(file), rule, size)
+            return
+        file.seek(piece.start)
+        block = file.read(piece.stop - piece.start)
+        yield block.removeprefix(BOM) if not piece.start else block, piece.cut
+        if len(block) < piece.stop - piece.start:
+            raise EOFError("it has become shorter")
+
+
+def opened(path: str) -> IO[bytes]:
+    return gzip.open(path, "rb") if path.lower().endswith(".gz") else open(path, "rb")  # type: ignore[return-value]
+
+
+def reader(file: IO[bytes]) -> Callable[[int], bytes]:
+    """What gives so many bytes more in UTF-8, whatever the encoding of the file."""
+    head = file.read(4)
+    file.seek(0)
+    encoding = next((name for mark, name in MARKS if head.startswith(mark)), "")
+    if not encoding:
+        file.read(len(BOM) if head.startswith(BOM) else 0)
+        return file.read
+    decoder = codecs.getincrementaldecoder(encoding)()
+
+    def more(size: int) -> bytes:
+        data = file.read(max(size, 16))  # so that at least a character comes of it
+        return decoder.decode(data, not data).encode()
+
+    return more
+
+
+def streamed(more: Callable[[int], bytes], rule: Rule, size: int) -> Iterator[tuple[bytes, bool]]:
+    held = b""
+    longest = size if rule.between is None else size + rule.reach
+    while chunk := more(size):
+        held += chunk
+        stop = 0
+        for found in rule.between.finditer(held) if rule.between else ():
+            stop = found.end() if found.end() < len(held) else stop
+        if stop or len(held) >= longest:
+            at = stop or held.rfind(b"\n") + 1 or before_character(held)
+            yield held[:at], not stop
+            held = held[at:]
+    if held:
+        yield held, False

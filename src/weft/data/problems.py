@@ -1,0 +1,28 @@
+"""What was wrong with data: counted, and the first few named with their place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+NAMED = 10
+"""Places that are kept for each kind of problem."""
+
+
+@dataclass
+class Problems:
+    """Rows, files or bytes that could not be used, each counted and the first few named with their place."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    places: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, reason: str, place: str, number: int = 1) -> None:
+        self.counts[reason] = self.counts.get(reason, 0) + number
+        named = self.places.setdefault(reason, [])
+        if len(named) < NAMED:
+            named.append(place)
+
+    def lines(self) -> list[str]:
+        """One sentence per kind of problem."""
+        return [
+            f"{count} × {reason}: {', '.join(self.places[reason][:3])}{', …' if count > 3 else ''}" for reason, count in self.counts.items()
+        ]
