@@ -368,3 +368,20 @@ def test_on_a_gpu(tmp_path: Path) -> None:
     there = data.train.to(torch.device("cuda"))
     index = torch.arange(len(there), device="cuda")
     assert torch.equal(there.batch(index, index)["image"].cpu(), everything(data.train)["image"])
+
+
+def test_pixels_become_black_and_white(tmp_path: Path) -> None:
+    folder = str(mnist(tmp_path / "mnist"))
+    grey = everything(ImagesConfig(path=folder).build().train)["image"]
+    assert torch.equal(everything(ImagesConfig(path=folder, binarise="threshold").build().train)["image"], (grey >= 0.5).float())
+    data = ImagesConfig(path=folder, binarise="dynamic", augment=Augment(crop=1)).build()
+    assert set(everything(data.train)["image"].unique().tolist()) == {0.0, 1.0}
+    held = everything(data.validation)["image"]
+    assert torch.equal(held, everything(data.validation)["image"])  # keys decide
+
+
+def test_labelled_images_may_stand_more_often(tmp_path: Path) -> None:
+    data = ImagesConfig(path=str(mnist(tmp_path / "mnist")), validation=0.0, labelled=0.25, repeat_labelled=7).build()
+    label = everything(data.train)["label"]
+    assert len(label) == 40 + 6 * 10
+    assert int((label != UNLABELLED).sum()) == 70

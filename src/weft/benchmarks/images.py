@@ -1,0 +1,208 @@
+"""Generative models on real images: train, measure, draw a sheet of samples, over several seeds.
+
+python -m weft bench images pixelcnn-mnist                            measured on images kept from training: to select
+python -m weft bench images pixelcnn-mnist --seeds 1 2 3 --report     once, on the test images
+Real data are found through WEFT_DATA. The sheet of a run is its samples.png.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import json
+import shlex
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from weft import run
+from weft.benchmarks.birthplace import settings
+from weft.benchmarks.record import write_record
+from weft.config import override
+from weft.errors import CapabilityError
+from weft.evaluation.adversarial_measures import translations
+from weft.evaluation.evaluate import evaluate
+from weft.generation.grid import draw, png
+from weft.models.base import Samples, offers
+from weft.recipes.base import recipe as find_recipe
+from weft.run import Loaded
+
+Measure = Callable[[Loaded, dict[str, Any]], dict[str, float]]
+"""What a measure of its own is: a loaded model and the changed settings of the data -> numbers by name."""
+MEASURES: dict[str, str] = {}
+"""Measures beyond the objective's own, by name: "module:function" of a Measure, imported when an experiment asks for it."""
+TEST = {"validate_on": "test"}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    recipe: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Changes of the recipe."""
+    report: dict[str, Any] = field(default_factory=lambda: dict(TEST))
+    """Changes of the data settings that give the data that report; none where what is held out from training does."""
+    measures: tuple[str, ...] = ()
+    """Names in MEASURES, or metrics that are computed when named; "fid=extractor-mnist" is given the run of that experiment."""
+    start: str = ""
+    """Another experiment whose model it starts from."""
+    checkpoint: str = ""
+    """Which checkpoint is measured, as "@last"; the best one where none is named."""
+    bar: str = ""
+    """What is hoped for, or published, to be shown beside the result."""
+
+
+EXPERIMENTS: dict[str, Experiment] = {
+    "pixelcnn-mnist": Experiment("pixelcnn/mnist", bar="at most 82 nats"),
+    "gated_pixelcnn-mnist": Experiment("gated_pixelcnn/mnist", bar="at most 81 nats"),
+    "rbm-mnist": Experiment(
+        "rbm/mnist", checkpoint="@last", bar="at least -90 nats, reverse estimate within 2; Salakhutdinov & Murray (2008): -86.34"
+    ),
+    "maf-mnist": Experiment("maf/mnist", bar="Papamakarios et al. (2017): 1.89 bits per dimension"),
+    "maf-mnist-margin": Experiment("maf/mnist", {"model.margin": 0.05}, bar="the same behind the logit that Dinh et al. (2017) took"),
+    "realnvp-mnist": Experiment("realnvp/mnist", bar="Papamakarios et al. (2017), without convolutions: 1.93 bits per dimension"),
+    "realnvp-cifar10": Experiment("realnvp/cifar10", bar="at most 4.0 bits per dimension; Dinh et al. (2017), 50,000 images: 3.49"),
+    "extractor-mnist": Experiment("classifier/mnist_extractor"),
+    "extractor-fashion": Experiment("classifier/fashion_extractor"),
+    "extractor-cifar10": Experiment("classifier/cifar10_extractor"),
+    "vae-mnist": Experiment(
+        "vae/mnist",
+        measures=("iwae=200", "fid=extractor-mnist"),
+        bar="at most 87 nats; Kingma et al. (2016), ResNet with a diagonal posterior: 84.08, log p(x) -81.08",
+    ),
+    "vae-mnist-mlp": Experiment("vae/mnist_mlp", measures=("iwae=1000",), bar="at most 100 nats; Burda et al. (2015): log p(x) -86.76"),
+    "vae-fashion": Experiment("vae/fashion", measures=("fid=extractor-fashion",)),
+    "vae-cifar10": Experiment("vae/cifar10", measures=("fid=extractor-cifar10",)),
+    "vae-conditional-mnist": Experiment(
+        "vae/conditional_mnist",
+        measures=("classified=extractor-mnist", "fid=extractor-mnist"),
+        bar="at least 95 % of the samples classified right",
+    ),
+    "vae-m2-mnist": Experiment("vae/m2_mnist", bar="error at most 12 %; Kingma et al. (2014): 11.97 ± 1.71 %"),
+    "gan-ring": Experiment("gan/ring", report={}, bar="shown collapsing"),
+    "wgan-ring": Experiment("wgan/ring", report={}),
+    "wgan_gp-ring": Experiment("wgan_gp/ring", report={}, bar="8 of 8 modes, at least 90 % good, in 3 of 3 seeds"),
+    **{f"dcgan-{data}": Experiment(f"dcgan/{data}", measures=(f"fid=extractor-{data}",)) for data in ("mnist", "fashion", "cifar10")},
+    **{f"wgan_gp-{data}": Experiment(f"wgan_gp/{data}", measures=(f"fid=extractor-{data}",)) for data in ("fashion", "cifar10")},
+    "gan-conditional_mnist": Experiment(
+        "gan/conditional_mnist",
+        measures=("classified=extractor-mnist", "fid=extractor-mnist"),
+        bar="at least 95 % of the samples classified right",
+    ),
+    "gan-semi_mnist": Experiment("gan/semi_mnist", bar="error at most 5 %; Salimans et al. (2016): 0.93 %"),
+    "bigan-mnist": Experiment(
+        "bigan/mnist",
+        measures=("nearest_neighbour",),
+        checkpoint="@last",
+        bar="nearest neighbour at least 97 %; Donahue et al. (2016): 97.39 %",
+    ),
+    **{
+        f"pix2pix-mnist{name}": Experiment("pix2pix/mnist", changes, measures=("translated=extractor-mnist",))
+        for name, changes in (("", {}), ("-error", {"objective.adversarial": 0.0}), ("-game", {"objective.error": 0.0}))
+    },
+    **{
+        f"pix2pix-facades{name}": Experiment("pix2pix/facades", changes, report={}, checkpoint="@last")
+        for name, changes in (("", {}), ("-error", {"objective.adversarial": 0.0}), ("-game", {"objective.error": 0.0}))
+    },
+    **{
+        f"cyclegan-mnist{name}": Experiment(
+            "cyclegan/mnist", changes, measures=("translated=extractor-mnist",), checkpoint="@last", bar=bar
+        )
+        for name, changes, bar in (
+            ("", {}, "labels kept by at least 95 %"),
+            ("-no_cycle", {"objective.cycle": 0.0}, "fails: the games alone do not ask for the content"),
+        )
+    },
+}
+
+
+def trained(name: str, seed: int, folder: Path, changes: dict[str, Any]) -> Path:
+    """The finished run of an experiment, trained now where it is not there yet."""
+    experiment = EXPERIMENTS[name]
+    out = folder / f"{name}-{seed}"
+    recipe = override(find_recipe(experiment.recipe), {"train.seed": seed, **experiment.settings, **changes})
+    init = str(trained(experiment.start, seed, folder, {})) if experiment.start else None
+    if init:
+        recipe = run.adopt(recipe, init)
+    made = run.train(recipe, out=out, init=init)
+    if made.trainer.step < recipe.train.steps and not recipe.train.patience:
+        raise SystemExit(f"{out}: {made.trainer.stop_reason}; the same command goes on from there")
+    return out
+
+
+def measured(name: str, seed: int, folder: Path, changes: dict[str, Any], report: bool) -> dict[str, Any]:
+    """One seed of one experiment: all its metrics, and how long training and measuring took."""
+    out, experiment = trained(name, seed, folder, changes), EXPERIMENTS[name]
+    data = experiment.report if report else {}
+    loaded = run.load(f"{out}{experiment.checkpoint}")
+    begin = time.perf_counter()
+    found = evaluate(loaded, data=data or None, batch=256)
+    numbers = dict(found.metrics)
+    for measure in experiment.measures:
+        numbers |= find(measure)(loaded, data) if measure in MEASURES else requested(measure, loaded, data, folder)
+    last = json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])
+    times = {"train_seconds": last["seconds"], "measure_seconds": time.perf_counter() - begin}
+    sheet(loaded, out / "samples.png", seed)
+    size = sum(p.numel() for p in loaded.model.parameters())
+    return {"experiment": name, "seed": seed, "parameters": size, "examples": found.examples, **times, **numbers}
+
+
+def find(measure: str) -> Measure:
+    module, _, function = MEASURES[measure].partition(":")
+    found: Measure = getattr(importlib.import_module(module), function)
+    return found
+
+
+def requested(measure: str, loaded: Loaded, data: dict[str, Any], folder: Path) -> dict[str, float]:
+    """A metric of `weft evaluate` that is computed when named; a network that it needs is trained now where it is not there yet."""
+    metric, _, needed = measure.partition("=")
+    argument = str(trained(needed, 1, folder, {})) if needed in EXPERIMENTS else needed
+    return evaluate(loaded, f"{metric}={argument}", data=data or None, batch=256).metrics
+
+
+def sheet(loaded: Loaded, path: Path, seed: int) -> None:
+    """A hundred samples as one PNG, where the model draws images; or images with their translation and what it should be."""
+    if offers(loaded.model, Samples):
+        with contextlib.suppress(CapabilityError):  # it draws something else
+            path.write_bytes(png(draw(loaded.model, 100, seed)))
+    elif (shown := translations(loaded)) is not None:
+        path.write_bytes(png(shown, columns=6))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("experiments", nargs="+", choices=list(EXPERIMENTS), metavar="NAME", help=", ".join(EXPERIMENTS))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
+    parser.add_argument("--report", action="store_true", help="measure on the data that report, not on those that select")
+    parser.add_argument("--change", nargs="*", default=[], metavar="NAME=VALUE", help="settings of the recipe to change")
+    parser.add_argument("--out", type=Path, default=Path("runs/images"), help="folder of the runs")
+    parser.add_argument("--record", type=Path, help="folder to write a JSON file per experiment to")
+    options = parser.parse_args(arguments)
+    for name in options.experiments:
+        rows = []
+        for seed in options.seeds:
+            rows.append(measured(name, seed, options.out, settings(options.change), options.report))
+            print(json.dumps(rows[-1]), flush=True)
+        tell(name, rows)
+        if options.record:
+            content = {"recipe": EXPERIMENTS[name].recipe, "bar": EXPERIMENTS[name].bar, "changed": options.change, "rows": rows}
+            command = shlex.join(["weft", "bench", "images", *(arguments or sys.argv[1:])])
+            write_record(options.record / f"images-{name}.json", "images", command, {**content, "report": options.report})
+
+
+def tell(name: str, rows: list[dict[str, Any]]) -> None:
+    """Mean and spread of every number over the seeds."""
+    for metric in [key for key, value in rows[0].items() if key != "seed" and not isinstance(value, str)]:
+        values = [row[metric] for row in rows]
+        spread = f" ± {statistics.stdev(values):.4g}" if len(values) > 1 else ""
+        print(f"{name} {metric}: {statistics.fmean(values):.6g}{spread}", flush=True)
+    if EXPERIMENTS[name].bar:
+        print(f"{name}: {EXPERIMENTS[name].bar}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

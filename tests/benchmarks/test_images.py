@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from weft import registry
+from weft.benchmarks import images
+from weft.benchmarks.images import EXPERIMENTS, MEASURES, Experiment
+from weft.run import Loaded
+
+pytest.importorskip("sklearn")
+SMALL = {"train.steps": 4, "train.eval_every": 2, "model.layers": 1, "model.width": 6, "train.device": "cpu"}
+
+
+def size(loaded: Loaded, data: dict[str, object]) -> dict[str, float]:
+    return {"settings": float(len(data)), "width": float(loaded.recipe.model.width)}  # type: ignore[attr-defined]
+
+
+def test_an_experiment_is_trained_measured_drawn_and_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = Experiment("pixelcnn/digits", settings=SMALL, report={"validation": 0.5}, measures=("size",), bar="a bar")
+    monkeypatch.setitem(EXPERIMENTS, "small", row)
+    monkeypatch.setitem(MEASURES, "size", f"{__name__}:size")
+    images.main(["small", "--seeds", "1", "2", "--report", "--out", str(tmp_path / "runs"), "--record", str(tmp_path / "results")])
+    record = json.loads((tmp_path / "results" / "images-small.json").read_text())
+    assert [found["seed"] for found in record["rows"]] == [1, 2]
+    first = record["rows"][0]
+    assert first["examples"] == 898, "measured on the data that report"
+    assert first["width"] == 6
+    assert first["settings"] == 1
+    assert first["loss"] > 0
+    assert first["train_seconds"] > 0
+    assert (tmp_path / "runs" / "small-1" / "samples.png").read_bytes().startswith(b"\x89PNG")
+    assert record["bar"] == "a bar"
+
+
+def test_every_experiment_names_a_recipe_its_start_and_its_measures() -> None:
+    for name, experiment in EXPERIMENTS.items():
+        assert experiment.recipe in registry.RECIPES, name
+        assert experiment.start in ("", *EXPERIMENTS), name
+        for measure in experiment.measures:
+            needed = measure.partition("=")[2]
+            assert callable(images.find(measure)) if measure in MEASURES else needed in ("", *EXPERIMENTS) or needed.isdecimal(), name
