@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,8 +14,13 @@ import weft
 from weft import random, run
 from weft.data.base import Source, TensorDataset
 from weft.errors import ConfigError
-from weft.objectives.adversarial import AdversarialConfig, frechet_distance
+from weft.evaluation.divergences import jensen_shannon
+from weft.evaluation.image_metrics import frechet_distance
+from weft.models.gan import GANConfig
+from weft.objectives.adversarial import AdversarialConfig
+from weft.objectives.likeness import coverage, near_modes
 from weft.training.hooks import evaluate
+from weft.training.trainer import Trainer
 
 SIZE = 1000
 
@@ -47,27 +53,41 @@ def examples(p: Tensor) -> Tensor:
     return torch.eye(len(p)).repeat_interleave((p * SIZE).round().long(), 0)
 
 
-def jensen_shannon(p: Tensor, q: Tensor) -> float:
-    middle = (p + q) / 2
-    return float(((p * (p / middle).log()).sum() + (q * (q / middle).log()).sum()) / 2)
-
-
-def discriminator_loss(model: Atoms, real: Tensor) -> Tensor:
-    objective = AdversarialConfig().build()
+def discriminator_loss(model: Atoms, real: Tensor, smoothing: tuple[float, float] = (0.0, 0.0)) -> Tensor:
+    objective = AdversarialConfig(smoothing=smoothing).build()
     batch = {"image": real, "key": torch.arange(len(real))}
     loss: Tensor = objective(model, batch, "discriminator").sums["loss"] / objective.counts(batch)["loss"]
     return loss
 
 
-def test_a_trained_discriminator_becomes_p_over_p_plus_q() -> None:
-    p, q = distribution(0), distribution(1)
+def trained_odds(p: Tensor, q: Tensor, smoothing: tuple[float, float] = (0.0, 0.0)) -> Tensor:
+    """D of each atom after training against a fixed generator."""
     model, real = Atoms(examples(q)), examples(p)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
     for _ in range(300):
         optimizer.zero_grad()
-        discriminator_loss(model, real).backward()  # type: ignore[no-untyped-call]
+        discriminator_loss(model, real, smoothing).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-    assert float((model.odds.detach().sigmoid() - p / (p + q)).abs().max()) <= 0.02
+    return model.odds.detach().sigmoid()
+
+
+def test_a_trained_discriminator_becomes_p_over_p_plus_q() -> None:
+    p, q = distribution(0), distribution(1)
+    assert float((trained_odds(p, q) - p / (p + q)).abs().max()) <= 0.02
+
+
+def test_with_one_sided_smoothing_it_becomes_nine_tenths_of_that() -> None:
+    p, q = distribution(0), distribution(1)
+    assert float((trained_odds(p, q, (0.1, 0.0)) - 0.9 * p / (p + q)).abs().max()) <= 0.02
+
+
+def test_two_sided_smoothing_calls_real_what_is_never_seen() -> None:
+    """Where there are no data, D must be 0 to drive the generator away; a doubt in what is generated leaves it at the doubt."""
+    p, q = torch.tensor([0.5, 0.5, 0.0]), torch.tensor([0.2, 0.2, 0.6])
+    one, two = trained_odds(p, q, (0.1, 0.0)), trained_odds(p, q, (0.1, 0.1))
+    assert float(one[2]) < 0.02
+    assert float(two[2]) == pytest.approx(0.1, abs=0.02)
+    assert float((two - (0.9 * p + 0.1 * q) / (p + q)).abs().max()) <= 0.02
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -76,7 +96,7 @@ def test_at_the_best_discriminator_the_game_is_worth_twice_the_divergence_less_l
     model = Atoms(examples(q))
     model.odds.data = (p / q).log()
     value = -float(discriminator_loss(model, examples(p)).detach())
-    assert value == pytest.approx(2 * jensen_shannon(p, q) - math.log(4), abs=1e-5)
+    assert value == pytest.approx(2 * float(jensen_shannon(p, q)) - math.log(4), abs=1e-5)
     assert value > -math.log(4)
 
 
@@ -96,7 +116,7 @@ def test_where_the_discriminator_is_sure_only_one_loss_still_teaches(loss: str, 
 
 @pytest.mark.parametrize("odds", [-300.0, 300.0])
 @pytest.mark.parametrize("turn", ["discriminator", "generator"])
-@pytest.mark.parametrize("loss", ["non_saturating", "saturating"])
+@pytest.mark.parametrize("loss", ["non_saturating", "saturating", "hinge", "wasserstein", "least_squares"])
 def test_no_loss_is_infinite(odds: float, turn: str, loss: str) -> None:
     model = Atoms(torch.ones(1, 1))
     model.odds.data.fill_(odds)
@@ -181,3 +201,90 @@ def test_validation_reports_the_distance_of_pixels() -> None:
 def test_at_least_one_turn_of_the_discriminator() -> None:
     with pytest.raises(ConfigError, match="discriminator_turns"):
         AdversarialConfig(discriminator_turns=0).build()
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"clip": -1.0},
+        {"penalty": float("nan")},
+        {"adversarial": 0.0},
+        {"smoothing": (1.0, 0.0)},
+        {"loss": "hinge", "smoothing": (0.1, 0.0)},
+    ],
+)
+def test_settings_that_cannot_work_are_refused(setting: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        AdversarialConfig(**setting).build()
+
+
+def assembled(folder: Path, changes: dict[str, Any]) -> Trainer:
+    small = {"model.generator": (8,), "model.discriminator": (8,), "model.latent": 2, "train.batch": 8, "train.device": "cpu"}
+    return run.assemble(weft.recipe("gan/digits", {**small, "model.dropout": 0.0, **changes}), folder).trainer
+
+
+def test_clipping_holds_after_every_update_of_the_critic(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    trainer = assembled(tmp_path, {"objective.loss": "wasserstein", "objective.clip": 0.01, "objective.discriminator_turns": 2})
+    for _ in range(3):
+        trainer.run_step()
+        assert max(float(p.detach().abs().max()) for p in trainer.model.get_submodule("discriminator").parameters()) <= 0.01
+    assert max(float(p.detach().abs().max()) for p in trainer.model.get_submodule("generator").parameters()) > 0.01
+
+
+def test_feature_matching_is_the_generators_and_is_the_squared_gap_of_means(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    trainer = assembled(tmp_path, {"objective.adversarial": 0.0, "objective.matching": 1.0})
+    assert not trainer.objective.separable
+    batch, model = trainer.source.batch(0, 8), trainer.model
+    terms = trainer.objective(model, batch, "generator").sums
+    assert terms.keys() == {"matching"}
+    real, fake = (model.features(x).mean(0) for x in (batch["image"], model.sample(batch["key"])))  # type: ignore[operator]
+    assert float(terms["matching"].detach()) == pytest.approx(float((real - fake).square().sum().detach()), rel=1e-5)
+    assert "matching" not in trainer.objective(model, batch, "discriminator").sums
+
+
+def test_the_running_mean_of_history_is_exact_and_continues(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    trainer = assembled(tmp_path, {"objective.history": 0.1})
+    seen = []
+    for _ in range(4):
+        trainer.run_step()
+        seen.append(trainer.model.get_submodule("generator").state_dict()["0.weight"].clone())
+    history: Any = trainer.objective.get_submodule("histories.generator")
+    torch.testing.assert_close(history.mean("0.weight"), torch.stack(seen).mean(0))
+    again = trainer.objective.config.build()  # type: ignore[union-attr, operator]
+    again.load_state_dict(trainer.objective.state_dict())
+    assert torch.equal(again.histories["generator"].mean("0.weight"), history.mean("0.weight"))
+    distance = history.distance([("0.weight", torch.nn.Parameter(seen[-1]))])
+    assert float(distance.detach()) == pytest.approx(float((seen[-1] - torch.stack(seen).mean(0)).square().sum()), rel=1e-4)
+
+
+def test_a_classifying_discriminator_has_the_fake_class_at_zero() -> None:
+    """-log(1 - p_{K+1}) of real and -log p_{K+1} of generated, with p over K + 1 classes of which the last has logit 0."""
+    torch.manual_seed(0)
+    model = GANConfig(features=6, latent=2, generator=(4,), discriminator=(5,), classifier=True, classes=3).build()
+    real, key = torch.rand(7, 6), torch.arange(7)
+    objective = AdversarialConfig(label=1.0).build()
+    batch = {"image": real, "label": torch.tensor([0, 1, 2, -1, -1, -1, -1]), "key": key}
+    with torch.no_grad():
+        terms = objective(model, batch, "discriminator")
+
+    def fake_class(x: Tensor) -> Tensor:
+        logits = torch.cat([model.classify(x), torch.zeros(len(x), 1)], dim=1)
+        return logits.softmax(1)[:, 3]
+
+    with torch.no_grad():
+        expected = -(1 - fake_class(real)).log().sum() - fake_class(model.sample(key)).log().sum()
+        known = nn.functional.cross_entropy(model.classify(real[:3]), torch.arange(3), reduction="sum")
+    assert float(terms.sums["loss"]) == pytest.approx(float(expected), rel=1e-5)
+    assert float(terms.sums["label"]) == pytest.approx(float(known), rel=1e-5)
+    assert float(objective.counts(batch)["label"]) == 3
+
+
+def test_modes_are_counted() -> None:
+    centres = ((0.0, 0.0), (10.0, 0.0), (0.0, 10.0), (10.0, 10.0))
+    points = torch.tensor([[0.0, 0.1], [0.2, 0.0], [10.0, 0.0], [5.0, 5.0]])
+    shares = near_modes(points, centres, 0.1) / 4
+    torch.testing.assert_close(shares, torch.tensor([0.5, 0.25, 0.0, 0.0, 0.25]))
+    assert coverage(shares) == {"modes": 2.0, "good": 0.75, "imbalance": pytest.approx(0.5)}

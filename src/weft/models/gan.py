@@ -1,18 +1,34 @@
 """Generative adversarial network of two perceptrons (Goodfellow et al., 2014, arXiv:1406.2661).
 
-The generator turns noise into an example; the discriminator gives the log-odds that an example is real.
-Shapes: B batch, X flattened data, Z latent.
+The generator turns noise into an example; the discriminator gives the log-odds that an example is real. Gaussian noise and
+weight normalisation in the discriminator are those of Salimans et al. (2016, arXiv:1606.03498) for few labels.
+Shapes: B batch, X flattened data, Z latent, K classes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Literal
 
+import torch
 from torch import Tensor, nn
 
 from weft import random
-from weft.models.base import ModelConfig
-from weft.models.mlp import Initial, Layers
+from weft.errors import ConfigError
+from weft.layers import init
+from weft.layers.dropout import Dropout
+from weft.layers.virtual_batch_norm import VirtualBatchNorm
+from weft.layers.weight_norm import Noise, WeightNormLinear
+from weft.models.adversaries import Adversaries, Discriminator, Verdict, check_shape
+from weft.models.base import ModelConfig, check_shares, check_sizes
+from weft.models.mlp import Initial
+
+Norm = Literal["none", "batch", "virtual"]
+REFERENCE = 64
+"""Rows of the reference batch of virtual batch normalisation."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,10 +41,26 @@ class GANConfig(ModelConfig):
     """Size Z of the noise."""
     generator: tuple[int, ...] = (256, 256)
     """Widths of the generator's hidden layers, each followed by a ReLU."""
+    norm: Norm = "none"
+    """Normalisation of the generator's hidden layers: none, over the batch, or over a fixed reference batch."""
+    output: Literal["sigmoid", "linear"] = "sigmoid"
+    """What the generator ends with: sigmoid for pixels in (0, 1), linear for points anywhere."""
     discriminator: tuple[int, ...] = (256, 256)
     """Widths of the discriminator's hidden layers, each followed by a leaky ReLU."""
     dropout: float = 0.0
     """Share of each hidden layer of the discriminator zeroed in training."""
+    noise: tuple[float, float] = (0.0, 0.0)
+    """Deviation of Gaussian noise added in training to the discriminator's input, and to each of its hidden layers."""
+    weight_norm: bool = False
+    """Whether the discriminator's weights are normalised row by row."""
+    kernels: int = 0
+    """Kernels of minibatch discrimination before the discriminator's output; 0 for none."""
+    conditional: bool = False
+    """Whether both networks are told the class."""
+    classifier: bool = False
+    """Whether the discriminator tells the class of what is real."""
+    classes: int = 0
+    """Number of classes K, where they are used; 0 takes it from the data."""
     initial: Initial = "he"
     """How weights are drawn."""
 
@@ -36,27 +68,77 @@ class GANConfig(ModelConfig):
         return GAN(self)
 
 
-class GAN(nn.Module):
-    def __init__(self, config: GANConfig):
+class Reference(nn.Module):
+    """A network with virtual batch normalisation, which sees a fixed batch of noise in front of every batch."""
+
+    def __init__(self, network: nn.Module, inputs: int):
         super().__init__()
-        c = self.config = config
-        self.generator = Layers((c.latent, *c.generator, c.features), initial=c.initial)
-        self.discriminator = Layers((c.features, *c.discriminator, 1), activation="leaky_relu", dropout=c.dropout, initial=c.initial)
+        self.network = network
+        noise = random.normal(random.keys(random.seed_of("reference"), torch.arange(REFERENCE)), inputs)
+        self.register_buffer("noise", noise, persistent=False)
 
     def forward(self, z: Tensor) -> Tensor:
-        """z (B, Z) -> examples with values in (0, 1), (B, *image)."""
-        pixels: Tensor = self.generator(z).float().sigmoid()
-        return pixels.view(-1, *(self.config.image or (self.config.features,)))
+        """z (B, inputs) -> what the network makes of it, (B, ...)."""
+        made: Tensor = self.network(torch.cat([self.get_buffer("noise"), z]))
+        return made[REFERENCE:]
 
-    def sample(self, key: Tensor) -> Tensor:
-        """key (B,) -> one example per key from noise z ~ N(0, I), (B, *image)."""
-        examples: Tensor = self(random.normal(random.fold(key, "noise"), self.config.latent))
-        return examples
 
-    def judge(self, x: Tensor) -> Tensor:
-        """x (B, ...) -> log-odds that each is real, (B,)."""
-        odds: Tensor = self.discriminator(x.flatten(1)).float()
-        return odds.squeeze(1)
+def layers(sizes: Sequence[int], linear: Callable[[int, int], nn.Module], after: Callable[[int], list[nn.Module]]) -> list[nn.Module]:
+    """Fully connected layers, each with what comes after a layer of its width."""
+    return [part for first, second in pairwise(sizes) for part in (linear(first, second), *after(second))]
+
+
+def normalised(norm: Norm, channels: int, images: bool = False) -> list[nn.Module]:
+    """The layer of that name, if any."""
+    if norm == "batch":
+        return [nn.BatchNorm2d(channels) if images else nn.BatchNorm1d(channels)]
+    return [VirtualBatchNorm(channels, REFERENCE)] if norm == "virtual" else []
+
+
+class GAN(Adversaries):
+    def __init__(self, config: GANConfig):
+        c = self.check(config)
+        super().__init__(c.latent, c.classes, c.conditional)
+        self.config = config
+        self.separable = c.norm != "batch" and not c.kernels
+        body = layers(
+            (self.inputs, *c.generator), partial(nn.Linear, bias=c.norm != "batch"), lambda size: [*normalised(c.norm, size), nn.ReLU()]
+        )
+        last = nn.Linear((self.inputs, *c.generator)[-1], c.features)
+        network = nn.Sequential(*body, last)
+        self.generator = Reference(network, self.inputs) if c.norm == "virtual" else network
+        linear: Callable[[int, int], nn.Module] = WeightNormLinear if c.weight_norm else nn.Linear
+        sees = layers(
+            (c.features, *c.discriminator), linear, lambda size: [nn.LeakyReLU(0.2), Dropout(c.dropout), Noise(c.noise[1])]
+        )  # fmt: skip
+        width = (c.features, *c.discriminator)[-1]
+        verdict = Verdict(
+            width, classes=c.classes, conditional=c.conditional, classifier=c.classifier, kernels=c.kernels, weight_norm=c.weight_norm
+        )
+        self.discriminator = Discriminator(nn.Sequential(nn.Flatten(), Noise(c.noise[0]), *sees), verdict)
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                init.NAMED[c.initial](module.weight)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+
+    @staticmethod
+    def check(config: GANConfig) -> GANConfig:
+        check_sizes(config, features=1, latent=1, classes=0, kernels=0)
+        check_shares(config, "dropout")
+        check_shape(config)
+        for name in ("generator", "discriminator"):
+            if min(getattr(config, name), default=1) < 1:
+                raise ConfigError(f"--model.{name}: widths of layers must be at least 1, not {getattr(config, name)}")
+        if not all(0 <= deviation < float("inf") for deviation in config.noise):
+            raise ConfigError(f"--model.noise must be two deviations of at least 0, not {config.noise}")
+        return config
+
+    def forward(self, z: Tensor, label: Tensor | None = None) -> Tensor:
+        """z (B, Z), label (B,) of a conditional model -> examples (B, *image), with values in (0, 1) unless the output is linear."""
+        made = super().forward(z, label).float()
+        made = made.sigmoid() if self.config.output == "sigmoid" else made
+        return made.view(-1, *(self.config.image or (self.config.features,)))
 
 
 TINY = GANConfig(latent=4, generator=(16,), discriminator=(16,))

@@ -1,32 +1,57 @@
-"""The adversarial game (Goodfellow et al., 2014): the discriminator learns to tell real from generated, the generator to pass.
+"""The adversarial game (Goodfellow et al., 2014, arXiv:1406.2661): a discriminator tells real from generated, a generator learns to pass.
 
 With D = sigmoid(log-odds), the discriminator's loss is -log D(real) - log(1 - D(generated)); at its best, D = p / (p + q), it is
-log 4 - 2 JSD(p, q). The generator's is -log D(generated), or log(1 - D(generated)), whose gradient dies where D is sure.
-Batch: image (B, ...), or another input with values in [0, 1]; noise comes from the keys.
+log 4 - 2 JSD(p, q). Other losses, and what may be added to them, are in game.py; each is a setting, and they compose: Wasserstein with
+clipping (Arjovsky et al., 2017) or with a gradient penalty (Gulrajani et al., 2017), feature matching, historical averaging and
+one-sided smoothing (Salimans et al., 2016), a class loss for a discriminator that classifies. Clipping each weight to [-c, c] makes the
+critic K-Lipschitz for some K that depends on c and on the network, not 1-Lipschitz.
+Batch: image (B, ...), or another input; label (B,) for models with classes; noise comes from the keys.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Any
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from weft.data.base import Batch
 from weft.errors import ConfigError
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, Turn, count
+from weft.objectives.classification import correct, label_loss, labelled
+from weft.objectives.game import Loss, Part, feature_gap, game, gradient_penalty
+from weft.objectives.history import History
+from weft.objectives.likeness import coverage, frechet, moments, near_modes
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdversarialConfig(ObjectiveConfig):
     input: str = "image"
     """Name of the real examples in a batch."""
-    loss: Literal["non_saturating", "saturating"] = "non_saturating"
-    """The generator's loss: -log D(generated), or the minimax game's log(1 - D(generated))."""
+    loss: Loss = "non_saturating"
+    """What both sides lose by a score: by the odds, the generator's part -log D(generated) or log(1 - D(generated)), or otherwise."""
     discriminator_turns: int = 1
     """Updates of the discriminator, each on new data, before one of the generator."""
+    smoothing: tuple[float, float] = (0.0, 0.0)
+    """Doubt in the targets of real and of generated examples; 0.1 0 is one-sided smoothing."""
+    clip: float = 0.0
+    """Largest absolute value of a weight of the discriminator, to which it is clipped after each of its updates; 0 for none."""
+    penalty: float = 0.0
+    """Weight of (|gradient| - 1)² between real and generated examples, in the discriminator's loss."""
+    adversarial: float = 1.0
+    """Weight of the game in the generator's loss; 0 leaves it to feature matching."""
+    matching: float = 0.0
+    """Weight of the squared distance between mean features of real and generated examples, in the generator's loss."""
+    history: float = 0.0
+    """Weight of the squared distance of each parameter to its mean over the run so far, in both losses."""
+    label: float = 0.0
+    """Weight of the cross-entropy of labelled examples' classes, in the discriminator's loss; 0 uses no labels."""
+    centres: tuple[tuple[float, ...], ...] = ()
+    """Centres of the data's modes, where the data knows them, to count those that are generated."""
+    spread: float = 0.0
+    """Deviation around each centre; 0 takes it from the data."""
 
     def build(self) -> Adversarial:
         return Adversarial(self)
@@ -35,50 +60,103 @@ class AdversarialConfig(ObjectiveConfig):
 class Adversarial(Objective):
     def __init__(self, config: AdversarialConfig):
         super().__init__()
-        if config.discriminator_turns < 1:
-            raise ConfigError(f"--objective.discriminator_turns must be at least 1, not {config.discriminator_turns}")
-        self.config = config
+        self.config = c = check(config)
         first = Turn("discriminator", ("discriminator",))
-        self.turns = (*[first] * config.discriminator_turns, Turn("generator", ("generator",), fresh=False))
+        self.turns = (*[first] * c.discriminator_turns, Turn("generator", ("generator",), fresh=False))
+        self.weights = {"penalty": c.penalty, "matching": c.matching, "history": c.history, "label": c.label}
+        self.game = game(c.loss, c.smoothing)
+        self.separable = not c.matching
+        self.compile = not c.penalty
+        self.autocast = c.loss != "wasserstein"
+        self.histories = nn.ModuleDict({turn.name: History() for turn in self.turns} if c.history else {})
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
-        return {"loss": count(len(batch["key"]), like=batch["key"])}
+        examples = count(len(batch["key"]), like=batch["key"])
+        counts = {"loss": examples, "penalty": examples}
+        counts["matching"] = counts["history"] = torch.ones_like(examples)
+        if self.config.label:
+            counts["label"] = counts["accuracy"] = labelled(batch["label"])
+        return counts
 
     def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
-        fake = model.judge(model.sample(batch["key"]))  # (B,)
-        if turn == "generator":
-            loss = F.softplus(-fake) if self.config.loss == "non_saturating" else -F.softplus(fake)
-            return Terms({"loss": loss.sum()})
-        real = model.judge(batch[self.config.input])  # (B,)
-        metrics = {"real": real.detach().sigmoid().sum(), "fake": fake.detach().sigmoid().sum()}
-        return Terms({"loss": (F.softplus(-real) + F.softplus(fake)).sum()}, metrics)
+        label = batch["label"] if getattr(model, "conditional", False) else None
+        with torch.set_grad_enabled(torch.is_grad_enabled() and turn == "generator"):
+            fake = draw(model, batch["key"], label)
+        judge = model.judge if label is None else partial(model.judge, label=label)
+        side = self._generator if turn == "generator" else self._discriminator
+        terms = side(model, batch, fake, judge)
+        if self.config.history:
+            terms.sums["history"] = self.histories[turn].distance(model.get_submodule(turn).named_parameters())  # type: ignore[operator]
+        return terms
+
+    def _discriminator(self, model: Any, batch: Batch, fake: Tensor, judge: Part) -> Terms:
+        c, x = self.config, batch[self.config.input]
+        real, score = judge(x), judge(fake)  # (B,)
+        metrics = {"real": real.detach().sum(), "fake": score.detach().sum()}
+        if c.loss in ("non_saturating", "saturating"):
+            metrics = {name: (real if name == "real" else score).detach().sigmoid().sum() for name in metrics}
+        terms = Terms({"loss": (self.game.real(real) + self.game.fake(score)).sum()}, metrics)
+        if c.penalty:
+            terms.sums["penalty"] = gradient_penalty(judge, x, fake.view_as(x), batch["key"]).sum()
+        if c.label:
+            logits = model.classify(x)
+            terms.sums["label"] = label_loss(logits, batch["label"])
+            terms.metrics["accuracy"] = correct(logits, batch["label"])
+        return terms
+
+    def _generator(self, model: Any, batch: Batch, fake: Tensor, judge: Part) -> Terms:
+        sums: dict[str, Tensor] = {}
+        if self.config.adversarial:
+            sums["loss"] = self.config.adversarial * self.game.generator(judge(fake)).sum()
+        if self.config.matching:
+            with torch.no_grad():
+                wanted = model.features(batch[self.config.input])
+            sums["matching"] = feature_gap(wanted, model.features(fake))
+        return Terms(sums)
+
+    def after_update(self, model: nn.Module, turn: str) -> None:
+        if self.config.clip and turn == "discriminator":
+            for weight in model.get_submodule("discriminator").parameters():
+                weight.clamp_(-self.config.clip, self.config.clip)
+        if self.config.history:
+            self.histories[turn].update(model.get_submodule(turn).named_parameters())  # type: ignore[operator]
 
     def measure(self, model: Any, batch: Batch) -> dict[str, Tensor]:
-        """Sums from which `summary` has the mean and covariance of real and of generated pixels."""
-        examples = {"real": batch[self.config.input], "fake": model.sample(batch["key"])}
-        sums: dict[str, Tensor] = {}
-        for name, x in examples.items():
-            flat = x.flatten(1).double()  # (B, X); autocast leaves float64 alone
-            sums |= {f"{name}_first": flat.sum(0), f"{name}_second": flat.mT @ flat}
-        return sums
+        """Sums from which `summary` has how far apart real and generated examples lie."""
+        label = batch["label"] if getattr(model, "conditional", False) else None
+        fake = draw(model, batch["key"], label)
+        if self.config.centres:
+            return {"found": near_modes(fake, self.config.centres, self.config.spread)}
+        return moments("real", batch[self.config.input].view_as(fake)) | moments("fake", fake)
 
     def summary(self, means: dict[str, Tensor]) -> dict[str, float]:
-        numbers = super().summary(means)
-        moments = [means.get(f"discriminator_{name}") for name in ("real_first", "real_second", "fake_first", "fake_second")]
-        if all(moment is not None for moment in moments):
-            numbers["frechet_pixels"] = frechet_distance(*moments)  # type: ignore[arg-type]
+        numbers = super().summary(means) | frechet(means, "discriminator_")
+        if (found := means.get("discriminator_found")) is not None:
+            numbers |= coverage(found)
+        if "discriminator_accuracy" in numbers:
+            numbers["accuracy"] = numbers["discriminator_accuracy"]
         return numbers
 
 
-def frechet_distance(first1: Tensor, second1: Tensor, first2: Tensor, second2: Tensor) -> float:
-    """Squared Fréchet distance of two Gaussians given their moments E x (X,) and E x xᵀ (X, X) (Dowson & Landau, 1982).
+def check(config: AdversarialConfig) -> AdversarialConfig:
+    """Refuse settings that cannot work."""
+    if config.discriminator_turns < 1:
+        raise ConfigError(f"--objective.discriminator_turns must be at least 1, not {config.discriminator_turns}")
+    for name in ("clip", "penalty", "adversarial", "matching", "history", "label", "spread"):
+        if not 0 <= getattr(config, name) < float("inf"):
+            raise ConfigError(f"--objective.{name} must not be negative, not {getattr(config, name)}")
+    if not config.adversarial and not config.matching:
+        raise ConfigError("the generator needs a loss; set --objective.adversarial or --objective.matching above 0")
+    if not all(isinstance(centre, tuple) and len(centre) == len(config.centres[0]) for centre in config.centres):
+        raise ConfigError(f"--objective.centres are points of one number of dimensions, not {config.centres}")
+    if any(config.smoothing) and config.loss not in ("non_saturating", "saturating"):
+        raise ConfigError(f"--objective.smoothing is doubt in odds, which the loss {config.loss} does not have; set it to 0 0")
+    if not all(0 <= doubt < 1 for doubt in config.smoothing):
+        raise ConfigError(f"--objective.smoothing must be two shares of at least 0 and below 1, not {config.smoothing}")
+    return config
 
-    |m1 - m2|² + tr S1 + tr S2 - 2 tr (S1 S2)^½, where the eigenvalues of S1 S2 are those of the symmetric S1^½ S2 S1^½.
-    """
-    first1, second1, first2, second2 = (moment.double() for moment in (first1, second1, first2, second2))
-    covariance1, covariance2 = second1 - first1.outer(first1), second2 - first2.outer(first2)
-    values, vectors = torch.linalg.eigh(covariance1)
-    root = (vectors * values.clamp(min=0).sqrt()) @ vectors.mT
-    cross = torch.linalg.eigvalsh(root @ covariance2 @ root).clamp(min=0).sqrt().sum()
-    distance = (first1 - first2).square().sum() + covariance1.trace() + covariance2.trace() - 2 * cross
-    return float(distance.clamp(min=0))
+
+def draw(model: Any, key: Tensor, label: Tensor | None) -> Tensor:
+    """One generated example per key, of the given classes where there are any."""
+    examples: Tensor = model.sample(key) if label is None else model.sample_class(key, label)
+    return examples

@@ -1,0 +1,87 @@
+"""Measures of adversarial models that are computed when asked for by name: `weft evaluate RUN nearest_neighbour translated=EXTRACTOR`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from weft.data.base import Dataset
+from weft.data.domains import grey_again
+from weft.errors import CapabilityError, DataError
+from weft.evaluation.evaluate import change_data
+from weft.evaluation.image_measures import Changes, Extractor, Seen, batches, plain
+from weft.models.base import Inverts, need
+from weft.run import Loaded
+
+
+def nearest_neighbour(loaded: Loaded, data: Changes = None, argument: str = "") -> dict[str, float]:
+    """Share of validation images whose nearest training image, by the angle between their codes, is of the same class."""
+    need(loaded.model, Inverts)
+    device = next(loaded.model.parameters()).device
+    built = plain(change_data(loaded.recipe.data, data)).build_with(loaded.tokenizer)
+    if built.validation is None:
+        raise DataError("there are no validation images whose neighbours could be looked for; keep some with --data.validation")
+    known, known_label = codes(loaded.model, built.train, device)
+    asked, label = codes(loaded.model, built.validation, device)
+    near = torch.cat([known_label[(part @ known.mT).argmax(1)] for part in asked.split(1024)])  # type: ignore[no-untyped-call]
+    return {"nearest_neighbour": float((near == label).float().mean())}
+
+
+def codes(model: Any, data: Dataset, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Codes of length 1 (N, Z) and labels (N,) of all examples."""
+    found = [(F.normalize(model.to_latent(batch["image"]), dim=1), batch["label"]) for batch in batches(data, device)]
+    return torch.cat([code for code, _ in found]), torch.cat([label for _, label in found])
+
+
+def translated(loaded: Loaded, data: Changes = None, argument: str = "") -> dict[str, float]:
+    """Share of translated validation images that an extractor takes for their class, and how near it finds them to the true ones."""
+    model: Any = loaded.model
+    device = next(model.parameters()).device
+    extractor = Extractor.of(argument, device)
+    built = change_data(loaded.recipe.data, data).build_with(loaded.tokenizer)
+    if built.validation is None:
+        raise DataError("there are no validation images to translate; keep some with --data.validation")
+    style: Any = getattr(loaded.recipe.data, "style", "")
+    made: list[Tensor] = []
+    true: list[Tensor] = []
+    labels: list[Tensor] = []
+    for batch in batches(built.validation, device):
+        if "label" not in batch:
+            raise CapabilityError("these images have no classes by which a translation could be judged")
+        pair = (model(batch["source"]), batch["image"]) if "source" in batch else (model(batch["image"]), batch["truth"])
+        for images, found in zip(pair, (made, true), strict=True):
+            found.append(fitted(grey_again(images, style) if style else images, extractor.image))
+        labels.append(batch["label"])
+    label = torch.cat(labels)
+    numbers = {"translated": right(extractor, made, label), "translated_real": right(extractor, true, label)}
+    distance = Seen(extractor, iter(made)).distance(Seen(extractor, iter(true)))
+    named = {f"translated-{extractor.name}{'_real' if 'real' in name else ''}": value for name, value in numbers.items()}
+    return {**named, f"FID-{extractor.name}_translated": distance}
+
+
+@torch.no_grad()
+def translations(loaded: Loaded, number: int = 8) -> Tensor | None:
+    """The first validation images, each as it was, translated, and as it should be, (3 * number, C, S, S); None of other models."""
+    built = loaded.recipe.data.build_with(loaded.tokenizer)
+    held, device = built.validation or built.train, next(loaded.model.parameters()).device
+    batch = next(batches(held, device))
+    if "source" not in batch and "truth" not in batch:
+        return None
+    first, true = (batch["source"], batch["image"]) if "source" in batch else (batch["image"], batch["truth"])
+    parts = [part[:number].expand(-1, true.size(1), -1, -1) for part in (first, loaded.model(first), true)]
+    return torch.stack(parts, dim=1).flatten(0, 1)
+
+
+def right(extractor: Extractor, parts: list[Tensor], label: Tensor) -> float:
+    told = torch.cat([extractor(images)[1].argmax(-1) for images in parts])
+    return float((told == label).float().mean())
+
+
+def fitted(images: Tensor, wanted: tuple[int, ...]) -> Tensor:
+    """images (B, C, S, S) scaled to the sides that an extractor was trained on."""
+    if tuple(images.shape[-2:]) == tuple(wanted[-2:]):
+        return images
+    return F.interpolate(images.float(), tuple(wanted[-2:]), mode="bilinear", antialias=True)

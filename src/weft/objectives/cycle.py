@@ -1,0 +1,82 @@
+"""Translating between two domains without pairs (Zhu et al., 2017, arXiv:1703.10593): two games, and the way there and back.
+
+Each generator plays a least-squares game against the discriminator of the domain it leads to. What is translated there and back must
+be what it was: the mean absolute error of the cycle keeps the content, which the games alone do not ask for.
+Batch: image (B, C, S, S) of the first domain, other (B, C, S, S) of the second, both in [0, 1]; truth (B, C, S, S), the image in the
+second domain, where the data knows it, for measuring only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft.data.base import Batch
+from weft.errors import ConfigError
+from weft.objectives.base import Objective, ObjectiveConfig, Terms, Turn, count
+from weft.objectives.game import Loss, game, per_example
+
+
+@dataclass(frozen=True, kw_only=True)
+class CycleConfig(ObjectiveConfig):
+    loss: Loss = "least_squares"
+    """What both sides of each game lose by a score."""
+    cycle: float = 10.0
+    """Weight of the mean absolute error of the way there and back, of values from -1 to 1; 0 for games only."""
+    identity: float = 0.0
+    """Weight of the error of translating what is in the right domain already, which keeps colours."""
+
+    def build(self) -> Cycle:
+        return Cycle(self)
+
+
+class Cycle(Objective):
+    turns = (Turn("generators", ("generators",)), Turn("discriminators", ("discriminators",), fresh=False))
+
+    def __init__(self, config: CycleConfig):
+        super().__init__()
+        if min(config.cycle, config.identity) < 0:
+            raise ConfigError(f"--objective.cycle and identity must not be negative, not {config.cycle} and {config.identity}")
+        self.config = config
+        self.weights = {"cycle": config.cycle, "identity": config.identity}
+        self.game = game(config.loss)
+
+    def counts(self, batch: Batch) -> dict[str, Tensor]:
+        examples = count(len(batch["key"]), like=batch["key"])
+        return {"game": examples, "cycle": examples, "identity": examples, "loss": examples}
+
+    def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
+        here, there = batch["image"], batch["other"]
+        own = turn == "generators"
+        with torch.set_grad_enabled(torch.is_grad_enabled() and own):
+            made_there, made_here = model.translate(here, "there"), model.translate(there, "back")
+        fooled = model.judge(made_there, "there"), model.judge(made_here, "here")
+        if not own:
+            known = model.judge(there, "there"), model.judge(here, "here")
+            parts = [per_example(self.game.real(score)) for score in known] + [per_example(self.game.fake(score)) for score in fooled]
+            return Terms({"loss": 0.5 * torch.stack(parts).sum()})  # halved, so that they learn no faster than the generators
+        passing = torch.stack([per_example(self.game.generator(score)) for score in fooled])  # (2, B)
+        sums = {"game": passing.sum()}
+        sums["cycle"] = error(model.translate(made_there, "back"), here) + error(model.translate(made_here, "there"), there)
+        if self.config.identity:
+            sums["identity"] = error(model.translate(there, "there"), there) + error(model.translate(here, "back"), here)
+        return Terms(sums)
+
+    def measure(self, model: Any, batch: Batch) -> dict[str, Tensor]:
+        """Mean absolute errors of pixels in [0, 1]: against the true translation where it is known, and of the way there and back."""
+        made = model.translate(batch["image"], "there")
+        found = {"cycle_error": 0.5 * error(model.translate(made, "back"), batch["image"])}
+        return found | ({"translation_error": 0.5 * error(made, batch["truth"])} if "truth" in batch else {})
+
+    def summary(self, means: dict[str, Tensor]) -> dict[str, float]:
+        numbers = super().summary(means)
+        names = [name for name in ("cycle_error", "translation_error") if f"generators_{name}" in numbers]
+        return numbers | {name: numbers.pop(f"generators_{name}") for name in names}
+
+
+def error(made: Tensor, wanted: Tensor) -> Tensor:
+    """Absolute error of values from -1 to 1, averaged over each image (B, ...) in [0, 1] and summed over images."""
+    return 2 * (made - wanted).abs().flatten(1).mean(1).sum()

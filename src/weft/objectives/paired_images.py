@@ -1,0 +1,71 @@
+"""Translating an image into its pair (Isola et al., 2016, arXiv:1611.07004): the game about pairs, and the mean absolute error.
+
+The discriminator tells (source, target) from (source, translated), patch by patch. The generator loses -log D(source, translated) and
+a weight times the absolute error per pixel: the error keeps what is large, the game makes what is small look right.
+Batch: source (B, C, S, S), image (B, D, S, S), both in [0, 1].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft.data.base import Batch
+from weft.errors import ConfigError
+from weft.objectives.base import Objective, ObjectiveConfig, Terms, Turn, count
+from weft.objectives.game import game, per_example
+from weft.objectives.likeness import frechet, moments
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairedImagesConfig(ObjectiveConfig):
+    adversarial: float = 1.0
+    """Weight of the game in the generator's loss; 0 leaves it to the error."""
+    error: float = 100.0
+    """Weight of the mean absolute error, of values from -1 to 1; 0 leaves it to the game."""
+
+    def build(self) -> PairedImages:
+        return PairedImages(self)
+
+
+class PairedImages(Objective):
+    turns = (Turn("discriminator", ("discriminator",)), Turn("generator", ("generator",), fresh=False))
+
+    def __init__(self, config: PairedImagesConfig):
+        super().__init__()
+        self.config = config
+        if min(config.adversarial, config.error) < 0 or not config.adversarial + config.error > 0:
+            raise ConfigError(
+                f"--objective.adversarial and error must be weights, not {config.adversarial} and {config.error}; one above 0"
+            )
+        self.weights = {"game": config.adversarial, "error": config.error}
+        self.game = game("non_saturating")
+
+    def counts(self, batch: Batch) -> dict[str, Tensor]:
+        examples = count(len(batch["key"]), like=batch["key"])
+        return {"loss": examples, "game": examples, "error": examples}
+
+    def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
+        source, target = batch["source"], batch["image"]
+        with torch.set_grad_enabled(torch.is_grad_enabled() and turn == "generator"):
+            made = model(source)
+        score = model.judge(source, made)  # (B, P, P)
+        if turn == "generator":
+            error = 2 * (made - target).abs().flatten(1).mean(1)
+            return Terms({"game": per_example(self.game.generator(score)).sum(), "error": error.sum()})
+        real = model.judge(source, target)
+        loss = per_example(self.game.real(real)) + per_example(self.game.fake(score))
+        metrics = {name: per_example(odds.detach().sigmoid()).sum() for name, odds in (("real", real), ("fake", score))}
+        return Terms({"loss": 0.5 * loss.sum()}, metrics)  # halved, so that it learns no faster than the generator
+
+    def measure(self, model: Any, batch: Batch) -> dict[str, Tensor]:
+        return moments("real", batch["image"]) | moments("fake", model(batch["source"]))
+
+    def summary(self, means: dict[str, Tensor]) -> dict[str, float]:
+        numbers = super().summary(means) | frechet(means, "discriminator_")
+        if "generator_error" in numbers:
+            numbers["pixel_error"] = numbers["generator_error"] / 2
+        return numbers

@@ -1,0 +1,95 @@
+"""Halves of one image, outlines of digits, and two styles that nobody pairs."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from weft.data.base import Source
+from weft.data.domains import DomainsConfig, grey_again, restyle
+from weft.data.paired_images import ImagePairsConfig, OutlinesConfig, outlines
+from weft.errors import ConfigError, DataError
+
+
+def pairs(folder: Path, number: int = 12) -> Path:
+    """Left halves are dark red, right halves bright green; a row says which file it is."""
+    image = pytest.importorskip("PIL.Image")
+    (folder / "pairs").mkdir()
+    for i in range(number):
+        pixels = np.zeros((10, 20, 3), dtype=np.uint8)
+        pixels[:, :10, 0], pixels[:, 10:, 1], pixels[..., 2] = 100, 200, 10 * i
+        image.fromarray(pixels).save(folder / "pairs" / f"{i:02}.png")
+    return folder / "pairs"
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_halves_stay_together(packed: bool, tmp_path: Path) -> None:
+    path = pairs(tmp_path)
+    if packed:
+        with tarfile.open(tmp_path / "pairs.tar", "w") as archive:
+            archive.add(path, "pairs")
+        path = tmp_path / "pairs.tar"
+    data = ImagePairsConfig(path=str(path), size=10, window=8, validation=0.25).build()
+    assert data.validation is not None
+    assert (len(data.train), len(data.validation)) == (9, 3)
+    assert data.info["image"] == data.info["source_image"] == (3, 8, 8)
+    batch = Source(data.train, 1, torch.device("cpu")).batch(0, 9)
+    assert batch["source"].shape == batch["image"].shape == (9, 3, 8, 8)
+    torch.testing.assert_close(batch["source"][:, 1], torch.full((9, 8, 8), 200 / 255))  # the right half by default
+    torch.testing.assert_close(batch["image"][:, 0], torch.full((9, 8, 8), 100 / 255))
+    torch.testing.assert_close(batch["source"][:, 2], batch["image"][:, 2])  # both of one file
+    other = ImagePairsConfig(path=str(path), size=10, window=8, source="left").build()
+    assert float(Source(other.train, 1, torch.device("cpu")).batch(0, 2)["source"][:, 0].min()) > 0.3
+
+
+def test_flaws_are_told(tmp_path: Path) -> None:
+    path = pairs(tmp_path, 4)
+    (path / "broken.png").write_bytes(b"no image")
+    assert any("cannot be read" in line for line in ImagePairsConfig(path=str(path), size=8, window=0).build().problems.lines())
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="no image"):
+        ImagePairsConfig(path=str(tmp_path / "empty")).build()
+    for changes in ({"window": 300}, {"flip": 2.0}, {"size": 0}, {"validation": 1.0}):
+        with pytest.raises(ConfigError):
+            ImagePairsConfig(path=str(path), **changes).build()  # type: ignore[arg-type]
+
+
+def test_outlines_are_the_rim_of_what_is_bright() -> None:
+    image = torch.zeros(1, 1, 8, 8)
+    image[..., 2:7, 2:7] = 1
+    found = outlines(image)
+    assert float(found.sum()) == 16
+    assert float(found[0, 0, 3:6, 3:6].sum()) == 0
+    coarse = outlines(image, 4)
+    assert set(coarse.flatten().tolist()) <= {0.0, 1.0}
+    assert float(coarse[0, 0, :4, :4].std()) == 0
+
+
+def test_digits_have_outlines() -> None:
+    pytest.importorskip("sklearn")
+    data = OutlinesConfig().build()
+    batch = Source(data.train, 1, torch.device("cpu")).batch(0, 5)
+    torch.testing.assert_close(batch["source"], outlines(batch["image"]))
+    assert data.info["source_image"] == (1, 8, 8)
+    with pytest.raises(ConfigError):
+        OutlinesConfig(coarse=0).build()
+
+
+@pytest.mark.parametrize("style", ["invert", "colour"])
+def test_no_image_is_in_both_domains(style: str) -> None:
+    pytest.importorskip("sklearn")
+    data = DomainsConfig(style=style).build()  # type: ignore[arg-type]
+    source = Source(data.train, 1, torch.device("cpu"), shuffle=False)
+    batch = source.batch(0, len(data.train))
+    channels = data.info["image"][0]
+    assert batch["image"].shape[1:] == batch["other"].shape[1:] == (channels, 8, 8)
+    torch.testing.assert_close(batch["truth"], restyle(batch["image"][:, :1], style))  # type: ignore[arg-type]
+    torch.testing.assert_close(grey_again(batch["truth"], style), batch["image"][:, :1], atol=1e-5, rtol=1e-5)  # type: ignore[arg-type]
+    own = {tuple(row) for row in batch["image"][:, 0].flatten(1).mul(16).round().int().tolist()}
+    others = {tuple(row) for row in grey_again(batch["other"], style)[:, 0].flatten(1).mul(16).round().int().tolist()}  # type: ignore[arg-type]
+    assert len(own & others) <= 2  # a few digits are drawn alike twice
+    assert not torch.equal(batch["other_label"], batch["label"])

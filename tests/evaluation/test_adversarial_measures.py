@@ -1,0 +1,59 @@
+"""Neighbours by code and translated classes, measured through small runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import weft
+from tests.contracts.tiny import tiny
+from weft.data.base import Source
+from weft.data.digits import DigitsConfig
+from weft.evaluation.adversarial_measures import translations
+from weft.evaluation.image_measures import Extractor
+
+
+def run(name: str, folder: Path, steps: int) -> Path:
+    weft.train(tiny(name, folder, {"train.steps": steps, "train.device": "cpu", "train.eval_every": steps}), out=folder / "run")
+    return folder / "run"
+
+
+def test_neighbours_by_random_codes_are_better_than_chance(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    found = weft.evaluate(run("bigan/digits", tmp_path, 2), "nearest_neighbour")
+    assert found["nearest_neighbour"] > 0.2
+
+
+class NearestMean(nn.Module):
+    """Tells a digit by the nearest of the classes' mean images."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        data = DigitsConfig().build()
+        batch = Source(data.train, 1, torch.device("cpu")).batch(0, len(data.train))
+        self.means = torch.stack([batch["image"][batch["label"] == label].mean(0) for label in range(10)])
+        self.config = SimpleNamespace(image=(1, 8, 8))
+
+    def features(self, x: Tensor) -> Tensor:
+        return x.flatten(1)
+
+    def classify_features(self, features: Tensor) -> Tensor:
+        return -torch.cdist(features, self.means)
+
+
+def test_a_translation_is_asked_of_an_extractor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("sklearn")
+    extractor = Extractor(NearestMean(), "digits/means")
+    monkeypatch.setattr(Extractor, "of", lambda *_: extractor)
+    for name in ("cyclegan/digits", "pix2pix/digits"):
+        (tmp_path / name).mkdir(parents=True)
+        found = weft.evaluate(run(name, tmp_path / name, 2), "translated=means")
+        assert found["translated-means"] < 0.5 < 0.8 < found["translated-means_real"]
+        assert found["FID-means_translated"] > 0.1
+        shown = translations(weft.load(tmp_path / name / "run", device="cpu"), 2)
+        assert shown is not None
+        assert len(shown) == 6

@@ -1,0 +1,53 @@
+"""The studies of adversarial networks, shortened, tell what they are about."""
+
+from __future__ import annotations
+
+import pytest
+
+from weft.studies import clipping_histogram, critic_distance, gan_panels, mode_collapse, vanishing_generator, wgan_robustness
+
+
+def test_panels_follow_the_generator_to_the_data() -> None:
+    panels = gan_panels.follow(gan_panels.Settings(steps=300))
+    assert len(panels) == 11
+    assert abs(panels[-1].mean - 6) < 1.5 < abs(panels[0].mean - 6)
+    assert 0.2 < panels[-1].fooled < 0.8
+
+
+def test_the_four_panels_are_drawn() -> None:
+    found = gan_panels.study(gan_panels.Settings(steps=10, compare=()))
+    assert all(f"({letter}) step" in found.figure for letter in "abcd")
+
+
+def test_each_variant_of_the_ring_is_counted_and_drawn() -> None:
+    names = ("vanilla", "minibatch discrimination", "historical averaging")
+    found = mode_collapse.study(mode_collapse.Settings(steps=4, variants=names))
+    assert tuple(row[0] for row in found.rows) == names
+    assert "of 8" in found.rows[0][1]
+    assert found.figure.count("<small>") == 4
+
+
+def test_a_sure_discriminator_teaches_by_one_loss_only() -> None:
+    pytest.importorskip("sklearn")
+    dying, living = (vanishing_generator.follow(vanishing_generator.Settings(steps=60), loss) for loss in ("saturating", "non_saturating"))
+    assert dying[-1][1] > 0.95
+    assert dying[-1][2] < 0.1 * dying[0][2]
+    assert living[-1][2] > 10 * dying[-1][2]
+
+
+def test_clipping_drives_weights_to_the_bound() -> None:
+    found = clipping_histogram.study(clipping_histogram.Settings(steps=10, bounds=(0.01,)))
+    clipped, penalised = (float(row[1].rstrip("%")) for row in found.rows)
+    assert clipped > 20 > 5 > penalised
+
+
+def test_distances_of_what_is_moved_apart() -> None:
+    found = critic_distance.study(critic_distance.Settings())
+    assert found.rows[-1] == ("4.00", "0.6931", "4.0000", "4.0000")
+
+
+def test_every_generator_meets_both_games() -> None:
+    pytest.importorskip("sklearn")
+    found = wgan_robustness.study(wgan_robustness.Settings(steps=1, width=2))
+    assert len(found.rows) == 3
+    assert len(found.rows[0]) == 3
