@@ -49,12 +49,37 @@ def test_a_share_of_the_labels_is_kept_evenly() -> None:
     assert (columns(DigitsConfig(labelled=0.0).build())["label"] == UNLABELLED).all()
 
 
+def seen(config: DigitsConfig, key: int = 0) -> torch.Tensor:
+    """Every training image as a model is shown it, under keys that start at `key`."""
+    dataset = config.build().train
+    index = torch.arange(len(dataset))
+    return dataset.batch(index, index + key)["image"]
+
+
 def test_black_and_white_images_with_sides() -> None:
-    image = columns(DigitsConfig(binary=True, flat=False).build())["image"]
+    image = seen(DigitsConfig(binarise="threshold", flat=False))
     assert image.shape[1:] == (1, 8, 8)
-    assert set(image.unique().tolist()) == {0.0, 1.0}
-    grey = columns(DigitsConfig().build())["image"]
-    assert torch.equal(image.flatten(1), (grey >= 0.5).float())
+    assert torch.equal(image.flatten(1), (seen(DigitsConfig()) >= 0.5).float())
+
+
+def test_dynamic_binarisation_draws_each_pixel_by_its_brightness() -> None:
+    config = DigitsConfig(binarise="dynamic")
+    first, grey = seen(config), seen(DigitsConfig())
+    assert set(first.unique().tolist()) == {0.0, 1.0}
+    assert torch.equal(first, seen(config))  # the same keys
+    assert not torch.equal(first, seen(config, key=1_000_000))
+    for level in (0.0, 0.25, 0.5, 1.0):
+        drawn = first[grey == level]
+        assert float(drawn.mean()) == pytest.approx(level, abs=4 * (level * (1 - level) / len(drawn)) ** 0.5)
+
+
+def test_labelled_digits_may_stand_more_often() -> None:
+    once, often = (columns(DigitsConfig(labelled=0.05, repeat_labelled=times).build())["label"] for times in (1, 5))
+    assert len(often) - len(once) == 4 * 72
+    assert torch.equal((often != UNLABELLED).sum(), 5 * (once != UNLABELLED).sum())
+    assert len(columns(DigitsConfig(repeat_labelled=5).build())["label"]) == 1438  # nothing is gained where all are labelled
+    with pytest.raises(ConfigError, match=r"--data\.repeat_labelled"):
+        DigitsConfig(repeat_labelled=0).build()
 
 
 @pytest.mark.parametrize("wrong", [{"validation": 1.0}, {"validation": -0.1}, {"labelled": 1.5}])

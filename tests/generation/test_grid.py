@@ -24,10 +24,17 @@ class Painter(nn.Module):
     def sample(self, key: Tensor) -> Tensor:
         return random.uniform(key)[:, None, None, None].expand(-1, 1, 4, 4)
 
+    def sample_class(self, key: Tensor, label: Tensor) -> Tensor:
+        return self.sample(key) + label[:, None, None, None]
+
 
 def test_a_sample_depends_on_seed_and_number_only() -> None:
     assert torch.equal(draw(Painter(), 5)[:2], draw(Painter(), 2))
     assert not torch.equal(draw(Painter(), 2, seed=1), draw(Painter(), 2))
+
+
+def test_samples_may_be_of_one_class() -> None:
+    torch.testing.assert_close(draw(Painter(), 3, label=2), draw(Painter(), 3) + 2)
 
 
 def test_flat_samples_become_squares_and_values_are_clipped() -> None:

@@ -12,9 +12,11 @@ from torch.distributions import MultivariateNormal, Normal, kl_divergence
 
 from weft import random
 from weft.data.base import UNLABELLED, Batch
-from weft.errors import CapabilityError
+from weft.errors import CapabilityError, ConfigError
+from weft.layers.one_hot import one_hot
+from weft.models.conditional_vae import ConditionalVAEConfig
 from weft.models.vae import VAE, VAEConfig
-from weft.objectives.elbo import ELBOConfig, gaussian_kl
+from weft.objectives.elbo import ELBOConfig, gaussian_kl, importance_bound, negative_bound, outside
 
 KEYS = random.keys(1, torch.arange(40_000))
 NOISE = 0.7
@@ -192,3 +194,81 @@ def test_labels_need_a_classifier() -> None:
     model = VAEConfig(features=6, latent=2, hidden=(8,)).build()
     with pytest.raises(CapabilityError):
         ELBOConfig(label=1.0).build()(model, {"image": torch.rand(4, 6), "label": torch.zeros(4).long(), "key": KEYS[:4]}, "")
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_importance_weighted_bound_rises_to_the_evidence(seed: int) -> None:
+    """With one code it is the bound; with more it comes closer to log p(x), from below, and arrives."""
+    case, key = linear(seed), KEYS[:2000]
+    x = case.x.expand(len(key), -1)
+    found = {samples: importance_bound(case.model, x, key, samples) for samples in (1, 4, 32, 200)}
+    means = [float(value.mean()) for value in found.values()]
+    errors = [4 * float(value.std()) / math.sqrt(len(key)) for value in found.values()]
+    assert means[0] == pytest.approx(case.second_form(), abs=errors[0])
+    assert means == sorted(means)
+    assert means[-1] < case.log_evidence() + errors[-1]
+    assert means[-1] == pytest.approx(case.log_evidence(), abs=0.1)
+
+
+def test_one_code_of_the_importance_weighted_bound_is_the_objectives() -> None:
+    """Without its KL in closed form: the same code gives log p(x | z) + log p(z) - log q(z | x)."""
+    case, key = linear(2), KEYS[:3]
+    x = case.x.expand(3, -1)
+    mean, log_variance = case.model.encode(x)
+    z = mean + (0.5 * log_variance).exp() * random.normal(random.fold(random.fold(key, 0), "code"), 2)
+    expected = case.model.decode(z).log_prob(x).sum(1) + Normal(0.0, 1.0).log_prob(z).sum(1)
+    expected -= Normal(mean, (0.5 * log_variance).exp()).log_prob(z).sum(1)
+    torch.testing.assert_close(importance_bound(case.model, x, key, 1), expected.double(), rtol=1e-5, atol=1e-4)
+
+
+def test_weight_1_of_the_kl_is_the_bound_itself() -> None:
+    case, key = linear(1), KEYS[:16]
+    batch = {"image": case.x.expand(16, -1), "key": key}
+    plain, half = ELBOConfig().build(), ELBOConfig(beta=0.5).build()
+    assert (plain.weights["kl"], half.weights["kl"]) == (1.0, 0.5)
+    sums = plain(case.model, batch, "").sums
+    assert float(sum(sums.values()).detach()) == pytest.approx(
+        float(negative_bound(case.model, batch["image"], key).sum().detach()), rel=1e-5
+    )
+    assert all(torch.equal(value, half(case.model, batch, "").sums[name]) for name, value in sums.items())
+
+
+def test_a_conditional_model_is_told_the_class() -> None:
+    torch.manual_seed(0)
+    model = ConditionalVAEConfig(features=6, latent=2, hidden=(8,), classes=3).build()
+    label, x, key = torch.tensor([0, 1, 2, UNLABELLED]), torch.rand(4, 6).round(), KEYS[:4]
+    sums = ELBOConfig().build()(model, {"image": x, "label": label, "key": key}, "").sums
+    expected = negative_bound(model, x, key, one_hot(label, 3)).sum()
+    assert float(sum(sums.values()).detach()) == pytest.approx(float(expected.detach()), rel=1e-5)
+    other = ELBOConfig().build()(model, {"image": x, "label": (label + 1) % 3, "key": key}, "").sums
+    assert not torch.equal(sums["kl"], other["kl"])
+
+
+def test_a_square_is_hidden_somewhere_else_for_every_key() -> None:
+    known = outside(KEYS[:200], (2, 6, 8), 3)
+    assert known.shape == (200, 2, 6, 8)
+    assert ((~known).sum((1, 2, 3)) == 2 * 9).all()
+    assert torch.equal(known[:, 0], known[:, 1])
+    assert (~known).any(0).all()
+    assert torch.equal(known[5:9], outside(KEYS[5:9], (2, 6, 8), 3))
+
+
+def test_what_is_hidden_does_not_reach_the_code_but_must_be_made() -> None:
+    torch.manual_seed(0)
+    model = VAEConfig(features=48, image=(1, 6, 8), latent=2, hidden=(8,)).build()
+    objective = ELBOConfig(hide=0.5, image=(1, 6, 8)).build()
+    x, key = torch.rand(5, 1, 6, 8), KEYS[:5]
+    known = outside(key, (1, 6, 8), 3)
+    other = torch.where(known, x, 1 - x)
+    first, second = (objective(model, {"image": image, "key": key}, "") for image in (x, other))
+    assert torch.equal(first.sums["kl"], second.sums["kl"])
+    assert not torch.equal(first.sums["reconstruction"], second.sums["reconstruction"])
+    assert float(objective.counts({"image": x, "key": key})["hidden_error"]) == 5 * 9
+    assert first.metrics["hidden_error"] != second.metrics["hidden_error"]
+    completed = model.complete(x, known)
+    assert torch.equal(completed[known], x[known])
+    torch.testing.assert_close(completed, model.complete(other, known))
+    with pytest.raises(ConfigError, match="is for images"):
+        ELBOConfig(hide=0.5).build()
+    with pytest.raises(ConfigError, match=r"--objective\.hide"):
+        ELBOConfig(hide=1.5, image=(1, 6, 8)).build()

@@ -153,6 +153,16 @@ def test_an_older_format_is_upgraded_once_per_version(tmp_path: Path, monkeypatc
     assert checkpoint.read(tmp_path / "c").files["b"] == b"12"
 
 
+@pytest.mark.parametrize(("binary", "how"), [(True, "threshold"), (False, "none")])
+def test_a_recipe_that_said_binary_says_how(binary: bool, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint, "FORMAT", 1)
+    recipe = {"data": {"type": "digits", "binary": binary, "flat": True}, "model": {}}
+    checkpoint.save(tmp_path / "c", content(1.0) | {"recipe.json": checkpoint.encode(recipe)})
+    monkeypatch.undo()
+    assert checkpoint.read(tmp_path / "c").json("recipe.json")["data"] == {"type": "digits", "binarise": how, "flat": True}
+    assert "recipe.json" not in checkpoint.read(tmp_path / "c", only=("metrics.json",)).files
+
+
 # -- names ------------------------------------------------------------------------------------------------------------------
 
 

@@ -2,8 +2,8 @@
 
 All images are held as one tensor of bytes and become numbers in [0, 1] a batch at a time, on the device they are wanted on.
 
-Batch: image (B, C, H, W), or (B, C * H * W) where flat, float32 in [0, 1] unless a mean and a deviation are set; label (B,) int64,
-UNLABELLED where not known.
+Batch: image (B, C, H, W), or (B, C * H * W) where flat, float32 in [0, 1] unless a mean and a deviation are set, black and white where
+they are binarised; label (B,) int64, UNLABELLED where not known.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from weft import random
 from weft.data import augment as changes
 from weft.data.augment import Augment
 from weft.data.base import UNLABELLED, Batch, Data, DataConfig, Dataset, Problems, TensorDataset
+from weft.data.binarise import Binarise, binarise
 from weft.data.files import locate, show
 from weft.data.image_folder import MODES, Wanted, read_folder
 from weft.data.packed_images import Images, cifar_parts, idx_parts, read_cifar, read_idx
 from weft.data.sheets import read_sheets, sheet_parts
-from weft.data.split import balanced, check_share, hold_out, note_single_class, withhold
+from weft.data.split import balanced, check_share, hold_out, note_single_class, repeat_labelled, withhold
 from weft.data.tokenizers import ClassNames, Tokenizer
 from weft.errors import ConfigError, DataError
 
@@ -40,7 +41,7 @@ VALIDATION = ("val", "valid", "validation", "dev")
 
 @dataclass(frozen=True, kw_only=True)
 class ImagesConfig(DataConfig):
-    of_model: ClassVar[tuple[str, ...]] = ("size", "squash", "window", "channels", "mean", "deviation")
+    of_model: ClassVar[tuple[str, ...]] = ("size", "squash", "window", "channels", "mean", "deviation", "binarise")
 
     path: str = ""
     """A folder: one subfolder of images per class (or train/ and val/ or test/ of such), loose images, IDX, CIFAR binary files."""
@@ -58,6 +59,8 @@ class ImagesConfig(DataConfig):
     """Of each channel, subtracted from pixels in [0, 1]; none leaves them."""
     deviation: tuple[float, ...] = ()
     """Of each channel, by which the difference is divided."""
+    binarise: Binarise = "none"
+    """threshold: pixels are 1 where at least half bright, else 0; dynamic: 1 with their brightness as the chance, drawn anew each time."""
     flat: bool = False
     """Images as rows of numbers instead of (channels, height, width)."""
     validation: float = 0.1
@@ -68,6 +71,8 @@ class ImagesConfig(DataConfig):
     """Largest number of training images, spread evenly over the classes; 0 for all."""
     labelled: float = 1.0
     """Share of the training images whose label is kept, spread evenly over the classes; validation keeps all."""
+    repeat_labelled: int = 1
+    """How often each labelled image stands in an epoch, where others are not labelled, so that few labels are seen often."""
     class_names: tuple[str, ...] = ()
     """The classes in their order; by default those the model knows already, else those of the files, sorted."""
     augment: Augment = field(default_factory=Augment)
@@ -81,9 +86,10 @@ class ImagesConfig(DataConfig):
         problems = Problems()
         known = tokenizer.names if isinstance(tokenizer, ClassNames) else []
         train, held = self._read(problems, list(self.class_names) or known)
-        keep = balanced(train.labels, "examples")[: self.examples or None]
-        pixels = fit(train.pixels[np.sort(keep)], self.size, self.channels)
-        labels = withhold(train.labels[np.sort(keep)], self.labelled)
+        keep = np.sort(balanced(train.labels, "examples")[: self.examples or None])
+        labels = withhold(train.labels[keep], self.labelled)
+        chosen = repeat_labelled(labels, self.repeat_labelled)
+        pixels, labels = fit(train.pixels[keep[chosen]], self.size, self.channels), labels[chosen]
         others = fit(held.pixels, self.size, pixels.size(1)) if len(held.labels) else pixels[:0]
         if pixels.shape[1:] != others.shape[1:]:
             raise DataError(
@@ -141,7 +147,7 @@ class ImagesConfig(DataConfig):
             raise ConfigError(
                 f"--data.mean is of {len(self.mean)} channels, but the images have {pixels.size(1)}; choose with --data.channels"
             )
-        return Pixels(augment, self.window, self.flat, self.mean, self.deviation)
+        return Pixels(augment, self.window, self.flat, self.mean, self.deviation, self.binarise)
 
     def _facts(self, pixels: Tensor, names: list[str], validation: Dataset | None) -> dict[str, Any]:
         channels, height, width = pixels.shape[1:]
@@ -165,17 +171,18 @@ class Pixels:
     flat: bool
     mean: tuple[float, ...] = ()
     deviation: tuple[float, ...] = ()
+    binarise: Binarise = "none"
 
     def __call__(self, batch: Batch, key: Tensor) -> Batch:
         image = batch["image"]  # (B, C, H, W) uint8
         if self.augment:
-            key = random.fold(key, "augment")
-            image = changes.move(image, key, self.augment, self.window)
+            image = changes.move(image, random.fold(key, "augment"), self.augment, self.window)
         elif self.window:
             image = changes.centre(image, self.window)
         image = image.float() / 255
         if self.augment and self.augment.noise:
-            image = changes.add_noise(image, key, self.augment.noise)
+            image = changes.add_noise(image, random.fold(key, "augment"), self.augment.noise)
+        image = binarise(image, key, self.binarise)
         if self.mean:  # by numbers, not by a tensor, which a captured graph could not fetch
             image = torch.stack([(c - m) / d for c, m, d in zip(image.unbind(1), self.mean, self.deviation, strict=True)], dim=1)
         return {**batch, "image": image.flatten(1) if self.flat else image}

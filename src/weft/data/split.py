@@ -58,6 +58,15 @@ def withhold(labels: np.ndarray, share: float) -> np.ndarray:
     return kept
 
 
+def repeat_labelled(labels: np.ndarray, times: int) -> np.ndarray:
+    """Positions of all examples with labels (N,), and each labelled one so many times, where some are labelled and some are not."""
+    if times < 1:
+        raise ConfigError(f"--data.repeat_labelled must be at least 1, not {times}")
+    known = np.flatnonzero(labels != UNLABELLED)
+    again = np.tile(known, times - 1) if len(known) < len(labels) else known[:0]
+    return np.concatenate([np.arange(len(labels)), again])
+
+
 def number_classes(names: list[str]) -> tuple[np.ndarray, list[str]]:
     """A class number for each name, and the names of the classes: in numeric order where all are whole numbers."""
     distinct = set(names)

@@ -15,21 +15,26 @@ from torch import Tensor, nn
 
 from weft import random
 from weft.errors import CapabilityError, ConfigError, require
-from weft.models.base import Samples, need
+from weft.models.base import Samples, SamplesClass, need
 
 SIDE = 64
 """Pixels an image is enlarged to, so that an 8 by 8 digit can be seen."""
 
 
 @torch.inference_mode()
-def draw(model: nn.Module, n: int = 64, seed: int = 0) -> Tensor:
-    """n samples (N, ...) of a model, each a function of (seed, its number) alone."""
-    need(model, Samples)
+def draw(model: nn.Module, n: int = 64, seed: int = 0, label: int | None = None) -> Tensor:
+    """n samples (N, ...) of a model, all of one class where a label is given, each a function of (seed, its number) alone."""
+    need(model, Samples if label is None else SamplesClass)
+    key = keys(model, n, seed)
+    drawn: Tensor = model.sample(key) if label is None else model.sample_class(key, torch.full_like(key, label))  # type: ignore[operator]
+    return drawn
+
+
+def keys(model: nn.Module, n: int, seed: int) -> Tensor:
+    """Keys (N,) of a seed, where the model lives."""
     if n < 1:
         raise ConfigError(f"n must be at least 1, not {n}")
-    keys = random.keys(random.seed_of(seed, "sample"), torch.arange(n)).to(next(model.parameters()).device)
-    drawn: Tensor = model.sample(keys)  # type: ignore[operator]
-    return drawn
+    return random.keys(random.seed_of(seed, "sample"), torch.arange(n)).to(next(model.parameters()).device)
 
 
 def as_images(samples: Tensor) -> np.ndarray:

@@ -1,7 +1,8 @@
 """Variational autoencoder (Kingma & Welling, 2013, arXiv:1312.6114).
 
-Encoder and decoder are perceptrons. The code is Gaussian, q(z | x) = N(mean, exp(log variance)); the decoder gives a Bernoulli
-or a Gaussian p(x | z). A linear classifier may read the code's mean, for data of which few examples are labelled.
+The code is Gaussian, q(z | x) = N(mean, exp(log variance)); the decoder gives a Bernoulli or a Gaussian p(x | z). Encoder and
+decoder are perceptrons, or perceptrons with residual convolutions between them and the image. A linear classifier may read the
+code's mean, for data of which few examples are labelled.
 Shapes: B batch, X flattened data, Z latent, C classes.
 """
 
@@ -17,12 +18,18 @@ from torch.distributions import Bernoulli, Normal
 
 from weft import random
 from weft.errors import CapabilityError, ConfigError
+from weft.layers.residual import Down, Up
 from weft.models.base import ModelConfig
 from weft.models.mlp import Activation, Initial, Layers
 
+HIDDEN = 0.5
+"""Value of a pixel that the encoder may not see: neither black nor white."""
+
 
 @dataclass(frozen=True, kw_only=True)
-class VAEConfig(ModelConfig):
+class AutoencoderConfig(ModelConfig):
+    """What every autoencoder of the family needs to know."""
+
     features: int = 0
     """Size X of one flattened example; 0 takes it from the data."""
     image: tuple[int, ...] = ()
@@ -30,15 +37,23 @@ class VAEConfig(ModelConfig):
     latent: int = 16
     """Size Z of the code."""
     hidden: tuple[int, ...] = (256,)
-    """Widths of the encoder's hidden layers; the decoder has them in reverse."""
+    """Widths of the encoder's fully connected hidden layers; the decoder has them in reverse."""
+    channels: tuple[int, ...] = ()
+    """Channels of the convolutions at each resolution, from the image's own, each half the one before; none for perceptrons alone."""
+    blocks: int = 1
+    """Residual blocks at each resolution of the convolutions."""
     activation: Activation = "relu"
-    """Non-linearity after each hidden layer."""
+    """Non-linearity after each fully connected hidden layer."""
     initial: Initial = "xavier_uniform"
-    """How weights are drawn."""
+    """How weights of fully connected layers are drawn."""
     decoder: Literal["bernoulli", "gaussian"] = "bernoulli"
     """p(x | z): bernoulli for pixels in [0, 1]; gaussian has one learned variance for all of x."""
     noise: float = 0.2
     """Standard deviation at which the gaussian decoder starts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VAEConfig(AutoencoderConfig):
     classifier: bool = False
     """Whether class logits are read off the mean of the code."""
     classes: int = 0
@@ -48,37 +63,79 @@ class VAEConfig(ModelConfig):
         return VAE(self)
 
 
-class VAE(nn.Module):
-    def __init__(self, config: VAEConfig):
+class Autoencoder(nn.Module):
+    """q(z | x) and p(x | z), both given y (B, C) too where the model is told of a class."""
+
+    def __init__(self, config: AutoencoderConfig, classes: int = 0):
         super().__init__()
         c = self.config = config
-        if c.noise <= 0:
+        if not c.noise > 0:
             raise ConfigError(f"--model.noise must be above 0, not {c.noise}")
-        self.encoder = Layers((c.features, *c.hidden, 2 * c.latent), activation=c.activation, initial=c.initial)
-        self.decoder = Layers((c.latent, *reversed(c.hidden), c.features), activation=c.activation, initial=c.initial)
+        self.down = Down(c.image, c.channels, c.blocks) if c.channels else None
+        self.up = Up(c.image, c.channels, c.blocks) if c.channels else None
+        inside = math.prod(self.down.shape) if self.down else c.features
+        settings = {"activation": c.activation, "initial": c.initial}
+        self.encoder = Layers((inside + classes, *c.hidden, 2 * c.latent), **settings)  # type: ignore[arg-type]
+        self.decoder = Layers((c.latent + classes, *reversed(c.hidden), inside), **settings)  # type: ignore[arg-type]
         self.log_variance = nn.Parameter(torch.tensor(2 * math.log(c.noise))) if c.decoder == "gaussian" else None
-        self.classifier = Layers((c.latent, c.classes), initial=c.initial) if c.classifier else None
 
-    def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def encode(self, x: Tensor, y: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """x (B, ...) -> mean and log variance of q(z | x), each (B, Z)."""
-        mean, log_variance = self.encoder(x.flatten(1)).float().chunk(2, dim=-1)
+        maps = x.flatten(1) if self.down is None else self.down(x.view(len(x), *self.config.image)).flatten(1)
+        mean, log_variance = self.encoder(join(maps, y)).float().chunk(2, dim=-1)
         return mean, log_variance
 
-    def decode(self, z: Tensor) -> Bernoulli | Normal:
+    def decode(self, z: Tensor, y: Tensor | None = None) -> Bernoulli | Normal:
         """z (B, Z) -> p(x | z), independent over (B, X)."""
-        out = self.decoder(z).float()
+        out = self.decoder(join(z, y))
+        if self.up is not None:
+            out = self.up(out.view(len(z), *self.up.shape)).flatten(1)
         if self.log_variance is None:
-            return Bernoulli(logits=out, validate_args=False)
-        return Normal(out, (0.5 * self.log_variance).exp(), validate_args=False)
+            return Bernoulli(logits=out.float(), validate_args=False)
+        return Normal(out.float(), (0.5 * self.log_variance).exp(), validate_args=False)
+
+    def hide(self, x: Tensor, known: Tensor) -> Tensor:
+        """x (B, ...) and what of it may be seen, bool (B, ...) -> x with the rest made grey."""
+        return x.where(known, torch.full_like(x, HIDDEN))
+
+    def code(self, key: Tensor) -> Tensor:
+        """key (B,) -> z ~ N(0, I), (B, Z)."""
+        return random.normal(random.fold(key, "code"), self.config.latent)
+
+    def shaped(self, pixels: Tensor) -> Tensor:
+        """pixels (B, X) -> (B, *image)."""
+        return pixels.view(-1, *(self.config.image or (self.config.features,)))
+
+
+def join(x: Tensor, y: Tensor | None) -> Tensor:
+    """x (B, X) and, where the model is told of a class, y (B, C) -> one row each."""
+    return x if y is None else torch.cat((x, y.to(x.dtype)), dim=1)
+
+
+class VAE(Autoencoder):
+    def __init__(self, config: VAEConfig):
+        super().__init__(config)
+        self.classifier = Layers((config.latent, config.classes), initial=config.initial) if config.classifier else None
 
     def forward(self, x: Tensor) -> Tensor:
         """x (B, ...) -> the mean of p(x | z) at the most likely code, in the shape of x."""
         return self.decode(self.encode(x)[0]).mean.view_as(x)
 
+    def latents(self, key: Tensor) -> Tensor:
+        """key (B,) -> z ~ N(0, I), (B, Z)."""
+        return self.code(key)
+
+    def to_data(self, z: Tensor) -> Tensor:
+        """z (B, Z) -> the mean of p(x | z), (B, *image)."""
+        return self.shaped(self.decode(z).mean)
+
     def sample(self, key: Tensor) -> Tensor:
         """key (B,) -> the mean of p(x | z) at a code z ~ N(0, I) of each key, (B, *image)."""
-        z = random.normal(random.fold(key, "code"), self.config.latent)
-        return self.decode(z).mean.view(-1, *(self.config.image or (self.config.features,)))
+        return self.to_data(self.latents(key))
+
+    def complete(self, x: Tensor, known: Tensor) -> Tensor:
+        """x (B, ...) and what of it is known, bool (B, ...) -> x with the rest filled in; good after training on hidden parts."""
+        return torch.where(known, x, self(self.hide(x, known)))
 
     def classify(self, x: Tensor) -> Tensor:
         """x (B, ...) -> class logits (B, C)."""
@@ -94,4 +151,8 @@ class VAE(nn.Module):
 
 TINY = VAEConfig(latent=4, hidden=(16,))
 """Small enough for a test."""
-PRESETS = {"tiny": TINY, "mnist": VAEConfig(features=784, image=(1, 28, 28), latent=20, hidden=(400,))}
+PRESETS = {
+    "tiny": TINY,
+    "mnist_mlp": VAEConfig(features=784, image=(1, 28, 28), latent=32, hidden=(512, 512)),
+    "mnist": VAEConfig(features=784, image=(1, 28, 28), latent=32, hidden=(256,), channels=(32, 64, 64), blocks=2),
+}

@@ -23,9 +23,7 @@ from torch import Tensor, nn
 from weft.errors import CheckpointError
 from weft.training import files
 
-FORMAT = 1
-UPGRADES: dict[int, Callable[[dict[str, bytes]], dict[str, bytes]]] = {}
-"""From format n to n + 1, one function each."""
+FORMAT = 2
 INFERENCE = ("recipe.json", "model.safetensors", "ema.safetensors", "tokenizer.json", "metrics.json", "chat_template.jinja")
 log = logging.getLogger("weft")
 
@@ -58,6 +56,20 @@ def pack(tensors: dict[str, Tensor]) -> bytes:
 
 def encode(value: Any) -> bytes:
     return (json.dumps(value, indent=2) + "\n").encode()
+
+
+def name_binarisation(content: dict[str, bytes]) -> dict[str, bytes]:
+    """Format 1 said of digits only whether they are binary; format 2 says how they become so."""
+    if "recipe.json" not in content:
+        return content
+    recipe = json.loads(content["recipe.json"])
+    if isinstance(recipe, dict) and isinstance(data := recipe.get("data"), dict) and "binary" in data:
+        data["binarise"] = "threshold" if data.pop("binary") else "none"
+    return {**content, "recipe.json": encode(recipe)}
+
+
+UPGRADES: dict[int, Callable[[dict[str, bytes]], dict[str, bytes]]] = {1: name_binarisation}
+"""From format n to n + 1, one function each."""
 
 
 def load_weights(model: nn.Module, tensors: dict[str, Tensor], place: str) -> None:
