@@ -49,6 +49,21 @@ def test_every_pair_once_and_about_equally_many_tokens(tmp_path: Path) -> None:
     assert widths(30) == [8, 12, 16, 24, 32]
 
 
+def test_no_batch_is_wider_than_a_model_has_room_for(tmp_path: Path) -> None:
+    data = config(tmp_path, tokens=512, longest=40).build()  # 42 with the marks, of which the next width would be 48
+    assert isinstance(data.train, Buckets)
+    assert max(data.train.width) == data.info["context"] == 42
+
+
+def test_every_row_has_a_key_of_its_own(tmp_path: Path) -> None:
+    batches = config(tmp_path, tokens=512).build().train
+    both = batches.batch(torch.tensor([0, 5]), torch.tensor([3, 4]))["row_key"]
+    each = [batches.batch(torch.tensor([number]), torch.tensor([key]))["row_key"] for number, key in ((0, 3), (5, 4), (5, 3))]
+    assert torch.equal(both, torch.cat(each[:2]))  # whatever it is drawn beside
+    assert len(set(both.tolist())) == len(both)
+    assert not set(each[1].tolist()) & set(each[2].tolist())
+
+
 def test_a_batch_holds_its_pairs_cut_to_its_width(tmp_path: Path) -> None:
     batches, single = config(tmp_path, tokens=512).build().train, config(tmp_path).build().train
     assert isinstance(batches, Buckets)

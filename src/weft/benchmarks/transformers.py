@@ -13,6 +13,7 @@ import shlex
 import statistics
 import sys
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,16 @@ from weft import run
 from weft.benchmarks.birthplace import settings
 from weft.benchmarks.record import write_record
 from weft.config import override
+from weft.data.base import Problems
+from weft.data.text import read_text
 from weft.evaluation.evaluate import evaluate
+from weft.generation.answer import answer
+from weft.generation.lines import answer_lines, fingerprint
 from weft.recipes.base import recipe as find_recipe
 
 MINILM = "minilm"
+PRETRAINED = 1
+"""The seed of the pretraining that every seed of a finetuning starts from, as all start from one MiniLM."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,10 @@ class Experiment:
     """Settings of the data that report; without any, what is held out from training does."""
     checkpoint: str = ""
     """Which checkpoint is measured; the best one where none is named."""
+    teacher: str = ""
+    """Experiment whose answers to the training sources are learned in place of the targets (sequence-level distillation)."""
+    iterations: tuple[int, ...] = ()
+    """Numbers of passes of which BLEU is measured too, each as bleu_N."""
 
 
 MULTI30K = {"validation_path": "multi30k/test_2016_flickr.en.gz", "validation_target_path": "multi30k/test_2016_flickr.de.gz"}
@@ -49,8 +60,13 @@ TASKS = {
 STARTS = {"scratch": "", "own": "bert", "no_pairs": "bert-no_pairs", "left_to_right": "bert-left_to_right", "minilm": MINILM}
 RATES = {"scratch": 3e-4, "own": 1e-4, "no_pairs": 1e-4, "left_to_right": 1e-4, "minilm": 5e-5}
 """Learning rates of finetuning; the less a model knows, the more it has to move."""
+PASSES = (1, 2, 4, 10)
 EXPERIMENTS = {
     "multi30k": Experiment("transformer/multi30k", report=MULTI30K, checkpoint="@average10"),
+    "nat-multi30k": Experiment("nat/multi30k", report=MULTI30K, checkpoint="@average10", iterations=PASSES),
+    "nat-multi30k-distilled": Experiment("nat/multi30k", report=MULTI30K, checkpoint="@average10", teacher="multi30k", iterations=PASSES),
+    "nat-multi30k-cut": Experiment("nat/multi30k_cut", report=MULTI30K, checkpoint="@average10"),
+    "nat-multi30k-cut-distilled": Experiment("nat/multi30k_cut", report=MULTI30K, checkpoint="@average10", teacher="multi30k"),
     "bert": Experiment("bert/pretrain"),
     "bert-no_pairs": Experiment("bert/pretrain_no_pairs"),
     "bert-left_to_right": Experiment("bert/pretrain_left_to_right"),
@@ -74,11 +90,13 @@ def trained(name: str, seed: int, folder: Path, minilm: str, changes: dict[str, 
     experiment = EXPERIMENTS[name]
     out = folder / f"{name}-{seed}"
     recipe = override(find_recipe(experiment.recipe), {"train.seed": seed, **experiment.settings, **changes})
+    if experiment.teacher:
+        recipe = override(recipe, {"data.target_path": str(distilled(experiment, recipe.data, folder, minilm))})
     init = None
     if experiment.start == MINILM:
         init = minilm
     elif experiment.start:
-        init = str(trained(experiment.start, seed, folder, minilm, {}))
+        init = str(trained(experiment.start, PRETRAINED, folder, minilm, {}))
     if init:
         recipe = run.adopt(recipe, init)
     made = run.train(recipe, out=out, init=init)
@@ -87,12 +105,27 @@ def trained(name: str, seed: int, folder: Path, minilm: str, changes: dict[str, 
     return out
 
 
+def distilled(experiment: Experiment, data: Any, folder: Path, minilm: str) -> Path:
+    """The answers of an experiment's teacher to the training sources, a line each, found now where they are not there yet."""
+    target = folder / f"{experiment.teacher}-{PRETRAINED}-answers.txt"
+    if not target.exists():
+        loaded = run.load(f"{trained(experiment.teacher, PRETRAINED, folder, minilm, {})}{EXPERIMENTS[experiment.teacher].checkpoint}")
+        lines = read_text(data.path, Problems()).removesuffix("\n").split("\n")
+        reply = partial(answer, loaded.model, loaded.tokenizer, batch=256)
+        about = {"experiment": experiment.teacher, "weights": fingerprint(loaded.model)}
+        answer_lines(reply, lines, target, about, lambda done: print(f"{target}: {done:,} of {len(lines):,} lines", flush=True))
+    return target
+
+
 def measured(name: str, seed: int, folder: Path, minilm: str, changes: dict[str, Any], report: bool) -> dict[str, Any]:
     """One seed of one experiment: all its metrics, and how long training took."""
     out, experiment = trained(name, seed, folder, minilm, changes), EXPERIMENTS[name]
-    found = evaluate(f"{out}{experiment.checkpoint}", data=(experiment.report or None) if report else None)
+    data = (experiment.report or None) if report else None
+    found = evaluate(f"{out}{experiment.checkpoint}", data=data)
     last = json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])
     row = {"experiment": name, "seed": seed, "train_seconds": last["seconds"], "examples": found.examples, **found.metrics}
+    for number in experiment.iterations:
+        row[f"bleu_{number}"] = evaluate(f"{out}{experiment.checkpoint}", "bleu", data=data, settings={"iterations": number})["bleu"]
     said = json.loads(found.findings.content) if found.findings and found.findings.suffix == ".json" else {}
     return row | ({"signature": said["signatures"]["bleu"]} if "signatures" in said else {})
 
@@ -119,6 +152,7 @@ def main(arguments: list[str] | None = None) -> None:
             print(f"{name} {metric}: {statistics.fmean(values):.6g}{spread}", flush=True)
         if options.record:
             content = {"recipe": EXPERIMENTS[name].recipe, "start": EXPERIMENTS[name].start, "changed": options.change, "rows": rows}
+            content |= {"teacher": EXPERIMENTS[name].teacher} if EXPERIMENTS[name].teacher else {}
             command = shlex.join(["weft", "bench", "transformers", *(arguments or sys.argv[1:])])
             write_record(options.record / f"transformers-{name}.json", "transformers", command, {**content, "report": options.report})
 

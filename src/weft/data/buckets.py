@@ -1,7 +1,8 @@
 """Pairs of similar length in batches of about equally many tokens (Vaswani et al., 2017, section 5.1).
 
 An example of this data set is a whole batch: train with --train.batch 1. Its rows are pairs that fit the same width, as many
-as the tokens allow; what is missing from a bucket's last batch are empty rows, which count for nothing.
+as the tokens allow; what is missing from a bucket's last batch are empty rows, which count for nothing. row_key (B,) seeds the
+noise of each row, as key does that of the whole batch.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from weft import random
 from weft.data.base import Batch, Dataset
 
 if TYPE_CHECKING:
@@ -32,14 +34,15 @@ def widths(longest: int) -> list[int]:
 class Buckets(Dataset):
     """Batches of pairs. They stay on the host: each has its own shape, which a captured graph must be told apart by."""
 
-    def __init__(self, pairs: Pairs, tokens: int):
-        """tokens: of each side of a batch, padding included."""
+    def __init__(self, pairs: Pairs, tokens: int, most: int = 0):
+        """tokens: of each side of a batch, padding included. most: what a model has room for, so no batch is wider."""
         self.pairs = pairs
         need = torch.maximum(pairs.source.sizes, pairs.target.sizes).numpy()
         self.members: list[np.ndarray] = []
         self.width: list[int] = []
         low = 0
-        for width in widths(int(need.max())):
+        for step in widths(int(need.max())):
+            width = min(step, most or step)
             inside = np.flatnonzero((need > low) & (need <= width))
             rows, low = max(1, tokens // width), width
             for start in range(0, len(inside), rows):
@@ -65,4 +68,7 @@ class Buckets(Dataset):
             cut = F.pad(whole[side], (0, width))[:, :width]  # PAD is 0
             batch[side] = cut.masked_fill(absent[:, None], 0)
             batch[f"{side}_length"] = whole[f"{side}_length"].masked_fill(absent, 0)
+        number = torch.cat([torch.arange(len(self.members[i])) for i in chosen])  # of each row in its own batch
+        held = torch.tensor([len(self.members[i]) for i in chosen])
+        batch["row_key"] = random.fold(key.repeat_interleave(held), number)
         return batch

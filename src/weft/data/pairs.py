@@ -106,7 +106,7 @@ class PairsConfig(DataConfig):
         }
         if not self.tokens:
             return Data(first, second if len(second) else None, info, tokenizer, problems)
-        batches = Buckets(first, self.tokens)
+        batches = Buckets(first, self.tokens, self.longest + 2)
         info |= {"batches": len(batches), "padding": batches.padding}
         return Data(batches, second if len(second) else None, info, tokenizer, problems)
 

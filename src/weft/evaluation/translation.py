@@ -1,4 +1,7 @@
-"""BLEU and chrF of whole translations by sacrebleu, found by beam search; the signature that names the exact score goes with them."""
+"""BLEU and chrF of whole translations by sacrebleu, and the share that are right to the letter.
+
+The signature that names the exact score, and how the translations were found, go with them.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,16 @@ from typing import Any
 from weft.data.base import Batch
 from weft.errors import MissingExtra, require
 from weft.evaluation.evaluate import Findings
-from weft.generation.beam import translate
+from weft.objectives.masked_target import MaskedTarget
 from weft.objectives.seq2seq import Seq2Seq
 
 log = logging.getLogger("weft")
 
 
-def measure(loaded: Any, objective: Seq2Seq, data: Any, batches: Iterable[Batch]) -> Findings | None:
+def measure(loaded: Any, objective: Seq2Seq | MaskedTarget, data: Any, batches: Iterable[Batch]) -> Findings | None:
     """Every source's best translation against its target, both as text; None for an objective that is not about whole texts."""
-    c, rows = objective.config, []
-    if not c.decode:
+    rows: list[dict[str, str]] = []
+    if not objective.config.decode:
         return None
     try:
         sacrebleu = require("sacrebleu", "eval")
@@ -29,15 +32,16 @@ def measure(loaded: Any, objective: Seq2Seq, data: Any, batches: Iterable[Batch]
     for batch in batches:
         there = (batch["source_length"] > 0).nonzero().squeeze(1)
         source, lengths = batch["source"][there], batch["source_length"][there]
-        found = translate(loaded.model, source, lengths, c.start, c.end, beams=c.beams, alpha=c.alpha)
-        for given, best, wanted in zip(source.tolist(), found, batch["target"][there].tolist(), strict=True):
-            texts = [loaded.tokenizer.decode(ids) for ids in (given, best[0].ids, wanted[1:])]
+        found = objective.answers(loaded.model, source, lengths)
+        for given, said, wanted in zip(source.tolist(), found, batch["target"][there].tolist(), strict=True):
+            texts = [loaded.tokenizer.decode(ids) for ids in (given, said, wanted[1:])]
             rows.append(dict(zip(("source", "translation", "reference"), texts, strict=True)))
-    said, references = [row["translation"] for row in rows], [[row["reference"] for row in rows]]
-    metrics, signatures = {}, {}
+    translations, references = [row["translation"] for row in rows], [[row["reference"] for row in rows]]
+    same = [row["translation"] == row["reference"] for row in rows]
+    metrics, signatures = {"exact": sum(same) / max(len(same), 1)}, {}  # what counts where a text names a class
     for metric in (sacrebleu.BLEU(), sacrebleu.CHRF()):
-        score = metric.corpus_score(said, references)
+        score = metric.corpus_score(translations, references)
         metrics[score.name.split("2")[0].lower()] = float(score.score)
         signatures[score.name.split("2")[0].lower()] = str(metric.get_signature())
-    content = {"metrics": metrics, "signatures": signatures, "beams": c.beams, "alpha": c.alpha, "translations": rows}
+    content = {"metrics": metrics, "signatures": signatures, **objective.search(loaded.model), "translations": rows}
     return Findings(metrics, json.dumps(content, indent=1, ensure_ascii=False) + "\n", ".json")

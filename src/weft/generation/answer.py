@@ -1,35 +1,89 @@
-"""Texts through an encoder and a decoder: translations, or whatever else a model was taught to answer."""
+"""Texts through an encoder and a decoder: translations, or whatever else a model was taught to answer.
+
+A model that decodes token by token is searched with a beam; one that makes all tokens at once fills its target in.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from weft.errors import CapabilityError
 from weft.generation.beam import translate
-from weft.models.base import Answers, need
+from weft.generation.parallel import Filling, fill_in
+from weft.models.base import Answers, Fills, need, offers
 
 PAD, START, END = 0, 1, 2
 
 
-def answer(model: Any, tokenizer: Any, texts: Sequence[str], *, beams: int = 5, alpha: float = 0.6, batch: int = 64) -> list[str]:
-    """The model's best answer to each text; those of similar length are read together."""
-    need(model, Answers)
+@dataclass(frozen=True)
+class Answered:
+    """An answer, and how it came about."""
+
+    text: str
+    tokens: int
+    """Number of tokens, END included where it was given."""
+    stop: str
+    """Why it ended: "stop", where the model gave END, or "length"."""
+    passes: int
+    """How often the decoder was asked: once for each token, or once for all tokens together and again to improve on them."""
+
+
+def can_answer(model: Any) -> bool:
+    """Whether a model answers a text, token by token or at once."""
+    return offers(model, Answers) or offers(model, Fills)
+
+
+def answer(model: Any, tokenizer: Any, texts: Sequence[str], **settings: Any) -> list[str]:
+    """The text of the model's best answer to each text; settings as in `answered`."""
+    return [each.text for each in answered(model, tokenizer, texts, **settings)]
+
+
+def answered(
+    model: Any,
+    tokenizer: Any,
+    texts: Sequence[str],
+    *,
+    beams: int = 5,
+    alpha: float = 0.6,
+    filling: Filling | None = None,
+    batch: int = 64,
+) -> list[Answered]:
+    """The model's best answer to each text; those of similar length are read together, which changes no answer.
+
+    beams and alpha are for a model that decodes token by token, filling for one that makes all tokens at once.
+    """
+    if not can_answer(model):
+        need(model, Answers)
     if tokenizer is None:
         raise CapabilityError("this checkpoint holds no tokenizer, so text cannot be turned into tokens")
     room = getattr(model.config, "context", 0) or 1 << 30
     encoded = [[*tokenizer.encode(text).tolist()[: room - 1], END] for text in texts]
     order = sorted(range(len(texts)), key=lambda i: len(encoded[i]))
     device = next(model.parameters()).device
-    said = [""] * len(texts)
+    said: dict[int, Answered] = {}
     for first in range(0, len(order), batch):
-        rows = [encoded[i] for i in order[first : first + batch]]
+        numbers = order[first : first + batch]
+        rows = [encoded[i] for i in numbers]
         lengths = torch.tensor([len(row) for row in rows], device=device)
         source = torch.tensor([row + [PAD] * (len(rows[-1]) - len(row)) for row in rows], device=device)
-        for i, best in zip(
-            order[first : first + batch], translate(model, source, lengths, START, END, beams=beams, alpha=alpha), strict=True
-        ):
-            said[i] = tokenizer.decode(best[0].ids)
-    return said
+        if offers(model, Answers):
+            found = searched(model, tokenizer, source, lengths, beams, alpha)
+        else:
+            found = filled(model, tokenizer, source, lengths, filling)
+        said |= zip(numbers, found, strict=True)
+    return [said[i] for i in range(len(texts))]
+
+
+def searched(model: Any, tokenizer: Any, source: Tensor, lengths: Tensor, beams: int, alpha: float) -> list[Answered]:
+    best = [hypotheses[0].ids for hypotheses in translate(model, source, lengths, START, END, beams=beams, alpha=alpha)]
+    return [Answered(tokenizer.decode(ids), len(ids), "stop" if ids[-1] == END else "length", len(ids)) for ids in best]
+
+
+def filled(model: Any, tokenizer: Any, source: Tensor, lengths: Tensor, how: Filling | None) -> list[Answered]:
+    made = fill_in(model, source, lengths, START, END, how)
+    return [Answered(tokenizer.decode(each.ids), len(each.ids), each.stop, each.iterations) for each in made]

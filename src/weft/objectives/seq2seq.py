@@ -75,6 +75,15 @@ class Seq2Seq(Objective):
         right = (flat.detach().argmax(-1) == wanted).sum().float()
         return Terms({"loss": loss}, {"log_loss": plain, "accuracy": right})
 
+    def answers(self, model: Any, source: Tensor, lengths: Tensor) -> list[list[int]]:
+        """The best target of each source, as evaluation takes it."""
+        c = self.config
+        return [best[0].ids for best in translate(model, source, lengths, c.start, c.end, beams=c.beams, alpha=c.alpha)]
+
+    def search(self, model: Any) -> dict[str, Any]:
+        """How answers are found, for the record."""
+        return {"beams": self.config.beams, "alpha": self.config.alpha}
+
     def measure(self, model: Any, batch: Batch) -> dict[str, Tensor]:
         """The counts that BLEU is made of, summed over the batch (10,)."""
         if not self.config.decode:

@@ -1,0 +1,80 @@
+"""`weft sample CKPT TEXT` and `weft sample CKPT --input FILE --out FILE` for models that answer a text."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from weft.config import to_dict
+from weft.data.base import Problems
+from weft.data.text import read_text
+from weft.errors import ConfigError
+from weft.generation.answer import Answered, answered
+from weft.generation.lines import answer_lines, fingerprint
+from weft.generation.parallel import Filling
+from weft.models.base import Fills, offers
+from weft.report.words import duration
+from weft.run import Loaded
+from weft.training import files
+
+
+def answers(loaded: Loaded, prompt: str, filling: Filling) -> int:
+    """The answer to one text; how it came about goes to stderr."""
+    if not prompt:
+        raise ConfigError(f"{type(loaded.model).__name__} answers a text; give it one, for example: weft sample CKPT 'a text'")
+    said = reply(loaded, [prompt], filling)[0]
+    print(said.text, flush=True)
+    print(f"({said.tokens} tokens in {said.passes} passes, ended by {said.stop})", file=sys.stderr)
+    return 0
+
+
+def answers_to_file(loaded: Loaded, prompt: str, source: str, target: str, filling: Filling) -> int:
+    """An answer on a line of its own for every line of a text; a call that was interrupted continues."""
+    if prompt:
+        raise ConfigError(f"--input names a file of texts, so there is no room for the prompt {prompt!r}")
+    if not target:
+        raise ConfigError("--input needs --out, the file to write an answer to each line to")
+    problems = Problems()
+    lines = read_text(source, problems).removesuffix("\n").split("\n")
+    for line in problems.lines():
+        print(f"data: {line}", file=sys.stderr)
+    files.make_folder(Path(target).parent)
+    about: dict[str, Any] = {"recipe": loaded.recipe.name, "weights": fingerprint(loaded.model), "filling": vars(use(loaded, filling))}
+    with files.writing(Path(target).parent):
+        answer_lines(lambda texts: [each.text for each in reply(loaded, texts, filling)], lines, Path(target), about, teller(len(lines)))
+    print(f"{len(lines):,} answers written to {target}")
+    return 0
+
+
+def reply(loaded: Loaded, texts: Sequence[str], filling: Filling) -> list[Answered]:
+    gpu = next(loaded.model.parameters()).is_cuda
+    return answered(loaded.model, loaded.tokenizer, texts, filling=use(loaded, filling), batch=256 if gpu else 64)
+
+
+def use(loaded: Loaded, filling: Filling) -> Filling:
+    """What was asked for, and what the recipe says where nothing was."""
+    model = loaded.model
+    if not offers(model, Fills):
+        if filling != Filling():
+            raise ConfigError(f"{type(model).__name__} answers token by token; --iterations and --length-factor are for others")
+        return filling
+    own = to_dict(loaded.recipe.objective)
+    iterations = filling.iterations or int(own.get("iterations", 0))
+    return Filling(iterations, int(own.get("candidates", filling.candidates)), filling.length_factor).resolve(model)
+
+
+def teller(total: int) -> Callable[[int], None]:
+    """Says how far it is and how long it still takes, from the pace since it began."""
+    begin: list[tuple[float, int]] = []
+
+    def tell(done: int) -> None:
+        now = time.perf_counter()
+        begin.append((now, done))
+        since, first = begin[0]
+        left = f", {duration((now - since) / (done - first) * (total - done))} left" if done > first else ""
+        print(f"{done:,} of {total:,} lines{left}", file=sys.stderr, flush=True)
+
+    return tell
