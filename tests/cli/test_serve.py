@@ -84,7 +84,7 @@ def test_without_a_checkpoint_the_quickstarts_model_is_trained(
         say("training")
         return [text_run]
 
-    monkeypatch.setattr(serve.quickstart, "train_stages", train)
+    monkeypatch.setattr("weft.birthplace.quickstart.train_stages", train)
     done = command("serve", "--port", "0")
     assert done.code == 0, done.err
     assert "training" in done.out

@@ -118,6 +118,21 @@ def test_type_watch_tokens_arrive_and_stop(visit: Open, small: Live) -> None:
     assert page.get_by_label("Temperature").input_value() == "0"
 
 
+def test_a_translator_answers_below_the_text(visit: Open) -> None:
+    page = visit()
+    page.select_option("#model", "translator")
+    assert page.locator("label[for=prompt]").text_content() == "Text to answer or translate"
+    assert "temperature 0 " in page.locator("#settings-summary").text_content()
+    page.locator("#prompt").fill("zwei")
+    page.get_by_role("button", name="Answer", exact=True).click()
+    settle(page, "complete")
+    assert page.locator("#complete .given").text_content() == "zwei\n"
+    assert page.locator("#complete .token").count() > 0
+    page.select_option("#model", "gpt")
+    assert page.get_by_role("button", name="Continue", exact=True).is_visible()
+    assert "temperature 0.8" in page.locator("#settings-summary").text_content()
+
+
 def test_a_token_tells_what_else_was_likely(visit: Open) -> None:
     page = visit()
     page.locator("summary").click()
@@ -218,10 +233,11 @@ def test_it_fits_a_phone(visit: Open) -> None:
 def test_errors_are_told_in_the_page(visit: Open) -> None:
     page = visit()
     page.select_option("#model", "translator")
-    page.locator("#prompt").fill("a")
-    page.locator("#prompt").press("Control+Enter")
-    page.get_by_role("alert").filter(has_text="cannot continue a text").wait_for()
-    assert page.get_by_role("button", name="Continue").is_visible()
+    page.locator("#tab-chat").click()
+    page.locator("#message").fill("a")
+    page.locator("#message").press("Control+Enter")
+    page.get_by_role("alert").filter(has_text="cannot hold a conversation").wait_for()
+    assert page.get_by_role("button", name="Send").is_visible()
     assert all("400" in told for told in visit.complaints)  # type: ignore[attr-defined]
     visit.complaints.clear()  # type: ignore[attr-defined]
 

@@ -30,7 +30,8 @@ def test_models(locked: Live) -> None:
     found = locked.http.get("/v1/models", headers=key("secret")).json()
     assert found["object"] == "list"
     assert [model["id"] for model in found["data"]] == ["first", "runs/second"]
-    assert found["data"][0] == {"id": "first", "object": "model", "created": 1, "owned_by": "weft", "max_model_len": 4096}
+    about = {"id": "first", "object": "model", "created": 1, "owned_by": "weft", "max_model_len": 4096}
+    assert found["data"][0] == {**about, "offers": ["completions", "chat", "embeddings"]}
     one = locked.http.get("/v1/models/runs/second", headers=key("secret")).json()
     assert Model.model_validate(one).id == "runs/second"
     assert locked.http.get("/v1/models/thrid", headers=key("secret")).status_code == 404

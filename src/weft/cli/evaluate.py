@@ -8,21 +8,20 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft import config, registry
 from weft.cli import console, flags, tasks
-from weft.cli.written import default_file, write
 from weft.config import Config
-from weft.data.base import DataConfig
 from weft.errors import ConfigError
-from weft.evaluation.evaluate import evaluate, with_path
-from weft.recipes.base import load as load_recipe
 from weft.report.words import number
-from weft.run import Loaded, load
-from weft.training import checkpoint
+
+if TYPE_CHECKING:  # what needs a model is imported when there is one, so that --help is quick
+    from weft.data.base import DataConfig
+    from weft.run import Loaded
 
 ABOUT = """CKPT is a run (its best checkpoint), RUN@last or RUN@1000; all metrics are shown where none is named.
+Some metrics are computed only when named (`weft list metrics`), with what they need to know: fid=EXTRACTOR iwae=1000.
 A TASK (`weft list tasks`) is asked of a language model instead, with --shots worked examples in front of each question.
 Other data of the same kind are named with --data.path; `weft evaluate CKPT --help` shows all settings of the data."""
 
@@ -37,6 +36,10 @@ class Options(Config):
     """Of the questions and examples that are drawn for a task."""
     template: str = ""
     """File with another prompt for a task, its fields in braces; docs/evaluation.md."""
+    iterations: int = 0
+    """Passes of a model that makes all tokens of an answer at once; 0 is as many as its recipe says."""
+    length_factor: float = 0.0
+    """Such an answer gets its foretold length times this; 0 is as the recipe says."""
     batch: int = 64
     """Examples at a time; the result does not depend on it."""
     device: str = "auto"
@@ -57,6 +60,9 @@ def main(words: list[str]) -> int:
         raise ConfigError(f"--shots and --template are for tasks{registry.nearest(' '.join(free[1:]), list(registry.TABLES['tasks']))}")
     for name in free[1:] if asked else ():
         registry.entry("tasks", name)  # a wrong name is told before work is done for the others
+    from weft.cli.written import default_file, write
+    from weft.run import load
+
     loaded = load(free[0], options.device)
     if not asked:
         return metrics(loaded, free[1:], options, changed(data, options.data))  # type: ignore[attr-defined]
@@ -69,18 +75,27 @@ def main(words: list[str]) -> int:
 
 def metrics(loaded: Loaded, names: list[str], options: Options, changes: dict[str, Any]) -> int:
     """The metrics of the recipe."""
-    result = evaluate(loaded, *names, data=changes or None, examples=options.examples, batch=options.batch)
+    from weft.cli.written import default_file, write
+    from weft.evaluation.evaluate import evaluate
+
+    settings = {name: getattr(options, name) for name in ("iterations", "length_factor") if getattr(options, name)}
+    result = evaluate(loaded, *names, data=changes or None, settings=settings, examples=options.examples, batch=options.batch)
     print(f"{loaded.recipe.name} at {loaded.path}: {result.examples:,} examples in {result.seconds:.1f} s")
     for line in result.problems:
         print(f"data: {line}")
     print(console.table([(metric, number(value)) for metric, value in result.metrics.items()]))
     other = "-" + Path(str(changes.get("path", "other"))).stem if changes else ""
+    other += "".join(f"-{name}-{value}" for name, value in settings.items())
     write(loaded, result, Path(options.out) if options.out else default_file(loaded, other))
     return 0
 
 
 def data_settings(name: str, words: list[str]) -> DataConfig:
     """The data settings that the flags may change: the recipe's, or those of a source of files where a path is given."""
+    from weft.evaluation.evaluate import with_path
+    from weft.recipes.base import load as load_recipe
+    from weft.training import checkpoint
+
     found = checkpoint.find(name)
     own = load_recipe(found.json("recipe.json")).data
     return with_path(own) if any(word.partition("=")[0] == "--data.path" for word in words) else own

@@ -8,12 +8,9 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from weft.birthplace import quickstart
 from weft.cli import console, flags
-from weft.cli.progress import Progress
 from weft.config import Config
 from weft.errors import ConfigError, require
-from weft.run import load
 
 ABOUT = """Serves models of text in OpenAI's form: completions, chat, embeddings, and what belongs to them (/v1/models, /tokenize,
 /detokenize, /tokenizer_info, /health, /metrics), with a page to try them. CKPT is a run (its best checkpoint), RUN@last or RUN@1000;
@@ -56,6 +53,7 @@ def main(words: list[str]) -> int:
     check(options)
     for package in ("fastapi", "uvicorn", "jinja2"):
         require(package, "serve")
+    from weft.run import load  # what needs a model is imported when there is one, so that --help is quick
     from weft.serving import process, service
 
     name_all(checkpoints or [""], names)  # before anything takes time
@@ -70,7 +68,7 @@ def main(words: list[str]) -> int:
         keys += [key for key in [os.environ.get("WEFT_API_KEY", "")] if key]
         if not keys and options.host not in LOCAL:
             log.warning("%s can be reached from other machines, and no --api-key is set: anybody there can use it", options.host)
-        route = "completions" if next(iter(models.values())).continues else "embeddings"
+        route = next(iter(models.values())).offers[0]
         said = opening(process.address(listening), list(models), route)
         served = service.Service(models, limits, tuple(keys))
         received = process.serve(served, listening, grace=options.grace, ready=lambda: print(said, flush=True))
@@ -114,6 +112,9 @@ def name_all(checkpoints: list[str], names: list[str]) -> list[str]:
 
 def trained_quickstart(device: str) -> str:
     """The quickstart's model that had read before it learned to answer, trained as far as it is not."""
+    from weft.birthplace import quickstart
+    from weft.cli.progress import Progress
+
     options = quickstart.Options(device=device)
     print(f"no checkpoint was named: the quickstart's model, in {options.out}", flush=True)
     stages = quickstart.train_stages(

@@ -5,15 +5,16 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.cli import console
-from weft.cli.progress import bar, make_display
+from weft.cli.console import bar, make_display
 from weft.config import Config
-from weft.evaluation.fewshot.runner import TaskEvaluation, run_task
-from weft.evaluation.fewshot.tasks import Published
 from weft.report.words import duration, number
-from weft.run import Loaded
+
+if TYPE_CHECKING:  # what asks a model is imported when one is asked
+    from weft.evaluation.fewshot.runner import TaskEvaluation
+    from weft.run import Loaded
 
 SILENCE = 20.0
 """Seconds between two lines where there is no terminal."""
@@ -56,6 +57,8 @@ class Meter:
 
 def ask(loaded: Loaded, name: str, options: Any) -> TaskEvaluation:
     """What came of a task, told as a table."""
+    from weft.evaluation.fewshot.runner import run_task
+
     names = ("shots", "examples", "seed", "template", "batch")
     with Meter(name) as meter:
         settings = {setting: getattr(options, setting) for setting in names}
@@ -69,6 +72,8 @@ def ask(loaded: Loaded, name: str, options: Any) -> TaskEvaluation:
 
 def rows(result: TaskEvaluation) -> list[tuple[str, ...]]:
     """A row for each metric, the task's own with what was published."""
+    from weft.evaluation.fewshot.tasks import Published
+
     published = Published(**result.published) if result.published else None
     found: list[tuple[str, ...]] = []
     for place, (metric, value) in enumerate(result.metrics.items()):

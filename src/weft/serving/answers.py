@@ -15,8 +15,9 @@ from fastapi import Request as HttpRequest
 from fastapi import Response
 
 from weft.data.files import well_formed
+from weft.generation.answer import END
 from weft.generation.decode import encode_prompt
-from weft.generation.request import Piece, Request
+from weft.generation.request import GREEDY, Piece, Request
 from weft.serving.errors import ApiError, Json
 from weft.serving.replies import ChatReply, CompletionReply, Draft, Reply
 from weft.serving.schemas import ChatRequest, CompletionRequest
@@ -26,6 +27,8 @@ from weft.serving.worker import Submission
 
 DEFAULT_TOKENS = 16
 """How long a completion is where nobody says; OpenAI's own number."""
+LONGER, LONGER_BY = 3, 50
+"""How much longer than its source an answer may be where nobody says, as in beam search."""
 LEFT = 499
 """Status for the log where nobody is left to be told."""
 MANY_TOKENS = 2000
@@ -46,6 +49,11 @@ async def prompts_of(service: Service, model: ServedModel, given: Any, param: st
     return several
 
 
+def asked_of(model: ServedModel, text: str, marked: bool) -> list[int]:
+    """Tokens of a prompt: a whole text where the model answers it, an open one where it goes on with it."""
+    return [*model.tokens.encode(text, marked=False), END] if model.answers else opened(model, text, marked)
+
+
 def opened(model: ServedModel, text: str, marked: bool) -> list[int]:
     """Tokens of a text to be continued: the marks that open one, but not those that close it."""
     before = model.tokens.before if marked else ()
@@ -57,6 +65,8 @@ def new_tokens(service: Service, model: ServedModel, prompt: int, asked: int | N
     most, context = service.limits.max_tokens, model.context
     if asked is not None and asked > most:
         raise ApiError(400, f"max_tokens may be at most {most}, the server's --max-tokens, not {asked}", param="max_tokens")
+    if model.answers:
+        return target_tokens(model, prompt, asked, most)
     wanted = asked if asked is not None else min(default, most, max(1, context - prompt) if context else most)
     if context and prompt + wanted > context:
         said = f"{prompt + wanted} tokens ({prompt} in the prompt, {wanted} for the answer)"
@@ -65,13 +75,27 @@ def new_tokens(service: Service, model: ServedModel, prompt: int, asked: int | N
     return wanted
 
 
+def target_tokens(model: ServedModel, source: int, asked: int | None, most: int) -> int:
+    """As above where source and answer have a context each, in which a mark of the start or the end takes a place."""
+    room = max(1, model.context - 1)
+    if source > model.context or (asked or 0) > room:
+        said, param = (f"a text of {source}", "prompt") if source > model.context else (f"an answer of {asked}", "max_tokens")
+        message = f"this model reads and writes at most {room} tokens, and the mark of an end, but {said} was asked for"
+        raise ApiError(400, message, param=param, code="context_length_exceeded")
+    return asked or min(most, room, LONGER * source + LONGER_BY)
+
+
 async def complete(service: Service, http: HttpRequest, body: CompletionRequest) -> Response:
     model = service.find(body.model)
-    model.need(continuing=True)
-    prompts = await prompts_of(service, model, body.prompt, "prompt", lambda text: opened(model, text, body.add_special_tokens))
+    model.need("completions")
+    if body.echo and model.answers:
+        raise ApiError(400, f"echo is not offered: the model {model.name!r} answers a text and does not continue it", param="echo")
+    prompts = await prompts_of(service, model, body.prompt, "prompt", lambda text: asked_of(model, text, body.add_special_tokens))
     count, seed = body.best_of or body.n, body.seed if body.seed is not None else secrets.randbits(63)
     logprobs = body.logprobs if body.logprobs is not None else 0 if count > body.n else -1
     sampling = body.sampling(0, logprobs, seed, model.tokens.size)
+    if model.answers and "temperature" not in body.model_fields_set:  # a translation is not drawn, unless somebody says so
+        sampling = replace(sampling, temperature=GREEDY)
     check_number(model, len(prompts) * count)
     requests = []
     for ids in prompts:
@@ -93,7 +117,7 @@ def separate(given: Any) -> list[Any]:
 
 async def chat(service: Service, http: HttpRequest, body: ChatRequest) -> Response:
     model = service.find(body.model)
-    model.need(continuing=True)
+    model.need("chat")
     ids = await chat_prompt(service, model, [message.plain() for message in body.messages])
     seed = body.seed if body.seed is not None else secrets.randbits(63)
     most = body.max_completion_tokens if body.max_completion_tokens is not None else body.max_tokens

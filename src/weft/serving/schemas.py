@@ -51,6 +51,7 @@ def join_content(value: Any) -> str:
     return "".join(part["text"] for part in value)
 
 
+BIAS = {"minimum": -100, "maximum": 100}
 TEXT, TEXTS = {"type": "string"}, {"type": "array", "items": {"type": "string"}}
 TOKENS = {"type": "array", "items": {"type": "integer", "minimum": 0}}
 PROMPT_SCHEMA = {"anyOf": [TEXT, TEXTS, TOKENS, {"type": "array", "items": TOKENS}]}
@@ -61,6 +62,8 @@ PARTS = {
     "items": {"type": "object", "properties": {"type": {"const": "text"}, "text": TEXT}, "required": ["type", "text"]},
 }
 Content = Annotated[Any, AfterValidator(join_content), WithJsonSchema({"anyOf": [TEXT, PARTS]})]
+BIASES = {"type": "object", "propertyNames": {"pattern": "^[0-9]{1,9}$"}, "additionalProperties": {"type": "number", **BIAS}}
+Biases = Annotated[dict[str, float], WithJsonSchema(BIASES)]
 Ids = Annotated[list[Annotated[int, Field(ge=0)]], FailFast()]
 
 
@@ -83,22 +86,27 @@ class StreamOptions(Part):
     include_usage: bool = False
 
 
+def within(low: float, high: float) -> dict[str, Any]:
+    """Bounds for those who read the schema; Sampling.check refuses what lies outside."""
+    return {"minimum": low, "maximum": high}
+
+
 class Sampled(Body):
     """What completions and chat have in common."""
 
-    temperature: float = 1.0
+    temperature: float = Field(1.0, json_schema_extra=within(0.0, 100.0))
     top_p: float = Field(1.0, ge=0.0, le=1.0)
     n: int = Field(1, ge=1, le=MOST_ANSWERS)
     stop: Stop = Field(default_factory=list)
     seed: int | None = Field(None, ge=-(1 << 63), lt=1 << 64)
     stream: bool = False
     stream_options: StreamOptions | None = None
-    presence_penalty: float = 0.0
-    frequency_penalty: float = 0.0
-    logit_bias: dict[str, float] = Field(default_factory=dict, max_length=MOST_BIASES)
+    presence_penalty: float = Field(0.0, json_schema_extra=within(-100.0, 100.0))
+    frequency_penalty: float = Field(0.0, json_schema_extra=within(-100.0, 100.0))
+    logit_bias: Biases = Field(default_factory=dict, max_length=MOST_BIASES)
     top_k: int = Field(0, ge=-1)
-    min_p: float = 0.0
-    repetition_penalty: float = 1.0
+    min_p: float = Field(0.0, json_schema_extra=within(0.0, 1.0))
+    repetition_penalty: float = Field(1.0, json_schema_extra=within(0.01, 100.0))
     ignore_eos: bool = False
     stop_token_ids: Ids = Field(default_factory=list, max_length=MOST_BIASES)
 

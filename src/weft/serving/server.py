@@ -75,7 +75,7 @@ def add_generation(app: FastAPI, service: Service) -> None:
 
 async def embedded(service: Service, body: EmbeddingRequest) -> Response:
     model = service.find(body.model)
-    model.need(continuing=False)
+    model.need("embeddings")
     rows = await answers.prompts_of(service, model, body.input, "input", model.tokens.encode)
     for row in rows:
         if not row:

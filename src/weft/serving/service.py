@@ -6,10 +6,13 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Literal, Protocol
 
 from weft.errors import CapabilityError
 from weft.generation.decode import can_continue
+from weft.generation.engine import Engine as TextEngine
+from weft.generation.sources import SourceEngine
 from weft.models.base import Answers, offers
 from weft.registry import nearest
 from weft.run import Loaded
@@ -51,6 +54,8 @@ class ServedModel:
     template: ChatTemplate
     continues: bool
     embeds: bool
+    answers: bool = False
+    """A prompt is a source, and what comes back another text."""
     created: int = field(default_factory=lambda: int(time.time()))
 
     def __post_init__(self) -> None:
@@ -62,14 +67,21 @@ class ServedModel:
         found: int = self.worker.engine.context if self.worker.engine else getattr(getattr(self.model, "config", None), "context", 0)
         return found
 
-    def need(self, *, continuing: bool) -> None:
-        if not (self.continues if continuing else self.embeds):
-            what = "continue a text" if continuing else "give a text a vector"
-            raise ApiError(400, f"the model {self.name!r} cannot {what}", param="model", code="unsupported_model")
+    @property
+    def offers(self) -> list[str]:
+        """What may be asked of it."""
+        able = {"completions": self.continues or self.answers, "chat": self.continues, "embeddings": self.embeds}
+        return [name for name, found in able.items() if found]
+
+    def need(self, what: Literal["completions", "chat", "embeddings"]) -> None:
+        if what not in self.offers:
+            lacks = {"completions": "continue a text", "chat": "hold a conversation", "embeddings": "give a text a vector"}[what]
+            other = "; it turns one text into another, at /v1/completions" if what == "chat" and self.answers else ""
+            raise ApiError(400, f"the model {self.name!r} cannot {lacks}{other}", param="model", code="unsupported_model")
 
     def describe(self) -> dict[str, Any]:
         about = {"id": self.name, "object": "model", "created": self.created, "owned_by": "weft"}
-        return {**about, "max_model_len": self.context or None}
+        return {**about, "max_model_len": self.context or None, "offers": self.offers}
 
     def check_ids(self, ids: Sequence[int], param: str) -> None:
         least, most = (min(ids), max(ids)) if ids else (0, 0)
@@ -135,17 +147,14 @@ def of_counts(workers: dict[str, Worker], name: str) -> dict[str, int]:
 def serve_model(
     name: str, loaded: Loaded, *, slots: int = 32, max_queue: int = 256, make_engine: Callable[[], Engine] | None = None
 ) -> ServedModel:
-    """A loaded model with a worker that is not yet started; refused where it can neither continue a text nor give it a vector."""
+    """A loaded model with a worker that is not yet started; refused where it can do nothing with a text."""
     model, tokenizer = loaded.model, loaded.tokenizer
-    continues, reads = can_continue(model, tokenizer), offers(model, States) and tokenizer is not None
-    embeds = reads and not offers(model, Answers)  # the states of a translator are those of two texts, and no vector of one
-    if not (continues or reads):
+    answers = offers(model, Answers) and tokenizer is not None
+    continues = can_continue(model, tokenizer) and not answers
+    embeds = offers(model, States) and tokenizer is not None and not answers  # the states of a translator are those of two texts
+    if not (continues or embeds or answers):
         raise CapabilityError(f"{name}: {type(model).__name__} has no text to serve; `weft serve` takes models of text")
-    if continues and make_engine is None:
-        from weft.generation.engine import Engine as RealEngine
-
-        def make_engine() -> Engine:
-            return RealEngine(model, tokenizer, slots=slots)
-
-    worker = Worker(make_engine if continues else None, name=name, slots=slots, max_queue=max_queue)
-    return ServedModel(name, tokenizer, model, worker, template_for(tokenizer, loaded.chat_template), continues, embeds)
+    kind: Any = SourceEngine if answers else TextEngine if continues else None
+    make = make_engine or (partial(kind, model, tokenizer, slots=slots) if kind else None)
+    worker = Worker(make, name=name, slots=slots, max_queue=max_queue)
+    return ServedModel(name, tokenizer, model, worker, template_for(tokenizer, loaded.chat_template), continues, embeds, answers)

@@ -4,9 +4,9 @@ import { json, rememberKey } from "./api.js";
 import { startAttention } from "./attention.js";
 import { startChat } from "./chat.js";
 import { startComplete } from "./complete.js";
-import { startSettings } from "./settings.js";
+import { startSettings, suit } from "./settings.js";
 import { element, moveAmong } from "./tokens.js";
-import { complain } from "./writing.js";
+import { answersTexts, complain } from "./writing.js";
 
 const [chooser, keyForm, keyInput] = ["model", "key-form", "key"].map(id => document.getElementById(id));
 const tabs = [...document.querySelectorAll("[role=tab]")];
@@ -55,7 +55,8 @@ for (const tab of tabs) {
 moveAmong(document.querySelector("[role=tablist]"), "[role=tab]");
 open(tabs.find(tab => `#${tab.getAttribute("aria-controls")}` === location.hash) ?? tabs[0]);
 startSettings();
-startComplete(chosenModel);
+chooser.addEventListener("change", () => suit(answersTexts(chosenModel())));
+startComplete(chosenModel, chooser);
 startChat(chosenModel);
 startAttention(chosenModel, chooser);
 loadModels();

@@ -2,6 +2,7 @@
 
 const STORED = "weft.sampling";
 const DEFAULTS = { temperature: "0.8", top_p: "1", top_k: "", min_p: "0", max_tokens: "128", seed: "", stop: "" };
+let defaults = DEFAULTS;
 const box = document.getElementById("settings");
 const inputs = [...box.querySelectorAll("[name]")];
 
@@ -20,20 +21,26 @@ function fill(values) {
 
 function summarise() {
   const said = { temperature: "temperature", max_tokens: "tokens", top_p: "top-p", top_k: "top-k", min_p: "min-p", seed: "seed", stop: "stop" };
-  const told = inputs.filter(input => input.value !== "" && (["temperature", "max_tokens"].includes(input.name) || input.value !== DEFAULTS[input.name]));
+  const told = inputs.filter(input => input.value !== "" && (["temperature", "max_tokens"].includes(input.name) || input.value !== defaults[input.name]));
   const words = told.map(input => (input.name === "max_tokens" ? `${input.value} tokens` : `${said[input.name]} ${input.name === "stop" ? "texts" : input.value}`));
   document.getElementById("settings-summary").textContent = words.join(" · ");
 }
 
+// A translation is not drawn, unless somebody wishes so.
+export function suit(answers) {
+  defaults = answers ? { ...DEFAULTS, temperature: "0" } : DEFAULTS;
+  fill({ ...defaults, ...stored() });
+}
+
 export function startSettings() {
-  fill({ ...DEFAULTS, ...stored() });
+  fill({ ...defaults, ...stored() });
   box.addEventListener("input", () => {
     localStorage.setItem(STORED, JSON.stringify(Object.fromEntries(inputs.map(input => [input.name, input.value]))));
     summarise();
   });
   document.getElementById("settings-reset").addEventListener("click", () => {
     localStorage.removeItem(STORED);
-    fill(DEFAULTS);
+    fill(defaults);
   });
 }
 

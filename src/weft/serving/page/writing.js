@@ -63,9 +63,16 @@ function told(end, count, milliseconds) {
   return `${count} tokens${pace} · ${ways[end] ?? "ended"}`;
 }
 
-// No longer than fits behind the prompt: where the model's context is short, the wish for many tokens would be refused.
+// Whether a model turns one text into another, instead of going on with it.
+export function answersTexts(model) {
+  return Boolean(model.offers?.includes("completions") && !model.offers.includes("chat"));
+}
+
+// No longer than fits behind the prompt, or after the mark of a start where an answer has a context of its own: where it is short,
+// the wish for many tokens would be refused.
 async function fitting(settings, sized, model, signal) {
   if (!model.max_model_len || !settings.max_tokens) return settings;
+  if (answersTexts(model)) return { ...settings, max_tokens: Math.max(1, Math.min(settings.max_tokens, model.max_model_len - 1)) };
   const { count } = await json("tokenize", { ...sized, model: model.id }, signal);
   return { ...settings, max_tokens: Math.max(1, Math.min(settings.max_tokens, model.max_model_len - count)) };
 }
