@@ -24,6 +24,18 @@ def records() -> list[dict[str, Any]]:
 
 
 def families() -> str:
+    """A row per family: its recipes, and when its idea was published."""
+    groups: dict[str, list[str]] = {}
+    for name in registry.RECIPES:
+        groups.setdefault(name.partition("/")[0], []).append(name)
+    rows = ["| family | since | recipes |", "|---|---|---|"]
+    for family, names in groups.items():
+        since = min(registry.RECIPES[name].year for name in names)
+        rows.append(f"| {family} | {since} | {', '.join(f'`{name}`' for name in names)} |")
+    return "\n".join(rows)
+
+
+def recipes() -> str:
     """A row per recipe: what it is, its measured score, what a trivial method reaches, and the cost."""
     measured = {r["recipe"]: r for r in records() if "recipe" in r and "value" in r}
     rows = ["| recipe | what | year | measured (validation) | trivial method | cost |", "|---|---|---|---|---|---|"]
@@ -95,11 +107,23 @@ def birthplace() -> str:
 
 TOLD = {
     "bleu": ("BLEU", 1.0), "exact_match": ("exact match", 100.0), "f1": ("F1", 100.0), "matthews": ("Matthews", 100.0),
+    "perplexity": ("perplexity", 1.0), "bits_per_byte": ("bits per byte", 1.0), "exact": ("right", 100.0),
     "pair_accuracy": ("pairs right", 100.0), "token_accuracy": ("masked tokens right", 100.0), "accuracy": ("accuracy", 100.0),
 }  # fmt: skip
 """Metrics worth a cell, with what they are multiplied by; those of a whole answer first."""
-SHOWN = {"cola": ("matthews",), "squad": ("exact_match", "f1"), "mrpc": ("accuracy", "f1"), "multi30k": ("bleu",)}
+SHOWN = {
+    "cola": ("matthews",),
+    "squad": ("exact_match", "f1"),
+    "mrpc": ("accuracy", "f1"),
+    "multi30k": ("bleu",),
+    "gpt": ("perplexity", "bits_per_byte"),
+    "t5": ("exact",),
+}
 """Those of a task that are customary; accuracies where none is named."""
+PASSES = {f"bleu_{number}": (f"in {number} passes", 1.0) for number in (1, 2, 4, 10)}
+"""BLEU of targets made at once."""
+TOLD |= PASSES
+SHOWN["nat"] = ("bleu", *PASSES)
 
 
 def transformers() -> str:
@@ -118,9 +142,14 @@ def transformers() -> str:
             values = [row[key] * scale for row in own]
             cells.append(f"{what} {statistics.fmean(values):.1f}{deviation(values)}")
         where = "report data" if record["report"] else "held-out training data"
-        rows.append(f"| {name} | {record['recipe']} | {record['start'] or 'nothing'} | {where} | {', '.join(cells)} | {len(own)} |")
+        rows.append(f"| {name} | {record['recipe']} | {started(record)} | {where} | {', '.join(cells)} | {len(own)} |")
     first = found[0]
     return "\n".join([*rows, "", f"{first['hardware']}, torch {first['versions']['torch']}, {first['date']}."])
+
+
+def started(record: dict[str, Any]) -> str:
+    """What an experiment starts from, and whose answers it learns."""
+    return f"answers of {record['teacher']}" if record.get("teacher") else record["start"] or "nothing"
 
 
 def deviation(values: list[float]) -> str:
@@ -154,8 +183,55 @@ def difference(family: str, compared: str, parameters: str, row: dict[str, Any])
     return f"| {registry.CONVERTERS[family].summary} | {compared} | {parameters} | {ways} |"
 
 
+def planned() -> str:
+    """What the plan said of a step, and what the step took."""
+    found = next((r for r in records() if r.get("name") == "plan"), None)
+    if found is None:
+        return "Not measured yet."
+    rows = ["| model | batch | memory planned | measured | off | step planned | measured | off | MFU |", "|---" * 9 + "|"]
+    for row in found["rows"]:
+        memory = [f"{row[key] / 2**30:.1f} GiB" for key in ("planned_bytes", "measured_bytes")] + [f"{100 * row['memory_off']:+.1f} %"]
+        times = [f"{1e3 * row[key]:.1f} ms" for key in ("planned_seconds", "measured_seconds")] + [f"{100 * row['step_off']:+.1f} %"]
+        cells = [row["model"], str(row["batch"]), *memory, *times, f"{100 * row['measured_mfu']:.1f} %"]
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*rows, "", f"{found['hardware']}, torch {found['versions']['torch']}, {found['date']}."])
+
+
+def layouts() -> str:
+    """GPT-3 on many GPUs."""
+    found = next((r for r in records() if r.get("name") == "plan-layouts"), None)
+    if found is None:
+        return "Not planned yet."
+    rows = ["| GPUs | layout | memory each | weights each, built | step | MFU | days | energy |", "|---" * 8 + "|"]
+    for row in found["rows"]:
+        sizes = f"{row['memory']['total'] / 2**30:.0f} GiB | {max(row['built_bytes']) / 1e9:.3f} GB"
+        times = f"{row['step_seconds']:.1f} s | {100 * row['mfu']:.0f} % | {row['days']:.1f} | {row['kwh'] / 1e3:,.0f} MWh"
+        rows.append(f"| {row['gpus']:,} | {row['words']} | {sizes} | {times} |")
+    return "\n".join(rows)
+
+
+def growth() -> str:
+    """The GPTs, counted from their configurations."""
+    from weft.planning import telling
+
+    head, *rows = telling.growth()
+    return "\n".join([f"| {' | '.join(head)} |", "|---" * len(head) + "|", *(f"| {' | '.join(row)} |" for row in rows)])
+
+
 def spread(record: dict[str, Any]) -> str:
     return f" ± {record['spread']:.2g} ({len(record['seeds'])} seeds)" if record.get("spread") else ""
+
+
+def building() -> str:
+    """Text to token shards, beside the library that does the encoding."""
+    found = next((r for r in records() if r.get("name") == "data-build"), None)
+    if found is None:
+        return "Not measured yet."
+    rows = ["| contender | MB/s | MB per second of a core |", "|---|---|---|"]
+    rows += [f"| {row['contender']} | {row['megabytes_per_second']:.2f} | {row['per_core_second']:.2f} |" for row in found["rows"]]
+    ratios = ", ".join(f"{ratio['wall']:.2f} x {name}" for name, ratio in found["ratios"].items())
+    what = f"{found['megabytes']:.0f} MB of Python source, tokenizer {found['tokenizer']}, {found['cores']} cores"
+    return "\n".join([*rows, "", f"`weft data build` is {ratios}. {what}, {found['hardware']}, {found['date']}."])
 
 
 def fill(text: str, name: str, content: str) -> str:
@@ -164,13 +240,37 @@ def fill(text: str, name: str, content: str) -> str:
     return re.sub(rf"<!-- {name} -->.*?<!-- /{name} -->", lambda _: block, text, flags=re.DOTALL)
 
 
+DENSITIES = {"loss": "{:.2f} nats", "bits_per_dim": "{:.3f} bits/dim"}
+
+
+def densities(*families: str) -> str:
+    """What density models of these families reached on real images, beside what was hoped for or published."""
+    found = [r for r in records() if r.get("name") == "images" and r["recipe"].partition("/")[0] in families]
+    if not found:
+        return "Not measured yet."
+    rows = ["| experiment | measured on | result | hoped for or published | parameters | training | seeds |", "|---" * 7 + "|"]
+    for record in sorted(found, key=lambda record: str(record["rows"][0]["experiment"])):
+        own = record["rows"]
+        cells = [form.format(statistics.fmean(row[name] for row in own)) for name, form in DENSITIES.items() if name in own[0]]
+        where = "test images" if record["report"] else "images kept from training"
+        took = f"{max(row['train_seconds'] for row in own):.0f} s"
+        size = f"{own[0]['parameters']:,}"
+        rows.append(f"| {own[0]['experiment']} | {where} | {', '.join(cells)} | {record['bar']} | {size} | {took} | {len(own)} |")
+    first = found[0]
+    return "\n".join([*rows, "", f"{first['hardware']}, torch {first['versions']['torch']}, {first['date']}."])
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
     pages = {ROOT / "README.md": {"families": families()}, ROOT / "docs" / "engine.md": {"cpu": cpu()}}
+    pages[ROOT / "docs" / "recipes.md"] = {"recipes": recipes()}
     pages[ROOT / "docs" / "birthplace.md"] = {"quickstart": quickstart(), "birthplace": birthplace()}
     pages[ROOT / "docs" / "transformers.md"] = {"parity": parity(), "results": transformers()}
+    pages[ROOT / "docs" / "plan.md"] = {"planned": planned(), "layouts": layouts(), "growth": growth()}
+    pages[ROOT / "docs" / "data.md"] = {"building": building()}
+    pages[ROOT / "docs" / "flows.md"] = {"densities": densities("realnvp", "maf", "pixelcnn", "gated_pixelcnn")}
     stale = 0
     for path, parts in pages.items():
         old = new = path.read_text()

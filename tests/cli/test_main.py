@@ -25,6 +25,15 @@ def test_help_and_lists_import_nothing_heavy(words: list[str]) -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.parametrize("verb", ["serve", "evaluate", "bench"])
+def test_the_help_of_a_verb_loads_no_torch(verb: str) -> None:
+    program = (
+        f"import sys; from weft.__main__ import run\ntry: run([{verb!r}, '--help'])\nexcept SystemExit: pass\nprint('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False"
+
+
 def test_help_and_list_are_quick() -> None:
     def seconds(*words: str) -> float:
         begin = time.perf_counter()

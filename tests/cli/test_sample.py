@@ -64,6 +64,24 @@ def test_images_become_a_png_of_tiles(command: Callable[..., Outcome], tmp_path:
     assert "takes no prompt" in command("sample", str(run), "seven").err
 
 
+def test_images_of_a_class_and_walks(command: Callable[..., Outcome], tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    pytest.importorskip("sklearn")
+    run = small_run(tmp_path / "vae", "vae/conditional_digits", **{"model.hidden": (16,)})
+    assert command("sample", str(run), "--label", "3", "--n", "4").code == 0
+    assert command("sample", str(run), "--walk", "between", "--n", "20").code == 0
+    assert command("sample", str(run), "--walk", "along", "--n", "30").code == 0
+    sizes = {path.name: image.open(io.BytesIO(path.read_bytes())).size for path in (run / "samples").iterdir()}
+    wide = 10 * 68 + 4
+    assert sizes["00000003-3-seed0.png"] == (2 * 68 + 4, 2 * 68 + 4)
+    assert sizes["00000003-between-seed0.png"] == (wide, 2 * 68 + 4)
+    assert sizes["00000003-along-seed0.png"] == (wide, 3 * 68 + 4)
+    assert "is none of the classes" in command("sample", str(run), "--label", "12").err
+    assert "do not go together" in command("sample", str(run), "--label", "1", "--walk", "along").err
+    plain = small_run(tmp_path / "plain", "vae/digits", **{"model.hidden": (16,)})
+    assert "does not offer SamplesClass" in command("sample", str(plain), "--label", "3").err
+
+
 def test_word_vectors_give_neighbours(command: Callable[..., Outcome], tmp_path: Path) -> None:
     text = tmp_path / "words.txt"
     text.write_text("the cat sat on the mat. the dog sat on the log.\n" * 60)

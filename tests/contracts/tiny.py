@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
 import struct
@@ -13,6 +14,8 @@ import pytest
 
 import weft
 from weft.data.biographies import BiographiesConfig
+from weft.data.building import BuildConfig, build
+from weft.data.tokenizers import ByteTokenizer
 from weft.recipes.base import Recipe
 
 Changes = dict[str, Any]
@@ -36,6 +39,13 @@ def text_file(folder: Path) -> Path:
         sentences = [f"{chance.choice(who)} {chance.choice(does)} {chance.choice(what)}." for _ in range(900)]
         path.write_text("\n\n".join(" ".join(sentences[i : i + 9]) for i in range(0, 900, 9)))
     return path
+
+
+def shards_folders(folder: Path) -> tuple[str, ...]:
+    """Shards of the same text, a document per paragraph, once without copies."""
+    plain = BuildConfig(split="blank_lines", shard_tokens=8000)
+    settings = {"several": plain, "one": dataclasses.replace(plain, shard_tokens=10**6, dedupe=True)}
+    return tuple(str(build([str(text_file(folder))], folder / name, ByteTokenizer(), own).folder) for name, own in settings.items())
 
 
 def table_file(folder: Path) -> Path:
@@ -178,6 +188,18 @@ def image_folder(folder: Path) -> Path:
     return folder / "images"
 
 
+def halves_folder(folder: Path) -> Path:
+    """Images of which the left half shows a band and the right half the same band, darker."""
+    image = pytest.importorskip("PIL.Image")
+    chance = random.Random(0)
+    (folder / "halves").mkdir(exist_ok=True)
+    for number in range(40):
+        band = pixels(chance, number % 3, 12)
+        rows = b"".join(band[i : i + 12] + bytes(value // 2 for value in band[i : i + 12]) for i in range(0, 144, 12))
+        image.frombytes("L", (24, 12), rows).save(folder / "halves" / f"{number}.png")
+    return folder / "halves"
+
+
 def translation(folder: Path) -> Changes:
     """Two texts, line by line, in batches of tokens."""
     pairs = [line.split("\t") for line in pairs_file(folder).read_text().splitlines()[1:]]
@@ -192,9 +214,15 @@ GPT: Changes = {"model.layers": 2, "model.heads": 2, "model.width": 32, "data.co
 FRAMED: Changes = GPT | {"data.context": 32, "data.validation": 0.3, "data.unit": "words"}
 DROPOUT: Changes = {f"model.{place}_dropout": 0.1 for place in ("embedding", "attention", "residual")}
 DIGITS: Changes = {"optim.schedule.warmup": 5}
+CODE: Changes = DIGITS | {"model.hidden": (32,), "model.latent": 4}
+CONV: Changes = DIGITS | {"model.channels": (4, 8), "model.blocks": 1}
+SMOOTH: Changes = {"model.noise": 1.0}
 VIT: Changes = {"model.layers": 1, "model.heads": 2, "model.width": 16, "model.deviation": 0.1}
 CIFAR: Changes = {"data.validation": 0.3, "data.augment.crop": 1}
 SWIN: Changes = {"model.layers": (2, 1), "model.heads": (2, 2), "model.width": 8, "model.window": 2, "model.deviation": 0.1}
+FLOW: Changes = {"model.layers": 2, "model.hidden": (16,), "data.examples": 500, "optim.schedule.warmup": 5}
+REALNVP: Changes = {"model.scales": 2, "model.blocks": 1, "model.width": 4, "optim.schedule.warmup": 5}
+PIXELCNN: Changes = {"model.layers": 1, "model.width": 6, "model.first": 5, "optim.schedule.warmup": 5}
 PRETRAIN: Changes = {
     "model.layers": 1,
     "model.heads": 2,
@@ -205,7 +233,14 @@ PRETRAIN: Changes = {
     "optim.schedule.warmup": 5,
 }
 SEQ2SEQ: Changes = {"model.layers": 1, "model.heads": 2, "model.width": 32, "data.unit": "bytes"}
+GAN: Changes = {"model.generator": (32,), "model.discriminator": (32,), "model.latent": 4}
+RING: Changes = GAN | {"data.examples": 500}
+DCGAN: Changes = {"model.width": 4, "model.latent": 4}
+HALVES: Changes = {"model.width": 4, "model.patch_layers": 1, "data.size": 9, "data.window": 8, "data.validation": 0.3}
+CYCLE: Changes = {"model.width": 4, "model.halvings": 0, "model.blocks": 1, "model.patch_layers": 1}
+CUT: Changes = {"model.places": 8, "objective.places": 8, "data.tokens": 32, "optim.schedule.warmup": 5}
 T5: Changes = {"model.layers": 1, "model.heads": 2, "model.head": 8, "model.width": 32, "optim.schedule.warmup": 5}
+RBM: Changes = {"model.hidden": 16, "objective.particles": 20, "objective.sweeps": 2, "optim.lr": 0.1}
 BERT: Changes = {
     "model.layers": 1,
     "model.heads": 2,
@@ -224,6 +259,10 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "transformer/numbers": lambda folder: SEQ2SEQ | {"data.pairs": 200, "data.limit": 1000, "data.longest": 30},
     "transformer/pairs": lambda folder: SEQ2SEQ | {"data.path": str(pairs_file(folder)), "data.longest": 12},
     "transformer/multi30k": lambda folder: SEQ2SEQ | translation(folder),
+    "nat/numbers": lambda folder: SEQ2SEQ | {"data.pairs": 200, "data.limit": 1000, "data.longest": 30, "objective.candidates": 2},
+    "nat/pairs": lambda folder: SEQ2SEQ | {"data.path": str(pairs_file(folder)), "data.longest": 12, "optim.schedule.warmup": 5},
+    "nat/multi30k": lambda folder: SEQ2SEQ | translation(folder) | {"optim.schedule.warmup": 5},
+    "nat/multi30k_cut": lambda folder: SEQ2SEQ | translation(folder) | CUT,
     "t5/text": lambda folder: T5 | {"data.path": str(text_file(folder)), "data.vocabulary": 300, "data.context": 24},
     "t5/novels": lambda folder: T5 | {"data.path": str(text_file(folder)), "data.vocabulary": 300, "data.context": 24},
     "t5/pairs": lambda folder: T5 | {"data.path": str(pairs_file(folder)), "data.longest": 12, "data.unit": "bytes"},
@@ -231,6 +270,9 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "gpt/bytes": lambda folder: GPT | {"data.megabytes": 0.1},
     "gpt/shakespeare_char": lambda folder: GPT | {"data.path": str(text_file(folder))},
     "gpt/shakespeare_cpu": lambda folder: GPT | {"data.path": str(text_file(folder))},
+    "gpt/shards": lambda folder: (
+        GPT | {"data.path": shards_folders(folder), "data.weights": (3.0, 1.0), "data.validation": 0.2, "train.micro": 0}
+    ),
     "gpt/novels": lambda folder: GPT | {"data.path": str(text_file(folder)), "data.unit": "bytes"},
     "gpt/classify": lambda folder: (
         FRAMED | {"data.path": str(labelled_file(folder, "{text}\t{second}\t{label}\n")), "data.both_orders": True}
@@ -246,11 +288,78 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "swin/digits": lambda folder: DIGITS | SWIN,
     "swin/images": lambda folder: DIGITS | SWIN | {"data.path": str(image_folder(folder)), "data.size": 16},
     "swin/cifar10": lambda folder: DIGITS | SWIN | CIFAR | {"data.path": str(image_folder(folder))},
+    "classifier/digits_extractor": lambda folder: CONV,
+    "classifier/mnist_extractor": lambda folder: CONV | {"data.path": str(idx_folder(folder, 8)), "data.validation": 0.2},
+    "classifier/fashion_extractor": lambda folder: CONV | {"data.path": str(idx_folder(folder, 8)), "data.validation": 0.2},
+    "classifier/cifar10_extractor": lambda folder: CONV | {"data.path": str(image_folder(folder)), "data.size": 8, "data.augment.crop": 1},
     "vae/digits": lambda folder: DIGITS | {"model.hidden": (32,), "model.latent": 4},
+    "vae/beta": lambda folder: DIGITS | {"model.hidden": (32,), "model.latent": 4},
+    "vae/inpainting": lambda folder: DIGITS | {"model.hidden": (32,), "model.latent": 4},
+    "vae/mnist_mlp": lambda folder: CODE | {"data.path": str(idx_folder(folder, 8))},
+    "vae/mnist": lambda folder: CODE | CONV | {"data.path": str(idx_folder(folder, 8))},
+    "vae/fashion": lambda folder: CODE | CONV | SMOOTH | {"data.path": str(idx_folder(folder, 8))},
+    "vae/cifar10": lambda folder: CODE | CONV | SMOOTH | {"data.path": str(image_folder(folder)), "data.size": 8},
+    "vae/images": lambda folder: CODE | CONV | SMOOTH | {"data.path": str(image_folder(folder)), "data.size": 8},
+    "vae/conditional_digits": lambda folder: CODE,
+    "vae/conditional_mnist": lambda folder: CODE | CONV | {"data.path": str(idx_folder(folder, 8))},
+    "vae/m2_digits": lambda folder: CODE | {"data.labelled": 0.3},
+    "vae/m2_mnist": lambda folder: (
+        CODE | {"model.reading": (4, 8), "data.path": str(idx_folder(folder, 8)), "data.labelled": 0.3, "data.repeat_labelled": 2}
+    ),
     "vae/semi_supervised": lambda folder: DIGITS | {"model.hidden": (32,), "model.latent": 4, "data.labelled": 0.3},
     "gan/digits": lambda folder: {"model.generator": (32,), "model.discriminator": (32,), "model.latent": 4, "model.dropout": 0.1},
+    "gan/ring": lambda folder: RING,
+    "gan/conditional_digits": lambda folder: GAN,
+    "gan/conditional_mnist": lambda folder: DCGAN | {"data.path": str(idx_folder(folder, 8))},
+    "gan/semi_digits": lambda folder: GAN | {"data.labelled": 0.3, "data.repeat_labelled": 2},
+    "gan/semi_mnist": lambda folder: GAN | {"data.path": str(idx_folder(folder)), "data.labelled": 0.3, "data.repeat_labelled": 2},
+    "wgan/ring": lambda folder: RING,
+    "wgan_gp/ring": lambda folder: RING,
+    "wgan_gp/digits": lambda folder: GAN,
+    "wgan_gp/fashion": lambda folder: DCGAN | {"data.path": str(idx_folder(folder, 8))},
+    "wgan_gp/cifar10": lambda folder: DCGAN | {"data.path": str(image_folder(folder)), "data.size": 8},
+    "dcgan/digits": lambda folder: DCGAN,
+    "dcgan/mnist": lambda folder: DCGAN | {"data.path": str(idx_folder(folder, 8))},
+    "dcgan/fashion": lambda folder: DCGAN | {"data.path": str(idx_folder(folder, 8))},
+    "dcgan/cifar10": lambda folder: DCGAN | {"data.path": str(image_folder(folder)), "data.size": 8},
+    "dcgan/images": lambda folder: DCGAN | {"data.path": str(image_folder(folder)), "data.size": 8},
+    "bigan/digits": lambda folder: {"model.hidden": (64, 64), "model.latent": 8},
+    "bigan/mnist": lambda folder: {"model.hidden": (64, 64), "model.latent": 8, "data.path": str(idx_folder(folder, 8))},
+    "pix2pix/digits": lambda folder: {"model.width": 4},
+    "pix2pix/mnist": lambda folder: {"model.width": 4, "model.patch_layers": 1, "data.path": str(idx_folder(folder)), "data.size": 8},
+    "pix2pix/facades": lambda folder: HALVES | {"data.path": str(halves_folder(folder))},
+    "pix2pix/pairs": lambda folder: HALVES | {"data.path": str(halves_folder(folder))},
+    "cyclegan/digits": lambda folder: {"model.width": 4, "model.blocks": 1},
+    "cyclegan/mnist": lambda folder: CYCLE | {"data.path": "", "data.size": 0},
     "rbm/digits": lambda folder: {"model.hidden": 16},
     "rbm/persistent": lambda folder: {"model.hidden": 16, "objective.particles": 20, "objective.sweeps": 2},
+    "rbm/mnist": lambda folder: RBM | {"data.path": str(idx_folder(folder))},
+    "rbm/images": lambda folder: RBM | {"data.path": str(image_folder(folder)), "data.size": 9, "data.validation": 0.3},
+    "boltzmann/digits": lambda folder: {"model.hidden": 4, "objective.hidden": 4, "objective.particles": 20},
+    "hopfield/patterns": lambda folder: {"data.units": 50, "data.patterns": 3, "data.copies": 8},
+    "hopfield/digits": lambda folder: {},
+    "realnvp/moons": lambda folder: FLOW,
+    "maf/moons": lambda folder: FLOW,
+    "iaf/lobes": lambda folder: FLOW | {"data.held": 64},
+    "iaf/distilled": lambda folder: {
+        "model.teacher.layers": 2,
+        "model.student.layers": 2,
+        "data.examples": 500,
+        "optim.teacher.schedule.warmup": 5,
+        "optim.student.schedule.warmup": 5,
+    },
+    "planar/lobes": lambda folder: {"model.layers": 4, "data.held": 64, "optim.schedule.warmup": 5},
+    "maf/digits": lambda folder: DIGITS | {"model.layers": 2, "model.hidden": (32,)},
+    "maf/mnist": lambda folder: DIGITS | {"model.layers": 2, "model.hidden": (32,), "data.path": str(idx_folder(folder, 6))},
+    "realnvp/digits": lambda folder: REALNVP,
+    "realnvp/mnist": lambda folder: REALNVP | {"data.path": str(idx_folder(folder, 12))},
+    "realnvp/cifar10": lambda folder: REALNVP | {"data.path": str(idx_folder(folder, 8)), "data.validation": 0.3},
+    "realnvp/images": lambda folder: REALNVP | {"data.path": str(image_folder(folder)), "data.size": 8, "data.validation": 0.3},
+    "pixelcnn/digits": lambda folder: PIXELCNN,
+    "pixelcnn/mnist": lambda folder: PIXELCNN | {"data.path": str(idx_folder(folder, 8))},
+    "pixelcnn/images": lambda folder: PIXELCNN | {"data.path": str(image_folder(folder)), "data.size": 6, "data.validation": 0.3},
+    "gated_pixelcnn/digits": lambda folder: PIXELCNN,
+    "gated_pixelcnn/mnist": lambda folder: PIXELCNN | {"data.path": str(idx_folder(folder, 8))},
     "word2vec/source": lambda folder: {"model.width": 16, "data.path": str(text_file(folder)), "data.subsample": 0.0},
     "perceiver/source": lambda folder: GPT | DROPOUT | {"model.layers": 3, "model.bottleneck": 8, "data.megabytes": 0.1},
     "birthplace/reference": reads,
@@ -299,7 +408,21 @@ BY_HEART: Changes = {"train.steps": 100, "optim.lr": 1e-2}
 LEARN: dict[str, Changes] = {
     "gan/digits": {"train.steps": 150, "optim.discriminator.lr": 2e-3, "optim.generator.lr": 2e-3},
     "vae/semi_supervised": {"train.steps": 150, "optim.lr": 5e-3},
+    "wgan/ring": {"train.steps": 30},
+    **{f"wgan_gp/{name}": {"train.steps": 30, "optim.generator.lr": 3e-3, "optim.discriminator.lr": 3e-3} for name in ("digits", "ring")},
+    **{
+        f"wgan_gp/{name}": {"train.steps": 40, "optim.generator.lr": 5e-3, "optim.discriminator.lr": 5e-3, "train.batch": 16}
+        for name in ("fashion", "cifar10")
+    },
+    **{f"bigan/{name}": {"train.steps": 250, "optim.generator.lr": 1e-3, "optim.discriminator.lr": 1e-3} for name in ("digits", "mnist")},
+    **{f"dcgan/{name}": {"train.steps": 40, "optim.generator.lr": 2e-3} for name in ("mnist", "fashion", "cifar10", "images")},
+    **{
+        f"cyclegan/{name}": {"train.steps": 100, "optim.generators.lr": 2e-3, "optim.discriminators.lr": 1e-3, "train.batch": 8}
+        for name in ("digits", "mnist")
+    },
     "rbm/persistent": {"train.steps": 100},
+    "planar/lobes": {"optim.lr": 2e-2},
+    **{f"realnvp/{name}": {"train.steps": 25, "optim.lr": 1e-2} for name in ("digits", "mnist", "cifar10", "images")},
     "bert/pairs": {"train.steps": 60},
     "transformer/numbers": {"optim.lr": 1e-2, "optim.schedule.warmup": 5},
     "transformer/pairs": {"optim.lr": 5e-3, "optim.schedule.kind": "constant", "optim.schedule.warmup": 5, "model.dropout": 0.0},
@@ -310,9 +433,12 @@ LEARN: dict[str, Changes] = {
         "model.dropout": 0.0,
         "train.batch": 1,
     },
+    **{f"nat/{name}": {"optim.lr": 5e-3, "model.dropout": 0.0} for name in ("numbers", "pairs")},
+    **{f"nat/{name}": {"optim.lr": 5e-3, "model.dropout": 0.0, "train.batch": 1} for name in ("multi30k", "multi30k_cut")},
     "t5/pairs": {"optim.lr": 1e-2},
     "t5/sst2": {"optim.lr": 1e-2, "model.dropout": 0.0},
     "t5/novels": {"model.dropout": 0.0},
+    **{f"classifier/{name}_extractor": {"optim.lr": 1e-2} for name in ("digits", "mnist", "fashion", "cifar10")},
     **{f"gpt/{name}": {"train.steps": 40, "optim.lr": 1e-2} for name in ("classify", "choose")},
     **{f"bert/{name}": {"train.steps": 40, "optim.lr": 3e-3} for name in ("classify", "score", "sst2", "cola", "mrpc", "rte", "choice")},
     **{f"bert/{name}": {"train.steps": 60, "optim.lr": 5e-3} for name in ("answers", "squad", "tags", "brown")},

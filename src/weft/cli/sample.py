@@ -5,17 +5,23 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
+from urllib.parse import quote
 
-from weft.cli import console, flags
+from torch import Tensor
+
+from weft.cli import answering, console, flags
 from weft.cli.console import quoted
 from weft.config import Config
 from weft.errors import CapabilityError, ConfigError
 from weft.evaluation import telling
-from weft.generation.answer import answer
+from weft.generation import walk
+from weft.generation.answer import can_answer
 from weft.generation.decode import can_continue, generate
 from weft.generation.grid import draw, png
 from weft.generation.neighbours import neighbours
-from weft.models.base import Answers, Embeds, Samples, offers
+from weft.generation.parallel import Filling
+from weft.models.base import Embeds, Samples, SamplesClass, need, offers
 from weft.run import Loaded, load
 from weft.training import files
 
@@ -42,10 +48,20 @@ class Options(Config):
     """Above 1, tokens that occurred already become less likely."""
     seed: int = 0
     """Of the draws; the same seed gives the same samples."""
+    label: str = ""
+    """Class of the images to draw, by name or number, for a model that draws the class it is asked for."""
+    walk: Literal["none", "between", "along"] = "none"
+    """between: each row of images goes from one latent to another; along: each row moves one dimension of a latent."""
     stop: str = ""
     """Text at which a continuation ends; it is left out."""
     out: str = ""
     """File to write; empty prints text, and puts images into RUN/samples/."""
+    input: str = ""
+    """Text file with a text on each line, for a model that answers; the answers become the lines of --out."""
+    iterations: int = 0
+    """Passes of a model that makes all tokens of an answer at once; 0 is as many as its recipe says."""
+    length_factor: float = 1.0
+    """Such an answer gets its foretold length times this; 2 is twice as many tokens."""
     draft: str = ""
     """A smaller run of the same tokens that guesses ahead; the text is the same, sooner."""
     device: str = "auto"
@@ -59,6 +75,8 @@ def main(words: list[str]) -> int:
     console.show_warnings()
     options, free = flags.parse(Options(), words, "weft sample", "CKPT [PROMPT…]", ABOUT)
     loaded, prompts = load(free[0], options.device), free[1:]
+    if options.input and not can_answer(loaded.model):
+        raise ConfigError(f"--input is for models that answer a text, and {type(loaded.model).__name__} ({loaded.recipe.name}) does not")
     if found := telling.teller(loaded.recipe):
         return told(loaded, found, prompts)
     if len(prompts) > 1:
@@ -66,8 +84,11 @@ def main(words: list[str]) -> int:
     prompt = prompts[0] if prompts else ""
     if can_continue(loaded.model, loaded.tokenizer):
         return texts(loaded, prompt, options)
-    if offers(loaded.model, Answers):
-        return answers(loaded, prompt)
+    if can_answer(loaded.model):
+        filling = Filling(iterations=options.iterations, length_factor=options.length_factor)
+        if options.input:
+            return answering.answers_to_file(loaded, prompt, options.input, options.out, filling)
+        return answering.answers(loaded, prompt, filling)
     if offers(loaded.model, Samples):
         return images(loaded, prompt, options)
     if offers(loaded.model, Embeds) and loaded.tokenizer is not None:
@@ -101,22 +122,39 @@ def told(loaded: Loaded, teller: telling.Teller, prompts: list[str]) -> int:
     return 0
 
 
-def answers(loaded: Loaded, prompt: str) -> int:
-    if not prompt:
-        raise ConfigError(f"{type(loaded.model).__name__} answers a text; give it one, for example: weft sample CKPT 'a text'")
-    print(answer(loaded.model, loaded.tokenizer, [prompt])[0])
-    return 0
-
-
 def images(loaded: Loaded, prompt: str, options: Options) -> int:
     if prompt:
         raise ConfigError(f"{type(loaded.model).__name__} draws images and takes no prompt, but was given {prompt!r}")
     run = loaded.path.parent.parent if loaded.path.parent.name == "checkpoints" else loaded.path.parent
-    target = Path(options.out) if options.out else run / "samples" / f"{loaded.path.name}-seed{options.seed}.png"
+    what = f"-{quote(options.label, safe='')}" if options.label else f"-{options.walk}" if options.walk != "none" else ""
+    target = Path(options.out) if options.out else run / "samples" / f"{loaded.path.name}{what}-seed{options.seed}.png"
     files.make_folder(target.parent)
-    files.replace(target, png(draw(loaded.model, options.n or 64, options.seed)))
+    files.replace(target, png(pictures(loaded, options), columns=walk.STEPS if options.walk != "none" else 0))
     print(f"written to {target}")
     return 0
+
+
+def pictures(loaded: Loaded, options: Options) -> Tensor:
+    """Images drawn as the options say, (N, ...)."""
+    if options.walk == "none":
+        if options.label:
+            need(loaded.model, SamplesClass)
+        return draw(loaded.model, options.n or 64, options.seed, class_number(loaded, options.label) if options.label else None)
+    if options.label:
+        raise ConfigError("--label and --walk do not go together; choose one of them")
+    rows = max(1, -(-options.n // walk.STEPS)) if options.n else 8
+    return (walk.between if options.walk == "between" else walk.along)(loaded.model, rows, seed=options.seed)
+
+
+def class_number(loaded: Loaded, label: str) -> int:
+    """The number of a class that is given by its name or number."""
+    names: list[str] = getattr(loaded.tokenizer, "names", [])
+    number = names.index(label) if label in names else int(label) if label.isdecimal() else -1
+    classes = getattr(loaded.recipe.model, "classes", 0)
+    if not 0 <= number < classes:
+        few = f"{', '.join(names[:10])}{', …' if len(names) > 10 else ''}"
+        raise ConfigError(f"--label: {label!r} is none of the classes of {loaded.recipe.name}{f', which are {few}' if few else ''}")
+    return number
 
 
 def words_near(loaded: Loaded, prompt: str, options: Options) -> int:

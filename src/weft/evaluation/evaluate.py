@@ -48,6 +48,8 @@ class Evaluation:
     problems: list[str]
     findings: Findings | None = None
     """What only whole answers can tell, for tasks that have a measure of their own."""
+    objective: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """Settings of the objective that were changed for it."""
 
     def __getitem__(self, name: str) -> float:
         return self.metrics[name]
@@ -57,13 +59,15 @@ def evaluate(
     model: Loaded | str | Path,
     *metrics: str,
     data: DataConfig | dict[str, Any] | str | Path | None = None,
+    settings: dict[str, Any] | None = None,
     examples: int = 0,
     batch: int = 64,
 ) -> Evaluation:
-    """The recipe's metrics (or those named) of a model.
+    """The recipe's metrics (or those named) of a model, and metrics that are computed only when named, as "fid=RUN".
 
     data: None for the recipe's validation data; a path for other data of the same kind; a dict of changed settings; or a
-    data config. examples: how many of them, 0 for all.
+    data config. settings: those of the recipe's objective to change, such as how answers are searched for. examples: how many
+    of the data, 0 for all.
     """
     loaded = model if isinstance(model, Loaded) else load(model)
     source = change_data(loaded.recipe.data, data)
@@ -73,15 +77,18 @@ def evaluate(
         raise DataError(f"{registry.name_of(type(source))} has no validation data; keep some with --data.validation, or name other data")
     number = min(examples or len(held.validation), len(held.validation))
     device = next(loaded.model.parameters()).device
-    objective = build_objective(loaded, held, changed=data is not None).to(device)
+    objective = build_objective(loaded, held, changed=data is not None, settings=settings or {}).to(device)
     begin = time.perf_counter()
     order = Source(held.validation, loaded.recipe.train.seed, device, shuffle=False)
     with tensor_float(False), torch.autocast(device.type, enabled=False):
         found = hooks.evaluate(loaded.model, objective, order, number, batch)
         findings = measure(loaded, objective, held.validation, order, number, batch)
+        further = on_request(loaded, metrics, data)
     seconds = time.perf_counter() - begin
-    chosen = choose(found | (findings.metrics if findings else {}), metrics)
-    return Evaluation(str(loaded.path), config.to_dict(source), number, chosen, seconds, held.problems.lines(), findings)
+    own = [name for name in metrics if not requested(name)]
+    chosen = choose(found | (findings.metrics if findings else {}), own) if own or not further else {}
+    problems = held.problems.lines()
+    return Evaluation(str(loaded.path), config.to_dict(source), number, chosen | further, seconds, problems, findings, settings or {})
 
 
 def measure(loaded: Loaded, objective: Objective, data: Dataset, order: Source, examples: int, batch: int) -> Findings | None:
@@ -93,6 +100,20 @@ def measure(loaded: Loaded, objective: Objective, data: Dataset, order: Source, 
     with torch.no_grad():
         findings: Findings | None = registry.find("measures", name)(loaded, objective, data, batches)
     return findings
+
+
+def requested(name: str) -> bool:
+    """Whether a metric is computed only when named: "fid=RUN", where what it needs to know stands behind the "="."""
+    return name.partition("=")[0] in registry.TABLES["metrics"]
+
+
+def on_request(loaded: Loaded, names: Iterable[str], data: Any) -> dict[str, float]:
+    """The metrics among the names that are computed only when named."""
+    found: dict[str, float] = {}
+    for name, _, argument in (asked.partition("=") for asked in names if requested(asked)):
+        with torch.no_grad():
+            found |= registry.find("metrics", name)(loaded, data, argument)
+    return found
 
 
 def change_data(own: DataConfig, data: DataConfig | dict[str, Any] | str | Path | None) -> DataConfig:
@@ -134,9 +155,9 @@ def fit_together(loaded: Loaded, data: Data) -> None:
         raise DataError(f"the data has {field.name} {given}, but this model was built for {mine}")
 
 
-def build_objective(loaded: Loaded, data: Data, changed: bool) -> Objective:
+def build_objective(loaded: Loaded, data: Data, changed: bool, settings: dict[str, Any]) -> Objective:
     """The recipe's objective with the state it had in training; on other data, with that data's facts."""
-    part = loaded.recipe.objective
+    part = config.override(loaded.recipe.objective, settings)
     if changed:
         names = {f.name for f in dataclasses.fields(part)} & set(data.info)
         part = dataclasses.replace(part, **{name: data.info[name] for name in names})

@@ -43,6 +43,60 @@ class Samples(Protocol):
     def sample(self, key: Tensor) -> Tensor: ...
 
 
+class SamplesClass(Protocol):
+    """Draws examples of the classes that are asked for, one per key and label."""
+
+    def sample_class(self, key: Tensor, label: Tensor) -> Tensor: ...
+
+
+class Walks(Protocol):
+    """Draws latents, one per key, and shows the example of any latent, so that one can walk between them."""
+
+    def latents(self, key: Tensor) -> Tensor: ...
+    def to_data(self, z: Tensor) -> Tensor: ...
+
+
+class Densities(Protocol):
+    """Gives the log-density, or for discrete data the log-probability, of examples, in nats of the values it is given."""
+
+    def log_prob(self, x: Tensor) -> Tensor: ...
+
+
+class Inverts(Protocol):
+    """Maps examples to latents and latents back to the same examples."""
+
+    def to_latent(self, x: Tensor) -> Tensor: ...
+    def to_data(self, z: Tensor) -> Tensor: ...
+
+
+class Draws(Protocol):
+    """Draws examples, one per key, each with its log-density; both carry a gradient."""
+
+    def draw(self, key: Tensor) -> tuple[Tensor, Tensor]: ...
+
+
+class Completes(Protocol):
+    """Fills in what is missing of an example, where a mask of the same shape says what is known of it."""
+
+    def complete(self, x: Tensor, known: Tensor) -> Tensor: ...
+
+
+class TwoSides(Protocol):
+    """Has visible and hidden binary units, those of one side independent given the other, and tells the log-odds of each side."""
+
+    def visible_logits(self, h: Tensor) -> Tensor: ...
+    def hidden_logits(self, v: Tensor) -> Tensor: ...
+    def free_energy(self, v: Tensor) -> Tensor: ...
+
+
+class Recalls(Protocol):
+    """Runs from a damaged pattern of -1 and 1 into a minimum of its energy."""
+
+    def energy(self, x: Tensor) -> Tensor: ...
+    def pseudo_log_likelihood(self, x: Tensor) -> Tensor: ...
+    def recall(self, x: Tensor) -> Tensor: ...
+
+
 class Embeds(Protocol):
     """Gives a vector to a token."""
 
@@ -53,6 +107,13 @@ class Classifies(Protocol):
     """Gives class logits to an example."""
 
     def classify(self, x: Tensor) -> Tensor: ...
+
+
+class Extracts(Protocol):
+    """Gives features to an image, and class logits to the features."""
+
+    def features(self, x: Tensor) -> Tensor: ...
+    def classify_features(self, features: Tensor) -> Tensor: ...
 
 
 class Tells(Protocol):
@@ -69,6 +130,15 @@ class Answers(Protocol):
 
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Tensor: ...
     def decode(self, target: Tensor, memory: Tensor, lengths: Tensor | None = None) -> Tensor: ...
+    def head(self, hidden: Tensor) -> Tensor: ...
+
+
+class Fills(Protocol):
+    """Gives a target to a source at once: tells its length, then all tokens from those that are known."""
+
+    def encode(self, source: Tensor, lengths: Tensor | None = None) -> Tensor: ...
+    def length_logits(self, memory: Tensor, lengths: Tensor) -> Tensor: ...
+    def fill(self, target: Tensor, sizes: Tensor | None, memory: Tensor, lengths: Tensor | None = None) -> Tensor: ...
     def head(self, hidden: Tensor) -> Tensor: ...
 
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import torch
 
 from weft.errors import WeftError
-from weft.generation.answer import answer
+from weft.generation.answer import answer, can_answer
 from weft.generation.decode import can_continue, generate
 from weft.generation.grid import draw as draw_images
 from weft.generation.grid import png
 from weft.generation.neighbours import known_words, neighbours
-from weft.models.base import Answers, Embeds, Samples, offers
+from weft.models.base import Embeds, Samples, offers
 
 if TYPE_CHECKING:
     from weft.run import Loaded
@@ -39,7 +39,7 @@ def draw(loaded: Loaded) -> list[Sample]:
         if can_continue(loaded.model, loaded.tokenizer):
             made = generate(loaded.model, loaded.tokenizer, max_new_tokens=TOKENS, temperature=0.8)[0]
             return [Sample(f"Text written {step}, temperature 0.8", text=made.text)]
-        if offers(loaded.model, Answers):
+        if can_answer(loaded.model):
             return [Sample(f"Answers {step}", rows=tuple(answered(loaded)))]
         if offers(loaded.model, Samples):
             sheet = base64.b64encode(png(draw_images(loaded.model, IMAGES), columns=10)).decode()
