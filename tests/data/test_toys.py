@@ -21,7 +21,7 @@ def test_the_ring_has_its_modes() -> None:
     config = ToysConfig(shape="ring", spread=0.02)
     data = config.build()
     point, label = points(shape="ring", spread=0.02)
-    centres = torch.tensor(data.info["centres"])
+    centres = torch.tensor(data.info["centres"]).view(-1, 2)
     assert centres.shape == (8, 2)
     torch.testing.assert_close(centres.norm(dim=1), torch.full((8,), 2.0))
     away = point - centres[label]

@@ -283,7 +283,7 @@ def test_a_classifying_discriminator_has_the_fake_class_at_zero() -> None:
 
 
 def test_modes_are_counted() -> None:
-    centres = ((0.0, 0.0), (10.0, 0.0), (0.0, 10.0), (10.0, 10.0))
+    centres = (0.0, 0.0, 10.0, 0.0, 0.0, 10.0, 10.0, 10.0)
     points = torch.tensor([[0.0, 0.1], [0.2, 0.0], [10.0, 0.0], [5.0, 5.0]])
     shares = near_modes(points, centres, 0.1) / 4
     torch.testing.assert_close(shares, torch.tensor([0.5, 0.25, 0.0, 0.0, 0.25]))

@@ -46,7 +46,7 @@ class ToysConfig(DataConfig):
         first, second = (TensorDataset({"point": point[part], "label": label[part]}) for part in (slice(held, None), slice(held)))
         facts: dict[str, Any] = {"features": 2, "training_examples": self.examples, "validation_examples": held}
         if self.shape == "ring":
-            facts |= {"centres": tuple(map(tuple, self.centres().tolist())), "spread": self.spread}
+            facts |= {"centres": tuple(self.centres().flatten().tolist()), "spread": self.spread}
         return Data(first, second, facts)
 
     def centres(self) -> Tensor:

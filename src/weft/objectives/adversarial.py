@@ -48,8 +48,8 @@ class AdversarialConfig(ObjectiveConfig):
     """Weight of the squared distance of each parameter to its mean over the run so far, in both losses."""
     label: float = 0.0
     """Weight of the cross-entropy of labelled examples' classes, in the discriminator's loss; 0 uses no labels."""
-    centres: tuple[tuple[float, ...], ...] = ()
-    """Centres of the data's modes, where the data knows them, to count those that are generated."""
+    centres: tuple[float, ...] = ()
+    """Centres of the data's modes one after another, where the data knows them, to count those that are generated."""
     spread: float = 0.0
     """Deviation around each centre; 0 takes it from the data."""
 
@@ -147,8 +147,6 @@ def check(config: AdversarialConfig) -> AdversarialConfig:
             raise ConfigError(f"--objective.{name} must not be negative, not {getattr(config, name)}")
     if not config.adversarial and not config.matching:
         raise ConfigError("the generator needs a loss; set --objective.adversarial or --objective.matching above 0")
-    if not all(isinstance(centre, tuple) and len(centre) == len(config.centres[0]) for centre in config.centres):
-        raise ConfigError(f"--objective.centres are points of one number of dimensions, not {config.centres}")
     if any(config.smoothing) and config.loss not in ("non_saturating", "saturating"):
         raise ConfigError(f"--objective.smoothing is doubt in odds, which the loss {config.loss} does not have; set it to 0 0")
     if not all(0 <= doubt < 1 for doubt in config.smoothing):

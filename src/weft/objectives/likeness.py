@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from weft.errors import ConfigError
 from weft.evaluation.image_metrics import frechet_distance
 
 SIDE = 16
@@ -32,11 +35,13 @@ def small(x: Tensor) -> Tensor:
     return F.avg_pool2d(x.float(), factor, ceil_mode=True) if factor > 1 else x
 
 
-def near_modes(points: Tensor, centres: tuple[tuple[float, ...], ...], spread: float) -> Tensor:
-    """points (B, ...) -> how many lie within NEAR deviations of each of K centres, and how many of none, (K + 1,)."""
+def near_modes(points: Tensor, centres: Sequence[float], spread: float) -> Tensor:
+    """points (B, ...), K centres in a row -> how many lie within NEAR deviations of each centre, and how many of none, (K + 1,)."""
     flat = points.flatten(1).float()
-    by_mode = [(flat - flat.new_tensor(centre)).norm(dim=1) < NEAR * spread for centre in centres]
-    good = torch.stack(by_mode, dim=1).float()  # (B, K)
+    if len(centres) % flat.size(1):
+        raise ConfigError(f"--objective.centres has {len(centres)} numbers, which are no points of {flat.size(1)} dimensions")
+    modes = flat.new_tensor(centres).view(-1, flat.size(1))  # (K, X)
+    good = ((flat[:, None] - modes).norm(dim=2) < NEAR * spread).float()  # (B, K)
     return torch.cat([good, 1 - good.amax(1, keepdim=True)], dim=1).sum(0)
 
 
