@@ -1,0 +1,112 @@
+"""The processes of a run as torchrun starts them: counted, joined, watched and parted.
+
+    torchrun --nproc-per-node 4 -m weft train RECIPE --parallel.replicate 2 --parallel.shard 2
+
+Nothing of torch.distributed is imported where one process trains alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from weft.errors import ConfigError, ProcessError, WeftError
+from weft.objectives.base import Objective
+from weft.training.settings import Parallel, Train
+from weft.training.team import Team
+
+GRACE = 2.0
+"""Seconds that all but the first process wait before they speak of an error: it is mostly the same one, and torchrun ends them first."""
+
+
+def started() -> int:
+    """How many processes torchrun started; 1 without it."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def rank() -> int:
+    return int(os.environ.get("RANK", "0"))
+
+
+def check(parallel: Parallel, train: Train) -> None:
+    """Refuse a layout that is not the one that was started, or that leaves a process without examples."""
+    for name in ("replicate", "shard", "timeout"):
+        if getattr(parallel, name) < 1:
+            raise ConfigError(f"--parallel.{name} must be at least 1, not {getattr(parallel, name)}")
+    wanted, given = parallel.replicate * parallel.shard, started()
+    layout = f"--parallel.replicate {parallel.replicate} x --parallel.shard {parallel.shard}"
+    if wanted != given and given == 1:
+        raise ConfigError(f"{layout} needs {wanted} processes; start them with: torchrun --nproc-per-node {wanted} -m weft train …")
+    if wanted != given:
+        raise ConfigError(
+            f"{layout} is {wanted}, but {given} processes were started; make the product {given}, as with --parallel.replicate {given}"
+        )
+    smallest = min(train.batch, train.ramp[0] if train.ramp[1] else train.batch)
+    if smallest < wanted:
+        raise ConfigError(f"a batch of {smallest} examples cannot be divided among {wanted} processes; raise --train.batch or --train.ramp")
+
+
+def refuse(model: nn.Module, objective: Objective) -> None:
+    """What cannot be divided: the loss of a batch that is more than the sum of its examples' losses."""
+    if not objective.separable:
+        raise ConfigError(
+            f"{type(objective).__name__} compares the examples of a batch with one another, so the batch cannot be divided; use one process"
+        )
+    batch_norm = next((name for name, m in model.named_modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)), None)
+    if batch_norm is not None:
+        raise ConfigError(f"{batch_norm} normalises over the batch, so the batch cannot be divided; train this model in one process")
+
+
+@contextlib.contextmanager
+def joined(parallel: Parallel, train: Train) -> Iterator[Team]:
+    """The team of this run; nothing happens where it is one process."""
+    check(parallel, train)
+    if started() == 1:
+        yield Team()
+        return
+    from weft.parallel.many import Many
+
+    gpu = train.device.startswith("cuda") or (train.device == "auto" and torch.cuda.is_available())
+    if gpu:
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    team = Many(parallel, torch.device("cuda" if gpu else "cpu"))
+    try:
+        yield team
+    except WeftError:
+        raise
+    except RuntimeError as error:
+        raise lost(error, parallel) or error from error
+    finally:
+        team.part_company()
+
+
+def lost(error: RuntimeError, parallel: Parallel) -> WeftError | None:
+    """What an error of the connection means; None where it is another error."""
+    text = str(error)
+    if "Timed out" in text or "timeout" in text.lower():
+        return ProcessError(
+            f"another process did not answer for {parallel.timeout} s (--parallel.timeout); this one ends. Run the same command to continue"
+        )
+    if isinstance(error, _errors()) or any(words in text for words in ("Connection closed", "Connection reset", "Broken pipe", "Gloo")):
+        return ProcessError("another process of this run has ended, so this one ends too. Run the same command to continue")
+    return None
+
+
+def _errors() -> Any:
+    import torch.distributed as dist
+
+    return (dist.DistError,)
+
+
+def hold_back() -> None:
+    """Let the first process speak first."""
+    if rank():
+        sys.stdout.flush()
+        time.sleep(GRACE)
