@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-CAMPAIGNS = ("kill", "damage", "faults", "signals")
+CAMPAIGNS = ("kill", "damage", "faults", "signals", "processes")
 
 
 def main() -> int:

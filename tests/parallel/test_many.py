@@ -168,6 +168,15 @@ def test_every_process_has_a_part_of_every_batch(tmp_path: Path) -> None:
         assert all(size for process in found for _, size in process[case])
 
 
+def test_sums_do_not_depend_on_the_order_of_names(tmp_path: Path) -> None:
+    def summed() -> dict[str, float]:
+        own = team((2, 1))
+        names = ["a", "b"] if own.first else ["b", "a"]
+        return {name: float(value) for name, value in own.add({name: torch.tensor(float(ord(name))) for name in names}).items()}
+
+    assert together(2, tmp_path, summed) == [{"a": 194.0, "b": 196.0}] * 2
+
+
 class Interrupt(Hook):
     """Sends a signal to one process after the second step."""
 

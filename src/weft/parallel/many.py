@@ -82,10 +82,12 @@ class Many(Team):
     def add(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         if not tensors:
             return {}
-        laid = torch.cat([tensor.flatten().double() for tensor in tensors.values()])
+        named = sorted(tensors.items())  # a process may have loaded them in another order
+        laid = torch.cat([tensor.flatten().double() for _, tensor in named])
         dist.all_reduce(laid)
-        pieces = torch.split(laid, [tensor.numel() for tensor in tensors.values()])
-        return {name: piece.view(t.shape).to(t.dtype) for (name, t), piece in zip(tensors.items(), pieces, strict=True)}
+        pieces = torch.split(laid, [tensor.numel() for _, tensor in named])
+        summed = {name: piece.view(t.shape).to(t.dtype) for (name, t), piece in zip(named, pieces, strict=True)}
+        return {name: summed[name] for name in tensors}
 
     def add_gradients(self, gradients: list[Tensor]) -> None:
         if not self.gate:  # a divided model adds its own during the backward pass

@@ -179,7 +179,7 @@ class Updater:
         for parts, held in self.owners():
             state: dict[str, Tensor] = next((o.state[held] for o in self.optimizers if held in o.state), {})
             sizes = [part.numel() for part in parts.values()]
-            for key, value in state.items():
+            for key, value in sorted(state.items()):  # in one order in all processes, whatever order they loaded it in
                 if key == "step":
                     tensors |= {f"{name}/{key}": value.clone() for name in parts}
                 else:
