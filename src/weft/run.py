@@ -71,13 +71,13 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
         load_initial(model, initial)
     if team.size > 1:
         processes.refuse(model, objective)
-    plan = execution.choose(resolved.train, model, objective, team.size)
+    plan = execution.choose(resolved.train, model, objective, team.processes)
     train = resolved.train
     source = Source(data.train, train.seed, plan.device)
     tokenizer = tokenizers.dump(data.tokenizer) if data.tokenizer else None
     keeper = Checkpoints(folder, config.to_dict(resolved), tokenizer, train.save_every, train.keep)
     signals = Signals()
-    hooks: list[Hook] = [Agreement(signals)] if team.size > 1 else []
+    hooks: list[Hook] = [Agreement(signals)] if team.processes > 1 else []
     hooks += [Average(train.ema)] if train.ema else []
     if data.validation is not None and train.eval_every:
         held = Source(data.validation, train.seed, plan.device, shuffle=False)

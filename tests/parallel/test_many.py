@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from tests.training import toys
 from weft.data.base import Batch, Source, TensorDataset
 from weft.errors import ConfigError, ProcessError
 from weft.models.gpt import GPTConfig
+from weft.models.llama import LlamaConfig
 from weft.objectives.base import Objective
 from weft.objectives.next_token import NextTokenConfig
 from weft.parallel import processes
@@ -75,10 +77,10 @@ def wholes(trainer: Trainer) -> dict[str, Tensor]:
     return {name: value.detach().clone() for name, value in trainer.team.wholes(trainer.model.state_dict()).items()}
 
 
-def team(layout: tuple[int, int]) -> Team:
+def team(layout: tuple[int, ...]) -> Team:
     from weft.parallel.many import Many
 
-    return Many(Parallel(replicate=layout[0], shard=layout[1]), torch.device("cpu"))
+    return Many(Parallel(**dict(zip(("replicate", "shard", "tensor"), layout))), torch.device("cpu"))
 
 
 def assert_same(one: dict[str, Any], many: list[dict[str, Any]], tolerance: float = 1e-6) -> None:
@@ -108,30 +110,52 @@ def test_every_kind_of_optimiser(optim: OptimConfig, layout: tuple[int, int], tm
     assert_same(trained(None, "rivals", optim), together(2, tmp_path, lambda: trained(team(layout), "rivals", optim)))
 
 
-def language_model(team: Team | None) -> dict[str, Any]:
-    """One step at rate 1, so that the change of the weights is the gradient of a GPT on a batch of 5."""
+MODELS: dict[str, Any] = {
+    "gpt": GPTConfig(vocabulary=11, context=8, layers=2, heads=4, width=16),
+    "llama": LlamaConfig(vocabulary=11, context=8, layers=2, heads=4, groups=2, width=16),
+}
+
+
+def language_model(team: Team | None, name: str, optim: OptimConfig, steps: int) -> dict[str, Any]:
+    """A few steps of a language model on batches of 5: the change of its weights, and how many numbers this process holds."""
     torch.manual_seed(0)
-    model: nn.Module = GPTConfig(vocabulary=11, context=8, layers=2, heads=2, width=16).build()
+    model: nn.Module = MODELS[name].build()
     objective = NextTokenConfig().build()
     before = toys.weights(model)
-    train = Train(**FP32, steps=1, batch=5)
+    train = Train(**FP32, steps=steps, batch=5)
     ids = torch.randint(0, 11, (16, 9), generator=torch.Generator().manual_seed(1))
     data = TensorDataset({"ids": ids[:, :-1], "targets": ids[:, 1:]})
     plan = execution.choose(train, model, objective)
-    trainer = Trainer(model, objective, Source(data, 1, plan.device), train, SGD(lr=1.0), plan, (), 8, team)
+    trainer = Trainer(model, objective, Source(data, 1, plan.device), train, optim, plan, (), 8, team)
     trainer.fit()
     after = toys.weights(model) if team is None else wholes(trainer)
-    held = sum(trainer.team.local(p).numel() for p in model.parameters())
-    return {"gradient": {name: before[name] - value for name, value in after.items()}, "held": held}
+    held = sum(trainer.team.local(p).numel() for p in model.blocks.parameters())
+    return {"change": {name: before[name] - value for name, value in after.items()}, "held": held, "norm": float(trainer.updaters[""].norm)}
 
 
-@pytest.mark.parametrize("layout", [(2, 1), (1, 2)], ids=["copies", "parts"])
-def test_gradients_of_a_language_model(layout: tuple[int, int], tmp_path: Path) -> None:
-    one, many = language_model(None), together(2, tmp_path, lambda: language_model(team(layout)))
+@pytest.mark.parametrize("layout", [(2, 1, 1), (1, 2, 1), (1, 1, 2), (2, 1, 2)], ids=["copies", "parts", "heads", "copies of heads"])
+@pytest.mark.parametrize("name", list(MODELS))
+def test_gradients_of_a_language_model(name: str, layout: tuple[int, ...], tmp_path: Path) -> None:
+    """One step at rate 1, so that the change of the weights is the gradient."""
+    optim = SGD(lr=1.0)
+    one = language_model(None, name, optim, 1)
+    many = together(math.prod(layout), tmp_path, lambda: language_model(team(layout), name, optim, 1))
     for found in many:
-        for name, gradient in one["gradient"].items():
-            torch.testing.assert_close(found["gradient"][name], gradient, rtol=0, atol=1e-6)
-    assert all(found["held"] == pytest.approx(one["held"] / layout[1], rel=0.1) for found in many)
+        for key, gradient in one["change"].items():
+            torch.testing.assert_close(found["change"][key], gradient, rtol=0, atol=1e-6)
+        assert found["norm"] == pytest.approx(one["norm"], rel=1e-6)
+        assert found["held"] == pytest.approx(one["held"] / (layout[1] * layout[2]), rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("optim", "steps", "tolerance"), [(Muon(lr=0.01, clip_norm=0.1), 1, 0.1), (AdamW(lr=0.01, clip_norm=0.1), 4, 1e-4)]
+)
+def test_optimisers_of_divided_heads(optim: OptimConfig, steps: int, tolerance: float, tmp_path: Path) -> None:
+    """Muon works in bf16 and makes all directions of a matrix equally long, small ones and their errors included."""
+    one = language_model(None, "llama", optim, steps)
+    for found in together(2, tmp_path, lambda: language_model(team((1, 1, 2)), "llama", optim, steps)):
+        for key, change in one["change"].items():
+            assert (found["change"][key] - change).norm() <= tolerance * change.norm(), key
 
 
 def validated(team: Team | None) -> dict[str, Any]:
@@ -230,6 +254,7 @@ def test_one_process_is_alone() -> None:
     [
         ({"shard": 2}, {}, 1, "needs 2 processes; start them with: torchrun --nproc-per-node 2"),
         ({"replicate": 2}, {}, 4, "is 2, but 4 processes were started"),
+        ({"shard": 2, "tensor": 2}, {}, 4, "cannot be combined yet"),
         ({"replicate": 0}, {}, 1, "--parallel.replicate must be at least 1, not 0"),
         ({"replicate": 4}, {"batch": 3}, 4, "a batch of 3 examples cannot be divided among 4"),
         ({"replicate": 4}, {"ramp": (2, 100)}, 4, "a batch of 2 examples"),

@@ -10,6 +10,7 @@ import pytest
 
 import weft
 from tests.parallel.processes import together
+from weft.errors import ConfigError
 from weft.training import checkpoint
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of fork, on later Pythons
@@ -34,8 +35,8 @@ GAN: dict[str, Any] = {
 COMMON: dict[str, Any] = {"train.device": "cpu", "train.precision": "fp32", "train.log_every": 1, "train.save_every": 3}
 
 
-def train(name: str, folder: Path, changes: dict[str, Any], steps: int, replicate: int = 1, shard: int = 1) -> bool:
-    layout = {"train.steps": steps, "parallel.replicate": replicate, "parallel.shard": shard}
+def train(name: str, folder: Path, changes: dict[str, Any], steps: int, replicate: int = 1, shard: int = 1, tensor: int = 1) -> bool:
+    layout = {"train.steps": steps, "parallel.replicate": replicate, "parallel.shard": shard, "parallel.tensor": tensor}
     weft.train(weft.recipe(name, {**COMMON, **changes, **layout}), folder)
     return True
 
@@ -76,6 +77,23 @@ def test_a_run_goes_on_with_other_numbers_of_processes(tmp_path: Path) -> None:
     content = [checkpoint.read(checkpoint.folder(run, 9)) for run in (one, many)]
     assert content[0].files.keys() == content[1].files.keys()
     assert content[0].tensors("training.safetensors").keys() == content[1].tensors("training.safetensors").keys()
+
+
+def test_a_run_with_divided_heads_goes_on_alone(tmp_path: Path) -> None:
+    one, many = tmp_path / "one", tmp_path / "many"
+    train("gpt/quickstart", one, GPT, 5)
+    together(2, tmp_path / "a", train, "gpt/quickstart", many, GPT, 3, 1, 1, 2)
+    train("gpt/quickstart", many, GPT, 5)
+    assert_same_run(one, many, 5, 1e-5)
+
+
+def test_only_transformers_have_heads_to_divide(tmp_path: Path) -> None:
+    def refused() -> str:
+        with pytest.raises(ConfigError) as error:
+            train("gan/digits", tmp_path / "run", GAN, 2, 1, 1, 2)
+        return str(error.value)
+
+    assert all("divides the blocks of Transformers" in said for said in together(2, tmp_path, refused))
 
 
 @pytest.mark.parametrize("layout", [(2, 1), (1, 2)], ids=["copies", "parts"])

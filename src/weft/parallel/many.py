@@ -28,9 +28,15 @@ class Many(Team):
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         if not dist.is_initialized():  # a program may have joined its processes already
             dist.init_process_group(backend, timeout=timedelta(seconds=parallel.timeout))
-        self.rank, self.size = dist.get_rank(), dist.get_world_size()
-        self.mark = (self.rank,)
-        self.mesh: DeviceMesh | None = None
+        sizes = (parallel.replicate, parallel.shard, parallel.tensor)
+        self.mesh = init_device_mesh(device.type, sizes, mesh_dim_names=("replicate", "shard", "tensor"))
+        self.data = self.mesh["replicate", "shard"]._flatten("data").get_group()  # those that have other examples
+        self.own = self.mesh["shard", "tensor"]._flatten("own").get_group()  # those that hold one copy of the model
+        self.rank, self.processes = dist.get_rank(), dist.get_world_size()
+        self.place, self.size = dist.get_rank(self.data), dist.get_world_size(self.data)
+        self.mark = (self.place,)
+        self.orders: dict[int, Tensor] = {}
+        """In which order a divided tensor has its rows, by the address of its part."""
         self.gate: Any = None
         """What a divided model is entered through."""
 
@@ -43,10 +49,12 @@ class Many(Team):
     def prepare(self, model: nn.Module) -> None:
         for tensor in model.state_dict().values():
             dist.broadcast(tensor.detach(), 0)
+        if self.parallel.tensor > 1:
+            from weft.parallel import tensor as by_heads
+
+            self.orders = by_heads.divide(model, self.mesh["tensor"])
         if self.parallel.shard > 1:
-            sizes = (self.parallel.replicate, self.parallel.shard)
-            self.mesh = init_device_mesh(self.device.type, sizes, mesh_dim_names=("replicate", "shard"))
-            self.gate = divided(model, self.mesh if sizes[0] > 1 else self.mesh["shard"])
+            self.gate = divided(model, self.mesh["replicate", "shard"] if self.parallel.replicate > 1 else self.mesh["shard"])
 
     def enter(self, function: Callable[..., Any], *given: Any) -> Any:
         return self.gate(function, *given) if self.gate else function(*given)
@@ -67,7 +75,7 @@ class Many(Team):
     # -- batches --------------------------------------------------------------------------------------------------------
 
     def share(self, first: int, count: int) -> tuple[int, int]:
-        start, end = (count * rank // self.size for rank in (self.rank, self.rank + 1))
+        start, end = (count * rank // self.size for rank in (self.place, self.place + 1))
         return first + start, end - start
 
     def cut(self, first: int, count: int, micro: int) -> list[tuple[int, int]]:
@@ -84,7 +92,7 @@ class Many(Team):
             return {}
         named = sorted(tensors.items())  # a process may have loaded them in another order
         laid = torch.cat([tensor.flatten().double() for _, tensor in named])
-        dist.all_reduce(laid)
+        dist.all_reduce(laid, group=self.data)
         pieces = torch.split(laid, [tensor.numel() for _, tensor in named])
         summed = {name: piece.view(t.shape).to(t.dtype) for (name, t), piece in zip(named, pieces, strict=True)}
         return {name: summed[name] for name in tensors}
@@ -92,14 +100,20 @@ class Many(Team):
     def add_gradients(self, gradients: list[Tensor]) -> None:
         if not self.gate:  # a divided model adds its own during the backward pass
             for gradient in gradients:
-                dist.all_reduce(gradient)
+                dist.all_reduce(gradient, group=self.data)
 
-    def norm(self, gradients: list[Tensor]) -> Tensor:
-        norm = super().norm(gradients)
-        if self.mesh is None:
-            return norm
-        square = norm.double().square()
-        dist.all_reduce(square, group=self.mesh.get_group("shard"))
+    def copies(self, like: Tensor) -> int:
+        parts = 1
+        for axis, placement in enumerate(like.placements if isinstance(like, DTensor) else ()):
+            parts *= like.device_mesh.size(axis) if placement.is_shard() else 1  # type: ignore[attr-defined]
+        return self.parallel.shard * self.parallel.tensor // parts
+
+    def norm(self, gradients: list[Tensor], copies: list[int]) -> Tensor:
+        if self.parallel.shard * self.parallel.tensor == 1:
+            return super().norm(gradients, copies)
+        squares = [norm.double().square() / number for norm, number in zip(torch._foreach_norm(gradients), copies, strict=True)]
+        square = torch.stack(squares).sum()
+        dist.all_reduce(square, group=self.own)
         return square.sqrt().float()
 
     def largest(self, number: int) -> int:
@@ -109,6 +123,12 @@ class Many(Team):
 
     # -- parts ----------------------------------------------------------------------------------------------------------
 
+    def gradient(self, parameter: Tensor) -> Tensor | None:
+        gradient = parameter.grad
+        if isinstance(gradient, DTensor) and isinstance(parameter, DTensor):
+            return gradient.redistribute(placements=parameter.placements).to_local()
+        return gradient
+
     def local(self, tensor: Tensor) -> Tensor:
         return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
@@ -116,11 +136,14 @@ class Many(Team):
         if not isinstance(like, DTensor):
             return part
         laid = DTensor.from_local(part, like.device_mesh, like.placements, shape=like.shape, stride=like.stride())
-        return laid.full_tensor()
+        order = self.orders.get(like.to_local().data_ptr())
+        return laid.full_tensor() if order is None else laid.full_tensor()[order.argsort().to(part.device)]
 
     def part(self, whole: Tensor, like: Tensor) -> Tensor:
         if not isinstance(like, DTensor):
             return whole
+        order = self.orders.get(like.to_local().data_ptr())
+        whole = whole if order is None else whole[order.to(whole.device)]
         everywhere = DTensor.from_local(whole, like.device_mesh, [Replicate()] * like.device_mesh.ndim)
         return everywhere.redistribute(placements=like.placements).to_local()
 

@@ -37,20 +37,23 @@ def rank() -> int:
 
 def check(parallel: Parallel, train: Train) -> None:
     """Refuse a layout that is not the one that was started, or that leaves a process without examples."""
-    for name in ("replicate", "shard", "timeout"):
+    for name in ("replicate", "shard", "tensor", "timeout"):
         if getattr(parallel, name) < 1:
             raise ConfigError(f"--parallel.{name} must be at least 1, not {getattr(parallel, name)}")
-    wanted, given = parallel.replicate * parallel.shard, started()
-    layout = f"--parallel.replicate {parallel.replicate} x --parallel.shard {parallel.shard}"
+    groups, given = parallel.replicate * parallel.shard, started()
+    wanted = groups * parallel.tensor
+    layout = f"--parallel.replicate {parallel.replicate} x --parallel.shard {parallel.shard} x --parallel.tensor {parallel.tensor}"
     if wanted != given and given == 1:
         raise ConfigError(f"{layout} needs {wanted} processes; start them with: torchrun --nproc-per-node {wanted} -m weft train …")
     if wanted != given:
         raise ConfigError(
             f"{layout} is {wanted}, but {given} processes were started; make the product {given}, as with --parallel.replicate {given}"
         )
+    if parallel.shard > 1 and parallel.tensor > 1:
+        raise ConfigError("--parallel.shard and --parallel.tensor cannot be combined yet; use one of them with --parallel.replicate")
     smallest = min(train.batch, train.ramp[0] if train.ramp[1] else train.batch)
-    if smallest < wanted:
-        raise ConfigError(f"a batch of {smallest} examples cannot be divided among {wanted} processes; raise --train.batch or --train.ramp")
+    if smallest < groups:
+        raise ConfigError(f"a batch of {smallest} examples cannot be divided among {groups} processes; raise --train.batch or --train.ramp")
 
 
 def refuse(model: nn.Module, objective: Objective) -> None:

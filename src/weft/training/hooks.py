@@ -194,7 +194,7 @@ class Signals(Hook):
             if self.received is not None:
                 os._exit(128 + number)
             self.received = number
-            if trainer.team.size == 1:
+            if trainer.team.processes == 1:
                 self.stop(trainer)
 
         with contextlib.suppress(ValueError):  # only the main thread may set handlers

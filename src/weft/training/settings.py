@@ -16,6 +16,8 @@ class Parallel(Config):
     """Copies of the model, each with a part of every batch."""
     shard: int = 1
     """Parts into which a copy's weights and optimiser state are divided; each has a part of the copy's examples, too."""
+    tensor: int = 1
+    """Parts into which the heads and inner units of each Transformer block are divided; they share their examples."""
     timeout: int = 600
     """Seconds after which a process that does not answer is given up, and the run ends."""
 

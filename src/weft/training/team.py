@@ -16,8 +16,12 @@ from torch import Tensor, nn
 class Team:
     rank = 0
     """Number of this process; the first, 0, is the one that writes."""
+    processes = 1
+    """How many there are."""
     size = 1
-    """Processes among which a batch is divided."""
+    """Parts into which a batch is divided."""
+    place = 0
+    """Which of them this process has."""
     mark: tuple[int, ...] = ()
     """What tells this process's dropout from that of the others."""
 
@@ -52,10 +56,18 @@ class Team:
     def add_gradients(self, gradients: list[Tensor]) -> None:
         """Replace gradients by their sums over all processes."""
 
-    def norm(self, gradients: list[Tensor]) -> Tensor:
+    def copies(self, like: Tensor) -> int:
+        """How many of the processes that hold one copy of the model have the same part of a parameter."""
+        return 1
+
+    def norm(self, gradients: list[Tensor], copies: list[int]) -> Tensor:
         """The norm of all gradients together, of which these are this process's parts."""
         norm: Tensor = nn.utils.get_total_norm(gradients, foreach=True)
         return norm
+
+    def gradient(self, parameter: Tensor) -> Tensor | None:
+        """What this process holds of a parameter's gradient."""
+        return parameter.grad
 
     def local(self, tensor: Tensor) -> Tensor:
         """What this process holds of a tensor of the model."""

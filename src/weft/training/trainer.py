@@ -225,7 +225,7 @@ class Trainer:
         self.step, self.cursor = plain["step"], plain["cursor"]
         self.objective.load_state_dict(below("objective/"))
         self.means.load_state_tensors(below("means/"), self.plan.device)
-        if not self.team.first:  # the first process has the sums of all
+        if self.team.place:  # the first has the sums of all
             self.means.clear()
         for turn, updater in self.updaters.items():
             updater.load_state_tensors(below(f"optim/{turn}/"))

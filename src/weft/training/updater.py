@@ -58,6 +58,8 @@ class Updater:
         self.regularised: list[Tensor] = []
         groups = [self._group(alone, decay=True), self._group(alone, decay=False)]
         like = next(iter(self.parts.values()))
+        owners = {id(held): next(iter(parts)) for parts, held in self.owners()}
+        self.copies = [team.copies(self.named[owners[id(held)]]) for held in self.held]
         self.optimizers = config.build(groups, like)
         self._tell_muon()
         self.peaks = [[float(g["lr"]) for g in o.param_groups] for o in self.optimizers]
@@ -96,12 +98,13 @@ class Updater:
         self._gather()
         self._regularise()
         gradients = [p.grad for p in self.held if p.grad is not None]
-        self.norm.copy_(self.team.norm(gradients))
+        copies = [number for p, number in zip(self.held, self.copies, strict=True) if p.grad is not None]
+        self.norm.copy_(self.team.norm(gradients, copies))
         bad = (~self.norm.isfinite()).float()
         if self.halt:
             bad = torch.maximum(bad, (self.refused > 0).float())
         self.refused += bad
-        self._clip(gradients)
+        self._clip(gradients, copies)
         signs = torch._foreach_sign(self.regularised) if self.config.l1 and self.regularised else []
         for optimizer in self.optimizers:
             self._apply(optimizer, bad)
@@ -113,7 +116,7 @@ class Updater:
         for name, part in self.parts.items():
             whole = self.named[name]
             if part is not whole:
-                part.grad = None if whole.grad is None else self.team.local(whole.grad)
+                part.grad = self.team.gradient(whole)
         for flat in self.flats:
             flat.gather()
         self.team.add_gradients([p.grad for p in self.held if p.grad is not None])
@@ -132,12 +135,12 @@ class Updater:
             at_zero = -gradient.clamp(-self.config.l1, self.config.l1)  # the subgradient that moves a zero weight least
             gradient.add_(torch.where(weight == 0, at_zero, self.config.l1 * weight.sign()))
 
-    def _clip(self, gradients: list[Tensor]) -> None:
+    def _clip(self, gradients: list[Tensor], copies: list[int]) -> None:
         norm = self.norm
         if self.config.clip_value:
             torch._foreach_clamp_min_(gradients, -self.config.clip_value)
             torch._foreach_clamp_max_(gradients, self.config.clip_value)
-            norm = self.team.norm(gradients)
+            norm = self.team.norm(gradients, copies)
         if not self.config.clip_norm:
             return
         if self.fused:  # these divide the gradient while they read it
