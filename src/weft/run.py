@@ -65,16 +65,18 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     resolved = recipe.resolve(data.info)
     refuse_other_recipe(folder, resolved)
     model, objective = build(resolved)
+    tokenizer = tokenizers.dump(data.tokenizer) if data.tokenizer else None
     if objective.needs:
         need(model, objective.needs)
     if initial:
         load_initial(model, initial)
-    if team.size > 1:
-        processes.refuse(model, objective)
+    if team.processes > 1:
+        facts = {"recipe": config.to_dict(resolved), "data": data.info, "examples": len(data.train)}
+        processes.compare(team, json.dumps(facts, default=str).encode(), tokenizer or b"")
+        processes.refuse(model, objective, team)
     plan = execution.choose(resolved.train, model, objective, team.processes)
     train = resolved.train
     source = Source(data.train, train.seed, plan.device)
-    tokenizer = tokenizers.dump(data.tokenizer) if data.tokenizer else None
     keeper = Checkpoints(folder, config.to_dict(resolved), tokenizer, train.save_every, train.keep)
     signals = Signals()
     hooks: list[Hook] = [Agreement(signals)] if team.processes > 1 else []

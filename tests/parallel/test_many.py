@@ -269,10 +269,42 @@ def test_layouts_that_cannot_be(
 
 
 def test_what_compares_examples_is_not_divided() -> None:
-    objective = toys.Regression()
-    processes.refuse(toys.Linear(), objective)
+    objective, two = toys.Regression(), Team()
+    two.size = 2
+    processes.refuse(toys.Linear(), objective, two)
     with pytest.raises(ConfigError, match=r"1 normalises over the batch"):
-        processes.refuse(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)), objective)
+        processes.refuse(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)), objective, two)
     objective.separable = False
     with pytest.raises(ConfigError, match="Regression compares the examples"):
-        processes.refuse(toys.Linear(), objective)
+        processes.refuse(toys.Linear(), objective, two)
+    processes.refuse(toys.Linear(), objective, Team())
+
+
+def test_processes_that_were_given_different_things_refuse_to_train(tmp_path: Path) -> None:
+    def compared() -> str:
+        own = team((2, 1))
+        processes.compare(own, b"the same", b"things")
+        with pytest.raises(ConfigError) as error:
+            processes.compare(own, b"first" if own.first else b"second")
+        return str(error.value)
+
+    assert all("different data or settings" in said for said in together(2, tmp_path, compared))
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        ("[transport/tcp/pair.cc:538] Connection closed by peer [127.0.1.1]:5", "another process of this run has ended"),
+        ("Timed out waiting 10000ms for recv operation to complete", "did not answer for 7 s"),
+    ],
+)
+def test_what_a_lost_connection_means(error: str, said: str) -> None:
+    found = processes.lost(RuntimeError(error), Parallel(timeout=7))
+    assert said in str(found)
+    assert processes.lost(RuntimeError("mat1 and mat2 shapes cannot be multiplied"), Parallel()) is None
+
+
+def test_several_processes_do_not_share_one_gpu() -> None:
+    with pytest.raises(ConfigError, match="'cuda:1' cannot serve several processes"):
+        processes.take_device(Train(device="cuda:1"))
+    assert processes.take_device(Train(device="cpu")).type == "cpu"

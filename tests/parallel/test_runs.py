@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -110,3 +113,23 @@ def test_a_persistent_chain_moves_alike_in_all_processes(tmp_path: Path) -> None
     train("rbm/persistent", one, changes, 4)
     together(2, tmp_path / "a", train, "rbm/persistent", many, changes, 4, 1, 2)
     assert_same_run(one, many, 4, 1e-5)
+
+
+def torchrun(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "weft", "train", "rbm/digits"]
+    settings = ["--train.steps", "2", "--train.device", "cpu", "--train.eval-every", "0", "--out", str(folder), *words]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.run([*command, *settings], env=environment, capture_output=True, text=True, timeout=60)
+
+
+def test_the_command_line_speaks_once(tmp_path: Path) -> None:
+    done = torchrun(tmp_path / "run", "--parallel.replicate", "2")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("step 2/2") == 1
+    assert done.stdout.count("plan: 2 processes: replicate 2") == 1
+
+
+def test_the_command_line_refuses_once(tmp_path: Path) -> None:
+    done = torchrun(tmp_path / "run", "--parallel.replicate", "3")
+    assert done.returncode
+    assert done.stderr.count("but 2 processes were started") == 1

@@ -46,8 +46,8 @@ class Many(Team):
 
     # -- layout ---------------------------------------------------------------------------------------------------------
 
-    def prepare(self, model: nn.Module) -> None:
-        for tensor in model.state_dict().values():
+    def prepare(self, model: nn.Module, objective: nn.Module) -> None:
+        for tensor in (*model.state_dict().values(), *objective.state_dict().values()):
             dist.broadcast(tensor.detach(), 0)
         if self.parallel.tensor > 1:
             from weft.parallel import tensor as by_heads
@@ -99,8 +99,8 @@ class Many(Team):
 
     def add_gradients(self, gradients: list[Tensor]) -> None:
         if not self.gate:  # a divided model adds its own during the backward pass
-            for gradient in gradients:
-                dist.all_reduce(gradient, group=self.data)
+            for work in [dist.all_reduce(gradient, group=self.data, async_op=True) for gradient in gradients]:
+                work.wait()
 
     def copies(self, like: Tensor) -> int:
         parts = 1

@@ -8,6 +8,7 @@ Nothing of torch.distributed is imported where one process trains alone.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import sys
 import time
@@ -56,8 +57,10 @@ def check(parallel: Parallel, train: Train) -> None:
         raise ConfigError(f"a batch of {smallest} examples cannot be divided among {groups} processes; raise --train.batch or --train.ramp")
 
 
-def refuse(model: nn.Module, objective: Objective) -> None:
+def refuse(model: nn.Module, objective: Objective, team: Team) -> None:
     """What cannot be divided: the loss of a batch that is more than the sum of its examples' losses."""
+    if team.size == 1:
+        return
     if not objective.separable:
         raise ConfigError(
             f"{type(objective).__name__} compares the examples of a batch with one another, so the batch cannot be divided; use one process"
@@ -65,6 +68,30 @@ def refuse(model: nn.Module, objective: Objective) -> None:
     batch_norm = next((name for name, m in model.named_modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)), None)
     if batch_norm is not None:
         raise ConfigError(f"{batch_norm} normalises over the batch, so the batch cannot be divided; train this model in one process")
+
+
+def compare(team: Team, *things: bytes) -> None:
+    """Refuse to train where the processes were not given the same things."""
+    number = int.from_bytes(hashlib.sha256(b"".join(things)).digest()[:7], "big")
+    if (team.largest(number), -team.largest(-number)) != (number, number):
+        raise ConfigError("the processes have different data or settings; give all the same flags and the same files")
+
+
+def take_device(train: Train) -> torch.device:
+    """The kind of device of all processes; of GPUs, each takes the one of its number on its machine."""
+    if train.device == "cpu" or (train.device == "auto" and not torch.cuda.is_available()):
+        return torch.device("cpu")
+    if train.device not in ("auto", "cuda"):
+        raise ConfigError(
+            f"--train.device: {train.device!r} cannot serve several processes; use cuda, where each takes its own GPU, or cpu"
+        )
+    own, given = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+    if own >= given:
+        raise ConfigError(
+            f"process {own} of this machine finds no GPU of its own: there are {given}; start as many, or use --train.device cpu"
+        )
+    torch.cuda.set_device(own)
+    return torch.device("cuda")
 
 
 @contextlib.contextmanager
@@ -76,18 +103,15 @@ def joined(parallel: Parallel, train: Train) -> Iterator[Team]:
         return
     from weft.parallel.many import Many
 
-    gpu = train.device.startswith("cuda") or (train.device == "auto" and torch.cuda.is_available())
-    if gpu:
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-    team = Many(parallel, torch.device("cuda" if gpu else "cpu"))
+    team = None
     try:
+        team = Many(parallel, take_device(train))
         yield team
-    except WeftError:
-        raise
     except RuntimeError as error:
         raise lost(error, parallel) or error from error
     finally:
-        team.part_company()
+        if team:
+            team.part_company()
 
 
 def lost(error: RuntimeError, parallel: Parallel) -> WeftError | None:

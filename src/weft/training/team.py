@@ -29,8 +29,8 @@ class Team:
     def first(self) -> bool:
         return self.rank == 0
 
-    def prepare(self, model: nn.Module) -> None:
-        """Lay a model out over the processes."""
+    def prepare(self, model: nn.Module, objective: nn.Module) -> None:
+        """Give all processes the first one's state, and lay the model out over them."""
 
     def cut(self, first: int, count: int, micro: int) -> list[tuple[int, int]]:
         """This process's draws of a batch as micro-batches (first, count); micro 0 for one."""

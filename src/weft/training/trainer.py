@@ -52,7 +52,7 @@ class Trainer:
         self.model, self.objective = model.to(plan.device), objective.to(plan.device)
         self.source, self.settings, self.plan, self.hooks, self.tokens = source, settings, plan, list(hooks), tokens
         self.team = team or Team()
-        self.team.prepare(self.model)
+        self.team.prepare(self.model, self.objective)
         self.step, self.cursor = 0, 0
         self.stop_reason = ""
         self.means = Means(objective)
