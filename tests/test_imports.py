@@ -15,6 +15,7 @@ ROOT = Path(weft.__file__).parent
 FOUNDATION = {"config", "errors", "random", "registry"}
 MAY: dict[str, set[str]] = {
     "training": {"config", "errors", "random", "training", "objectives.base", "data.base", "evaluation.metrics"},
+    "parallel": {"errors", "parallel", "objectives.base", "training.settings", "training.team"},
     "data": FOUNDATION | {"data"},
     "layers": FOUNDATION | {"layers"},
     "sampling": FOUNDATION | {"sampling"},

@@ -61,6 +61,8 @@ def run(words: list[str]) -> int:
         code = dispatch(words)
         sys.stdout.flush()
     except WeftError as error:
+        if "RANK" in os.environ:
+            importlib.import_module("weft.parallel.processes").hold_back()
         print(f"weft: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:

@@ -6,7 +6,8 @@ WeftError
 ├── CapabilityError   the model cannot do what was asked                     exit code 2
 ├── MissingExtra      an optional package is not installed                   exit code 2
 ├── CheckpointError   a checkpoint is damaged, missing or of another recipe  exit code 1
-└── NonFiniteError    a loss or gradient stopped being a number              exit code 1
+├── NonFiniteError    a loss or gradient stopped being a number              exit code 1
+└── ProcessError      another process of the run ended or does not answer     exit code 1
 
 A message names the thing, the value received, what is accepted, and what to do.
 """
@@ -42,6 +43,10 @@ class CheckpointError(WeftError):
 
 
 class NonFiniteError(WeftError):
+    pass
+
+
+class ProcessError(WeftError):
     pass
 
 

@@ -22,18 +22,20 @@ from weft.errors import ConfigError
 from weft.generation import decode
 from weft.models.base import need
 from weft.objectives.base import Objective
+from weft.parallel import processes
 from weft.recipes.base import Recipe
 from weft.recipes.base import load as load_recipe
 from weft.report import html, samples
 from weft.training import checkpoint, execution, files
-from weft.training.hooks import Average, Hook, Signals, Validation
+from weft.training.hooks import Agreement, Average, Hook, Signals, Validation
 from weft.training.keeping import Checkpoints
 from weft.training.log import Log
 from weft.training.optim import OptimConfig
+from weft.training.team import ALONE, Team
 from weft.training.trainer import Trainer
 
 log = logging.getLogger("weft")
-FREE_TO_CHANGE = ("train.steps",)
+FREE_TO_CHANGE = ("train.steps", "parallel.")
 """Settings in which a continued run may differ from its beginning."""
 
 
@@ -52,37 +54,44 @@ class Run:
         return next((h for h in self.trainer.hooks if isinstance(h, Validation)), None)
 
 
-def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Sequence[Hook] = ()) -> Run:
+def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Sequence[Hook] = (), team: Team = ALONE) -> Run:
     """Build everything a recipe describes and, where the folder holds its run already, continue from there."""
     check(recipe)
     files.make_folder(folder)
     initial = checkpoint.find(init) if init else None
     data = recipe.data.build_with(read_tokenizer(initial))
-    for line in data.problems.lines():
+    for line in data.problems.lines() if team.first else ():
         log.warning("data: %s", line)
     resolved = recipe.resolve(data.info)
     refuse_other_recipe(folder, resolved)
     model, objective = build(resolved)
+    tokenizer = tokenizers.dump(data.tokenizer) if data.tokenizer else None
     if objective.needs:
         need(model, objective.needs)
     if initial:
         load_initial(model, initial)
-    plan = execution.choose(resolved.train, model, objective)
+    if team.processes > 1:
+        facts = {"recipe": config.to_dict(resolved), "data": data.info, "examples": len(data.train)}
+        processes.compare(team, json.dumps(facts, default=str).encode(), tokenizer or b"")
+        processes.refuse(model, objective, team)
+    plan = execution.choose(resolved.train, model, objective, team.processes)
     train = resolved.train
     source = Source(data.train, train.seed, plan.device)
-    tokenizer = tokenizers.dump(data.tokenizer) if data.tokenizer else None
     keeper = Checkpoints(folder, config.to_dict(resolved), tokenizer, train.save_every, train.keep)
     signals = Signals()
-    hooks: list[Hook] = [Average(train.ema)] if train.ema else []
+    hooks: list[Hook] = [Agreement(signals)] if team.processes > 1 else []
+    hooks += [Average(train.ema)] if train.ema else []
     if data.validation is not None and train.eval_every:
         held = Source(data.validation, train.seed, plan.device, shuffle=False)
         size = max(train.micro or train.batch, 64)
         goal = resolved.progress
         hooks.append(Validation(held, train.eval_every, train.eval_examples, size, goal.metric, goal.goal, train.patience))
-    hooks += [Log(folder, train.log_every), *extra, keeper, signals]
-    trainer = Trainer(model, objective, source, train, resolved.optim, plan, hooks, data.info.get("tokens", 1))  # type: ignore[arg-type]
+    hooks += [Log(folder, train.log_every), *(extra if team.first else ()), keeper, signals]
+    tokens = data.info.get("tokens", 1)
+    trainer = Trainer(model, objective, source, train, resolved.optim, plan, hooks, tokens, team)  # type: ignore[arg-type]
     keeper.restore(trainer)
-    write_description(folder, resolved, data, plan, model, init, data.train.shares(trainer.end, train.seed))
+    if team.first:
+        write_description(folder, resolved, data, plan, model, init, data.train.shares(trainer.end, train.seed))
     return Run(folder, resolved, data, trainer, signals)
 
 
@@ -211,15 +220,16 @@ def default_folder(recipe: Recipe) -> Path:
 
 def train(recipe: Recipe, out: str | Path | None = None, init: str | None = None, extra: Sequence[Hook] = ()) -> Run:
     """Train a recipe in a folder; the same call again continues where it stopped."""
-    run = assemble(recipe, Path(out) if out else default_folder(recipe), init, extra)
-    fit(run)
+    with processes.joined(recipe.parallel, recipe.train) as team:
+        run = assemble(recipe, Path(out) if out else default_folder(recipe), init, extra, team)
+        fit(run)
     return run
 
 
 def fit(run: Run) -> None:
     """Train to the end and write the run's report, unless a signal asks for haste."""
     run.trainer.fit()
-    if run.signals.received is None:
+    if run.signals.received is None and run.trainer.team.first:
         try:
             html.write(run.folder, samples.draw(load(run.folder)))
         except Exception as error:  # a page must not spoil a finished run

@@ -20,6 +20,7 @@ from weft.run import Run
 
 def opening(run: Run) -> list[str]:
     """What is about to happen: model, data, how it is executed and why."""
+    layout, count = run.recipe.parallel, run.trainer.team.processes
     where = f"continues after step {run.trainer.step:,}" if run.trainer.step else "starts"
     size = sum(p.numel() for p in run.trainer.model.parameters())
     facts = [f"{name.replace('_', ' ')} {shown}" for name, value in run.data.info.items() if (shown := fact(value))]
@@ -28,6 +29,7 @@ def opening(run: Run) -> list[str]:
         f"model: {type(run.trainer.model).__name__}, {size:,} parameters",
         f"data: {', '.join(facts)}",
         *mixture(run.data.train.shares(run.trainer.end, run.recipe.train.seed)),
+        *([f"plan: {count} processes: replicate {layout.replicate}, shard {layout.shard}, tensor {layout.tensor}"] if count > 1 else []),
         *(f"plan: {line}" for line in run.trainer.plan.lines()),
     ]
 

@@ -16,9 +16,11 @@ from weft.cli.describe import closing, finished, opening
 from weft.cli.progress import Progress
 from weft.config import Config
 from weft.errors import ConfigError
+from weft.parallel import processes
 from weft.recipes.base import Recipe
 from weft.recipes.base import recipe as find_recipe
 from weft.run import adopt, assemble, default_folder, fit
+from weft.training.team import Team
 
 USAGE = """usage: weft train RECIPE [--out DIR] [--init CKPT] [SETTINGS]
 
@@ -44,13 +46,20 @@ def main(words: list[str]) -> int:
     if words[0].startswith("-"):
         raise ConfigError(f"expected the name of a recipe before {words[0]!r}; see weft list recipes")
     recipe, place = parse(words[0], words[1:])
-    run = assemble(recipe, Path(place.out) if place.out else default_folder(recipe), place.init or None, [Progress()])
-    done = finished(run)
-    print(done or "\n".join(opening(run)), flush=True)
-    if not done:
-        fit(run)
-    print("\n".join(closing(run)))
+    folder = Path(place.out) if place.out else default_folder(recipe)
+    with processes.joined(recipe.parallel, recipe.train) as team:
+        run = assemble(recipe, folder, place.init or None, [Progress()] if team.first else [], team)
+        done = finished(run)
+        say(team, done or "\n".join(opening(run)))
+        if not done:
+            fit(run)
+    say(team, "\n".join(closing(run)))
     return 128 + run.signals.received if run.signals.received else 0
+
+
+def say(team: Team, text: str) -> None:
+    if team.first:
+        print(text, flush=True)
 
 
 def parse(name: str, words: list[str]) -> tuple[Recipe, Place]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from weft.objectives.base import Objective, Terms
+
+Sums = dict[str, Tensor]
 
 
 class Means:
@@ -35,20 +39,21 @@ class Means:
         else:
             table[name] = value.detach().double().clone()
 
-    def means(self) -> dict[str, Tensor]:
-        """Mean of every name, and the weighted total of each turn's terms as its "loss"."""
-        means = {name: total / self.counts[name].clamp(min=1e-12) for name, total in self.sums.items()}
+    def means(self, add: Callable[[Sums], Sums] | None = None) -> Sums:
+        """Mean of every name, and the weighted total of each turn's terms as its "loss"; `add` sums over processes."""
+        sums, counts = (add(self.sums), add(self.counts)) if add else (self.sums, self.counts)
+        means = {name: total / counts[name].clamp(min=1e-12) for name, total in sums.items()}
         for prefix, names in self.terms.items():
             if prefix + "loss" not in means:
                 weight = self.objective.weights
                 means[prefix + "loss"] = torch.stack([means[prefix + n] * weight.get(n, 1.0) for n in names]).sum()
         return means
 
-    def read(self) -> dict[str, float]:
-        """The reported numbers; this waits for the device."""
+    def read(self, add: Callable[[Sums], Sums] | None = None) -> dict[str, float]:
+        """The reported numbers; this waits for the device and, where `add` sums over processes, for them."""
         if not self.sums:
             return {}
-        return self.objective.summary({name: value.cpu() for name, value in self.means().items()})
+        return self.objective.summary({name: value.cpu() for name, value in self.means(add).items()})
 
     def clear(self) -> None:
         for table in (self.sums, self.counts):

@@ -124,7 +124,7 @@ class SelfAttention(nn.Module):
 
     def mix(self, x: Tensor, mask: Tensor | None, rotary: Tensor | None, store: Store | None = None) -> Tensor:
         """All but the last layer: the heads' values side by side (B, T, D)."""
-        b, t, d = x.shape
+        b, t, _ = x.shape
         qkv = self.qkv(x).view(b, t, self.heads + 2 * self.groups, self.head)
         qk, v = qkv.split([self.heads + self.groups, self.groups], dim=2)
         if rotary is not None:
@@ -144,7 +144,7 @@ class SelfAttention(nn.Module):
         q, k = qk.split([self.heads, self.groups], dim=2)
         shared = self.heads // self.groups
         q, k, v = q.transpose(1, 2), spread(k.transpose(1, 2), shared), spread(v.transpose(1, 2), shared)  # each (B, H, T, K)
-        return ATTEND[self.attention_backend](q, k, v, mask, self.causal, dropout).transpose(1, 2).reshape(b, t, d)
+        return ATTEND[self.attention_backend](q, k, v, mask, self.causal, dropout).transpose(1, 2).flatten(2)
 
     def look(self, q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
         """q (B, T, H, K) at what is stored, (B, G, S, K) each -> (B, T, D). The heads of a group look together, so no key is copied."""

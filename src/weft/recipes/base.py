@@ -13,7 +13,7 @@ from weft.data.base import DataConfig
 from weft.errors import ConfigError
 from weft.models.base import ModelConfig
 from weft.objectives.base import ObjectiveConfig
-from weft.training.settings import Train
+from weft.training.settings import Parallel, Train
 
 ROOMY = ("vocabulary", "context", "classes")
 """Facts of the data of which a model may be built for more."""
@@ -40,6 +40,7 @@ class Recipe(Config):
     """One optimiser's settings, or a mapping from turn to settings."""
     train: Train = field(default_factory=Train)
     progress: Progress = field(default_factory=Progress)
+    parallel: Parallel = field(default_factory=Parallel)
 
     def resolve(self, info: dict[str, Any]) -> Recipe:
         """Fill every model and objective field that is empty (0) and named like a fact of the data."""

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from weft.errors import CheckpointError
 from weft.training import files
+from weft.training.team import ALONE, Team, copy
 
 FORMAT = 2
 INFERENCE = ("recipe.json", "model.safetensors", "ema.safetensors", "tokenizer.json", "metrics.json", "chat_template.jinja")
@@ -72,18 +73,19 @@ UPGRADES: dict[int, Callable[[dict[str, bytes]], dict[str, bytes]]] = {1: name_b
 """From format n to n + 1, one function each."""
 
 
-def load_weights(model: nn.Module, tensors: dict[str, Tensor], place: str) -> None:
+def load_weights(model: nn.Module, tensors: dict[str, Tensor], place: str, team: Team = ALONE) -> None:
     """Copy weights into a model; a missing or unknown name is an error, a shared tensor may be named once."""
     own = model.state_dict()
     unknown = sorted(set(tensors) - set(own))
-    loaded = {own[name].data_ptr() for name in tensors if name in own}
-    missing = sorted(name for name, value in own.items() if name not in tensors and value.data_ptr() not in loaded)
+    marks = {name: team.local(value).data_ptr() for name, value in own.items()}
+    loaded = {marks[name] for name in tensors if name in own}
+    missing = sorted(name for name in own if name not in tensors and marks[name] not in loaded)
     wrong = sorted(name for name in tensors if name in own and tensors[name].shape != own[name].shape)
     if unknown or missing or wrong:
         found = {"unknown": unknown, "missing": missing, "other shape": wrong}
         parts = [f"{what} {', '.join(names[:4])}" for what, names in found.items() if names]
         raise CheckpointError(f"{place}: the weights do not fit the model: {'; '.join(parts)}")
-    model.load_state_dict(tensors, strict=False)
+    copy(own, tensors, team)
 
 
 def save(path: Path, content: dict[str, bytes]) -> None:

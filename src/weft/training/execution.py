@@ -83,7 +83,7 @@ def cpu_has_bf16() -> bool:
     return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
-def choose(settings: Train, model: nn.Module, objective: Objective) -> Plan:
+def choose(settings: Train, model: nn.Module, objective: Objective, processes: int = 1) -> Plan:
     """Decide from (device, model, objective) what the settings leave open, and say why."""
     device = pick_device(settings.device)
     gpu = device.type == "cuda"
@@ -124,6 +124,7 @@ def choose(settings: Train, model: nn.Module, objective: Objective) -> Plan:
         settings.graphs,
         [
             (not gpu, "off", "only a GPU has them"),
+            (processes > 1, "off", "several processes add up their gradients within an update"),
             (not objective.capture, "off", "the objective decides things on the host"),
             (True, "on", "one launch per update instead of hundreds"),
         ],

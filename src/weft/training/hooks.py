@@ -21,6 +21,7 @@ from weft.data.base import Source
 from weft.errors import ConfigError
 from weft.evaluation.metrics import Means
 from weft.objectives.base import Objective, Terms
+from weft.training.team import ALONE, Team, copy
 
 if TYPE_CHECKING:
     from weft.training.trainer import Trainer
@@ -56,35 +57,43 @@ class Average(Hook):
     def __init__(self, decay: float):
         self.decay = decay
         self.average: dict[str, Tensor] = {}
+        """What this process holds of it."""
+        self.loaded: dict[str, Tensor] = {}
 
     def start(self, trainer: Trainer) -> None:
-        own = trainer.model.state_dict()
-        held = {name: value.to(own[name].device) for name, value in self.average.items()}
-        self.average = held or {name: value.detach().clone() for name, value in own.items()}
+        own, team = trainer.model.state_dict(), trainer.team
+        for name, value in own.items():
+            if name in self.loaded:
+                self.average[name] = team.part(self.loaded[name].to(value.device), value).clone()
+            elif name not in self.average:
+                self.average[name] = team.local(value).detach().clone()
+        self.loaded = {}
 
     @torch.no_grad()
     def after_step(self, trainer: Trainer) -> None:
-        current = trainer.model.state_dict()
+        current = {name: trainer.team.local(value) for name, value in trainer.model.state_dict().items()}
         moving = [name for name, value in current.items() if value.is_floating_point()]
         torch._foreach_lerp_([self.average[n] for n in moving], [current[n] for n in moving], 1 - self.decay)
         for name in current.keys() - set(moving):
             self.average[name].copy_(current[name])
 
     @contextlib.contextmanager
-    def applied(self, model: nn.Module) -> Iterator[None]:
+    def applied(self, model: nn.Module, team: Team = ALONE) -> Iterator[None]:
         """Put the average in the model's place for a while."""
-        own = {name: value.clone() for name, value in model.state_dict().items()}
-        model.load_state_dict(self.average)
+        held = {name: team.local(value) for name, value in model.state_dict().items()}
+        own = {name: value.clone() for name, value in held.items()}
+        copy(held, self.average)
         try:
             yield
         finally:
-            model.load_state_dict(own)
+            copy(held, own)
 
-    def state(self) -> State:
-        return dict(self.average), {}
+    def wholes(self, trainer: Trainer) -> dict[str, Tensor]:
+        own = trainer.model.state_dict()
+        return {name: trainer.team.whole(value, own[name]) for name, value in self.average.items()}
 
     def load_state(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
-        self.average = {name: value.clone() for name, value in tensors.items()}
+        self.loaded = dict(tensors)
 
 
 class Validation(Hook):
@@ -112,9 +121,10 @@ class Validation(Hook):
 
     def run(self, trainer: Trainer) -> None:
         average = next((h for h in trainer.hooks if isinstance(h, Average)), None)
-        weights = average.applied(trainer.model) if average else contextlib.nullcontext()
+        weights = average.applied(trainer.model, trainer.team) if average else contextlib.nullcontext()
         with weights, trainer.plan.rounding(), trainer.plan.arithmetic():
-            self.latest = evaluate(trainer.model, trainer.objective, self.source, self.examples, self.batch)
+            given = (trainer.model, trainer.objective, self.source, self.examples, self.batch, trainer.team)
+            self.latest = trainer.team.visit(evaluate, *given)
         self.latest_step = trainer.step
         value = self.latest.get(self.metric)
         if value is None:
@@ -144,20 +154,30 @@ class Validation(Hook):
 
 
 @torch.no_grad()
-def evaluate(model: nn.Module, objective: Objective, source: Source, examples: int, batch: int) -> dict[str, float]:
+def evaluate(model: nn.Module, objective: Objective, source: Source, examples: int, batch: int, team: Team = ALONE) -> dict[str, float]:
     """Exact means over the first `examples` of a source, in evaluation mode."""
     training = model.training
     model.eval()
     means = Means(objective)
     for first in range(0, examples, batch):
-        data = source.batch(first, min(batch, examples - first))
+        start, count = team.share(first, min(batch, examples - first))
+        data = source.batch(start, max(count, 1))  # a process without a part does what the others do, and it counts for nothing
         counts = objective.counts(data)
         for index, turn in enumerate(objective.turns):
             terms = objective(model, data, turn.name)
             extra = objective.measure(model, data) if index == 0 else {}
-            means.add(turn.name, Terms(terms.sums, {**terms.metrics, **extra}), counts)
+            found = Terms(terms.sums, {**terms.metrics, **extra})
+            means.add(turn.name, found if count else nothing(found), counts if count else zeros(counts))
     model.train(training)
-    return means.read()
+    return means.read(team.add)
+
+
+def zeros(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: torch.zeros_like(value) for name, value in tensors.items()}
+
+
+def nothing(terms: Terms) -> Terms:
+    return Terms(zeros(terms.sums), zeros(terms.metrics))
 
 
 class Signals(Hook):
@@ -174,12 +194,32 @@ class Signals(Hook):
             if self.received is not None:
                 os._exit(128 + number)
             self.received = number
-            trainer.stop_reason = f"received {signal.Signals(number).name}"
+            if trainer.team.processes == 1:
+                self.stop(trainer)
 
         with contextlib.suppress(ValueError):  # only the main thread may set handlers
             for number in (signal.SIGINT, signal.SIGTERM):
                 self.previous[number] = signal.signal(number, note)
 
+    def stop(self, trainer: Trainer) -> None:
+        if self.received is not None:
+            trainer.stop_reason = f"received {signal.Signals(self.received).name}"
+
     def finish(self, trainer: Trainer) -> None:
         for number, handler in self.previous.items():
             signal.signal(number, handler)
+
+
+class Agreement(Hook):
+    """Comes first: a signal that one process received stops all after the same step."""
+
+    name = "agreement"
+
+    def __init__(self, signals: Signals):
+        self.signals = signals
+
+    def after_step(self, trainer: Trainer) -> None:
+        number = trainer.team.largest(self.signals.received or 0)
+        if number:
+            self.signals.received = number
+            self.signals.stop(trainer)

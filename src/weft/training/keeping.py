@@ -32,7 +32,7 @@ class Checkpoints(Hook):
         self.lock = -1
 
     def start(self, trainer: Trainer) -> None:
-        self.lock = files.lock(self.run)
+        self.lock = files.lock(self.run) if trainer.team.first else os.open(self.run, os.O_RDONLY)
 
     def after_step(self, trainer: Trainer) -> None:
         best = any(h.improved for h in trainer.hooks if isinstance(h, Validation))
@@ -47,11 +47,15 @@ class Checkpoints(Hook):
     def save(self, trainer: Trainer, best: bool, final: bool) -> None:
         if trainer.rolled_back():
             return
+        content = self.content(trainer, best)
+        if not trainer.team.first:
+            self.saved_step = trainer.step
+            return
         for hook in trainer.hooks:
             if isinstance(hook, Log):
                 hook.sync()
         try:
-            checkpoint.save(checkpoint.folder(self.run, trainer.step), self.content(trainer, best))
+            checkpoint.save(checkpoint.folder(self.run, trainer.step), content)
             checkpoint.mark_saved(self.run, trainer.step)
         except OSError as error:
             self.failed(trainer.step, error, final)
@@ -81,13 +85,12 @@ class Checkpoints(Hook):
         metrics = {"step": trainer.step, "best": best, "validation": validation.latest if validation else {}}
         content = {
             "recipe.json": checkpoint.encode(self.recipe),
-            "model.safetensors": checkpoint.pack(trainer.model.state_dict()),
+            "model.safetensors": checkpoint.pack(trainer.team.wholes(trainer.model.state_dict())),
             "metrics.json": checkpoint.encode(metrics),
         }
         average = next((h for h in trainer.hooks if isinstance(h, Average)), None)
         if average:
-            content["ema.safetensors"] = checkpoint.pack(average.average)
-            tensors = {name: value for name, value in tensors.items() if not name.startswith("hooks/average/")}
+            content["ema.safetensors"] = checkpoint.pack(average.wholes(trainer))
         if self.tokenizer:
             content["tokenizer.json"] = self.tokenizer
         content["training.safetensors"] = checkpoint.pack(tensors)
@@ -96,20 +99,28 @@ class Checkpoints(Hook):
 
     def restore(self, trainer: Trainer) -> bool:
         """Continue from the newest usable checkpoint, if the run has one."""
-        if self.lock < 0:
-            os.close(files.lock(self.run))
-        files.sweep(self.run / "checkpoints")
-        files.sweep(self.run)
-        found = checkpoint.newest(self.run)
+        found = self.newest(trainer)
         if found is None:
             return False
-        checkpoint.load_weights(trainer.model, found.tensors("model.safetensors"), str(found.path))
+        checkpoint.load_weights(trainer.model, found.tensors("model.safetensors"), str(found.path), trainer.team)
         tensors = found.tensors("training.safetensors")
         if "ema.safetensors" in found.files:
             tensors |= {f"hooks/average/{n}": v for n, v in found.tensors("ema.safetensors").items()}
         trainer.load_state(tensors, found.json("training.json"))
         self.saved_step = trainer.step
         return True
+
+    def newest(self, trainer: Trainer) -> checkpoint.Checkpoint | None:
+        """The checkpoint to continue from; the first process finds it for all."""
+        found = None
+        if trainer.team.first:
+            if self.lock < 0:
+                os.close(files.lock(self.run))
+            files.sweep(self.run / "checkpoints")
+            files.sweep(self.run)
+            found = checkpoint.newest(self.run)
+        step = trainer.team.largest(int(found.path.name) if found else -1)
+        return found or (checkpoint.read(checkpoint.folder(self.run, step)) if step >= 0 else None)
 
     def roll_back(self, trainer: Trainer) -> None:
         """Return to the last checkpoint but not to its data: the batches that led to trouble are passed over."""

@@ -28,23 +28,28 @@ class Log(Hook):
 
     def __init__(self, run: Path, every: int, tensorboard: bool = True):
         self.run, self.every, self.tensorboard = run, every, tensorboard
+        self.lines: files.Appender | None = None
+        self.events: Any = None
         self.latest: dict[str, float] = {}
         self.seconds = 0.0
         self.mark = 0.0
 
     def start(self, trainer: Trainer) -> None:
+        if trainer.team.first:
+            self.open(trainer.step)
+        self.mark = time.perf_counter()
+        self.mark_cursor = trainer.cursor
+
+    def open(self, step: int) -> None:
         path = self.run / "metrics.jsonl"
         with files.writing(self.run):
-            drop_after(path, trainer.step)
-        self.lines = files.Appender(path)
-        self.events: Any = None
+            drop_after(path, step)
+        self.lines, self.events = files.Appender(path), None
         if self.tensorboard:
             with contextlib.suppress(ImportError):
                 from weft.training.events import Events
 
-                self.events = Events(self.run / "events", trainer.step)
-        self.mark = time.perf_counter()
-        self.mark_cursor = trainer.cursor
+                self.events = Events(self.run / "events", step)
 
     def after_step(self, trainer: Trainer) -> None:
         validation = next((h for h in trainer.hooks if isinstance(h, Validation) and h.latest_step == trainer.step), None)
@@ -59,7 +64,7 @@ class Log(Hook):
         self.write(line, trainer)
 
     def training(self, trainer: Trainer) -> dict[str, float]:
-        numbers = trainer.means.read()
+        numbers = trainer.means.read(trainer.team.add)
         trainer.means.clear()
         for turn, updater in trainer.updaters.items():
             prefix = f"{turn}_" if turn else ""
@@ -75,7 +80,8 @@ class Log(Hook):
 
     def write(self, line: dict[str, Any], trainer: Trainer) -> None:
         line["seconds"] = round(self.seconds, 3)
-        self._append(self.lines, (json.dumps(strict(line), allow_nan=False) + "\n").encode())
+        if self.lines:
+            self._append(self.lines, (json.dumps(strict(line), allow_nan=False) + "\n").encode())
         if self.events:
             values = {f"{part}/{name}": value for part in ("train", "validation") for name, value in line.get(part, {}).items()}
             self._append(self.events, self.events.scalars(trainer.step, values))
@@ -92,13 +98,13 @@ class Log(Hook):
     def sync(self) -> None:
         """Let the log last through a power cut as the checkpoint of its step will."""
         with contextlib.suppress(OSError):
-            self.lines.sync()
+            if self.lines:
+                self.lines.sync()
 
     def finish(self, trainer: Trainer) -> None:
-        for file in (self.lines, self.events):
+        for file in [file for file in (self.lines, self.events) if file]:
             try:
-                if file:
-                    file.close()
+                file.close()
             except OSError as error:
                 logger.warning("%s: its last lines are lost (%s)", file.path, error.strerror)
 

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from weft.training.team import ALONE
+
 
 def orthogonalise(matrices: Tensor, steps: int = 5) -> Tensor:
     """Push the singular values of each matrix (N, R, C) towards 1 by a quintic Newton–Schulz iteration, in bf16."""
@@ -32,6 +34,9 @@ class MuonOptimizer(Optimizer):
 
     def __init__(self, params: Iterable[Any], lr: float | Tensor, momentum: float, weight_decay: float):
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+        self.team = ALONE
+        self.wholes: dict[Tensor, Tensor] = {}
+        """The parameter of which each tensor is this process's part."""
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
@@ -39,7 +44,7 @@ class MuonOptimizer(Optimizer):
             shapes: dict[torch.Size, list[Tensor]] = defaultdict(list)
             for p in group["params"]:
                 if p.grad is not None:
-                    shapes[p.shape].append(p)
+                    shapes[self.wholes.get(p, p).shape].append(p)
             for shape, params in shapes.items():
                 self._update(group, shape, params)
 
@@ -52,11 +57,13 @@ class MuonOptimizer(Optimizer):
         gradients = [p.grad for p in params if p.grad is not None]
         torch._foreach_lerp_(buffers, gradients, 1 - momentum)
         direction = torch._foreach_lerp(gradients, buffers, momentum)
-        update = orthogonalise(torch.stack(direction).flatten(2)).to(params[0].dtype)  # a convolution is a matrix (out, in * k * k)
+        whole = [self.team.whole(part, self.wholes.get(p, p)) for part, p in zip(direction, params, strict=True)]
+        update = orthogonalise(torch.stack(whole).flatten(2)).to(params[0].dtype)  # a convolution is a matrix (out, in * k * k)
         # the size of an AdamW update does not depend on the shape; an orthogonal matrix's does (Liu et al., 2025)
         scale = 0.2 * max(update.shape[1:]) ** 0.5
         for p, u in zip(params, update.unbind(), strict=True):
-            p.mul_(1 - lr * group["weight_decay"]).sub_(u.reshape(shape) * (lr * scale))
+            own = self.team.part(u.reshape(shape), self.wholes.get(p, p))
+            p.mul_(1 - lr * group["weight_decay"]).sub_(own * (lr * scale))
 
 
 class HeavyBall(Optimizer):

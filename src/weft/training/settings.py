@@ -9,13 +9,27 @@ from weft.config import Config
 
 
 @dataclass(frozen=True, kw_only=True)
+class Parallel(Config):
+    """How many processes train together; the product is the number that torchrun starts."""
+
+    replicate: int = 1
+    """Copies of the model, each with a part of every batch."""
+    shard: int = 1
+    """Parts into which a copy's weights and optimiser state are divided; each has a part of the copy's examples, too."""
+    tensor: int = 1
+    """Parts into which the heads and inner units of each Transformer block are divided; they share their examples."""
+    timeout: int = 600
+    """Seconds after which a process that does not answer is given up, and the run ends."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Train(Config):
     steps: int = 1000
     """Updates to make in all."""
     batch: int = 32
     """Examples per update, over all micro-batches."""
     micro: int = 0
-    """Examples per micro-batch; 0 takes the whole batch at once. Gradients are the same either way."""
+    """Examples per micro-batch of one process; 0 takes the whole batch at once. Gradients are the same either way."""
     ramp: tuple[int, int] = (0, 0)
     """Batch-size ramp: start at this many examples and grow linearly to `batch` over this many examples; (0, 0) for none."""
     seed: int = 1

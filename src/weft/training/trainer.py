@@ -24,6 +24,7 @@ from weft.training.execution import Captured, Plan
 from weft.training.hooks import Hook
 from weft.training.optim import OptimConfig
 from weft.training.settings import Train
+from weft.training.team import Team
 from weft.training.updater import Updater
 
 Counts = dict[str, Tensor]
@@ -45,10 +46,13 @@ class Trainer:
         plan: Plan,
         hooks: Sequence[Hook] = (),
         tokens: int = 1,
+        team: Team | None = None,
     ):
         execution.apply(plan, model)
         self.model, self.objective = model.to(plan.device), objective.to(plan.device)
         self.source, self.settings, self.plan, self.hooks, self.tokens = source, settings, plan, list(hooks), tokens
+        self.team = team or Team()
+        self.team.prepare(self.model, self.objective)
         self.step, self.cursor = 0, 0
         self.stop_reason = ""
         self.means = Means(objective)
@@ -70,15 +74,14 @@ class Trainer:
                 cuts = self.cut()
             self.updaters[turn.name].set_rate(*self.position(turn))
             self.freeze_all_but(turn)
-            torch.manual_seed(random.seed_of(self.settings.seed, "dropout", self.step, index))
+            torch.manual_seed(random.seed_of(self.settings.seed, "dropout", self.step, index, *self.team.mark))
             with self.plan.rounding():
                 self.updates[turn.name]([self.source.draw(first, count, index) for first, count in cuts])
 
     def cut(self) -> list[tuple[int, int]]:
-        """The draws of the next batch as micro-batches: (first, count)."""
+        """This process's draws of the next batch as micro-batches: (first, count)."""
         size = self.batch_size(self.cursor)
-        micro = self.settings.micro or size
-        cuts = [(self.cursor + start, min(micro, size - start)) for start in range(0, size, micro)]
+        cuts = self.team.cut(self.cursor, size, self.settings.micro)
         self.cursor += size
         return cuts
 
@@ -100,14 +103,15 @@ class Trainer:
         updater = self.updaters[turn.name]
         micro = [self.examples(batch) for batch in drawn]
         updater.zero_grad()
-        counts = {name: sum_of([own[name] for _, own in micro]) for name in micro[0][1]}
+        counts = self.team.add({name: sum_of([own[name] for _, own in micro]) for name in micro[0][1]})
         for batch, own in micro:
-            total, sums, metrics = self.functions[turn.name](batch, counts)
+            total, sums, metrics = self.team.enter(self.functions[turn.name], batch, counts)
             total.backward()  # type: ignore[no-untyped-call]
             self.means.add(turn.name, Terms(sums, metrics), own)
         updater.step()
-        with torch.no_grad():
-            self.objective.after_update(self.model, turn.name)
+        if type(self.objective).after_update is not Objective.after_update:
+            with torch.no_grad():
+                self.team.visit(self.objective.after_update, self.model, turn.name)
 
     def total(self, sums: dict[str, Tensor], counts: dict[str, Tensor]) -> Tensor:
         """Sum over terms of weight * sum / count; a term nobody counted is nothing."""
@@ -174,7 +178,7 @@ class Trainer:
         modules = [(name, self.model.get_submodule(name)) for name in turn.modules]
         others = {id(p) for t in self.objective.turns if t is not turn for m in t.modules for p in self.model.get_submodule(m).parameters()}
         alone = not any(id(p) in others for _, module in modules for p in module.parameters())
-        return Updater(config, modules, halt=self.settings.nonfinite != "skip", alone=alone)
+        return Updater(config, modules, halt=self.settings.nonfinite != "skip", alone=alone, team=self.team)
 
     def _examples(self, drawn: Batch) -> tuple[Batch, Counts]:
         batch = self.source.examples(drawn)
@@ -205,7 +209,7 @@ class Trainer:
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Everything but the weights that the rest of the run depends on, as tensors and as JSON."""
         tensors = {f"objective/{name}": value for name, value in self.objective.state_dict().items()}
-        tensors |= {f"means/{name}": value for name, value in self.means.state_tensors().items()}
+        tensors |= {f"means/{name}": value for name, value in self.team.add(self.means.state_tensors()).items()}
         plain: dict[str, Any] = {"step": self.step, "cursor": self.cursor, "hooks": {}}
         for turn, updater in self.updaters.items():
             tensors |= {f"optim/{turn}/{name}": value for name, value in updater.state_tensors().items()}
@@ -221,6 +225,8 @@ class Trainer:
         self.step, self.cursor = plain["step"], plain["cursor"]
         self.objective.load_state_dict(below("objective/"))
         self.means.load_state_tensors(below("means/"), self.plan.device)
+        if self.team.place:  # the first has the sums of all
+            self.means.clear()
         for turn, updater in self.updaters.items():
             updater.load_state_tensors(below(f"optim/{turn}/"))
             updater.refused.zero_()

@@ -10,7 +10,9 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from weft.training.flat import Flat
+from weft.training.muon import MuonOptimizer
 from weft.training.optim import OptimConfig
+from weft.training.team import ALONE, Team
 
 Kind = Literal["matrix", "head", "plain"]
 
@@ -41,20 +43,25 @@ def audit(modules: list[tuple[str, nn.Module]]) -> dict[str, Kind]:
 class Updater:
     """One turn's optimisers. `step` never waits for the device."""
 
-    def __init__(self, config: OptimConfig, modules: list[tuple[str, nn.Module]], halt: bool, alone: bool = True):
+    def __init__(self, config: OptimConfig, modules: list[tuple[str, nn.Module]], halt: bool, alone: bool = True, team: Team = ALONE):
         """`halt`: refuse every update after the first bad one. `alone`: no other turn updates these parameters."""
-        self.config, self.halt = config, halt
+        self.config, self.halt, self.team = config, halt, team
         named = {name: p for prefix, m in modules for name, p in _named(prefix, m)}
         self.kinds = {name: kind for name, kind in audit(modules).items() if name in named}
         self.named = {name: named[name] for name in self.kinds}
         self.parameters = [*self.named.values()]
+        self.parts: dict[str, nn.Parameter] = {name: _part(p, team) for name, p in self.named.items()}
+        """What this process holds of each parameter: all of it, or its part."""
         self.flats: list[Flat] = []
         self.held: list[Tensor] = []
         """The tensors that are updated: a flat buffer for many parameters, or the parameters themselves."""
         self.regularised: list[Tensor] = []
         groups = [self._group(alone, decay=True), self._group(alone, decay=False)]
-        like = self.parameters[0]
+        like = next(iter(self.parts.values()))
+        owners = {id(held): next(iter(parts)) for parts, held in self.owners()}
+        self.copies = [team.copies(self.named[owners[id(held)]]) for held in self.held]
         self.optimizers = config.build(groups, like)
+        self._tell_muon()
         self.peaks = [[float(g["lr"]) for g in o.param_groups] for o in self.optimizers]
         self.lr = 0.0
         self.fused = like.is_cuda and all(o.defaults.get("fused") for o in self.optimizers)
@@ -63,11 +70,12 @@ class Updater:
         self.norm = torch.zeros((), device=like.device)
 
     def _group(self, alone: bool, decay: bool) -> dict[str, object]:
-        members = {name: p for name, p in self.named.items() if (self.kinds[name] != "plain") == decay}
+        members = {name: p for name, p in self.parts.items() if (self.kinds[name] != "plain") == decay}
         shaped = {name: p for name, p in members.items() if self.config.shaped and self.kinds[name] == "matrix"}
         others = {name: p for name, p in members.items() if name not in shaped}
         tensors: list[Tensor] = [*others.values()]
-        if alone and Flat.serves(others):
+        in_place = all(self.parts[name] is self.named[name] for name in others)  # a part lies where the model gathers it from
+        if alone and in_place and Flat.serves(others):
             self.flats.append(Flat(others))
             tensors = [self.flats[-1].buffer]
         self.held += [*shaped.values(), *tensors]
@@ -87,21 +95,36 @@ class Updater:
 
     @torch.no_grad()
     def step(self) -> None:
-        for flat in self.flats:
-            flat.gather()
+        self._gather()
         self._regularise()
         gradients = [p.grad for p in self.held if p.grad is not None]
-        self.norm.copy_(nn.utils.get_total_norm(gradients, foreach=True))
+        copies = [number for p, number in zip(self.held, self.copies, strict=True) if p.grad is not None]
+        self.norm.copy_(self.team.norm(gradients, copies))
         bad = (~self.norm.isfinite()).float()
         if self.halt:
             bad = torch.maximum(bad, (self.refused > 0).float())
         self.refused += bad
-        self._clip(gradients)
+        self._clip(gradients, copies)
         signs = torch._foreach_sign(self.regularised) if self.config.l1 and self.regularised else []
         for optimizer in self.optimizers:
             self._apply(optimizer, bad)
         for weight, sign in zip(self.regularised, signs):
             weight.masked_fill_(weight * sign < 0, 0.0)  # the kink of |w| holds what would jump over it
+
+    def _gather(self) -> None:
+        """Lay the gradients where they are used, summed over all processes."""
+        for name, part in self.parts.items():
+            whole = self.named[name]
+            if part is not whole:
+                part.grad = self.team.gradient(whole)
+        for flat in self.flats:
+            flat.gather()
+        self.team.add_gradients([p.grad for p in self.held if p.grad is not None])
+
+    def _tell_muon(self) -> None:
+        for optimizer in self.optimizers:
+            if isinstance(optimizer, MuonOptimizer):
+                optimizer.team, optimizer.wholes = self.team, {self.parts[name]: p for name, p in self.named.items()}
 
     def _regularise(self) -> None:
         weights = [p for p in self.regularised if p.grad is not None]
@@ -112,12 +135,12 @@ class Updater:
             at_zero = -gradient.clamp(-self.config.l1, self.config.l1)  # the subgradient that moves a zero weight least
             gradient.add_(torch.where(weight == 0, at_zero, self.config.l1 * weight.sign()))
 
-    def _clip(self, gradients: list[Tensor]) -> None:
+    def _clip(self, gradients: list[Tensor], copies: list[int]) -> None:
         norm = self.norm
         if self.config.clip_value:
             torch._foreach_clamp_min_(gradients, -self.config.clip_value)
             torch._foreach_clamp_max_(gradients, self.config.clip_value)
-            norm = nn.utils.get_total_norm(gradients, foreach=True)
+            norm = self.team.norm(gradients, copies)
         if not self.config.clip_norm:
             return
         if self.fused:  # these divide the gradient while they read it
@@ -149,9 +172,9 @@ class Updater:
         together = {name for flat in self.flats for name in flat.named}
         for flat in self.flats:
             yield flat.views(flat.buffer.detach()), flat.buffer
-        for name, parameter in self.named.items():
+        for name, part in self.parts.items():
             if name not in together:
-                yield {name: parameter}, parameter
+                yield {name: part}, part
 
     def state_tensors(self) -> dict[str, Tensor]:
         """Optimiser state by parameter name, "blocks.0.weight/exp_avg", however the parameters are held."""
@@ -159,12 +182,13 @@ class Updater:
         for parts, held in self.owners():
             state: dict[str, Tensor] = next((o.state[held] for o in self.optimizers if held in o.state), {})
             sizes = [part.numel() for part in parts.values()]
-            for key, value in state.items():
+            for key, value in sorted(state.items()):  # in one order in all processes, whatever order they loaded it in
                 if key == "step":
                     tensors |= {f"{name}/{key}": value.clone() for name in parts}
                 else:
                     pieces = torch.split(value.flatten(), sizes)
-                    tensors |= {f"{name}/{key}": piece.view(part.shape) for (name, part), piece in zip(parts.items(), pieces, strict=True)}
+                    for (name, part), piece in zip(parts.items(), pieces, strict=True):
+                        tensors[f"{name}/{key}"] = self.team.whole(piece.view(part.shape), self.named[name])
         return tensors
 
     def load_state_tensors(self, tensors: dict[str, Tensor]) -> None:
@@ -174,8 +198,12 @@ class Updater:
             for path, value in tensors.items():
                 name, _, key = path.rpartition("/")
                 if name == first:
-                    whole = value if key == "step" else torch.cat([tensors[f"{part}/{key}"].flatten() for part in parts]).view(held.shape)
-                    self._restore(optimizer, held, key, whole)
+                    laid = value if key == "step" else torch.cat([self._own(tensors, part, key).flatten() for part in parts])
+                    self._restore(optimizer, held, key, laid if key == "step" else laid.view(held.shape))
+
+    def _own(self, tensors: dict[str, Tensor], name: str, key: str) -> Tensor:
+        like = self.named[name]
+        return self.team.part(tensors[f"{name}/{key}"].to(like.device), like)
 
     @staticmethod
     def _restore(optimizer: Optimizer, held: Tensor, key: str, value: Tensor) -> None:
@@ -191,6 +219,11 @@ def _tensors(optimizer: Optimizer) -> list[Tensor]:
     """Everything a step may change."""
     weights = [p for g in optimizer.param_groups for p in g["params"]]
     return weights + [t for s in optimizer.state.values() for t in s.values() if isinstance(t, Tensor)]
+
+
+def _part(parameter: nn.Parameter, team: Team) -> nn.Parameter:
+    part = team.local(parameter.detach())
+    return parameter if part.shape == parameter.shape and type(parameter.data) is Tensor else nn.Parameter(part)
 
 
 def _named(prefix: str, module: nn.Module) -> list[tuple[str, nn.Parameter]]:

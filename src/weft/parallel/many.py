@@ -1,0 +1,183 @@
+"""Many processes as one: a batch divided among them, sums added up, and the model copied (replicate) or divided (shard).
+
+Replicas add their gradients after the backward pass, as one tensor where the updater lays them together. Shards are FSDP2's
+(Zhao et al., 2023, arXiv:2304.11277): each process holds a part of every parameter, gathers the rest when it is needed, and gets
+its part of the summed gradient. What enters the divided model is the objective's function, so any method of the model may be used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.tensor import DTensor, Replicate
+
+from weft.training.settings import Parallel
+from weft.training.team import Team
+
+
+class Many(Team):
+    def __init__(self, parallel: Parallel, device: torch.device):
+        self.parallel, self.device = parallel, device
+        backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+        if not dist.is_initialized():  # a program may have joined its processes already
+            dist.init_process_group(backend, timeout=timedelta(seconds=parallel.timeout))
+        sizes = (parallel.replicate, parallel.shard, parallel.tensor)
+        self.mesh = init_device_mesh(device.type, sizes, mesh_dim_names=("replicate", "shard", "tensor"))
+        self.data = self.mesh["replicate", "shard"]._flatten("data").get_group()  # those that have other examples
+        self.own = self.mesh["shard", "tensor"]._flatten("own").get_group()  # those that hold one copy of the model
+        self.rank, self.processes = dist.get_rank(), dist.get_world_size()
+        self.place, self.size = dist.get_rank(self.data), dist.get_world_size(self.data)
+        self.mark = (self.place,)
+        self.orders: dict[int, Tensor] = {}
+        """In which order a divided tensor has its rows, by the address of its part."""
+        self.gate: Any = None
+        """What a divided model is entered through."""
+
+    def part_company(self) -> None:
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+    # -- layout ---------------------------------------------------------------------------------------------------------
+
+    def prepare(self, model: nn.Module, objective: nn.Module) -> None:
+        for tensor in (*model.state_dict().values(), *objective.state_dict().values()):
+            dist.broadcast(tensor.detach(), 0)
+        if self.parallel.tensor > 1:
+            from weft.parallel import tensor as by_heads
+
+            self.orders = by_heads.divide(model, self.mesh["tensor"])
+        if self.parallel.shard > 1:
+            self.gate = divided(model, self.mesh["replicate", "shard"] if self.parallel.replicate > 1 else self.mesh["shard"])
+
+    def enter(self, function: Callable[..., Any], *given: Any) -> Any:
+        return self.gate(function, *given) if self.gate else function(*given)
+
+    @torch.no_grad()
+    def visit(self, function: Callable[..., Any], *given: Any) -> Any:
+        """As `enter`; changes that the function makes to weights reach the parts."""
+        if not self.gate:
+            return function(*given)
+        parts = dict(self.gate.model.named_parameters())
+        result = self.gate(function, *given)
+        for name, whole in self.gate.model.named_parameters():
+            if not isinstance(whole, DTensor):
+                self.local(parts[name]).copy_(self.part(whole.detach(), parts[name]))
+        self.gate.reshard()
+        return result
+
+    # -- batches --------------------------------------------------------------------------------------------------------
+
+    def share(self, first: int, count: int) -> tuple[int, int]:
+        start, end = (count * rank // self.size for rank in (self.place, self.place + 1))
+        return first + start, end - start
+
+    def cut(self, first: int, count: int, micro: int) -> list[tuple[int, int]]:
+        """As many micro-batches in every process, as the processes of a divided model go in step."""
+        smallest, largest = count // self.size, -(-count // self.size)
+        number = min(-(-largest // micro), smallest) if micro else 1
+        start, own = self.share(first, count)
+        return [(start + a, b - a) for a, b in pairwise(own * piece // number for piece in range(number + 1))]
+
+    # -- sums -----------------------------------------------------------------------------------------------------------
+
+    def add(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        if not tensors:
+            return {}
+        named = sorted(tensors.items())  # a process may have loaded them in another order
+        laid = torch.cat([tensor.flatten().double() for _, tensor in named])
+        dist.all_reduce(laid, group=self.data)
+        pieces = torch.split(laid, [tensor.numel() for _, tensor in named])
+        summed = {name: piece.view(t.shape).to(t.dtype) for (name, t), piece in zip(named, pieces, strict=True)}
+        return {name: summed[name] for name in tensors}
+
+    def add_gradients(self, gradients: list[Tensor]) -> None:
+        if not self.gate:  # a divided model adds its own during the backward pass
+            for work in [dist.all_reduce(gradient, group=self.data, async_op=True) for gradient in gradients]:
+                work.wait()
+
+    def copies(self, like: Tensor) -> int:
+        parts = 1
+        for axis, placement in enumerate(like.placements if isinstance(like, DTensor) else ()):
+            parts *= like.device_mesh.size(axis) if placement.is_shard() else 1  # type: ignore[attr-defined]
+        return self.parallel.shard * self.parallel.tensor // parts
+
+    def norm(self, gradients: list[Tensor], copies: list[int]) -> Tensor:
+        if self.parallel.shard * self.parallel.tensor == 1:
+            return super().norm(gradients, copies)
+        squares = [norm.double().square() / number for norm, number in zip(torch._foreach_norm(gradients), copies, strict=True)]
+        square = torch.stack(squares).sum()
+        dist.all_reduce(square, group=self.own)
+        return square.sqrt().float()
+
+    def largest(self, number: int) -> int:
+        held = torch.tensor([number])  # on the CPU: nothing waits for the device
+        dist.all_reduce(held, dist.ReduceOp.MAX)
+        return int(held)
+
+    # -- parts ----------------------------------------------------------------------------------------------------------
+
+    def gradient(self, parameter: Tensor) -> Tensor | None:
+        gradient = parameter.grad
+        if isinstance(gradient, DTensor) and isinstance(parameter, DTensor):
+            return gradient.redistribute(placements=parameter.placements).to_local()
+        return gradient
+
+    def local(self, tensor: Tensor) -> Tensor:
+        return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+    def whole(self, part: Tensor, like: Tensor) -> Tensor:
+        if not isinstance(like, DTensor):
+            return part
+        laid = DTensor.from_local(part, like.device_mesh, like.placements, shape=like.shape, stride=like.stride())
+        order = self.orders.get(like.to_local().data_ptr())
+        return laid.full_tensor() if order is None else laid.full_tensor()[order.argsort().to(part.device)]
+
+    def part(self, whole: Tensor, like: Tensor) -> Tensor:
+        if not isinstance(like, DTensor):
+            return whole
+        order = self.orders.get(like.to_local().data_ptr())
+        whole = whole if order is None else whole[order.to(whole.device)]
+        everywhere = DTensor.from_local(whole, like.device_mesh, [Replicate()] * like.device_mesh.ndim)
+        return everywhere.redistribute(placements=like.placements).to_local()
+
+    def wholes(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        made: dict[int, Tensor] = {}
+        for tensor in tensors.values():
+            mark = self.local(tensor).data_ptr()
+            if mark not in made or not mark:
+                made[mark or id(tensor)] = self.whole(self.local(tensor.detach()), tensor)
+        return {name: made[self.local(tensor).data_ptr() or id(tensor)] for name, tensor in tensors.items()}
+
+
+class Gate(nn.Module):
+    """Where a divided model is entered: while a function runs here, the weights outside the blocks are whole."""
+
+    def __init__(self, model: nn.Module):
+        super().__init__()
+        self.model = model
+
+    def forward(self, function: Callable[..., Any], *given: Any) -> Any:
+        return function(*given)
+
+
+def divided(model: nn.Module, mesh: DeviceMesh) -> Gate:
+    """Divide every parameter over a mesh; the blocks of a deep model are gathered one at a time."""
+    from torch.distributed.fsdp import FSDPModule, fully_shard
+
+    gate = Gate(model)
+    blocks = getattr(model, "blocks", None)
+    for block in blocks if isinstance(blocks, nn.ModuleList) else ():
+        fully_shard(block, mesh=mesh)
+    fully_shard(gate, mesh=mesh)
+    for module in gate.modules():
+        if isinstance(module, FSDPModule):
+            module.set_gradient_divide_factor(1.0)  # sums, not means
+            module.set_force_sum_reduction_for_comms(True)
+    return gate

@@ -1,0 +1,101 @@
+"""The processes that train one model together, as the trainer sees them. This one is alone; weft.parallel has those of many.
+
+A batch is divided among the processes, and what they add up is sums, never means: so the division cannot change a gradient.
+A parameter may be held whole or in parts, of which each process has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class Team:
+    rank = 0
+    """Number of this process; the first, 0, is the one that writes."""
+    processes = 1
+    """How many there are."""
+    size = 1
+    """Parts into which a batch is divided."""
+    place = 0
+    """Which of them this process has."""
+    mark: tuple[int, ...] = ()
+    """What tells this process's dropout from that of the others."""
+
+    @property
+    def first(self) -> bool:
+        return self.rank == 0
+
+    def prepare(self, model: nn.Module, objective: nn.Module) -> None:
+        """Give all processes the first one's state, and lay the model out over them."""
+
+    def cut(self, first: int, count: int, micro: int) -> list[tuple[int, int]]:
+        """This process's draws of a batch as micro-batches (first, count); micro 0 for one."""
+        micro = micro or count
+        return [(first + start, min(micro, count - start)) for start in range(0, count, micro)]
+
+    def share(self, first: int, count: int) -> tuple[int, int]:
+        """This process's draws of a batch: a part that may be empty."""
+        return first, count
+
+    def enter(self, function: Callable[..., Any], *given: Any) -> Any:
+        """Call what uses the model's weights, and will be followed by a backward pass."""
+        return function(*given)
+
+    def visit(self, function: Callable[..., Any], *given: Any) -> Any:
+        """Call what uses or changes the model's weights without a backward pass."""
+        return function(*given)
+
+    def add(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The sums over all processes."""
+        return tensors
+
+    def add_gradients(self, gradients: list[Tensor]) -> None:
+        """Replace gradients by their sums over all processes."""
+
+    def copies(self, like: Tensor) -> int:
+        """How many of the processes that hold one copy of the model have the same part of a parameter."""
+        return 1
+
+    def norm(self, gradients: list[Tensor], copies: list[int]) -> Tensor:
+        """The norm of all gradients together, of which these are this process's parts."""
+        norm: Tensor = nn.utils.get_total_norm(gradients, foreach=True)
+        return norm
+
+    def gradient(self, parameter: Tensor) -> Tensor | None:
+        """What this process holds of a parameter's gradient."""
+        return parameter.grad
+
+    def local(self, tensor: Tensor) -> Tensor:
+        """What this process holds of a tensor of the model."""
+        return tensor
+
+    def whole(self, part: Tensor, like: Tensor) -> Tensor:
+        """The whole of which each process has a part, divided as `like` is."""
+        return part
+
+    def part(self, whole: Tensor, like: Tensor) -> Tensor:
+        """This process's part of a whole, divided as `like` is."""
+        return whole
+
+    def wholes(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Tensors of the model in full; those that are one stay one."""
+        return tensors
+
+    def largest(self, number: int) -> int:
+        """The largest of all processes' numbers."""
+        return number
+
+
+ALONE = Team()
+
+
+@torch.no_grad()
+def copy(held: dict[str, Tensor], wholes: dict[str, Tensor], team: Team = ALONE) -> None:
+    """Put whole tensors where this process holds its parts of them."""
+    for name, whole in wholes.items():
+        place = team.local(held[name])
+        place.copy_(team.part(whole.to(place.device), held[name]))

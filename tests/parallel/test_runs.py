@@ -1,0 +1,135 @@
+"""Whole runs of several processes: files written once, checkpoints that any number of processes continue, families that share a batch."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import weft
+from tests.parallel.processes import together
+from weft.errors import ConfigError
+from weft.training import checkpoint
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of fork, on later Pythons
+GPT: dict[str, Any] = {
+    "data.megabytes": 0.05,
+    "data.context": 16,
+    "model.layers": 2,
+    "model.heads": 2,
+    "model.width": 16,
+    "train.batch": 6,
+    "train.ema": 0.9,
+    "train.eval_every": 4,
+    "train.eval_examples": 9,
+}
+GAN: dict[str, Any] = {
+    "model.generator": (16,),
+    "model.discriminator": (16,),
+    "model.dropout": 0.0,
+    "train.batch": 10,
+    "train.eval_every": 0,
+}
+COMMON: dict[str, Any] = {"train.device": "cpu", "train.precision": "fp32", "train.log_every": 1, "train.save_every": 3}
+
+
+def train(name: str, folder: Path, changes: dict[str, Any], steps: int, replicate: int = 1, shard: int = 1, tensor: int = 1) -> bool:
+    layout = {"train.steps": steps, "parallel.replicate": replicate, "parallel.shard": shard, "parallel.tensor": tensor}
+    weft.train(weft.recipe(name, {**COMMON, **changes, **layout}), folder)
+    return True
+
+
+def curve(folder: Path) -> dict[int, dict[str, float]]:
+    """Losses by step, of training and of validation."""
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == list(range(1, len(lines) + 1)), "each step once"
+    found = {}
+    for line in lines:
+        numbers = {**line["train"], **{f"validation {name}": value for name, value in line.get("validation", {}).items()}}
+        found[line["step"]] = {name: value for name, value in numbers.items() if name != "per_second"}
+    return found
+
+
+def assert_same_run(one: Path, many: Path, step: int, tolerance: float) -> None:
+    expected, found = curve(one), curve(many)
+    assert expected.keys() == found.keys()
+    for number in expected:
+        assert found[number] == pytest.approx(expected[number], rel=1e-4), f"step {number}"
+    for name in ("model.safetensors", "ema.safetensors"):
+        first, second = (checkpoint.read(checkpoint.folder(run, step)) for run in (one, many))
+        if name in first.files:
+            tensors = second.tensors(name)
+            for key, value in first.tensors(name).items():
+                assert (tensors[key] - value).abs().max() <= tolerance, key
+
+
+def test_a_run_goes_on_with_other_numbers_of_processes(tmp_path: Path) -> None:
+    """Two parts, then one process, then two copies of two parts: one curve, and the weights and averages of an uninterrupted run."""
+    one, many = tmp_path / "one", tmp_path / "many"
+    train("gpt/quickstart", one, GPT, 9)
+    together(2, tmp_path / "a", train, "gpt/quickstart", many, GPT, 3, 1, 2)
+    train("gpt/quickstart", many, GPT, 6)
+    together(4, tmp_path / "b", train, "gpt/quickstart", many, GPT, 9, 2, 2)
+    assert_same_run(one, many, 9, 1e-5)
+    assert sorted(p.name for p in many.iterdir()) == sorted(p.name for p in one.iterdir())
+    content = [checkpoint.read(checkpoint.folder(run, 9)) for run in (one, many)]
+    assert content[0].files.keys() == content[1].files.keys()
+    assert content[0].tensors("training.safetensors").keys() == content[1].tensors("training.safetensors").keys()
+
+
+def test_a_run_with_divided_heads_goes_on_alone(tmp_path: Path) -> None:
+    one, many = tmp_path / "one", tmp_path / "many"
+    train("gpt/quickstart", one, GPT, 5)
+    together(2, tmp_path / "a", train, "gpt/quickstart", many, GPT, 3, 1, 1, 2)
+    train("gpt/quickstart", many, GPT, 5)
+    assert_same_run(one, many, 5, 1e-5)
+
+
+def test_only_transformers_have_heads_to_divide(tmp_path: Path) -> None:
+    def refused() -> str:
+        with pytest.raises(ConfigError) as error:
+            train("gan/digits", tmp_path / "run", GAN, 2, 1, 1, 2)
+        return str(error.value)
+
+    assert all("divides the blocks of Transformers" in said for said in together(2, tmp_path, refused))
+
+
+@pytest.mark.parametrize("layout", [(2, 1), (1, 2)], ids=["copies", "parts"])
+def test_a_gan_trains_as_in_one_process(layout: tuple[int, int], tmp_path: Path) -> None:
+    one, many = tmp_path / "one", tmp_path / "many"
+    train("gan/digits", one, GAN, 6)
+    together(2, tmp_path / "a", train, "gan/digits", many, GAN, 6, *layout)
+    assert_same_run(one, many, 6, 1e-5)
+
+
+def test_a_persistent_chain_moves_alike_in_all_processes(tmp_path: Path) -> None:
+    changes = {"objective.particles": 8, "train.batch": 7, "train.eval_every": 0}
+    one, many = tmp_path / "one", tmp_path / "many"
+    train("rbm/persistent", one, changes, 4)
+    together(2, tmp_path / "a", train, "rbm/persistent", many, changes, 4, 1, 2)
+    assert_same_run(one, many, 4, 1e-5)
+
+
+def torchrun(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "weft", "train", "rbm/digits"]
+    settings = ["--train.steps", "2", "--train.device", "cpu", "--train.eval-every", "0", "--out", str(folder), *words]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.run([*command, *settings], env=environment, capture_output=True, text=True, timeout=60)
+
+
+def test_the_command_line_speaks_once(tmp_path: Path) -> None:
+    done = torchrun(tmp_path / "run", "--parallel.replicate", "2")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("step 2/2") == 1
+    assert done.stdout.count("plan: 2 processes: replicate 2") == 1
+
+
+def test_the_command_line_refuses_once(tmp_path: Path) -> None:
+    done = torchrun(tmp_path / "run", "--parallel.replicate", "3")
+    assert done.returncode
+    assert done.stderr.count("but 2 processes were started") == 1
