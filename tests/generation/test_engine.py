@@ -57,6 +57,17 @@ def test_an_answer_does_not_depend_on_its_company(name: str) -> None:
         assert [found[order.index(i)] for i in range(len(order))] == expected, settings
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_in_bf16_too_where_that_is_asked_for(name: str) -> None:
+    """Not one bit of a log-probability differs."""
+    made, requests = model(name).to(torch.bfloat16), REQUESTS[::4]  # greedy, with log-probabilities
+    expected = [answer_all(Engine(made, Letters(), slots=1, invariant=True), [request])[0] for request in requests]
+    for settings in ({"slots": 4}, {"slots": 32}, {"slots": 3, "cached": False}):
+        own = expected if "cached" not in settings else None
+        own = own or [answer_all(Engine(made, Letters(), **{**settings, "slots": 1}, invariant=True), [r])[0] for r in requests]
+        assert answer_all(Engine(made, Letters(), **settings, invariant=True), requests) == own
+
+
 def test_requests_join_and_leave_between_steps() -> None:
     made = model("rotary")
     expected, engine = alone(made), Engine(made, Letters(), slots=4)

@@ -31,6 +31,8 @@ class Options(Config):
     """What clients call a model, once for each CKPT; empty for the name of its folder."""
     slots: int = 32
     """Answers that a model makes at the same time."""
+    invariant: bool = False
+    """Whether an answer is the same to the last bit beside any others, in every precision; prompts are then read one by one."""
     max_queue: int = 256
     """Requests that may wait for a slot; beyond it clients are told to come back (429)."""
     max_body_bytes: int = 4 << 20
@@ -63,7 +65,7 @@ def main(words: list[str]) -> int:
         models = {}
         for name, path in zip(name_all(checkpoints, names), checkpoints, strict=True):
             loaded = load(path, options.device)
-            models[name] = service.serve_model(name, loaded, slots=options.slots, max_queue=options.max_queue)
+            models[name] = service.serve_model(name, loaded, slots=options.slots, max_queue=options.max_queue, invariant=options.invariant)
         limits = service.Limits(body_bytes=options.max_body_bytes, max_tokens=options.max_tokens, timeout=options.timeout)
         keys += [key for key in [os.environ.get("WEFT_API_KEY", "")] if key]
         if not keys and options.host not in LOCAL:

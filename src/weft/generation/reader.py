@@ -23,8 +23,8 @@ class Reader:
     """What a row gives does not depend on the rows beside it, but for the order in which numbers are added up."""
 
     def __init__(self, model: Any, *, cached: bool = True, invariant: bool = False):
-        """cached: read every token once, where the model can. invariant: what `step` gives to a row is the same to the last bit, whatever
-        rows are beside it."""
+        """cached: read every token once, where the model can. invariant: what `step` gives to a row, or `read` to one that is read whole,
+        is the same to the last bit, whatever rows are beside it."""
         self.invariant = invariant
         self.model, self.ids = model, list[list[int]]()
         self.context: int = getattr(getattr(model, "config", None), "context", 0)
@@ -88,7 +88,7 @@ class Reader:
         """Rows of the same length together: those that are read whole need no filling up."""
         groups = defaultdict(list)
         for row in rows:
-            groups[len(self.ids[row])].append(row)
+            groups[row if self.invariant else len(self.ids[row])].append(row)
         return list(groups.values())
 
     def join(self, other: Reader, row: int | None = None) -> None:

@@ -50,10 +50,12 @@ class Layout:
         how = f"micro-batches of {self.micro}, {self.accumulation(batch)} per step, checkpointing {'on' if self.checkpoint else 'off'}"
         return f"{grid or 'one device'}; {how}"
 
-    def flags(self) -> str:
-        """What `weft train` is told."""
-        grid = [f"--parallel.{name} {n}" for name in ("replicate", "shard", "tensor", "pipeline") if (n := getattr(self, name)) > 1]
-        return " ".join(grid)
+    def command(self) -> str:
+        """How training is started on it; nothing where `weft train` has no such layout yet."""
+        if self.pipeline > 1 or (self.shard > 1 and self.tensor > 1) or self.data * self.tensor == 1:
+            return ""
+        grid = [f"--parallel.{name} {n}" for name in ("replicate", "shard", "tensor") if (n := getattr(self, name)) > 1]
+        return f"torchrun --nproc-per-node {self.data * self.tensor} -m weft train … {' '.join(grid)}"
 
 
 ANY = Layout(0, 0, 0, 0)

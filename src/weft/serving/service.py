@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, Protocol
 
-from weft.errors import CapabilityError
+from weft.errors import CapabilityError, ConfigError
 from weft.generation.decode import can_continue
 from weft.generation.engine import Engine as TextEngine
 from weft.generation.sources import SourceEngine
@@ -145,7 +145,13 @@ def of_counts(workers: dict[str, Worker], name: str) -> dict[str, int]:
 
 
 def serve_model(
-    name: str, loaded: Loaded, *, slots: int = 32, max_queue: int = 256, make_engine: Callable[[], Engine] | None = None
+    name: str,
+    loaded: Loaded,
+    *,
+    slots: int = 32,
+    max_queue: int = 256,
+    invariant: bool = False,
+    make_engine: Callable[[], Engine] | None = None,
 ) -> ServedModel:
     """A loaded model with a worker that is not yet started; refused where it can do nothing with a text."""
     model, tokenizer = loaded.model, loaded.tokenizer
@@ -154,7 +160,9 @@ def serve_model(
     embeds = offers(model, States) and tokenizer is not None and not answers  # the states of a translator are those of two texts
     if not (continues or embeds or answers):
         raise CapabilityError(f"{name}: {type(model).__name__} has no text to serve; `weft serve` takes models of text")
-    kind: Any = SourceEngine if answers else TextEngine if continues else None
+    if invariant and not continues:
+        raise ConfigError(f"{name}: --invariant is for models that continue a text; leave it out for {type(model).__name__}")
+    kind: Any = SourceEngine if answers else partial(TextEngine, invariant=invariant) if continues else None
     make = make_engine or (partial(kind, model, tokenizer, slots=slots) if kind else None)
     worker = Worker(make, name=name, slots=slots, max_queue=max_queue)
     return ServedModel(name, tokenizer, model, worker, template_for(tokenizer, loaded.chat_template), continues, embeds, answers)
