@@ -74,7 +74,8 @@ def trained(team: Team | None, kind: str, optim: OptimConfig, hooks: Sequence[Ho
 
 
 def wholes(trainer: Trainer) -> dict[str, Tensor]:
-    return {name: value.detach().clone() for name, value in trainer.team.wholes(trainer.model.state_dict()).items()}
+    team = trainer.team
+    return {name: team.whole(team.local(value), value).clone() for name, value in trainer.model.state_dict().items()}
 
 
 def team(layout: tuple[int, ...]) -> Team:

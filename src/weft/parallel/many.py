@@ -153,13 +153,18 @@ class Many(Team):
         everywhere = DTensor.from_local(whole, like.device_mesh, [Replicate()] * like.device_mesh.ndim)
         return everywhere.redistribute(placements=like.placements).to_local()
 
-    def wholes(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    def collect(self, part: Tensor, like: Tensor) -> Tensor:
+        if not isinstance(like, DTensor):
+            return part
+        whole = self.whole(part, like)
+        return whole.cpu() if self.first else part  # a device may have no room for all of them at once
+
+    def collected(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         made: dict[int, Tensor] = {}
         for tensor in tensors.values():
-            mark = self.local(tensor).data_ptr()
-            if mark not in made or not mark:
-                made[mark or id(tensor)] = self.whole(self.local(tensor.detach()), tensor)
-        return {name: made[self.local(tensor).data_ptr() or id(tensor)] for name, tensor in tensors.items()}
+            if id(tensor) not in made:
+                made[id(tensor)] = self.collect(self.local(tensor.detach()), tensor)
+        return {name: made[id(tensor)] for name, tensor in tensors.items()}
 
 
 class Gate(nn.Module):
