@@ -107,7 +107,7 @@ def main() -> int:
     parser = arguments("processes", __doc__)
     parser.add_argument("--families", nargs="+", default=list(LAYOUTS), choices=list(LAYOUTS))
     parser.add_argument("--kills", type=int, default=10)
-    parser.add_argument("--steps", type=int, default=120)
+    parser.add_argument("--steps", type=int, default=160)
     parser.add_argument("--timeout", type=int, default=10, help="seconds until a silent process is given up")
     given = parser.parse_args()
     campaign = Campaign("processes", given.device, given.record)

@@ -7,6 +7,7 @@ its part of the summed gradient. What enters the divided model is the objective'
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from datetime import timedelta
 from itertools import pairwise
@@ -25,6 +26,8 @@ from weft.training.team import Team
 class Many(Team):
     def __init__(self, parallel: Parallel, device: torch.device):
         self.parallel, self.device = parallel, device
+        # gathering what is both sharded and divided takes two steps; PyTorch says so each time
+        logging.getLogger("torch.distributed.tensor._redistribute").setLevel(logging.ERROR)
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         if not dist.is_initialized():  # a program may have joined its processes already
             dist.init_process_group(backend, timeout=timedelta(seconds=parallel.timeout))
@@ -49,12 +52,15 @@ class Many(Team):
     def prepare(self, model: nn.Module, objective: nn.Module) -> None:
         for tensor in (*model.state_dict().values(), *objective.state_dict().values()):
             dist.broadcast(tensor.detach(), 0)
+        orders: dict[str, Tensor] = {}
         if self.parallel.tensor > 1:
             from weft.parallel import tensor as by_heads
 
-            self.orders = by_heads.divide(model, self.mesh["tensor"])
+            orders = by_heads.divide(model, self.mesh["tensor"])
         if self.parallel.shard > 1:
             self.gate = divided(model, self.mesh["replicate", "shard"] if self.parallel.replicate > 1 else self.mesh["shard"])
+        parameters = dict(model.named_parameters())
+        self.orders = {self.local(parameters[name]).data_ptr(): order for name, order in orders.items()}
 
     def enter(self, function: Callable[..., Any], *given: Any) -> Any:
         return self.gate(function, *given) if self.gate else function(*given)
@@ -105,7 +111,7 @@ class Many(Team):
     def copies(self, like: Tensor) -> int:
         parts = 1
         for axis, placement in enumerate(like.placements if isinstance(like, DTensor) else ()):
-            parts *= like.device_mesh.size(axis) if placement.is_shard() else 1  # type: ignore[attr-defined]
+            parts *= 1 if placement.is_replicate() else like.device_mesh.size(axis)  # type: ignore[attr-defined]
         return self.parallel.shard * self.parallel.tensor // parts
 
     def norm(self, gradients: list[Tensor], copies: list[int]) -> Tensor:
@@ -147,13 +153,18 @@ class Many(Team):
         everywhere = DTensor.from_local(whole, like.device_mesh, [Replicate()] * like.device_mesh.ndim)
         return everywhere.redistribute(placements=like.placements).to_local()
 
-    def wholes(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    def collect(self, part: Tensor, like: Tensor) -> Tensor:
+        if not isinstance(like, DTensor):
+            return part
+        whole = self.whole(part, like)
+        return whole.cpu() if self.first else part  # a device may have no room for all of them at once
+
+    def collected(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         made: dict[int, Tensor] = {}
         for tensor in tensors.values():
-            mark = self.local(tensor).data_ptr()
-            if mark not in made or not mark:
-                made[mark or id(tensor)] = self.whole(self.local(tensor.detach()), tensor)
-        return {name: made[self.local(tensor).data_ptr() or id(tensor)] for name, tensor in tensors.items()}
+            if id(tensor) not in made:
+                made[id(tensor)] = self.collect(self.local(tensor.detach()), tensor)
+        return {name: made[id(tensor)] for name, tensor in tensors.items()}
 
 
 class Gate(nn.Module):

@@ -50,8 +50,6 @@ def check(parallel: Parallel, train: Train) -> None:
         raise ConfigError(
             f"{layout} is {wanted}, but {given} processes were started; make the product {given}, as with --parallel.replicate {given}"
         )
-    if parallel.shard > 1 and parallel.tensor > 1:
-        raise ConfigError("--parallel.shard and --parallel.tensor cannot be combined yet; use one of them with --parallel.replicate")
     smallest = min(train.batch, train.ramp[0] if train.ramp[1] else train.batch)
     if smallest < groups:
         raise ConfigError(f"a batch of {smallest} examples cannot be divided among {groups} processes; raise --train.batch or --train.ramp")

@@ -12,14 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 from weft.errors import ConfigError
 
 
-def divide(model: nn.Module, mesh: DeviceMesh) -> dict[int, Tensor]:
-    """Divide the blocks of a model; the order of the rows of each tensor that was put in another, by the address of its part."""
+def divide(model: nn.Module, mesh: DeviceMesh) -> dict[str, Tensor]:
+    """Divide the blocks of a model; for each parameter whose rows were put in another order, that order."""
     blocks: Any = getattr(model, "blocks", ())
     if not blocks or not all(hasattr(b, "attention") and hasattr(b, "feedforward") for b in blocks):
         raise ConfigError(f"--parallel.tensor divides the blocks of Transformers such as GPT or Llama; {type(model).__name__} has none")
@@ -35,11 +34,11 @@ def divide(model: nn.Module, mesh: DeviceMesh) -> dict[int, Tensor]:
         for layer, sizes_ in widening.items():
             reorder(layer, order := interleaved(sizes_, count))
             parallelize_module(layer, mesh, ColwiseParallel())
-            orders |= {p.to_local().data_ptr(): order for p in layer.parameters() if isinstance(p, DTensor)}
+            orders |= {id(parameter): order for parameter in layer.parameters()}
         for layer in (attention.out, feedforward.fall):
             parallelize_module(layer, mesh, RowwiseParallel())
         attention.heads, attention.groups = attention.heads // count, attention.groups // count
-    return orders
+    return {name: orders[id(parameter)] for name, parameter in model.named_parameters() if id(parameter) in orders}
 
 
 def interleaved(sections: list[int], count: int) -> Tensor:

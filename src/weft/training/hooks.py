@@ -88,9 +88,9 @@ class Average(Hook):
         finally:
             copy(held, own)
 
-    def wholes(self, trainer: Trainer) -> dict[str, Tensor]:
+    def collected(self, trainer: Trainer) -> dict[str, Tensor]:
         own = trainer.model.state_dict()
-        return {name: trainer.team.whole(value, own[name]) for name, value in self.average.items()}
+        return {name: trainer.team.collect(value, own[name]) for name, value in self.average.items()}
 
     def load_state(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
         self.loaded = dict(tensors)

@@ -85,12 +85,12 @@ class Checkpoints(Hook):
         metrics = {"step": trainer.step, "best": best, "validation": validation.latest if validation else {}}
         content = {
             "recipe.json": checkpoint.encode(self.recipe),
-            "model.safetensors": checkpoint.pack(trainer.team.wholes(trainer.model.state_dict())),
+            "model.safetensors": checkpoint.pack(trainer.team.collected(trainer.model.state_dict(keep_vars=True))),
             "metrics.json": checkpoint.encode(metrics),
         }
         average = next((h for h in trainer.hooks if isinstance(h, Average)), None)
         if average:
-            content["ema.safetensors"] = checkpoint.pack(average.wholes(trainer))
+            content["ema.safetensors"] = checkpoint.pack(average.collected(trainer))
         if self.tokenizer:
             content["tokenizer.json"] = self.tokenizer
         content["training.safetensors"] = checkpoint.pack(tensors)

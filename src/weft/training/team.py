@@ -81,8 +81,12 @@ class Team:
         """This process's part of a whole, divided as `like` is."""
         return whole
 
-    def wholes(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Tensors of the model in full; those that are one stay one."""
+    def collect(self, part: Tensor, like: Tensor) -> Tensor:
+        """The whole, as `whole` gives it, but for the first process only: the others keep their part."""
+        return part
+
+    def collected(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Tensors of the model, each collected; those that are one stay one."""
         return tensors
 
     def largest(self, number: int) -> int:

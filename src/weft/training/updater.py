@@ -188,7 +188,7 @@ class Updater:
                 else:
                     pieces = torch.split(value.flatten(), sizes)
                     for (name, part), piece in zip(parts.items(), pieces, strict=True):
-                        tensors[f"{name}/{key}"] = self.team.whole(piece.view(part.shape), self.named[name])
+                        tensors[f"{name}/{key}"] = self.team.collect(piece.view(part.shape), self.named[name])
         return tensors
 
     def load_state_tensors(self, tensors: dict[str, Tensor]) -> None:
