@@ -52,7 +52,7 @@ class Layout:
 
     def command(self) -> str:
         """How training is started on it; nothing where `weft train` has no such layout yet."""
-        if self.pipeline > 1 or (self.shard > 1 and self.tensor > 1) or self.data * self.tensor == 1:
+        if self.pipeline > 1 or self.data * self.tensor == 1:
             return ""
         grid = [f"--parallel.{name} {n}" for name in ("replicate", "shard", "tensor") if (n := getattr(self, name)) > 1]
         return f"torchrun --nproc-per-node {self.data * self.tensor} -m weft train … {' '.join(grid)}"
