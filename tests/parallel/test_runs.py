@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import weft
 from tests.parallel.processes import together
+from weft.__main__ import dispatch
 from weft.errors import ConfigError
 from weft.training import checkpoint
 
@@ -115,21 +120,31 @@ def test_a_persistent_chain_moves_alike_in_all_processes(tmp_path: Path) -> None
     assert_same_run(one, many, 4, 1e-5)
 
 
-def torchrun(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "weft", "train", "rbm/digits"]
-    settings = ["--train.steps", "2", "--train.device", "cpu", "--train.eval-every", "0", "--out", str(folder), *words]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run([*command, *settings], env=environment, capture_output=True, text=True, timeout=60)
+def command(port: int, folder: Path) -> str:
+    """What a process that torchrun started prints."""
+    torch.distributed.destroy_process_group()  # the command joins them itself
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    words = ["--train.steps", "2", "--train.device", "cpu", "--train.eval-every", "0", "--parallel.replicate", "2", "--out", str(folder)]
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        assert dispatch(["train", "rbm/digits", *words]) == 0
+    return said.getvalue()
 
 
 def test_the_command_line_speaks_once(tmp_path: Path) -> None:
-    done = torchrun(tmp_path / "run", "--parallel.replicate", "2")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("step 2/2") == 1
-    assert done.stdout.count("plan: 2 processes: replicate 2") == 1
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    first, second = together(2, tmp_path, command, port, tmp_path / "run")
+    assert "plan: 2 processes: replicate 2" in first
+    assert "step 2/2" in first
+    assert not second
 
 
-def test_the_command_line_refuses_once(tmp_path: Path) -> None:
-    done = torchrun(tmp_path / "run", "--parallel.replicate", "3")
+def test_torchrun_shows_a_refusal_once() -> None:
+    words = ["--standalone", "--nproc-per-node=2", "-m", "weft", "train", "rbm/digits", "--parallel.replicate", "3"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", *words], env=environment, capture_output=True, text=True, timeout=60
+    )
     assert done.returncode
     assert done.stderr.count("but 2 processes were started") == 1
