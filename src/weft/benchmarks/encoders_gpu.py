@@ -11,8 +11,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from weft.benchmarks.record import write_record
+from weft.benchmarks.timing import timed
 from weft.convert.bert import FAMILY as BERT
 from weft.convert.family import Family
 from weft.convert.marian import FAMILY as MARIAN
@@ -135,26 +134,6 @@ def theirs(contest: Contest, own: Trainer, dropout: bool, compiled: bool) -> Cal
         return loss.detach()
 
     return step
-
-
-def timed(step: Callable[[], object], steps: int, warm: int) -> float:
-    """Milliseconds of the median step, by groups of five so that the device is not waited for at each."""
-    for _ in range(warm):
-        step()
-    taken = []
-    for _ in range(max(1, steps // 5)):
-        synchronise()
-        begin = time.perf_counter()
-        for _ in range(5):
-            step()
-        synchronise()
-        taken.append((time.perf_counter() - begin) / 5 * 1e3)
-    return statistics.median(taken)
-
-
-def synchronise() -> None:
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
 
 
 def contend(name: str, steps: int) -> dict[str, Any]:

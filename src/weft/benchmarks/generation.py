@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from weft.benchmarks.record import write_record
+from weft.benchmarks.timing import synchronise
 from weft.convert.gpt2 import FAMILY
 from weft.errors import require
 from weft.generation.engine import Engine, answer_all
@@ -35,11 +36,6 @@ class Numbers:
 
     def decode(self, ids: list[int]) -> str:
         return "." * len(ids)
-
-
-def synchronise() -> None:
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
 
 
 def ours(model: Any, prompts: torch.Tensor, added: int, invariant: bool = False) -> Callable[[], Any]:

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +20,7 @@ from torch import Tensor, nn
 
 from weft import random
 from weft.benchmarks.record import write_record
+from weft.benchmarks.timing import timed
 from weft.config import override
 from weft.data.base import Source, TensorDataset
 from weft.data.images import ImagesConfig
@@ -151,26 +150,6 @@ def fresh(source: Source, batch: int) -> Callable[[], Given]:
     return draw
 
 
-def timed(step: Callable[[], object], steps: int, warm: int = 15) -> float:
-    """Milliseconds of the median step, by groups of ten so that the device is not waited for at each."""
-    for _ in range(warm):
-        step()
-    taken = []
-    for _ in range(max(1, steps // 10)):
-        synchronise()
-        begin = time.perf_counter()
-        for _ in range(10):
-            step()
-        synchronise()
-        taken.append((time.perf_counter() - begin) / 10 * 1e3)
-    return statistics.median(taken)
-
-
-def synchronise() -> None:
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-
-
 def same_loss(contest: Contest, steps: int = 20) -> tuple[float, float, float]:
     """Last losses of trainer and plain loop on the same batches and noise, and how far apart they were at most, as a share."""
     trainer = ours(contest, {"train.compile": "off"})
@@ -194,10 +173,10 @@ def contend(name: str, steps: int) -> dict[str, Any]:
     trainer = ours(contest, {})
     compiles = trainer.plan.compile
     batch = fresh(trainer.source, trainer.settings.batch)
-    row: dict[str, Any] = {"model": name, "batch": trainer.settings.batch, "weft_ms": timed(trainer.run_step, steps)}
+    row: dict[str, Any] = {"model": name, "batch": trainer.settings.batch, "weft_ms": timed(trainer.run_step, steps, warm=15)}
     for kind, compiled in (("eager", False), ("compiled", True)):
         step = theirs(contest, trainer, compiled and compiles)
-        row[f"{kind}_ms"] = timed(lambda step=step: step(batch()), steps)  # type: ignore[misc]
+        row[f"{kind}_ms"] = timed(lambda step=step: step(batch()), steps, warm=15)  # type: ignore[misc]
         row[f"times_{kind}"] = row[f"{kind}_ms"] / row["weft_ms"]
     mine, other, apart = same_loss(contest)
     return {**row, "losses": (mine, other), "apart": apart, "plan": trainer.plan.lines()}
