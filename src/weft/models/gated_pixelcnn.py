@@ -19,18 +19,12 @@ from weft.models.pixelcnn import PixelCNNConfig, PixelModel, check, outward
 
 @dataclass(frozen=True, kw_only=True)
 class GatedPixelCNNConfig(PixelCNNConfig):
-    image: tuple[int, ...] = ()
-    """Shape of an image, (colours, height, width); () takes it from the data."""
-    levels: int = 2
-    """Levels L of a pixel between 0 and 1: 2 for black and white, 256 for bytes."""
     layers: int = 7
     """Layers after the first."""
     width: int = 64
     """Channels D of each stack."""
     first: int = 7
     """Side of the first layer's kernel, of which each stack has the part it may see."""
-    kernel: int = 3
-    """Side of the other kernels."""
     dropout: float = 0.0
     """Share of each stack zeroed in training, in front of every layer but the first."""
 
