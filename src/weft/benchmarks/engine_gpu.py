@@ -77,9 +77,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--precision", default="auto")
     parser.add_argument("--compile", default="auto")
     parser.add_argument("--attention", default="auto")
+    parser.add_argument("--blocks", default="auto")
     parser.add_argument("--deterministic", action="store_true")
     options = parser.parse_args(arguments)
-    chosen = {"precision": options.precision, "compile": options.compile, "attention": options.attention}
+    chosen = {name: getattr(options, name) for name in ("precision", "compile", "attention", "blocks")}
     trainer = make_trainer(dataclasses.replace(TRAIN, deterministic=options.deterministic, **chosen))
     print("\n".join(trainer.plan.lines()))
     print(json.dumps({"model": "4 x 256", "batch": 128, "tokens": 127, **step_time(trainer, options.steps)}))

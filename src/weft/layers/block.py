@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from functools import partial
+from types import ModuleType
 from typing import Literal
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft.layers.attention import SelfAttention
 from weft.layers.cache import Store
 from weft.layers.dropout import Dropout
+
+FUSED: ModuleType | None = None
+"""The kernels for narrow blocks in training, where there is a GPU and Triton."""
+if torch.cuda.is_available() and importlib.util.find_spec("triton"):
+    from weft.layers import fused_block as FUSED
 
 Order = Literal["pre", "post"]
 Activation = Literal["gelu", "gelu_tanh", "relu", "silu"]
@@ -57,6 +65,9 @@ class GatedFeedForward(nn.Module):
 class Block(nn.Module):
     """x + attention, x + feed-forward; norm first ("pre", GPT-2) or last ("post", 2017 and BERT)."""
 
+    block_backend = "plain"
+    """"fused" where the trainer chooses the kernels for narrow blocks."""
+
     def __init__(
         self,
         attention: SelfAttention,
@@ -73,6 +84,10 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None = None, rotary: Tensor | None = None, store: Store | None = None) -> Tensor:
         """x (B, T, D) -> (B, T, D)."""
+        whole = mask is None and rotary is None and store is None
+        if FUSED and whole and self.training and self.block_backend == "fused" and FUSED.fits(self, x):
+            fused: Tensor = FUSED.fused_block(self, x)
+            return fused
         if self.order == "pre":
             x = x + self.dropout(self.attention(self.norm1(x), mask, rotary, store))
             x = x + self.dropout(self.feedforward(self.norm2(x)))

@@ -1,4 +1,4 @@
-"""How a run is executed: device, precision, compilation, captured graphs and attention, chosen in one place and explained."""
+"""How a run is executed: device, precision, compilation, captured graphs, attention and blocks, chosen in one place and explained."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ class Plan:
     compile: bool
     graphs: bool
     attention: str
+    blocks: str
     deterministic: bool
     reasons: dict[str, str] = field(default_factory=dict)
 
@@ -36,6 +37,7 @@ class Plan:
             "compile": "on" if self.compile else "off",
             "graphs": "on" if self.graphs else "off",
             "attention": self.attention,
+            "blocks": self.blocks,
         }
         return [f"{name} {value}: {self.reasons[name]}" for name, value in chosen.items()]
 
@@ -138,7 +140,17 @@ def choose(settings: Train, model: nn.Module, objective: Objective, processes: i
             (True, "fused", "PyTorch's fused CPU kernel is as fast as matrix products in fp32"),
         ],
     )
-    return Plan(device, precision, compiled == "on", graphs == "on" and gpu, attention, settings.deterministic, reasons)
+    blocks = decide(
+        "blocks",
+        settings.blocks,
+        [
+            (not gpu or precision != "bf16", "plain", "only a GPU has fused kernels for them, in bf16"),
+            (importlib.util.find_spec("triton") is None, "plain", "triton is not installed"),
+            (processes > 1, "plain", "several processes share out their weights"),
+            (True, "fused", "where they are narrow and sequences short, a row stays on the chip from product to product"),
+        ],
+    )
+    return Plan(device, precision, compiled == "on", graphs == "on" and gpu, attention, blocks, settings.deterministic, reasons)
 
 
 def keep_memory() -> None:
@@ -161,6 +173,8 @@ def apply(plan: Plan, model: nn.Module) -> None:
     for module in model.modules():
         if hasattr(module, "attention_backend"):
             setattr(module, "attention_backend", plan.attention)  # noqa: B010
+        if hasattr(module, "block_backend"):
+            setattr(module, "block_backend", plan.blocks)  # noqa: B010
 
 
 class Captured:

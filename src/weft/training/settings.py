@@ -60,5 +60,7 @@ class Train(Config):
     """Capture each update as one CUDA graph."""
     attention: Literal["auto", "fused", "explicit"] = "auto"
     """Attention as one fused kernel or as matrix products and a softmax."""
+    blocks: Literal["auto", "fused", "plain"] = "auto"
+    """Narrow Transformer blocks as a few fused kernels, or operation by operation."""
     deterministic: bool = False
     """Use only kernels that give the same bits each time (always so on the CPU)."""

@@ -1,0 +1,179 @@
+"""A narrow pre-norm Transformer block with dropout as one operation per direction, made of the kernels of `block_kernels`.
+
+Where a row fits into one program, what stands between two products need not travel through memory. Weights come twice: as they
+are, for the sake of their gradients, which stay fp32, and rounded to the type of the stream, for the products.
+Shapes: B batch, T time, D width, M = B T rows, I inner width.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+from torch import Tensor, nn
+
+from weft.layers import block_kernels as kernels
+from weft.layers import short_attention as short
+
+SHAPES: dict[str, dict[str, int]] = {
+    "start": {"ROWS": 128, "CHUNK": 64, "STAGES": 3, "num_warps": 8},
+    "finish": {"ROWS": 128, "CHUNK": 64, "PIECE": 32, "STAGES": 2, "num_warps": 8},
+    "finish_backward": {"ROWS": 128, "CHUNK": 64, "PIECE": 32, "STAGES": 2, "num_warps": 8},
+    "start_backward": {"ROWS": 128, "CHUNK": 64, "PIECE": 32, "STAGES": 3, "num_warps": 8},
+    "weights": {"HIGH": 128, "WIDE": 256, "ROWS": 64, "STAGES": 3, "num_warps": 8},
+}
+"""Sizes of the kernels' tiles."""
+SPLITS = 5
+"""Stretches of rows for the gradients of weights: with them there are nearly as many programs as the GPU has processors."""
+WIDTHS = (128, 256)
+
+
+def fits(block: Any, x: Tensor) -> bool:
+    """Whether the kernels serve this block and stream (B, T, D): GPT-2's kind of block, narrow, on few tokens."""
+    attention, feed = block.attention, block.feedforward
+    norms = [block.norm1, block.norm2]
+    linear = [attention.qkv, attention.out, getattr(feed, "rise", None), getattr(feed, "fall", None)]
+    return (
+        block.order == "pre"
+        and x.is_cuda
+        and x.dtype == torch.bfloat16
+        and x.size(1) <= short.LIMIT
+        and x.size(2) in WIDTHS
+        and attention.causal
+        and attention.groups == attention.heads
+        and attention.head in (16, 32, 64, 128)
+        and getattr(feed, "activation", "") == "gelu"
+        and all(type(norm) is nn.LayerNorm for norm in norms)
+        and all(type(layer) is nn.Linear for layer in linear)
+        and feed.rise.out_features % 256 == 0
+        and feed.rise.out_features == feed.fall.in_features
+        and all(part.weight is not None and part.bias is not None for part in (*norms, *linear))
+    )
+
+
+def fused_block(block: Any, x: Tensor) -> Tensor:
+    """x (B, T, D) -> (B, T, D)."""
+    attention, feed = block.attention, block.feedforward
+    parts = (block.norm1, attention.qkv, attention.out, block.norm2, feed.rise, feed.fall)
+    parameters = [p for part in parts for p in (part.weight, part.bias)]
+    products = [part.weight.detach().to(x.dtype) for part in (attention.qkv, attention.out, feed.rise, feed.fall)]
+    seeds = torch.randint(-(2**31), 2**31 - 1, (3,), dtype=torch.int32, device=x.device)
+    shares = [block.dropout.share, attention.dropout]
+    out: Tensor = run_block(x, parameters, products, seeds, attention.heads, shares, block.norm1.eps)[0]
+    return out
+
+
+def _dropout(share: float) -> tuple[int, float]:
+    return int((0.5 - share) * 2**24), 1 / (1 - share) if share < 1 else 0.0
+
+
+@torch.library.custom_op("weft::block", mutates_args=())
+def run_block(
+    x: Tensor, parameters: list[Tensor], products: list[Tensor], seeds: Tensor, heads: int, shares: list[float], eps: float
+) -> list[Tensor]:
+    """x (B, T, D) -> the block's output, and what its backward pass needs."""
+    b, t, d = x.shape
+    m, inner = b * t, products[2].size(0)
+    scale1, shift1, _, bqkv, _, bo, scale2, shift2, _, b1, _, b2 = parameters
+    wqkv, wo, w1, w2 = products
+    x = x.contiguous()
+    out, normed1, middle, normed2 = (torch.empty_like(x) for _ in range(4))
+    qkv, u = x.new_empty(b, t, 3, heads, d // heads), x.new_empty(m, inner)
+    shape = SHAPES["start"]
+    kernels.start[(triton.cdiv(m, shape["ROWS"]),)](x, scale1, shift1, wqkv, bqkv, normed1, qkv, m, eps, D=d, N=3 * d, **shape)
+    mixed, sums = short.short_attention(qkv, seeds[2:], shares[1])
+    shape = SHAPES["finish"]
+    kernels.finish[(triton.cdiv(m, shape["ROWS"]),)](
+        mixed, x, seeds, wo, bo, scale2, shift2, w1, b1, w2, b2, middle, normed2, u, out, m, eps, *_dropout(shares[0]),
+        D=d, INNER=inner, DROP=shares[0] > 0, **shape,
+    )  # fmt: skip
+    return [out, normed1, qkv, mixed, sums, middle, normed2, u]
+
+
+@run_block.register_fake
+def _(
+    x: Tensor, parameters: list[Tensor], products: list[Tensor], seeds: Tensor, heads: int, shares: list[float], eps: float
+) -> list[Tensor]:
+    b, t, d = x.shape
+    stream = [x.new_empty(b, t, d) for _ in range(5)]
+    qkv, sums = x.new_empty(b, t, 3, heads, d // heads), x.new_empty(b * heads, 128, dtype=torch.float32)
+    return [stream[0], stream[1], qkv, stream[2], sums, stream[3], stream[4], x.new_empty(b * t, products[2].size(0))]
+
+
+@torch.library.custom_op("weft::block_backward", mutates_args=())
+def block_backward(
+    dout: Tensor, x: Tensor, kept: list[Tensor], norms: list[Tensor], products: list[Tensor], seeds: Tensor, shares: list[float], eps: float
+) -> tuple[Tensor, Tensor]:
+    """The gradient of x (B, T, D), and those of weights, biases and norms laid end to end, in the order of `sizes`."""
+    normed1, qkv, mixed, sums, middle, normed2, u = kept
+    wqkv, wo, w1, w2 = products
+    m, d, inner = len(u), x.size(2), u.size(1)
+    dout, x = dout.contiguous(), x.contiguous()
+    dx, dfall, dmiddle, dproduct, dmixed = (torch.empty_like(x) for _ in range(5))
+    drise, hidden = torch.empty_like(u), torch.empty_like(u)
+    shape = SHAPES["finish_backward"]
+    programs = triton.cdiv(m, shape["ROWS"])
+    parts = x.new_empty(programs, 4, d, dtype=torch.float32)
+    kernels.finish_backward[(programs,)](
+        dout, middle, u, seeds, wo, norms[1], w1, w2, dfall, drise, hidden, dmiddle, dproduct, dmixed, parts, m, eps, *_dropout(shares[0]),
+        D=d, INNER=inner, DROP=shares[0] > 0, **shape,
+    )  # fmt: skip
+    dqkv = short.short_attention_backward(dmixed, mixed, sums, qkv, seeds[2:], shares[1])
+    assert SHAPES["start_backward"]["ROWS"] == shape["ROWS"]  # each program has its part of the sums
+    kernels.start_backward[(programs,)](
+        dqkv, x, dmiddle, norms[0], wqkv, dmixed, dx, parts, m, eps, D=d, N=3 * d, **SHAPES["start_backward"]
+    )
+    gradients = x.new_empty(sum(sizes(d, inner)), dtype=torch.float32)
+    add_weights((dqkv, normed1, dproduct, mixed, drise, normed2, dfall, hidden), gradients[: -4 * d], m, d, inner)
+    add_up(parts, gradients[-4 * d :])
+    return dx, gradients
+
+
+def add_weights(factors: tuple[Tensor, ...], out: Tensor, m: int, d: int, inner: int) -> None:
+    """Gradients of the four products' weights and biases, from those of their outputs and from their inputs in turn."""
+    shape = SHAPES["weights"]
+    tiles = (4 * d * d + 2 * d * inner) // (shape["HIGH"] * min(shape["WIDE"], d))
+    share = triton.cdiv(triton.cdiv(m, SPLITS), shape["ROWS"]) * shape["ROWS"]
+    parts = out.new_empty(SPLITS, out.numel())
+    kernels.weights[(tiles, SPLITS)](*factors, parts, m, share, D=d, INNER=inner, **shape | {"WIDE": min(shape["WIDE"], d)})
+    add_up(parts, out)
+
+
+def add_up(parts: Tensor, out: Tensor) -> None:
+    """parts (N, ...) -> their sum in out."""
+    count, size = len(parts), out.numel()
+    block = max(16, 4096 // triton.next_power_of_2(count))
+    kernels.add_up[(triton.cdiv(size, block),)](parts, out, count, size, COUNT=triton.next_power_of_2(count), BLOCK=block)
+
+
+@block_backward.register_fake
+def _(
+    dout: Tensor, x: Tensor, kept: list[Tensor], norms: list[Tensor], products: list[Tensor], seeds: Tensor, shares: list[float], eps: float
+) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(x), x.new_empty(sum(sizes(x.size(2), products[2].size(0))), dtype=torch.float32)
+
+
+def sizes(d: int, inner: int) -> list[int]:
+    """Of the gradients that are laid end to end: four weights, their biases, scale and shift of both norms."""
+    return [3 * d * d, d * d, d * inner, d * inner, 3 * d, d, inner, d, d, d, d, d]
+
+
+def _save(ctx: Any, inputs: Any, output: Any) -> None:
+    x, parameters, products, seeds, ctx.heads, ctx.shares, ctx.eps = inputs
+    ctx.save_for_backward(x, seeds, parameters[0], parameters[6], *products, *output[1:])
+    ctx.set_materialize_grads(False)
+
+
+def _differentiate(ctx: Any, gradients: list[Tensor | None]) -> Any:
+    x, seeds, scale1, scale2, *rest = ctx.saved_tensors
+    products, kept = rest[:4], rest[4:]
+    dx, flat = block_backward(gradients[0], x, kept, [scale1, scale2], products, seeds, ctx.shares, ctx.eps)
+    d, inner = x.size(2), products[2].size(0)
+    wqkv, wo, w1, w2, bqkv, bo, b1, b2, scale1, shift1, scale2, shift2 = flat.split(sizes(d, inner))
+    weights = wqkv.view(3 * d, d), wo.view(d, d), w1.view(inner, d), w2.view(d, inner)
+    found = [scale1, shift1, weights[0], bqkv, weights[1], bo, scale2, shift2, weights[2], b1, weights[3], b2]
+    return dx, found, [None] * 4, None, None, None, None
+
+
+run_block.register_autograd(_differentiate, setup_context=_save)
