@@ -26,7 +26,7 @@ def kept(place, seed, threshold):
 @triton.jit
 def dropped(x, place, seed, threshold, keep, DROP: constexpr):
     if DROP:
-        x = tl.where(kept(place, tl.load(seed), threshold), x * keep, 0.0)
+        x = tl.where(kept(place, seed, threshold), x * keep, 0.0)
     return x
 
 
@@ -72,25 +72,25 @@ def add_residual(
     D: constexpr, ROWS: constexpr, PIECE: constexpr, DROP: constexpr, NORM: constexpr,
 ):  # fmt: skip
     """The stream x and what dropout leaves of a product with its bias, and the norm of that, PIECE rows at a time."""
-    cols = tl.arange(0, D)
+    cols, seed = tl.arange(0, D), tl.load(seed)
+    bias, scale, shift = tl.load(bias + cols)[None, :], tl.load(scale + cols)[None, :], tl.load(shift + cols)[None, :]
     for first in tl.range(begin, begin + ROWS, PIECE, num_stages=2):
         rows = first + tl.arange(0, PIECE)
         inside, place = (rows < M)[:, None], rows[:, None] * D + cols[None, :]
-        z = tl.load(product + place, inside, other=0.0).to(tl.float32) + tl.load(bias + cols)[None, :]
+        z = tl.load(product + place, inside, other=0.0).to(tl.float32) + bias
         z = dropped(z, place, seed, threshold, keep, DROP) + tl.load(x + place, inside, other=0.0).to(tl.float32)
         tl.store(out + place, z.to(out.dtype.element_ty), inside)
         if NORM:
             xn, _rate = standardised(z.to(out.dtype.element_ty).to(tl.float32), eps, D)
-            xn = xn * tl.load(scale + cols)[None, :] + tl.load(shift + cols)[None, :]
-            tl.store(normed + place, xn.to(normed.dtype.element_ty), inside)
+            tl.store(normed + place, (xn * scale + shift).to(normed.dtype.element_ty), inside)
 
 
 @triton.jit
 def finish(
-    mixed, x, seeds, wo, bo, scale, shift, w1, b1, w2, b2, middle, normed, inner, out, M, eps, threshold, keep,
+    mixed, x, seeds, wo, bo, scale, shift, w1, b1, w2, b2, middle, normed, hidden, slopes, out, M, eps, threshold, keep,
     D: constexpr, INNER: constexpr, ROWS: constexpr, CHUNK: constexpr, PIECE: constexpr, STAGES: constexpr, DROP: constexpr,
 ):  # fmt: skip
-    """mixed and x (M, D) -> the stream after attention, its norm, and the block's output (M, D); the inner layer before GELU (M, INNER)."""
+    """mixed and x (M, D) -> the stream after attention, its norm, and the block's output (M, D); GELU's output and its slope (M, INNER)."""
     begin, cols, part = tl.program_id(0) * ROWS, tl.arange(0, D), tl.arange(0, CHUNK)
     rows = begin + tl.arange(0, ROWS)
     inside, place = (rows < M)[:, None], rows[:, None] * D + cols[None, :]
@@ -109,9 +109,11 @@ def finish(
     for first in tl.range(0, INNER, CHUNK, num_stages=STAGES):
         n = first + part
         u = tl.dot(xn, tl.trans(tl.load(w1 + n[:, None] * D + cols[None, :])), input_precision="ieee") + tl.load(b1 + n)[None, :]
-        tl.store(inner + rows[:, None] * INNER + n[None, :], u.to(kind), inside)
-        h, _slope = gelu(u)
-        y = tl.dot(h.to(kind), tl.trans(tl.load(w2 + cols[:, None] * INNER + n[None, :])), y, input_precision="ieee")
+        h, slope = gelu(u)
+        h = h.to(kind)
+        tl.store(hidden + rows[:, None] * INNER + n[None, :], h, inside)
+        tl.store(slopes + rows[:, None] * INNER + n[None, :], slope.to(kind), inside)
+        y = tl.dot(h, tl.trans(tl.load(w2 + cols[:, None] * INNER + n[None, :])), y, input_precision="ieee")
     tl.store(out + place, y.to(kind), inside)
     tl.debug_barrier()
     add_residual(out, b2, middle, seeds + 1, scale, shift, out, normed, begin, M, eps, threshold, keep, D, ROWS, PIECE, DROP, False)
@@ -127,6 +129,7 @@ def norm_backward(
     AGAIN: also what dropout leaves of it, for the product before. Parts (2, D) of the gradients of scale and shift.
     """
     cols = tl.arange(0, D)
+    scale, seed = tl.load(scale + cols)[None, :], tl.load(seed)
     scales, shifts = tl.zeros([PIECE, D], tl.float32), tl.zeros([PIECE, D], tl.float32)
     for first in tl.range(begin, begin + ROWS, PIECE, num_stages=2):
         rows = first + tl.arange(0, PIECE)
@@ -135,7 +138,7 @@ def norm_backward(
         xn, rate = standardised(tl.load(x + place, inside, other=0.0).to(tl.float32), eps, D)
         scales += g * xn
         shifts += g
-        g = g * tl.load(scale + cols)[None, :]
+        g = g * scale
         d = (g - (tl.sum(g, 1) / D)[:, None] - xn * (tl.sum(g * xn, 1) / D)[:, None]) * rate[:, None]
         d = (d + tl.load(residual + place, inside, other=0.0).to(tl.float32)).to(dx.dtype.element_ty)
         tl.store(dx + place, d, inside)
@@ -147,23 +150,23 @@ def norm_backward(
 
 @triton.jit
 def finish_backward(
-    dout, middle, inner, seeds, wo, scale, w1, w2, dfall, drise, hidden, dmiddle, dproduct, dmixed, parts, M, eps, threshold, keep,
+    dout, middle, slopes, seeds, wo, scale, w1, w2, dfall, drise, dmiddle, dproduct, dmixed, parts, M, eps, threshold, keep,
     D: constexpr, INNER: constexpr, ROWS: constexpr, CHUNK: constexpr, PIECE: constexpr, STAGES: constexpr, DROP: constexpr,
 ):  # fmt: skip
-    """Gradients of each product's output (dfall, drise, dproduct) and of the stream (dmiddle) and mixed; hidden is GELU's output again."""
+    """Gradients of each product's output (dfall, drise, dproduct) and of the stream (dmiddle) and mixed."""
     rows, cols, part = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, D), tl.arange(0, CHUNK)
     inside, place = (rows < M)[:, None], rows[:, None] * D + cols[None, :]
     kind = dmixed.dtype.element_ty
-    g = dropped(tl.load(dout + place, inside, other=0.0).to(tl.float32), place, seeds + 1, threshold, keep, DROP).to(kind)
+    g = dropped(tl.load(dout + place, inside, other=0.0).to(tl.float32), place, tl.load(seeds + 1), threshold, keep, DROP).to(kind)
     tl.store(dfall + place, g, inside)
+    tl.debug_barrier()
+    g = tl.load(dfall + place, inside, other=0.0)  # from memory into a factor; from registers it would stay in them
     dxn = tl.zeros([ROWS, D], tl.float32)
     for first in tl.range(0, INNER, CHUNK, num_stages=STAGES):
         n = first + part
         spot = rows[:, None] * INNER + n[None, :]
         dh = tl.dot(g, tl.load(w2 + cols[:, None] * INNER + n[None, :]), input_precision="ieee")
-        h, slope = gelu(tl.load(inner + spot, inside, other=0.0).to(tl.float32))
-        du = (dh * slope).to(kind)
-        tl.store(hidden + spot, h.to(kind), inside)
+        du = (dh * tl.load(slopes + spot, inside, other=0.0).to(tl.float32)).to(kind)
         tl.store(drise + spot, du, inside)
         dxn = tl.dot(du, tl.load(w1 + n[:, None] * D + cols[None, :]), dxn, input_precision="ieee")
     tl.store(dmixed + place, dxn.to(kind), inside)
@@ -222,11 +225,14 @@ def weights(
     i, j = tile // wide * HIGH + tl.arange(0, HIGH), tile % wide * WIDE + tl.arange(0, WIDE)
     sums, biases = tl.zeros([HIGH, WIDE], tl.float32), tl.zeros([ROWS, HIGH], tl.float32)
     end = tl.minimum((split + 1) * share, M)
+    counted = tl.where(tile % wide == 0, end, 0)
     for first in tl.range(split * share, end, ROWS, num_stages=STAGES):
         r = first + tl.arange(0, ROWS)
         a = tl.load(g + r[:, None] * n + i[None, :], (r < end)[:, None], other=0.0)
         b = tl.load(x + r[:, None] * m + j[None, :], (r < end)[:, None], other=0.0)
         sums = tl.dot(tl.trans(a), b, sums, input_precision="ieee")
+        # read once more, said differently: a tile that has another reader is overwritten while the product still reads it (Triton 3.6)
+        a = tl.load(g + r[:, None] * n + i[None, :], (r < counted)[:, None], other=0.0, eviction_policy="evict_first")
         biases += a.to(tl.float32)
     parts += split * (4 * D * D + 2 * D * INNER + 5 * D + INNER)
     tl.store(parts + at + i[:, None] * m + j[None, :], sums)

@@ -18,8 +18,8 @@ from weft.layers import short_attention as short
 
 SHAPES: dict[str, dict[str, int]] = {
     "start": {"ROWS": 128, "CHUNK": 64, "STAGES": 3, "num_warps": 8},
-    "finish": {"ROWS": 128, "CHUNK": 64, "PIECE": 32, "STAGES": 2, "num_warps": 8},
-    "finish_backward": {"ROWS": 128, "CHUNK": 64, "PIECE": 32, "STAGES": 2, "num_warps": 8},
+    "finish": {"ROWS": 128, "CHUNK": 32, "PIECE": 32, "STAGES": 3, "num_warps": 8},
+    "finish_backward": {"ROWS": 128, "CHUNK": 32, "PIECE": 32, "STAGES": 3, "num_warps": 8},
     "start_backward": {"ROWS": 128, "CHUNK": 64, "PIECE": 32, "STAGES": 3, "num_warps": 8},
     "weights": {"HIGH": 128, "WIDE": 256, "ROWS": 64, "STAGES": 3, "num_warps": 8},
 }
@@ -79,16 +79,16 @@ def run_block(
     wqkv, wo, w1, w2 = products
     x = x.contiguous()
     out, normed1, middle, normed2 = (torch.empty_like(x) for _ in range(4))
-    qkv, u = x.new_empty(b, t, 3, heads, d // heads), x.new_empty(m, inner)
+    qkv, hidden, slopes = x.new_empty(b, t, 3, heads, d // heads), x.new_empty(m, inner), x.new_empty(m, inner)
     shape = SHAPES["start"]
     kernels.start[(triton.cdiv(m, shape["ROWS"]),)](x, scale1, shift1, wqkv, bqkv, normed1, qkv, m, eps, D=d, N=3 * d, **shape)
     mixed, sums = short.short_attention(qkv, seeds[2:], shares[1])
     shape = SHAPES["finish"]
     kernels.finish[(triton.cdiv(m, shape["ROWS"]),)](
-        mixed, x, seeds, wo, bo, scale2, shift2, w1, b1, w2, b2, middle, normed2, u, out, m, eps, *_dropout(shares[0]),
+        mixed, x, seeds, wo, bo, scale2, shift2, w1, b1, w2, b2, middle, normed2, hidden, slopes, out, m, eps, *_dropout(shares[0]),
         D=d, INNER=inner, DROP=shares[0] > 0, **shape,
     )  # fmt: skip
-    return [out, normed1, qkv, mixed, sums, middle, normed2, u]
+    return [out, normed1, qkv, mixed, sums, middle, normed2, hidden, slopes]
 
 
 @run_block.register_fake
@@ -98,7 +98,8 @@ def _(
     b, t, d = x.shape
     stream = [x.new_empty(b, t, d) for _ in range(5)]
     qkv, sums = x.new_empty(b, t, 3, heads, d // heads), x.new_empty(b * heads, 128, dtype=torch.float32)
-    return [stream[0], stream[1], qkv, stream[2], sums, stream[3], stream[4], x.new_empty(b * t, products[2].size(0))]
+    inner = [x.new_empty(b * t, products[2].size(0)) for _ in range(2)]
+    return [stream[0], stream[1], qkv, stream[2], sums, stream[3], stream[4], *inner]
 
 
 @torch.library.custom_op("weft::block_backward", mutates_args=())
@@ -106,17 +107,17 @@ def block_backward(
     dout: Tensor, x: Tensor, kept: list[Tensor], norms: list[Tensor], products: list[Tensor], seeds: Tensor, shares: list[float], eps: float
 ) -> tuple[Tensor, Tensor]:
     """The gradient of x (B, T, D), and those of weights, biases and norms laid end to end, in the order of `sizes`."""
-    normed1, qkv, mixed, sums, middle, normed2, u = kept
+    normed1, qkv, mixed, sums, middle, normed2, hidden, slopes = kept
     wqkv, wo, w1, w2 = products
-    m, d, inner = len(u), x.size(2), u.size(1)
+    m, d, inner = len(hidden), x.size(2), hidden.size(1)
     dout, x = dout.contiguous(), x.contiguous()
     dx, dfall, dmiddle, dproduct, dmixed = (torch.empty_like(x) for _ in range(5))
-    drise, hidden = torch.empty_like(u), torch.empty_like(u)
+    drise = torch.empty_like(hidden)
     shape = SHAPES["finish_backward"]
     programs = triton.cdiv(m, shape["ROWS"])
     parts = x.new_empty(programs, 4, d, dtype=torch.float32)
     kernels.finish_backward[(programs,)](
-        dout, middle, u, seeds, wo, norms[1], w1, w2, dfall, drise, hidden, dmiddle, dproduct, dmixed, parts, m, eps, *_dropout(shares[0]),
+        dout, middle, slopes, seeds, wo, norms[1], w1, w2, dfall, drise, dmiddle, dproduct, dmixed, parts, m, eps, *_dropout(shares[0]),
         D=d, INNER=inner, DROP=shares[0] > 0, **shape,
     )  # fmt: skip
     dqkv = short.short_attention_backward(dmixed, mixed, sums, qkv, seeds[2:], shares[1])
