@@ -48,6 +48,7 @@ def fits(block: Any, x: Tensor) -> bool:
         and all(type(layer) is nn.Linear for layer in linear)
         and feed.rise.out_features % 256 == 0
         and feed.rise.out_features == feed.fall.in_features
+        and x.numel() // x.size(2) * feed.rise.out_features < 2**31  # places are counted with 32 bits
         and all(part.weight is not None and part.bias is not None for part in (*norms, *linear))
     )
 
