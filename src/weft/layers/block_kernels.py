@@ -59,6 +59,8 @@ def start(
     xn, _rate = standardised(tl.load(x + place, inside, other=0.0).to(tl.float32), eps, D)
     xn = (xn * tl.load(scale + cols)[None, :] + tl.load(shift + cols)[None, :]).to(normed.dtype.element_ty)
     tl.store(normed + place, xn, inside)
+    tl.debug_barrier()
+    xn = tl.load(normed + place, inside, other=0.0)  # from memory into a factor; from registers it would stay in them
     for first in tl.range(0, N, CHUNK, num_stages=STAGES):
         n = first + tl.arange(0, CHUNK)
         w = tl.load(weight + n[:, None] * D + cols[None, :])
@@ -160,7 +162,7 @@ def finish_backward(
     g = dropped(tl.load(dout + place, inside, other=0.0).to(tl.float32), place, tl.load(seeds + 1), threshold, keep, DROP).to(kind)
     tl.store(dfall + place, g, inside)
     tl.debug_barrier()
-    g = tl.load(dfall + place, inside, other=0.0)  # from memory into a factor; from registers it would stay in them
+    g = tl.load(dfall + place, inside, other=0.0)
     dxn = tl.zeros([ROWS, D], tl.float32)
     for first in tl.range(0, INNER, CHUNK, num_stages=STAGES):
         n = first + part
