@@ -1,8 +1,9 @@
-"""Triton kernels of a narrow Transformer block for training: a program owns some rows in their whole width, so that norms, biases,
-activation, dropout and residuals happen beside the products, and the inner layer of the network is never read back forward.
+"""Triton kernels of a narrow Transformer block for training: products whose programs also do what stands beside them.
 
-Forward: `start` (norm, q k v), attention, `finish` (its output layer, residual, norm, the two-layer network, residual).
-Backward: `finish_backward`, attention, `start_backward`, then `weights`: all four gradients of weights, and of biases, in one launch.
+Forward: `normalise`, `product` (q k v), attention, `add_residual` (its output layer, the stream, its norm), `product` (the inner layer
+with GELU and its slope), `add_residual`. Backward: `drop`, `product` (times the slope), `norm_backward`, attention, `norm_backward`,
+then `weights`: all four gradients of weights, and of biases, in one launch.
+`add_residual` needs whole rows of a product: it makes them itself, or (CHUNK 0) is given them.
 Sums over all rows are made of parts, one per program or stretch of rows, that `add_up` adds in one order: no run differs from another.
 Dropout is the hash of `layers.dropout`, computed again backward. Shapes: M rows, D width, INNER that of the inner layer.
 """
@@ -42,7 +43,8 @@ def standardised(x, eps, D: constexpr):
 def gelu(x):
     """x Φ(x) and its slope; erf to 1.5e-7 by a polynomial and the exponential that the slope needs too (Abramowitz & Stegun 7.1.26)."""
     size = tl.abs(x)
-    t = 1.0 / (1.0 + 0.23164188 * size)
+    t = tl.rsqrt(1.0 + 0.23164188 * size)
+    t = t * t  # cheaper than a division
     bell = tl.exp2(x * x * -0.72134752)
     tail = t * (0.127414796 + t * (-0.142248368 + t * (0.7107068705 + t * (-0.7265760135 + t * 0.5307027145)))) * bell
     below = tl.where(x >= 0, 1.0 - tail, tail)
@@ -50,158 +52,108 @@ def gelu(x):
 
 
 @triton.jit
-def start(
-    x, scale, shift, weight, bias, normed, out, M, eps, D: constexpr, N: constexpr, ROWS: constexpr, CHUNK: constexpr, STAGES: constexpr
-):  # fmt: skip
-    """x (M, D) -> its norm (M, D), and that times weightᵀ + bias (M, N)."""
+def normalise(x, scale, shift, normed, M, eps, D: constexpr, ROWS: constexpr):
+    """x (M, D) -> its norm (M, D)."""
     rows, cols = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, D)
     inside, place = (rows < M)[:, None], rows[:, None] * D + cols[None, :]
     xn, _rate = standardised(tl.load(x + place, inside, other=0.0).to(tl.float32), eps, D)
-    xn = (xn * tl.load(scale + cols)[None, :] + tl.load(shift + cols)[None, :]).to(normed.dtype.element_ty)
-    tl.store(normed + place, xn, inside)
-    tl.debug_barrier()
-    xn = tl.load(normed + place, inside, other=0.0)  # from memory into a factor; from registers it would stay in them
-    for first in tl.range(0, N, CHUNK, num_stages=STAGES):
-        n = first + tl.arange(0, CHUNK)
-        w = tl.load(weight + n[:, None] * D + cols[None, :])
-        y = tl.dot(xn, tl.trans(w), input_precision="ieee") + tl.load(bias + n)[None, :]
-        tl.store(out + rows[:, None] * N + n[None, :], y.to(out.dtype.element_ty), inside)
+    xn = xn * tl.load(scale + cols)[None, :] + tl.load(shift + cols)[None, :]
+    tl.store(normed + place, xn.to(normed.dtype.element_ty), inside)
+
+
+@triton.jit
+def drop(x, seed, out, size, threshold, keep, BLOCK: constexpr):
+    """What dropout leaves of x."""
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    z = dropped(tl.load(x + place, place < size, other=0.0).to(tl.float32), place, tl.load(seed), threshold, keep, True)
+    tl.store(out + place, z.to(out.dtype.element_ty), place < size)
+
+
+@triton.jit
+def product(
+    a, weight, bias, slopes, out, M, step, K: constexpr, N: constexpr, ROWS: constexpr, COLS: constexpr, GELU: constexpr
+):  # fmt: skip
+    """a (M, K) -> (M, N): times weightᵀ + bias, (forward) then GELU and its slope; or (backward) times weight and that slope.
+
+    A program holds its columns of the weight and takes tiles of rows `step` apart, the next one read while this one is worked on.
+    """
+    cols, k = tl.program_id(0) % (N // COLS) * COLS + tl.arange(0, COLS), tl.arange(0, K)
+    if GELU == "backward":
+        right = tl.load(weight + k[:, None] * N + cols[None, :])
+    else:
+        right = tl.trans(tl.load(weight + cols[:, None] * K + k[None, :]))
+    begin = tl.program_id(0) // (N // COLS) * ROWS
+    ahead = begin + tl.arange(0, ROWS)
+    left = tl.load(a + ahead[:, None] * K + k[None, :], (ahead < M)[:, None], other=0.0)
+    for first in tl.range(begin, M, step):
+        rows = first + tl.arange(0, ROWS)
+        inside, place = (rows < M)[:, None], rows[:, None] * N + cols[None, :]
+        if GELU == "backward":
+            slope = tl.load(slopes + place, inside, other=0.0)
+        ahead = rows + step
+        following = tl.load(a + ahead[:, None] * K + k[None, :], (ahead < M)[:, None], other=0.0)
+        z = tl.dot(left, right, input_precision="ieee")
+        z = z * slope.to(tl.float32) if GELU == "backward" else z + tl.load(bias + cols)[None, :]
+        if GELU == "forward":
+            z, slope = gelu(z)
+            tl.store(slopes + place, slope.to(slopes.dtype.element_ty), inside)
+        tl.store(out + place, z.to(out.dtype.element_ty), inside)
+        left = following
 
 
 @triton.jit
 def add_residual(
-    product, bias, x, seed, scale, shift, out, normed, begin, M, eps, threshold, keep,
-    D: constexpr, ROWS: constexpr, PIECE: constexpr, DROP: constexpr, NORM: constexpr,
+    a, weight, bias, x, seed, scale, shift, out, normed, M, eps, threshold, keep,
+    D: constexpr, K: constexpr, ROWS: constexpr, CHUNK: constexpr, STAGES: constexpr, DROP: constexpr, NORM: constexpr,
 ):  # fmt: skip
-    """The stream x and what dropout leaves of a product with its bias, and the norm of that, PIECE rows at a time."""
-    cols, seed = tl.arange(0, D), tl.load(seed)
-    bias, scale, shift = tl.load(bias + cols)[None, :], tl.load(scale + cols)[None, :], tl.load(shift + cols)[None, :]
-    for first in tl.range(begin, begin + ROWS, PIECE, num_stages=2):
-        rows = first + tl.arange(0, PIECE)
-        inside, place = (rows < M)[:, None], rows[:, None] * D + cols[None, :]
-        z = tl.load(product + place, inside, other=0.0).to(tl.float32) + bias
-        z = dropped(z, place, seed, threshold, keep, DROP) + tl.load(x + place, inside, other=0.0).to(tl.float32)
-        tl.store(out + place, z.to(out.dtype.element_ty), inside)
-        if NORM:
-            xn, _rate = standardised(z.to(out.dtype.element_ty).to(tl.float32), eps, D)
-            tl.store(normed + place, (xn * scale + shift).to(normed.dtype.element_ty), inside)
-
-
-@triton.jit
-def finish(
-    mixed, x, seeds, wo, bo, scale, shift, w1, b1, w2, b2, middle, normed, hidden, slopes, out, M, eps, threshold, keep,
-    D: constexpr, INNER: constexpr, ROWS: constexpr, CHUNK: constexpr, PIECE: constexpr, STAGES: constexpr, DROP: constexpr,
-):  # fmt: skip
-    """mixed and x (M, D) -> the stream after attention, its norm, and the block's output (M, D); GELU's output and its slope (M, INNER)."""
-    begin, cols, part = tl.program_id(0) * ROWS, tl.arange(0, D), tl.arange(0, CHUNK)
-    rows = begin + tl.arange(0, ROWS)
+    """The stream x and what dropout leaves of a (M, K) times weightᵀ + bias, and (NORM) the norm of that, all (M, D)."""
+    rows, cols = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, D)
     inside, place = (rows < M)[:, None], rows[:, None] * D + cols[None, :]
-    kind = out.dtype.element_ty
-    z = tl.zeros([ROWS, D], tl.float32)
-    for first in tl.range(0, D, CHUNK, num_stages=STAGES):
-        k = first + part
-        a = tl.load(mixed + rows[:, None] * D + k[None, :], inside, other=0.0)
-        z = tl.dot(a, tl.trans(tl.load(wo + cols[:, None] * D + k[None, :])), z, input_precision="ieee")
-    tl.store(middle + place, z.to(kind), inside)
-    tl.debug_barrier()
-    add_residual(middle, bo, x, seeds, scale, shift, middle, normed, begin, M, eps, threshold, keep, D, ROWS, PIECE, DROP, True)
-    tl.debug_barrier()
-    xn = tl.load(normed + place, inside, other=0.0)
-    y = tl.zeros([ROWS, D], tl.float32)
-    for first in tl.range(0, INNER, CHUNK, num_stages=STAGES):
-        n = first + part
-        u = tl.dot(xn, tl.trans(tl.load(w1 + n[:, None] * D + cols[None, :])), input_precision="ieee") + tl.load(b1 + n)[None, :]
-        h, slope = gelu(u)
-        h = h.to(kind)
-        tl.store(hidden + rows[:, None] * INNER + n[None, :], h, inside)
-        tl.store(slopes + rows[:, None] * INNER + n[None, :], slope.to(kind), inside)
-        y = tl.dot(h, tl.trans(tl.load(w2 + cols[:, None] * INNER + n[None, :])), y, input_precision="ieee")
-    tl.store(out + place, y.to(kind), inside)
-    tl.debug_barrier()
-    add_residual(out, b2, middle, seeds + 1, scale, shift, out, normed, begin, M, eps, threshold, keep, D, ROWS, PIECE, DROP, False)
+    residual = tl.load(x + place, inside, other=0.0)
+    if CHUNK:
+        z = tl.zeros([ROWS, D], tl.float32)
+        for first in tl.range(0, K, CHUNK, num_stages=STAGES):
+            k = first + tl.arange(0, CHUNK)
+            left = tl.load(a + rows[:, None] * K + k[None, :], inside, other=0.0)
+            z = tl.dot(left, tl.trans(tl.load(weight + cols[:, None] * K + k[None, :])), z, input_precision="ieee")
+    else:
+        z = tl.load(a + place, inside, other=0.0).to(tl.float32)
+    z = dropped(z + tl.load(bias + cols)[None, :], place, tl.load(seed), threshold, keep, DROP) + residual.to(tl.float32)
+    tl.store(out + place, z.to(out.dtype.element_ty), inside)
+    if NORM:
+        xn, _rate = standardised(z.to(out.dtype.element_ty).to(tl.float32), eps, D)
+        xn = xn * tl.load(scale + cols)[None, :] + tl.load(shift + cols)[None, :]
+        tl.store(normed + place, xn.to(normed.dtype.element_ty), inside)
 
 
 @triton.jit
 def norm_backward(
-    gradient, x, residual, scale, dx, dproduct, seed, parts, begin, M, eps, threshold, keep,
-    D: constexpr, ROWS: constexpr, PIECE: constexpr, DROP: constexpr, AGAIN: constexpr,
+    gradient, x, residual, scale, dx, dproduct, seed, parts, M, eps, threshold, keep,
+    D: constexpr, ROWS: constexpr, PIECE: constexpr, STAGES: constexpr, DROP: constexpr, AGAIN: constexpr,
 ):  # fmt: skip
-    """The gradient of a norm's input with the residual's added, PIECE rows at a time, as all would not fit into registers.
+    """The gradient of a norm's input with the residual's added; (AGAIN) what dropout leaves of it, for the product before.
 
-    AGAIN: also what dropout leaves of it, for the product before. Parts (2, D) of the gradients of scale and shift.
+    Parts (2, D) of the gradients of scale and shift, in rows 4 D apart.
     """
-    cols = tl.arange(0, D)
-    scale, seed = tl.load(scale + cols)[None, :], tl.load(seed)
+    begin, cols = tl.program_id(0) * ROWS, tl.arange(0, D)
+    factor, seed = tl.load(scale + cols)[None, :], tl.load(seed)
     scales, shifts = tl.zeros([PIECE, D], tl.float32), tl.zeros([PIECE, D], tl.float32)
-    for first in tl.range(begin, begin + ROWS, PIECE, num_stages=2):
+    for first in tl.range(begin, begin + ROWS, PIECE, num_stages=STAGES):
         rows = first + tl.arange(0, PIECE)
         inside, place = (rows < M)[:, None], rows[:, None] * D + cols[None, :]
         g = tl.load(gradient + place, inside, other=0.0).to(tl.float32)
         xn, rate = standardised(tl.load(x + place, inside, other=0.0).to(tl.float32), eps, D)
         scales += g * xn
         shifts += g
-        g = g * scale
+        g = g * factor
         d = (g - (tl.sum(g, 1) / D)[:, None] - xn * (tl.sum(g * xn, 1) / D)[:, None]) * rate[:, None]
         d = (d + tl.load(residual + place, inside, other=0.0).to(tl.float32)).to(dx.dtype.element_ty)
         tl.store(dx + place, d, inside)
         if AGAIN:
             tl.store(dproduct + place, dropped(d.to(tl.float32), place, seed, threshold, keep, DROP).to(d.dtype), inside)
+    parts += tl.program_id(0) * 4 * D
     tl.store(parts + cols, tl.sum(scales, 0))
     tl.store(parts + D + cols, tl.sum(shifts, 0))
-
-
-@triton.jit
-def finish_backward(
-    dout, middle, slopes, seeds, wo, scale, w1, w2, dfall, drise, dmiddle, dproduct, dmixed, parts, M, eps, threshold, keep,
-    D: constexpr, INNER: constexpr, ROWS: constexpr, CHUNK: constexpr, PIECE: constexpr, STAGES: constexpr, DROP: constexpr,
-):  # fmt: skip
-    """Gradients of each product's output (dfall, drise, dproduct) and of the stream (dmiddle) and mixed."""
-    rows, cols, part = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, D), tl.arange(0, CHUNK)
-    inside, place = (rows < M)[:, None], rows[:, None] * D + cols[None, :]
-    kind = dmixed.dtype.element_ty
-    g = dropped(tl.load(dout + place, inside, other=0.0).to(tl.float32), place, tl.load(seeds + 1), threshold, keep, DROP).to(kind)
-    tl.store(dfall + place, g, inside)
-    tl.debug_barrier()
-    g = tl.load(dfall + place, inside, other=0.0)
-    dxn = tl.zeros([ROWS, D], tl.float32)
-    for first in tl.range(0, INNER, CHUNK, num_stages=STAGES):
-        n = first + part
-        spot = rows[:, None] * INNER + n[None, :]
-        dh = tl.dot(g, tl.load(w2 + cols[:, None] * INNER + n[None, :]), input_precision="ieee")
-        du = (dh * tl.load(slopes + spot, inside, other=0.0).to(tl.float32)).to(kind)
-        tl.store(drise + spot, du, inside)
-        dxn = tl.dot(du, tl.load(w1 + n[:, None] * D + cols[None, :]), dxn, input_precision="ieee")
-    tl.store(dmixed + place, dxn.to(kind), inside)
-    tl.debug_barrier()
-    parts += tl.program_id(0) * 4 * D + 2 * D
-    begin = tl.program_id(0) * ROWS
-    norm_backward(dmixed, middle, dout, scale, dmiddle, dproduct, seeds, parts, begin, M, eps, threshold, keep, D, ROWS, PIECE, DROP, True)
-    tl.debug_barrier()
-    d = tl.load(dproduct + place, inside, other=0.0)
-    for first in tl.range(0, D, CHUNK, num_stages=STAGES):
-        n = first + part
-        y = tl.dot(d, tl.load(wo + cols[:, None] * D + n[None, :]), input_precision="ieee")
-        tl.store(dmixed + rows[:, None] * D + n[None, :], y.to(kind), inside)
-
-
-@triton.jit
-def start_backward(
-    dproduct, x, dmiddle, scale, weight, scratch, dx, parts, M, eps,
-    D: constexpr, N: constexpr, ROWS: constexpr, CHUNK: constexpr, PIECE: constexpr, STAGES: constexpr,
-):  # fmt: skip
-    """The gradient of q k v (M, N) and of the stream behind attention (M, D) -> that of the block's input (M, D)."""
-    rows, cols = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, D)
-    inside, place = (rows < M)[:, None], rows[:, None] * D + cols[None, :]
-    dxn = tl.zeros([ROWS, D], tl.float32)
-    for first in tl.range(0, N, CHUNK, num_stages=STAGES):
-        k = first + tl.arange(0, CHUNK)
-        a = tl.load(dproduct + rows[:, None] * N + k[None, :], inside, other=0.0)
-        dxn = tl.dot(a, tl.load(weight + k[:, None] * D + cols[None, :]), dxn, input_precision="ieee")
-    tl.store(scratch + place, dxn.to(scratch.dtype.element_ty), inside)
-    tl.debug_barrier()
-    parts += tl.program_id(0) * 4 * D
-    begin = tl.program_id(0) * ROWS
-    norm_backward(scratch, x, dmiddle, scale, dx, dx, parts, parts, begin, M, eps, 0, 1.0, D, ROWS, PIECE, False, False)
 
 
 @triton.jit

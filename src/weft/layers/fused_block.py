@@ -1,6 +1,6 @@
 """A narrow pre-norm Transformer block with dropout as one operation per direction, made of the kernels of `block_kernels`.
 
-Where a row fits into one program, what stands between two products need not travel through memory. Weights come twice: as they
+Norms, biases, activation, dropout and residuals happen where a product is made, or in one pass behind it. Weights come twice: as they
 are, for the sake of their gradients, which stay fp32, and rounded to the type of the stream, for the products.
 Shapes: B batch, T time, D width, M = B T rows, I inner width.
 """
@@ -17,13 +17,15 @@ from weft.layers import block_kernels as kernels
 from weft.layers import short_attention as short
 
 SHAPES: dict[str, dict[str, int]] = {
-    "start": {"ROWS": 128, "CHUNK": 64, "STAGES": 3, "num_warps": 8},
-    "finish": {"ROWS": 128, "CHUNK": 32, "PIECE": 32, "STAGES": 3, "num_warps": 8},
-    "finish_backward": {"ROWS": 128, "CHUNK": 32, "PIECE": 32, "STAGES": 3, "num_warps": 8},
-    "start_backward": {"ROWS": 128, "CHUNK": 64, "PIECE": 32, "STAGES": 3, "num_warps": 8},
+    "product": {"ROWS": 64, "COLS": 128, "num_warps": 8},
+    "out": {"ROWS": 64, "CHUNK": 64, "STAGES": 2, "num_warps": 4},
+    "fall": {"ROWS": 128, "CHUNK": 64, "STAGES": 3, "num_warps": 8},
+    "norm_backward": {"ROWS": 64, "PIECE": 16, "STAGES": 1, "num_warps": 4},
     "weights": {"HIGH": 128, "WIDE": 256, "ROWS": 64, "STAGES": 3, "num_warps": 8},
 }
-"""Sizes of the kernels' tiles."""
+"""Sizes of the kernels' tiles. Without a CHUNK the library makes the product, and the kernel does the rest."""
+PROGRAMS = 264
+"""Of a product: two for each of the GPU's processors, so that one computes while the other reads and writes."""
 SPLITS = 5
 """Stretches of rows for the gradients of weights: with them there are nearly as many programs as the GPU has processors."""
 WIDTHS = (128, 256)
@@ -81,14 +83,12 @@ def run_block(
     x = x.contiguous()
     out, normed1, middle, normed2 = (torch.empty_like(x) for _ in range(4))
     qkv, hidden, slopes = x.new_empty(b, t, 3, heads, d // heads), x.new_empty(m, inner), x.new_empty(m, inner)
-    shape = SHAPES["start"]
-    kernels.start[(triton.cdiv(m, shape["ROWS"]),)](x, scale1, shift1, wqkv, bqkv, normed1, qkv, m, eps, D=d, N=3 * d, **shape)
+    kernels.normalise[(triton.cdiv(m, 16),)](x, scale1, shift1, normed1, m, eps, D=d, ROWS=16)
+    multiply(normed1, wqkv, bqkv, qkv, qkv, m, "")
     mixed, sums = short.short_attention(qkv, seeds[2:], shares[1])
-    shape = SHAPES["finish"]
-    kernels.finish[(triton.cdiv(m, shape["ROWS"]),)](
-        mixed, x, seeds, wo, bo, scale2, shift2, w1, b1, w2, b2, middle, normed2, hidden, slopes, out, m, eps, *_dropout(shares[0]),
-        D=d, INNER=inner, DROP=shares[0] > 0, **shape,
-    )  # fmt: skip
+    add_residual("out", mixed, wo, bo, x, seeds, scale2, shift2, middle, normed2, eps, shares[0])
+    multiply(normed2, w1, b1, hidden, slopes, m, "forward")
+    add_residual("fall", hidden, w2, b2, middle, seeds[1:], scale2, shift2, out, None, eps, shares[0])
     return [out, normed1, qkv, mixed, sums, middle, normed2, hidden, slopes]
 
 
@@ -112,24 +112,53 @@ def block_backward(
     wqkv, wo, w1, w2 = products
     m, d, inner = len(hidden), x.size(2), hidden.size(1)
     dout, x = dout.contiguous(), x.contiguous()
-    dx, dfall, dmiddle, dproduct, dmixed = (torch.empty_like(x) for _ in range(5))
-    drise = torch.empty_like(hidden)
-    shape = SHAPES["finish_backward"]
-    programs = triton.cdiv(m, shape["ROWS"])
-    parts = x.new_empty(programs, 4, d, dtype=torch.float32)
-    kernels.finish_backward[(programs,)](
-        dout, middle, slopes, seeds, wo, norms[1], w1, w2, dfall, drise, dmiddle, dproduct, dmixed, parts, m, eps, *_dropout(shares[0]),
-        D=d, INNER=inner, DROP=shares[0] > 0, **shape,
-    )  # fmt: skip
+    dx, dfall, dmiddle, dproduct, drise = (torch.empty_like(like) for like in (x, x, x, x, hidden))
+    parts = x.new_empty(triton.cdiv(m, SHAPES["norm_backward"]["ROWS"]), 4, d, dtype=torch.float32)
+    if shares[0]:
+        kernels.drop[(triton.cdiv(x.numel(), 2048),)](dout, seeds[1:], dfall, x.numel(), *_dropout(shares[0]), BLOCK=2048)
+    else:
+        dfall = dout
+    multiply(dfall, w2, norms[1], drise, slopes, m, "backward")
+    norm_backward(drise @ w1, middle, dout, norms[1], dmiddle, dproduct, seeds, parts[:, 2:], eps, shares[0])
+    dmixed = (dproduct.view(m, d) @ wo).view_as(x)
     dqkv = short.short_attention_backward(dmixed, mixed, sums, qkv, seeds[2:], shares[1])
-    assert SHAPES["start_backward"]["ROWS"] == shape["ROWS"]  # each program has its part of the sums
-    kernels.start_backward[(programs,)](
-        dqkv, x, dmiddle, norms[0], wqkv, dmixed, dx, parts, m, eps, D=d, N=3 * d, **SHAPES["start_backward"]
-    )
+    norm_backward(dqkv.view(m, 3 * d) @ wqkv, x, dmiddle, norms[0], dx, None, seeds, parts, eps, 0.0)
     gradients = x.new_empty(sum(sizes(d, inner)), dtype=torch.float32)
     add_weights((dqkv, normed1, dproduct, mixed, drise, normed2, dfall, hidden), gradients[: -4 * d], m, d, inner)
     add_up(parts, gradients[-4 * d :])
     return dx, gradients
+
+
+def multiply(a: Tensor, weight: Tensor, bias: Tensor, out: Tensor, slopes: Tensor, m: int, gelu: str) -> None:
+    n, shape = out.numel() // m, SHAPES["product"]
+    tiles = n // shape["COLS"]
+    groups = PROGRAMS // tiles
+    kernels.product[(groups * tiles,)](a, weight, bias, slopes, out, m, groups * shape["ROWS"], K=a.size(-1), N=n, GELU=gelu, **shape)
+
+
+def add_residual(
+    name: str, a: Tensor, weight: Tensor, bias: Tensor, x: Tensor, seed: Tensor, scale: Tensor, shift: Tensor,
+    out: Tensor, normed: Tensor | None, eps: float, share: float,
+) -> None:  # fmt: skip
+    shape, d, k = SHAPES[name], x.size(-1), a.size(-1)
+    m = x.numel() // d
+    if not shape["CHUNK"]:
+        a = a.view(m, k) @ weight.t()
+    tensors = (a, weight, bias, x, seed, scale, shift, out, out if normed is None else normed)
+    kernels.add_residual[(triton.cdiv(m, shape["ROWS"]),)](
+        *tensors, m, eps, *_dropout(share), D=d, K=k, DROP=share > 0, NORM=normed is not None, **shape
+    )
+
+
+def norm_backward(
+    gradient: Tensor, x: Tensor, residual: Tensor, scale: Tensor, dx: Tensor, dproduct: Tensor | None, seed: Tensor, parts: Tensor,
+    eps: float, share: float,
+) -> None:  # fmt: skip
+    """The sums of scale and shift go to the first two of each of the parts (programs, ..., D)."""
+    d = x.size(-1)
+    tensors = (gradient, x, residual, scale, dx, dx if dproduct is None else dproduct, seed, parts)
+    numbers = (x.numel() // d, eps, *_dropout(share))
+    kernels.norm_backward[(len(parts),)](*tensors, *numbers, D=d, DROP=share > 0, AGAIN=dproduct is not None, **SHAPES["norm_backward"])
 
 
 def add_weights(factors: tuple[Tensor, ...], out: Tensor, m: int, d: int, inner: int) -> None:

@@ -23,12 +23,18 @@ def fits(qkv: Tensor) -> bool:
 
 @triton.jit
 def _kept(seed, program, rows, columns, threshold):
-    """Which attention weights dropout keeps: a well-mixed hash per row, then two cheap rounds per element."""
+    """Which attention weights dropout keeps: a well-mixed hash per row and one per column, one multiplication and addition per element.
+
+    Of all rows, any two columns keep or drop independently; so do any two rows of all columns.
+    """
     r = (program * 128 + rows).to(tl.uint32) * 0x9E3779B1 + seed.to(tl.uint32)
     r = (r ^ (r >> 16)) * 0x85EBCA6B
     r = (r ^ (r >> 13)) * 0xC2B2AE35
-    x = (r[:, None] ^ (columns.to(tl.uint32) * 0x27D4EB2F)[None, :]) * 0x2545F491
-    x = (x ^ (x >> 15)) * 0x846CA68B
+    c = (columns.to(tl.uint32) + 1) * 0x27D4EB2F
+    c = (c ^ (c >> 15)) * 0x2545F491
+    c = c ^ (c >> 13)
+    odd = (r * 0x846CA68B) | 1
+    x = odd[:, None] * c[None, :] + (r ^ (r >> 16))[:, None]
     return x >= threshold
 
 
@@ -161,8 +167,8 @@ def short_attention(qkv: Tensor, seed: Tensor, dropout: float) -> tuple[Tensor, 
     """qkv (B, T, 3, H, K) contiguous, seed (1,) -> (B, T, H * K), and log2 of each row's sum (B * H, 128)."""
     b, t, _, h, k = qkv.shape
     out, sums = qkv.new_empty(b, t, h * k), qkv.new_empty(b * h, 128, dtype=torch.float32)
-    grid = (b * h, triton.cdiv(t, 64))
-    _forward[grid](qkv, seed, out, sums, t, h, *_numbers(qkv, dropout), K=k, ROWS=64, DROP=dropout > 0.0, num_warps=4)
+    grid = (b * h, triton.cdiv(t, 32))
+    _forward[grid](qkv, seed, out, sums, t, h, *_numbers(qkv, dropout), K=k, ROWS=32, DROP=dropout > 0.0, num_warps=1 if k <= 32 else 2)
     return out, sums
 
 
