@@ -168,7 +168,8 @@ def apply(plan: Plan, model: nn.Module) -> None:
         keep_memory()
     if plan.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        torch.utils.deterministic.fill_uninitialized_memory = False  # writing over every new tensor costs a quarter of a small step
+        # else every new tensor is written over, which costs a quarter of a small step
+        torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     if torch.are_deterministic_algorithms_enabled() != plan.deterministic:  # setting it imports the compiler, 1.5 s
         torch.use_deterministic_algorithms(plan.deterministic)
     for module in model.modules():
