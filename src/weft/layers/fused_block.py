@@ -50,7 +50,7 @@ def fits(block: Any, x: Tensor) -> bool:
         and all(type(layer) is nn.Linear for layer in linear)
         and feed.rise.out_features % 256 == 0
         and feed.rise.out_features == feed.fall.in_features
-        and x.numel() // x.size(2) * feed.rise.out_features < 2**31  # places are counted with 32 bits
+        and x.numel() // x.size(2) * max(feed.rise.out_features, 1024) < 2**31  # places are counted with 32 bits
         and all(part.weight is not None and part.bias is not None for part in (*norms, *linear))
     )
 
@@ -130,9 +130,10 @@ def block_backward(
 
 
 def multiply(a: Tensor, weight: Tensor, bias: Tensor, out: Tensor, slopes: Tensor, m: int, gelu: str) -> None:
+    """`kernels.product` with as many programs as stay on the GPU together."""
     n, shape = out.numel() // m, SHAPES["product"]
     tiles = n // shape["COLS"]
-    groups = PROGRAMS // tiles
+    groups = max(1, PROGRAMS // tiles)
     kernels.product[(groups * tiles,)](a, weight, bias, slopes, out, m, groups * shape["ROWS"], K=a.size(-1), N=n, GELU=gelu, **shape)
 
 
@@ -140,6 +141,7 @@ def add_residual(
     name: str, a: Tensor, weight: Tensor, bias: Tensor, x: Tensor, seed: Tensor, scale: Tensor, shift: Tensor,
     out: Tensor, normed: Tensor | None, eps: float, share: float,
 ) -> None:  # fmt: skip
+    """`kernels.add_residual` in the named shape."""
     shape, d, k = SHAPES[name], x.size(-1), a.size(-1)
     m = x.numel() // d
     if not shape["CHUNK"]:
@@ -154,7 +156,7 @@ def norm_backward(
     gradient: Tensor, x: Tensor, residual: Tensor, scale: Tensor, dx: Tensor, dproduct: Tensor | None, seed: Tensor, parts: Tensor,
     eps: float, share: float,
 ) -> None:  # fmt: skip
-    """The sums of scale and shift go to the first two of each of the parts (programs, ..., D)."""
+    """`kernels.norm_backward`; the sums of scale and shift go to the first two of each of the parts (programs, ..., D)."""
     d = x.size(-1)
     tensors = (gradient, x, residual, scale, dx, dx if dproduct is None else dproduct, seed, parts)
     numbers = (x.numel() // d, eps, *_dropout(share))
