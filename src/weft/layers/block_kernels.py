@@ -158,8 +158,8 @@ def norm_backward(
 
 @triton.jit
 def weights(
-    dqkv, xqkv, dout, xout, drise, xrise, dfall, xfall, parts, M, share,
-    D: constexpr, INNER: constexpr, HIGH: constexpr, WIDE: constexpr, ROWS: constexpr, STAGES: constexpr,
+    dqkv, xqkv, dout, xout, drise, xrise, dfall, xfall, parts, M,
+    D: constexpr, INNER: constexpr, SHARE: constexpr, HIGH: constexpr, WIDE: constexpr, ROWS: constexpr, STAGES: constexpr,
 ):  # fmt: skip
     """Gradients of the weights (outputs, inputs) of the block's products, then of their biases, over one stretch of rows each."""
     tile, split = tl.program_id(0), tl.program_id(1)
@@ -177,21 +177,19 @@ def weights(
     n, m = tl.multiple_of(n, 16), tl.multiple_of(m, 16)
     wide = m // WIDE
     i, j = tile // wide * HIGH + tl.arange(0, HIGH), tile % wide * WIDE + tl.arange(0, WIDE)
-    sums, biases = tl.zeros([HIGH, WIDE], tl.float32), tl.zeros([ROWS, HIGH], tl.float32)
-    end = tl.minimum((split + 1) * share, M)
-    counted = tl.where(tile % wide == 0, end, 0)
-    for first in tl.range(split * share, end, ROWS, num_stages=STAGES):
-        r = first + tl.arange(0, ROWS)
+    sums, biases = tl.zeros([HIGH, WIDE], tl.float32), tl.zeros([HIGH, 16], tl.float32)
+    ones = tl.full([ROWS, 16], 1.0, g.dtype.element_ty)
+    end = tl.minimum((split + 1) * SHARE, M)
+    for first in tl.range(0, SHARE, ROWS, num_stages=STAGES):  # of known length: else each product waits for the one before
+        r = split * SHARE + first + tl.arange(0, ROWS)
         a = tl.load(g + r[:, None] * n + i[None, :], (r < end)[:, None], other=0.0)
         b = tl.load(x + r[:, None] * m + j[None, :], (r < end)[:, None], other=0.0)
         sums = tl.dot(tl.trans(a), b, sums, input_precision="ieee")
-        # read once more, said differently: a tile that has another reader is overwritten while the product still reads it (Triton 3.6)
-        a = tl.load(g + r[:, None] * n + i[None, :], (r < counted)[:, None], other=0.0, eviction_policy="evict_first")
-        biases += a.to(tl.float32)
+        biases = tl.dot(tl.trans(a), ones, biases, input_precision="ieee")  # as a product: it may read the same tile
     parts += split * (4 * D * D + 2 * D * INNER + 5 * D + INNER)
     tl.store(parts + at + i[:, None] * m + j[None, :], sums)
     if tile % wide == 0:
-        tl.store(parts + bias + i, tl.sum(biases, 0))
+        tl.store(parts + bias + i, tl.sum(biases, 1) / 16)
 
 
 @triton.jit

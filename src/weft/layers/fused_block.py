@@ -21,7 +21,7 @@ SHAPES: dict[str, dict[str, int]] = {
     "out": {"ROWS": 64, "CHUNK": 64, "STAGES": 2, "num_warps": 4},
     "fall": {"ROWS": 128, "CHUNK": 64, "STAGES": 3, "num_warps": 8},
     "norm_backward": {"ROWS": 64, "PIECE": 16, "STAGES": 1, "num_warps": 4},
-    "weights": {"HIGH": 128, "WIDE": 256, "ROWS": 64, "STAGES": 3, "num_warps": 8},
+    "weights": {"HIGH": 128, "WIDE": 256, "ROWS": 64, "STAGES": 4, "num_warps": 8},
 }
 """Sizes of the kernels' tiles. Without a CHUNK the library makes the product, and the kernel does the rest."""
 PROGRAMS = 264
@@ -169,7 +169,7 @@ def add_weights(factors: tuple[Tensor, ...], out: Tensor, m: int, d: int, inner:
     tiles = (4 * d * d + 2 * d * inner) // (shape["HIGH"] * min(shape["WIDE"], d))
     share = triton.cdiv(triton.cdiv(m, SPLITS), shape["ROWS"]) * shape["ROWS"]
     parts = out.new_empty(SPLITS, out.numel())
-    kernels.weights[(tiles, SPLITS)](*factors, parts, m, share, D=d, INNER=inner, **shape | {"WIDE": min(shape["WIDE"], d)})
+    kernels.weights[(tiles, SPLITS)](*factors, parts, m, D=d, INNER=inner, SHARE=share, **shape | {"WIDE": min(shape["WIDE"], d)})
     add_up(parts, out)
 
 
