@@ -7,6 +7,7 @@ Shapes: B batch, T time, D width, M = B T rows, I inner width.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -131,7 +132,8 @@ def block_backward(
 
 def multiply(a: Tensor, weight: Tensor, bias: Tensor, out: Tensor, slopes: Tensor, m: int, gelu: str) -> None:
     """`kernels.product` with as many programs as stay on the GPU together."""
-    n, shape = out.numel() // m, SHAPES["product"]
+    n = out.numel() // m
+    shape = SHAPES["product"] | {"COLS": math.gcd(n, SHAPES["product"]["COLS"])}
     tiles = n // shape["COLS"]
     groups = max(1, PROGRAMS // tiles)
     kernels.product[(groups * tiles,)](a, weight, bias, slopes, out, m, groups * shape["ROWS"], K=a.size(-1), N=n, GELU=gelu, **shape)
