@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from weft.layers.attention import SelfAttention, explicit_attention, fused_attention
+from weft.layers.attention import SelfAttention, explicit_attention, fused_attention, sound_kernels
 
 B, H, T, K = 2, 3, 7, 8
 
@@ -122,6 +122,44 @@ def test_bf16_on_a_gpu_agrees_with_fp32(length: int, rotary: bool) -> None:
         results.append((out, torch.autograd.grad(out.square().sum(), given)[0]))
     for exact, rounded in zip(*results, strict=True):
         assert float((exact - rounded).norm() / exact.norm()) < 0.02
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("length", [64, 128, 192])
+def test_scores_far_below_zero_have_finite_gradients_under_a_mask(length: int, compiled: bool) -> None:
+    """Softmax does not mind a number added to all scores of a query, so training may move them anywhere."""
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 2, length, 32, device="cuda", dtype=torch.bfloat16) * 0.1 for _ in range(3))
+    q[..., 0], k[..., 0] = 1.0, -120 * 32**0.5  # every score is about -120
+    mask = (torch.arange(length, device="cuda") < torch.tensor([[length], [length - 3]], device="cuda"))[:, None, None]
+    attend = torch.compile(fused_attention, dynamic=False) if compiled else fused_attention
+    results = []
+    for run in (explicit_attention, attend):
+        given = [x.clone().requires_grad_() for x in (q, k, v)]
+        results.append(torch.autograd.grad(run(*given, mask).float().square().sum(), given))
+    for exact, found in zip(*results, strict=True):
+        assert bool(found.isfinite().all())
+        torch.testing.assert_close(found, exact, atol=0.05, rtol=0.05)
+
+
+def test_cudnn_attends_under_a_mask_only_in_full_tiles() -> None:
+    class Pretended:
+        is_cuda = True
+
+        def __init__(self, length: int):
+            self.length = length
+
+        def size(self, _: int) -> int:
+            return self.length
+
+    def allowed(queries: int, keys: int) -> bool:
+        with sound_kernels(Pretended(queries), Pretended(keys)):  # type: ignore[arg-type]
+            return torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-any-return]
+
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    assert [allowed(64, 64), allowed(128, 64), allowed(1, 128), allowed(128, 512)] == [False, False, False, before]
+    assert torch.backends.cuda.cudnn_sdp_enabled() == before
 
 
 @pytest.mark.gpu
