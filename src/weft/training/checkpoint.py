@@ -84,7 +84,8 @@ def load_weights(model: nn.Module, tensors: dict[str, Tensor], place: str, team:
     if unknown or missing or wrong:
         found = {"unknown": unknown, "missing": missing, "other shape": wrong}
         parts = [f"{what} {', '.join(names[:4])}" for what, names in found.items() if names]
-        raise CheckpointError(f"{place}: the weights do not fit the model: {'; '.join(parts)}")
+        fix = "leave out the --model settings that differ, or take another checkpoint"
+        raise CheckpointError(f"{place}: the weights do not fit the model: {'; '.join(parts)}; {fix}")
     copy(own, tensors, team)
 
 
