@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
 
 from weft.layers.attention import SelfAttention, explicit_attention, fused_attention, sound_kernels
 
@@ -67,6 +68,41 @@ def test_both_forms_have_the_same_gradients(name: str, causal: bool) -> None:
         results.append([out, *torch.autograd.grad(out.square().sum(), [q, k, v])])
     for first, second in zip(*results, strict=True):
         torch.testing.assert_close(first, second, atol=1e-5, rtol=1e-5)
+
+
+@torch.no_grad()
+def test_scores_times_zero_would_still_be_looked_at() -> None:
+    """Why a mask adds minus infinity: a score of 0 has the weight e⁰, so the future would be seen."""
+    q, k, v = inputs()
+    past = torch.ones(T, T, dtype=torch.bool).tril()
+    scores = q @ k.mT / math.sqrt(K)
+    wrong, right = (scores * past).softmax(-1), scores.masked_fill(~past, -torch.inf).softmax(-1)
+    assert float(wrong[..., 0, 1:].min()) > 0
+    assert float(right[..., ~past].abs().max()) == 0
+    torch.testing.assert_close(right @ v, fused_attention(q, k, v, None, True), atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+@torch.no_grad()
+def test_heads_are_a_loop_and_cost_the_same_however_many(groups: int) -> None:
+    """Each head projects, attends and is projected back by its part of the last matrix; fewer groups share keys and values."""
+    torch.manual_seed(0)
+    layer, x = SelfAttention(12, 4, causal=False, groups=groups), torch.randn(2, 5, 12)
+    q, k, v = layer.qkv(x).split([12, 3 * groups, 3 * groups], -1)
+    total = layer.out.bias.clone()
+    for head in range(4):
+        mine, theirs = slice(3 * head, 3 * head + 3), slice(3 * (head * groups // 4), 3 * (head * groups // 4) + 3)
+        weights = (q[..., mine] @ k[..., theirs].mT / math.sqrt(3)).softmax(-1)
+        total = total + weights @ v[..., theirs] @ layer.out.weight[:, mine].T
+    torch.testing.assert_close(layer(x), total, atol=1e-5, rtol=1e-5)
+    costs = set()
+    for heads in (1, 2, 4, 12):
+        with FlopCounterMode(display=False) as counter:
+            several = SelfAttention(12, heads, causal=False)
+            several.attention_backend = "explicit"
+            several(x)
+        costs.add(counter.get_total_flops())
+    assert len(costs) == 1
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(1, 7), (3, 7)])

@@ -41,3 +41,10 @@ def test_wgan_with_a_penalty(name: str) -> None:
     for optim in of(name):
         assert isinstance(optim, Adam)
         assert (optim.lr, optim.betas) == (1e-4, (0.0, 0.9))
+
+
+@pytest.mark.parametrize(("name", "lr", "batch"), [("bert/classify", 5e-5, 32), ("bert/squad", 5e-5, 32), ("bert/choice", 2e-5, 16)])
+def test_bert_is_finetuned(name: str, lr: float, batch: int) -> None:
+    recipe, (optim,) = weft.recipe(name), of(name)
+    assert (optim.lr, optim.schedule.kind, recipe.train.batch) == (lr, "linear", batch)
+    assert recipe.train.steps == 3 * recipe.train.eval_every  # epochs
