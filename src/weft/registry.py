@@ -250,6 +250,7 @@ RECIPES = {
     "dcgan/cifar10": Entry("weft.recipes.dcgan:cifar10", 2015, "DCGAN on CIFAR-10"),
     "dcgan/images": Entry("weft.recipes.dcgan:images", 2015, "DCGAN on your own image folder"),
     "wgan/ring": Entry("weft.recipes.wgan:ring", 2017, "Wasserstein GAN with clipped weights on a ring of eight Gaussians"),
+    "wgan/cifar10": Entry("weft.recipes.wgan:clipped_cifar10", 2017, "the same, convolutional, on CIFAR-10"),
     "wgan_gp/ring": Entry("weft.recipes.wgan:penalty_ring", 2017, "Wasserstein GAN with a gradient penalty on a ring of eight Gaussians"),
     "wgan_gp/digits": Entry("weft.recipes.wgan:digits", 2017, "Wasserstein GAN with a gradient penalty on scikit-learn's digits"),
     "wgan_gp/fashion": Entry("weft.recipes.wgan:fashion", 2017, "the same, convolutional, on Fashion-MNIST"),

@@ -314,6 +314,7 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "gan/semi_digits": lambda folder: GAN | {"data.labelled": 0.3, "data.repeat_labelled": 2},
     "gan/semi_mnist": lambda folder: GAN | {"data.path": str(idx_folder(folder)), "data.labelled": 0.3, "data.repeat_labelled": 2},
     "wgan/ring": lambda folder: RING,
+    "wgan/cifar10": lambda folder: DCGAN | {"data.path": str(image_folder(folder)), "data.size": 8},
     "wgan_gp/ring": lambda folder: RING,
     "wgan_gp/digits": lambda folder: GAN,
     "wgan_gp/fashion": lambda folder: DCGAN | {"data.path": str(idx_folder(folder, 8))},
@@ -409,6 +410,7 @@ LEARN: dict[str, Changes] = {
     "gan/digits": {"train.steps": 150, "optim.discriminator.lr": 2e-3, "optim.generator.lr": 2e-3},
     "vae/semi_supervised": {"train.steps": 150, "optim.lr": 5e-3},
     "wgan/ring": {"train.steps": 30},
+    "wgan/cifar10": {"train.steps": 40, "optim.lr": 1e-3, "train.batch": 16},
     **{f"wgan_gp/{name}": {"train.steps": 30, "optim.generator.lr": 3e-3, "optim.discriminator.lr": 3e-3} for name in ("digits", "ring")},
     **{
         f"wgan_gp/{name}": {"train.steps": 40, "optim.generator.lr": 5e-3, "optim.discriminator.lr": 5e-3, "train.batch": 16}

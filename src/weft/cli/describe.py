@@ -67,8 +67,10 @@ def closing(run: Run) -> list[str]:
         lines.insert(0, f"stopped early: {trainer.stop_reason}")
     asked = prompts(run)
     commands = [] if asked is None else [" ".join(["weft sample", *map(quoted, (str(run.folder), *asked))])]
-    commands.append(f"weft evaluate {quoted(str(run.folder))}")
-    return [*lines, f"run: {run.folder}", f"report: {run.folder / 'report.html'}", "next:", *(f"  {command}" for command in commands)]
+    if run.data.validation:
+        commands.append(f"weft evaluate {quoted(str(run.folder))}")
+    following = ["next:", *(f"  {command}" for command in commands)] if commands else []
+    return [*lines, f"run: {run.folder}", f"report: {run.folder / 'report.html'}", *following]
 
 
 def prompts(run: Run) -> tuple[str, ...] | None:

@@ -17,11 +17,11 @@ from weft.errors import CapabilityError, ConfigError
 from weft.evaluation import telling
 from weft.generation import walk
 from weft.generation.answer import can_answer
-from weft.generation.decode import can_continue, generate
+from weft.generation.decode import can_continue, generate, need_continuing
 from weft.generation.grid import draw, png
 from weft.generation.neighbours import neighbours
 from weft.generation.parallel import Filling
-from weft.models.base import Embeds, Samples, SamplesClass, need, offers
+from weft.models.base import Embeds, Samples, SamplesClass, Scores, need, offers
 from weft.run import Loaded, load
 from weft.training import files
 
@@ -93,6 +93,8 @@ def main(words: list[str]) -> int:
         return images(loaded, prompt, options)
     if offers(loaded.model, Embeds) and loaded.tokenizer is not None:
         return words_near(loaded, prompt, options)
+    if offers(loaded.model, Scores):
+        need_continuing(loaded.model, loaded.tokenizer)
     raise CapabilityError(
         f"{type(loaded.model).__name__} ({loaded.recipe.name}) has nothing to sample: it offers none of Scores (continues a text), "
         "Samples (draws examples) and Embeds (vectors of words)"

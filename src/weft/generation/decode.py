@@ -70,7 +70,7 @@ def need_continuing(model: nn.Module, tokenizer: Any) -> None:
     """Say what is missing where a model cannot continue a text."""
     need(model, Scores)
     if tokenizer is None:
-        raise CapabilityError("this checkpoint holds no tokenizer, so text cannot be turned into tokens")
+        raise CapabilityError("this checkpoint holds no tokenizer, so text cannot be turned into tokens; take one that does")
     if not can_continue(model, tokenizer):
         raise CapabilityError(f"{type(model).__name__} reads a text from both sides, so it cannot continue one")
 

@@ -5,6 +5,7 @@ B batch, T query time, S key time, D width, H heads, K head width.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 from functools import cache
 from types import ModuleType
@@ -12,6 +13,7 @@ from types import ModuleType
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from weft.layers.cache import Store
 from weft.layers.causal_attention import causal_attention
@@ -80,13 +82,26 @@ def fused_attention(
     allowed = mask if past is None else past if mask is None else mask & past
     if allowed is None:
         assert bias is not None
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=bias.to(q.dtype), dropout_p=dropout, scale=scale)
+        with sound_kernels(q, k):
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=bias.to(q.dtype), dropout_p=dropout, scale=scale)
     seen = allowed.any(-1, keepdim=True)
     # a row that may see nothing is computed as if it saw everything, then set to zero
     allowed = allowed | ~seen
     told = allowed if bias is None else bias.to(q.dtype).masked_fill(~allowed, float("-inf"))
-    out = F.scaled_dot_product_attention(q, k, v, attn_mask=told, dropout_p=dropout, scale=scale)
+    with sound_kernels(q, k):
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=told, dropout_p=dropout, scale=scale)
     return out.masked_fill(~seen, 0.0)
+
+
+def sound_kernels(q: Tensor, k: Tensor) -> contextlib.AbstractContextManager[None]:
+    """The kernels of a GPU that may attend under a mask: cuDNN's only where its tiles of 128 queries and keys are full.
+
+    In others its backward pass gives NaN once all scores of a query are far below zero, which softmax does not mind and
+    training may bring about (seen in torch 2.11 to 2.13: github.com/pytorch/pytorch/issues/196678).
+    """
+    if not q.is_cuda or (q.size(-2) % 128 == 0 and k.size(-2) % 128 == 0):
+        return contextlib.nullcontext()
+    return sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH])
 
 
 def visible(lengths: Tensor | None, size: int) -> Tensor | None:

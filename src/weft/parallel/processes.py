@@ -51,7 +51,7 @@ def check(parallel: Parallel, train: Train) -> None:
             f"{layout} is {wanted}, but {given} processes were started; make the product {given}, as with --parallel.replicate {given}"
         )
     smallest = min(train.batch, train.ramp[0] if train.ramp[1] else train.batch)
-    if smallest < groups:
+    if groups > 1 and smallest < groups:
         raise ConfigError(f"a batch of {smallest} examples cannot be divided among {groups} processes; raise --train.batch or --train.ramp")
 
 

@@ -84,7 +84,7 @@ def load_weights(model: nn.Module, tensors: dict[str, Tensor], place: str, team:
     if unknown or missing or wrong:
         found = {"unknown": unknown, "missing": missing, "other shape": wrong}
         parts = [f"{what} {', '.join(names[:4])}" for what, names in found.items() if names]
-        raise CheckpointError(f"{place}: the weights do not fit the model: {'; '.join(parts)}")
+        raise CheckpointError(f"{place}: the weights do not fit the model: {'; '.join(parts)}; they are those of a model of other settings")
     copy(own, tensors, team)
 
 

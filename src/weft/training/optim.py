@@ -48,7 +48,7 @@ class OptimConfig(Config):
             decay = field_.name in ("betas", "momentum", "alpha")
             for number in value if isinstance(value, tuple) else (value,):
                 if isinstance(number, float) and not 0.0 <= number < (1.0 if decay else math.inf):
-                    raise ConfigError(f"--{place}.{field_.name} must be at least 0{' and below 1' if decay else ''}, not {number}")
+                    raise ConfigError(f"--{place}.{field_.name} must be at least 0 and {'below 1' if decay else 'finite'}, not {number}")
         self.schedule.check(f"{place}.schedule")
 
     def build(self, groups: Groups, like: Tensor) -> list[Optimizer]:

@@ -33,7 +33,7 @@ class Schedule(Config):
         """Refuse numbers that cannot be, naming the flag."""
         for name, low in {"warmup": 0, "total": 0, "floor": 0, "width": 1, "every": 1, "drop": 0}.items():
             if not low <= getattr(self, name) < math.inf:
-                raise ConfigError(f"--{place}.{name} must be at least {low}, not {getattr(self, name)}")
+                raise ConfigError(f"--{place}.{name} must be at least {low} and finite, not {getattr(self, name)}")
 
     def factor(self, position: float, end: float) -> float:
         """Share of the peak rate at a position (the first update is at 1 step, or at its own tokens)."""
