@@ -4,7 +4,8 @@
     checkpoint/      recipe.json  model.safetensors  [ema.safetensors]  [tokenizer.json]  metrics.json
                      training.safetensors  training.json  manifest.json  [chat_template.jinja, of a converted model]
 
-Nothing is unpickled. A folder whose manifest does not hold is damaged and never used.
+Of several processes each writes its own tensors, the second into model-1.safetensors and so on. A piece of a tensor is named by
+where it begins in the whole: blocks.0.attention.qkv.weight[16,0]. Read, they are whole again. Nothing is unpickled. A folder whose manifest does not hold is damaged and never used.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +26,9 @@ from weft.errors import CheckpointError
 from weft.training import files
 from weft.training.team import ALONE, Team, copy
 
-FORMAT = 2
+FORMAT = 3
+PIECE = re.compile(r"(.+)\[(\d+(?:,\d+)*)\]")
+"""The name of a piece: that of the tensor, and where the piece begins in it."""
 INFERENCE = ("recipe.json", "model.safetensors", "ema.safetensors", "tokenizer.json", "metrics.json", "chat_template.jinja")
 log = logging.getLogger("weft")
 
@@ -40,7 +44,39 @@ class Checkpoint:
         return json.loads(self.files[name])
 
     def tensors(self, name: str) -> dict[str, Tensor]:
-        return safetensors.torch.load(self.files[name])
+        """The whole tensors that all processes have written into files of this name."""
+        found: dict[str, Tensor] = {}
+        for file, data in self.files.items():
+            if kind(file) == name:
+                found |= safetensors.torch.load(data)
+        return joined(found, f"{self.path}: {name}")
+
+
+def kind(file: str) -> str:
+    """The name that the first process gives a file: model.safetensors for model-3.safetensors."""
+    return re.sub(r"-\d+(?=\.safetensors$)", "", file)
+
+
+def numbered(file: str, rank: int) -> str:
+    """The name that a process gives a file."""
+    return file.replace(".safetensors", f"-{rank}.safetensors") if rank else file
+
+
+def joined(found: dict[str, Tensor], place: str) -> dict[str, Tensor]:
+    """Whole tensors from whatever pieces they are in."""
+    pieces: dict[str, list[tuple[list[int], Tensor]]] = {}
+    for name in [name for name in found if PIECE.fullmatch(name)]:
+        whole, _, start = name[:-1].rpartition("[")
+        pieces.setdefault(whole, []).append(([int(number) for number in start.split(",")], found.pop(name)))
+    for name, parts in pieces.items():
+        ends = [[first + size for first, size in zip(start, part.shape, strict=True)] for start, part in parts]
+        whole_ = parts[0][1].new_empty([max(sizes) for sizes in zip(*ends, strict=True)])
+        if name in found or sum(part.numel() for _, part in parts) != whole_.numel():
+            raise CheckpointError(f"{place}: the pieces of {name} do not make a whole")
+        for start, part in parts:
+            whole_[tuple(slice(first, first + size) for first, size in zip(start, part.shape, strict=True))] = part
+        found[name] = whole_
+    return found
 
 
 def pack(tensors: dict[str, Tensor]) -> bytes:
@@ -69,14 +105,19 @@ def name_binarisation(content: dict[str, bytes]) -> dict[str, bytes]:
     return {**content, "recipe.json": encode(recipe)}
 
 
-UPGRADES: dict[int, Callable[[dict[str, bytes]], dict[str, bytes]]] = {1: name_binarisation}
+def as_it_is(content: dict[str, bytes]) -> dict[str, bytes]:
+    """Format 2 had one file of a kind, with whole tensors; format 3 may have several."""
+    return content
+
+
+UPGRADES: dict[int, Callable[[dict[str, bytes]], dict[str, bytes]]] = {1: name_binarisation, 2: as_it_is}
 """From format n to n + 1, one function each."""
 
 
 def load_weights(model: nn.Module, tensors: dict[str, Tensor], place: str, team: Team = ALONE) -> None:
     """Copy weights into a model; a missing or unknown name is an error, a shared tensor may be named once."""
     own = model.state_dict()
-    unknown = sorted(set(tensors) - set(own))
+    unknown = sorted(set(tensors) - set(own) - team.names)
     marks = {name: team.local(value).data_ptr() for name, value in own.items()}
     loaded = {marks[name] for name in tensors if name in own}
     missing = sorted(name for name in own if name not in tensors and marks[name] not in loaded)
@@ -88,11 +129,42 @@ def load_weights(model: nn.Module, tensors: dict[str, Tensor], place: str, team:
     copy(own, tensors, team)
 
 
-def save(path: Path, content: dict[str, bytes]) -> None:
-    """Write a checkpoint folder, whole or not at all."""
-    manifest: dict[str, Any] = {"format": FORMAT, "files": {n: hashlib.sha256(b).hexdigest() for n, b in content.items()}}
-    manifest["sha256"] = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
-    files.write_folder(path, {**content, "manifest.json": encode(manifest)})
+def save(path: Path, content: dict[str, bytes], team: Team = ALONE) -> None:
+    """Write a checkpoint folder, whole or not at all: each process its own files, then the first the manifest of all.
+
+    Where one process cannot write, all raise what it says.
+    """
+    folder = files.beside(path, "tmp", team.leader)
+    sums = {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
+    try:
+        told = agreed(team, lambda: files.add(folder, content), sums)
+        manifest: dict[str, Any] = {"format": FORMAT, "files": {name: digest for part in told for name, digest in part.items()}}
+        manifest["sha256"] = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+
+        def end() -> None:
+            if team.first:
+                files.add(folder, {"manifest.json": encode(manifest)})
+                files.put(folder, path)
+
+        agreed(team, end)
+    except BaseException:
+        if team.first:
+            files.delete(folder)
+        raise
+
+
+def agreed(team: Team, act: Callable[[], None], thing: Any = None) -> list[Any]:
+    """Do something that may fail in one process, and let all know: what each of them has to say, or that process's error in all."""
+    trouble: OSError | None = None
+    try:
+        act()
+    except OSError as error:
+        trouble = error
+    told = team.gather((thing, trouble))
+    for _, failed in told:
+        if failed:
+            raise failed
+    return [own for own, _ in told]
 
 
 def read(path: Path, only: tuple[str, ...] | None = None) -> Checkpoint:
@@ -111,7 +183,7 @@ def read(path: Path, only: tuple[str, ...] | None = None) -> Checkpoint:
         raise CheckpointError(f"{path}: manifest.json is damaged") from error
     content = {}
     for name, expected in sums.items():
-        if only is None or name in only:
+        if only is None or kind(name) in only:
             try:
                 data = (path / name).read_bytes()
             except OSError as error:
@@ -200,7 +272,7 @@ def find(name: str | Path) -> Checkpoint:
         for name, tensor in other.tensors("model.safetensors").items():
             mean[name] += tensor.double()
     weights = pack({name: (total / len(found)).to(kinds[name]) for name, total in mean.items()})
-    content = {name: data for name, data in found[-1].files.items() if name != "ema.safetensors"}
+    content = {name: data for name, data in found[-1].files.items() if not name.endswith(".safetensors")}
     return Checkpoint(found[-1].path, {**content, "model.safetensors": weights})
 
 

@@ -104,9 +104,8 @@ class Trainer:
         micro = [self.examples(batch) for batch in drawn]
         updater.zero_grad()
         counts = self.team.add({name: sum_of([own[name] for _, own in micro]) for name in micro[0][1]})
-        for batch, own in micro:
-            total, sums, metrics = self.team.enter(self.functions[turn.name], batch, counts)
-            total.backward()  # type: ignore[no-untyped-call]
+        found = self.team.learn(self.functions[turn.name], [batch for batch, _ in micro], counts)
+        for (sums, metrics), (_, own) in zip(found, micro, strict=True):
             self.means.add(turn.name, Terms(sums, metrics), own)
         updater.step()
         if type(self.objective).after_update is not Objective.after_update:
@@ -207,15 +206,16 @@ class Trainer:
     # -- state ----------------------------------------------------------------------------------------------------------
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Everything but the weights that the rest of the run depends on, as tensors and as JSON."""
+        """Everything but the weights that the rest of the run depends on, as tensors (those that this process saves) and as JSON."""
         tensors = {f"objective/{name}": value for name, value in self.objective.state_dict().items()}
         tensors |= {f"means/{name}": value for name, value in self.team.add(self.means.state_tensors()).items()}
+        tensors = tensors if self.team.keeps() else {}
         plain: dict[str, Any] = {"step": self.step, "cursor": self.cursor, "hooks": {}}
         for turn, updater in self.updaters.items():
             tensors |= {f"optim/{turn}/{name}": value for name, value in updater.state_tensors().items()}
         for hook in self.hooks:
             hook_tensors, plain["hooks"][hook.name] = hook.state()
-            tensors |= {f"hooks/{hook.name}/{name}": value for name, value in hook_tensors.items()}
+            tensors |= {f"hooks/{hook.name}/{name}": value for name, value in hook_tensors.items() if self.team.keeps()}
         return tensors, plain
 
     def load_state(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
