@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from itertools import pairwise
+from math import prod
 from typing import Any
 
 import torch
@@ -19,13 +20,12 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate
-from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 
 from weft.parallel import pipeline
+from weft.parallel.pieces import divided_over, pieces
 from weft.parallel.pipeline import Pipeline
 from weft.training.settings import Parallel
 from weft.training.team import Found, Team
-
 
 WITHIN = ("replicate", "shard", "tensor")
 """How the processes of one stage are laid out."""
@@ -51,6 +51,8 @@ class Many(Team):
         self.pipe: Pipeline | None = None
         self.shared: list[nn.Parameter] = []
         """What the first stage and the last both hold."""
+        for group in (self.data, self.own, *self.mesh.get_all_groups()):
+            dist.distributed_c10d._set_pg_timeout(timedelta(seconds=parallel.timeout), group)
         self.orders: dict[int, Tensor] = {}
         """In which order a divided tensor has its rows, by the address of its part."""
         self.gate: Any = None
@@ -62,7 +64,7 @@ class Many(Team):
 
     # -- layout ---------------------------------------------------------------------------------------------------------
 
-    def prepare(self, model: nn.Module, objective: nn.Module) -> None:
+    def prepare(self, model: Any, objective: Any) -> None:
         if self.stages > 1:
             pipeline.refuse(model, objective, self.stages)
         for tensor in (*model.state_dict().values(), *objective.state_dict().values()):
@@ -86,7 +88,8 @@ class Many(Team):
     def _share(self, model: Any) -> None:
         """Join the two ends of each pipeline, where the head is the embedding."""
         if model:
-            self.ends, _ = dist.new_subgroups_by_enumeration(self.mesh.mesh[[0, -1]].flatten(1).T.tolist())
+            pairs, patience = self.mesh.mesh[[0, -1]].flatten(1).T.tolist(), timedelta(seconds=self.parallel.timeout)
+            self.ends, _ = dist.new_subgroups_by_enumeration(pairs, timeout=patience)  # type: ignore[no-untyped-call]
             self.shared = [model.embed.weight] if self.stage in (0, self.stages - 1) else []
 
     def enter(self, function: Callable[..., Any], *given: Any) -> Any:
@@ -148,11 +151,9 @@ class Many(Team):
                 work.wait()
 
     def copies(self, like: Tensor) -> int:
-        parts = 1
-        for axis, placement in enumerate(like.placements if isinstance(like, DTensor) else ()):
-            parts *= 1 if placement.is_replicate() else like.device_mesh.size(axis)  # type: ignore[attr-defined]
-        ends = 2 if any(like is parameter for parameter in self.shared) else 1
-        return ends * self.parallel.shard * self.parallel.tensor // parts
+        alike = {"shard", "tensor"} - divided_over(like)
+        number: int = prod(getattr(self.parallel, axis) for axis in alike)
+        return 2 * number if self._at_both_ends(like) else number
 
     def norm(self, gradients: list[Tensor], copies: list[int]) -> Tensor:
         if self.stages * self.parallel.shard * self.parallel.tensor == 1:
@@ -194,30 +195,20 @@ class Many(Team):
         return everywhere.redistribute(placements=like.placements).to_local()
 
     def keeps(self, like: Tensor | None = None) -> bool:
-        if like is None:
-            return self.first
-        return self._foremost(WITHIN) and not (self.stage and any(like is parameter for parameter in self.shared))
+        return self.first if like is None else self._foremost(like, WITHIN)
 
-    def _foremost(self, axes: Iterable[str]) -> bool:
-        return not any(self.mesh.get_local_rank(axis) for axis in axes)
+    def _foremost(self, like: Tensor, axes: Iterable[str]) -> bool:
+        """Whether this process is the first of those along some axes, and not the second to hold what two stages share."""
+        return not any(self.mesh.get_local_rank(axis) for axis in axes) and not (self.stage and self._at_both_ends(like))
+
+    def _at_both_ends(self, like: Any) -> bool:
+        return any(like is parameter for parameter in self.shared)
 
     def pieces(self, held: Tensor, like: Tensor) -> dict[str, Tensor]:
-        if not isinstance(like, DTensor):
-            return {"": held} if self.keeps(like) else {}
-        axes = zip(like.device_mesh.mesh_dim_names or (), like.placements, strict=True)
-        divided = [axis for axis, placement in axes if not placement.is_replicate()]
-        alike = self.stage and any(like is parameter for parameter in self.shared)
-        if alike or not held.numel() or not self._foremost(axis for axis in WITHIN if axis not in divided):
+        apart = divided_over(like)
+        if not self._foremost(like, [axis for axis in WITHIN if axis not in apart]) or (apart and not held.numel()):
             return {}
-        _, start = compute_local_shape_and_global_offset(like.shape, like.device_mesh, like.placements)
-        if held.shape == like.shape:
-            return {"": held}
-        order = self.orders.get(like.to_local().data_ptr())
-        rows = torch.arange(start[0], start[0] + len(held)) if order is None else order[start[0] : start[0] + len(held)]
-        cuts = (rows.diff() != 1).nonzero().flatten() + 1
-        firsts = rows[torch.cat([torch.zeros(1, dtype=torch.long), cuts])].tolist()
-        places = [",".join(map(str, (first, *start[1:]))) for first in firsts]
-        return {f"[{place}]": piece for place, piece in zip(places, held.tensor_split(cuts.tolist()), strict=True)}
+        return pieces(held, like, self.orders.get(like.to_local().data_ptr())) if isinstance(like, DTensor) else {"": held}
 
     def gather(self, thing: Any) -> list[Any]:
         things: list[Any] = [None] * self.processes

@@ -21,11 +21,10 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGP
 from weft.data.base import Batch
 from weft.errors import ConfigError, WeftError
 from weft.objectives.base import Objective
+from weft.training.team import Found
 
 FRONT, BACK = ("embed", "position"), ("norm", "head", "task_head")
 """What stands before the blocks of a model that can be cut, and what stands behind them."""
-Found = tuple[dict[str, Tensor], dict[str, Tensor]]
-"""Sums and metrics of a micro-batch."""
 
 
 def refuse(model: Any, objective: Objective, stages: int) -> None:
@@ -130,7 +129,7 @@ class Pipeline:
             return shape, dtype
         finally:
             self.measuring = False
-        raise ConfigError("the objective does not read the model's hidden states, so it cannot be cut into stages; use --parallel.pipeline 1")
+        raise ConfigError("the objective does not read the model's states, so it cannot be cut into stages; use --parallel.pipeline 1")
 
     def leave(self, function: Callable[..., Any], *given: Any) -> Any:
         """What the function returns or, where it was left, what was found there."""
@@ -160,7 +159,7 @@ class Pipeline:
         if key not in self.schedules:
             states = torch.empty(rows, length, self.width, dtype=dtype, device="meta", requires_grad=True)
             judged = torch.empty(1, device="meta", requires_grad=True)
-            given = {"input_args": (states,) if self.stage else (), "output_args": judged if self.last else states}
+            given: dict[str, Any] = {"input_args": (states,) if self.stage else (), "output_args": judged if self.last else states}
             stage = PipelineStage(Stage(self.run), self.stage, self.stages, self.device, group=self.group, **given)
             order = Schedule1F1B if number >= self.stages else ScheduleGPipe
             self.schedules = {key: order(stage, number, loss_fn=lambda output, target: output.sum(), scale_grads=False)}
@@ -175,8 +174,8 @@ class Pipeline:
         if not self.last:
             tallest, longest = (max(shape[axis] for shape in shapes) for axis in (0, 1))
             return F.pad(found, (0, 0, 0, longest - length, 0, tallest - rows))
-        total, sums, metrics = found
-        self.found.append((sums, metrics))
+        total: Tensor = found[0]
+        self.found.append((found[1], found[2]))
         return total.reshape(1)
 
     # -- validation -----------------------------------------------------------------------------------------------------

@@ -4,8 +4,8 @@
     checkpoint/      recipe.json  model.safetensors  [ema.safetensors]  [tokenizer.json]  metrics.json
                      training.safetensors  training.json  manifest.json  [chat_template.jinja, of a converted model]
 
-Of several processes each writes its own tensors, the second into model-1.safetensors and so on. A piece of a tensor is named by
-where it begins in the whole: blocks.0.attention.qkv.weight[16,0]. Read, they are whole again. Nothing is unpickled. A folder whose manifest does not hold is damaged and never used.
+Of several processes each writes its own tensors (tensors.py); read, they are whole again. Nothing is unpickled. A folder whose
+manifest does not hold is damaged and never used.
 """
 
 from __future__ import annotations
@@ -13,22 +13,20 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 from torch import Tensor, nn
 
 from weft.errors import CheckpointError
-from weft.training import files
+from weft.training import files, tensors
 from weft.training.team import ALONE, Team, copy
+from weft.training.tensors import Lazy
+from weft.training.tensors import pack as pack
 
 FORMAT = 3
-PIECE = re.compile(r"(.+)\[(\d+(?:,\d+)*)\]")
-"""The name of a piece: that of the tensor, and where the piece begins in it."""
 INFERENCE = ("recipe.json", "model.safetensors", "ema.safetensors", "tokenizer.json", "metrics.json", "chat_template.jinja")
 log = logging.getLogger("weft")
 
@@ -38,57 +36,19 @@ class Checkpoint:
     """The verified content of a checkpoint folder."""
 
     path: Path
-    files: dict[str, bytes]
+    files: dict[str, Any]
+    """bytes or, of a file of tensors, its content mapped into memory."""
 
     def json(self, name: str) -> Any:
         return json.loads(self.files[name])
 
+    def lazy(self, name: str) -> Lazy:
+        """The whole tensors that all processes have written into files of this name, each made when it is asked for."""
+        return tensors.wholes((data for file, data in self.files.items() if tensors.kind(file) == name), f"{self.path}: {name}")
+
     def tensors(self, name: str) -> dict[str, Tensor]:
-        """The whole tensors that all processes have written into files of this name."""
-        found: dict[str, Tensor] = {}
-        for file, data in self.files.items():
-            if kind(file) == name:
-                found |= safetensors.torch.load(data)
-        return joined(found, f"{self.path}: {name}")
-
-
-def kind(file: str) -> str:
-    """The name that the first process gives a file: model.safetensors for model-3.safetensors."""
-    return re.sub(r"-\d+(?=\.safetensors$)", "", file)
-
-
-def numbered(file: str, rank: int) -> str:
-    """The name that a process gives a file."""
-    return file.replace(".safetensors", f"-{rank}.safetensors") if rank else file
-
-
-def joined(found: dict[str, Tensor], place: str) -> dict[str, Tensor]:
-    """Whole tensors from whatever pieces they are in."""
-    pieces: dict[str, list[tuple[list[int], Tensor]]] = {}
-    for name in [name for name in found if PIECE.fullmatch(name)]:
-        whole, _, start = name[:-1].rpartition("[")
-        pieces.setdefault(whole, []).append(([int(number) for number in start.split(",")], found.pop(name)))
-    for name, parts in pieces.items():
-        ends = [[first + size for first, size in zip(start, part.shape, strict=True)] for start, part in parts]
-        whole_ = parts[0][1].new_empty([max(sizes) for sizes in zip(*ends, strict=True)])
-        if name in found or sum(part.numel() for _, part in parts) != whole_.numel():
-            raise CheckpointError(f"{place}: the pieces of {name} do not make a whole")
-        for start, part in parts:
-            whole_[tuple(slice(first, first + size) for first, size in zip(start, part.shape, strict=True))] = part
-        found[name] = whole_
-    return found
-
-
-def pack(tensors: dict[str, Tensor]) -> bytes:
-    """safetensors bytes; a tensor stored under two names is written once."""
-    seen: set[tuple[int, tuple[int, ...], tuple[int, ...]]] = set()
-    unique = {}
-    for name, tensor in tensors.items():
-        mark = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride())
-        if tensor.numel() == 0 or mark not in seen:
-            seen.add(mark)
-            unique[name] = tensor.detach().cpu().contiguous()
-    return safetensors.torch.save(unique, {"format": "pt"})
+        """All of them."""
+        return dict(self.lazy(name))
 
 
 def encode(value: Any) -> bytes:
@@ -105,28 +65,23 @@ def name_binarisation(content: dict[str, bytes]) -> dict[str, bytes]:
     return {**content, "recipe.json": encode(recipe)}
 
 
-def as_it_is(content: dict[str, bytes]) -> dict[str, bytes]:
-    """Format 2 had one file of a kind, with whole tensors; format 3 may have several."""
-    return content
+UPGRADES: dict[int, Callable[[dict[str, bytes]], dict[str, bytes]]] = {1: name_binarisation, 2: dict}
+"""From format n to n + 1, one function each. Format 3 may have several files of a kind; with one it is format 2."""
 
 
-UPGRADES: dict[int, Callable[[dict[str, bytes]], dict[str, bytes]]] = {1: name_binarisation, 2: as_it_is}
-"""From format n to n + 1, one function each."""
-
-
-def load_weights(model: nn.Module, tensors: dict[str, Tensor], place: str, team: Team = ALONE) -> None:
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor], place: str, team: Team = ALONE) -> None:
     """Copy weights into a model; a missing or unknown name is an error, a shared tensor may be named once."""
     own = model.state_dict()
-    unknown = sorted(set(tensors) - set(own) - team.names)
+    unknown = sorted(set(weights) - set(own) - team.names)
     marks = {name: team.local(value).data_ptr() for name, value in own.items()}
-    loaded = {marks[name] for name in tensors if name in own}
-    missing = sorted(name for name in own if name not in tensors and marks[name] not in loaded)
-    wrong = sorted(name for name in tensors if name in own and tensors[name].shape != own[name].shape)
+    loaded = {marks[name] for name in weights if name in own}
+    missing = sorted(name for name in own if name not in weights and marks[name] not in loaded)
+    wrong = sorted(name for name in weights if name in own and weights[name].shape != own[name].shape)
     if unknown or missing or wrong:
         found = {"unknown": unknown, "missing": missing, "other shape": wrong}
         parts = [f"{what} {', '.join(names[:4])}" for what, names in found.items() if names]
         raise CheckpointError(f"{place}: the weights do not fit the model: {'; '.join(parts)}")
-    copy(own, tensors, team)
+    copy(own, weights, team)
 
 
 def save(path: Path, content: dict[str, bytes], team: Team = ALONE) -> None:
@@ -183,9 +138,9 @@ def read(path: Path, only: tuple[str, ...] | None = None) -> Checkpoint:
         raise CheckpointError(f"{path}: manifest.json is damaged") from error
     content = {}
     for name, expected in sums.items():
-        if only is None or kind(name) in only:
+        if only is None or tensors.kind(name) in only:
             try:
-                data = (path / name).read_bytes()
+                data = tensors.mapped(path / name) if name.endswith(".safetensors") else (path / name).read_bytes()
             except OSError as error:
                 raise CheckpointError(f"{path}: {name} cannot be read ({error.strerror})") from error
             if hashlib.sha256(data).hexdigest() != expected:

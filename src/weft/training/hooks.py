@@ -10,7 +10,7 @@ import logging
 import math
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +46,7 @@ class Hook:
     def state(self) -> State:
         return {}, {}
 
-    def load_state(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None: ...
+    def load_state(self, tensors: Mapping[str, Tensor], plain: dict[str, Any]) -> None: ...
 
 
 class Average(Hook):
@@ -58,7 +58,7 @@ class Average(Hook):
         self.decay = decay
         self.average: dict[str, Tensor] = {}
         """What this process holds of it."""
-        self.loaded: dict[str, Tensor] = {}
+        self.loaded: Mapping[str, Tensor] = {}
 
     def start(self, trainer: Trainer) -> None:
         own, team = once(trainer.model.state_dict(), trainer.team), trainer.team
@@ -95,8 +95,8 @@ class Average(Hook):
         own = trainer.model.state_dict(keep_vars=True)
         return {n: piece for name, value in self.average.items() for n, piece in saved(name, value, own[name], trainer.team).items()}
 
-    def load_state(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
-        self.loaded = dict(tensors)
+    def load_state(self, tensors: Mapping[str, Tensor], plain: dict[str, Any]) -> None:
+        self.loaded = tensors
 
 
 class Validation(Hook):
@@ -151,7 +151,7 @@ class Validation(Hook):
             "latest_step": self.latest_step,
         }
 
-    def load_state(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
+    def load_state(self, tensors: Mapping[str, Tensor], plain: dict[str, Any]) -> None:
         for key, value in plain.items():
             setattr(self, key, value)
 

@@ -14,6 +14,7 @@ from weft.training import checkpoint, files
 from weft.training.hooks import Average, Hook, Validation
 from weft.training.log import Log
 from weft.training.team import once, saved
+from weft.training.tensors import Lazy, numbered
 
 if TYPE_CHECKING:
     from weft.training.trainer import Trainer
@@ -96,7 +97,7 @@ class Checkpoints(Hook):
         average = next((h for h in trainer.hooks if isinstance(h, Average)), None)
         parts = {"model": weights(trainer), **({"ema": average.saved(trainer)} if average else {}), "training": tensors}
         rank = trainer.team.rank
-        packed = {checkpoint.numbered(f"{n}.safetensors", rank): checkpoint.pack(part) for n, part in parts.items() if part or not rank}
+        packed = {numbered(f"{n}.safetensors", rank): checkpoint.pack(part) for n, part in parts.items() if part or not rank}
         if rank:
             return packed
         validation = next((h for h in trainer.hooks if isinstance(h, Validation)), None)
@@ -110,11 +111,10 @@ class Checkpoints(Hook):
         found = self.newest(trainer)
         if found is None:
             return False
-        checkpoint.load_weights(trainer.model, found.tensors("model.safetensors"), str(found.path), trainer.team)
-        tensors = found.tensors("training.safetensors")
-        if "ema.safetensors" in found.files:
-            tensors |= {f"hooks/average/{n}": v for n, v in found.tensors("ema.safetensors").items()}
-        trainer.load_state(tensors, found.json("training.json"))
+        checkpoint.load_weights(trainer.model, found.lazy("model.safetensors"), str(found.path), trainer.team)
+        makers = found.lazy("training.safetensors").makers
+        average = {f"hooks/average/{name}": make for name, make in found.lazy("ema.safetensors").makers.items()}
+        trainer.load_state(Lazy({**makers, **average}), found.json("training.json"))
         self.saved_step = trainer.step
         return True
 

@@ -6,12 +6,11 @@ A parameter may be held whole or in parts, of which each process has one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-
 
 Found = tuple[dict[str, Tensor], dict[str, Tensor]]
 """Sums and metrics of a micro-batch."""
@@ -140,8 +139,8 @@ def saved(name: str, held: Tensor, like: Tensor, team: Team) -> dict[str, Tensor
 
 
 @torch.no_grad()
-def copy(held: dict[str, Tensor], wholes: dict[str, Tensor], team: Team = ALONE) -> None:
+def copy(held: dict[str, Tensor], wholes: Mapping[str, Tensor], team: Team = ALONE) -> None:
     """Put whole tensors where this process holds its parts of them."""
-    for name, whole in ((name, whole) for name, whole in wholes.items() if name in held):
+    for name in [name for name in held if name in wholes]:
         place = team.local(held[name])
-        place.copy_(team.part(whole.to(place.device), held[name]))
+        place.copy_(team.part(wholes[name].to(place.device), held[name]))

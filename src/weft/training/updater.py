@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 import torch
@@ -192,17 +192,17 @@ class Updater:
                         tensors |= saved(f"{name}/{key}", piece.view(part.shape), self.named[name], self.team)
         return tensors
 
-    def load_state_tensors(self, tensors: dict[str, Tensor]) -> None:
+    def load_state_tensors(self, tensors: Mapping[str, Tensor]) -> None:
         for parts, held in self.owners():
             optimizer = next(o for o in self.optimizers if any(held is p for g in o.param_groups for p in g["params"]))
             first = next(iter(parts))
-            for path, value in tensors.items():
+            for path in tensors:
                 name, _, key = path.rpartition("/")
                 if name == first:
-                    laid = value if key == "step" else torch.cat([self._own(tensors, part, key).flatten() for part in parts])
+                    laid = tensors[path] if key == "step" else torch.cat([self._own(tensors, part, key).flatten() for part in parts])
                     self._restore(optimizer, held, key, laid if key == "step" else laid.view(held.shape))
 
-    def _own(self, tensors: dict[str, Tensor], name: str, key: str) -> Tensor:
+    def _own(self, tensors: Mapping[str, Tensor], name: str, key: str) -> Tensor:
         like = self.named[name]
         return self.team.part(tensors[f"{name}/{key}"].to(like.device), like)
 
