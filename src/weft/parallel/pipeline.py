@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 
 from weft.data.base import Batch
-from weft.errors import ConfigError, WeftError
+from weft.errors import ConfigError
 from weft.objectives.base import Objective
 from weft.training.team import Found
 
@@ -151,7 +151,7 @@ class Pipeline:
         try:
             self.schedule(len(batches), rows, length, dtype).step(number=numbers, target=numbers)
         except RuntimeError as error:
-            raise error.__cause__ if isinstance(error.__cause__, (WeftError, dist.DistError)) else error from error
+            raise error.__cause__ or error from error  # PyTorch wraps what goes wrong within a stage
         return self.tell(self.found)
 
     def schedule(self, number: int, rows: int, length: int, dtype: torch.dtype) -> Any:
