@@ -18,7 +18,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 
-from weft.data.base import Batch
 from weft.errors import ConfigError
 from weft.objectives.base import Objective
 from weft.training.team import Found
@@ -99,7 +98,7 @@ class Pipeline:
         self.schedules: dict[Any, Any] = {}
         self.names: dict[Any, Any] = {}
         """What the last stage finds, by name, kind and shape."""
-        self.work: tuple[Callable[..., Any], list[Batch], Any, list[torch.Size]]
+        self.work: tuple[Callable[..., Any], list[Any], Any, list[torch.Size]]
         self.found: list[Found] = []
         self.received: Tensor | None = None
         self.measuring = self.asked = False
@@ -141,7 +140,7 @@ class Pipeline:
 
     # -- training -------------------------------------------------------------------------------------------------------
 
-    def learn(self, function: Callable[..., Any], batches: list[Batch], counts: Any) -> list[Found]:
+    def learn(self, function: Callable[..., Any], batches: list[Any], counts: Any) -> list[Found]:
         """The passes of all micro-batches through all stages; what the last one found."""
         measured = [self.measure(function, batch, counts) for batch in batches]
         shapes, dtype = [shape for shape, _ in measured], measured[0][1]
