@@ -142,8 +142,8 @@ def test_gradients_of_a_language_model(layouts: list[tuple[int, ...]], tmp_path:
     """One step at rate 1, so that the change of the weights is the gradient."""
     optim, cases = SGD(lr=1.0), [(name, layout) for name in MODELS for layout in layouts]
     one = {name: language_model(None, name, optim, 1) for name in MODELS}
-    processes = together(math.prod(layouts[0]), tmp_path, lambda: [language_model(team(layout), name, optim, 1) for name, layout in cases])
-    for found, (name, layout) in ((found, case) for process in processes for found, case in zip(process, cases, strict=True)):
+    many = together(math.prod(layouts[0]), tmp_path, lambda: [language_model(team(layout), name, optim, 1) for name, layout in cases])
+    for found, (name, layout) in ((found, case) for process in many for found, case in zip(process, cases, strict=True)):
         for key, gradient in one[name]["change"].items():
             torch.testing.assert_close(
                 found["change"][key], gradient, rtol=0, atol=1e-6, msg=lambda text, at=(layout, key): f"{at}: {text}"
