@@ -48,6 +48,8 @@ class Run:
     data: Data
     trainer: Trainer
     signals: Signals
+    size: int
+    """Parameters of the whole model, of which this process may hold a part."""
 
     @property
     def validation(self) -> Validation | None:
@@ -74,7 +76,8 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
         facts = {"recipe": config.to_dict(resolved), "data": data.info, "examples": len(data.train)}
         processes.compare(team, json.dumps(facts, default=str).encode(), tokenizer or b"")
         processes.refuse(model, objective, team)
-    plan = execution.choose(resolved.train, model, objective, team.processes)
+    plan = execution.choose(resolved.train, model, objective, team.processes, team.stages)
+    size = sum(p.numel() for p in model.parameters())
     train = resolved.train
     source = Source(data.train, train.seed, plan.device)
     keeper = Checkpoints(folder, config.to_dict(resolved), tokenizer, train.save_every, train.keep)
@@ -91,8 +94,8 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     trainer = Trainer(model, objective, source, train, resolved.optim, plan, hooks, tokens, team)  # type: ignore[arg-type]
     keeper.restore(trainer)
     if team.first:
-        write_description(folder, resolved, data, plan, model, init, data.train.shares(trainer.end, train.seed))
-    return Run(folder, resolved, data, trainer, signals)
+        write_description(folder, resolved, data, plan, size, init, data.train.shares(trainer.end, train.seed))
+    return Run(folder, resolved, data, trainer, signals, size)
 
 
 def build(recipe: Recipe) -> tuple[nn.Module, Objective]:
@@ -190,11 +193,11 @@ def read_tokenizer(found: checkpoint.Checkpoint | None) -> Any:
 
 
 def write_description(
-    folder: Path, recipe: Recipe, data: Data, plan: execution.Plan, model: nn.Module, init: str | None, shares: list[dict[str, Any]]
+    folder: Path, recipe: Recipe, data: Data, plan: execution.Plan, size: int, init: str | None, shares: list[dict[str, Any]]
 ) -> None:
     """recipe.json, and what else one wants to know of a run afterwards."""
     facts = {
-        "parameters": sum(p.numel() for p in model.parameters()),
+        "parameters": size,
         "init": init,
         "plan": plan.lines(),
         "data": data.info,

@@ -83,7 +83,7 @@ def cpu_has_bf16() -> bool:
     return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
-def choose(settings: Train, model: nn.Module, objective: Objective, processes: int = 1) -> Plan:
+def choose(settings: Train, model: nn.Module, objective: Objective, processes: int = 1, stages: int = 1) -> Plan:
     """Decide from (device, model, objective) what the settings leave open, and say why."""
     device = pick_device(settings.device)
     gpu = device.type == "cuda"
@@ -113,6 +113,7 @@ def choose(settings: Train, model: nn.Module, objective: Objective, processes: i
         settings.compile,
         [
             (not objective.compile, "off", "the objective takes a second derivative"),
+            (stages > 1, "off", "a stage leaves the objective in its middle"),
             (not gpu, "off", "on a CPU it costs 11 to 18 s and gained nothing where measured"),
             (importlib.util.find_spec("triton") is None, "off", "triton is not installed"),
             (settings.steps < 500, "off", f"{settings.steps} steps are too few to repay it"),

@@ -18,6 +18,8 @@ class Parallel(Config):
     """Parts into which a copy's weights and optimiser state are divided; each has a part of the copy's examples, too."""
     tensor: int = 1
     """Parts into which the heads and inner units of each Transformer block are divided; they share their examples."""
+    pipeline: int = 1
+    """Stages into which the blocks of a Transformer are cut, one behind the other; micro-batches go through them in turn."""
     timeout: int = 600
     """Seconds after which a process that does not answer is given up, and the run ends."""
 
@@ -29,7 +31,8 @@ class Train(Config):
     batch: int = 32
     """Examples per update, over all micro-batches."""
     micro: int = 0
-    """Examples per micro-batch of one process; 0 takes the whole batch at once. Gradients are the same either way."""
+    """Examples per micro-batch of one process; 0 takes the whole batch at once, or in four per stage of a pipeline. Gradients are the
+    same either way."""
     ramp: tuple[int, int] = (0, 0)
     """Batch-size ramp: start at this many examples and grow linearly to `batch` over this many examples; (0, 0) for none."""
     seed: int = 1

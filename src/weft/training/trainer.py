@@ -7,7 +7,7 @@ Everything random is a function of (seed, step, turn), so a continued run is the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -25,6 +25,7 @@ from weft.training.hooks import Hook
 from weft.training.optim import OptimConfig
 from weft.training.settings import Train
 from weft.training.team import Team
+from weft.training.tensors import below
 from weft.training.updater import Updater
 
 Counts = dict[str, Tensor]
@@ -104,9 +105,8 @@ class Trainer:
         micro = [self.examples(batch) for batch in drawn]
         updater.zero_grad()
         counts = self.team.add({name: sum_of([own[name] for _, own in micro]) for name in micro[0][1]})
-        for batch, own in micro:
-            total, sums, metrics = self.team.enter(self.functions[turn.name], batch, counts)
-            total.backward()  # type: ignore[no-untyped-call]
+        found = self.team.learn(self.functions[turn.name], [batch for batch, _ in micro], counts)
+        for (sums, metrics), (_, own) in zip(found, micro, strict=True):
             self.means.add(turn.name, Terms(sums, metrics), own)
         updater.step()
         if type(self.objective).after_update is not Objective.after_update:
@@ -207,28 +207,26 @@ class Trainer:
     # -- state ----------------------------------------------------------------------------------------------------------
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Everything but the weights that the rest of the run depends on, as tensors and as JSON."""
+        """Everything but the weights that the rest of the run depends on, as tensors (those that this process saves) and as JSON."""
         tensors = {f"objective/{name}": value for name, value in self.objective.state_dict().items()}
         tensors |= {f"means/{name}": value for name, value in self.team.add(self.means.state_tensors()).items()}
+        tensors = tensors if self.team.keeps() else {}
         plain: dict[str, Any] = {"step": self.step, "cursor": self.cursor, "hooks": {}}
         for turn, updater in self.updaters.items():
             tensors |= {f"optim/{turn}/{name}": value for name, value in updater.state_tensors().items()}
         for hook in self.hooks:
             hook_tensors, plain["hooks"][hook.name] = hook.state()
-            tensors |= {f"hooks/{hook.name}/{name}": value for name, value in hook_tensors.items()}
+            tensors |= {f"hooks/{hook.name}/{name}": value for name, value in hook_tensors.items() if self.team.keeps()}
         return tensors, plain
 
-    def load_state(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
-        def below(prefix: str) -> dict[str, Tensor]:
-            return {name[len(prefix) :]: value for name, value in tensors.items() if name.startswith(prefix)}
-
+    def load_state(self, tensors: Mapping[str, Tensor], plain: dict[str, Any]) -> None:
         self.step, self.cursor = plain["step"], plain["cursor"]
-        self.objective.load_state_dict(below("objective/"))
-        self.means.load_state_tensors(below("means/"), self.plan.device)
+        self.objective.load_state_dict(dict(below(tensors, "objective/")))
+        self.means.load_state_tensors(below(tensors, "means/"), self.plan.device)
         if self.team.place:  # the first has the sums of all
             self.means.clear()
         for turn, updater in self.updaters.items():
-            updater.load_state_tensors(below(f"optim/{turn}/"))
+            updater.load_state_tensors(below(tensors, f"optim/{turn}/"))
             updater.refused.zero_()
         for hook in self.hooks:
-            hook.load_state(below(f"hooks/{hook.name}/"), plain["hooks"].get(hook.name, {}))
+            hook.load_state(below(tensors, f"hooks/{hook.name}/"), plain["hooks"].get(hook.name, {}))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 import torch
@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 from weft.training.flat import Flat
 from weft.training.muon import MuonOptimizer
 from weft.training.optim import OptimConfig
-from weft.training.team import ALONE, Team
+from weft.training.team import ALONE, Team, saved
 
 Kind = Literal["matrix", "head", "plain"]
 
@@ -75,7 +75,8 @@ class Updater:
         others = {name: p for name, p in members.items() if name not in shaped}
         tensors: list[Tensor] = [*others.values()]
         in_place = all(self.parts[name] is self.named[name] for name in others)  # a part lies where the model gathers it from
-        if alone and in_place and Flat.serves(others):
+        alike = len({self.team.copies(p) for p in others.values()}) == 1
+        if alone and in_place and alike and Flat.serves(others):
             self.flats.append(Flat(others))
             tensors = [self.flats[-1].buffer]
         self.held += [*shaped.values(), *tensors]
@@ -177,31 +178,31 @@ class Updater:
                 yield {name: part}, part
 
     def state_tensors(self) -> dict[str, Tensor]:
-        """Optimiser state by parameter name, "blocks.0.weight/exp_avg", however the parameters are held."""
+        """Optimiser state that this process saves, by parameter name, "blocks.0.weight/exp_avg", however the parameters are held."""
         tensors: dict[str, Tensor] = {}
         for parts, held in self.owners():
             state: dict[str, Tensor] = next((o.state[held] for o in self.optimizers if held in o.state), {})
             sizes = [part.numel() for part in parts.values()]
             for key, value in sorted(state.items()):  # in one order in all processes, whatever order they loaded it in
                 if key == "step":
-                    tensors |= {f"{name}/{key}": value.clone() for name in parts}
+                    tensors |= {f"{name}/{key}": value.clone() for name in parts if self.team.keeps(self.named[name])}
                 else:
                     pieces = torch.split(value.flatten(), sizes)
                     for (name, part), piece in zip(parts.items(), pieces, strict=True):
-                        tensors[f"{name}/{key}"] = self.team.collect(piece.view(part.shape), self.named[name])
+                        tensors |= saved(f"{name}/{key}", piece.view(part.shape), self.named[name], self.team)
         return tensors
 
-    def load_state_tensors(self, tensors: dict[str, Tensor]) -> None:
+    def load_state_tensors(self, tensors: Mapping[str, Tensor]) -> None:
         for parts, held in self.owners():
             optimizer = next(o for o in self.optimizers if any(held is p for g in o.param_groups for p in g["params"]))
             first = next(iter(parts))
-            for path, value in tensors.items():
+            for path in tensors:
                 name, _, key = path.rpartition("/")
                 if name == first:
-                    laid = value if key == "step" else torch.cat([self._own(tensors, part, key).flatten() for part in parts])
+                    laid = tensors[path] if key == "step" else torch.cat([self._own(tensors, part, key).flatten() for part in parts])
                     self._restore(optimizer, held, key, laid if key == "step" else laid.view(held.shape))
 
-    def _own(self, tensors: dict[str, Tensor], name: str, key: str) -> Tensor:
+    def _own(self, tensors: Mapping[str, Tensor], name: str, key: str) -> Tensor:
         like = self.named[name]
         return self.team.part(tensors[f"{name}/{key}"].to(like.device), like)
 
