@@ -25,7 +25,8 @@ def orthogonalise(matrices: Tensor, steps: int = 5) -> Tensor:
     x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-7)
     for _ in range(steps):
         gram = x @ x.mT
-        x = a * x + (b * gram + c * gram @ gram) @ x
+        factor = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
+        x = torch.baddbmm(x, factor, x, beta=a)
     return x.mT if tall else x
 
 
@@ -61,9 +62,10 @@ class MuonOptimizer(Optimizer):
         update = orthogonalise(torch.stack(whole).flatten(2)).to(params[0].dtype)  # a convolution is a matrix (out, in * k * k)
         # the size of an AdamW update does not depend on the shape; an orthogonal matrix's does (Liu et al., 2025)
         scale = 0.2 * max(update.shape[1:]) ** 0.5
-        for p, u in zip(params, update.unbind(), strict=True):
-            own = self.team.part(u.reshape(shape), self.wholes.get(p, p))
-            p.mul_(1 - lr * group["weight_decay"]).sub_(own * (lr * scale))
+        parts = [self.team.part(u.reshape(shape), self.wholes.get(p, p)) for p, u in zip(params, (update * (lr * scale)).unbind(), strict=True)]
+        if group["weight_decay"]:
+            torch._foreach_mul_(params, 1 - lr * group["weight_decay"])
+        torch._foreach_sub_(params, parts)
 
 
 class HeavyBall(Optimizer):

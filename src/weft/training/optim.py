@@ -143,6 +143,8 @@ class Muon(OptimConfig):
     """Decoupled decay per unit of learning rate, of matrices and heads."""
     rest_lr: float = 0.0
     """Peak rate of AdamW; 0 takes lr."""
+    head_lr: float = 0.0
+    """Peak rate of AdamW for heads that share nothing with an embedding; 0 takes rest_lr."""
     betas: tuple[float, float] = (0.9, 0.95)
     """AdamW's decay of the running mean and square."""
     shaped: ClassVar[bool] = True
@@ -155,4 +157,7 @@ class Muon(OptimConfig):
         if any(g["params"] for g in groups):
             adamw = AdamW(lr=self.rest_lr or self.lr, betas=self.betas, weight_decay=self.weight_decay)
             optimizers += adamw.build(groups, like)
+            for group in optimizers[-1].param_groups if self.head_lr else ():
+                if any(group["params"][0] is p for g in groups if g["decay"] for p in g["params"]):  # of what is decayed, heads remain
+                    group["lr"] = _rate(self.head_lr, like)
         return optimizers
