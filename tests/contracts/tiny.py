@@ -273,6 +273,8 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "gpt/shards": lambda folder: (
         GPT | {"data.path": shards_folders(folder), "data.weights": (3.0, 1.0), "data.validation": 0.2, "train.micro": 0}
     ),
+    "gpt/classical": lambda folder: GPT | {"data.path": shards_folders(folder), "data.validation": 0.2},
+    "gpt/speedrun": lambda folder: GPT | {"data.path": shards_folders(folder), "data.validation": 0.2},
     "gpt/novels": lambda folder: GPT | {"data.path": str(text_file(folder)), "data.unit": "bytes"},
     "gpt/classify": lambda folder: (
         FRAMED | {"data.path": str(labelled_file(folder, "{text}\t{second}\t{label}\n")), "data.both_orders": True}
