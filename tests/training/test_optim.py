@@ -176,6 +176,15 @@ def test_muon_takes_matrices_and_adamw_the_rest() -> None:
     assert {g["lr"] for g in adamw.param_groups} == {0.003}
 
 
+def test_muon_gives_a_head_of_its_own_a_rate_of_its_own() -> None:
+    model = GPTConfig(vocabulary=11, context=8, layers=1, heads=2, width=16, tied=False).build()
+    update = updater(Muon(lr=0.02, rest_lr=0.003, head_lr=0.004), model)
+    update.set_rate(1, 10)
+    head, rest = update.optimizers[1].param_groups
+    assert [p.numel() for p in head["params"]] == [11 * 16]
+    assert (head["lr"], rest["lr"]) == (0.004, 0.003)
+
+
 def test_muon_treats_a_convolution_as_a_matrix() -> None:
     torch.manual_seed(0)
     weight = nn.Parameter(torch.zeros(8, 3, 2, 2))
