@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import math
 import shlex
 import sys
 import time
@@ -93,6 +94,7 @@ def recipe_of(name: str, size: Size, corpus: Path, changes: dict[str, Any]) -> R
         "model.width": size.width,
         "model.heads": size.width // size.head[name],
         "train.batch": size.batch[name],
+        "train.nonfinite": "skip",
         "train.compile": "on" if torch.cuda.is_available() else "off",
     }
     return override(find_recipe(f"gpt/{name}"), sized | changes)
@@ -155,7 +157,6 @@ class Course:
             synchronise()
             seconds += time.perf_counter() - start
             curve.append([self.trainer.step, round(seconds, 4), round(self.validate("loss"), 5)])
-        self.trainer.rolled_back()  # raises where an update was refused
         return {
             "recipe": self.name,
             "seed": seed,
@@ -164,6 +165,7 @@ class Course:
             "tokens": steps * self.tokens,
             "seconds": round(seconds, 4),
             "wall_seconds": round(time.perf_counter() - begun, 2),
+            "refused_updates": int(self.updater.refused),
             "loss": curve[-1][2],
             "chosen_on": round(self.validate("chosen_on"), 5),
             "curve": curve,
@@ -222,7 +224,7 @@ class Race:
                 if power not in rows:
                     lr = (self.options.rate or self.size.rate) * 2.0**power
                     rows[power] = self.train(course, self.options.seeds[0], lr, steps)
-            best = min(rows, key=lambda power: float(rows[power]["chosen_on"]))
+            best = min(rows, key=lambda power: (math.isnan(rows[power]["chosen_on"]), rows[power]["chosen_on"]))
         return rows[best]
 
     def run(self) -> None:

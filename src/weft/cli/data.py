@@ -1,4 +1,4 @@
-"""`weft data build|python|show|verify`: token shards from files of text, a corpus to make them of, what they hold, whether they are whole."""
+"""`weft data build|python|show|verify`: token shards from files of text, a corpus for them, what they hold, whether they are whole."""
 
 from __future__ import annotations
 

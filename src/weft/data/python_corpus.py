@@ -174,7 +174,9 @@ def gather(out: str | Path, roots: Iterable[str | Path] = (), config: CorpusConf
     }
     for name, part in parts.items():
         if not part["files"]:
-            raise DataError(f"{show(folder)}: no file is left in the {name} part of {len(files):,} Python files; give more folders with --from")
+            raise DataError(
+                f"{show(folder)}: no file is left in the {name} part of {len(files):,} Python files; give more folders with --from"
+            )
     description = {
         "sha256": hashlib.sha256("".join(part["sha256"] for part in parts.values()).encode()).hexdigest(),
         **parts,
