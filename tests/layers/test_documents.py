@@ -13,6 +13,7 @@ from weft.layers import documents as module
 from weft.layers.attention import explicit_attention
 from weft.layers.documents import BLOCK, causal_blocks, places, same_document
 from weft.models.gpt import GPTConfig
+from weft.models.llama import LlamaConfig
 
 
 def rows(lengths: list[list[int]]) -> Tensor:
@@ -40,6 +41,14 @@ def test_documents_in_a_row_are_read_as_if_alone(position: Literal["rotary"], wi
     for row, own in enumerate(lengths):
         alone = torch.cat([model.hidden(part[None])[0] for part in ids[row].split(own)])
         torch.testing.assert_close(packed[row], alone, rtol=0, atol=2e-5)
+
+
+def test_heads_that_share_keys_stay_within_documents_too() -> None:
+    torch.manual_seed(1)
+    model = LlamaConfig(vocabulary=50, context=12, layers=2, heads=4, groups=2, width=16).build()
+    ids = torch.randint(50, (1, 12))
+    alone = torch.cat([model.hidden(part) for part in ids.split([5, 7], dim=1)], dim=1)
+    torch.testing.assert_close(model.hidden(ids, documents=rows([[5, 7]])), alone, rtol=0, atol=2e-5)
 
 
 LENGTHS = [[3 * BLOCK], [BLOCK, BLOCK, BLOCK], [1, 2 * BLOCK, BLOCK - 1], [40, 100, 3, 17, 3 * BLOCK - 160], [*[1] * 384]]

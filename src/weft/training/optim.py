@@ -157,7 +157,8 @@ class Muon(OptimConfig):
         if any(g["params"] for g in groups):
             adamw = AdamW(lr=self.rest_lr or self.lr, betas=self.betas, weight_decay=self.weight_decay)
             optimizers += adamw.build(groups, like)
-            for group in optimizers[-1].param_groups if self.head_lr else ():
-                if any(group["params"][0] is p for g in groups if g["decay"] for p in g["params"]):  # of what is decayed, heads remain
-                    group["lr"] = _rate(self.head_lr, like)
+            told = [g for g in groups if g["params"]]
+            for made, given in zip(optimizers[-1].param_groups, told, strict=True):
+                if self.head_lr and given["decay"]:  # of what is decayed, only heads are left
+                    made["lr"] = _rate(self.head_lr, like)
         return optimizers

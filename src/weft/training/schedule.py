@@ -51,8 +51,8 @@ class Schedule(Config):
             return 1.0
         if self.kind == "step":
             return float(self.drop ** (position // self.every))
-        begin, total = self.warmup, self.total or end
-        begin += self.hold * (total - begin)
+        total = self.total or end
+        begin = self.warmup + self.hold * (total - self.warmup)
         share = min(1.0, max(0.0, position - begin) / max(total - begin, 1e-9))
         shape = 1.0 - share if self.kind == "linear" else 0.5 * (1.0 + math.cos(math.pi * share))
         return self.floor + (1.0 - self.floor) * shape
