@@ -136,7 +136,7 @@ class GPT(Decoder):
     def _takes_blocks(self) -> bool:
         """Whether its attention serves blocks of documents: nothing is dropped, and all blocks look as far."""
         dropped = self.config.attention_dropout and self.training
-        return not dropped and not self.config.window and self.blocks[0].attention.attention_backend == "fused"  # type: ignore[union-attr]
+        return not dropped and not self.config.window and self.blocks[0].attention.attention_backend != "explicit"  # type: ignore[union-attr]
 
     @property
     def windows(self) -> list[int]:

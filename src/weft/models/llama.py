@@ -99,7 +99,7 @@ class Llama(nn.Module):
         # what only fills up a row may stand beyond the last position
         table = self.rotary[:, :t] if place is None else self.rotary[:, place.clamp(max=self.config.context - 1)]
         if documents is not None:
-            mask = document_mask(documents, blocks=self.blocks[0].attention.attention_backend == "fused")  # type: ignore[union-attr]
+            mask = document_mask(documents, blocks=self.blocks[0].attention.attention_backend != "explicit")  # type: ignore[union-attr]
         x = self.embedded(ids)
         for block, store in zip(self.blocks, stores, strict=True):
             x = block(x, mask, table, store)
