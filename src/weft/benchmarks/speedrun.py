@@ -43,7 +43,7 @@ from weft.training.trainer import Trainer
 
 WARM_UP = 8
 """Steps until all is compiled and captured."""
-POINTS = {"classical": 8, "speedrun": 16}
+POINTS = {"classical": 5, "speedrun": 12}
 """Validations of a run, evenly spread."""
 
 
