@@ -134,7 +134,7 @@ class SelfAttention(nn.Module):
         qkv = self.qkv(x).view(b, t, self.heads + 2 * self.groups, self.head)
         qk, v = qkv.split([self.heads + self.groups, self.groups], dim=2)
         if self.norm_heads:
-            qk = F.rms_norm(qk, (self.head,)).to(v.dtype)
+            qk = F.rms_norm(qk, (self.head,), eps=1e-6).to(v.dtype)
         if rotary is not None:
             qk = rotate(qk, rotary)
         if store is not None:

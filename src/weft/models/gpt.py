@@ -130,7 +130,7 @@ class GPT(Decoder):
 
     def embedded(self, ids: Tensor, place: Tensor | None = None) -> Tensor:
         x = super().embedded(ids, place)
-        return F.rms_norm(x, (x.size(-1),)).to(x.dtype) if self.config.norm_embedding else x
+        return F.rms_norm(x, (x.size(-1),), eps=1e-6).to(x.dtype) if self.config.norm_embedding else x
 
     @property
     def _takes_blocks(self) -> bool:
