@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -92,3 +92,24 @@ def test_blocks_pass_through_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None
     with torch.no_grad():
         found = torch.compile(attend, backend="aot_eager", fullgraph=True, dynamic=False)(numbers, q, k, v)
     torch.testing.assert_close(found, explicit_attention(q, k, v, same_document(numbers), causal=True))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_compiled_blocks_train_as_the_mask_does() -> None:
+    torch.manual_seed(1)
+    settings = {"norm_heads": True, "norm_embedding": True, "position": "rotary", "bias": False}
+    model = GPTConfig(vocabulary=50, context=3 * BLOCK, layers=2, heads=2, width=128, **settings).build().cuda()  # type: ignore[arg-type]
+    numbers = rows(LENGTHS).cuda()
+    ids, direction = torch.randint(50, numbers.shape, device="cuda"), torch.randn(*numbers.shape, 128, device="cuda")
+
+    def gradients(function: Any) -> tuple[Tensor, list[Tensor]]:
+        model.zero_grad()
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = (function(ids, documents=numbers).float() * direction).mean()
+        loss.backward()
+        return loss.detach(), [p.grad.clone() for p in model.parameters() if p.grad is not None]
+
+    plain, compiled = gradients(model.hidden), gradients(torch.compile(model.hidden, dynamic=False, fullgraph=True))
+    torch.testing.assert_close(compiled[0], plain[0], rtol=0, atol=1e-3)
+    for mine, theirs in zip(compiled[1], plain[1], strict=True):
+        assert (mine - theirs).norm() < 0.03 * theirs.norm()

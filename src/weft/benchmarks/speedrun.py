@@ -65,7 +65,7 @@ class Size:
 
 
 SIZES = {
-    "tiny": Size(2, 64, {"classical": 16, "speedrun": 32}, 0.08, 4e-3, {"classical": 8, "speedrun": 4}, 64, 512, 32),
+    "tiny": Size(2, 64, {"classical": 16, "speedrun": 32}, 0.08, 4e-3, {"classical": 4, "speedrun": 2}, 128, 512, 32),
     "30m": Size(8, 384, {"classical": 64, "speedrun": 64}, 24.0, 2e-3, {"classical": 32, "speedrun": 16}),
     "124m": Size(12, 768, {"classical": 64, "speedrun": 128}, 20.0, 1e-3, {"classical": 32, "speedrun": 16}),
 }
