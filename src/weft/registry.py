@@ -208,6 +208,8 @@ RECIPES = {
     "gpt/bytes": Entry("weft.recipes.gpt:byte_level", 2018, "byte GPT on Python source"),
     "gpt/shakespeare_char": Entry("weft.recipes.gpt:shakespeare_char", 2022, "character GPT on tiny Shakespeare"),
     "gpt/novels": Entry("weft.recipes.gpt:novels", 2019, "GPT on English novels, in pieces of words"),
+    "gpt/classical": Entry("weft.recipes.gpt_pretraining:classical", 2019, "GPT-2 as it was trained, on token shards"),
+    "gpt/speedrun": Entry("weft.recipes.gpt_pretraining:speedrun", 2024, "the same size in a third of the time: Muon and what came since"),
     "gpt/shards": Entry("weft.recipes.gpt:shards", 2019, "GPT on token shards of your own text, one folder or a mixture"),
     "gpt/shakespeare_cpu": Entry("weft.recipes.gpt:shakespeare_cpu", 2022, "small character GPT on tiny Shakespeare, for a CPU"),
     "gpt/classify": Entry("weft.recipes.gpt_finetuning:classify", 2018, "GPT finetuned: class of your own texts or pairs of texts"),
@@ -376,6 +378,7 @@ BENCHES = {
     "serving": Entry("weft.benchmarks.serving:main", 0, "the server under load: streams, a full queue, slow clients, its pace"),
     "harness": Entry("weft.benchmarks.harness:main", 0, "lm-evaluation-harness in process against over HTTP"),
     "smollm2": Entry("weft.benchmarks.smollm2:main", 0, "SmolLM2-135M on LAMBADA and HellaSwag, beside published numbers"),
+    "speedrun": Entry("weft.benchmarks.speedrun:main", 0, "time to the same loss: GPT-2's recipe against gpt/speedrun"),
     "plan": Entry("weft.benchmarks.plan:main", 0, "memory and time of training steps against what weft plan says of them"),
 }
 TABLES = {

@@ -33,6 +33,8 @@ def fits(model: Any) -> bool:
         and next(model.parameters()).is_cuda
         and isinstance(blocks, nn.ModuleList)
         and all(isinstance(block, Block) and isinstance(block.attention, SelfAttention) and block.attention.causal for block in blocks)
+        and not any(isinstance(block, Block) and block.attention.norm_heads for block in blocks)
+        and not hasattr(model, "skips")
         and all(isinstance(block.feedforward, (FeedForward, GatedFeedForward)) for block in blocks)
         and hasattr(model, "embedded")
     )

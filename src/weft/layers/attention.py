@@ -9,6 +9,7 @@ import contextlib
 import importlib.util
 from functools import cache
 from types import ModuleType
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +18,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from weft.layers.cache import Store
 from weft.layers.causal_attention import causal_attention
+from weft.layers.documents import block_attention, is_blocks
 from weft.layers.position import rotate
 
 SHORT: ModuleType | None = None
@@ -116,32 +118,38 @@ class SelfAttention(nn.Module):
     """Every position looks at the others (at earlier ones only where causal).
 
     With fewer `groups` than heads, each group of heads shares its keys and values (Ainslie et al., 2023, arXiv:2305.13245).
+    With `norm_heads`, queries and keys have length sqrt(K), so that no score grows without bound (Henry et al., 2020, arXiv:2010.04245).
     """
 
     attention_backend = "fused"
     """"fused" or "explicit": the trainer chooses by device."""
 
-    def __init__(self, width: int, heads: int, *, causal: bool, dropout: float = 0.0, bias: bool = True, groups: int = 0):
+    def __init__(
+        self, width: int, heads: int, *, causal: bool, dropout: float = 0.0, bias: bool = True, groups: int = 0, norm_heads: bool = False
+    ):
         super().__init__()
         assert width % heads == 0, f"width {width} is not a multiple of {heads} heads"
         self.heads, self.groups, self.causal, self.dropout = heads, groups or heads, causal, dropout
+        self.norm_heads = norm_heads
         self.head = width // heads
         self.qkv = nn.Linear(width, (heads + 2 * self.groups) * self.head, bias=bias)
         self.out = nn.Linear(width, width, bias=bias)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, rotary: Tensor | None = None, store: Store | None = None) -> Tensor:
-        """x (B, T, D), mask (B, 1, T or 1, T) True where a key may be seen, rotary (2, T, K) -> (B, T, D).
+    def forward(self, x: Tensor, mask: Any = None, rotary: Tensor | None = None, store: Store | None = None) -> Tensor:
+        """x (B, T, D), mask (B, 1, T or 1, T) True where a key may be seen, or blocks (`layers.documents`), rotary (2, T, K) -> (B, T, D).
 
         With a store, x are new tokens behind what it holds, the mask is (B, 1, T, S), and rotary is (2, B, T, K).
         """
         out: Tensor = self.out(self.mix(x, mask, rotary, store))
         return out
 
-    def mix(self, x: Tensor, mask: Tensor | None, rotary: Tensor | None, store: Store | None = None) -> Tensor:
+    def mix(self, x: Tensor, mask: Any, rotary: Tensor | None, store: Store | None = None) -> Tensor:
         """All but the last layer: the heads' values side by side (B, T, D)."""
         b, t, _ = x.shape
         qkv = self.qkv(x).view(b, t, self.heads + 2 * self.groups, self.head)
         qk, v = qkv.split([self.heads + self.groups, self.groups], dim=2)
+        if self.norm_heads:
+            qk = F.rms_norm(qk, (self.head,), eps=1e-6).to(v.dtype)
         if rotary is not None:
             qk = rotate(qk, rotary)
         if store is not None:
@@ -149,7 +157,8 @@ class SelfAttention(nn.Module):
             return self.look(q, *store.add(k.transpose(1, 2), v.transpose(1, 2)), mask)
         dropout = self.dropout if self.training else 0.0
         if self.causal and mask is None and self.groups == self.heads:
-            packed = (qkv if rotary is None else torch.cat([qk, v], dim=2)).view(b, t, 3, self.heads, self.head)
+            plain = rotary is None and not self.norm_heads
+            packed = (qkv if plain else torch.cat([qk, v], dim=2)).view(b, t, 3, self.heads, self.head)
             if self.attention_backend == "explicit":
                 return causal_attention(packed, dropout)
             if SHORT and SHORT.fits(packed):
@@ -159,6 +168,8 @@ class SelfAttention(nn.Module):
         q, k = qk.split([self.heads, self.groups], dim=2)
         shared = self.heads // self.groups
         q, k, v = q.transpose(1, 2), spread(k.transpose(1, 2), shared), spread(v.transpose(1, 2), shared)  # each (B, H, T, K)
+        if is_blocks(mask):
+            return block_attention(q, k, v, mask).transpose(1, 2).flatten(2)
         return ATTEND[self.attention_backend](q, k, v, mask, self.causal, dropout).transpose(1, 2).flatten(2)
 
     def look(self, q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -14,11 +14,19 @@ from weft.layers.cache import Store
 from weft.layers.dropout import Dropout
 
 Order = Literal["pre", "post"]
-Activation = Literal["gelu", "gelu_tanh", "relu", "silu"]
+Activation = Literal["gelu", "gelu_tanh", "relu", "squared_relu", "silu"]
+
+
+def squared_relu(x: Tensor) -> Tensor:
+    """max(x, 0)² (So et al., 2021, arXiv:2109.08668)."""
+    return F.relu(x).square()
+
+
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
     "relu": F.relu,
+    "squared_relu": squared_relu,
     "silu": F.silu,
 }
 
@@ -71,7 +79,7 @@ class Block(nn.Module):
         self.attention, self.feedforward = attention, feedforward
         self.norm1, self.norm2 = norm(), norm()
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, rotary: Tensor | None = None, store: Store | None = None) -> Tensor:
+    def forward(self, x: Tensor, mask: Any = None, rotary: Tensor | None = None, store: Store | None = None) -> Tensor:
         """x (B, T, D) -> (B, T, D)."""
         if self.order == "pre":
             x = x + self.dropout(self.attention(self.norm1(x), mask, rotary, store))

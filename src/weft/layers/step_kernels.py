@@ -27,6 +27,8 @@ def activated(x, KIND: tl.constexpr):  # type: ignore[no-untyped-def]
         x = x * tl.sigmoid(2.0 * inner)  # 0.5 (1 + tanh u) is sigmoid(2 u)
     elif KIND == "relu":
         x = tl.maximum(x, 0.0)
+    elif KIND == "squared_relu":
+        x = tl.maximum(x, 0.0) * tl.maximum(x, 0.0)
     elif KIND == "silu":
         x = x * tl.sigmoid(x)
     return x

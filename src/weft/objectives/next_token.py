@@ -1,6 +1,7 @@
 """Cross-entropy of the next token: -sum over t of log p(x_t | x_<t), the log-likelihood of the sequence.
 
-Batch: ids (B, T), targets (B, T) with IGNORE where nothing is to be predicted.
+Batch: ids (B, T), targets (B, T) with IGNORE where nothing is to be predicted; where there are documents (B, T), their numbers, the
+model reads each as if it stood alone.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class NextToken(Objective):
         return {"loss": count((batch["targets"] != IGNORE).sum(), like=batch["targets"])}
 
     def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
-        logits = model.head(model.hidden(batch["ids"]))  # (B, T, V)
+        within = {"documents": batch["documents"]} if "documents" in batch else {}
+        logits = model.head(model.hidden(batch["ids"], **within))  # (B, T, V)
         loss = F.cross_entropy(logits.flatten(0, 1).float(), batch["targets"].flatten(), ignore_index=IGNORE, reduction="sum")
         return Terms({"loss": loss})
 

@@ -143,6 +143,8 @@ class Muon(OptimConfig):
     """Decoupled decay per unit of learning rate, of matrices and heads."""
     rest_lr: float = 0.0
     """Peak rate of AdamW; 0 takes lr."""
+    head_lr: float = 0.0
+    """Peak rate of AdamW for heads that share nothing with an embedding; 0 takes rest_lr."""
     betas: tuple[float, float] = (0.9, 0.95)
     """AdamW's decay of the running mean and square."""
     shaped: ClassVar[bool] = True
@@ -155,4 +157,8 @@ class Muon(OptimConfig):
         if any(g["params"] for g in groups):
             adamw = AdamW(lr=self.rest_lr or self.lr, betas=self.betas, weight_decay=self.weight_decay)
             optimizers += adamw.build(groups, like)
+            told = [g for g in groups if g["params"]]
+            for made, given in zip(optimizers[-1].param_groups, told, strict=True):
+                if self.head_lr and given["decay"]:  # of what is decayed, only heads are left
+                    made["lr"] = _rate(self.head_lr, like)
         return optimizers
