@@ -21,7 +21,9 @@ def large() -> nn.Module:
 
 def test_everything_chosen_has_a_reason() -> None:
     plan = execution.choose(CPU, large(), toys.Regression())
-    assert [line.partition(" ")[0] for line in plan.lines()] == ["device", "precision", "compile", "graphs", "attention"]
+    assert [line.partition(" ")[0] for line in plan.lines()] == [
+        "device", "precision", "compile", "graphs", "attention", "logits", "activations",
+    ]  # fmt: skip
     assert all(line.partition(": ")[2] for line in plan.lines())
 
 

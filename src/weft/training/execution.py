@@ -12,9 +12,11 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from weft.data.base import Batch
 from weft.errors import ConfigError
+from weft.layers.block import Block
 from weft.objectives.base import Objective
 from weft.training.settings import Train
 
@@ -26,6 +28,8 @@ class Plan:
     compile: bool
     graphs: bool
     attention: str
+    logits: str
+    activations: str
     deterministic: bool
     reasons: dict[str, str] = field(default_factory=dict)
 
@@ -36,6 +40,8 @@ class Plan:
             "compile": "on" if self.compile else "off",
             "graphs": "on" if self.graphs else "off",
             "attention": self.attention,
+            "logits": self.logits,
+            "activations": self.activations,
         }
         return [f"{name} {value}: {self.reasons[name]}" for name, value in chosen.items()]
 
@@ -45,9 +51,11 @@ class Plan:
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.precision == "bf16"):
             yield
 
-    def rounding(self) -> contextlib.AbstractContextManager[None]:
-        """What holds around a whole step, backward pass included: whether products of fp32 matrices may be rounded."""
-        return tensor_float(self.precision != "fp32")
+    @contextlib.contextmanager
+    def surroundings(self) -> Iterator[None]:
+        """What holds around a whole step, backward pass included: whether products of fp32 matrices may be rounded, and whose attention."""
+        with tensor_float(self.precision != "fp32"), fused_by(self.attention):
+            yield
 
 
 @contextlib.contextmanager
@@ -60,6 +68,17 @@ def tensor_float(allowed: bool) -> Iterator[None]:
         yield
     finally:
         products.allow_tf32, convolutions.allow_tf32 = before
+
+
+KERNELS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
+
+
+def fused_by(name: str) -> contextlib.AbstractContextManager[object]:
+    """Prefer one maker's attention kernel; what it does not serve goes to the others. For other names PyTorch's order holds."""
+    if name not in KERNELS:
+        return contextlib.nullcontext()
+    others = [SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+    return sdpa_kernel([KERNELS[name], *(kernel for kernel in others if kernel != KERNELS[name])], set_priority=True)
 
 
 def pick_device(name: str) -> torch.device:
@@ -133,12 +152,44 @@ def choose(settings: Train, model: nn.Module, objective: Objective, processes: i
         "attention",
         settings.attention,
         [
+            (gpu and torch.cuda.get_device_capability(device) >= (9, 0), "cudnn", "the fastest fused kernel on Hopper and later"),
             (gpu, "fused", "one kernel that never writes the scores"),
             (precision == "bf16", "explicit", "PyTorch's fused CPU kernel is several times slower than matrix products in bf16"),
             (True, "fused", "PyTorch's fused CPU kernel is as fast as matrix products in fp32"),
         ],
     )
-    return Plan(device, precision, compiled == "on", graphs == "on" and gpu, attention, settings.deterministic, reasons)
+    vocabulary = head_size(model) if hasattr(objective, "logits_backend") else 0
+    logits = decide(
+        "logits",
+        settings.logits,
+        [
+            (not vocabulary, "whole", "the objective has no head over a vocabulary"),
+            (not gpu, "whole", "memory is no limit on a CPU"),
+            (vocabulary < LARGE, "whole", f"a vocabulary of {vocabulary:,} is small"),
+            (True, "chunked", "the logits of a batch would be its largest tensor by far"),
+        ],
+    )
+    share = 16 * size / torch.cuda.get_device_properties(device).total_memory if gpu else 0.0
+    activations = decide(
+        "activations",
+        settings.activations,
+        [
+            (share > 1 / 8, "products", f"weights and optimiser take {100 * share:.0f} % of the memory, so what is cheap is computed again"),
+            (True, "all", "nothing is computed twice"),
+        ],
+    )
+    graphed = graphs == "on" and gpu
+    return Plan(device, precision, compiled == "on", graphed, attention, logits, activations, settings.deterministic, reasons)
+
+
+LARGE = 4096
+"""From which vocabulary on logits are made in chunks."""
+
+
+def head_size(model: nn.Module) -> int:
+    """Rows of a head that is one matrix; 0 where there is none."""
+    head = getattr(model, "head", None)
+    return head.out_features if isinstance(head, nn.Linear) and head.bias is None else 0
 
 
 def keep_memory() -> None:
@@ -150,8 +201,8 @@ def keep_memory() -> None:
         libc.mallopt(m_trim_threshold, (1 << 31) - 1)
 
 
-def apply(plan: Plan, model: nn.Module) -> None:
-    """Set what is global, and tell the layers that offer a choice."""
+def apply(plan: Plan, model: nn.Module, objective: Objective | None = None) -> None:
+    """Set what is global, and tell the layers and the objective that offer a choice."""
     if plan.device.type == "cpu":
         keep_memory()
     if plan.deterministic:
@@ -160,7 +211,11 @@ def apply(plan: Plan, model: nn.Module) -> None:
         torch.use_deterministic_algorithms(plan.deterministic)
     for module in model.modules():
         if hasattr(module, "attention_backend"):
-            setattr(module, "attention_backend", plan.attention)  # noqa: B010
+            setattr(module, "attention_backend", "explicit" if plan.attention == "explicit" else "fused")  # noqa: B010
+        if isinstance(module, Block):
+            module.kept = plan.activations  # type: ignore[assignment]
+    if hasattr(objective, "logits_backend"):
+        setattr(objective, "logits_backend", plan.logits)  # noqa: B010
 
 
 class Captured:
@@ -176,6 +231,7 @@ class Captured:
         self.inputs: dict[Any, list[Batch]] = {}
         self.calls: dict[Any, int] = {}
         self.graphs: dict[Any, torch.cuda.CUDAGraph] = {}
+        self.side: torch.cuda.Stream | None = None
 
     def __call__(self, micro: list[Batch]) -> None:
         shape = tuple((name, tuple(t.shape)) for batch in micro for name, t in batch.items())
@@ -196,7 +252,7 @@ class Captured:
         self.graphs[shape].replay()
 
     def _warm_up(self, inputs: list[Batch]) -> None:
-        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side = self.side = self.side or torch.cuda.Stream()  # type: ignore[no-untyped-call]  # another would find none of its memory
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             self.function(inputs)

@@ -48,7 +48,7 @@ class Trainer:
         tokens: int = 1,
         team: Team | None = None,
     ):
-        execution.apply(plan, model)
+        execution.apply(plan, model, objective)
         self.model, self.objective = model.to(plan.device), objective.to(plan.device)
         self.source, self.settings, self.plan, self.hooks, self.tokens = source, settings, plan, list(hooks), tokens
         self.team = team or Team()
@@ -75,7 +75,7 @@ class Trainer:
             self.updaters[turn.name].set_rate(*self.position(turn))
             self.freeze_all_but(turn)
             torch.manual_seed(random.seed_of(self.settings.seed, "dropout", self.step, index, *self.team.mark))
-            with self.plan.rounding():
+            with self.plan.surroundings():
                 self.updates[turn.name]([self.source.draw(first, count, index) for first, count in cuts])
 
     def cut(self) -> list[tuple[int, int]]:
