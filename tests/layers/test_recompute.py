@@ -14,7 +14,7 @@ from weft.models.gpt import GPTConfig
 
 def gradients(kept: Literal["all", "products", "inputs"], dropout: float) -> list[Tensor]:
     torch.manual_seed(0)
-    shares = {name: dropout for name in ("embedding_dropout", "attention_dropout", "residual_dropout")}
+    shares = dict.fromkeys(("embedding_dropout", "attention_dropout", "residual_dropout"), dropout)
     model = GPTConfig(vocabulary=11, context=8, layers=2, heads=2, width=16, **shares).build()  # type: ignore[arg-type]
     for module in model.modules():
         if isinstance(module, Block):

@@ -75,3 +75,14 @@ def test_the_operation_keeps_pytorchs_rules() -> None:
 def test_chunks_are_of_one_size() -> None:
     assert chunk_rows(65536, 50304) == 65536 // 8 + 65536 % 8 or chunk_rows(65536, 50304) * 50304 <= module.CHUNK + 50304
     assert chunk_rows(10, 50304) == 10
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_gives_the_losses_of_the_plain_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CHUNK", 5120 * 100)
+    head, hidden, targets = (thing.cuda() for thing in given(rows=333, width=64, vocabulary=5003))
+    hidden = hidden.detach().requires_grad_()
+    with torch.autocast("cuda", torch.bfloat16):
+        one, other = (found(head, hidden, targets, logits) for logits in ("whole", "chunked"))
+    for plain, chunked in zip(one, other, strict=True):
+        assert (chunked - plain).norm() <= 0.01 * plain.norm()

@@ -96,7 +96,7 @@ def test_a_compiled_step_equals_an_eager_one() -> None:
 
 
 @pytest.mark.gpu
-def test_a_gpu_uses_bf16_graphs_and_fused_attention() -> None:
+def test_a_gpu_uses_bf16_graphs_and_a_fused_kernel() -> None:
     plan = execution.choose(Train(steps=100), large(), toys.Regression())
     assert (plan.device.type, plan.precision, plan.graphs, plan.attention) == ("cuda", "bf16", True, "fused")
     objective = toys.Regression()

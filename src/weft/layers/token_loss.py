@@ -117,7 +117,7 @@ def _save(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
 
 def _differentiate(ctx, factor, _, __):  # type: ignore[no-untyped-def]
     back, change = ctx.saved_tensors
-    return back * factor.to(back.dtype) if back.dtype == torch.float64 else back * factor, change * factor, None, None
+    return back * factor, change * factor, None, None
 
 
 chunked_loss.register_autograd(_differentiate, setup_context=_save)

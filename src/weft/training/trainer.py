@@ -75,7 +75,7 @@ class Trainer:
             self.updaters[turn.name].set_rate(*self.position(turn))
             self.freeze_all_but(turn)
             torch.manual_seed(random.seed_of(self.settings.seed, "dropout", self.step, index, *self.team.mark))
-            with self.plan.surroundings():
+            with self.plan.rounding():
                 self.updates[turn.name]([self.source.draw(first, count, index) for first, count in cuts])
 
     def cut(self) -> list[tuple[int, int]]:
@@ -194,8 +194,7 @@ class Trainer:
 
     def _compiled(self, function: Any) -> Any:
         """The function, compiled where the plan says so. Made for the shapes it is given: nothing here changes them often."""
-        # many weights are cast and many biases summed: combined, these tiny kernels cost a tenth less of a small model's step
-        options: Any = {"combo_kernels": True} if self.plan.device.type == "cuda" else None
+        options: Any = execution.COMPILER if self.plan.device.type == "cuda" else None
         return torch.compile(function, dynamic=False, options=options) if self.plan.compile else function
 
     def _update(self, turn: Turn) -> Callable[[list[Batch]], None]:
