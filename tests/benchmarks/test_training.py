@@ -21,7 +21,7 @@ def test_a_variant_holds_only_while_it_is_open() -> None:
         assert settings == {"attention": "flash"}
         assert token_loss.CHUNK == 1 << 20
         assert not execution.COMPILER["combo_kernels"]
-    assert (token_loss.CHUNK, execution.COMPILER) == before
+    assert before == (token_loss.CHUNK, execution.COMPILER)
 
 
 def test_parameters_of_gpt2_without_positions() -> None:

@@ -77,7 +77,7 @@ def test_chunks_are_of_one_size() -> None:
     assert chunk_rows(10, 50304) == 10
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.gpu
 def test_a_gpu_gives_the_losses_of_the_plain_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CHUNK", 5120 * 100)
     head, hidden, targets = (thing.cuda() for thing in given(rows=333, width=64, vocabulary=5003))

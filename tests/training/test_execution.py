@@ -98,7 +98,8 @@ def test_a_compiled_step_equals_an_eager_one() -> None:
 @pytest.mark.gpu
 def test_a_gpu_uses_bf16_graphs_and_a_fused_kernel() -> None:
     plan = execution.choose(Train(steps=100), large(), toys.Regression())
-    assert (plan.device.type, plan.precision, plan.graphs, plan.attention) == ("cuda", "bf16", True, "fused")
+    assert (plan.device.type, plan.precision, plan.graphs) == ("cuda", "bf16", True)
+    assert plan.attention in ("fused", "cudnn")
     objective = toys.Regression()
     objective.capture = False
     assert not execution.choose(Train(steps=100), large(), objective).graphs
