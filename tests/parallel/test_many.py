@@ -117,13 +117,13 @@ MODELS: dict[str, Any] = {
 }
 
 
-def language_model(team: Team | None, name: str, optim: OptimConfig, steps: int) -> dict[str, Any]:
+def language_model(team: Team | None, name: str, optim: OptimConfig, steps: int, **settings: Any) -> dict[str, Any]:
     """A few steps of a language model on batches of 5: the change of its weights, and how many numbers this process holds."""
     torch.manual_seed(0)
     model: nn.Module = MODELS[name].build()
     objective = NextTokenConfig().build()
     before = toys.weights(model)
-    train = Train(**FP32, steps=steps, batch=5)
+    train = Train(**FP32, steps=steps, batch=5, **settings)
     ids = torch.randint(0, 11, (16, 9), generator=torch.Generator().manual_seed(1))
     data = TensorDataset({"ids": ids[:, :-1], "targets": ids[:, 1:]})
     plan = execution.choose(train, model, objective)
@@ -137,10 +137,21 @@ def language_model(team: Team | None, name: str, optim: OptimConfig, steps: int)
 @pytest.mark.parametrize("layout", [(2, 1, 1), (1, 2, 1), (1, 1, 2), (2, 1, 2), (1, 2, 2)], ids=str)
 @pytest.mark.parametrize("name", list(MODELS))
 def test_gradients_of_a_language_model(name: str, layout: tuple[int, ...], tmp_path: Path) -> None:
+    check_gradients(name, layout, tmp_path)
+
+
+@pytest.mark.parametrize("layout", [(1, 2, 1), (1, 1, 2), (1, 2, 2)], ids=str)
+@pytest.mark.parametrize("kept", ["products", "inputs"])
+def test_gradients_with_little_memory(kept: str, layout: tuple[int, ...], tmp_path: Path) -> None:
+    """Chunks of logits and less that is kept, of a model in parts: the backward pass gathers again what it computes with again."""
+    check_gradients("gpt", layout, tmp_path, logits="chunked", activations=kept)
+
+
+def check_gradients(name: str, layout: tuple[int, ...], tmp_path: Path, **settings: Any) -> None:
     """One step at rate 1, so that the change of the weights is the gradient."""
     optim = SGD(lr=1.0)
     one = language_model(None, name, optim, 1)
-    many = together(math.prod(layout), tmp_path, lambda: language_model(team(layout), name, optim, 1))
+    many = together(math.prod(layout), tmp_path, lambda: language_model(team(layout), name, optim, 1, **settings))
     for found in many:
         for key, gradient in one["change"].items():
             torch.testing.assert_close(found["change"][key], gradient, rtol=0, atol=1e-6)

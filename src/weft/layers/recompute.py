@@ -29,6 +29,6 @@ def keeping(kept: Kept, function: Callable[..., Tensor], *given: Any) -> Tensor:
     """Call a function whose backward pass finds only what `kept` says."""
     if kept == "all" or not torch.is_grad_enabled():
         return function(*given)
-    some = {"context_fn": partial(create_selective_checkpoint_contexts, policy)} if kept == "products" else {}
+    some: dict[str, Any] = {"context_fn": partial(create_selective_checkpoint_contexts, policy)} if kept == "products" else {}
     found: Tensor = checkpoint(function, *given, use_reentrant=False, **some)
     return found
