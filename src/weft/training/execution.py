@@ -19,6 +19,9 @@ from weft.layers.block import Block
 from weft.objectives.base import Objective
 from weft.training.settings import Train
 
+Options = list[tuple[bool, str, str]]
+"""What a choice may be: a condition, the value, and why; the first whose condition holds."""
+
 
 @dataclass
 class Plan:
@@ -100,11 +103,8 @@ def choose(settings: Train, model: nn.Module, objective: Objective, processes: i
     size = sum(p.numel() for p in model.parameters())
     reasons = {"device": "asked for" if settings.device != "auto" else "a GPU is present" if gpu else "no GPU is present"}
 
-    def decide(name: str, asked: str, options: list[tuple[bool, str, str]]) -> str:
-        if asked != "auto":
-            reasons[name] = "asked for"
-            return asked
-        value, reasons[name] = next((value, why) for condition, value, why in options if condition)
+    def decide(name: str, asked: str, options: Options) -> str:
+        value, reasons[name] = settle(asked, options)
         return value
 
     bf16 = torch.cuda.is_bf16_supported() if gpu else cpu_has_bf16()
@@ -150,33 +150,37 @@ def choose(settings: Train, model: nn.Module, objective: Objective, processes: i
             (True, "fused", "PyTorch's fused CPU kernel is as fast as matrix products in fp32"),
         ],
     )
-    vocabulary = head_size(model) if hasattr(objective, "logits_backend") else 0
-    logits = decide(
-        "logits",
-        settings.logits,
-        [
-            (not vocabulary, "whole", "the objective has no head over a vocabulary"),
-            (not gpu, "whole", "memory is no limit on a CPU"),
-            (vocabulary < LARGE, "whole", f"a vocabulary of {vocabulary:,} is small"),
-            (True, "chunked", "the logits of a batch would be its largest tensor by far"),
-        ],
-    )
-    costly = "weights and optimiser take {:.0f} % of the memory, so what is cheap is computed again"
-    share = 16 * size / torch.cuda.get_device_properties(device).total_memory if gpu else 0.0
-    activations = decide(
-        "activations",
-        settings.activations,
-        [
-            (share > 1 / 8, "products", costly.format(100 * share)),
-            (True, "all", "nothing is computed twice"),
-        ],
-    )
+    logits = decide("logits", settings.logits, of_logits(gpu, model, objective))
+    memory = torch.cuda.get_device_properties(device).total_memory if gpu else 0
+    activations = decide("activations", settings.activations, of_activations(size, memory))
     graphed = graphs == "on" and gpu
     return Plan(device, precision, compiled == "on", graphed, attention, logits, activations, settings.deterministic, reasons)
 
 
+def settle(asked: str, options: Options) -> tuple[str, str]:
+    """What was asked for, or the first option whose condition holds; and why."""
+    return (asked, "asked for") if asked != "auto" else next((value, why) for condition, value, why in options if condition)
+
+
 LARGE = 4096
 """From which vocabulary on logits are made in chunks."""
+
+
+def of_logits(gpu: bool, model: nn.Module, objective: Objective) -> Options:
+    vocabulary = head_size(model) if hasattr(objective, "logits_backend") else 0
+    return [
+        (not vocabulary, "whole", "the objective has no head over a vocabulary"),
+        (not gpu, "whole", "memory is no limit on a CPU"),
+        (vocabulary < LARGE, "whole", f"a vocabulary of {vocabulary:,} is small"),
+        (True, "chunked", "the logits of a batch would be its largest tensor by far"),
+    ]
+
+
+def of_activations(size: int, memory: float) -> Options:
+    """By the parameters, and the bytes of a GPU's memory; 0 on a CPU."""
+    share = 16 * size / memory if memory else 0.0
+    costly = f"weights and optimiser take {100 * share:.0f} % of the memory, so what is cheap is computed again"
+    return [(share > 1 / 8, "products", costly), (True, "all", "nothing is computed twice")]
 
 
 def head_size(model: nn.Module) -> int:
