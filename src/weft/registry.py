@@ -369,6 +369,7 @@ BENCHES = {
     "engine-gpu": Entry("weft.benchmarks.engine_gpu:main", 0, "training step of a small GPT on the GPU"),
     "images-gpu": Entry("weft.benchmarks.images_gpu:main", 0, "training step of a VAE and a DCGAN on the GPU, against plain loops"),
     "encoders-gpu": Entry("weft.benchmarks.encoders_gpu:main", 0, "training step of BERT-base and a translator on the GPU, against a peer"),
+    "training": Entry("weft.benchmarks.training:main", 0, "speed and memory of training GPT-2 on the GPU, against a peer"),
     "generation": Entry("weft.benchmarks.generation:main", 0, "tokens a second of a GPT-2, against a peer"),
     "transformers": Entry("weft.benchmarks.transformers:main", 0, "recipes of the Transformer family on real data, over several seeds"),
     "images": Entry("weft.benchmarks.images:main", 0, "generative models on real images, over several seeds"),

@@ -111,7 +111,48 @@ def visible(lengths: Tensor | None, size: int) -> Tensor | None:
     return None if lengths is None else (torch.arange(size, device=lengths.device) < lengths[:, None])[:, None, None]
 
 
-ATTEND = {"fused": fused_attention, "explicit": explicit_attention}
+def served(q: Tensor, k: Tensor, causal: bool) -> bool:
+    """Whether the makers' own kernels take these shapes."""
+    half = q.is_cuda and q.dtype in (torch.bfloat16, torch.float16)
+    return half and q.size(-1) % 8 == 0 and q.size(-1) <= 128 and (q.size(-2) == k.size(-2) or not causal)
+
+
+def cudnn_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    dropout: float = 0.0,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+) -> Tensor:
+    """The same by cuDNN's kernel where it serves, the fastest on Hopper; PyTorch would ask for it last."""
+    if mask is not None or bias is not None or not served(q, k, causal):
+        return fused_attention(q, k, v, mask, causal, dropout, bias, scale)
+    learn = torch.is_grad_enabled()
+    out: Tensor = torch.ops.aten._scaled_dot_product_cudnn_attention(q, k, v, None, learn, dropout, causal, False, scale=scale)[0]
+    return out
+
+
+def flash_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    dropout: float = 0.0,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+) -> Tensor:
+    """The same by FlashAttention (Dao, 2023, arXiv:2307.08691) where it serves."""
+    if mask is not None or bias is not None or not served(q, k, causal):
+        return fused_attention(q, k, v, mask, causal, dropout, bias, scale)
+    out: Tensor = torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, dropout, causal, False, scale=scale)[0]
+    return out
+
+
+ATTEND = {"fused": fused_attention, "cudnn": cudnn_attention, "flash": flash_attention, "explicit": explicit_attention}
 
 
 class SelfAttention(nn.Module):
@@ -122,7 +163,7 @@ class SelfAttention(nn.Module):
     """
 
     attention_backend = "fused"
-    """"fused" or "explicit": the trainer chooses by device."""
+    """A name of ATTEND: the trainer chooses by device."""
 
     def __init__(
         self, width: int, heads: int, *, causal: bool, dropout: float = 0.0, bias: bool = True, groups: int = 0, norm_heads: bool = False

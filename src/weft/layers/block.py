@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from weft.layers.attention import SelfAttention
 from weft.layers.cache import Store
 from weft.layers.dropout import Dropout
+from weft.layers.recompute import Kept, keeping
 
 Order = Literal["pre", "post"]
 Activation = Literal["gelu", "gelu_tanh", "relu", "squared_relu", "silu"]
@@ -65,6 +66,9 @@ class GatedFeedForward(nn.Module):
 class Block(nn.Module):
     """x + attention, x + feed-forward; norm first ("pre", GPT-2) or last ("post", 2017 and BERT)."""
 
+    kept: Kept = "all"
+    """What is kept for the backward pass: the trainer chooses by memory."""
+
     def __init__(
         self,
         attention: SelfAttention,
@@ -81,6 +85,9 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, mask: Any = None, rotary: Tensor | None = None, store: Store | None = None) -> Tensor:
         """x (B, T, D) -> (B, T, D)."""
+        return keeping(self.kept, self.compute, x, mask, rotary, store)
+
+    def compute(self, x: Tensor, mask: Tensor | None, rotary: Tensor | None, store: Store | None) -> Tensor:
         if self.order == "pre":
             x = x + self.dropout(self.attention(self.norm1(x), mask, rotary, store))
             x = x + self.dropout(self.feedforward(self.norm2(x)))

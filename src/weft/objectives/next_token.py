@@ -10,10 +10,10 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import torch.nn.functional as F
 from torch import Tensor
 
 from weft.data.base import IGNORE, Batch
+from weft.layers.token_loss import token_loss
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 
 
@@ -27,6 +27,9 @@ class NextTokenConfig(ObjectiveConfig):
 
 
 class NextToken(Objective):
+    logits_backend = "whole"
+    """"whole" or "chunked": the trainer chooses by device and vocabulary."""
+
     def __init__(self, config: NextTokenConfig):
         super().__init__()
         self.config = config
@@ -36,9 +39,8 @@ class NextToken(Objective):
 
     def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
         within = {"documents": batch["documents"]} if "documents" in batch else {}
-        logits = model.head(model.hidden(batch["ids"], **within))  # (B, T, V)
-        loss = F.cross_entropy(logits.flatten(0, 1).float(), batch["targets"].flatten(), ignore_index=IGNORE, reduction="sum")
-        return Terms({"loss": loss})
+        hidden = model.hidden(batch["ids"], **within)
+        return Terms({"loss": token_loss(model.head, hidden, batch["targets"], self.logits_backend)})
 
     def summary(self, means: dict[str, Tensor]) -> dict[str, float]:
         numbers = super().summary(means)

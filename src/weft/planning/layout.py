@@ -55,7 +55,8 @@ class Layout:
         if self.devices == 1:
             return ""
         grid = [f"--parallel.{name} {n}" for name in ("replicate", "shard", "tensor", "pipeline") if (n := getattr(self, name)) > 1]
-        return f"torchrun --nproc-per-node {self.devices} -m weft train … {' '.join(grid)}"
+        again = ["--train.activations inputs"] if self.checkpoint else []
+        return f"torchrun --nproc-per-node {self.devices} -m weft train … {' '.join(grid + again)}"
 
 
 ANY = Layout(0, 0, 0, 0)

@@ -15,8 +15,12 @@ from torch import nn
 
 from weft.data.base import Batch
 from weft.errors import ConfigError
+from weft.layers.block import Block
 from weft.objectives.base import Objective
 from weft.training.settings import Train
+
+Options = list[tuple[bool, str, str]]
+"""What a choice may be: a condition, the value, and why; the first whose condition holds."""
 
 
 @dataclass
@@ -26,6 +30,8 @@ class Plan:
     compile: bool
     graphs: bool
     attention: str
+    logits: str
+    activations: str
     deterministic: bool
     reasons: dict[str, str] = field(default_factory=dict)
 
@@ -36,6 +42,8 @@ class Plan:
             "compile": "on" if self.compile else "off",
             "graphs": "on" if self.graphs else "off",
             "attention": self.attention,
+            "logits": self.logits,
+            "activations": self.activations,
         }
         return [f"{name} {value}: {self.reasons[name]}" for name, value in chosen.items()]
 
@@ -60,6 +68,11 @@ def tensor_float(allowed: bool) -> Iterator[None]:
         yield
     finally:
         products.allow_tf32, convolutions.allow_tf32 = before
+
+
+COMPILER: dict[str, Any] = {"combo_kernels": True}
+"""Options of the compiler on a GPU. Many weights are cast and many biases summed: combined, these tiny kernels cost a tenth less of a
+small model's step."""
 
 
 def pick_device(name: str) -> torch.device:
@@ -90,11 +103,8 @@ def choose(settings: Train, model: nn.Module, objective: Objective, processes: i
     size = sum(p.numel() for p in model.parameters())
     reasons = {"device": "asked for" if settings.device != "auto" else "a GPU is present" if gpu else "no GPU is present"}
 
-    def decide(name: str, asked: str, options: list[tuple[bool, str, str]]) -> str:
-        if asked != "auto":
-            reasons[name] = "asked for"
-            return asked
-        value, reasons[name] = next((value, why) for condition, value, why in options if condition)
+    def decide(name: str, asked: str, options: Options) -> str:
+        value, reasons[name] = settle(asked, options)
         return value
 
     bf16 = torch.cuda.is_bf16_supported() if gpu else cpu_has_bf16()
@@ -130,16 +140,54 @@ def choose(settings: Train, model: nn.Module, objective: Objective, processes: i
             (True, "on", "one launch per update instead of hundreds"),
         ],
     )
+    hopper = gpu and torch.cuda.get_device_capability(device) >= (9, 0)
     attention = decide(
         "attention",
         settings.attention,
         [
+            (hopper and not settings.deterministic, "cudnn", "the fastest fused kernel on Hopper and later"),
             (gpu, "fused", "one kernel that never writes the scores"),
             (precision == "bf16", "explicit", "PyTorch's fused CPU kernel is several times slower than matrix products in bf16"),
             (True, "fused", "PyTorch's fused CPU kernel is as fast as matrix products in fp32"),
         ],
     )
-    return Plan(device, precision, compiled == "on", graphs == "on" and gpu, attention, settings.deterministic, reasons)
+    logits = decide("logits", settings.logits, of_logits(gpu, model, objective))
+    memory = torch.cuda.get_device_properties(device).total_memory if gpu else 0
+    activations = decide("activations", settings.activations, of_activations(size, memory))
+    graphed = graphs == "on" and gpu
+    return Plan(device, precision, compiled == "on", graphed, attention, logits, activations, settings.deterministic, reasons)
+
+
+def settle(asked: str, options: Options) -> tuple[str, str]:
+    """What was asked for, or the first option whose condition holds; and why."""
+    return (asked, "asked for") if asked != "auto" else next((value, why) for condition, value, why in options if condition)
+
+
+LARGE = 4096
+"""From which vocabulary on logits are made in chunks."""
+
+
+def of_logits(gpu: bool, model: nn.Module, objective: Objective) -> Options:
+    vocabulary = head_size(model) if hasattr(objective, "logits_backend") else 0
+    return [
+        (not vocabulary, "whole", "the objective has no head over a vocabulary"),
+        (not gpu, "whole", "memory is no limit on a CPU"),
+        (vocabulary < LARGE, "whole", f"a vocabulary of {vocabulary:,} is small"),
+        (True, "chunked", "the logits of a batch would be its largest tensor by far"),
+    ]
+
+
+def of_activations(size: int, memory: float) -> Options:
+    """By the parameters, and the bytes of a GPU's memory; 0 on a CPU."""
+    share = 16 * size / memory if memory else 0.0
+    costly = f"weights and optimiser take {100 * share:.0f} % of the memory, so what is cheap is computed again"
+    return [(share > 1 / 8, "products", costly), (True, "all", "nothing is computed twice")]
+
+
+def head_size(model: nn.Module) -> int:
+    """Rows of a head that is one matrix; 0 where there is none."""
+    head = getattr(model, "head", None)
+    return head.out_features if isinstance(head, nn.Linear) and head.bias is None else 0
 
 
 def keep_memory() -> None:
@@ -151,8 +199,8 @@ def keep_memory() -> None:
         libc.mallopt(m_trim_threshold, (1 << 31) - 1)
 
 
-def apply(plan: Plan, model: nn.Module) -> None:
-    """Set what is global, and tell the layers that offer a choice."""
+def apply(plan: Plan, model: nn.Module, objective: Objective | None = None) -> None:
+    """Set what is global, and tell the layers and the objective that offer a choice."""
     if plan.device.type == "cpu":
         keep_memory()
     if plan.deterministic:
@@ -162,6 +210,10 @@ def apply(plan: Plan, model: nn.Module) -> None:
     for module in model.modules():
         if hasattr(module, "attention_backend"):
             setattr(module, "attention_backend", plan.attention)  # noqa: B010
+        if isinstance(module, Block):
+            module.kept = plan.activations  # type: ignore[assignment]
+    if hasattr(objective, "logits_backend"):
+        setattr(objective, "logits_backend", plan.logits)  # noqa: B010
 
 
 class Captured:
@@ -177,6 +229,7 @@ class Captured:
         self.inputs: dict[Any, list[Batch]] = {}
         self.calls: dict[Any, int] = {}
         self.graphs: dict[Any, torch.cuda.CUDAGraph] = {}
+        self.side: torch.cuda.Stream | None = None
 
     def __call__(self, micro: list[Batch]) -> None:
         shape = tuple((name, tuple(t.shape)) for batch in micro for name, t in batch.items())
@@ -197,7 +250,7 @@ class Captured:
         self.graphs[shape].replay()
 
     def _warm_up(self, inputs: list[Batch]) -> None:
-        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side = self.side = self.side or torch.cuda.Stream()  # type: ignore[no-untyped-call]  # another would find none of its memory
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             self.function(inputs)

@@ -61,7 +61,11 @@ class Train(Config):
     """Compile each turn with torch.compile."""
     graphs: Literal["auto", "on", "off"] = "auto"
     """Capture each update as one CUDA graph."""
-    attention: Literal["auto", "fused", "explicit"] = "auto"
-    """Attention as one fused kernel or as matrix products and a softmax."""
+    attention: Literal["auto", "fused", "cudnn", "flash", "explicit"] = "auto"
+    """Attention as one fused kernel (PyTorch's choice, cuDNN's or FlashAttention) or as matrix products and a softmax."""
+    logits: Literal["auto", "whole", "chunked"] = "auto"
+    """Make the logits of a batch at once, or for some tokens at a time without ever keeping them."""
+    activations: Literal["auto", "all", "products", "inputs"] = "auto"
+    """What a Transformer block keeps for its backward pass: all, only what products gave, or only its input; the rest is computed again."""
     deterministic: bool = False
     """Use only kernels that give the same bits each time (always so on the CPU)."""

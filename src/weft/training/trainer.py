@@ -49,7 +49,7 @@ class Trainer:
         tokens: int = 1,
         team: Team | None = None,
     ):
-        execution.apply(plan, model)
+        execution.apply(plan, model, objective)
         self.model, self.objective = model.to(plan.device), objective.to(plan.device)
         self.source, self.settings, self.plan, self.hooks, self.tokens = source, settings, plan, list(hooks), tokens
         self.team = team or Team()
@@ -194,8 +194,7 @@ class Trainer:
 
     def _compiled(self, function: Any) -> Any:
         """The function, compiled where the plan says so. Made for the shapes it is given: nothing here changes them often."""
-        # many weights are cast and many biases summed: combined, these tiny kernels cost a tenth less of a small model's step
-        options: Any = {"combo_kernels": True} if self.plan.device.type == "cuda" else None
+        options: Any = execution.COMPILER if self.plan.device.type == "cuda" else None
         return torch.compile(function, dynamic=False, options=options) if self.plan.compile else function
 
     def _update(self, turn: Turn) -> Callable[[list[Batch]], None]:
