@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -95,10 +96,16 @@ def observed(piped: bool) -> dict[str, Any]:
     """Validation of the average, a task of sequences in pairs, bf16, dropout, and an objective that asks twice."""
     found: dict[str, Any] = {}
     ids = torch.randint(0, 11, (16, 9), generator=torch.Generator().manual_seed(1))
-    text = {"ids": ids[:, :-1], "targets": ids[:, 1:]}
+    text = {"ids": ids[:, :-1], "targets": ids[:, 1:], "documents": torch.tensor([0, 0, 0, 1, 1, 1, 1, 2]).expand(16, -1).clone()}
     held = Source(TensorDataset(text), 1, torch.device("cpu"), shuffle=False)
-    for what, changes, settings in (("plain", {}, {}), ("bf16", {}, {"precision": "bf16"}), ("dropout", {"residual_dropout": 0.2}, {})):
-        for again in range(2):
+    cases: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+        ("plain", {}, {}),
+        ("little kept", {"norm_embedding": True}, {"logits": "chunked", "activations": "inputs"}),
+        ("bf16", {}, {"precision": "bf16"}),
+        ("dropout", {"residual_dropout": 0.2}, {}),
+    ]
+    for what, changes, settings in cases:
+        for again in range(1 + (what == "dropout")):
             torch.manual_seed(0)
             model = GPTConfig(vocabulary=11, context=8, layers=2, heads=4, width=16, **changes).build()
             validation = Validation(held, 1, 7, 3, "loss", "min")
@@ -126,7 +133,7 @@ def test_what_the_last_stage_finds_is_known_to_all(tmp_path: Path) -> None:
     first.pop("twice")
     assert first == last, "every stage is told the same"
     assert first["dropout 0"] == first["dropout 1"], "a step is a function of its number"
-    for what in ("plain 0", "pairs"):
+    for what in ("plain 0", "little kept 0", "pairs"):
         assert first[what] == pytest.approx(one[what], rel=1e-3), what  # Muon works in bf16
     assert first["bf16 0"] == pytest.approx(one["bf16 0"], rel=1e-2)
     assert first["dropout 0"] == pytest.approx(one["dropout 0"], rel=0.1)
@@ -135,7 +142,8 @@ def test_what_the_last_stage_finds_is_known_to_all(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "objective", "stages", "words"),
     [
-        (toys.Linear(), toys.Regression(), 2, "Linear is not one stack of blocks"),
+        (toys.Linear(), toys.Regression(), 2, "into stages; Linear has layer besides"),
+        (dataclasses.replace(MODELS["gpt"], skips=True).build(), NextTokenConfig().build(), 2, "GPT has skips besides"),
         (MODELS["gpt"].build(), NextTokenConfig().build(), 3, "--parallel.pipeline 3 needs a block for every stage; the model has 2"),
         (MODELS["gpt"].build(), toys.Rivals(), 2, "Rivals asks the model more than once"),
     ],

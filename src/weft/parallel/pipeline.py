@@ -10,6 +10,7 @@ A head that shares the embedding is held at both ends, which add up its gradient
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -28,10 +29,11 @@ FRONT, BACK = ("embed", "position"), ("norm", "head", "task_head")
 
 def refuse(model: Any, objective: Objective, stages: int) -> None:
     """What cannot be cut into stages."""
-    parts = {name.partition(".")[0] for name, _ in model.named_parameters()}
-    if not hasattr(model, "embedded") or not {"blocks", "embed"} <= parts <= {"blocks", *FRONT, *BACK}:
-        kind = type(model).__name__
-        raise ConfigError(f"--parallel.pipeline cuts Transformers such as GPT or Llama into stages; {kind} is not one stack of blocks")
+    parts = {name.partition(".")[0]: None for name, _ in model.named_parameters()}
+    others = ", ".join(name for name in parts if name not in ("blocks", *FRONT, *BACK))
+    if others or not hasattr(model, "embedded"):
+        trouble = f"{type(model).__name__} " + (f"has {others} besides" if others else "embeds no tokens")
+        raise ConfigError(f"--parallel.pipeline cuts one stack of blocks, such as GPT's or Llama's, into stages; {trouble}")
     if len(model.blocks) < stages:
         raise ConfigError(f"--parallel.pipeline {stages} needs a block for every stage; the model has {len(model.blocks)}")
     own, plain = type(objective), (Objective.after_update, Objective.measure)
@@ -40,7 +42,11 @@ def refuse(model: Any, objective: Objective, stages: int) -> None:
 
 
 class Elsewhere(nn.Module):
-    """A block that another stage has."""
+    """A block that another stage has; of its attention, a model may still ask the kind."""
+
+    def __init__(self, block: Any):
+        super().__init__()
+        self.attention = SimpleNamespace(attention_backend=block.attention.attention_backend)
 
     def forward(self, x: Tensor, *given: Any) -> Tensor:
         return x
@@ -67,7 +73,7 @@ def cut(model: Any, stage: int, stages: int) -> None:
     first, end = (-(-count * number // stages) for number in (stage, stage + 1))
     for number in range(count):
         if not first <= number < end:
-            model.blocks[number] = Elsewhere()
+            model.blocks[number] = Elsewhere(model.blocks[number])
     last = stage == stages - 1
     dropped = [*(FRONT if stage else ()), *(() if last else BACK)]
     for name in dropped:
