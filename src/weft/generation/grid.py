@@ -63,8 +63,17 @@ def tile(images: np.ndarray, columns: int = 0) -> np.ndarray:
 
 def png(samples: Tensor, columns: int = 0) -> bytes:
     """Samples as the bytes of one PNG file."""
+    return encoded(tile(as_images(samples), columns))
+
+
+def pngs(samples: Tensor, scale: int = 1) -> list[bytes]:
+    """Each of the samples as the bytes of a PNG file of its own, its pixels as squares of `scale` pixels."""
+    return [encoded(image.repeat(scale, 0).repeat(scale, 1)) for image in as_images(samples)]
+
+
+def encoded(picture: np.ndarray) -> bytes:
+    """A picture (H, W, C) of bytes as those of a PNG file."""
     pillow: Any = require("PIL.Image", "images")
-    sheet = tile(as_images(samples), columns)
     stream = io.BytesIO()
-    pillow.fromarray(sheet[..., 0] if sheet.shape[2] == 1 else sheet).save(stream, "PNG", optimize=True)
+    pillow.fromarray(picture[..., 0] if picture.shape[2] == 1 else picture).save(stream, "PNG", optimize=True)
     return stream.getvalue()
