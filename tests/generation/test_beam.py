@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from weft.errors import ConfigError
+from weft.generation.attention_weights import Recorder
 from weft.generation.beam import Beam, Hypothesis, finish, penalty, search, searching
 from weft.generation.beam_models import continuations, translate, translating
 from weft.generation.engine import Engine, answer_all
 from weft.generation.request import Request, Sampling
-from weft.layers.attention_weights import Recorder
 from weft.models.gpt import GPTConfig
 from weft.models.transformer import TransformerConfig
 

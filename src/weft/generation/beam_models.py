@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from weft.errors import CapabilityError, ConfigError
+from weft.generation.attention_weights import Recorder
 from weft.generation.beam import Beam, Cover, Hypothesis, Score, Steps, finish, searching
 from weft.generation.reader import Reader
-from weft.layers.attention_weights import Recorder
 from weft.models.base import Decodes, offers
 
 NEVER = -1

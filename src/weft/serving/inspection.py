@@ -18,8 +18,8 @@ from torch import Tensor
 
 from weft.errors import CapabilityError
 from weft.generation.answer import END, PAD, START
+from weft.generation.attention_weights import Recorder
 from weft.generation.beam_models import translate
-from weft.layers.attention_weights import Recorder
 from weft.models.base import Answers, offers
 from weft.serving.answers import opened
 from weft.serving.errors import ApiError, packed, timed_out

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 import weft
 from tests.serving.small import small_gpt, small_translator
 from weft.errors import CapabilityError
+from weft.generation.attention_weights import Recorder
 from weft.layers.attention import SelfAttention, spread
-from weft.layers.attention_weights import Recorder
 from weft.layers.cross_attention import CrossAttention
 from weft.models import bert, llama, t5
 from weft.serving.inspection import look_at_text, look_at_translation
