@@ -12,7 +12,7 @@ from weft.data.picture_files import image_shape, read_pictures
 from weft.errors import ConfigError
 from weft.generation import walk
 from weft.generation.completion import MASKS, complete, known_part
-from weft.generation.grid import draw, png, pngs
+from weft.generation.grid import class_number, draw, png, pngs
 from weft.models.base import Completes, SamplesClass, need
 from weft.report import plane
 from weft.run import Loaded
@@ -55,22 +55,12 @@ def pictures(loaded: Loaded, n: int, seed: int, label: str, way: str) -> Tensor:
     if way == "none":
         if label:
             need(loaded.model, SamplesClass)
-        return draw(loaded.model, n or IMAGES, seed, class_number(loaded, label) if label else None)
+        names, classes = getattr(loaded.tokenizer, "names", []), getattr(loaded.recipe.model, "classes", 0)
+        return draw(loaded.model, n or IMAGES, seed, class_number(label, names, classes) if label else None)
     if label:
         raise ConfigError("--label and --walk do not go together; choose one of them")
     rows = max(1, -(-n // walk.STEPS)) if n else 8
     return (walk.between if way == "between" else walk.along)(loaded.model, rows, seed=seed)
-
-
-def class_number(loaded: Loaded, label: str) -> int:
-    """The number of a class that is given by its name or number."""
-    names: list[str] = getattr(loaded.tokenizer, "names", [])
-    number = names.index(label) if label in names else int(label) if label.isdecimal() else -1
-    classes = getattr(loaded.recipe.model, "classes", 0)
-    if not 0 <= number < classes:
-        few = f"{', '.join(names[:10])}{', …' if len(names) > 10 else ''}"
-        raise ConfigError(f"--label: {label!r} is none of the classes of {loaded.recipe.name}{f', which are {few}' if few else ''}")
-    return number
 
 
 def completed(loaded: Loaded, prompts: list[str], place: str, mask: str, n: int, seed: int, out: str) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,15 @@ SIDE = 64
 """Pixels an image is enlarged to, so that an 8 by 8 digit can be seen."""
 
 
-@torch.inference_mode()
 def draw(model: nn.Module, n: int = 64, seed: int = 0, label: int | None = None) -> Tensor:
     """n samples (N, ...) of a model, all of one class where a label is given, each a function of (seed, its number) alone."""
+    return draw_keys(model, keys(model, n, seed), label)
+
+
+@torch.inference_mode()
+def draw_keys(model: nn.Module, key: Tensor, label: int | None = None) -> Tensor:
+    """A sample for each key (N,), all of one class where a label is given: (N, ...)."""
     need(model, Samples if label is None else SamplesClass)
-    key = keys(model, n, seed)
     drawn: Tensor = model.sample(key) if label is None else model.sample_class(key, torch.full_like(key, label))  # type: ignore[operator]
     return drawn
 
@@ -35,6 +40,15 @@ def keys(model: nn.Module, n: int, seed: int) -> Tensor:
     if n < 1:
         raise ConfigError(f"n must be at least 1, not {n}")
     return random.keys(random.seed_of(seed, "sample"), torch.arange(n)).to(next(model.parameters()).device)
+
+
+def class_number(label: str, names: Sequence[str], classes: int) -> int:
+    """The number of a class that is given by its name or number."""
+    number = names.index(label) if label in names else int(label) if label.isdecimal() and len(label) < 10 else -1
+    if not 0 <= number < classes:
+        few = f", which are {', '.join(names[:10])}{', …' if len(names) > 10 else ''}" if names else f", which are 0 to {classes - 1}"
+        raise ConfigError(f"{label!r} is none of the classes{few}")
+    return number
 
 
 def as_images(samples: Tensor) -> np.ndarray:
