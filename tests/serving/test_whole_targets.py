@@ -60,7 +60,7 @@ def test_a_model_that_is_cut_at_its_end(small: Live) -> None:
     assert found["text"] == filled(small, "zwei", name="cut")[0]
     assert found["finish_reason"] in ("stop", "length")
     about = {model["id"]: model.get("filling") for model in small.http.get("/v1/models").json()["data"]}
-    assert about["filler"] == {"iterations": 10, "candidates": 5, "length_factor": 1.0, "fixed": False}
+    assert about["filler"] == {"iterations": 10, "candidates": 5, "length_factor": 1.0, "fixed": False, "longest": 48}
     assert about["cut"]["fixed"] is True
     assert about["gpt"] is None
 
