@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
+import hypothesis
 import numpy as np
 import pytest
 import torch
+from hypothesis import strategies as st
 from openai.types import ImagesResponse
 
 from tests.serving.conftest import Live, running
 from tests.serving.fake import toy_service
 from tests.serving.small import served, served_gpt, served_images
+from tests.serving.test_errors import anything
 from weft.data.tokenizers import ClassNames
 from weft.errors import CapabilityError
 from weft.generation.grid import as_images, draw
@@ -141,6 +145,16 @@ def test_a_client_that_leaves_is_not_drawn_for(small: Live) -> None:
         small.http.post(PATH, json={"model": "slow", "n": 64}, timeout=0.05)
     assert small.idle(10)
     assert small.post(PATH, model="slow", n=2, seed=1).status_code == 200
+
+
+@hypothesis.given(data=st.data())
+@hypothesis.settings(max_examples=100, suppress_health_check=list(hypothesis.HealthCheck))
+def test_whatever_is_sent_the_server_is_not_at_fault(small: Live, data: st.DataObject) -> None:
+    fields = ["prompt", "n", "size", "response_format", "output_format", "seed", "stream", "model", "quality"]
+    changes = data.draw(st.dictionaries(st.sampled_from(fields), anything, max_size=3))
+    content = json.dumps({"model": "digits", **changes}).encode()
+    reply = small.http.post(PATH, content=content, headers={"content-type": "application/json"})
+    assert reply.status_code in (200, 400, 404), (changes, reply.text)
 
 
 def test_it_needs_the_key() -> None:
