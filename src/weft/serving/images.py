@@ -12,6 +12,7 @@ import time
 from collections.abc import Generator
 from typing import Any, Literal
 
+import torch
 from fastapi import APIRouter, Request, Response
 from pydantic import Field, model_validator
 
@@ -100,7 +101,7 @@ def scale_of(canvas: Canvas, size: str, n: int) -> int:
 def drawing(model: ServedModel, n: int, seed: int, label: int | None, scale: int) -> Generator[None, None, list[bytes]]:
     """PNG files of n images, in the worker's thread."""
     found: list[bytes] = []
-    for some in keys(model.model, n, seed).split(TOGETHER):
+    for some in torch.split(keys(model.model, n, seed), TOGETHER):
         found += pngs(draw_keys(model.model, some, label), scale)
         yield
     return found

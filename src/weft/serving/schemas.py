@@ -198,8 +198,9 @@ class CompletionRequest(Sampled):
     def check_search(self) -> None:
         """A search draws nothing, and its answers are known only at its end."""
         if self.beams is None:
-            if wrong := next((name for name in ("length_penalty", "coverage_penalty") if name in self.model_fields_set), None):
-                raise ValueError(f"{wrong} is of a search: it needs beams")
+            for name in ("length_penalty", "coverage_penalty"):
+                if name in self.model_fields_set:
+                    raise ValueError(f"{name} is of a search: it needs beams")
             return
         fields = type(self).model_fields
         changed = (name for name in NOT_WITH_BEAMS if getattr(self, name) != fields[name].get_default(call_default_factory=True))
