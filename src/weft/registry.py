@@ -344,6 +344,7 @@ STUDIES = {
     "nonautoregressive-latency": Entry(
         "weft.studies.nonautoregressive_latency:study", 2017, "time to make a target at once or token by token, by its length"
     ),
+    "degeneration": Entry("weft.studies.degeneration:study", 2019, "how the likeliest text repeats itself, and drawn text does not"),
     "blind-spot": Entry("weft.studies.blind_spot:study", 2016, "which pixels a PixelCNN sees, and which only a gated one does"),
     "flow-cost": Entry("weft.studies.flow_cost:study", 2017, "what determinants, densities and samples of flows cost, by dimensions"),
     "flow-interpolation": Entry("weft.studies.flow_interpolation:study", 2016, "images between four images, by way of a flow's latents"),

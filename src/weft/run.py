@@ -19,7 +19,7 @@ from weft import __version__, config, registry
 from weft.data import tokenizers
 from weft.data.base import Data, Source
 from weft.errors import ConfigError
-from weft.generation import decode
+from weft.generation import answer, decode
 from weft.models.base import need
 from weft.objectives.base import Objective
 from weft.parallel import processes
@@ -257,6 +257,10 @@ class Loaded:
     def generate(self, prompt: str = "", **settings: Any) -> decode.Generation:
         """One continuation of a prompt; max_new_tokens, temperature, top_k, top_p, seed and stop as in generation.decode."""
         return decode.generate(self.model, self.tokenizer, prompt, n=1, **settings)[0]
+
+    def answer(self, text: str, **settings: Any) -> list[answer.Answered]:
+        """The best answers of a model that turns one text into another, best first; settings as in generation.answer."""
+        return answer.best_answers(self.model, self.tokenizer, [text], **settings)[0]
 
 
 def load(name: str | Path, device: str = "auto") -> Loaded:

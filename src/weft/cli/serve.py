@@ -13,8 +13,9 @@ from weft.config import Config
 from weft.errors import ConfigError, require
 
 ABOUT = """Serves models of text in OpenAI's form: completions, chat, embeddings, and what belongs to them (/v1/models, /tokenize,
-/detokenize, /tokenizer_info, /health, /metrics), with a page to try them. CKPT is a run (its best checkpoint), RUN@last or RUN@1000;
-without one the model of `weft quickstart` is served, and trained first where it is not there. SIGTERM ends what runs, then the server."""
+/detokenize, /tokenizer_info, /health, /metrics), and models that draw images (/v1/images/generations), with a page to try them.
+CKPT is a run (its best checkpoint), RUN@last or RUN@1000; without one the model of `weft quickstart` is served, and trained first where
+it is not there. SIGTERM ends what runs, then the server."""
 log = logging.getLogger("weft")
 LOCAL = ("127.0.0.1", "localhost", "::1")
 
@@ -127,7 +128,7 @@ def trained_quickstart(device: str) -> str:
 
 def opening(where: str, names: list[str], route: str) -> str:
     """What is served where, and a command to try it."""
-    field = "prompt" if route == "completions" else "input"
-    body = f'{{"model": "{names[0]}", "{field}": "…"}}'
-    command = f"curl {where}/v1/{route} -H 'Content-Type: application/json' -d '{body}'"
+    field = {"completions": '"prompt": "…"', "embeddings": '"input": "…"', "images": '"n": 1'}[route]
+    body = f'{{"model": "{names[0]}", {field}}}'
+    command = f"curl {where}/v1/{'images/generations' if route == 'images' else route} -H 'Content-Type: application/json' -d '{body}'"
     return f"serving {', '.join(names)} at {where}\n  {command}\nCtrl-C ends it"

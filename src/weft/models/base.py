@@ -76,9 +76,15 @@ class Draws(Protocol):
 
 
 class Completes(Protocol):
-    """Fills in what is missing of an example, where a mask of the same shape says what is known of it."""
+    """Fills in what is missing of an example, where a mask of the same shape says what is known of it; draws with a key per example."""
 
-    def complete(self, x: Tensor, known: Tensor) -> Tensor: ...
+    def complete(self, x: Tensor, known: Tensor, key: Tensor | None = None) -> Tensor: ...
+
+
+class Restyles(Protocol):
+    """Translates images into images of another domain, one way "there" and, where it can, "back"."""
+
+    def translate(self, x: Tensor, way: str) -> Tensor: ...
 
 
 class TwoSides(Protocol):
