@@ -18,7 +18,7 @@ def gradients(kept: Literal["all", "products", "inputs"], dropout: float) -> lis
     model = GPTConfig(vocabulary=11, context=8, layers=2, heads=2, width=16, **shares).build()  # type: ignore[arg-type]
     for module in model.modules():
         if isinstance(module, Block):
-            module.kept = kept
+            module.activations_backend = kept
     torch.manual_seed(1)
     model(torch.arange(8)[None]).square().sum().backward()
     return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
@@ -33,7 +33,7 @@ def test_gradients_are_the_same(kept: Literal["products", "inputs"], dropout: fl
 
 def bytes_kept(kept: Literal["all", "products", "inputs"]) -> int:
     block = GPTConfig(vocabulary=11, context=8, layers=1, heads=2, width=16).build().blocks[0]
-    block.kept = kept
+    block.activations_backend = kept
     seen: dict[int, int] = {}
 
     def note(tensor: Tensor) -> Tensor:

@@ -86,3 +86,7 @@ def test_a_gpu_gives_the_losses_of_the_plain_way(monkeypatch: pytest.MonkeyPatch
         one, other = (found(head, hidden, targets, logits) for logits in ("whole", "chunked"))
     for plain, chunked in zip(one, other, strict=True):
         assert (chunked - plain).norm() <= 0.01 * plain.norm()
+
+
+def test_data_and_layers_ignore_the_same() -> None:
+    assert module.IGNORE == IGNORE

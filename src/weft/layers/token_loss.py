@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weft.data.base import IGNORE
-
+IGNORE = -100
+"""A target that counts for nothing, as in PyTorch's own losses and in the data."""
 CHUNK = 1 << 29
 """Logits that are held at a time, 1 GiB of them in bf16."""
 MULTIPLE = 128

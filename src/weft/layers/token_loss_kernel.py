@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from weft.data.base import IGNORE
+from weft.layers.token_loss import IGNORE
 
 
 @triton.jit
