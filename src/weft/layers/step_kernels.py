@@ -80,34 +80,34 @@ def many_rows(  # type: ignore[no-untyped-def]
     first = tl.program_id(2) * SHARE
     end = tl.minimum(first + SHARE, M)
     rows = n.to(tl.int64)[None, :] * M
-    k = first + tl.arange(0, AHEAD)
-    there = (n < N)[None, :] & (k < end)[:, None]
-    part = tl.load(weight + rows + k[:, None], there, other=0.0)
+    ahead = first + tl.arange(0, AHEAD)
+    known = (n < N)[None, :] & (ahead < end)[:, None]
+    part = tl.load(weight + rows + ahead[:, None], known, other=0.0)
     if GATED:
-        other = tl.load(weight + rows + k[:, None] + N.to(tl.int64) * M, there, other=0.0)
-    follow(EARLY)  # weights are there before the inputs
-    value = tl.load(x + r[:, None] * M + k[None, :], (r < R)[:, None] & (k < end)[None, :], other=0.0)
+        second = tl.load(weight + rows + ahead[:, None] + N.to(tl.int64) * M, known, other=0.0)
+    follow(EARLY)  # by now these weights are on their way
+    given = tl.load(x + r[:, None] * M + ahead[None, :], (r < R)[:, None] & (ahead < end)[None, :], other=0.0)
     sums = tl.zeros([ROWS, BLOCK_N], tl.float32)
     gates = tl.zeros([ROWS, BLOCK_N], tl.float32)
     if GATED:
-        gates = tl.dot(value, part, gates, input_precision="ieee")
-        sums = tl.dot(value, other, sums, input_precision="ieee")
+        gates = tl.dot(given, part, gates, input_precision="ieee")
+        sums = tl.dot(given, second, sums, input_precision="ieee")
     else:
-        sums = tl.dot(value, part, sums, input_precision="ieee")
+        sums = tl.dot(given, part, sums, input_precision="ieee")
     for begin in range(first + AHEAD, end, BLOCK_M):
         k = begin + tl.arange(0, BLOCK_M)
-        value = tl.load(x + r[:, None] * M + k[None, :], (r < R)[:, None] & (k < end)[None, :], other=0.0)
         there = (n < N)[None, :] & (k < end)[:, None]
+        value = tl.load(x + r[:, None] * M + k[None, :], (r < R)[:, None] & (k < end)[None, :], other=0.0)
+        place = weight + rows + k[:, None]
         if GATED:
-            gates = tl.dot(value, tl.load(weight + rows + k[:, None], there, other=0.0), gates, input_precision="ieee")
-            other = tl.load(weight + rows + k[:, None] + N.to(tl.int64) * M, there, other=0.0)
-            sums = tl.dot(value, other, sums, input_precision="ieee")
+            gates = tl.dot(value, tl.load(place, there, other=0.0), gates, input_precision="ieee")
+            sums = tl.dot(value, tl.load(place + N.to(tl.int64) * M, there, other=0.0), sums, input_precision="ieee")
         else:
-            sums = tl.dot(value, tl.load(weight + rows + k[:, None], there, other=0.0), sums, input_precision="ieee")
+            sums = tl.dot(value, tl.load(place, there, other=0.0), sums, input_precision="ieee")
     target = r[:, None].to(tl.int64) * N + n[None, :]
-    there = (r < R)[:, None] & (n < N)[None, :]
+    inside = (r < R)[:, None] & (n < N)[None, :]
     if PARTIAL:
-        tl.store(out + tl.program_id(2).to(tl.int64) * R * N + target, sums, there)
+        tl.store(out + tl.program_id(2).to(tl.int64) * R * N + target, sums, inside)
     else:
         if bias is not None:
             sums += tl.load(bias + n, n < N, other=0.0).to(tl.float32)[None, :]
@@ -116,7 +116,7 @@ def many_rows(  # type: ignore[no-untyped-def]
             y = activated(gates.to(x.dtype.element_ty).to(tl.float32), KIND).to(x.dtype.element_ty).to(tl.float32) * y
         else:
             y = activated(y, KIND)
-        tl.store(out + target, y, there)
+        tl.store(out + target, y, inside)
 
 
 @triton.jit
