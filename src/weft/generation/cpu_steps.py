@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft.generation.steps import is_stack
@@ -57,7 +58,7 @@ def product(layer: Any, kind: str = "") -> Callable[..., Tensor]:
     """A linear layer with a non-linearity behind it; without one, it may be given what its result is added to."""
     if not isinstance(layer, RoundedLinear):
         return PackedLinear(layer, kind)
-    return (lambda x: ACTIVATIONS[kind](layer(x))) if kind else layer.forward
+    return (lambda x: ACTIVATIONS[kind](layer.forward(x))) if kind else layer.forward
 
 
 class Layer:
@@ -65,19 +66,19 @@ class Layer:
 
     def __init__(self, block: Any, window: int):
         attention, feed = block.attention, block.feedforward
-        self.block, self.look, self.window, self.pre = block, attention.look, window, block.order == "pre"
+        self.block, self.window, self.pre = block, window, block.order == "pre"
         self.heads, self.groups, self.head = attention.heads, attention.groups, attention.head
         self.gate = ACTIVATIONS[feed.activation] if isinstance(feed, GatedFeedForward) else None
         self.qkv, self.out = product(attention.qkv), product(attention.out)
         self.rise, self.fall = product(feed.rise, "" if self.gate else feed.activation), product(feed.fall)
 
-    def __call__(self, x: Tensor, where: Where, keys: Tensor, values: Tensor) -> Tensor:
-        """x (R, D), keys and values (R, G, S, K) -> (R, D)."""
+    def __call__(self, x: Tensor, where: Where, held: Tensor) -> Tensor:
+        """x (R, D), held keys and values (2, R, G, S, K) -> (R, D)."""
         block = self.block
         if self.pre:
-            x = self.out(self._mix(block.norm1(x), where, keys, values), x)
+            x = self.out(self._mix(block.norm1(x), where, held), x)
             return self.fall(self._risen(block.norm2(x)), x)
-        x = block.norm1(self.out(self._mix(x, where, keys, values), x))
+        x = block.norm1(self.out(self._mix(x, where, held), x))
         after: Tensor = block.norm2(self.fall(self._risen(x), x))
         return after
 
@@ -88,18 +89,18 @@ class Layer:
         gate, up = risen.chunk(2, dim=-1)
         return self.gate(gate) * up
 
-    def _mix(self, x: Tensor, where: Where, keys: Tensor, values: Tensor) -> Tensor:
+    def _mix(self, x: Tensor, where: Where, held: Tensor) -> Tensor:
         """The heads' values side by side (R, D); the new token's own are stored."""
-        h, g, k = self.heads, self.groups, self.head
-        qkv = self.qkv(x).view(-1, 1, h + 2 * g, k)
+        h, g, k, rows = self.heads, self.groups, self.head, len(x)
+        qkv = self.qkv(x).view(rows, h + 2 * g, k)
         if where.turns is not None:
-            qkv = torch.cat([rotate(qkv[:, :, : h + g], where.turns), qkv[:, :, h + g :]], dim=2)
-        q, key, value = qkv.split([h, g, g], dim=2)
-        where.store(keys, key)
-        where.store(values, value)
-        seen, mask = where.sees(self.window)
-        found: Tensor = self.look(q.to(keys.dtype), keys[:, :, seen], values[:, :, seen], mask)
-        return found[:, 0].to(x.dtype)
+            qkv = torch.cat([rotate(qkv[:, None, : h + g], where.turns)[:, 0], qkv[:, h + g :]], dim=1)
+        q = qkv[:, :h].to(held.dtype).view(rows, g, h // g, k)  # the heads of a group look together, so no key is copied
+        where.store(held, qkv[:, h:].view(rows, 2, g, k).transpose(0, 1))
+        first, mask = where.sees(self.window)
+        keys, values = held if not first else held[:, :, :, first:]
+        found = F.scaled_dot_product_attention(q, keys, values, attn_mask=mask)
+        return found.reshape(rows, h * k).to(x.dtype)
 
 
 class Where:
@@ -113,21 +114,19 @@ class Where:
         self.turns = None if rotary is None else rotary[:, self.place[:, None]]  # (2, R, 1, K)
 
     def store(self, held: Tensor, new: Tensor) -> None:
-        """new (R, 1, G, K) into held (R, G, S, K)."""
+        """New keys and values (2, R, G, K) into those that are held (2, R, G, S, K)."""
         if self.same:
-            held[:, :, self.longest] = new[:, 0]
+            held[:, :, :, self.longest] = new
         else:
-            held[self.rows, :, self.place] = new[:, 0].to(held.dtype)  # which an index does not do by itself
+            held[:, self.rows, :, self.place] = new.transpose(0, 1).to(held.dtype)  # an index does not change the type by itself
 
-    def sees(self, window: int) -> tuple[slice, Tensor | None]:
-        """Which places are looked at, and which of them by each row (R, 1, 1, S); None for all."""
-        first = max(0, self.longest + 1 - window) if window and self.same else 0
-        seen = slice(first, self.longest + 1)
+    def sees(self, window: int) -> tuple[int, Tensor | None]:
+        """The first place that is looked at, and which of them by each row (R, 1, 1, S); None for all."""
         if self.same:
-            return seen, None
+            return (max(0, self.longest + 1 - window) if window else 0), None
         back = self.place[:, None] - torch.arange(self.longest + 1)  # (R, S)
         near = (back >= 0) & (back < window) if window else back >= 0
-        return seen, near[:, None, None]
+        return 0, near[:, None, None]
 
 
 class CpuSteps:
@@ -147,7 +146,8 @@ class CpuSteps:
         where = Where(cache.lengths, getattr(self.model, "rotary", None))
         cache.make_room(rows, where.longest + 1)
         x = self.model.embedded(ids[:, None], where.place[:, None])[:, 0]
-        for layer, keys, values in zip(self.layers, *cache.parts[:, :, :rows], strict=True):
-            x = layer(x, where, keys, values)
+        held = cache.parts[:, :, :rows, :, : where.longest + 1].unbind(1)  # for each layer (2, R, G, S, K)
+        for layer, its in zip(self.layers, held, strict=True):
+            x = layer(x, where, its)
         cache.count([1] * rows)
         return self.head(self.model.norm(x))
