@@ -84,7 +84,7 @@ def test_eight_bits_cost_less_than_a_hundredth_of_the_perplexity() -> None:
 
     for _ in range(120):
         optimizer.zero_grad()
-        loss(torch.randint(len(data) - 65, (16,))).backward()
+        loss(torch.randint(len(data) - 65, (16,))).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     held = torch.randint(len(data) - 65, (64,))
     with torch.no_grad():

@@ -33,7 +33,9 @@ def fits(model: Any) -> bool:
 
 
 def has_packed_products() -> bool:
-    return torch.backends.mkldnn.is_available() and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    return torch.backends.mkldnn.is_available() and bool(  # type: ignore[no-untyped-call]
+        torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    )
 
 
 class PackedLinear:

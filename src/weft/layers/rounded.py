@@ -24,7 +24,10 @@ LARGEST = 63 * BASE
 """Largest input, as a whole number."""
 PLACES = torch.tensor([LARGEST / BASE, LARGEST])[:, None, None]
 TINY = 1e-30
-MULTIPLY = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default
+PRODUCT = "linear_with_input_q_dq_qweight_dq_output_fp32"
+MULTIPLY: Any = getattr(torch.ops.quantized, PRODUCT).default if hasattr(torch.ops.quantized, PRODUCT) else None
+MAKE: Any = getattr(torch, "_make_per_channel_quantized_tensor", None)
+"""Both are on torch's list of what may go; without them the product is right, and slow."""
 
 
 class RoundedLinear(nn.Module):
@@ -46,7 +49,7 @@ class RoundedLinear(nn.Module):
         """x (..., I) -> (..., O); added: what the result is added to, of its shape."""
         if x.ndim != 2:  # one view less where every microsecond counts
             flat = None if added is None else added.reshape(-1, self.out_features)
-            return self(x.reshape(-1, self.in_features), flat).view(*x.shape[:-1], self.out_features)
+            return self.forward(x.reshape(-1, self.in_features), flat).view(*x.shape[:-1], self.out_features)
         wide = x.float()
         top = wide.abs().amax(-1, keepdim=True).clamp_min_(TINY)  # (N, 1)
         out = self._sums(wide, top)
@@ -66,18 +69,19 @@ class RoundedLinear(nn.Module):
 
 def packed(whole: Tensor, scale: Tensor) -> Any:
     """Weights (O, I) of 8 bits in the order in which the processor reads them; None where torch has no product for it."""
-    if not whole.is_cpu or torch.backends.quantized.engine not in ("x86", "fbgemm"):
+    if not (MULTIPLY and MAKE and whole.is_cpu) or torch.backends.quantized.engine not in ("x86", "fbgemm"):
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch means to drop the type of the tensor, which is needed for a moment only
-        tensor = torch._make_per_channel_quantized_tensor(whole, scale.double() / LARGEST, torch.zeros(len(scale), dtype=torch.int64), 0)
+        tensor = MAKE(whole, scale.double() / LARGEST, torch.zeros(len(scale), dtype=torch.int64), 0)
         return torch.ops.quantized.linear_prepack(tensor, None)
 
 
 def round_weights(model: nn.Module) -> None:
     """Put rounded layers into the place of a model's linear layers, its head included; tables of tokens stay as they are.
 
-    It can then be used, not trained."""
+    It can then be used, not trained.
+    """
     model.requires_grad_(False)
     for module in list(model.modules()):
         for name, layer in list(module.named_children()):
