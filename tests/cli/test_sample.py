@@ -138,3 +138,12 @@ def test_a_classifier_of_rows_says_what_is_missing(command: Callable[..., Outcom
     assert "MLP (classifier/table) has nothing to sample" in done.err
     assert "Scores" in done.err
     assert "Samples" in done.err
+
+
+@pytest.mark.parametrize("weights", ["bf16", "int8"])
+def test_weights_may_be_kept_in_fewer_bits(command: Callable[..., Outcome], text_run: Path, weights: str) -> None:
+    words = ["sample", str(text_run), "the ", "--max-new-tokens", "20", "--device", "cpu", "--weights", weights]
+    done = command(*words)
+    assert done.code == 0, done.err
+    assert done.out.startswith("the ")
+    assert command(*words).out == done.out
