@@ -234,6 +234,23 @@ def building() -> str:
     return "\n".join([*rows, "", f"`weft data build` is {ratios}. {what}, {found['hardware']}, {found['date']}."])
 
 
+def race() -> str:
+    """How long two recipes take to the same loss."""
+    found = [r for r in records() if r.get("name") == "speedrun" and r["results"]]
+    if not found:
+        return "Not measured yet."
+    rows = ["| size | seed | classical: rate, loss, seconds | speedrun: seconds to that loss | share | its final loss |", "|---" * 6 + "|"]
+    for record in found:
+        rate = next(run["lr"] for run in record["runs"] if run["loss"] == record["results"][0]["classical_loss"])
+        for row in record["results"]:
+            classical = f"{rate:g}, {row['classical_loss']:.4f}, {row['classical_seconds']:.1f}"
+            reached = f"{row['reached_seconds']:.1f} | {row['share']:.3f}" if row["share"] else "not reached |"
+            rows.append(f"| {record['size']} | {row['seed']} | {classical} | {reached} | {row['speedrun_final_loss']:.4f} |")
+    first, corpus = found[0], found[0]["corpus"]
+    what = f"{corpus['train']['bytes'] / 1e6:.0f} MB of Python source, sha256 {corpus['sha256'][:12]}"
+    return "\n".join([*rows, "", f"{what}; {first['hardware']}, torch {first['versions']['torch']}, {first['date']}."])
+
+
 def fill(text: str, name: str, content: str) -> str:
     """Put content between <!-- name --> and <!-- /name -->."""
     block = f"<!-- {name} -->\n{content}\n<!-- /{name} -->"
@@ -264,7 +281,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
-    pages = {ROOT / "README.md": {"families": families()}, ROOT / "docs" / "engine.md": {"cpu": cpu()}}
+    pages = {ROOT / "README.md": {"families": families()}, ROOT / "docs" / "engine.md": {"cpu": cpu(), "race": race()}}
     pages[ROOT / "docs" / "recipes.md"] = {"recipes": recipes()}
     pages[ROOT / "docs" / "birthplace.md"] = {"quickstart": quickstart(), "birthplace": birthplace()}
     pages[ROOT / "docs" / "transformers.md"] = {"parity": parity(), "results": transformers()}

@@ -134,8 +134,7 @@ def finish(recipe: str, folder: Path, changes: Changes) -> tuple[int, str]:
 def digests(run: Path, step: int) -> dict[str, str]:
     """sha256 of everything in a checkpoint that training must reproduce."""
     folder = run / "checkpoints" / f"{step:08d}"
-    names = ("model.safetensors", "ema.safetensors", "training.safetensors")
-    return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names if (folder / name).exists()}
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.glob("*.safetensors"))}
 
 
 def logged(run: Path) -> list[tuple[int, Any, Any]]:

@@ -1,8 +1,9 @@
 """Requests that a machine makes up from the server's own schema, right ones and wrong ones: none is answered with a server error.
 
-Schemathesis (a command, in this environment or named with --schemathesis) asks every operation of a real server with a small model.
-Without it the campaign is skipped. Operations that take no input, such as /health, have one question only. The schema is narrowed to
-the model that is served, so that right questions are answered and not refused for a name or a token that there is not.
+Schemathesis (a command, in this environment or named with --schemathesis) asks every operation of a real server with small models: one
+that continues texts, one that makes answers at once, one that draws images. Without it the campaign is skipped. Operations that take no
+input, such as /health, have one question only. The schema is narrowed to the models that are served, so that right questions are
+answered and not refused for a name or a token that there is not.
 """
 
 from __future__ import annotations
@@ -16,14 +17,27 @@ import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from campaign import Campaign, arguments, workplace
 
+from weft import config
 from weft.benchmarks.serving import write_model
+from weft.data import tokenizers
+from weft.data.pairs import MarkedTokenizer
+from weft.data.tokenizers import ByteTokenizer, ClassNames, Tokenizer
+from weft.models.base import ModelConfig
+from weft.models.conditional_vae import ConditionalVAEConfig
+from weft.models.nonautoregressive import NonAutoregressiveConfig
+from weft.recipes.base import recipe as find_recipe
+from weft.training import checkpoint
 
 SMALL = {"context": 64, "layers": 2, "heads": 2, "width": 32}
+WHOLE = NonAutoregressiveConfig(vocabulary=259, context=64, layers=1, heads=2, width=32)
+PICTURES = ConditionalVAEConfig(features=64, image=(1, 8, 8), classes=3, latent=4, hidden=(16,))
+MODELS = {"ImageRequest": ["pictures"], "CompletionRequest": ["", "model", "whole"], "AttentionRequest": ["", "model", "whole"]}
 LONGEST = 32
 MODES = ("positive", "negative")
 
@@ -32,7 +46,10 @@ MODES = ("positive", "negative")
 def served(folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """The address of a server with a small model."""
     write_model(folder / "model", SMALL)
-    words = [sys.executable, "-m", "weft", "serve", str(folder / "model"), "--port", "0", "--device", "cpu", "--max-tokens", str(LONGEST)]
+    write_other(folder / "whole", "nat/numbers", WHOLE, MarkedTokenizer(ByteTokenizer()))
+    write_other(folder / "pictures", "vae/conditional_digits", PICTURES, ClassNames(["cat", "dog", "7"]))
+    paths = [str(folder / name) for name in ("model", "whole", "pictures")]
+    words = [sys.executable, "-m", "weft", "serve", *paths, "--port", "0", "--device", "cpu", "--max-tokens", str(LONGEST)]
     with open(folder / "said.txt", "w") as said:
         child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=said, text=True)
         try:
@@ -41,6 +58,17 @@ def served(folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
         finally:
             child.send_signal(signal.SIGTERM)
             child.wait(60)
+
+
+def write_other(folder: Path, recipe: str, settings: ModelConfig, tokenizer: Tokenizer) -> None:
+    """A checkpoint of a model with random weights."""
+    content = {
+        "recipe.json": checkpoint.encode(config.to_dict(replace(find_recipe(recipe), model=settings))),
+        "model.safetensors": checkpoint.pack(settings.build().state_dict()),
+        "metrics.json": checkpoint.encode({"step": 0}),
+        "tokenizer.json": tokenizers.dump(tokenizer),
+    }
+    checkpoint.save(folder, content)
 
 
 def fetched(address: str) -> Any:
@@ -57,7 +85,7 @@ def narrowed(schema: Any) -> Any:
     found = {name: narrowed(part) for name, part in schema.items()}
     for name, part in found.get("properties", {}).items():
         if name == "model":
-            found["properties"][name] = {"enum": ["", "model"]}
+            found["properties"][name] = {"enum": MODELS.get(found.get("title", ""), ["", "model"])}
         for choice in part.get("anyOf", []) if name.endswith("max_tokens") else ():
             choice |= {"maximum": LONGEST} if choice.get("type") == "integer" else {}
     items = found.get("items")

@@ -13,19 +13,27 @@ import signal
 import subprocess
 import sys
 import time
+from math import prod
 from pathlib import Path
 
 from campaign import FAMILIES, HERE, Campaign, Changes, arguments, digests, logged, settings, workplace
 from kill import last_step
 
-LAYOUTS = {"gpt": (1, 2), "gan": (2, 1)}
-"""Copies and parts of each family's model."""
+LAYOUTS: dict[str, tuple[str, Changes]] = {
+    "parts": ("gpt", {"parallel.shard": 2}),
+    "copies": ("gan", {"parallel.replicate": 2}),
+    "stages": ("gpt", {"parallel.pipeline": 2}),
+    "stages of parts": ("gpt", {"parallel.pipeline": 2, "parallel.shard": 2}),
+}
+"""Which family's model is laid out, and how."""
 
 
 def start(name: str, run: Path, changes: Changes, restarts: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--max-restarts={restarts}", "--nproc-per-node=2"]
+    family, layout = LAYOUTS[name]
+    count = f"--nproc-per-node={prod(layout.values())}"
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--max-restarts={restarts}", count]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
-    trainee = [str(HERE / "trainee.py"), FAMILIES[name][0], str(run), json.dumps(changes)]
+    trainee = [str(HERE / "trainee.py"), FAMILIES[family][0], str(run), json.dumps(changes)]
     with open(run.with_suffix(".log"), "w") as said:
         return subprocess.Popen([*command, *trainee], env=environment, stdout=said, stderr=said, text=True)
 
@@ -85,9 +93,8 @@ def campaign_waits(campaign: Campaign, name: str, run: Path, step: int, agent: s
 
 
 def family(campaign: Campaign, name: str, folder: Path, kills: int, steps: int, seed: int, timeout: int) -> None:
-    replicate, shard = LAYOUTS[name]
-    layout = {"parallel.replicate": replicate, "parallel.shard": shard, "parallel.timeout": timeout}
-    changes = FAMILIES[name][1] | settings("cpu", steps, 5) | layout
+    kind, layout = LAYOUTS[name]
+    changes = FAMILIES[kind][1] | settings("cpu", steps, 5) | layout | {"parallel.timeout": timeout}
     folder.mkdir()
     whole, cut = folder / "whole", folder / "cut"
     code = start(name, whole, changes, 0).wait()
@@ -100,20 +107,20 @@ def family(campaign: Campaign, name: str, folder: Path, kills: int, steps: int, 
     campaign.check([line[0] for line in logged(cut)] == list(range(1, steps + 1)), f"{name}: not every step is logged exactly once")
     said = cut.with_suffix(".log").read_text()
     campaign.check("did not answer" in said, f"{name}: nobody said that a process hung")
-    campaign.row(family=name, replicate=replicate, shard=shard, steps=steps, kills=len(killed), slowest=max(killed, default=0), hang=hung)
+    campaign.row(layout=name, family=kind, **layout, steps=steps, kills=len(killed), slowest=max(killed, default=0), hang=hung)
 
 
 def main() -> int:
     parser = arguments("processes", __doc__)
-    parser.add_argument("--families", nargs="+", default=list(LAYOUTS), choices=list(LAYOUTS))
+    parser.add_argument("--layouts", nargs="+", default=list(LAYOUTS), choices=list(LAYOUTS))
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--steps", type=int, default=160)
     parser.add_argument("--timeout", type=int, default=10, help="seconds until a silent process is given up")
     given = parser.parse_args()
     campaign = Campaign("processes", given.device, given.record)
     with workplace() as folder:
-        for name in given.families:
-            family(campaign, name, folder / name, given.kills, given.steps, given.seed, given.timeout)
+        for name in given.layouts:
+            family(campaign, name, folder / name.replace(" ", "-"), given.kills, given.steps, given.seed, given.timeout)
     return campaign.end()
 
 

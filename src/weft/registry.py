@@ -208,6 +208,8 @@ RECIPES = {
     "gpt/bytes": Entry("weft.recipes.gpt:byte_level", 2018, "byte GPT on Python source"),
     "gpt/shakespeare_char": Entry("weft.recipes.gpt:shakespeare_char", 2022, "character GPT on tiny Shakespeare"),
     "gpt/novels": Entry("weft.recipes.gpt:novels", 2019, "GPT on English novels, in pieces of words"),
+    "gpt/classical": Entry("weft.recipes.gpt_pretraining:classical", 2019, "GPT-2 as it was trained, on token shards"),
+    "gpt/speedrun": Entry("weft.recipes.gpt_pretraining:speedrun", 2024, "the same size in a third of the time: Muon and what came since"),
     "gpt/shards": Entry("weft.recipes.gpt:shards", 2019, "GPT on token shards of your own text, one folder or a mixture"),
     "gpt/shakespeare_cpu": Entry("weft.recipes.gpt:shakespeare_cpu", 2022, "small character GPT on tiny Shakespeare, for a CPU"),
     "gpt/classify": Entry("weft.recipes.gpt_finetuning:classify", 2018, "GPT finetuned: class of your own texts or pairs of texts"),
@@ -250,6 +252,7 @@ RECIPES = {
     "dcgan/cifar10": Entry("weft.recipes.dcgan:cifar10", 2015, "DCGAN on CIFAR-10"),
     "dcgan/images": Entry("weft.recipes.dcgan:images", 2015, "DCGAN on your own image folder"),
     "wgan/ring": Entry("weft.recipes.wgan:ring", 2017, "Wasserstein GAN with clipped weights on a ring of eight Gaussians"),
+    "wgan/cifar10": Entry("weft.recipes.wgan:clipped_cifar10", 2017, "the same, convolutional, on CIFAR-10"),
     "wgan_gp/ring": Entry("weft.recipes.wgan:penalty_ring", 2017, "Wasserstein GAN with a gradient penalty on a ring of eight Gaussians"),
     "wgan_gp/digits": Entry("weft.recipes.wgan:digits", 2017, "Wasserstein GAN with a gradient penalty on scikit-learn's digits"),
     "wgan_gp/fashion": Entry("weft.recipes.wgan:fashion", 2017, "the same, convolutional, on Fashion-MNIST"),
@@ -341,6 +344,7 @@ STUDIES = {
     "nonautoregressive-latency": Entry(
         "weft.studies.nonautoregressive_latency:study", 2017, "time to make a target at once or token by token, by its length"
     ),
+    "degeneration": Entry("weft.studies.degeneration:study", 2019, "how the likeliest text repeats itself, and drawn text does not"),
     "blind-spot": Entry("weft.studies.blind_spot:study", 2016, "which pixels a PixelCNN sees, and which only a gated one does"),
     "flow-cost": Entry("weft.studies.flow_cost:study", 2017, "what determinants, densities and samples of flows cost, by dimensions"),
     "flow-interpolation": Entry("weft.studies.flow_interpolation:study", 2016, "images between four images, by way of a flow's latents"),
@@ -366,6 +370,7 @@ BENCHES = {
     "engine-gpu": Entry("weft.benchmarks.engine_gpu:main", 0, "training step of a small GPT on the GPU"),
     "images-gpu": Entry("weft.benchmarks.images_gpu:main", 0, "training step of a VAE and a DCGAN on the GPU, against plain loops"),
     "encoders-gpu": Entry("weft.benchmarks.encoders_gpu:main", 0, "training step of BERT-base and a translator on the GPU, against a peer"),
+    "training": Entry("weft.benchmarks.training:main", 0, "speed and memory of training GPT-2 on the GPU, against a peer"),
     "generation": Entry("weft.benchmarks.generation:main", 0, "tokens a second of a GPT-2, against a peer"),
     "transformers": Entry("weft.benchmarks.transformers:main", 0, "recipes of the Transformer family on real data, over several seeds"),
     "images": Entry("weft.benchmarks.images:main", 0, "generative models on real images, over several seeds"),
@@ -375,6 +380,7 @@ BENCHES = {
     "serving": Entry("weft.benchmarks.serving:main", 0, "the server under load: streams, a full queue, slow clients, its pace"),
     "harness": Entry("weft.benchmarks.harness:main", 0, "lm-evaluation-harness in process against over HTTP"),
     "smollm2": Entry("weft.benchmarks.smollm2:main", 0, "SmolLM2-135M on LAMBADA and HellaSwag, beside published numbers"),
+    "speedrun": Entry("weft.benchmarks.speedrun:main", 0, "time to the same loss: GPT-2's recipe against gpt/speedrun"),
     "plan": Entry("weft.benchmarks.plan:main", 0, "memory and time of training steps against what weft plan says of them"),
 }
 TABLES = {

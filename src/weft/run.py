@@ -19,7 +19,7 @@ from weft import __version__, config, registry
 from weft.data import tokenizers
 from weft.data.base import Data, Source
 from weft.errors import ConfigError
-from weft.generation import decode
+from weft.generation import answer, decode
 from weft.models.base import need
 from weft.objectives.base import Objective
 from weft.parallel import processes
@@ -48,6 +48,8 @@ class Run:
     data: Data
     trainer: Trainer
     signals: Signals
+    size: int
+    """Parameters of the whole model, of which this process may hold a part."""
 
     @property
     def validation(self) -> Validation | None:
@@ -74,7 +76,8 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
         facts = {"recipe": config.to_dict(resolved), "data": data.info, "examples": len(data.train)}
         processes.compare(team, json.dumps(facts, default=str).encode(), tokenizer or b"")
         processes.refuse(model, objective, team)
-    plan = execution.choose(resolved.train, model, objective, team.processes)
+    plan = execution.choose(resolved.train, model, objective, team.processes, team.stages)
+    size = sum(p.numel() for p in model.parameters())
     train = resolved.train
     source = Source(data.train, train.seed, plan.device)
     keeper = Checkpoints(folder, config.to_dict(resolved), tokenizer, train.save_every, train.keep)
@@ -91,8 +94,8 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     trainer = Trainer(model, objective, source, train, resolved.optim, plan, hooks, tokens, team)  # type: ignore[arg-type]
     keeper.restore(trainer)
     if team.first:
-        write_description(folder, resolved, data, plan, model, init, data.train.shares(trainer.end, train.seed))
-    return Run(folder, resolved, data, trainer, signals)
+        write_description(folder, resolved, data, plan, size, init, data.train.shares(trainer.end, train.seed))
+    return Run(folder, resolved, data, trainer, signals, size)
 
 
 def build(recipe: Recipe) -> tuple[nn.Module, Objective]:
@@ -190,11 +193,11 @@ def read_tokenizer(found: checkpoint.Checkpoint | None) -> Any:
 
 
 def write_description(
-    folder: Path, recipe: Recipe, data: Data, plan: execution.Plan, model: nn.Module, init: str | None, shares: list[dict[str, Any]]
+    folder: Path, recipe: Recipe, data: Data, plan: execution.Plan, size: int, init: str | None, shares: list[dict[str, Any]]
 ) -> None:
     """recipe.json, and what else one wants to know of a run afterwards."""
     facts = {
-        "parameters": sum(p.numel() for p in model.parameters()),
+        "parameters": size,
         "init": init,
         "plan": plan.lines(),
         "data": data.info,
@@ -254,6 +257,10 @@ class Loaded:
     def generate(self, prompt: str = "", **settings: Any) -> decode.Generation:
         """One continuation of a prompt; max_new_tokens, temperature, top_k, top_p, seed and stop as in generation.decode."""
         return decode.generate(self.model, self.tokenizer, prompt, n=1, **settings)[0]
+
+    def answer(self, text: str, **settings: Any) -> list[answer.Answered]:
+        """The best answers of a model that turns one text into another, best first; settings as in generation.answer."""
+        return answer.best_answers(self.model, self.tokenizer, [text], **settings)[0]
 
 
 def load(name: str | Path, device: str = "auto") -> Loaded:

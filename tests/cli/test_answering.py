@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -91,3 +92,36 @@ def test_bleu_of_so_many_passes(command: Callable[..., Outcome], runs: Path) -> 
     (record,) = (runs / "nat" / "evaluations").glob("*-iterations-2-length_factor-0.5.json")
     assert json.loads(record.read_text())["objective"] == {"iterations": 2, "length_factor": 0.5}
     assert "has no field 'iterations'" in command("evaluate", str(runs / "transformer"), "--iterations", "2").err
+
+
+def test_the_best_answers_of_a_beam(command: Callable[..., Outcome], runs: Path) -> None:
+    several = command("sample", str(runs / "transformer"), "123", "--beams", "4", "--n", "3", "--length-penalty", "0")
+    assert several.code == 0, several.err
+    scores = [float(line.rsplit("score ", 1)[1].rstrip(")")) for line in several.err.splitlines()]
+    assert len(several.out.splitlines()) == len(scores) == 3
+    assert scores == sorted(scores, reverse=True)
+    loaded = weft.load(runs / "transformer")
+    best = loaded.answer("123", beams=4, alpha=0.0)
+    assert [f"{one.score:.5f}" for one in best[:3]] == [f"{score:.5f}" for score in scores]
+    assert all(one.log_probability == one.score for one in best)
+    covering = command("sample", str(runs / "transformer"), "123", "--beams", "4", "--coverage-penalty", "0.5")
+    assert covering.code == 0, covering.err
+    log_probability, score = (float(re.findall(rf"{name} (-?[\d.]+)", covering.err)[0]) for name in ("log-probability", "score"))
+    length = int(covering.err.split("(")[1].split()[0])
+    assert score < log_probability / ((5 + length) / 6) ** 0.6 + 1e-5  # what is not covered costs
+
+
+@pytest.mark.parametrize(
+    ("run", "words", "said"),
+    [
+        ("transformer", ["7", "--beams", "2", "--n", "3"], "2 beams find at most 2 answers"),
+        ("transformer", ["7", "--beams", "-1"], "2 beams|at least one beam|-1 beams find"),
+        ("transformer", ["7", "--length-penalty", "-1"], "must be at least 0, not -1"),
+        ("transformer", ["7", "--coverage-penalty", "-1"], "must be at least 0, not -1"),
+        ("nat", ["7", "--n", "2"], "makes one answer, all tokens at once"),
+    ],
+)
+def test_beams_that_make_no_sense(command: Callable[..., Outcome], runs: Path, run: str, words: list[str], said: str) -> None:
+    done = command("sample", str(runs / run), *words)
+    assert done.code == 2
+    assert re.search(said, done.err), done.err

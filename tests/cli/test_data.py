@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Outcome
+from tests.data.test_python_corpus import packages
 from weft.cli import data
 
 Command = Callable[..., Outcome]
@@ -121,3 +122,11 @@ def test_memory_does_not_grow_with_the_input(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert int(done.stdout.split()[-1]) < 100_000, "kilobytes"
     assert sum(path.stat().st_size for path in (tmp_path / "out").glob("*.bin")) > 59_000_000
+
+
+def test_python_files_become_a_corpus(command: Command, tmp_path: Path) -> None:
+    out = str(tmp_path / "corpus")
+    done = command("data", "python", "--out", out, "--folder", str(packages(tmp_path / "in")), "--held-out", "0.3", "--largest", "0.5")
+    assert done.code == 0, done.err
+    assert "train: " in done.out and "held: " in done.out and f"weft data build {out}/train.jsonl" in done.out
+    assert "a folder with --out" in command("data", "python").err

@@ -89,6 +89,7 @@ def test_wrong_flags_end_with_code_2_and_name_the_flag(
         pytest.importorskip("tyro")
     done = command("train", "gpt/quickstart", *words)
     assert done.code == 2
+    assert done.err.count("\n") == 1  # one sentence
     assert said in done.err.replace("-", "_").replace(" ", "") or said in done.err
 
 

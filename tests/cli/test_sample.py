@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 import weft
 from tests.cli.conftest import Outcome
@@ -35,6 +36,29 @@ def test_text_may_go_to_a_file(command: Callable[..., Outcome], text_run: Path, 
     done = command("sample", f"{text_run}@last", "fox", "--n", "2", "--max-new-tokens", "5", "--out", str(target))
     assert done.code == 0
     assert target.read_text().count("fox") >= 2
+
+
+def test_the_likeliest_texts_of_a_beam(command: Callable[..., Outcome], text_run: Path) -> None:
+    words = ["sample", str(text_run), "the ", "--max-new-tokens", "6", "--beams", "4"]
+    done = command(*words, "--n", "3", "--length-penalty", "0")
+    assert done.code == 0, done.err
+    assert len(done.out.split("\n\n---\n\n")) == 3
+    assert done.err.count("log-probability") == 3
+    loaded = weft.load(text_run)
+    best = loaded.generate("the ", beams=4, length_penalty=0.0, max_new_tokens=6)
+    assert f"log-probability {best.log_probability:.5f}, score {best.score:.5f}" in done.err
+    ids = loaded.tokenizer.encode("the " + best.text).tolist()
+    logits = loaded.model(torch.tensor([ids[:-1]])).detach()[0, 3:].log_softmax(-1)
+    assert best.log_probability == pytest.approx(float(logits[torch.arange(6), ids[4:]].sum()), abs=1e-5)
+    for more, said in (
+        (["--n", "5"], "n must not be above beams"),
+        (["--stop", "x"], "no stop texts"),
+        (["--draft", str(text_run)], "no draft"),
+    ):
+        refused = command(*words, *more)
+        assert refused.code == 2
+        assert said in refused.err
+    assert "has no source to cover" in command(*words, "--coverage-penalty", "1").err
 
 
 @pytest.mark.parametrize(
@@ -114,3 +138,12 @@ def test_a_classifier_of_rows_says_what_is_missing(command: Callable[..., Outcom
     assert "MLP (classifier/table) has nothing to sample" in done.err
     assert "Scores" in done.err
     assert "Samples" in done.err
+
+
+@pytest.mark.parametrize("weights", ["bf16", "int8"])
+def test_weights_may_be_kept_in_fewer_bits(command: Callable[..., Outcome], text_run: Path, weights: str) -> None:
+    words = ["sample", str(text_run), "the ", "--max-new-tokens", "20", "--device", "cpu", "--weights", weights]
+    done = command(*words)
+    assert done.code == 0, done.err
+    assert done.out.startswith("the ")
+    assert command(*words).out == done.out

@@ -14,6 +14,7 @@ from tests.cli.conftest import Outcome
 from weft import errors
 from weft.cli import serve
 from weft.errors import ConfigError
+from weft.layers.rounded import RoundedLinear
 
 process = pytest.importorskip("weft.serving.process", exc_type=ImportError)
 
@@ -52,6 +53,10 @@ def test_flags_become_limits_keys_and_names(
         "99",
         "--timeout",
         "2.5",
+        "--device",
+        "cpu",
+        "--weights",
+        "int8",
     ]
     done = command("serve", *flags, str(text_run), f"{text_run}@last", "--max-tokens", "7", "--name", "best", "--name", "last")
     assert done.code == 0, done.err
@@ -61,6 +66,7 @@ def test_flags_become_limits_keys_and_names(
     assert service.keys == ("a", "b", "c")
     assert (service.limits.body_bytes, service.limits.max_tokens, service.limits.timeout) == (99, 7, 2.5)
     assert service.models["best"].worker.capacity == 8
+    assert isinstance(service.models["best"].model.head, RoundedLinear)
 
 
 def test_a_model_is_called_like_its_folder(command: Callable[..., Outcome], text_run: Path, served: list[Any]) -> None:
@@ -122,12 +128,12 @@ def test_a_missing_extra_prints_its_install_line(command: Callable[..., Outcome]
     assert (done.code, done.err) == (2, "weft: fastapi is not installed; install it with: pip install 'weft[serve]'\n")
 
 
-def test_a_model_without_text_is_refused(command: Callable[..., Outcome], served: list[Any], tmp_path: Path) -> None:
+def test_a_model_without_text_or_images_is_refused(command: Callable[..., Outcome], served: list[Any], tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
     weft.train(weft.recipe("classifier/digits", {"train.steps": 1, "train.eval_every": 0}), out=tmp_path / "digits")
     done = command("serve", str(tmp_path / "digits"), "--port", "0")
     assert done.code == 2
-    assert "digits: MLP has no text to serve" in done.err
+    assert "digits: MLP has neither text nor images to serve" in done.err
 
 
 def test_flags_that_may_be_repeated() -> None:

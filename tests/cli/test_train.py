@@ -73,6 +73,11 @@ def test_what_is_advised_works(
         assert done.out
 
 
+def test_without_validation_data_no_evaluation_is_advised(text_file: Path, tmp_path: Path) -> None:
+    run = assemble(tiny("gpt/text", tmp_path, {"data.path": str(text_file), "data.validation": 0.0, "train.steps": 1}), tmp_path / "run")
+    assert [line.split()[1] for line in closing(run) if "weft " in line] == ["sample"]
+
+
 def test_the_same_command_continues_and_a_finished_run_says_so(command: Callable[..., Outcome], text_file: Path, tmp_path: Path) -> None:
     place = ["--out", str(tmp_path / "run")]
     assert command("train", "gpt/text", *tiny_flags(text_file), *place).code == 0

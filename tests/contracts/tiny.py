@@ -15,6 +15,7 @@ import pytest
 import weft
 from weft.data.biographies import BiographiesConfig
 from weft.data.building import BuildConfig, build
+from weft.data.tokenizer_learning import learn
 from weft.data.tokenizers import ByteTokenizer
 from weft.recipes.base import Recipe
 
@@ -39,6 +40,12 @@ def text_file(folder: Path) -> Path:
         sentences = [f"{chance.choice(who)} {chance.choice(does)} {chance.choice(what)}." for _ in range(900)]
         path.write_text("\n\n".join(" ".join(sentences[i : i + 9]) for i in range(0, 900, 9)))
     return path
+
+
+def marked_shards(folder: Path) -> tuple[str, ...]:
+    """Shards of tokens with a mark behind each document."""
+    settings, text = BuildConfig(split="blank_lines"), [str(text_file(folder))]
+    return (str(build(text, folder / "marked", learn("byte_bpe", 300, text, settings), settings).folder),)
 
 
 def shards_folders(folder: Path) -> tuple[str, ...]:
@@ -273,6 +280,8 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "gpt/shards": lambda folder: (
         GPT | {"data.path": shards_folders(folder), "data.weights": (3.0, 1.0), "data.validation": 0.2, "train.micro": 0}
     ),
+    "gpt/classical": lambda folder: GPT | {"data.path": shards_folders(folder), "data.validation": 0.2},
+    "gpt/speedrun": lambda folder: GPT | {"data.path": marked_shards(folder), "data.validation": 0.2},
     "gpt/novels": lambda folder: GPT | {"data.path": str(text_file(folder)), "data.unit": "bytes"},
     "gpt/classify": lambda folder: (
         FRAMED | {"data.path": str(labelled_file(folder, "{text}\t{second}\t{label}\n")), "data.both_orders": True}
@@ -314,6 +323,7 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "gan/semi_digits": lambda folder: GAN | {"data.labelled": 0.3, "data.repeat_labelled": 2},
     "gan/semi_mnist": lambda folder: GAN | {"data.path": str(idx_folder(folder)), "data.labelled": 0.3, "data.repeat_labelled": 2},
     "wgan/ring": lambda folder: RING,
+    "wgan/cifar10": lambda folder: DCGAN | {"data.path": str(image_folder(folder)), "data.size": 8},
     "wgan_gp/ring": lambda folder: RING,
     "wgan_gp/digits": lambda folder: GAN,
     "wgan_gp/fashion": lambda folder: DCGAN | {"data.path": str(idx_folder(folder, 8))},
@@ -409,6 +419,7 @@ LEARN: dict[str, Changes] = {
     "gan/digits": {"train.steps": 150, "optim.discriminator.lr": 2e-3, "optim.generator.lr": 2e-3},
     "vae/semi_supervised": {"train.steps": 150, "optim.lr": 5e-3},
     "wgan/ring": {"train.steps": 30},
+    "wgan/cifar10": {"train.steps": 40, "optim.lr": 1e-3, "train.batch": 16},
     **{f"wgan_gp/{name}": {"train.steps": 30, "optim.generator.lr": 3e-3, "optim.discriminator.lr": 3e-3} for name in ("digits", "ring")},
     **{
         f"wgan_gp/{name}": {"train.steps": 40, "optim.generator.lr": 5e-3, "optim.discriminator.lr": 5e-3, "train.batch": 16}

@@ -144,6 +144,10 @@ def test_nothing_is_written_over_and_a_missing_source_is_named(tmp_path: Path) -
         convert("x", tmp_path / "full")
     with pytest.raises(CheckpointError, match="no such file or folder"):
         convert(str(tmp_path / "absent"), tmp_path / "out")
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "bare" / "model.safetensors").write_bytes(b"")
+    with pytest.raises(CheckpointError, match=r"bare: is no model folder, as it holds no config\.json"):
+        convert(str(tmp_path / "bare"), tmp_path / "out")
 
 
 def write_gguf(path: Path) -> Any:

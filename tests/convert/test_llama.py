@@ -13,6 +13,12 @@ transformers = pytest.importorskip("transformers")
 
 def test_what_we_do_not_have_is_refused() -> None:
     config = transformers.LlamaConfig(**next(iter(CASES["llama"].values()))).to_dict()
-    for changes in ({"attention_bias": True}, {"head_dim": 5}, {"hidden_act": "gelu"}, {"rope_parameters": {"rope_type": "llama3"}}):
+    for changes in (
+        {"attention_bias": True},
+        {"head_dim": 5},
+        {"hidden_act": "gelu"},
+        {"rope_parameters": {"rope_type": "llama3"}},
+        {"rope_scaling": {"type": "linear", "factor": 2.0}},
+    ):
         with pytest.raises(CheckpointError, match=r"config\.json"):
             FAMILY.settings({**config, **changes})

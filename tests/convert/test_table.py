@@ -52,6 +52,8 @@ def test_what_does_not_fit_is_an_error() -> None:
         TABLE.to_own({**given, "m.h.x.w": torch.ones(1)})
     with pytest.raises(CheckpointError, match=r"'m\.h\.11\.q' but not 'm\.h\.11\.k'"):
         TABLE.to_own({name: tensor for name, tensor in given.items() if name != "m.h.11.k"})
+    with pytest.raises(CheckpointError, match=r"'m\.h\.0\.q' holds int8, not fractions"):
+        TABLE.to_own({**given, "m.h.0.q": given["m.h.0.q"].to(torch.int8)})
     with pytest.raises(CheckpointError, match="should be the same tensor"):
         TABLE.to_own({**given, "head": given["m.embed"] + 1})
     with pytest.raises(CheckpointError, match="'extra', which no row"):

@@ -95,6 +95,14 @@ def test_headers_are_detected(tmp_path: Path, content: str, names: list[str], nu
     assert (rows.names, len(rows.cells)) == (names, number)
 
 
+def test_a_column_whose_name_is_taken_is_called_by_its_number(tmp_path: Path) -> None:
+    problems = Problems()
+    rows = rows_of(tmp_path / "a.csv", "x,x,label\n1,2,a\n3,4,b\n", problems)
+    assert rows.names == ["x", "2", "label"]
+    assert rows.cells == [["1", "2", "a"], ["3", "4", "b"]]
+    assert "called by their number" in problems.lines()[0]
+
+
 def test_a_guessed_header_is_told_and_can_be_overruled(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "review,mood\n" + "fine,up\nsad,down\n" * 6)
     assert "--data.header no" in TableConfig(path=path).build().problems.lines()[0]

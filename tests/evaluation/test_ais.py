@@ -113,3 +113,10 @@ def test_other_models_and_settings_are_refused() -> None:
         estimate(BoltzmannConfig(features=4, hidden=2).build(), torch.ones(3, 4))
     with pytest.raises(ConfigError, match="ais_chains"):
         ContrastiveDivergenceConfig(ais_chains=-1).build()
+
+
+def test_a_single_chain_has_no_error_and_no_warning() -> None:
+    torch.manual_seed(0)
+    found = estimate(machine(6, 3), torch.ones(1, 6), chains=1, temperatures=10).metrics()
+    assert found["ais_chains"] == found["effective_chains"] == 1
+    assert not {"log_partition_error", "log_partition_reverse_error"} & set(found)

@@ -7,7 +7,7 @@ import random
 import pytest
 import torch
 
-from weft.evaluation.ngrams import bleu, statistics
+from weft.evaluation.ngrams import bleu, sentence_bleu, statistics
 
 
 def test_by_hand() -> None:
@@ -33,3 +33,14 @@ def test_sums_are_the_corpus_of_sacrebleu() -> None:
         [" ".join(c) for c, _ in pairs], [[" ".join(r) for _, r in pairs]], tokenize="none", smooth_method="none"
     )
     assert bleu(total) == pytest.approx(expected.score, abs=1e-6)
+
+
+def test_single_sentences_are_smoothed_as_sacrebleu_does() -> None:
+    sacrebleu = pytest.importorskip("sacrebleu")
+    chance = random.Random(1)
+    assert sentence_bleu("abc", "xyz") == 0.0
+    for _ in range(60):
+        reference = [chance.choice("abcdef") * 2 for _ in range(chance.randint(1, 9))]
+        candidate = [chance.choice("abcdef") * 2 for _ in range(chance.randint(1, 9))]
+        expected = sacrebleu.sentence_bleu(" ".join(candidate), [" ".join(reference)], tokenize="none")
+        assert sentence_bleu(candidate, reference) == pytest.approx(expected.score, abs=1e-6)

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
+from types import SimpleNamespace
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from weft.errors import ConfigError
-from weft.generation.beam import Hypothesis, penalty, search, translate
+from weft.generation.attention_weights import Recorder
+from weft.generation.beam import Beam, Hypothesis, finish, penalty, search, searching
+from weft.generation.beam_models import continuations, translate, translating
+from weft.generation.engine import Engine, answer_all
+from weft.generation.request import Request, Sampling
+from weft.models.gpt import GPTConfig
 from weft.models.transformer import TransformerConfig
 
 V, END, START = 4, 1, 0
@@ -77,17 +84,23 @@ def test_stopping_early_changes_nothing(beams: int) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("weft.generation.beam.settled", lambda *_: False)
             whole = search(score, 2, START, END, beams=beams, longest=7)
-        assert [row[0].ids for row in search(score, 2, START, END, beams=beams, longest=7)] == [row[0].ids for row in whole]
+        found = search(score, 2, START, END, beams=beams, longest=7)
+        assert [[one.ids for one in row] for row in found] == [[one.ids for one in row] for row in whole]
 
 
-@torch.no_grad()
-@pytest.mark.parametrize("beams", [1, 3])
-def test_a_translation_does_not_depend_on_its_batch(beams: int) -> None:
+def translator() -> nn.Module:
     torch.manual_seed(0)
     model = TransformerConfig(vocabulary=20, context=24, layers=2, heads=2, width=16).build().eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(1.5)
+    return model
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("beams", [1, 3])
+def test_a_translation_does_not_depend_on_its_batch(beams: int) -> None:
+    model = translator()
     source, lengths = torch.randint(3, 20, (6, 9)), torch.tensor([9, 1, 4, 7, 2, 9])
     whole = translate(model, source, lengths, 1, 2, beams=beams, longest=12)
     for row in range(6):
@@ -103,6 +116,98 @@ def test_a_translation_does_not_depend_on_its_batch(beams: int) -> None:
 def test_settings_that_make_no_sense() -> None:
     with pytest.raises(ConfigError, match="at least one beam"):
         search(scorer(table(0)), 1, START, END, beams=0, longest=3)
+    with pytest.raises(ConfigError, match="at least one token"):
+        search(scorer(table(0)), 1, START, END, beams=1, longest=0)
+    with pytest.raises(ConfigError, match=r"length_penalty \(alpha\) must be at least 0"):  # for which the bound would not hold
+        search(scorer(table(0)), 1, START, END, beams=1, longest=3, alpha=-1)
+
+
+def unread(ids: list[int], row: int) -> float:
+    """A made-up coverage: what a sequence left unread of its row."""
+    return -float((sum((i + 2) * token for i, token in enumerate(ids)) + row) % 7)
+
+
+@pytest.mark.parametrize("beams", [2, V**4])
+def test_coverage_counts_and_stopping_early_still_changes_nothing(beams: int) -> None:
+    def cover(sequences: Sequence[Sequence[int]], rows: Sequence[int]) -> list[float]:
+        return [unread(list(ids), row) for ids, row in zip(sequences, rows, strict=True)]
+
+    for seed in range(4):
+        logits, beam = table(seed), Beam(beams, 0.6, beta=0.5)
+
+        def found(logits: Tensor = logits, beam: Beam = beam) -> list[list[Hypothesis]]:
+            return finish(searching(scorer(logits), torch.full((2,), START), END, beam, 4, cover))
+
+        early = found()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("weft.generation.beam.settled", lambda *_: False)
+            assert found() == early
+        if beams > 2:
+            for row in range(2):
+                every = brute_force(logits, row, 4, 0.6)
+                best = sorted(every, key=lambda one: -one.score - 0.5 * unread(one.ids, row))
+                assert [one.ids for one in early[row][:5]] == [one.ids for one in best[:5]]
+
+
+@torch.no_grad()
+def test_coverage_is_the_attention_that_each_source_token_got() -> None:
+    model = translator()
+    source, lengths = torch.randint(3, 20, (3, 7)), torch.tensor([7, 3, 5])
+    plain = translate(model, source, lengths, 1, 2, beams=4, longest=8)
+    for row, best in enumerate(translate(model, source, lengths, 1, 2, beams=4, longest=8, beta=2.0)):
+        cut = int(lengths[row])
+        for one in best:
+            with Recorder(model) as recorder:
+                model.decode(torch.tensor([[1, *one.ids[:-1]]]), model.encode(source[row : row + 1, :cut]))
+            cross = torch.stack(recorder.of(["decoder.0.cross", "decoder.1.cross"]))  # (L, 1, H, T, S)
+            covered = float(cross.mean((0, 1, 2)).sum(0).clamp(max=1).log().sum())
+            assert one.score == pytest.approx(one.log_probability / penalty(len(one.ids), 0.6) + 2.0 * covered, abs=1e-4)
+    assert all(one.score == pytest.approx(one.log_probability / penalty(len(one.ids), 0.6)) for best in plain for one in best)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("cached", [True, False])
+def test_continuations_do_not_depend_on_their_batch_and_scores_are_log_probabilities(cached: bool) -> None:
+    model = GPTConfig(vocabulary=20, context=12, layers=2, heads=2, width=16).build().eval()
+    for parameter in model.parameters():
+        parameter.mul_(2.0)
+    prompts = [[3], [4, 5, 6, 7], [8, 9], [3, 3, 3, 3, 3, 3]]
+    beam, settings = Beam(3, 0.6), {"longest": 6, "end": 2, "vocabulary": 18}
+    whole = continuations(model, prompts, beam=beam, cached=cached, **settings)
+    for prompt, best in zip(prompts, whole, strict=True):
+        [alone] = continuations(model, [prompt], beam=beam, cached=not cached, **settings)
+        assert [one.ids for one in alone] == [one.ids for one in best]
+        assert len(best) == 3
+        for one in best:
+            logits = model(torch.tensor([[*prompt, *one.ids[:-1]]]))[0, len(prompt) - 1 :, :18].log_softmax(-1)
+            assert one.log_probability == pytest.approx(float(logits[torch.arange(len(one.ids)), one.ids].sum()), abs=1e-5)
+    [greedy] = continuations(model, [[3]], beam=Beam(1), **settings)
+    engine = Engine(model, SimpleNamespace(size=18, decode=lambda ids: " ".join(map(str, ids)), marks={"end": 2}))
+    [answer] = answer_all(engine, [Request((3,), Sampling(max_new_tokens=6, temperature=0))])
+    assert greedy[0].ids == [token.id for token in answer.tokens]
+
+
+def test_prompts_that_cannot_be_continued() -> None:
+    model = GPTConfig(vocabulary=20, context=12, layers=1, heads=2, width=16).build().eval()
+    with pytest.raises(ConfigError, match="at least one token each"):
+        continuations(model, [[]], beam=Beam(2), longest=3)
+    with pytest.raises(ConfigError, match="has none"):
+        continuations(model, [[3]], beam=Beam(2, beta=1.0), longest=3)
+
+
+def test_a_search_can_be_paused() -> None:
+    model = translator()
+    source, lengths = torch.randint(3, 20, (2, 5)), torch.tensor([5, 2])
+    steps, seen = translating(model, source, lengths, 1, 2, Beam(2), 6), 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            assert ended.value == translate(model, source, lengths, 1, 2, beams=2, longest=6)
+            break
+        seen += 1
+        assert not torch.is_inference_mode_enabled()
+    assert 0 < seen < 6
 
 
 def spelled(chances: dict[str, float], alphabet: str):  # type: ignore[no-untyped-def]

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from weft.generation.beam import translate
+from weft.generation.beam_models import translate
 from weft.generation.reader import Reader
 from weft.models.gpt import GPTConfig
 from weft.models.llama import LlamaConfig

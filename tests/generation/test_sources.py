@@ -14,7 +14,7 @@ from weft.data.tokenizers import ByteTokenizer
 from weft.errors import ConfigError
 from weft.generation import sources
 from weft.generation.answer import END, START
-from weft.generation.beam import translate
+from weft.generation.beam_models import translate
 from weft.generation.engine import answer_all
 from weft.generation.request import Answer, Request, Sampling
 from weft.generation.sources import SourceEngine

@@ -7,8 +7,9 @@ import math
 import pytest
 import torch
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
 
-from weft.layers.attention import SelfAttention, explicit_attention, fused_attention
+from weft.layers.attention import SelfAttention, explicit_attention, fused_attention, sound_kernels
 
 B, H, T, K = 2, 3, 7, 8
 
@@ -69,6 +70,41 @@ def test_both_forms_have_the_same_gradients(name: str, causal: bool) -> None:
         torch.testing.assert_close(first, second, atol=1e-5, rtol=1e-5)
 
 
+@torch.no_grad()
+def test_scores_times_zero_would_still_be_looked_at() -> None:
+    """Why a mask adds minus infinity: a score of 0 has the weight e⁰, so the future would be seen."""
+    q, k, v = inputs()
+    past = torch.ones(T, T, dtype=torch.bool).tril()
+    scores = q @ k.mT / math.sqrt(K)
+    wrong, right = (scores * past).softmax(-1), scores.masked_fill(~past, -torch.inf).softmax(-1)
+    assert float(wrong[..., 0, 1:].min()) > 0
+    assert float(right[..., ~past].abs().max()) == 0
+    torch.testing.assert_close(right @ v, fused_attention(q, k, v, None, True), atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+@torch.no_grad()
+def test_heads_are_a_loop_and_cost_the_same_however_many(groups: int) -> None:
+    """Each head projects, attends and is projected back by its part of the last matrix; fewer groups share keys and values."""
+    torch.manual_seed(0)
+    layer, x = SelfAttention(12, 4, causal=False, groups=groups), torch.randn(2, 5, 12)
+    q, k, v = layer.qkv(x).split([12, 3 * groups, 3 * groups], -1)
+    total = layer.out.bias.clone()
+    for head in range(4):
+        mine, theirs = slice(3 * head, 3 * head + 3), slice(3 * (head * groups // 4), 3 * (head * groups // 4) + 3)
+        weights = (q[..., mine] @ k[..., theirs].mT / math.sqrt(3)).softmax(-1)
+        total = total + weights @ v[..., theirs] @ layer.out.weight[:, mine].T
+    torch.testing.assert_close(layer(x), total, atol=1e-5, rtol=1e-5)
+    costs = set()
+    for heads in (1, 2, 4, 12):
+        with FlopCounterMode(display=False) as counter:
+            several = SelfAttention(12, heads, causal=False)
+            several.attention_backend = "explicit"
+            several(x)
+        costs.add(counter.get_total_flops())
+    assert len(costs) == 1
+
+
 @pytest.mark.parametrize(("queries", "keys"), [(1, 7), (3, 7)])
 @pytest.mark.parametrize("attend", [explicit_attention, fused_attention])
 def test_queries_may_be_the_last_of_a_longer_sequence(attend: object, queries: int, keys: int) -> None:
@@ -122,6 +158,44 @@ def test_bf16_on_a_gpu_agrees_with_fp32(length: int, rotary: bool) -> None:
         results.append((out, torch.autograd.grad(out.square().sum(), given)[0]))
     for exact, rounded in zip(*results, strict=True):
         assert float((exact - rounded).norm() / exact.norm()) < 0.02
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("length", [64, 128, 192])
+def test_scores_far_below_zero_have_finite_gradients_under_a_mask(length: int, compiled: bool) -> None:
+    """Softmax does not mind a number added to all scores of a query, so training may move them anywhere."""
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 2, length, 32, device="cuda", dtype=torch.bfloat16) * 0.1 for _ in range(3))
+    q[..., 0], k[..., 0] = 1.0, -120 * 32**0.5  # every score is about -120
+    mask = (torch.arange(length, device="cuda") < torch.tensor([[length], [length - 3]], device="cuda"))[:, None, None]
+    attend = torch.compile(fused_attention, dynamic=False) if compiled else fused_attention
+    results = []
+    for run in (explicit_attention, attend):
+        given = [x.clone().requires_grad_() for x in (q, k, v)]
+        results.append(torch.autograd.grad(run(*given, mask).float().square().sum(), given))
+    for exact, found in zip(*results, strict=True):
+        assert bool(found.isfinite().all())
+        torch.testing.assert_close(found, exact, atol=0.05, rtol=0.05)
+
+
+def test_cudnn_attends_under_a_mask_only_in_full_tiles() -> None:
+    class Pretended:
+        is_cuda = True
+
+        def __init__(self, length: int):
+            self.length = length
+
+        def size(self, _: int) -> int:
+            return self.length
+
+    def allowed(queries: int, keys: int) -> bool:
+        with sound_kernels(Pretended(queries), Pretended(keys)):  # type: ignore[arg-type]
+            return torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-any-return]
+
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    assert [allowed(64, 64), allowed(128, 64), allowed(1, 128), allowed(128, 512)] == [False, False, False, before]
+    assert torch.backends.cuda.cudnn_sdp_enabled() == before
 
 
 @pytest.mark.gpu

@@ -43,6 +43,16 @@ def test_padding_changes_nothing(model: BERT) -> None:
     torch.testing.assert_close(model.pair(hidden), model.pair(padded), atol=1e-5, rtol=1e-5)
 
 
+@torch.no_grad()
+def test_padding_that_is_not_a_number_reaches_nobody(model: BERT) -> None:
+    ids, segments = tokens(9)
+    hidden = model.hidden(ids, segments, LENGTHS)
+    padding = torch.arange(9) >= LENGTHS[:, None]
+    model.embed.weight[0] = float("nan")
+    found = model.hidden(ids.masked_fill(padding, 0), segments, LENGTHS)
+    torch.testing.assert_close(found[~padding], hidden[~padding], atol=1e-5, rtol=1e-5)
+
+
 def test_every_token_sees_both_sides(model: BERT) -> None:
     ids, segments = tokens(9)
     changed = ids.clone()

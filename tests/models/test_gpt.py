@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from tests.training import toys
 from weft.benchmarks import peers
 from weft.errors import ConfigError
+from weft.layers.attention import ATTEND
 from weft.models.gpt import GPT, PRESETS, GPTConfig
 from weft.objectives.next_token import NextToken, NextTokenConfig
 from weft.training.optim import AdamW
@@ -22,6 +23,8 @@ VARIANTS = [
     {"position": position, "norm": norm, "tied": tied}
     for position, norm, tied in product(("learned", "sinusoidal", "rotary"), ("pre", "post"), (True, False))
 ]
+MODERN: dict[str, Any] = {"position": "rotary", "norm_heads": True, "norm_embedding": True, "skips": True, "activation": "squared_relu"}
+VARIANTS.append(MODERN)
 
 
 def model(**settings: Any) -> GPT:
@@ -385,3 +388,27 @@ def test_every_second_block_may_see_only_a_band(backend: str) -> None:
     dense.load_state_dict(network.state_dict())
     torch.testing.assert_close(network(ids(2, 4)), dense(ids(2, 4)))  # a text within the band
     assert not torch.allclose(network(ids(2)), dense(ids(2)))
+
+
+def test_outputs_that_begin_at_zero_leave_the_embedding_as_it_is() -> None:
+    network = model(zero_outputs=True, tied=False, **MODERN)
+    embedded = network.embedded(ids())
+    torch.testing.assert_close(embedded.square().mean(-1), torch.ones(2, T), rtol=0, atol=1e-2)
+    with torch.autocast("cpu", dtype=torch.bfloat16):  # whose own smallest number is larger than the squares of an embedding
+        torch.testing.assert_close(network.embedded(ids()).float().square().mean(-1), torch.ones(2, T), rtol=0, atol=2e-2)
+    torch.testing.assert_close(network.hidden(ids()), network.norm(embedded))
+    assert (network(ids()) == 0).all()
+    network(ids()).sum().backward()
+    assert network.head.weight.grad is not None and network.head.weight.grad.abs().sum() > 0
+
+
+def test_normed_heads_bound_every_score() -> None:
+    attention = model(**MODERN).blocks[0].attention
+    attention.qkv.weight.data.mul_(1000)  # type: ignore[union-attr]
+    seen: list[Tensor] = []
+    attention.attention_backend = "fused"  # type: ignore[union-attr, assignment]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(ATTEND, "fused", lambda q, k, v, *rest: seen.extend((q, k)) or v)
+        attention(torch.randn(2, T, 16), rotary=model(**MODERN).rotary)
+    for x in seen:
+        torch.testing.assert_close(x.square().mean(-1), torch.ones(2, 2, T))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 import signal
@@ -81,7 +82,7 @@ def wholes(trainer: Trainer) -> dict[str, Tensor]:
 def team(layout: tuple[int, ...]) -> Team:
     from weft.parallel.many import Many
 
-    return Many(Parallel(**dict(zip(("replicate", "shard", "tensor"), layout))), torch.device("cpu"))
+    return Many(Parallel(**dict(zip(processes.LAYOUT, layout))), torch.device("cpu"))
 
 
 def assert_same(one: dict[str, Any], many: list[dict[str, Any]], tolerance: float = 1e-6) -> None:
@@ -117,13 +118,15 @@ MODELS: dict[str, Any] = {
 }
 
 
-def language_model(team: Team | None, name: str, optim: OptimConfig, steps: int) -> dict[str, Any]:
+def language_model(
+    team: Team | None, name: str, optim: OptimConfig, steps: int, settings: dict[str, Any] | None = None, **changes: Any
+) -> dict[str, Any]:
     """A few steps of a language model on batches of 5: the change of its weights, and how many numbers this process holds."""
     torch.manual_seed(0)
-    model: nn.Module = MODELS[name].build()
+    model: nn.Module = dataclasses.replace(MODELS[name], **changes).build()
     objective = NextTokenConfig().build()
     before = toys.weights(model)
-    train = Train(**FP32, steps=steps, batch=5)
+    train = Train(**FP32, steps=steps, batch=5, **settings or {})
     ids = torch.randint(0, 11, (16, 9), generator=torch.Generator().manual_seed(1))
     data = TensorDataset({"ids": ids[:, :-1], "targets": ids[:, 1:]})
     plan = execution.choose(train, model, objective)
@@ -131,21 +134,26 @@ def language_model(team: Team | None, name: str, optim: OptimConfig, steps: int)
     trainer.fit()
     after = toys.weights(model) if team is None else wholes(trainer)
     held = sum(trainer.team.local(p).numel() for p in model.blocks.parameters())
-    return {"change": {name: before[name] - value for name, value in after.items()}, "held": held, "norm": float(trainer.updaters[""].norm)}
+    change = {name: before[name] - value for name, value in after.items()}
+    loss = trainer.means.read(trainer.team.add)["loss"]
+    return {"change": change, "held": held, "norm": float(trainer.updaters[""].norm), "loss": loss}
 
 
-@pytest.mark.parametrize("layout", [(2, 1, 1), (1, 2, 1), (1, 1, 2), (2, 1, 2), (1, 2, 2)], ids=str)
-@pytest.mark.parametrize("name", list(MODELS))
-def test_gradients_of_a_language_model(name: str, layout: tuple[int, ...], tmp_path: Path) -> None:
-    """One step at rate 1, so that the change of the weights is the gradient."""
-    optim = SGD(lr=1.0)
-    one = language_model(None, name, optim, 1)
-    many = together(math.prod(layout), tmp_path, lambda: language_model(team(layout), name, optim, 1))
-    for found in many:
-        for key, gradient in one["change"].items():
-            torch.testing.assert_close(found["change"][key], gradient, rtol=0, atol=1e-6)
-        assert found["norm"] == pytest.approx(one["norm"], rel=1e-6)
-        assert found["held"] == pytest.approx(one["held"] / (layout[1] * layout[2]), rel=0.1)
+@pytest.mark.parametrize("layouts", [[(2, 1, 1), (1, 2, 1), (1, 1, 2)], [(2, 1, 2), (1, 2, 2)]], ids=["two", "four"])
+def test_gradients_of_a_language_model(layouts: list[tuple[int, ...]], tmp_path: Path) -> None:
+    """One step at rate 1, so that the change of the weights is the gradient; also with chunks of logits and less that is kept, where
+    the backward pass gathers again what it computes with again."""
+    optim, little = SGD(lr=1.0), [{"logits": "chunked", "activations": kept} for kept in ("products", "inputs")]
+    cases = [(name, layout, settings) for name in MODELS for layout in layouts for settings in ({}, *(little if name == "gpt" else []))]
+    one = {name: language_model(None, name, optim, 1) for name in MODELS}
+    many = together(math.prod(layouts[0]), tmp_path, lambda: [language_model(team(at), name, optim, 1, how) for name, at, how in cases])
+    for found, (name, layout, _) in ((found, case) for process in many for found, case in zip(process, cases, strict=True)):
+        for key, gradient in one[name]["change"].items():
+            torch.testing.assert_close(
+                found["change"][key], gradient, rtol=0, atol=1e-6, msg=lambda text, at=(layout, key): f"{at}: {text}"
+            )
+        assert found["norm"] == pytest.approx(one[name]["norm"], rel=1e-6)
+        assert found["held"] == pytest.approx(one[name]["held"] / (layout[1] * layout[2]), rel=0.1)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +253,7 @@ def test_a_process_that_dies_ends_the_others_with_one_sentence(tmp_path: Path) -
 
 
 def test_one_process_is_alone() -> None:
-    with processes.joined(Parallel(), Train()) as team:
+    with processes.joined(Parallel(), Train(batch=0)) as team:  # which is for others to refuse
         assert type(team) is Team
     assert not torch.distributed.is_initialized()
 

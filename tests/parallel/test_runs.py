@@ -19,7 +19,9 @@ import weft
 from tests.parallel.processes import together
 from weft.__main__ import dispatch
 from weft.errors import ConfigError
+from weft.parallel.processes import LAYOUT
 from weft.training import checkpoint
+from weft.training.tensors import kind
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of fork, on later Pythons
 GPT: dict[str, Any] = {
@@ -43,9 +45,10 @@ GAN: dict[str, Any] = {
 COMMON: dict[str, Any] = {"train.device": "cpu", "train.precision": "fp32", "train.log_every": 1, "train.save_every": 3}
 
 
-def train(name: str, folder: Path, changes: dict[str, Any], steps: int, replicate: int = 1, shard: int = 1, tensor: int = 1) -> bool:
-    layout = {"train.steps": steps, "parallel.replicate": replicate, "parallel.shard": shard, "parallel.tensor": tensor}
-    weft.train(weft.recipe(name, {**COMMON, **changes, **layout}), folder)
+def train(name: str, folder: Path, changes: dict[str, Any], steps: int, *layout: int) -> bool:
+    """Copies, parts, divided heads and stages."""
+    parallel = {f"parallel.{part}": number for part, number in zip(LAYOUT, layout, strict=False)}
+    weft.train(weft.recipe(name, {**COMMON, **changes, "train.steps": steps, **parallel}), folder)
     return True
 
 
@@ -74,25 +77,31 @@ def assert_same_run(one: Path, many: Path, step: int, tolerance: float) -> None:
 
 
 def test_a_run_goes_on_with_other_numbers_of_processes(tmp_path: Path) -> None:
-    """Two parts, then one process, then two copies of two parts: one curve, and the weights and averages of an uninterrupted run."""
+    """Two parts, then one process, then two stages of divided heads: one curve, and the weights and averages of an uninterrupted run."""
     one, many = tmp_path / "one", tmp_path / "many"
     train("gpt/quickstart", one, GPT, 9)
     together(2, tmp_path / "a", train, "gpt/quickstart", many, GPT, 3, 1, 2)
     train("gpt/quickstart", many, GPT, 6)
-    together(4, tmp_path / "b", train, "gpt/quickstart", many, GPT, 9, 2, 2)
+    together(4, tmp_path / "b", train, "gpt/quickstart", many, GPT, 9, 1, 1, 2, 2)
     assert_same_run(one, many, 9, 1e-5)
     assert sorted(p.name for p in many.iterdir()) == sorted(p.name for p in one.iterdir())
     content = [checkpoint.read(checkpoint.folder(run, 9)) for run in (one, many)]
-    assert content[0].files.keys() == content[1].files.keys()
+    assert content[0].files.keys() == {kind(name) for name in content[1].files}
     assert content[0].tensors("training.safetensors").keys() == content[1].tensors("training.safetensors").keys()
+    sizes = [len(data) for name, data in content[1].files.items() if kind(name) == "training.safetensors"]
+    assert len(sizes) == 4 and max(sizes) < 0.6 * len(content[0].files["training.safetensors"]), "each wrote its own part"
+    spoken = [weft.load(f"{run}@last").generate("the", max_new_tokens=8, temperature=0.0).text for run in (one, many)]
+    assert spoken[0] == spoken[1]
 
 
-def test_a_run_with_divided_heads_goes_on_alone(tmp_path: Path) -> None:
+def test_two_stages_go_on_alone_without_a_damaged_part(tmp_path: Path) -> None:
     one, many = tmp_path / "one", tmp_path / "many"
-    train("gpt/quickstart", one, GPT, 5)
-    together(2, tmp_path / "a", train, "gpt/quickstart", many, GPT, 3, 1, 1, 2)
-    train("gpt/quickstart", many, GPT, 5)
-    assert_same_run(one, many, 5, 1e-5)
+    train("gpt/quickstart", one, GPT, 8)
+    together(2, tmp_path / "a", train, "gpt/quickstart", many, GPT, 7, 1, 1, 1, 2)
+    part = checkpoint.folder(many, 7) / "training-1.safetensors"
+    part.write_bytes(part.read_bytes()[:-1] + b"?")
+    train("gpt/quickstart", many, GPT, 8)
+    assert_same_run(one, many, 8, 1e-5)
 
 
 def test_only_transformers_have_heads_to_divide(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from weft.planning.layout import ANY, Layout, weights
 from weft.planning.search import Search
 from weft.planning.shards import bytes_on
 from weft.planning.subject import Subject, subject
+from weft.training.settings import Train
 
 
 @cache
@@ -88,6 +89,25 @@ def test_checkpointing_keeps_less_and_takes_longer() -> None:
     assert of(again).parts["activations"] < 0.3 * of(plain).parts["activations"]
     times = [speed.step(*arguments, layout, devices.find("h200"), 64).total for layout in (plain, again)]
     assert 1.1 < times[1] / times[0] < 1.34
+
+
+def test_memory_is_that_of_what_the_trainer_would_choose() -> None:
+    """Logits in chunks on a GPU, at most 1 GiB of them; blocks of a model that fills an eighth of it keep products only."""
+    chunk, whole = footprint(), measure(asking(logits="whole"))
+    assert chunk.logits == 50257 * 1024 and not whole.logits
+    one = Layout(micro=64)
+    some, all_ = (memory.of_loss(found, one) for found in (chunk, whole))
+    assert 2**30 < some < 2 * 2**30 < 4 * 64 * 1024 * 50257 < 1.3 * all_
+    assert chunk.work(64).products == pytest.approx(whole.work(64).products, rel=1e-3)
+    h200, small = devices.find("h200"), dataclasses.replace(devices.find("h200"), memory=15e9)
+    assert memory.keeps(gpt2(), chunk, h200) == "all"
+    assert memory.keeps(gpt2(), chunk, small) == memory.keeps(asking(activations="products"), chunk, h200) == "products"
+    parts = [memory.need(gpt2(), chunk, weights(gpt2()), one, device, 64).parts["activations"] for device in (h200, small)]
+    assert parts[1] == pytest.approx(5 / 8 * parts[0])
+
+
+def asking(**settings: str) -> Subject:
+    return dataclasses.replace(gpt2(), train=Train(**settings))  # type: ignore[arg-type]
 
 
 def test_the_step_time_is_near_what_was_measured_elsewhere() -> None:

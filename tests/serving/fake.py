@@ -46,6 +46,9 @@ class ToyModel(nn.Module):
     def hidden(self, ids: Tensor) -> Tensor:
         return self.table[ids]
 
+    def head(self, hidden: Tensor) -> Tensor:
+        return hidden @ self.table.T
+
 
 def following(number: int, skip: int = 1) -> int:
     if not ord("a") <= number <= ord("z"):

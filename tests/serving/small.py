@@ -9,8 +9,10 @@ import torch
 from torch import nn
 
 from weft.data.pairs import MarkedTokenizer
-from weft.data.tokenizers import ByteTokenizer
+from weft.data.tokenizers import ByteTokenizer, ClassNames
+from weft.models.conditional_vae import ConditionalVAEConfig
 from weft.models.gpt import GPTConfig
+from weft.models.nonautoregressive import NonAutoregressiveConfig
 from weft.models.transformer import TransformerConfig
 from weft.recipes.base import Recipe
 from weft.run import Loaded
@@ -37,3 +39,24 @@ def served_gpt() -> ServedModel:
 
 def served_translator() -> ServedModel:
     return served("translator", small_translator(decoder_layers=1), MarkedTokenizer(ByteTokenizer()))
+
+
+def small_filler(**settings: Any) -> nn.Module:
+    torch.manual_seed(0)
+    small = {"vocabulary": 259, "context": 24, "layers": 2, "decoder_layers": 1, "heads": 2, "width": 32}
+    model = NonAutoregressiveConfig(**{**small, **settings}).build().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1.5)
+    return model
+
+
+def served_filler(name: str = "filler", **settings: Any) -> ServedModel:
+    return served(name, small_filler(**settings), MarkedTokenizer(ByteTokenizer()))
+
+
+def served_images(name: str = "digits", **settings: Any) -> ServedModel:
+    """A model that draws images of the class it is asked for."""
+    torch.manual_seed(0)
+    small = {"features": 64, "image": (1, 8, 8), "classes": 3, "latent": 4, "hidden": (16,)}
+    return served(name, ConditionalVAEConfig(**{**small, **settings}).build().eval(), ClassNames(["cat", "dog", "7"]))

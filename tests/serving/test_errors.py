@@ -206,8 +206,9 @@ anything = st.recursive(
     max_leaves=8,
 )
 SAMPLED = "model max_tokens temperature top_p n stop seed stream stream_options logit_bias top_k min_p repetition_penalty ignore_eos"
+SEARCHED = "beams length_penalty coverage_penalty iterations length_factor"
 FIELDS = {
-    "/v1/completions": f"prompt best_of logprobs echo suffix stop_token_ids {SAMPLED}".split(),
+    "/v1/completions": f"prompt best_of logprobs echo suffix stop_token_ids {SAMPLED} {SEARCHED}".split(),
     "/v1/chat/completions": f"messages max_completion_tokens logprobs top_logprobs tools response_format modalities {SAMPLED}".split(),
     "/v1/embeddings": ["input", "encoding_format", "dimensions", "model"],
     "/tokenize": ["prompt", "messages", "add_special_tokens", "parse_special", "model"],

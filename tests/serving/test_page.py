@@ -11,7 +11,7 @@ import pytest
 from tests.serving.browser import chromium
 from tests.serving.conftest import Live, running
 from tests.serving.fake import toy, toy_service
-from tests.serving.small import served_gpt, served_translator
+from tests.serving.small import served_filler, served_gpt, served_images, served_translator
 from weft.serving.static import FILES
 
 STEP = 0.06
@@ -21,7 +21,7 @@ Open = Callable[..., Any]
 
 @pytest.fixture(scope="module")
 def small() -> Iterator[Live]:
-    with running(toy_service(toy("alphabet", delay=STEP), served_gpt(), served_translator())) as found:
+    with running(toy_service(toy("alphabet", delay=STEP), served_gpt(), served_translator(), served_filler(), served_images())) as found:
         yield found
 
 
@@ -217,6 +217,59 @@ def test_cross_attention_of_a_translation(visit: Open) -> None:
     assert page.locator(".looking .piece").first.text_content() != "⟨start⟩"
 
 
+def test_an_answer_that_is_made_at_once(visit: Open) -> None:
+    page = visit()
+    page.select_option("#model", "filler")
+    assert not page.get_by_role("tab", name="Chat").is_visible()
+    page.locator("summary").click()
+    assert not page.get_by_label("Temperature").is_visible()
+    assert page.get_by_label("Passes").get_attribute("placeholder") == "10"
+    page.get_by_label("Passes").fill("1")
+    page.get_by_label("Length ×").fill("2")
+    assert "passes 1 · length × 2" in page.locator("#settings-summary").text_content()
+    page.locator("#prompt").fill("zwei")
+    page.get_by_role("button", name="Answer", exact=True).click()
+    settle(page, "complete")
+    assert page.locator("#complete .token").count() % 2 == 0
+    page.get_by_role("tab", name="Attention").click()
+    page.locator("#text").fill("zwei")
+    page.get_by_role("button", name="Show attention").click()
+    page.locator(".looked .piece").nth(4).wait_for()
+    page.select_option("#model", "gpt")
+    page.get_by_role("tab", name="Complete").click()
+    assert not page.get_by_label("Passes").is_visible()
+    assert page.get_by_label("Temperature").is_visible()
+
+
+@pytest.mark.parametrize("settings", [{}, {"color_scheme": "dark"}, {"viewport": {"width": 360, "height": 700}, "is_mobile": True}])
+def test_images(visit: Open, settings: dict[str, Any]) -> None:
+    pytest.importorskip("PIL.Image")
+    page = visit(**settings)
+    page.locator("#model option").first.wait_for(state="attached")
+    assert not page.get_by_role("tab", name="Images").is_visible()
+    page.select_option("#model", "digits")
+    assert [tab.text_content() for tab in page.get_by_role("tab").all() if tab.is_visible()] == ["Images"]
+    assert not page.locator("#settings").is_visible()
+    page.select_option("#label", "dog")
+    page.get_by_label("How many").fill("5")
+    page.locator("#image-seed").fill("7")
+    page.get_by_role("button", name="Draw").click()
+    images = page.locator(".sheet img")
+    images.nth(4).wait_for()
+    assert images.count() == 5
+    assert images.nth(1).get_attribute("alt") == "Image 2 of 5, dog"
+    assert images.nth(4).evaluate("each => each.complete && each.naturalWidth") == 8
+    assert "5 images of 8 × 8 · seed 7" in page.locator("#images .status").text_content()
+    assert page.locator("html").evaluate("each => each.scrollWidth") <= page.viewport_size["width"]
+    first = images.first.get_attribute("src")
+    page.get_by_label("How many").press("Enter")  # the same again
+    page.locator("#images .status").filter(has_text="seed 7").wait_for()
+    assert images.first.get_attribute("src") == first
+    page.select_option("#model", "gpt")
+    assert page.get_by_role("tab", name="Complete").get_attribute("aria-selected") == "true"
+    assert images.count() == 0
+
+
 def test_it_fits_a_phone(visit: Open) -> None:
     page = visit(viewport={"width": 360, "height": 700}, is_mobile=True, has_touch=True)
     page.select_option("#model", "gpt")
@@ -233,11 +286,10 @@ def test_it_fits_a_phone(visit: Open) -> None:
 def test_errors_are_told_in_the_page(visit: Open) -> None:
     page = visit()
     page.select_option("#model", "translator")
-    page.locator("#tab-chat").click()
-    page.locator("#message").fill("a")
-    page.locator("#message").press("Control+Enter")
-    page.get_by_role("alert").filter(has_text="cannot hold a conversation").wait_for()
-    assert page.get_by_role("button", name="Send").is_visible()
+    page.locator("#prompt").fill("a" * 30)
+    page.locator("#prompt").press("Control+Enter")
+    page.get_by_role("alert").filter(has_text="reads and writes at most 23 tokens").wait_for()
+    assert page.get_by_role("button", name="Answer", exact=True).is_visible()
     assert all("400" in told for told in visit.complaints)  # type: ignore[attr-defined]
     visit.complaints.clear()  # type: ignore[attr-defined]
 

@@ -13,7 +13,7 @@ from tests.serving.conftest import Live, running
 from tests.serving.fake import toy_service
 from tests.serving.small import served_gpt, served_translator
 from weft.generation.answer import END, START
-from weft.generation.beam import translate
+from weft.generation.beam_models import translate
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
 import pytest
@@ -164,6 +164,32 @@ def test_other_work_runs_between_steps_in_the_same_thread() -> None:
             await worker.call(lambda: 1 // 0)
         endless.close()
         await settled(worker)
+
+    with_worker(work)
+
+
+def test_long_work_pauses_for_others_and_is_left_off_where_nobody_waits() -> None:
+    async def work(worker: Worker) -> None:
+        order: list[str] = []
+        closed = threading.Event()
+
+        def steps(name: str, number: int) -> Generator[None, None, str]:
+            try:
+                for _ in range(number):
+                    order.append(name)
+                    yield
+                return name
+            finally:
+                closed.set()
+
+        assert await asyncio.gather(worker.run(steps("a", 3)), worker.run(steps("b", 3))) == ["a", "b"]
+        assert sorted(order) == list("aaabbb")
+        closed.clear()
+        endless = asyncio.ensure_future(worker.run(steps("endless", 10**9)))
+        assert await texts(worker.submit([request(max_new_tokens=3)]))  # answers go on beside it
+        endless.cancel()
+        await settled(worker)
+        assert await asyncio.to_thread(closed.wait, 5)
 
     with_worker(work)
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +15,7 @@ from torch import nn
 
 from weft.errors import CheckpointError
 from weft.training import checkpoint
+from weft.training.team import Team
 
 
 class Tied(nn.Module):
@@ -161,6 +165,61 @@ def test_a_recipe_that_said_binary_says_how(binary: bool, how: str, tmp_path: Pa
     monkeypatch.undo()
     assert checkpoint.read(tmp_path / "c").json("recipe.json")["data"] == {"type": "digits", "binarise": how, "flat": True}
     assert "recipe.json" not in checkpoint.read(tmp_path / "c", only=("metrics.json",)).files
+
+
+# -- parts ------------------------------------------------------------------------------------------------------------------
+
+
+class Thread(Team):
+    """One of two threads that do as processes do."""
+
+    processes, leader = 2, 77
+
+    def __init__(self, rank: int, table: list[Any], barrier: threading.Barrier):
+        self.rank, self.table, self.barrier = rank, table, barrier
+
+    def gather(self, thing: Any) -> list[Any]:
+        self.table[self.rank] = thing
+        self.barrier.wait()
+        told = list(self.table)
+        self.barrier.wait()
+        return told
+
+
+def saved_by_two(path: Path, second: dict[str, bytes]) -> list[OSError | None]:
+    """What each of two writers of one checkpoint meets."""
+    table, barrier = [None, None], threading.Barrier(2)
+    first = content(1.0) | {"model.safetensors": checkpoint.pack({"w[0]": torch.zeros(3)})}
+
+    def work(rank: int) -> OSError | None:
+        try:
+            checkpoint.save(path, second if rank else first, Thread(rank, table, barrier))
+        except OSError as error:
+            return error
+        return None
+
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(work, range(2)))
+
+
+def test_two_write_one_checkpoint(tmp_path: Path) -> None:
+    path = checkpoint.folder(tmp_path, 40)
+    path.parent.mkdir()
+    make_run(tmp_path)
+    assert saved_by_two(path, {"model-1.safetensors": checkpoint.pack({"w[3]": torch.ones(2)})}) == [None, None]
+    found = checkpoint.read(path, only=checkpoint.INFERENCE)
+    assert set(found.files) == {"recipe.json", "model.safetensors", "model-1.safetensors", "metrics.json"}
+    assert found.tensors("model.safetensors")["w"].tolist() == [0.0, 0.0, 0.0, 1.0, 1.0]
+    assert checkpoint.find(f"{tmp_path}@average1").tensors("model.safetensors")["w"].tolist() == [0.0, 0.0, 0.0, 1.0, 1.0]
+    (path / "model-1.safetensors").unlink()
+    newest = checkpoint.newest(tmp_path)
+    assert newest and newest.path.name == "00000030"
+
+
+def test_where_one_cannot_write_neither_has_saved(tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    assert [type(error) for error in saved_by_two(path, {"no folder/model-1.safetensors": b""})] == [FileNotFoundError] * 2
+    assert list(tmp_path.iterdir()) == []
 
 
 # -- names ------------------------------------------------------------------------------------------------------------------

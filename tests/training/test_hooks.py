@@ -22,6 +22,7 @@ from weft.training.hooks import Average, Hook, Signals, Validation, evaluate
 from weft.training.keeping import Checkpoints
 from weft.training.log import Log, drop_after
 from weft.training.optim import SGD, Adam
+from weft.training.team import Team
 from weft.training.trainer import Trainer
 
 
@@ -271,10 +272,10 @@ def test_a_failing_disk_is_survived_in_the_middle_but_not_at_the_end(
 ) -> None:
     real, failing = checkpoint.save, {3, 6}
 
-    def save(path: Path, content: dict[str, bytes]) -> None:
+    def save(path: Path, content: dict[str, bytes], team: Team) -> None:
         if int(path.name) in failing:
             raise OSError(28, "No space left on device")
-        real(path, content)
+        real(path, content, team)
 
     monkeypatch.setattr(checkpoint, "save", save)
     trainer = full_trainer(tmp_path, every=0, steps=9)

@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from weft.errors import ConfigError
 from weft.training.schedule import Schedule
 
 
@@ -54,6 +55,17 @@ def test_warm_up_rises_in_a_straight_line_from_zero(kind: str) -> None:
 def test_linear_falls_to_its_floor_and_stays() -> None:
     schedule = Schedule(kind="linear", warmup=10, total=110, floor=0.2)
     assert [schedule.factor(p, 500) for p in (10, 60, 110, 400)] == pytest.approx([1.0, 0.6, 0.2, 0.2])
+
+
+@pytest.mark.parametrize("kind", ["linear", "cosine"])
+def test_the_peak_is_held_before_the_fall(kind: str) -> None:
+    schedule = Schedule(kind=kind, warmup=20, hold=0.5)  # type: ignore[arg-type]
+    assert [schedule.factor(p, 120) for p in (10, 20, 50, 70, 95, 120, 200)] == pytest.approx([0.5, 1, 1, 1, 0.5, 0, 0])
+
+
+def test_a_hold_beyond_the_end_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"--optim.schedule.hold must be between 0 and 1, not 1.5"):
+        Schedule(hold=1.5).check("optim.schedule")
 
 
 def test_step_drops_every_so_often() -> None:

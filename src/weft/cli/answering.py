@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from weft.config import to_dict
 from weft.data.base import Problems
 from weft.data.text import read_text
 from weft.errors import ConfigError
-from weft.generation.answer import Answered, answered
+from weft.generation.answer import Answered, best_answers
+from weft.generation.beam import Beam
 from weft.generation.lines import answer_lines, fingerprint
 from weft.generation.parallel import Filling
 from weft.models.base import Fills, offers
@@ -20,18 +22,34 @@ from weft.report.words import duration
 from weft.run import Loaded
 from weft.training import files
 
+BEAMS = 5
+"""Where nobody says how many."""
 
-def answers(loaded: Loaded, prompt: str, filling: Filling) -> int:
-    """The answer to one text; how it came about goes to stderr."""
+
+@dataclass(frozen=True)
+class How:
+    """How answers are made, by models that make all tokens at once and by those that go token by token."""
+
+    filling: Filling
+    beam: Beam
+
+
+def answers(loaded: Loaded, prompt: str, how: How, n: int = 1) -> int:
+    """The best answers to one text, a line each; how they came about goes to stderr."""
     if not prompt:
         raise ConfigError(f"{type(loaded.model).__name__} answers a text; give it one, for example: weft sample CKPT 'a text'")
-    said = reply(loaded, [prompt], filling)[0]
-    print(said.text, flush=True)
-    print(f"({said.tokens} tokens in {said.passes} passes, ended by {said.stop})", file=sys.stderr)
+    most = 1 if offers(loaded.model, Fills) else how.beam.beams
+    if not 1 <= n <= most:
+        more = "it makes one answer, all tokens at once" if offers(loaded.model, Fills) else f"{most} beams find at most {most} answers"
+        raise ConfigError(f"--n {n}: {more}")
+    for said in reply(loaded, [prompt], how)[0][:n]:
+        print(said.text, flush=True)
+        sure = "" if said.log_probability is None else f", log-probability {said.log_probability:.5f}, score {said.score:.5f}"
+        print(f"({said.tokens} tokens in {said.passes} passes, ended by {said.stop}{sure})", file=sys.stderr)
     return 0
 
 
-def answers_to_file(loaded: Loaded, prompt: str, source: str, target: str, filling: Filling) -> int:
+def answers_to_file(loaded: Loaded, prompt: str, source: str, target: str, how: How) -> int:
     """An answer on a line of its own for every line of a text; a call that was interrupted continues."""
     if prompt:
         raise ConfigError(f"--input names a file of texts, so there is no room for the prompt {prompt!r}")
@@ -42,16 +60,18 @@ def answers_to_file(loaded: Loaded, prompt: str, source: str, target: str, filli
     for line in problems.lines():
         print(f"data: {line}", file=sys.stderr)
     files.make_folder(Path(target).parent)
-    about: dict[str, Any] = {"recipe": loaded.recipe.name, "weights": fingerprint(loaded.model), "filling": vars(use(loaded, filling))}
+    about: dict[str, Any] = {"recipe": loaded.recipe.name, "weights": fingerprint(loaded.model), "filling": vars(use(loaded, how.filling))}
+    about |= {"beam": vars(how.beam)}
     with files.writing(Path(target).parent):
-        answer_lines(lambda texts: [each.text for each in reply(loaded, texts, filling)], lines, Path(target), about, teller(len(lines)))
+        answer_lines(lambda texts: [best[0].text for best in reply(loaded, texts, how)], lines, Path(target), about, teller(len(lines)))
     print(f"{len(lines):,} answers written to {target}")
     return 0
 
 
-def reply(loaded: Loaded, texts: Sequence[str], filling: Filling) -> list[Answered]:
-    gpu = next(loaded.model.parameters()).is_cuda
-    return answered(loaded.model, loaded.tokenizer, texts, filling=use(loaded, filling), batch=256 if gpu else 64)
+def reply(loaded: Loaded, texts: Sequence[str], how: How) -> list[list[Answered]]:
+    gpu, beam = next(loaded.model.parameters()).is_cuda, how.beam
+    settings = {"beams": beam.beams, "alpha": beam.alpha, "beta": beam.beta, "filling": use(loaded, how.filling)}
+    return best_answers(loaded.model, loaded.tokenizer, texts, batch=256 if gpu else 64, **settings)  # type: ignore[arg-type]
 
 
 def use(loaded: Loaded, filling: Filling) -> Filling:
@@ -61,9 +81,7 @@ def use(loaded: Loaded, filling: Filling) -> Filling:
         if filling != Filling():
             raise ConfigError(f"{type(model).__name__} answers token by token; --iterations and --length-factor are for others")
         return filling
-    own = to_dict(loaded.recipe.objective)
-    iterations = filling.iterations or int(own.get("iterations", 0))
-    return Filling(iterations, int(own.get("candidates", filling.candidates)), filling.length_factor).resolve(model)
+    return filling.after(to_dict(loaded.recipe.objective)).resolve(model)
 
 
 def teller(total: int) -> Callable[[int], None]:

@@ -1,4 +1,4 @@
-"""`weft data build|show|verify`: token shards from files of text, what they hold, and whether they are whole."""
+"""`weft data build|python|show|verify`: token shards from files of text, a corpus for them, what they hold, whether they are whole."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ from weft.cli.tokenizer import find_tokenizer
 from weft.config import Config
 from weft.data.building import BuildConfig, build
 from weft.data.files import show
+from weft.data.python_corpus import CorpusConfig, gather
 from weft.data.shard_files import Shards, damages, read_json
 from weft.data.workers import cores
 from weft.errors import ConfigError
 from weft.report.words import duration
 
 USAGE = """usage: weft data build INPUT… --out DIR --tokenizer WHAT [SETTINGS]
+       weft data python --out DIR [--folder PATH…]
        weft data show DIR [--documents N]
        weft data verify DIR
 
 build   text, JSONL or parquet files as memory-mapped token shards; killed and repeated, it goes on to the same bytes
+python  the Python files that are installed, cleaned and without copies, whole packages held out, as two JSONL files
 show    what shards hold: counts, sources, problems, a few documents
 verify  whether every shard still has its sha256; a line for each that has not
 
@@ -45,6 +48,14 @@ class Build(BuildConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Python(CorpusConfig):
+    out: str = ""
+    """Folder of train.jsonl, held.jsonl and corpus.json."""
+    folder: tuple[str, ...] = ()
+    """Folders of packages to read instead of what is installed."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Show(Config):
     documents: int = 3
     """Documents to print, spread over all."""
@@ -62,7 +73,7 @@ def main(words: list[str]) -> int:
     if not words or words[0] in flags.HELP:
         print(USAGE)
         return 0 if words else 2
-    verbs = {"build": build_shards, "show": show_shards, "verify": verify_shards}
+    verbs = {"build": build_shards, "python": gather_python, "show": show_shards, "verify": verify_shards}
     if words[0] not in verbs:
         raise ConfigError(f"weft data has no verb {words[0]!r}{registry.nearest(words[0], list(verbs))}")
     return verbs[words[0]](words[1:])
@@ -89,6 +100,18 @@ def build_shards(words: list[str]) -> int:
         shards = build(inputs, options.out, tokenizer, options, options.workers or cores(), progress)
     print("\n".join(described(shards)))
     print(f"built in {duration(time.perf_counter() - begin)}; next:\n  weft train gpt/shards --data.path {console.quoted(options.out)}")
+    return 0
+
+
+def gather_python(words: list[str]) -> int:
+    options, _ = flags.parse(Python(), words, "weft data python", "", "The Python files of this installation as a corpus.")
+    if not options.out:
+        raise ConfigError("name a folder with --out; see weft data python --help")
+    made = gather(options.out, options.folder, options)
+    for name in ("train", "held"):
+        print(f"{name}: {made[name]['files']:,} files of {made[name]['packages']:,} packages, {made[name]['bytes'] / 1e6:,.1f} MB")
+    print("left out: " + ", ".join(f"{count:,} {what}" for what, count in made["left_out"].items()))
+    print(f"sha256 {made['sha256']}; next:\n  weft data build {console.quoted(options.out)}/train.jsonl --out shards --tokenizer byte_bpe")
     return 0
 
 

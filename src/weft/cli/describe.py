@@ -14,6 +14,7 @@ from weft.generation.answer import can_answer
 from weft.generation.decode import can_continue
 from weft.generation.neighbours import known_words
 from weft.models.base import Embeds, Samples, offers
+from weft.parallel.processes import LAYOUT
 from weft.report.words import number
 from weft.run import Run
 
@@ -22,14 +23,13 @@ def opening(run: Run) -> list[str]:
     """What is about to happen: model, data, how it is executed and why."""
     layout, count = run.recipe.parallel, run.trainer.team.processes
     where = f"continues after step {run.trainer.step:,}" if run.trainer.step else "starts"
-    size = sum(p.numel() for p in run.trainer.model.parameters())
     facts = [f"{name.replace('_', ' ')} {shown}" for name, value in run.data.info.items() if (shown := fact(value))]
     return [
         f"{run.recipe.name or 'a recipe of your own'} {where} in {run.folder}",
-        f"model: {type(run.trainer.model).__name__}, {size:,} parameters",
+        f"model: {type(run.trainer.model).__name__}, {run.size:,} parameters",
         f"data: {', '.join(facts)}",
         *mixture(run.data.train.shares(run.trainer.end, run.recipe.train.seed)),
-        *([f"plan: {count} processes: replicate {layout.replicate}, shard {layout.shard}, tensor {layout.tensor}"] if count > 1 else []),
+        *([f"plan: {count} processes: {', '.join(f'{name} {getattr(layout, name)}' for name in LAYOUT)}"] if count > 1 else []),
         *(f"plan: {line}" for line in run.trainer.plan.lines()),
     ]
 
@@ -67,8 +67,10 @@ def closing(run: Run) -> list[str]:
         lines.insert(0, f"stopped early: {trainer.stop_reason}")
     asked = prompts(run)
     commands = [] if asked is None else [" ".join(["weft sample", *map(quoted, (str(run.folder), *asked))])]
-    commands.append(f"weft evaluate {quoted(str(run.folder))}")
-    return [*lines, f"run: {run.folder}", f"report: {run.folder / 'report.html'}", "next:", *(f"  {command}" for command in commands)]
+    if run.data.validation:
+        commands.append(f"weft evaluate {quoted(str(run.folder))}")
+    following = ["next:", *(f"  {command}" for command in commands)] if commands else []
+    return [*lines, f"run: {run.folder}", f"report: {run.folder / 'report.html'}", *following]
 
 
 def prompts(run: Run) -> tuple[str, ...] | None:

@@ -30,13 +30,14 @@ def parse(default: C, words: list[str], prog: str, names: str = "", description:
     if not helping and not fits(len(free), names):
         raise ConfigError(f"expected {names or 'flags only'}, found {' '.join(free) or 'nothing'}; see {prog} --help")
     tyro = load_tyro()
-    if tyro is None:
-        if helping:
-            print(plain_help(default, usage, description))
-            sys.exit(0)
-        return config.parse_flags(flags, default), free
-    typed = ["--help"] if helping else [word for flag in flags for word in flag]
-    settings: C = tyro.cli(type(default), default=default, prog=usage, args=typed, description=description)
+    if not helping:
+        settings = config.parse_flags(flags, default)  # first, as it says in one sentence what tyro says in a box of many lines
+    elif tyro is None:
+        print(plain_help(default, usage, description))
+        sys.exit(0)
+    if tyro is not None:
+        typed = ["--help"] if helping else [word for flag in flags for word in flag]
+        settings = tyro.cli(type(default), default=default, prog=usage, args=typed, description=description)
     return settings, free
 
 

@@ -1,4 +1,4 @@
-"""`weft sample CKPT [PROMPT…]`: text that continues a prompt, what a model tells of a text or image, a PNG of images, nearest words."""
+"""`weft sample CKPT [PROMPT…]`: text that continues a prompt, what a model tells of a text or image, images, points, nearest words."""
 
 from __future__ import annotations
 
@@ -6,34 +6,32 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
-from urllib.parse import quote
 
-from torch import Tensor
-
-from weft.cli import answering, console, flags
+from weft.cli import answering, console, flags, pictures
 from weft.cli.console import quoted
 from weft.config import Config
 from weft.errors import CapabilityError, ConfigError
 from weft.evaluation import telling
-from weft.generation import walk
 from weft.generation.answer import can_answer
-from weft.generation.decode import can_continue, generate
-from weft.generation.grid import draw, png
+from weft.generation.beam import Beam
+from weft.generation.decode import Generation, can_continue, generate, need_continuing
 from weft.generation.neighbours import neighbours
 from weft.generation.parallel import Filling
-from weft.models.base import Embeds, Samples, SamplesClass, need, offers
+from weft.generation.weights import Weights, keep_weights
+from weft.models.base import Embeds, Restyles, Samples, Scores, offers
 from weft.run import Loaded, load
 from weft.training import files
 
-ABOUT = """Draws from a trained model: a language model continues PROMPT, an image model draws a grid, word vectors give neighbours.
-A model that was trained to tell something is asked: a text or two, a text and its choices, a question and a paragraph, image files.
+ABOUT = """Draws from a trained model: a language model continues PROMPT, an image model draws a grid or fills in what is missing of
+an image, a density in the plane is drawn as points, word vectors give neighbours. A model that was trained to tell something is asked:
+a text or two, a text and its choices, a question and a paragraph, image files. One that restyles images is given them by --input.
 CKPT is a run (its best checkpoint), RUN@last or RUN@1000."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(Config):
     n: int = 0
-    """How many: texts (0 is 1), images to draw (0 is 64) or neighbours of each word (0 is 10)."""
+    """How many: texts (0 is 1), images (0 is 64, or 1 for each that is completed), points (0 is 2000), neighbours of a word (0 is 10)."""
     max_new_tokens: int = 200
     """Longest continuation, in tokens."""
     temperature: float = 0.8
@@ -46,37 +44,57 @@ class Options(Config):
     """Leave out tokens less likely than this share of the likeliest."""
     repetition_penalty: float = 1.0
     """Above 1, tokens that occurred already become less likely."""
+    beams: int = 0
+    """Search for the likeliest texts with so many hypotheses, of which --n are shown; 0 draws, and is 5 for a model that answers a text."""
+    length_penalty: float = 0.6
+    """Exponent by which beam search favours longer texts; 0 compares log-probabilities."""
+    coverage_penalty: float = 0.0
+    """How much it counts in beam search that an answer left parts of its source unattended."""
     seed: int = 0
     """Of the draws; the same seed gives the same samples."""
     label: str = ""
     """Class of the images to draw, by name or number, for a model that draws the class it is asked for."""
     walk: Literal["none", "between", "along"] = "none"
     """between: each row of images goes from one latent to another; along: each row moves one dimension of a latent."""
+    complete: str = ""
+    """Image file, or a folder of them, of which the part that --mask names is filled in."""
+    mask: str = "lower"
+    """What is missing: lower, upper, left or right half, middle, or an image file that is white there."""
+    way: Literal["there", "back"] = "there"
+    """Direction in which a model of two domains of images translates."""
     stop: str = ""
     """Text at which a continuation ends; it is left out."""
     out: str = ""
     """File to write; empty prints text, and puts images into RUN/samples/."""
     input: str = ""
-    """Text file with a text on each line, for a model that answers; the answers become the lines of --out."""
+    """Text file with a text on each line, for a model that answers; the answers become the lines of --out. Or an image or a folder of
+    images, for a model that restyles them; what it makes of each goes to the folder --out."""
     iterations: int = 0
     """Passes of a model that makes all tokens of an answer at once; 0 is as many as its recipe says."""
     length_factor: float = 1.0
     """Such an answer gets its foretold length times this; 2 is twice as many tokens."""
     draft: str = ""
     """A smaller run of the same tokens that guesses ahead; the text is the same, sooner."""
+    weights: Weights = "fp32"
+    """How a model that continues a text keeps its weights: bf16 in half the memory, int8 (on a CPU) in a quarter; the text comes sooner."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:1."""
 
 
-SAMPLING = ("max_new_tokens", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed", "stop")
+SAMPLING = ("max_new_tokens", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed", "stop", "beams", "length_penalty")
 
 
 def main(words: list[str]) -> int:
     console.show_warnings()
     options, free = flags.parse(Options(), words, "weft sample", "CKPT [PROMPT…]", ABOUT)
     loaded, prompts = load(free[0], options.device), free[1:]
-    if options.input and not can_answer(loaded.model):
-        raise ConfigError(f"--input is for models that answer a text, and {type(loaded.model).__name__} ({loaded.recipe.name}) does not")
+    keep_weights(loaded.model, options.weights)
+    if options.input and not (can_answer(loaded.model) or offers(loaded.model, Restyles)):
+        raise ConfigError(
+            f"--input is for models that answer a text or restyle images, and {type(loaded.model).__name__} ({loaded.recipe.name}) does not"
+        )
+    if options.complete:
+        return pictures.completed(loaded, prompts, options.complete, options.mask, options.n or 1, options.seed, options.out)
     if found := telling.teller(loaded.recipe):
         return told(loaded, found, prompts)
     if len(prompts) > 1:
@@ -85,21 +103,32 @@ def main(words: list[str]) -> int:
     if can_continue(loaded.model, loaded.tokenizer):
         return texts(loaded, prompt, options)
     if can_answer(loaded.model):
-        filling = Filling(iterations=options.iterations, length_factor=options.length_factor)
+        how = answering.How(
+            Filling(iterations=options.iterations, length_factor=options.length_factor),
+            Beam(options.beams or answering.BEAMS, options.length_penalty, options.coverage_penalty),
+        )
         if options.input:
-            return answering.answers_to_file(loaded, prompt, options.input, options.out, filling)
-        return answering.answers(loaded, prompt, filling)
+            return answering.answers_to_file(loaded, prompt, options.input, options.out, how)
+        return answering.answers(loaded, prompt, how, options.n or 1)
+    if offers(loaded.model, Restyles):
+        return pictures.restyled(loaded, prompt, options.input, options.way, options.out)
     if offers(loaded.model, Samples):
-        return images(loaded, prompt, options)
+        if prompt:
+            raise ConfigError(f"{type(loaded.model).__name__} draws images and takes no prompt, but was given {prompt!r}")
+        return pictures.drawn(loaded, options.n, options.seed, options.label, options.walk, options.out)
     if offers(loaded.model, Embeds) and loaded.tokenizer is not None:
         return words_near(loaded, prompt, options)
+    if offers(loaded.model, Scores):
+        need_continuing(loaded.model, loaded.tokenizer)
     raise CapabilityError(
         f"{type(loaded.model).__name__} ({loaded.recipe.name}) has nothing to sample: it offers none of Scores (continues a text), "
-        "Samples (draws examples) and Embeds (vectors of words)"
+        "Samples (draws examples), Restyles (translates images) and Embeds (vectors of words)"
     )
 
 
 def texts(loaded: Loaded, prompt: str, options: Options) -> int:
+    if options.coverage_penalty:
+        raise ConfigError("--coverage-penalty is for models that answer a text: one that continues it has no source to cover")
     settings = {name: getattr(options, name) for name in SAMPLING}
     draft = load(options.draft, options.device).model if options.draft else None
     made = generate(loaded.model, loaded.tokenizer, prompt, n=options.n or 1, draft=draft, **settings)
@@ -108,8 +137,14 @@ def texts(loaded: Loaded, prompt: str, options: Options) -> int:
         files.make_folder(Path(options.out).parent)
         files.replace(Path(options.out), (text + "\n").encode())
     print(f"written to {options.out}" if options.out else text, flush=True)
-    print(f"({', '.join(f'{one.tokens} tokens, ended by {one.stop}' for one in made)}; seed {options.seed})", file=sys.stderr)
+    print(f"({', '.join(map(told_of, made))}; {f'{options.beams} beams' if options.beams else f'seed {options.seed}'})", file=sys.stderr)
     return 0
+
+
+def told_of(one: Generation) -> str:
+    """How a text came about."""
+    searched = "" if one.log_probability is None else f", log-probability {one.log_probability:.5f}, score {one.score:.5f}"
+    return f"{one.tokens} tokens, ended by {one.stop}{searched}"
 
 
 def told(loaded: Loaded, teller: telling.Teller, prompts: list[str]) -> int:
@@ -120,41 +155,6 @@ def told(loaded: Loaded, teller: telling.Teller, prompts: list[str]) -> int:
         print(title)
         print(console.table(list(rows)))
     return 0
-
-
-def images(loaded: Loaded, prompt: str, options: Options) -> int:
-    if prompt:
-        raise ConfigError(f"{type(loaded.model).__name__} draws images and takes no prompt, but was given {prompt!r}")
-    run = loaded.path.parent.parent if loaded.path.parent.name == "checkpoints" else loaded.path.parent
-    what = f"-{quote(options.label, safe='')}" if options.label else f"-{options.walk}" if options.walk != "none" else ""
-    target = Path(options.out) if options.out else run / "samples" / f"{loaded.path.name}{what}-seed{options.seed}.png"
-    files.make_folder(target.parent)
-    files.replace(target, png(pictures(loaded, options), columns=walk.STEPS if options.walk != "none" else 0))
-    print(f"written to {target}")
-    return 0
-
-
-def pictures(loaded: Loaded, options: Options) -> Tensor:
-    """Images drawn as the options say, (N, ...)."""
-    if options.walk == "none":
-        if options.label:
-            need(loaded.model, SamplesClass)
-        return draw(loaded.model, options.n or 64, options.seed, class_number(loaded, options.label) if options.label else None)
-    if options.label:
-        raise ConfigError("--label and --walk do not go together; choose one of them")
-    rows = max(1, -(-options.n // walk.STEPS)) if options.n else 8
-    return (walk.between if options.walk == "between" else walk.along)(loaded.model, rows, seed=options.seed)
-
-
-def class_number(loaded: Loaded, label: str) -> int:
-    """The number of a class that is given by its name or number."""
-    names: list[str] = getattr(loaded.tokenizer, "names", [])
-    number = names.index(label) if label in names else int(label) if label.isdecimal() else -1
-    classes = getattr(loaded.recipe.model, "classes", 0)
-    if not 0 <= number < classes:
-        few = f"{', '.join(names[:10])}{', …' if len(names) > 10 else ''}"
-        raise ConfigError(f"--label: {label!r} is none of the classes of {loaded.recipe.name}{f', which are {few}' if few else ''}")
-    return number
 
 
 def words_near(loaded: Loaded, prompt: str, options: Options) -> int:

@@ -7,14 +7,16 @@ import os
 import signal
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from weft.cli import console, flags
 from weft.config import Config
 from weft.errors import ConfigError, require
 
 ABOUT = """Serves models of text in OpenAI's form: completions, chat, embeddings, and what belongs to them (/v1/models, /tokenize,
-/detokenize, /tokenizer_info, /health, /metrics), with a page to try them. CKPT is a run (its best checkpoint), RUN@last or RUN@1000;
-without one the model of `weft quickstart` is served, and trained first where it is not there. SIGTERM ends what runs, then the server."""
+/detokenize, /tokenizer_info, /health, /metrics), and models that draw images (/v1/images/generations), with a page to try them.
+CKPT is a run (its best checkpoint), RUN@last or RUN@1000; without one the model of `weft quickstart` is served, and trained first where
+it is not there. SIGTERM ends what runs, then the server."""
 log = logging.getLogger("weft")
 LOCAL = ("127.0.0.1", "localhost", "::1")
 
@@ -33,6 +35,8 @@ class Options(Config):
     """Answers that a model makes at the same time."""
     invariant: bool = False
     """Whether an answer is the same to the last bit beside any others, in every precision; prompts are then read one by one."""
+    weights: Literal["fp32", "bf16", "int8"] = "fp32"
+    """How a model keeps its weights: bf16 in half the memory, int8 (on a CPU) in a quarter; answers come sooner and change a little."""
     max_queue: int = 256
     """Requests that may wait for a slot; beyond it clients are told to come back (429)."""
     max_body_bytes: int = 4 << 20
@@ -55,6 +59,7 @@ def main(words: list[str]) -> int:
     check(options)
     for package in ("fastapi", "uvicorn", "jinja2"):
         require(package, "serve")
+    from weft.generation.weights import keep_weights
     from weft.run import load  # what needs a model is imported when there is one, so that --help is quick
     from weft.serving import process, service
 
@@ -65,6 +70,7 @@ def main(words: list[str]) -> int:
         models = {}
         for name, path in zip(name_all(checkpoints, names), checkpoints, strict=True):
             loaded = load(path, options.device)
+            keep_weights(loaded.model, options.weights)
             models[name] = service.serve_model(name, loaded, slots=options.slots, max_queue=options.max_queue, invariant=options.invariant)
         limits = service.Limits(body_bytes=options.max_body_bytes, max_tokens=options.max_tokens, timeout=options.timeout)
         keys += [key for key in [os.environ.get("WEFT_API_KEY", "")] if key]
@@ -127,7 +133,7 @@ def trained_quickstart(device: str) -> str:
 
 def opening(where: str, names: list[str], route: str) -> str:
     """What is served where, and a command to try it."""
-    field = "prompt" if route == "completions" else "input"
-    body = f'{{"model": "{names[0]}", "{field}": "…"}}'
-    command = f"curl {where}/v1/{route} -H 'Content-Type: application/json' -d '{body}'"
+    field = {"completions": '"prompt": "…"', "embeddings": '"input": "…"', "images": '"n": 1'}[route]
+    body = f'{{"model": "{names[0]}", {field}}}'
+    command = f"curl {where}/v1/{'images/generations' if route == 'images' else route} -H 'Content-Type: application/json' -d '{body}'"
     return f"serving {', '.join(names)} at {where}\n  {command}\nCtrl-C ends it"

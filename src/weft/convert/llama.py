@@ -16,9 +16,10 @@ def settings(config: dict[str, Any]) -> LlamaConfig:
     need(config, head_dim=width // heads)
     if activation(config.get("hidden_act", "silu")) != "silu":
         raise CheckpointError(f"config.json: hidden_act is {config['hidden_act']!r}; weft's Llama has only 'silu'")
-    positions = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    if positions.get("rope_type", positions.get("type", "default")) != "default":
-        raise CheckpointError(f"config.json: weft has no scaled rotary positions ({positions})")
+    positions = config.get("rope_parameters") or {}
+    for told in (positions, config.get("rope_scaling") or {}):  # the older name, which counts where both are there
+        if told.get("rope_type", told.get("type", "default")) != "default":
+            raise CheckpointError(f"config.json: weft has no scaled rotary positions ({told})")
     return LlamaConfig(
         vocabulary=setting(config, "vocab_size"),
         context=setting(config, "max_position_embeddings"),

@@ -27,7 +27,19 @@ def settings(config: dict[str, Any]) -> GPTConfig:
 
 
 def describe(c: GPTConfig) -> dict[str, Any]:
-    only(c, position="learned", norm="post", window=0, bias=True, tied=True, activation="gelu_tanh", inner=0)
+    only(
+        c,
+        position="learned",
+        norm="post",
+        window=0,
+        bias=True,
+        tied=True,
+        activation="gelu_tanh",
+        inner=0,
+        norm_heads=False,
+        norm_embedding=False,
+        skips=False,
+    )
     return {
         "architectures": ["OpenAIGPTLMHeadModel"],
         "model_type": "openai-gpt",

@@ -81,6 +81,9 @@ class Table:
         own: dict[str, Tensor] = {}
         for name, tensor in tensors.items():
             row, numbers = self._row(name)
+            if not tensor.is_floating_point() and not isinstance(row, Ignore):
+                kind = str(tensor.dtype).removeprefix("torch.")
+                raise CheckpointError(f"{name!r} holds {kind}, not fractions: quantised weights are read from GGUF files only")
             if isinstance(row, Rename):
                 own[filled(row.own, numbers)] = tensor.T.contiguous() if row.transpose else tensor
             elif isinstance(row, Join):

@@ -144,6 +144,10 @@ class Source:
         self._first, self._index = 0, torch.empty(0, dtype=torch.int64)
         self._keys: dict[int, Tensor] = {}
 
+    def reseed(self, seed: int) -> None:
+        """The same examples, which stay where they are, in the order of another seed."""
+        self.seed, self._index, self._keys = seed, self._index[:0], {}
+
     def batch(self, first: int, size: int, stream: int = 0) -> Batch:
         """The examples of draws first … first + size - 1; another stream is the same examples with other noise."""
         return self.examples(self.draw(first, size, stream))

@@ -90,7 +90,11 @@ def _plain_rows(place: Path, lines: list[str], sign: str, header: Header, named:
     has_header = header == "yes" or (header == "detect" and _detect_header(place, records, named, problems))
     width = len(records[0][1]) if has_header else Counter(len(cells) for _, cells in records).most_common(1)[0][0]
     words = records[0][1] if has_header else [""] * width
-    names = [word.strip() or str(position) for position, word in enumerate(words, 1)]
+    names: list[str] = []
+    for position, word in enumerate(map(str.strip, words), 1):
+        if word and word in names:
+            problems.add("columns whose name is taken, called by their number", f"{show(place)} (column {position}, {word[:40]!r})")
+        names.append(word if word and word not in names else str(position))
     body = records[1:] if has_header else records
     for line, cells in body:
         if len(cells) != width:
@@ -143,11 +147,9 @@ def _detect_header(place: Path, records: list[tuple[int, list[str]]], named: str
 def looks_like_header(records: list[list[str]], named: str) -> bool:
     """Whether the first record names the columns: by a known name, or because it alone has no number in a column of numbers."""
     words = [cell.strip() for cell in records[0]]
-    if len(set(words)) < len(words):
-        return False
-    if (named and named in words) or COLUMN_NAMES & {word.lower() for word in words}:
+    if (named and named in words) or COLUMN_NAMES & {word.lower() for word in words if words.count(word) == 1}:
         return True
-    if not all(words[1:]) or any(number(word) is not None for word in words):
+    if len(set(words)) < len(words) or not all(words[1:]) or any(number(word) is not None for word in words):
         return False
     rest = records[1:200]
     columns = ([record[i] for record in rest if len(record) > i and record[i].strip()] for i in range(len(words)))

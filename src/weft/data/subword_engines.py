@@ -13,8 +13,8 @@ from weft.errors import require
 WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 """GPT-2's words. Letters, digits and signs never share one, so no piece of a text can be a mark or the name of a byte."""
 LINE_END = re.compile(r"(?<=\S)\n")
-PART = 1 << 16
-"""Characters that are encoded at once, up to the end of their line."""
+PART = 1 << 12
+"""Characters that are encoded at once, up to the end of their line; what the library makes of so few stays in the processor's cache."""
 
 
 def library() -> Any:

@@ -130,7 +130,10 @@ def language_data(
     assert tokenizer is not None
     first, second = tokenizer.encode(train), tokenizer.encode(validation)
     if len(first) < 2:
-        raise DataError(f"the training text has {len(first)} token{'s' * (len(first) != 1)} ({unit}); at least 2 are needed")
+        raise DataError(
+            f"the training text has {len(first)} token{'s' * (len(first) != 1)} ({unit}); at least 2 are needed: take a longer one, or "
+            "hold out less of it with --data.validation"
+        )
     if len(first) <= context:
         problems.add("a training text no longer than one example, so all examples are alike", f"{len(first)} tokens, context {context}")
     if validation and len(second) < 2:

@@ -29,7 +29,7 @@ from weft import random
 from weft.data.base import Batch
 from weft.evaluation.evaluate import Findings
 from weft.models.base import TwoSides, need
-from weft.sampling.importance import effective_sample_size, log_mean
+from weft.sampling.importance import effective_sample_size, log_mean, standard_error
 
 PLACES = ((0.0, 0.0), (1 / 29, 0.5), (9 / 29, 0.9), (1.0, 1.0))
 """Share of the temperatures below each temperature: dense where the machine is nearly itself (Salakhutdinov & Murray, 2008)."""
@@ -48,18 +48,20 @@ class Estimate:
     temperatures: int
 
     def metrics(self) -> dict[str, float]:
+        """All that is known: a single chain has no error."""
         found, reverse = log_mean(self.forward), float(self.backward.mean())
-        return {
+        numbers = {
             "log_likelihood": self.score - float(found.mean),
             "log_likelihood_reverse": self.score - reverse,
             "log_partition": float(found.mean),
             "log_partition_error": float(found.error),
             "log_partition_reverse": reverse,
-            "log_partition_reverse_error": float(self.backward.std() / len(self.backward) ** 0.5),
+            "log_partition_reverse_error": float(standard_error(self.backward)),
             "effective_chains": float(effective_sample_size(self.forward)),
             "ais_chains": float(len(self.forward)),
             "ais_temperatures": float(self.temperatures),
         }
+        return {name: value for name, value in numbers.items() if not math.isnan(value)}
 
 
 class Path:

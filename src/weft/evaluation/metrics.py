@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -63,7 +63,7 @@ class Means:
     def state_tensors(self) -> dict[str, Tensor]:
         return {**{f"sum/{n}": v for n, v in self.sums.items()}, **{f"count/{n}": v for n, v in self.counts.items()}}
 
-    def load_state_tensors(self, tensors: dict[str, Tensor], device: torch.device) -> None:
+    def load_state_tensors(self, tensors: Mapping[str, Tensor], device: torch.device) -> None:
         for path, value in tensors.items():
             kind, _, name = path.partition("/")
             table = self.sums if kind == "sum" else self.counts

@@ -27,3 +27,20 @@ def bleu(sums: Tensor) -> float:
         return 0.0
     brevity = min(0.0, 1 - float(sums[9] / sums[8]))
     return float(100 * torch.exp((matches / totals).log().mean() + brevity))
+
+
+def sentence_bleu(candidate: Sequence[object], reference: Sequence[object]) -> float:
+    """BLEU of one sentence in percent. An order without a match counts as half a match, the next such as a quarter, and so on (the
+    exponential smoothing of mteval and sacrebleu); orders longer than the candidate are left out."""
+    sums = statistics(candidate, reference)
+    matches, totals = sums[0:8:2].clone(), sums[1:8:2]
+    if not float(matches[0]):
+        return 0.0
+    share = 1.0
+    for order in range(ORDER):
+        if float(totals[order]) and not float(matches[order]):
+            share /= 2
+            matches[order] = share
+    there = totals > 0
+    brevity = min(0.0, 1 - float(sums[9] / sums[8]))
+    return float(100 * torch.exp((matches[there] / totals[there]).log().mean() + brevity))

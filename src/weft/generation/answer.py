@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from weft.errors import CapabilityError
-from weft.generation.beam import translate
+from weft.generation.beam import Beam, Hypothesis, finish
+from weft.generation.beam_models import translating
 from weft.generation.parallel import Filling, fill_in
 from weft.models.base import Answers, Fills, need, offers
 
@@ -31,6 +32,10 @@ class Answered:
     """Why it ended: "stop", where the model gave END, or "length"."""
     passes: int
     """How often the decoder was asked: once for each token, or once for all tokens together and again to improve on them."""
+    score: float = 0.0
+    """What answers are compared by."""
+    log_probability: float | None = None
+    """Of the tokens, one after the other; None where they were made at once."""
 
 
 def can_answer(model: Any) -> bool:
@@ -43,19 +48,26 @@ def answer(model: Any, tokenizer: Any, texts: Sequence[str], **settings: Any) ->
     return [each.text for each in answered(model, tokenizer, texts, **settings)]
 
 
-def answered(
+def answered(model: Any, tokenizer: Any, texts: Sequence[str], **settings: Any) -> list[Answered]:
+    """The model's best answer to each text; settings as in `best_answers`."""
+    return [best[0] for best in best_answers(model, tokenizer, texts, **settings)]
+
+
+def best_answers(
     model: Any,
     tokenizer: Any,
     texts: Sequence[str],
     *,
     beams: int = 5,
     alpha: float = 0.6,
+    beta: float = 0.0,
     filling: Filling | None = None,
     batch: int = 64,
-) -> list[Answered]:
-    """The model's best answer to each text; those of similar length are read together, which changes no answer.
+) -> list[list[Answered]]:
+    """The model's best answers to each text, best first; texts of similar length are read together, which changes no answer.
 
-    beams and alpha are for a model that decodes token by token, filling for one that makes all tokens at once.
+    beams, alpha and beta (as in `beam`) are for a model that decodes token by token and finds up to `beams` answers, filling for one that
+    makes all tokens at once and finds one.
     """
     if not can_answer(model):
         need(model, Answers)
@@ -65,25 +77,30 @@ def answered(
     encoded = [[*tokenizer.encode(text).tolist()[: room - 1], END] for text in texts]
     order = sorted(range(len(texts)), key=lambda i: len(encoded[i]))
     device = next(model.parameters()).device
-    said: dict[int, Answered] = {}
+    said: dict[int, list[Answered]] = {}
     for first in range(0, len(order), batch):
         numbers = order[first : first + batch]
         rows = [encoded[i] for i in numbers]
         lengths = torch.tensor([len(row) for row in rows], device=device)
         source = torch.tensor([row + [PAD] * (len(rows[-1]) - len(row)) for row in rows], device=device)
         if offers(model, Answers):
-            found = searched(model, tokenizer, source, lengths, beams, alpha)
+            found = searched(model, tokenizer, source, lengths, Beam(beams, alpha, beta))
         else:
             found = filled(model, tokenizer, source, lengths, filling)
         said |= zip(numbers, found, strict=True)
     return [said[i] for i in range(len(texts))]
 
 
-def searched(model: Any, tokenizer: Any, source: Tensor, lengths: Tensor, beams: int, alpha: float) -> list[Answered]:
-    best = [hypotheses[0].ids for hypotheses in translate(model, source, lengths, START, END, beams=beams, alpha=alpha)]
-    return [Answered(tokenizer.decode(ids), len(ids), "stop" if ids[-1] == END else "length", len(ids)) for ids in best]
+def searched(model: Any, tokenizer: Any, source: Tensor, lengths: Tensor, beam: Beam) -> list[list[Answered]]:
+    return [[heard(tokenizer, one) for one in best] for best in finish(translating(model, source, lengths, START, END, beam))]
 
 
-def filled(model: Any, tokenizer: Any, source: Tensor, lengths: Tensor, how: Filling | None) -> list[Answered]:
+def heard(tokenizer: Any, one: Hypothesis) -> Answered:
+    """A hypothesis as an answer."""
+    stop = "stop" if one.ids[-1] == END else "length"
+    return Answered(tokenizer.decode(one.ids), len(one.ids), stop, len(one.ids), one.score, one.log_probability)
+
+
+def filled(model: Any, tokenizer: Any, source: Tensor, lengths: Tensor, how: Filling | None) -> list[list[Answered]]:
     made = fill_in(model, source, lengths, START, END, how)
-    return [Answered(tokenizer.decode(each.ids), len(each.ids), each.stop, each.iterations) for each in made]
+    return [[Answered(tokenizer.decode(each.ids), len(each.ids), each.stop, each.iterations, each.score)] for each in made]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,15 @@ SIDE = 64
 """Pixels an image is enlarged to, so that an 8 by 8 digit can be seen."""
 
 
-@torch.inference_mode()
 def draw(model: nn.Module, n: int = 64, seed: int = 0, label: int | None = None) -> Tensor:
     """n samples (N, ...) of a model, all of one class where a label is given, each a function of (seed, its number) alone."""
+    return draw_keys(model, keys(model, n, seed), label)
+
+
+@torch.inference_mode()
+def draw_keys(model: nn.Module, key: Tensor, label: int | None = None) -> Tensor:
+    """A sample for each key (N,), all of one class where a label is given: (N, ...)."""
     need(model, Samples if label is None else SamplesClass)
-    key = keys(model, n, seed)
     drawn: Tensor = model.sample(key) if label is None else model.sample_class(key, torch.full_like(key, label))  # type: ignore[operator]
     return drawn
 
@@ -35,6 +40,15 @@ def keys(model: nn.Module, n: int, seed: int) -> Tensor:
     if n < 1:
         raise ConfigError(f"n must be at least 1, not {n}")
     return random.keys(random.seed_of(seed, "sample"), torch.arange(n)).to(next(model.parameters()).device)
+
+
+def class_number(label: str, names: Sequence[str], classes: int) -> int:
+    """The number of a class that is given by its name or number."""
+    number = names.index(label) if label in names else int(label) if label.isdecimal() and len(label) < 10 else -1
+    if not 0 <= number < classes:
+        few = f", which are {', '.join(names[:10])}{', …' if len(names) > 10 else ''}" if names else f", which are 0 to {classes - 1}"
+        raise ConfigError(f"{label!r} is none of the classes{few}")
+    return number
 
 
 def as_images(samples: Tensor) -> np.ndarray:
@@ -63,8 +77,17 @@ def tile(images: np.ndarray, columns: int = 0) -> np.ndarray:
 
 def png(samples: Tensor, columns: int = 0) -> bytes:
     """Samples as the bytes of one PNG file."""
+    return encoded(tile(as_images(samples), columns))
+
+
+def pngs(samples: Tensor, scale: int = 1) -> list[bytes]:
+    """Each of the samples as the bytes of a PNG file of its own, its pixels as squares of `scale` pixels."""
+    return [encoded(image.repeat(scale, 0).repeat(scale, 1)) for image in as_images(samples)]
+
+
+def encoded(picture: np.ndarray) -> bytes:
+    """A picture (H, W, C) of bytes as those of a PNG file."""
     pillow: Any = require("PIL.Image", "images")
-    sheet = tile(as_images(samples), columns)
     stream = io.BytesIO()
-    pillow.fromarray(sheet[..., 0] if sheet.shape[2] == 1 else sheet).save(stream, "PNG", optimize=True)
+    pillow.fromarray(picture[..., 0] if picture.shape[2] == 1 else picture).save(stream, "PNG", optimize=True)
     return stream.getvalue()

@@ -13,6 +13,7 @@ Shapes: B rows, K lengths of each, T places, C lengths that can be foretold.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,6 +38,11 @@ class Filling:
     """How many of the likeliest lengths are tried."""
     length_factor: float = 1.0
     """The foretold length is multiplied by this: 0.5 makes half as many tokens, 2 twice as many."""
+
+    def after(self, own: Mapping[str, Any]) -> Filling:
+        """What was asked for, and what the settings of an objective say where nothing was."""
+        iterations = self.iterations or int(own.get("iterations", 0))
+        return Filling(iterations, int(own.get("candidates", self.candidates)), self.length_factor)
 
     def resolve(self, model: Any) -> Filling:
         """What holds for a model; refused where it makes no target."""
@@ -63,6 +69,8 @@ class Filled:
     """Passes in which any of its tokens was predicted."""
     score: float
     """Log-probabilities of its tokens, each as it was last predicted, and of its length, over the number of tokens."""
+    log_probabilities: list[float]
+    """Of its tokens, each as it was last predicted."""
 
 
 @torch.inference_mode()
@@ -75,14 +83,14 @@ def fill_in(model: Any, source: Tensor, lengths: Tensor, start: int, end: int, h
     memory = model.encode(source, lengths)
     if model.config.places:
         return cut_at_end(model, memory, lengths, start, end)
-    sizes, likely = foretold(model, memory, lengths, how)  # each (B, K)
+    sizes, length = foretold(model, memory, lengths, how)  # each (B, K)
     b, k = sizes.shape
     row = torch.arange(b, device=source.device).repeat_interleave(k)
     ids, sure = refine(model, memory[row], lengths[row], sizes.flatten(), start, end, how.iterations)
-    score = (sure.sum(1).view(b, k) + likely) / sizes
+    score = (sure.sum(1).view(b, k) + length) / sizes
     chosen = torch.arange(b, device=source.device) * k + score.argmax(1)
-    found = zip(ids[chosen].tolist(), sizes.flatten()[chosen].tolist(), score.amax(1).tolist(), strict=True)
-    return [Filled(tokens[:size], "length", passes(size, how.iterations), value) for tokens, size, value in found]
+    found = zip(ids[chosen].tolist(), sure[chosen].tolist(), sizes.flatten()[chosen].tolist(), score.amax(1).tolist(), strict=True)
+    return [Filled(tokens[:n], "length", passes(n, how.iterations), value, likely[:n]) for tokens, likely, n, value in found]
 
 
 def foretold(model: Any, memory: Tensor, lengths: Tensor, how: Filling) -> tuple[Tensor, Tensor]:
@@ -131,7 +139,8 @@ def cut_at_end(model: Any, memory: Tensor, lengths: Tensor, start: int, end: int
     found = []
     for ids, values in zip(token.tolist(), likely.tolist(), strict=True):
         size = ids.index(end) + 1 if end in ids else len(ids)
-        found.append(Filled(ids[:size], "stop" if end in ids else "length", 1, math.fsum(values[:size]) / size))
+        score = math.fsum(values[:size]) / size
+        found.append(Filled(ids[:size], "stop" if end in ids else "length", 1, score, values[:size]))
     return found
 
 

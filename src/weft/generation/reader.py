@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.generation.steps import Steps, fits
+from weft.generation import cpu_steps, steps
+from weft.layers.cache import Cache
 from weft.models.base import Decodes, offers
 
 FILLER = 0
@@ -30,7 +31,12 @@ class Reader:
         self.context: int = getattr(getattr(model, "config", None), "context", 0)
         self.device = next(model.parameters()).device
         self.cache = model.new_cache() if cached and offers(model, Decodes) else None
-        self.steps = Steps(model) if self.cache and fits(model) else None
+        self.steps: Any = None
+        if self.cache and steps.fits(model):
+            self.steps = steps.Steps(model)
+        elif self.cache and cpu_steps.fits(model):
+            self.steps = cpu_steps.CpuSteps(model)
+            self.cache.parts = self.cache.parts.float()  # one row looks at them sooner than at those of 16 bits
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -69,15 +75,22 @@ class Reader:
     def step(self, last: Tensor) -> Tensor:
         """The last token of each row (R,), which the host need not know yet -> logits (R, V). Only the cache notes what was read."""
         assert self.cache is not None
-        if self.steps:
+        if isinstance(self.steps, steps.Steps):  # the same to the last bit in any case
             return self.steps(last, self.cache)
-        parts = [(last, self.cache)]
-        if self.invariant:  # each row by itself, as if it were alone
-            self.cache.make_room(len(last), max(self.cache.lengths) + 1)
-            parts = [(last[row : row + 1], self.cache.row(row)) for row in range(len(last))]
-        logits = [self.model.head(self.model.hidden(ids[:, None], cache)[:, -1]) for ids, cache in parts]
+        if not self.invariant:
+            return self._step(last, self.cache)
+        self.cache.make_room(len(last), max(self.cache.lengths) + 1)  # each row by itself, as if it were alone
+        logits = [self._step(last[row : row + 1], self.cache.row(row)) for row in range(len(last))]
         self.cache.count([1] * len(last))
         return torch.cat(logits)
+
+    def _step(self, last: Tensor, cache: Cache) -> Tensor:
+        if self.steps:
+            read: Tensor = self.steps(last, cache)
+            return read
+        logits: Tensor = self.model.head(self.model.hidden(last[:, None], cache)[:, -1])
+        cache.count([1] * len(last))
+        return logits
 
     def _filled(self, new: Sequence[Sequence[int]]) -> Tensor:
         """Tokens of all rows (B, T), filled up on the right."""

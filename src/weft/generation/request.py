@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from weft.errors import ConfigError
+from weft.generation.parallel import Filling
 
 GREEDY = 0.0
 """The temperature at which the likeliest token is taken."""
@@ -76,6 +77,8 @@ class Request:
     """Which of several answers to the same prompt this is."""
     echo: bool = False
     """Tell log-probabilities of the prompt's own tokens too."""
+    filling: Filling | None = None
+    """How a model that makes all tokens at once does so; None leaves it to the model."""
 
 
 @dataclass(frozen=True)

@@ -26,13 +26,18 @@ WARM_UP = 2
 
 
 def fits(model: Any) -> bool:
-    """Whether a model is a stack of blocks that the kernels know."""
+    """Whether a model is a stack of blocks on a GPU, which the kernels know."""
+    return KERNELS is not None and is_stack(model) and next(model.parameters()).is_cuda
+
+
+def is_stack(model: Any) -> bool:
+    """Whether a model is a stack of causal blocks between an embedding and a head."""
     blocks = getattr(model, "blocks", None)
     return (
-        KERNELS is not None
-        and next(model.parameters()).is_cuda
-        and isinstance(blocks, nn.ModuleList)
+        isinstance(blocks, nn.ModuleList)
         and all(isinstance(block, Block) and isinstance(block.attention, SelfAttention) and block.attention.causal for block in blocks)
+        and not any(isinstance(block, Block) and block.attention.norm_heads for block in blocks)
+        and not hasattr(model, "skips")
         and all(isinstance(block.feedforward, (FeedForward, GatedFeedForward)) for block in blocks)
         and hasattr(model, "embedded")
     )

@@ -5,16 +5,20 @@ B batch, T query time, S key time, D width, H heads, K head width.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 from functools import cache
 from types import ModuleType
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from weft.layers.cache import Store
 from weft.layers.causal_attention import causal_attention
+from weft.layers.documents import block_attention, is_blocks
 from weft.layers.position import rotate
 
 SHORT: ModuleType | None = None
@@ -80,13 +84,26 @@ def fused_attention(
     allowed = mask if past is None else past if mask is None else mask & past
     if allowed is None:
         assert bias is not None
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=bias.to(q.dtype), dropout_p=dropout, scale=scale)
+        with sound_kernels(q, k):
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=bias.to(q.dtype), dropout_p=dropout, scale=scale)
     seen = allowed.any(-1, keepdim=True)
     # a row that may see nothing is computed as if it saw everything, then set to zero
     allowed = allowed | ~seen
     told = allowed if bias is None else bias.to(q.dtype).masked_fill(~allowed, float("-inf"))
-    out = F.scaled_dot_product_attention(q, k, v, attn_mask=told, dropout_p=dropout, scale=scale)
+    with sound_kernels(q, k):
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=told, dropout_p=dropout, scale=scale)
     return out.masked_fill(~seen, 0.0)
+
+
+def sound_kernels(q: Tensor, k: Tensor) -> contextlib.AbstractContextManager[None]:
+    """The kernels of a GPU that may attend under a mask: cuDNN's only where its tiles of 128 queries and keys are full.
+
+    In others its backward pass gives NaN once all scores of a query are far below zero, which softmax does not mind and
+    training may bring about (seen in torch 2.11 to 2.13: github.com/pytorch/pytorch/issues/196678).
+    """
+    if not q.is_cuda or (q.size(-2) % 128 == 0 and k.size(-2) % 128 == 0):
+        return contextlib.nullcontext()
+    return sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH])
 
 
 def visible(lengths: Tensor | None, size: int) -> Tensor | None:
@@ -94,39 +111,86 @@ def visible(lengths: Tensor | None, size: int) -> Tensor | None:
     return None if lengths is None else (torch.arange(size, device=lengths.device) < lengths[:, None])[:, None, None]
 
 
-ATTEND = {"fused": fused_attention, "explicit": explicit_attention}
+def served(q: Tensor, k: Tensor, causal: bool) -> bool:
+    """Whether the makers' own kernels take these shapes."""
+    half = q.is_cuda and q.dtype in (torch.bfloat16, torch.float16)
+    return half and q.size(-1) % 8 == 0 and q.size(-1) <= 128 and (q.size(-2) == k.size(-2) or not causal)
+
+
+def cudnn_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    dropout: float = 0.0,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+) -> Tensor:
+    """The same by cuDNN's kernel where it serves, the fastest on Hopper; PyTorch would ask for it last."""
+    if mask is not None or bias is not None or not served(q, k, causal):
+        return fused_attention(q, k, v, mask, causal, dropout, bias, scale)
+    learn = torch.is_grad_enabled()
+    out: Tensor = torch.ops.aten._scaled_dot_product_cudnn_attention(q, k, v, None, learn, dropout, causal, False, scale=scale)[0]
+    return out
+
+
+def flash_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    dropout: float = 0.0,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+) -> Tensor:
+    """The same by FlashAttention (Dao, 2023, arXiv:2307.08691) where it serves."""
+    if mask is not None or bias is not None or not served(q, k, causal):
+        return fused_attention(q, k, v, mask, causal, dropout, bias, scale)
+    out: Tensor = torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, dropout, causal, False, scale=scale)[0]
+    return out
+
+
+ATTEND = {"fused": fused_attention, "cudnn": cudnn_attention, "flash": flash_attention, "explicit": explicit_attention}
 
 
 class SelfAttention(nn.Module):
     """Every position looks at the others (at earlier ones only where causal).
 
     With fewer `groups` than heads, each group of heads shares its keys and values (Ainslie et al., 2023, arXiv:2305.13245).
+    With `norm_heads`, queries and keys have length sqrt(K), so that no score grows without bound (Henry et al., 2020, arXiv:2010.04245).
     """
 
     attention_backend = "fused"
-    """"fused" or "explicit": the trainer chooses by device."""
+    """A name of ATTEND: the trainer chooses by device."""
 
-    def __init__(self, width: int, heads: int, *, causal: bool, dropout: float = 0.0, bias: bool = True, groups: int = 0):
+    def __init__(
+        self, width: int, heads: int, *, causal: bool, dropout: float = 0.0, bias: bool = True, groups: int = 0, norm_heads: bool = False
+    ):
         super().__init__()
         assert width % heads == 0, f"width {width} is not a multiple of {heads} heads"
         self.heads, self.groups, self.causal, self.dropout = heads, groups or heads, causal, dropout
+        self.norm_heads = norm_heads
         self.head = width // heads
         self.qkv = nn.Linear(width, (heads + 2 * self.groups) * self.head, bias=bias)
         self.out = nn.Linear(width, width, bias=bias)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, rotary: Tensor | None = None, store: Store | None = None) -> Tensor:
-        """x (B, T, D), mask (B, 1, T or 1, T) True where a key may be seen, rotary (2, T, K) -> (B, T, D).
+    def forward(self, x: Tensor, mask: Any = None, rotary: Tensor | None = None, store: Store | None = None) -> Tensor:
+        """x (B, T, D), mask (B, 1, T or 1, T) True where a key may be seen, or blocks (`layers.documents`), rotary (2, T, K) -> (B, T, D).
 
         With a store, x are new tokens behind what it holds, the mask is (B, 1, T, S), and rotary is (2, B, T, K).
         """
         out: Tensor = self.out(self.mix(x, mask, rotary, store))
         return out
 
-    def mix(self, x: Tensor, mask: Tensor | None, rotary: Tensor | None, store: Store | None = None) -> Tensor:
+    def mix(self, x: Tensor, mask: Any, rotary: Tensor | None, store: Store | None = None) -> Tensor:
         """All but the last layer: the heads' values side by side (B, T, D)."""
         b, t, _ = x.shape
         qkv = self.qkv(x).view(b, t, self.heads + 2 * self.groups, self.head)
         qk, v = qkv.split([self.heads + self.groups, self.groups], dim=2)
+        if self.norm_heads:
+            qk = F.rms_norm(qk, (self.head,), eps=1e-6).to(v.dtype)
         if rotary is not None:
             qk = rotate(qk, rotary)
         if store is not None:
@@ -134,7 +198,8 @@ class SelfAttention(nn.Module):
             return self.look(q, *store.add(k.transpose(1, 2), v.transpose(1, 2)), mask)
         dropout = self.dropout if self.training else 0.0
         if self.causal and mask is None and self.groups == self.heads:
-            packed = (qkv if rotary is None else torch.cat([qk, v], dim=2)).view(b, t, 3, self.heads, self.head)
+            plain = rotary is None and not self.norm_heads
+            packed = (qkv if plain else torch.cat([qk, v], dim=2)).view(b, t, 3, self.heads, self.head)
             if self.attention_backend == "explicit":
                 return causal_attention(packed, dropout)
             if SHORT and SHORT.fits(packed):
@@ -144,6 +209,8 @@ class SelfAttention(nn.Module):
         q, k = qk.split([self.heads, self.groups], dim=2)
         shared = self.heads // self.groups
         q, k, v = q.transpose(1, 2), spread(k.transpose(1, 2), shared), spread(v.transpose(1, 2), shared)  # each (B, H, T, K)
+        if is_blocks(mask):
+            return block_attention(q, k, v, mask).transpose(1, 2).flatten(2)
         return ATTEND[self.attention_backend](q, k, v, mask, self.causal, dropout).transpose(1, 2).flatten(2)
 
     def look(self, q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:

@@ -6,15 +6,17 @@ import importlib.util
 from collections.abc import Callable
 from functools import partial
 from types import ModuleType
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft.layers.attention import SelfAttention
+from weft.layers.backward import beside_norm, bias_gelu
 from weft.layers.cache import Store
 from weft.layers.dropout import Dropout
+from weft.layers.recompute import Kept, keeping
 
 FUSED: ModuleType | None = None
 """The kernels for narrow blocks in training, where there is a GPU and Triton."""
@@ -22,17 +24,28 @@ if torch.cuda.is_available() and importlib.util.find_spec("triton"):
     from weft.layers import fused_block as FUSED
 
 Order = Literal["pre", "post"]
-Activation = Literal["gelu", "gelu_tanh", "relu", "silu"]
+Activation = Literal["gelu", "gelu_tanh", "relu", "squared_relu", "silu"]
+
+
+def squared_relu(x: Tensor) -> Tensor:
+    """max(x, 0)² (So et al., 2021, arXiv:2109.08668)."""
+    return F.relu(x).square()
+
+
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
     "relu": F.relu,
+    "squared_relu": squared_relu,
     "silu": F.silu,
 }
 
 
 class FeedForward(nn.Module):
     """D -> inner -> D at every position."""
+
+    kernels_backend = "compiled"
+    """Whether the backward pass of GELU is a kernel of our own ("gelu", "own"): the trainer chooses."""
 
     def __init__(self, width: int, inner: int, *, activation: Activation = "gelu", bias: bool = True):
         super().__init__()
@@ -42,8 +55,14 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x (B, T, D) -> (B, T, D)."""
-        out: Tensor = self.fall(ACTIVATIONS[self.activation](self.rise(x)))
+        out: Tensor = self.fall(self.risen(x))
         return out
+
+    def risen(self, x: Tensor) -> Tensor:
+        known = self.activation in ("gelu", "gelu_tanh") and self.rise.bias is not None
+        if self.kernels_backend in ("gelu", "own") and known:
+            return bias_gelu(F.linear(x, self.rise.weight), self.rise.bias, self.activation == "gelu_tanh")
+        return ACTIVATIONS[self.activation](self.rise(x))
 
 
 class GatedFeedForward(nn.Module):
@@ -65,8 +84,12 @@ class GatedFeedForward(nn.Module):
 class Block(nn.Module):
     """x + attention, x + feed-forward; norm first ("pre", GPT-2) or last ("post", 2017 and BERT)."""
 
-    block_backend = "plain"
+    blocks_backend = "plain"
     """"fused" where the trainer chooses the kernels for narrow blocks."""
+    activations_backend: Kept = "all"
+    """What is kept for the backward pass: the trainer chooses by memory."""
+    kernels_backend = "compiled"
+    """Whether the backward pass of a norm beside the stream is a kernel of our own ("norm", "own"): the trainer chooses."""
 
     def __init__(
         self,
@@ -82,16 +105,27 @@ class Block(nn.Module):
         self.attention, self.feedforward = attention, feedforward
         self.norm1, self.norm2 = norm(), norm()
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, rotary: Tensor | None = None, store: Store | None = None) -> Tensor:
+    def forward(self, x: Tensor, mask: Any = None, rotary: Tensor | None = None, store: Store | None = None) -> Tensor:
         """x (B, T, D) -> (B, T, D)."""
-        whole = mask is None and rotary is None and store is None
-        if FUSED and whole and self.training and self.block_backend == "fused" and FUSED.fits(self, x):
+        whole = mask is None and rotary is None and store is None and self.activations_backend == "all"
+        if FUSED and whole and self.training and self.blocks_backend == "fused" and FUSED.fits(self, x):
             fused: Tensor = FUSED.fused_block(self, x)
             return fused
+        return keeping(self.activations_backend, self.compute, x, mask, rotary, store)
+
+    def compute(self, x: Tensor, mask: Tensor | None, rotary: Tensor | None, store: Store | None) -> Tensor:
         if self.order == "pre":
-            x = x + self.dropout(self.attention(self.norm1(x), mask, rotary, store))
-            x = x + self.dropout(self.feedforward(self.norm2(x)))
+            x, normed = self.beside(x, self.norm1)
+            x = x + self.dropout(self.attention(normed, mask, rotary, store))
+            x, normed = self.beside(x, self.norm2)
+            x = x + self.dropout(self.feedforward(normed))
         else:
             x = self.norm1(x + self.dropout(self.attention(x, mask, rotary, store)))
             x = self.norm2(x + self.dropout(self.feedforward(x)))
         return x
+
+    def beside(self, x: Tensor, norm: nn.Module) -> tuple[Tensor, Tensor]:
+        """The stream as it goes on, and its norm."""
+        if self.kernels_backend in ("norm", "own") and isinstance(norm, nn.LayerNorm):
+            return beside_norm(x, norm)
+        return x, norm(x)

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from weft.layers import block_kernels as kernels
 from weft.layers import short_attention as short
+from weft.layers.attention import SelfAttention
 
 SHAPES: dict[str, dict[str, int]] = {
     "product": {"ROWS": 64, "COLS": 128, "num_warps": 8},
@@ -43,12 +44,14 @@ def fits(block: Any, x: Tensor) -> bool:
         and x.dtype == torch.bfloat16
         and x.size(1) <= short.LIMIT
         and x.size(2) in WIDTHS
+        and type(attention) is SelfAttention
         and attention.causal
+        and not attention.norm_heads
         and attention.groups == attention.heads
         and attention.head in (16, 32, 64, 128)
         and getattr(feed, "activation", "") == "gelu"
         and all(type(norm) is nn.LayerNorm for norm in norms)
-        and all(type(layer) is nn.Linear for layer in linear)
+        and all(type(layer) is nn.Linear and layer.weight.dtype == torch.float32 for layer in linear)
         and feed.rise.out_features % 256 == 0
         and feed.rise.out_features == feed.fall.in_features
         and x.numel() // x.size(2) * max(feed.rise.out_features, 1024) < 2**31  # places are counted with 32 bits

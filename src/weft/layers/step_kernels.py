@@ -1,12 +1,14 @@
 """Triton kernels that read one more token of every row of a decoder: what a step costs is the time to fetch the weights.
 
-The sums for a row are made in one order however many rows there are, so that a text does not depend on those beside it.
+The sums for a row are made in one order however many rows there are, so that a text does not depend on those beside it. Where the GPU
+lets a kernel begin before the one before it has ended (Hopper's programmatic dependent launch), it is set up meanwhile, and then waits.
 
 Shapes: R rows, D width, N outputs and M inputs of a product, H heads, G groups of them, K head width, S places of the cache.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -16,6 +18,27 @@ from torch import Tensor
 
 SPLIT = 256
 """Places of the cache that one program looks at."""
+PRODUCT = {"BLOCK_N": 32, "BLOCK_M": 128, "AHEAD": 512, "num_stages": 4, "num_warps": 4}
+LOOK = {"BLOCK_S": 64, "num_warps": 4}
+"""Sizes of tiles; AHEAD are the inputs whose weights are fetched before the kernel before has ended."""
+
+
+@cache
+def early() -> bool:
+    """Whether kernels may begin before those before them have ended."""
+    return torch.cuda.is_available() and torch.cuda.get_device_capability() >= (9, 0)
+
+
+def launch() -> dict[str, bool]:
+    return {"EARLY": True, "launch_pdl": True} if early() else {"EARLY": False}
+
+
+@triton.jit
+def follow(EARLY: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Wait for the kernel before this one, and let the next begin."""
+    if EARLY:
+        tl.extra.cuda.gdc_wait()
+        tl.extra.cuda.gdc_launch_dependents()
 
 
 @triton.jit
@@ -27,6 +50,8 @@ def activated(x, KIND: tl.constexpr):  # type: ignore[no-untyped-def]
         x = x * tl.sigmoid(2.0 * inner)  # 0.5 (1 + tanh u) is sigmoid(2 u)
     elif KIND == "relu":
         x = tl.maximum(x, 0.0)
+    elif KIND == "squared_relu":
+        x = tl.maximum(x, 0.0) * tl.maximum(x, 0.0)
     elif KIND == "silu":
         x = x * tl.sigmoid(x)
     return x
@@ -47,28 +72,42 @@ def normed(x, scale, shift, k, inside, mean, rate, SHIFTED: tl.constexpr):  # ty
 def many_rows(  # type: ignore[no-untyped-def]
     x, weight, bias, out, R, N, M, SHARE,
     KIND: tl.constexpr, GATED: tl.constexpr, PARTIAL: tl.constexpr, ROWS: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr,
+    AHEAD: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     """x (R, M) -> activation(x weightᵀ + bias) (R, N); where partial, the sums over SHARE inputs each, (parts, R, N) in float32."""
     n = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     r = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     first = tl.program_id(2) * SHARE
-    k = tl.arange(0, BLOCK_M)
+    end = tl.minimum(first + SHARE, M)
+    rows = n.to(tl.int64)[None, :] * M
+    ahead = first + tl.arange(0, AHEAD)
+    known = (n < N)[None, :] & (ahead < end)[:, None]
+    part = tl.load(weight + rows + ahead[:, None], known, other=0.0)
+    if GATED:
+        second = tl.load(weight + rows + ahead[:, None] + N.to(tl.int64) * M, known, other=0.0)
+    follow(EARLY)  # by now these weights are on their way
+    given = tl.load(x + r[:, None] * M + ahead[None, :], (r < R)[:, None] & (ahead < end)[None, :], other=0.0)
     sums = tl.zeros([ROWS, BLOCK_N], tl.float32)
     gates = tl.zeros([ROWS, BLOCK_N], tl.float32)
-    for begin in range(first, tl.minimum(first + SHARE, M), BLOCK_M):
-        inside = begin + k < M  # a share is whole blocks
-        value = tl.load(x + r[:, None] * M + (begin + k)[None, :], (r < R)[:, None] & inside[None, :], other=0.0)
-        place = n.to(tl.int64)[None, :] * M + (begin + k)[:, None]
-        there = (n < N)[None, :] & inside[:, None]
+    if GATED:
+        gates = tl.dot(given, part, gates, input_precision="ieee")
+        sums = tl.dot(given, second, sums, input_precision="ieee")
+    else:
+        sums = tl.dot(given, part, sums, input_precision="ieee")
+    for begin in range(first + AHEAD, end, BLOCK_M):
+        k = begin + tl.arange(0, BLOCK_M)
+        there = (n < N)[None, :] & (k < end)[:, None]
+        value = tl.load(x + r[:, None] * M + k[None, :], (r < R)[:, None] & (k < end)[None, :], other=0.0)
+        place = weight + rows + k[:, None]
         if GATED:
-            gates = tl.dot(value, tl.load(weight + place, there, other=0.0), gates, input_precision="ieee")
-            sums = tl.dot(value, tl.load(weight + place + N.to(tl.int64) * M, there, other=0.0), sums, input_precision="ieee")
+            gates = tl.dot(value, tl.load(place, there, other=0.0), gates, input_precision="ieee")
+            sums = tl.dot(value, tl.load(place + N.to(tl.int64) * M, there, other=0.0), sums, input_precision="ieee")
         else:
-            sums = tl.dot(value, tl.load(weight + place, there, other=0.0), sums, input_precision="ieee")
+            sums = tl.dot(value, tl.load(place, there, other=0.0), sums, input_precision="ieee")
     target = r[:, None].to(tl.int64) * N + n[None, :]
-    there = (r < R)[:, None] & (n < N)[None, :]
+    inside = (r < R)[:, None] & (n < N)[None, :]
     if PARTIAL:
-        tl.store(out + tl.program_id(2).to(tl.int64) * R * N + target, sums, there)
+        tl.store(out + tl.program_id(2).to(tl.int64) * R * N + target, sums, inside)
     else:
         if bias is not None:
             sums += tl.load(bias + n, n < N, other=0.0).to(tl.float32)[None, :]
@@ -77,16 +116,18 @@ def many_rows(  # type: ignore[no-untyped-def]
             y = activated(gates.to(x.dtype.element_ty).to(tl.float32), KIND).to(x.dtype.element_ty).to(tl.float32) * y
         else:
             y = activated(y, KIND)
-        tl.store(out + target, y, there)
+        tl.store(out + target, y, inside)
 
 
 @triton.jit
 def settle(  # type: ignore[no-untyped-def]
     x, parts, bias, scale, shift, out, R, D, eps, PARTS: tl.constexpr, NORM: tl.constexpr, POST: tl.constexpr, BLOCK: tl.constexpr,
+    EARLY: tl.constexpr,
 ):  # fmt: skip
     """Add the parts (parts, R, D) of a branch and its bias to x (R, D) in place -> out: norm(x) (R, D), which is x too where post."""
     row, k = tl.program_id(0), tl.arange(0, BLOCK)
     inside = k < D
+    follow(EARLY)
     value = tl.load(x + row * D + k, inside, other=0.0).to(tl.float32)
     if PARTS > 0:
         branch = tl.zeros([BLOCK], tl.float32)
@@ -126,7 +167,7 @@ def turned(base, cosines, sines, k, inside, K, ROTARY: tl.constexpr):  # type: i
 def attend(  # type: ignore[no-untyped-def]
     qkv, keys, values, lengths, table, out, mixes, tops, totals, positions, row_stride, group_stride, window, scale,
     H: tl.constexpr, G: tl.constexpr, K: tl.constexpr, ROTARY: tl.constexpr, WHOLE: tl.constexpr, SPLIT: tl.constexpr,
-    BLOCK_S: tl.constexpr, BLOCK_K: tl.constexpr,
+    BLOCK_S: tl.constexpr, BLOCK_K: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     """One head of one row's new token looks at SPLIT places: those of the cache, and first at itself; its key and value are kept.
 
@@ -143,6 +184,7 @@ def attend(  # type: ignore[no-untyped-def]
     held = row.to(tl.int64) * row_stride + group * group_stride
     begin = tl.maximum(part * SPLIT, length + 1 - window)
     end = tl.minimum((part + 1) * SPLIT, length)
+    follow(EARLY)
     q = turned(mine + head * K, cosines, sines, k, inside, K, ROTARY) * scale
     own = part == 0
     key = turned(mine + (H + group) * K, cosines, sines, k, inside, K, ROTARY)
@@ -176,8 +218,9 @@ def attend(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def gather(mixes, tops, totals, out, parts, K, BLOCK_P: tl.constexpr, BLOCK_K: tl.constexpr):  # type: ignore[no-untyped-def]
+def gather(mixes, tops, totals, out, parts, K, BLOCK_P: tl.constexpr, BLOCK_K: tl.constexpr, EARLY: tl.constexpr):  # type: ignore[no-untyped-def]
     """What the parts of a head found, weighed together."""
+    follow(EARLY)
     heads, head = tl.num_programs(0), tl.program_id(0)
     p, k = tl.arange(0, BLOCK_P), tl.arange(0, BLOCK_K)
     place = p * heads + head
@@ -193,13 +236,16 @@ def read_many(
 ) -> None:
     """parts: 0 for the whole product, else how many sums over shares of the inputs are kept apart, in `out` (parts, R, N)."""
     rows, n, m = len(x), weight.size(0) // (2 if gated else 1), weight.size(1)
-    tile = 16 if rows <= 16 else 32
-    block_n, block_m = 32, 64 if x.dtype == torch.float32 else 128
-    share = triton.cdiv(triton.cdiv(m, max(parts, 1)), block_m) * block_m
-    many_rows[(triton.cdiv(n, block_n), triton.cdiv(rows, tile), max(parts, 1))](
+    tile, shape = 16 if rows <= 16 else 32, dict(PRODUCT)
+    if x.dtype == torch.float32:
+        shape |= {"BLOCK_M": 64, "AHEAD": 64, "num_stages": 3}
+    elif gated:
+        shape["AHEAD"] //= 2
+    block = shape["BLOCK_M"]
+    share = triton.cdiv(triton.cdiv(m, max(parts, 1)), block) * block
+    many_rows[(triton.cdiv(n, shape["BLOCK_N"]), triton.cdiv(rows, tile), max(parts, 1))](
         x, weight, None if parts else bias, out, rows, n, m, share,
-        KIND=kind, GATED=gated, PARTIAL=parts > 0, ROWS=tile, BLOCK_N=block_n, BLOCK_M=block_m, num_warps=4,
-        num_stages=3 if x.dtype == torch.float32 else 4,
+        KIND=kind, GATED=gated, PARTIAL=parts > 0, ROWS=tile, **shape, **launch(),
     )  # fmt: skip
 
 
@@ -208,7 +254,7 @@ def add_and_norm(x: Tensor, parts: Tensor | None, bias: Tensor | None, norm: Any
     rows, d = x.shape
     settle[(rows,)](
         x, parts, bias, norm[1], norm[2], out, rows, d, norm[3],
-        PARTS=0 if parts is None else len(parts), NORM=norm[0], POST=post, BLOCK=triton.next_power_of_2(d), num_warps=4,
+        PARTS=0 if parts is None else len(parts), NORM=norm[0], POST=post, BLOCK=triton.next_power_of_2(d), num_warps=4, **launch(),
     )  # fmt: skip
 
 
@@ -222,8 +268,10 @@ def look(qkv: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, rotary: Ten
     attend[(rows, heads, parts)](
         qkv, keys, values, lengths, table, out, mixes, tops, totals, 0 if rotary is None else rotary.size(1),
         keys.stride(0), keys.stride(1), window or places + 1, head**-0.5,
-        H=heads, G=groups, K=head, ROTARY=rotary is not None, WHOLE=not room, SPLIT=SPLIT, BLOCK_S=128, BLOCK_K=block_k,
-        num_warps=4,
+        H=heads, G=groups, K=head, ROTARY=rotary is not None, WHOLE=not room, SPLIT=SPLIT, BLOCK_K=block_k, **LOOK,
+        **launch(),
     )  # fmt: skip
     if room:
-        gather[(rows * heads,)](mixes, tops, totals, out, parts, head, BLOCK_P=triton.next_power_of_2(parts), BLOCK_K=block_k, num_warps=1)
+        gather[(rows * heads,)](
+            mixes, tops, totals, out, parts, head, BLOCK_P=triton.next_power_of_2(parts), BLOCK_K=block_k, num_warps=1, **launch()
+        )

@@ -76,9 +76,15 @@ class Draws(Protocol):
 
 
 class Completes(Protocol):
-    """Fills in what is missing of an example, where a mask of the same shape says what is known of it."""
+    """Fills in what is missing of an example, where a mask of the same shape says what is known of it; draws with a key per example."""
 
-    def complete(self, x: Tensor, known: Tensor) -> Tensor: ...
+    def complete(self, x: Tensor, known: Tensor, key: Tensor | None = None) -> Tensor: ...
+
+
+class Restyles(Protocol):
+    """Translates images into images of another domain, one way "there" and, where it can, "back"."""
+
+    def translate(self, x: Tensor, way: str) -> Tensor: ...
 
 
 class TwoSides(Protocol):
@@ -145,6 +151,8 @@ class Fills(Protocol):
 def check_sizes(config: ModelConfig, **least: int) -> None:
     """Refuse settings below their least value: `check_sizes(config, layers=1, inner=0)`."""
     for name, low in least.items():
+        if name == "classes" and getattr(config, name) == 0 < low:
+            raise ConfigError("the data has no classes to tell apart: give images of each class a folder of their own, or take other data")
         if not getattr(config, name) >= low:  # nor what is not a number
             raise ConfigError(f"--model.{name} must be at least {low}, not {getattr(config, name)}")
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from weft.errors import ConfigError
 from weft.layers import init
-from weft.layers.attention import SelfAttention
+from weft.layers.attention import SelfAttention, visible
 from weft.layers.block import ACTIVATIONS, Activation, Block, FeedForward
 from weft.models.base import ModelConfig, check_shares, check_sizes
 
@@ -146,7 +146,9 @@ class BERT(nn.Module):
             raise ConfigError(f"{t} tokens do not fit a context of {self.config.context}")
         kind = self.segment.weight[0] if segments is None else self.segment(segments)
         x: Tensor = self.dropout(self.norm(self.embed(ids) + self.position.weight[:t] + kind))
-        mask = None if lengths is None else (torch.arange(t, device=ids.device) < lengths[:, None])[:, None, None]
+        mask = visible(lengths, t)
+        if mask is not None:
+            x = x.masked_fill(~mask[:, 0, 0, :, None], 0.0)  # a weight of 0 does not hide what is not a number
         return x, mask
 
     def pooled(self, hidden: Tensor) -> Tensor:

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft.errors import ConfigError
 from weft.layers.block import Activation, Order
 from weft.layers.cache import Cache
+from weft.layers.documents import document_mask, places
 from weft.layers.dropout import Dropout
 from weft.models.base import ModelConfig, check_shares, check_sizes
 from weft.models.decoder import Decoder
@@ -45,6 +47,14 @@ class GPTConfig(ModelConfig):
     """Tokens that every second block looks back at, itself included (GPT-3's banded layers); 0 for all."""
     activation: Activation = "gelu"
     """Non-linearity of the feed-forward layer."""
+    norm_heads: bool = False
+    """Give all queries and keys the same length (QK-norm), so that attention stays soft at high learning rates."""
+    norm_embedding: bool = False
+    """Give all embedded tokens the same length before the first block."""
+    skips: bool = False
+    """Add the embedded tokens to what every block reads, by a learned share that begins at 0."""
+    zero_outputs: bool = False
+    """Begin with zeros in the last layer of every branch, and in a head of its own: each block begins as nothing."""
     tied: bool = True
     """Share the embedding with the output head."""
     bias: bool = True
@@ -83,24 +93,50 @@ class GPT(Decoder):
         if c.classes:
             self.task_dropout = Dropout(c.task_dropout)
             self.task_head = nn.Linear(c.width, c.classes)
+        if c.skips:
+            self.skips = nn.Parameter(torch.zeros(c.layers))
         self._initialise()
         if c.tied:
             self.head.weight = self.embed.weight
+
+    def _initialise_matrix(self, name: str, parameter: Tensor) -> None:
+        if self.config.zero_outputs and name.endswith(("out.weight", "fall.weight", "head.weight")):
+            nn.init.zeros_(parameter)
+        else:
+            super()._initialise_matrix(name, parameter)
 
     def new_cache(self) -> Cache:
         """An empty cache for `hidden`, in the precision of the weights."""
         c = self.config
         return Cache(c.layers, c.heads, c.width // c.heads, c.context, self.embed.weight)
 
-    def hidden(self, ids: Tensor, cache: Cache | None = None) -> Tensor:
-        """ids (B, T) -> the last layer's normed states (B, T, D); with a cache, ids stand behind what it holds."""
+    def hidden(self, ids: Tensor, cache: Cache | None = None, documents: Tensor | None = None) -> Tensor:
+        """ids (B, T) -> the last layer's normed states (B, T, D); with a cache, ids stand behind what it holds.
+
+        With documents (B, T), numbers that never fall along a row, each is read as if it stood alone.
+        """
         place, mask, stores = cache.read(ids.size(1)) if cache else (None, None, [None] * len(self.blocks))
-        x, table = self.embedded(ids, place), self._turns(ids.size(1), place)
+        table = self._turns(ids.size(1), place)  # these turns tell distances, which are the same in a document and in its row
+        if documents is not None:
+            mask = document_mask(documents, self._takes_blocks)
         band = self._band(ids, place, mask) if self.config.window else mask
-        for window, block, store in zip(self.windows, self.blocks, stores, strict=True):
-            x = block(x, band if window else mask, table, store)
+        x = first = self.embedded(ids, place if documents is None else places(documents))
+        for number, (block, store) in enumerate(zip(self.blocks, stores, strict=True)):
+            if self.config.skips:
+                x = x + self.skips[number].to(x.dtype) * first
+            x = block(x, band if self.windows[number] else mask, table, store)
         out: Tensor = self.norm(x)
         return out
+
+    def embedded(self, ids: Tensor, place: Tensor | None = None) -> Tensor:
+        x = super().embedded(ids, place)
+        return F.rms_norm(x, (x.size(-1),), eps=1e-6).to(x.dtype) if self.config.norm_embedding else x
+
+    @property
+    def _takes_blocks(self) -> bool:
+        """Whether its attention serves blocks of documents: nothing is dropped, and all blocks look as far."""
+        dropped = self.config.attention_dropout and self.training
+        return not dropped and not self.config.window and self.blocks[0].attention.attention_backend != "explicit"  # type: ignore[union-attr]
 
     @property
     def windows(self) -> list[int]:

@@ -17,6 +17,7 @@ from weft.layers import init
 from weft.layers.attention import SelfAttention
 from weft.layers.block import Block, GatedFeedForward
 from weft.layers.cache import Cache
+from weft.layers.documents import document_mask
 from weft.layers.norm import RMSNorm
 from weft.layers.position import rotary
 from weft.models.base import ModelConfig, check_sizes
@@ -86,14 +87,19 @@ class Llama(nn.Module):
         c = self.config
         return Cache(c.layers, c.groups or c.heads, c.width // c.heads, c.context, self.embed.weight)
 
-    def hidden(self, ids: Tensor, cache: Cache | None = None) -> Tensor:
-        """ids (B, T) -> the last layer's normed states (B, T, D); with a cache, ids stand behind what it holds."""
+    def hidden(self, ids: Tensor, cache: Cache | None = None, documents: Tensor | None = None) -> Tensor:
+        """ids (B, T) -> the last layer's normed states (B, T, D); with a cache, ids stand behind what it holds.
+
+        With documents (B, T), numbers that never fall along a row, each is read as if it stood alone.
+        """
         t = ids.size(1)
         if t > self.config.context:
             raise ConfigError(f"{t} tokens do not fit a context of {self.config.context}")
         place, mask, stores = cache.read(t) if cache else (None, None, [None] * len(self.blocks))
         # what only fills up a row may stand beyond the last position
         table = self.rotary[:, :t] if place is None else self.rotary[:, place.clamp(max=self.config.context - 1)]
+        if documents is not None:
+            mask = document_mask(documents, blocks=self.blocks[0].attention.attention_backend != "explicit")  # type: ignore[union-attr]
         x = self.embedded(ids)
         for block, store in zip(self.blocks, stores, strict=True):
             x = block(x, mask, table, store)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from weft.errors import ConfigError
 from weft.layers import init
 from weft.layers.dropout import Dropout
-from weft.models.base import ModelConfig
+from weft.models.base import ModelConfig, check_sizes
 
 Activation = Literal["none", "sigmoid", "tanh", "relu", "leaky_relu"]
 Initial = Literal["he", "xavier_uniform", "normal"]
@@ -79,6 +79,7 @@ class MLP(Layers):
 
     def __init__(self, config: MLPConfig):
         c = config
+        check_sizes(c, classes=1)
         super().__init__((c.features, *c.hidden, c.classes), activation=c.activation, dropout=c.dropout, initial=c.initial)
         self.config = config
 

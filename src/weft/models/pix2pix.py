@@ -14,7 +14,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from weft.errors import ConfigError
+from weft.errors import CapabilityError, ConfigError
 from weft.layers.dropout import Dropout
 from weft.models.base import ModelConfig, check_shares, check_sizes
 
@@ -53,6 +53,13 @@ class Pix2Pix(nn.Module):
         """source (B, C, S, S) in [0, 1] -> target (B, D, S, S) in (0, 1)."""
         made: Tensor = self.generator(2 * source - 1)
         return (made.float() + 1) / 2
+
+    def translate(self, x: Tensor, way: str) -> Tensor:
+        """x (B, C, S, S) in [0, 1] -> (B, D, S, S); only "there", as targets are not translated back."""
+        if way != "there":
+            raise CapabilityError(f"{type(self).__name__} was trained to translate one way only, so it does not go {way}")
+        made: Tensor = self(x)
+        return made
 
     def judge(self, source: Tensor, target: Tensor) -> Tensor:
         """source (B, C, S, S) and target (B, D, S, S) in [0, 1] -> log-odds that each patch is real, (B, P, P)."""

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft import random
-from weft.errors import ConfigError
+from weft.errors import CapabilityError, ConfigError
 from weft.layers.dropout import Dropout
 from weft.layers.masked_conv import MaskedConv2d
 from weft.models.base import ModelConfig, check_shares, check_sizes
@@ -64,18 +64,33 @@ class PixelModel(nn.Module):
         level = (x * (self.levels - 1)).round().long().view(-1, *self.image)
         return -F.cross_entropy(self(x).float(), level, reduction="none").flatten(1).sum(1)
 
-    @torch.no_grad()
     def sample(self, key: Tensor) -> Tensor:
         """key (B,) -> one image per key, (B, C, H, W), a pixel and colour at a time."""
-        colours, height, width = self.image
+        nothing = torch.zeros(len(key), *self.image, device=key.device)
+        return self._fill(nothing, nothing.bool(), key)
+
+    def complete(self, x: Tensor, known: Tensor, key: Tensor | None = None) -> Tensor:
+        """x (B, ...), given where known (B, ...) is true, a beginning in reading order -> the rest drawn, in the shape of x."""
+        key = random.keys(0, torch.arange(len(x))).to(x.device) if key is None else key
+        pixels = known.view(-1, *self.image).all(1).flatten(1)  # (B, H W)
+        if bool((pixels[:, 1:] > pixels[:, :-1]).any()):
+            raise CapabilityError(
+                f"{type(self).__name__} draws pixels in reading order from those before them, so only the end of an image, "
+                "such as its lower half, can be missing"
+            )
+        return self._fill(x.reshape(-1, *self.image), known.view(-1, *self.image), key).view_as(x)
+
+    @torch.no_grad()
+    def _fill(self, x: Tensor, known: Tensor, key: Tensor) -> Tensor:
+        """x and known (B, C, H, W), key (B,) -> x with what is not known drawn, a pixel and colour at a time."""
         chance = random.uniform(random.fold(key, "pixel"), *self.image)
-        x = torch.zeros_like(chance)
-        for row in range(height):
-            for column in range(width):
-                for colour in range(colours):  # rows below change nothing, so they are left out
-                    p = self.logits(x[:, :, : row + 1])[:, :, colour, row, column].float().softmax(1).cumsum(1)
-                    level = (p[:, :-1] <= chance[:, colour, row, column, None]).sum(1)
-                    x[:, colour, row, column] = level / (self.levels - 1)
+        x = torch.where(known, x, torch.zeros_like(chance))
+        for row, column in (~known).any(0).any(0).nonzero().tolist():
+            for colour in range(self.image[0]):  # rows below change nothing, so they are left out
+                p = self.logits(x[:, :, : row + 1])[:, :, colour, row, column].float().softmax(1).cumsum(1)
+                level = (p[:, :-1] <= chance[:, colour, row, column, None]).sum(1)
+                given = known[:, colour, row, column]
+                x[:, colour, row, column] = torch.where(given, x[:, colour, row, column], level / (self.levels - 1))
         return x
 
 

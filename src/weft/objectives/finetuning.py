@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from weft.data.base import IGNORE, Batch
 from weft.errors import ConfigError
+from weft.layers.token_loss import token_loss
 from weft.models.base import Tells
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 from weft.objectives.classification import correct, label_loss, labelled, of_two, rightness
@@ -37,6 +37,8 @@ class FinetuningConfig(ObjectiveConfig):
 
 class Finetuning(Objective):
     needs = Tells
+    logits_backend = "whole"
+    """"whole" or "chunked": the trainer chooses by device and vocabulary."""
 
     def __init__(self, config: FinetuningConfig):
         super().__init__()
@@ -55,15 +57,14 @@ class Finetuning(Objective):
         hidden = model.hidden(ids.flatten(0, -2)).view(*ids.shape, -1)  # (B, T, D) or (B, N, T, D)
         logits = (model.choice_logits if self.config.choices else model.class_logits)(hidden, lengths)
         right = {"accuracy": correct(logits, label)} if self.config.choices else rightness(logits, label)
-        return Terms({"task": label_loss(logits, label), "text": text_loss(model, hidden, ids, lengths)}, right)
+        return Terms({"task": label_loss(logits, label), "text": text_loss(model, hidden, ids, lengths, self.logits_backend)}, right)
 
     def summary(self, means: dict[str, Tensor]) -> dict[str, float]:
         return super().summary(means) | of_two(means.get("outcomes"))
 
 
-def text_loss(model: Any, hidden: Tensor, ids: Tensor, lengths: Tensor) -> Tensor:
+def text_loss(model: Any, hidden: Tensor, ids: Tensor, lengths: Tensor, logits: str = "whole") -> Tensor:
     """Summed -log p of every token but the first of its sequence and what fills up; hidden (..., T, D), ids (..., T)."""
     place = torch.arange(1, ids.size(-1), device=ids.device)
     following = ids[..., 1:].masked_fill(place >= lengths[..., None], IGNORE)
-    logits = model.head(hidden[..., :-1, :]).float()  # (..., T - 1, V)
-    return F.cross_entropy(logits.flatten(0, -2), following.flatten(), ignore_index=IGNORE, reduction="sum")
+    return token_loss(model.head, hidden[..., :-1, :], following, logits)

@@ -1,6 +1,7 @@
 """Cross-entropy of the next token: -sum over t of log p(x_t | x_<t), the log-likelihood of the sequence.
 
-Batch: ids (B, T), targets (B, T) with IGNORE where nothing is to be predicted.
+Batch: ids (B, T), targets (B, T) with IGNORE where nothing is to be predicted; where there are documents (B, T), their numbers, the
+model reads each as if it stood alone.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import torch.nn.functional as F
 from torch import Tensor
 
 from weft.data.base import IGNORE, Batch
+from weft.layers.token_loss import token_loss
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 
 
@@ -26,6 +27,9 @@ class NextTokenConfig(ObjectiveConfig):
 
 
 class NextToken(Objective):
+    logits_backend = "whole"
+    """"whole" or "chunked": the trainer chooses by device and vocabulary."""
+
     def __init__(self, config: NextTokenConfig):
         super().__init__()
         self.config = config
@@ -34,9 +38,9 @@ class NextToken(Objective):
         return {"loss": count((batch["targets"] != IGNORE).sum(), like=batch["targets"])}
 
     def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
-        logits = model.head(model.hidden(batch["ids"]))  # (B, T, V)
-        loss = F.cross_entropy(logits.flatten(0, 1).float(), batch["targets"].flatten(), ignore_index=IGNORE, reduction="sum")
-        return Terms({"loss": loss})
+        within = {"documents": batch["documents"]} if "documents" in batch else {}
+        hidden = model.hidden(batch["ids"], **within)
+        return Terms({"loss": token_loss(model.head, hidden, batch["targets"], self.logits_backend)})
 
     def summary(self, means: dict[str, Tensor]) -> dict[str, float]:
         numbers = super().summary(means)

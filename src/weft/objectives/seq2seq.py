@@ -19,7 +19,7 @@ from torch import Tensor
 from weft.data.base import IGNORE, Batch
 from weft.errors import ConfigError
 from weft.evaluation.ngrams import bleu, statistics
-from weft.generation.beam import translate
+from weft.generation.beam_models import translate
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 
 

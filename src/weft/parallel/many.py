@@ -1,4 +1,4 @@
-"""Many processes as one: a batch divided among them, sums added up, and the model copied (replicate) or divided (shard).
+"""Many processes as one: a batch divided among them, sums added up, and the model copied (replicate), divided (shard) or cut (pipeline).
 
 Replicas add their gradients after the backward pass, as one tensor where the updater lays them together. Shards are FSDP2's
 (Zhao et al., 2023, arXiv:2304.11277): each process holds a part of every parameter, gathers the rest when it is needed, and gets
@@ -8,9 +8,11 @@ its part of the summed gradient. What enters the divided model is the objective'
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from itertools import pairwise
+from math import prod
 from typing import Any
 
 import torch
@@ -19,8 +21,14 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate
 
+from weft.parallel import pipeline
+from weft.parallel.pieces import divided_over, pieces
+from weft.parallel.pipeline import Pipeline
 from weft.training.settings import Parallel
-from weft.training.team import Team
+from weft.training.team import Found, Team
+
+WITHIN = ("replicate", "shard", "tensor")
+"""How the processes of one stage are laid out."""
 
 
 class Many(Team):
@@ -31,13 +39,20 @@ class Many(Team):
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         if not dist.is_initialized():  # a program may have joined its processes already
             dist.init_process_group(backend, timeout=timedelta(seconds=parallel.timeout))
-        sizes = (parallel.replicate, parallel.shard, parallel.tensor)
-        self.mesh = init_device_mesh(device.type, sizes, mesh_dim_names=("replicate", "shard", "tensor"))
+        sizes = (parallel.pipeline, parallel.replicate, parallel.shard, parallel.tensor)
+        self.mesh = init_device_mesh(device.type, sizes, mesh_dim_names=("pipeline", *WITHIN))
         self.data = self.mesh["replicate", "shard"]._flatten("data").get_group()  # those that have other examples
-        self.own = self.mesh["shard", "tensor"]._flatten("own").get_group()  # those that hold one copy of the model
+        self.own = self.mesh["pipeline", "shard", "tensor"]._flatten("own").get_group()  # those that hold one copy of the model
         self.rank, self.processes = dist.get_rank(), dist.get_world_size()
+        self.leader = self.largest(0 if self.rank else os.getpid())
         self.place, self.size = dist.get_rank(self.data), dist.get_world_size(self.data)
-        self.mark = (self.place,)
+        self.stage, self.stages = self.mesh.get_local_rank("pipeline"), parallel.pipeline
+        self.mark = (self.place, self.stage) if self.stages > 1 else (self.place,)
+        self.pipe: Pipeline | None = None
+        self.shared: list[nn.Parameter] = []
+        """What the first stage and the last both hold."""
+        for group in (self.data, self.own, *self.mesh.get_all_groups()):
+            dist.distributed_c10d._set_pg_timeout(timedelta(seconds=parallel.timeout), group)
         self.orders: dict[int, Tensor] = {}
         """In which order a divided tensor has its rows, by the address of its part."""
         self.gate: Any = None
@@ -49,7 +64,9 @@ class Many(Team):
 
     # -- layout ---------------------------------------------------------------------------------------------------------
 
-    def prepare(self, model: nn.Module, objective: nn.Module) -> None:
+    def prepare(self, model: Any, objective: Any) -> None:
+        if self.stages > 1:
+            pipeline.refuse(model, objective, self.stages)
         for tensor in (*model.state_dict().values(), *objective.state_dict().values()):
             dist.broadcast(tensor.detach(), 0)
         orders: dict[str, Tensor] = {}
@@ -57,10 +74,23 @@ class Many(Team):
             from weft.parallel import tensor as by_heads
 
             orders = by_heads.divide(model, self.mesh["tensor"])
+        if self.stages > 1:
+            self.names, tied = frozenset(model.state_dict()), model.head.weight is model.embed.weight
+            pipeline.cut(model, self.stage, self.stages)
         if self.parallel.shard > 1:
             self.gate = divided(model, self.mesh["replicate", "shard"] if self.parallel.replicate > 1 else self.mesh["shard"])
         parameters = dict(model.named_parameters())
-        self.orders = {self.local(parameters[name]).data_ptr(): order for name, order in orders.items()}
+        self.orders = {self.local(parameters[name]).data_ptr(): order for name, order in orders.items() if name in parameters}
+        if self.stages > 1:
+            self.pipe = Pipeline(model, self.mesh["pipeline"].get_group(), self.device, self.enter)
+            self._share(model if tied else None)
+
+    def _share(self, model: Any) -> None:
+        """Join the two ends of each pipeline, where the head is the embedding."""
+        if model:
+            pairs, patience = self.mesh.mesh[[0, -1]].flatten(1).T.tolist(), timedelta(seconds=self.parallel.timeout)
+            self.ends, _ = dist.new_subgroups_by_enumeration(pairs, timeout=patience)  # type: ignore[no-untyped-call]
+            self.shared = [model.embed.weight] if self.stage in (0, self.stages - 1) else []
 
     def enter(self, function: Callable[..., Any], *given: Any) -> Any:
         return self.gate(function, *given) if self.gate else function(*given)
@@ -78,6 +108,18 @@ class Many(Team):
         self.gate.reshard()
         return result
 
+    def learn(self, function: Callable[..., Any], batches: list[Any], counts: Any) -> Iterable[Found]:
+        if not self.pipe:
+            return super().learn(function, batches, counts)
+        found = self.pipe.learn(function, batches, counts)
+        with torch.no_grad():
+            for parameter in self.shared:
+                dist.all_reduce(self.local(parameter.grad), group=self.ends)  # type: ignore[arg-type]
+        return found
+
+    def judge(self, function: Callable[..., Found], *given: Any) -> Found:
+        return self.pipe.judge(function, *given) if self.pipe else function(*given)
+
     # -- batches --------------------------------------------------------------------------------------------------------
 
     def share(self, first: int, count: int) -> tuple[int, int]:
@@ -87,7 +129,7 @@ class Many(Team):
     def cut(self, first: int, count: int, micro: int) -> list[tuple[int, int]]:
         """As many micro-batches in every process, as the processes of a divided model go in step."""
         smallest, largest = count // self.size, -(-count // self.size)
-        number = min(-(-largest // micro), smallest) if micro else 1
+        number = min(-(-largest // micro) if micro else 4 * self.stages if self.stages > 1 else 1, smallest)
         start, own = self.share(first, count)
         return [(start + a, b - a) for a, b in pairwise(own * piece // number for piece in range(number + 1))]
 
@@ -109,13 +151,12 @@ class Many(Team):
                 work.wait()
 
     def copies(self, like: Tensor) -> int:
-        parts = 1
-        for axis, placement in enumerate(like.placements if isinstance(like, DTensor) else ()):
-            parts *= 1 if placement.is_replicate() else like.device_mesh.size(axis)  # type: ignore[attr-defined]
-        return self.parallel.shard * self.parallel.tensor // parts
+        alike = {"shard", "tensor"} - divided_over(like)
+        number: int = prod(getattr(self.parallel, axis) for axis in alike)
+        return 2 * number if self._at_both_ends(like) else number
 
     def norm(self, gradients: list[Tensor], copies: list[int]) -> Tensor:
-        if self.parallel.shard * self.parallel.tensor == 1:
+        if self.stages * self.parallel.shard * self.parallel.tensor == 1:
             return super().norm(gradients, copies)
         squares = [norm.double().square() / number for norm, number in zip(torch._foreach_norm(gradients), copies, strict=True)]
         square = torch.stack(squares).sum()
@@ -153,18 +194,26 @@ class Many(Team):
         everywhere = DTensor.from_local(whole, like.device_mesh, [Replicate()] * like.device_mesh.ndim)
         return everywhere.redistribute(placements=like.placements).to_local()
 
-    def collect(self, part: Tensor, like: Tensor) -> Tensor:
-        if not isinstance(like, DTensor):
-            return part
-        whole = self.whole(part, like)
-        return whole.cpu() if self.first else part  # a device may have no room for all of them at once
+    def keeps(self, like: Tensor | None = None) -> bool:
+        return self.first if like is None else self._foremost(like, WITHIN)
 
-    def collected(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        made: dict[int, Tensor] = {}
-        for tensor in tensors.values():
-            if id(tensor) not in made:
-                made[id(tensor)] = self.collect(self.local(tensor.detach()), tensor)
-        return {name: made[id(tensor)] for name, tensor in tensors.items()}
+    def _foremost(self, like: Tensor, axes: Iterable[str]) -> bool:
+        """Whether this process is the first of those along some axes, and not the second to hold what two stages share."""
+        return not any(self.mesh.get_local_rank(axis) for axis in axes) and not (self.stage and self._at_both_ends(like))
+
+    def _at_both_ends(self, like: Any) -> bool:
+        return any(like is parameter for parameter in self.shared)
+
+    def pieces(self, held: Tensor, like: Tensor) -> dict[str, Tensor]:
+        apart = divided_over(like)
+        if not self._foremost(like, [axis for axis in WITHIN if axis not in apart]) or (apart and not held.numel()):
+            return {}
+        return pieces(held, like, self.orders.get(like.to_local().data_ptr())) if isinstance(like, DTensor) else {"": held}
+
+    def gather(self, thing: Any) -> list[Any]:
+        things: list[Any] = [None] * self.processes
+        dist.all_gather_object(things, thing)
+        return things
 
 
 class Gate(nn.Module):
@@ -185,7 +234,8 @@ def divided(model: nn.Module, mesh: DeviceMesh) -> Gate:
     gate = Gate(model)
     blocks = getattr(model, "blocks", None)
     for block in blocks if isinstance(blocks, nn.ModuleList) else ():
-        fully_shard(block, mesh=mesh)
+        if not isinstance(block, pipeline.Elsewhere):
+            fully_shard(block, mesh=mesh)
     fully_shard(gate, mesh=mesh)
     for module in gate.modules():
         if isinstance(module, FSDPModule):

@@ -25,6 +25,8 @@ from weft.training.team import Team
 
 GRACE = 2.0
 """Seconds that all but the first process wait before they speak of an error: it is mostly the same one, and torchrun ends them first."""
+LAYOUT = ("replicate", "shard", "tensor", "pipeline")
+"""Settings whose product is the number of processes."""
 
 
 def started() -> int:
@@ -38,12 +40,12 @@ def rank() -> int:
 
 def check(parallel: Parallel, train: Train) -> None:
     """Refuse a layout that is not the one that was started, or that leaves a process without examples."""
-    for name in ("replicate", "shard", "tensor", "timeout"):
+    for name in (*LAYOUT, "timeout"):
         if getattr(parallel, name) < 1:
             raise ConfigError(f"--parallel.{name} must be at least 1, not {getattr(parallel, name)}")
     groups, given = parallel.replicate * parallel.shard, started()
-    wanted = groups * parallel.tensor
-    layout = f"--parallel.replicate {parallel.replicate} x --parallel.shard {parallel.shard} x --parallel.tensor {parallel.tensor}"
+    wanted = groups * parallel.tensor * parallel.pipeline
+    layout = " x ".join(f"--parallel.{name} {getattr(parallel, name)}" for name in LAYOUT)
     if wanted != given and given == 1:
         raise ConfigError(f"{layout} needs {wanted} processes; start them with: torchrun --nproc-per-node {wanted} -m weft train …")
     if wanted != given:
@@ -51,7 +53,7 @@ def check(parallel: Parallel, train: Train) -> None:
             f"{layout} is {wanted}, but {given} processes were started; make the product {given}, as with --parallel.replicate {given}"
         )
     smallest = min(train.batch, train.ramp[0] if train.ramp[1] else train.batch)
-    if smallest < groups:
+    if groups > 1 and smallest < groups:
         raise ConfigError(f"a batch of {smallest} examples cannot be divided among {groups} processes; raise --train.batch or --train.ramp")
 
 

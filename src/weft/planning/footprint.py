@@ -15,6 +15,7 @@ from weft.planning.count import Counts, count
 from weft.planning.pretence import build, pretending
 from weft.planning.subject import Subject
 from weft.planning.trace import Work, trace
+from weft.training.execution import head_size
 
 SOME, MANY = 32, 64
 """Examples of the traces."""
@@ -47,6 +48,8 @@ class Footprint:
     """Of each number of a trace."""
     compiled: bool
     """Whether the compiler's graphs could be read; otherwise memory is what plain autograd keeps."""
+    logits: int = 0
+    """Logits of an example that are made in chunks; 0 where they are made whole, and so among the traced."""
 
     def work(self, examples: float, layers: float = 0) -> Work:
         return Work(**{name: growth.at(layers or self.layers, examples) for name, growth in self.growth.items()})
@@ -63,7 +66,7 @@ def measure(subject: Subject, compiled: bool = True) -> Footprint:
     if any(work is None for work in grid.values()):
         return Footprint(counts, 1, plain(counts, subject), False)
     growth = {f.name: fit({place: getattr(work, f.name) for place, work in grid.items()}, depths) for f in dataclasses.fields(Work)}
-    return Footprint(counts, layers, growth, True)
+    return Footprint(counts, layers, growth, True, chunked(subject))
 
 
 def fit(values: dict[tuple[int, int], float], depths: tuple[int, int]) -> Growth:
@@ -86,10 +89,16 @@ def traced(subject: Subject, layers: int, examples: int) -> Work | None:
     small = thinner(subject, layers)
     try:
         with pretending():
-            model, objective = build(small)
+            model, objective = build(small, gpu=True)
             return trace(model, objective, small.make(examples)) if objective.compile else None
     except (RuntimeError, NotImplementedError, TypeError, AssertionError):  # numbers are asked for where there are none
         return None
+
+
+def chunked(subject: Subject) -> int:
+    with pretending():
+        model, objective = build(subject, gpu=True)
+    return head_size(model) * subject.tokens if getattr(objective, "logits_backend", "whole") == "chunked" else 0
 
 
 def counted(subject: Subject, layers: int, depths: tuple[int, int]) -> Counts:

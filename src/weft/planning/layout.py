@@ -51,11 +51,12 @@ class Layout:
         return f"{grid or 'one device'}; {how}"
 
     def command(self) -> str:
-        """How training is started on it; nothing where `weft train` has no such layout yet."""
-        if self.pipeline > 1 or self.data * self.tensor == 1:
+        """How training is started on it; nothing for one device."""
+        if self.devices == 1:
             return ""
-        grid = [f"--parallel.{name} {n}" for name in ("replicate", "shard", "tensor") if (n := getattr(self, name)) > 1]
-        return f"torchrun --nproc-per-node {self.data * self.tensor} -m weft train … {' '.join(grid)}"
+        grid = [f"--parallel.{name} {n}" for name in ("replicate", "shard", "tensor", "pipeline") if (n := getattr(self, name)) > 1]
+        again = ["--train.activations inputs"] if self.checkpoint else []
+        return f"torchrun --nproc-per-node {self.devices} -m weft train … {' '.join(grid + again)}"
 
 
 ANY = Layout(0, 0, 0, 0)

@@ -10,10 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from weft.layers.recompute import SHARE
+from weft.layers.token_loss import CHUNK
 from weft.planning.devices import Device, GiB
 from weft.planning.footprint import Footprint
 from weft.planning.layout import Layout, Weights
 from weft.planning.subject import Subject
+from weft.training import execution
 
 STATE = {"AdamW": 8.0, "Adam": 8.0, "SGD": 0.0, "Momentum": 4.0, "RMSProp": 4.0}
 """Bytes of state for each parameter, by optimiser; Muon keeps 4 for matrices of blocks and 8 for the rest."""
@@ -48,7 +51,7 @@ def of_stage(subject: Subject, footprint: Footprint, weights: Weights, layout: L
     local = weights.local(layout, stage)
     steps = layout.accumulation(batch)
     block = 4.0 * weights.whole_block(layout)
-    kept = activations(subject, footprint, layout, steps, stage)
+    kept = activations(subject, footprint, layout, steps, stage, kept_share(subject, footprint, device))
     loss = of_loss(footprint, layout) if stage == layout.pipeline - 1 else 0.0
     copies = 2.0 * block if layout.shard > 1 else copies_of(footprint, weights, layout)
     waiting = 4.0 * local if steps > 1 or layout.shard > 1 else 0.0
@@ -74,7 +77,20 @@ def state(optim: Any, weights: Weights, layout: Layout, local: int) -> float:
     return 8.0 * local - 4.0 * min(matrices, local)
 
 
-def activations(subject: Subject, footprint: Footprint, layout: Layout, steps: int, stage: int) -> float:
+def keeps(subject: Subject, footprint: Footprint, device: Device) -> str:
+    """What a block keeps for its backward pass, by the trainer's own rule."""
+    if footprint.layers == 1 or not footprint.compiled:
+        return "all"
+    options = execution.of_activations(footprint.counts.parameters, device.memory)
+    return execution.settle(subject.train.activations, options)[0]
+
+
+def kept_share(subject: Subject, footprint: Footprint, device: Device) -> float:
+    """That as a share of all that it could."""
+    return SHARE.get(keeps(subject, footprint, device), 1.0)
+
+
+def activations(subject: Subject, footprint: Footprint, layout: Layout, steps: int, stage: int, share: float) -> float:
     """What is kept of the blocks for the backward pass, of every micro-batch that a stage has begun and not finished."""
     layers = footprint.layers / layout.pipeline
     each = footprint.growth["saved"].per_both if footprint.layers > 1 else footprint.growth["saved"].per_example
@@ -82,7 +98,7 @@ def activations(subject: Subject, footprint: Footprint, layout: Layout, steps: i
     open_ = min(steps, layout.pipeline - stage)
     block = min(2 * stream, each) + max(0.0, each - 2 * stream) / layout.tensor  # the stream itself is on every device
     if not layout.checkpoint or footprint.layers == 1:
-        return block * layers * layout.micro * open_
+        return share * block * layers * layout.micro * open_
     return (stream * layers * open_ + block) * layout.micro
 
 
@@ -93,11 +109,12 @@ def residual(subject: Subject) -> float:
 
 
 def of_loss(footprint: Footprint, layout: Layout) -> float:
-    """What is alive beside the blocks where the backward pass begins: logits, their gradient, the last states."""
+    """What is alive beside the blocks where the backward pass begins: logits, their gradient, the last states. Or a chunk of logits."""
     saved, peak = footprint.growth["saved"], footprint.growth["peak"]
     if footprint.layers == 1:
         return max(0.0, peak.per_example - saved.per_example) * layout.micro
-    return max(0.0, peak.per_example) * layout.micro
+    chunk = 2.0 * min(CHUNK, footprint.logits * layout.micro)
+    return chunk + max(0.0, peak.per_example) * layout.micro
 
 
 def copies_of(footprint: Footprint, weights: Weights, layout: Layout) -> float:

@@ -10,6 +10,7 @@ from weft.planning import devices, scaling
 from weft.planning.devices import Device
 from weft.planning.footprint import Footprint, measure
 from weft.planning.layout import ANY, Layout, Weights, weights
+from weft.planning.memory import keeps
 from weft.planning.search import Choice, Search
 from weft.planning.subject import Subject
 
@@ -45,6 +46,14 @@ class Plan:
         if not self.wishes.mfu:
             return self.choice.time.total
         return self.flops_step / (self.wishes.mfu * self.device.peak * self.wishes.gpus)
+
+    @property
+    def logits(self) -> str:
+        return "chunked" if self.footprint.logits else "whole"
+
+    @property
+    def activations(self) -> str:
+        return "inputs" if self.choice.layout.checkpoint else keeps(self.subject, self.footprint, self.device)
 
     @property
     def flops_step(self) -> float:
@@ -89,6 +98,8 @@ class Plan:
             "layout": {**vars(layout), "accumulation": layout.accumulation(self.subject.batch)},
             "memory": {**self.choice.need.parts, "tensors": self.choice.need.tensors, "total": self.choice.need.total},
             "compiled": self.footprint.compiled,
+            "logits": self.logits,
+            "activations": self.activations,
             "step_seconds": self.seconds,
             "step_seconds_by_part": {} if self.wishes.mfu else self.choice.time.parts,
             "mfu": self.mfu,
@@ -117,5 +128,6 @@ def make(subject: Subject, device: str = "h200", wishes: Wishes | None = None) -
         raise ConfigError(f"--mfu must be a share below 1, such as 0.4, not {wishes.mfu}")
     kind = devices.find(device)
     footprint, held = measure(subject, compiled=device != "cpu"), weights(subject)
-    search = Search(subject, footprint, held, kind, subject.batch, wishes.asked, wishes.micro, wishes.checkpoint)
+    again = True if wishes.checkpoint is None and subject.train.activations == "inputs" else wishes.checkpoint
+    search = Search(subject, footprint, held, kind, subject.batch, wishes.asked, wishes.micro, again)
     return Plan(subject, kind, wishes, footprint, held, search.choose(wishes.gpus))

@@ -18,6 +18,7 @@ from weft.layers import attention
 from weft.layers.dropout import Dropout
 from weft.objectives.base import Objective
 from weft.planning.subject import Subject
+from weft.training import execution
 
 
 @contextmanager
@@ -58,12 +59,15 @@ def forget() -> None:
                     value.cache_clear()
 
 
-def build(subject: Subject, backend: str = "fused") -> tuple[nn.Module, Objective]:
-    """Model and objective, ready to train, with attention as the trainer would choose it."""
+def build(subject: Subject, backend: str = "fused", gpu: bool = False) -> tuple[nn.Module, Objective]:
+    """Model and objective, ready to train, with attention as the trainer would choose it and, for a `gpu`, its logits."""
     model, objective = subject.model.build().train(), subject.objective.build()
     for module in model.modules():
         if hasattr(module, "attention_backend"):
             setattr(module, "attention_backend", backend)  # noqa: B010
         if isinstance(module, Dropout):
             module.share = 0.0
+    if hasattr(objective, "logits_backend"):
+        chosen = execution.settle(subject.train.logits, execution.of_logits(gpu, model, objective))[0]
+        setattr(objective, "logits_backend", chosen)  # noqa: B010
     return model, objective

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from weft.planning.devices import Device
 from weft.planning.footprint import Footprint
 from weft.planning.layout import Layout, Weights
-from weft.planning.memory import residual
+from weft.planning.memory import kept_share, residual
 from weft.planning.subject import Subject
 from weft.planning.trace import Work
 
@@ -50,6 +50,8 @@ def computing(subject: Subject, footprint: Footprint, layout: Layout, device: De
     again = 4.0 / 3.0 if layout.checkpoint else 1.0
     blocks = {name: again * (getattr(whole, name) - getattr(none, name)) / layout.pipeline / layout.tensor for name in vars(whole)}
     blocks["kernels"] *= layout.tensor
+    dropped = 0.0 if layout.checkpoint else 1.0 - kept_share(subject, footprint, device)
+    blocks["traffic"] += 2.0 * dropped * blocks["saved"]  # read and written once more
     return rates(Work(**{name: blocks[name] + getattr(none, name) for name in blocks}), subject, device)
 
 

@@ -24,6 +24,7 @@ from weft.planning import scaling
 from weft.recipes.base import Recipe
 from weft.recipes.base import recipe as find_recipe
 from weft.training.optim import AdamW
+from weft.training.settings import Train
 
 OBJECTIVE_OF = {
     **dict.fromkeys(("gpt", "llama", "perceiver"), "next_token"),
@@ -51,6 +52,8 @@ class Subject:
     total: float
     """Tokens of the whole run."""
     optim: Any = field(default_factory=AdamW)
+    train: Train = field(default_factory=Train)
+    """Of which only what decides the execution is read."""
     notes: list[str] = field(default_factory=list)
 
 
@@ -125,7 +128,8 @@ def of_recipe(recipe: Recipe, batch: int = 0, context: int = 0, vocabulary: int 
     make = made_up(config, objective, tokens) if data is None else drawn(data)
     examples = batch or recipe.train.batch
     optim = next(iter(recipe.optim.values())) if isinstance(recipe.optim, dict) else recipe.optim
-    return Subject(recipe.name, config, objective, make, tokens, examples, float(recipe.train.steps * examples * tokens), optim, notes)
+    total = float(recipe.train.steps * examples * tokens)
+    return Subject(recipe.name, config, objective, make, tokens, examples, total, optim, recipe.train, notes)
 
 
 def learn_facts(recipe: Recipe, context: int, vocabulary: int, notes: list[str]) -> tuple[dict[str, Any], Any]:

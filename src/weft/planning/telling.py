@@ -51,6 +51,8 @@ def of_memory(plan: Plan) -> Rows:
     need, device = plan.choice.need, plan.device
     kind = "compiled" if plan.footprint.compiled else "not compiled"
     lines = [("memory per device", f"{memory(need.total)} of {memory(device.memory)} at the fullest moment of a step, {kind}")]
+    if plan.footprint.compiled:
+        lines.append(("", f"logits {plan.logits}; blocks keep {plan.activations} for the backward pass"))
     return [*lines, *((f"  {name}", memory(size)) for name, size in need.parts.items() if size)]
 
 

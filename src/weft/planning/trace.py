@@ -25,6 +25,7 @@ from weft.planning.pretence import forget
 PRODUCTS = ("aten.mm.", "aten.addmm.", "aten.bmm.", "aten.baddbmm.", "aten.convolution")
 ATTENTION = "aten._scaled_dot_product"
 SCATTERS = ("index_put", "scatter_add", "aten.sort", "aten.topk", "embedding_dense_backward")
+LOSS = "weft.chunked_loss"
 VIEWS = ("view", "permute", "alias", "expand", "slice.", "unsqueeze", "squeeze", "select.", "split", "transpose")
 
 
@@ -107,7 +108,7 @@ def named(node: Node, *words: str) -> bool:
 
 def large(node: Node) -> bool:
     """Whether an operation is a kernel of its own."""
-    return named(node, *PRODUCTS, ATTENTION, *SCATTERS)
+    return named(node, *PRODUCTS, ATTENTION, *SCATTERS, LOSS)
 
 
 def read(graph: Graph, weights: set[str]) -> Work:
@@ -187,6 +188,11 @@ def tally(node: Node, work: Work) -> None:
         flops = (10.0 if back else 4.0) * causal * q.numel() * k.size(-2)
         work.backward_attention += flops if back else 0.0
         work.forward_attention += 0.0 if back else flops
+    elif named(node, LOSS):  # three products; their logits are written once and read by two, and turned into gradients between
+        states, head = given[:2]
+        work.products += 6.0 * states.numel() * len(head)
+        work.operands += 3 * travelled + 6.0 * states.size(0) * len(head)
+        work.traffic += 4.0 * states.size(0) * len(head)
     elif named(node, *PRODUCTS):
         work.products += flops_of(node, given, [*made])
         work.operands += travelled

@@ -47,6 +47,21 @@ def penalty_ring() -> Recipe:
     )
 
 
+def clipped_cifar10() -> Recipe:
+    """WGAN with clipped weights on CIFAR-10, with the settings of Arjovsky et al. (2017).
+
+    Run:      weft train wgan/cifar10
+    """
+    return Recipe(
+        data=ImagesConfig(path="cifar10", augment=Augment(flip=0.5)),
+        model=DCGANConfig(width=128),
+        objective=AdversarialConfig(loss="wasserstein", discriminator_turns=5, clip=0.01),
+        optim=RMSProp(lr=5e-5),
+        train=Train(steps=30_000, batch=64, log_every=100, eval_every=2500, save_every=5000, ema=0.999),
+        progress=NEARER,
+    )
+
+
 def penalised(data: DataConfig, width: int, steps: int) -> Recipe:
     """WGAN-GP with the settings of Gulrajani et al. (2017): lambda 10, five turns of the critic, no batch normalisation in it."""
     rate = Adam(lr=1e-4, betas=(0.0, 0.9), schedule=Schedule(kind="linear"))

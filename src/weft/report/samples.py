@@ -15,11 +15,12 @@ from weft.generation.grid import draw as draw_images
 from weft.generation.grid import png
 from weft.generation.neighbours import known_words, neighbours
 from weft.models.base import Embeds, Samples, offers
+from weft.report import plane
 
 if TYPE_CHECKING:
     from weft.run import Loaded
 
-TOKENS, IMAGES, WORDS = 300, 40, 8
+TOKENS, IMAGES, POINTS, WORDS = 300, 40, 1000, 8
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,9 @@ def draw(loaded: Loaded) -> list[Sample]:
             return [Sample(f"Text written {step}, temperature 0.8", text=made.text)]
         if can_answer(loaded.model):
             return [Sample(f"Answers {step}", rows=tuple(answered(loaded)))]
+        if offers(loaded.model, Samples) and plane.dimensions(loaded.recipe.model):
+            cloud = base64.b64encode(plane.drawn(draw_images(loaded.model, POINTS)).encode()).decode()
+            return [Sample(f"Points drawn {step}", image=f"data:image/svg+xml;base64,{cloud}")]
         if offers(loaded.model, Samples):
             sheet = base64.b64encode(png(draw_images(loaded.model, IMAGES), columns=10)).decode()
             return [Sample(f"Images drawn {step}", image=f"data:image/png;base64,{sheet}")]

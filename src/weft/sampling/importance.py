@@ -23,10 +23,15 @@ class Estimate:
     error: Tensor
 
 
+def standard_error(terms: Tensor) -> Tensor:
+    """Of the mean of terms (N,); of a single one it is not known, NaN."""
+    return terms.std() / len(terms) ** 0.5 if len(terms) > 1 else torch.full_like(terms[0], torch.nan)
+
+
 def plain(values: Tensor, log_weights: Tensor) -> Estimate:
     """The mean of f under a normalised p: unbiased."""
     terms = values * log_weights.exp()
-    return Estimate(terms.mean(), terms.std() / len(terms) ** 0.5)
+    return Estimate(terms.mean(), standard_error(terms))
 
 
 def self_normalised(values: Tensor, log_weights: Tensor) -> Estimate:
@@ -43,7 +48,7 @@ def log_mean(log_weights: Tensor) -> Estimate:
     """
     shares, number = log_weights.softmax(0), len(log_weights)
     mean = log_weights.logsumexp(0) - torch.tensor(float(number), dtype=log_weights.dtype, device=log_weights.device).log()
-    return Estimate(mean, (number * shares).std() / number**0.5)
+    return Estimate(mean, standard_error(number * shares))
 
 
 def effective_sample_size(log_weights: Tensor) -> Tensor:

@@ -18,19 +18,18 @@ from weft.data.files import well_formed
 from weft.generation.answer import END
 from weft.generation.decode import encode_prompt
 from weft.generation.request import GREEDY, Piece, Request
+from weft.serving.beams import searched
 from weft.serving.errors import ApiError, Json
 from weft.serving.replies import ChatReply, CompletionReply, Draft, Reply
 from weft.serving.schemas import ChatRequest, CompletionRequest
 from weft.serving.service import LONG, ServedModel, Service
-from weft.serving.streams import EventStream, attended, events
+from weft.serving.streams import EventStream, attended, events, left
 from weft.serving.worker import Submission
 
 DEFAULT_TOKENS = 16
 """How long a completion is where nobody says; OpenAI's own number."""
 LONGER, LONGER_BY = 3, 50
 """How much longer than its source an answer may be where nobody says, as in beam search."""
-LEFT = 499
-"""Status for the log where nobody is left to be told."""
 MANY_TOKENS = 2000
 """Tokens with log-probabilities from which on a reply is put together in a thread."""
 
@@ -77,12 +76,13 @@ def new_tokens(service: Service, model: ServedModel, prompt: int, asked: int | N
 
 def target_tokens(model: ServedModel, source: int, asked: int | None, most: int) -> int:
     """As above where source and answer have a context each, in which a mark of the start or the end takes a place."""
-    room = max(1, model.context - 1)
+    room = model.model.longest if model.filling else max(1, model.context - 1)
     if source > model.context or (asked or 0) > room:
         said, param = (f"a text of {source}", "prompt") if source > model.context else (f"an answer of {asked}", "max_tokens")
-        message = f"this model reads and writes at most {room} tokens, and the mark of an end, but {said} was asked for"
+        most = room if param == "max_tokens" else model.context - 1
+        message = f"this model reads and writes at most {most} tokens, and the mark of an end, but {said} was asked for"
         raise ApiError(400, message, param=param, code="context_length_exceeded")
-    return asked or min(most, room, LONGER * source + LONGER_BY)
+    return asked or min(most, room, room if model.filling else LONGER * source + LONGER_BY)
 
 
 async def complete(service: Service, http: HttpRequest, body: CompletionRequest) -> Response:
@@ -90,7 +90,11 @@ async def complete(service: Service, http: HttpRequest, body: CompletionRequest)
     model.need("completions")
     if body.echo and model.answers:
         raise ApiError(400, f"echo is not offered: the model {model.name!r} answers a text and does not continue it", param="echo")
+    check_fields(model, body)
     prompts = await prompts_of(service, model, body.prompt, "prompt", lambda text: asked_of(model, text, body.add_special_tokens))
+    if body.beams:
+        lengths = [new_tokens(service, model, len(ids), body.max_tokens, DEFAULT_TOKENS) for ids in prompts]
+        return await searched(service, model, http, body, prompts, lengths)
     count, seed = body.best_of or body.n, body.seed if body.seed is not None else secrets.randbits(63)
     logprobs = body.logprobs if body.logprobs is not None else 0 if count > body.n else -1
     sampling = body.sampling(0, logprobs, seed, model.tokens.size)
@@ -101,13 +105,26 @@ async def complete(service: Service, http: HttpRequest, body: CompletionRequest)
     for ids in prompts:
         long = replace(sampling, max_new_tokens=new_tokens(service, model, len(ids), body.max_tokens, DEFAULT_TOKENS))
         echo = body.echo and body.logprobs is not None
-        requests += [Request(tuple(ids), long, number, echo) for number in range(count)]
+        requests += [Request(tuple(ids), long, number, echo, body.filling) for number in range(count)]
     texts = [well_formed(one) if isinstance(one, str) else model.tokens.decode(one) for one in separate(body.prompt)] if body.echo else []
     echoed = [text for text in texts for _ in range(count)]
     drafts = [Draft(request) for request in requests]
     about = {"top": body.logprobs, "with_usage": body.with_usage}
     reply = CompletionReply(model.name, model.tokens, drafts, echoed=echoed, keep=body.n, count=count, **about)
     return await answer(service, model, http, reply, body.stream)
+
+
+def check_fields(model: ServedModel, body: CompletionRequest) -> None:
+    """Refuse what is offered by other models only."""
+    given = {name for name in ("iterations", "length_factor") if getattr(body, name) is not None}
+    if given and not model.filling:
+        name = sorted(given)[0]
+        raise ApiError(400, f"{name} is for models that make all tokens at once, and {model.name!r} goes token by token", param=name)
+    if model.filling and (body.beams or max(body.n, body.best_of or 1) > 1):
+        name = "beams" if body.beams else "n" if body.n > 1 else "best_of"
+        raise ApiError(400, f"{name}: {model.name!r} makes all tokens at once, and one answer to a text", param=name)
+    if body.coverage_penalty and not model.answers:
+        raise ApiError(400, f"coverage_penalty: {model.name!r} continues a text, so it has no source to cover", param="coverage_penalty")
 
 
 def separate(given: Any) -> list[Any]:
@@ -186,7 +203,3 @@ async def collected(reply: Reply, pieces: AsyncIterator[tuple[int, Piece]]) -> d
     if reply.top is not None and sum(len(draft.tokens) for draft in reply.drafts) > MANY_TOKENS:
         return await asyncio.to_thread(reply.whole)
     return reply.whole()
-
-
-def left() -> Response:
-    return Response(status_code=LEFT)

@@ -18,10 +18,10 @@ from torch import Tensor
 
 from weft.errors import CapabilityError
 from weft.generation.answer import END, PAD, START
-from weft.generation.beam import translate
-from weft.models.base import Answers, offers
+from weft.generation.attention_weights import Recorder
+from weft.generation.beam_models import translate
+from weft.generation.parallel import Filling, fill_in
 from weft.serving.answers import opened
-from weft.serving.attention_weights import Recorder
 from weft.serving.errors import ApiError, packed, timed_out
 from weft.serving.schemas import Body
 from weft.serving.service import ServedModel, Service
@@ -65,10 +65,9 @@ def attention_routes(service: Service) -> APIRouter:
 
 async def inspected(service: Service, body: AttentionRequest) -> Response:
     model = service.find(body.model)
-    answers = offers(model.model, Answers)
-    ids = [*model.tokens.encode(body.text), END] if answers else tokens_of(model, body.text)
+    ids = [*model.tokens.encode(body.text), END] if model.answers else tokens_of(model, body.text)
     check_length(model, ids)
-    look = look_at_translation if answers else look_at_text
+    look = partial(look_at_whole, how=model.filling) if model.filling else look_at_translation if model.answers else look_at_text
     views = await model.worker.call(partial(look, model.model, ids))
     content = await asyncio.to_thread(lambda: packed(told(model, views, body.layer)))
     return Response(content, media_type="application/json")
@@ -111,14 +110,34 @@ def look_at_translation(model: Any, ids: list[int]) -> list[View]:
     read = [START, *written[:-1]]
     with Recorder(model) as recorder:
         model.decode(torch.tensor([read], device=device), model.encode(source, lengths), lengths)
+    return three_views(model, recorder, ids, written, read)
+
+
+@torch.inference_mode()
+def look_at_whole(model: Any, ids: list[int], how: Filling) -> list[View]:
+    """An answer that was made at once, and then read once more with all its tokens known."""
+    device = next(model.parameters()).device
+    source, lengths = torch.tensor([ids], device=device), torch.tensor([len(ids)], device=device)
+    written = fill_in(model, source, lengths, START, END, how)[0].ids
+    read = written if model.config.places else [*written, END]
+    read = [*read, *[END] * (model.config.places - len(read))]
+    if len(read) > MOST_TOKENS:
+        raise ApiError(400, f"attention is shown for at most {MOST_TOKENS} tokens, but the answer has {len(read)}", param="text")
+    with Recorder(model) as recorder:
+        model.fill(torch.tensor([read], device=device), None, model.encode(source, lengths), lengths)
+    return three_views(model, recorder, ids, read, read)
+
+
+def three_views(model: Any, recorder: Recorder, source: list[int], written: list[int], read: list[int]) -> list[View]:
+    """How an encoder and a decoder looked: at the source, and each at itself."""
 
     def layers(*parts: str) -> list[Tensor]:
         names = [name for name in recorder.layers if name.startswith(parts[0]) and name.endswith(parts[1])]
         return [weights[0].cpu() for weights in recorder.of(names)]
 
     views = [
-        View("cross", written, ids, layers("decoder.", ".cross")),
-        View("encoder", ids, ids, layers("encoder.", ".attention")),
+        View("cross", written, source, layers("decoder.", ".cross")),
+        View("encoder", source, source, layers("encoder.", ".attention")),
         View("decoder", read, read, layers("decoder.", ".attention")),
     ]
     if not all(view.layers for view in views):

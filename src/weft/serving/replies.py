@@ -26,6 +26,8 @@ class Draft:
     tokens: list[Token] = field(default_factory=list)
     """Those of the prompt first, where it is echoed."""
     finish: str = ""
+    more: dict[str, float] = field(default_factory=dict)
+    """What else is told of it."""
 
     def add(self, piece: Piece) -> None:
         self.text += piece.text
@@ -115,7 +117,7 @@ class CompletionReply(Reply):
     def choice(self, index: int, draft: Draft) -> dict[str, Any]:
         place = next(place for place, other in enumerate(self.drafts) if other is draft)
         told = None if self.top is None else self.logprobs(draft.tokens, 0, ())
-        return completion_choice(index, self.echoed[place] + draft.text, told, FINISH.get(draft.finish))
+        return {**completion_choice(index, self.echoed[place] + draft.text, told, FINISH.get(draft.finish)), **draft.more}
 
     def chunks(self, place: int, piece: Piece) -> list[dict[str, Any]]:
         draft = self.drafts[place]

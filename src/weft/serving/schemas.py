@@ -7,10 +7,17 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field, WithJsonSchema, model_validator
 
 from weft.errors import ConfigError
+from weft.generation.parallel import Filling
 from weft.generation.request import Sampling
+from weft.generation.whole_targets import LONGEST_FACTOR
 
 MOST_ANSWERS, MOST_STOPS, LONGEST_STOP, MOST_BIASES = 128, 4, 1000, 1024
 MOST_COMPLETION_LOGPROBS, MOST_CHAT_LOGPROBS = 5, 20
+MOST_BEAMS, MOST_ITERATIONS = 32, 100
+NOT_WITH_BEAMS = (
+    *("stream", "best_of", "echo", "logprobs", "temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty"),
+    *("repetition_penalty", "logit_bias", "stop", "stop_token_ids", "ignore_eos"),
+)
 LIKELIEST_ONLY = 1e-9
 """OpenAI lets top_p be 0, which leaves the likeliest token."""
 
@@ -157,6 +164,16 @@ class CompletionRequest(Sampled):
     suffix: str = ""
     add_special_tokens: bool = True
     """Put the marks its model is used to before a prompt given as text."""
+    beams: int | None = Field(None, ge=1, le=MOST_BEAMS)
+    """Search for the likeliest answers with so many hypotheses, of which the best n are told, instead of drawing."""
+    length_penalty: float = Field(0.6, ge=0.0, le=10.0)
+    """Exponent by which a search favours longer answers."""
+    coverage_penalty: float = Field(0.0, ge=0.0, le=10.0)
+    """How much it counts in a search that an answer left parts of its source unattended."""
+    iterations: int | None = Field(None, ge=1, le=MOST_ITERATIONS)
+    """Passes of a model that makes all tokens at once; where it is left out, as many as the model was made for."""
+    length_factor: float | None = Field(None, gt=0.0, le=LONGEST_FACTOR)
+    """The foretold length of such an answer is multiplied by this."""
 
     @model_validator(mode="after")
     def check_together(self) -> CompletionRequest:
@@ -168,7 +185,29 @@ class CompletionRequest(Sampled):
             raise ValueError("best_of cannot be above n with stream, as the best is known only at the end")
         if self.max_tokens == 0 and not self.echo:
             raise ValueError("max_tokens may be 0 only with echo")
+        self.check_search()
         return self
+
+    @property
+    def filling(self) -> Filling | None:
+        """How all tokens are to be made at once; None where nothing is said of it."""
+        if self.iterations is None and self.length_factor is None:
+            return None
+        return Filling(iterations=self.iterations or 0, length_factor=self.length_factor or 1.0)
+
+    def check_search(self) -> None:
+        """A search draws nothing, and its answers are known only at its end."""
+        if self.beams is None:
+            for name in ("length_penalty", "coverage_penalty"):
+                if name in self.model_fields_set:
+                    raise ValueError(f"{name} is of a search: it needs beams")
+            return
+        fields = type(self).model_fields
+        changed = (name for name in NOT_WITH_BEAMS if getattr(self, name) != fields[name].get_default(call_default_factory=True))
+        if wrong := next((name for name in changed if not (name == "temperature" and self.temperature == 0)), None):
+            raise ValueError(f"beams cannot be combined with {wrong}: the likeliest answers are searched for and told at the end")
+        if self.n > self.beams:
+            raise ValueError(f"beams must be at least n, but {self.beams} is below {self.n}")
 
 
 class Message(Part):

@@ -15,6 +15,7 @@ from weft.serving import answers, errors
 from weft.serving.embeddings import alike, embed, encoded, shortened
 from weft.serving.errors import ApiError, Json
 from weft.serving.gate import Gate
+from weft.serving.images import image_routes
 from weft.serving.inspection import attention_routes
 from weft.serving.schemas import ChatRequest, CompletionRequest, DetokenizeRequest, EmbeddingRequest, TokenizeRequest
 from weft.serving.service import LONG, ServedModel, Service
@@ -40,6 +41,7 @@ def make_app(service: Service) -> FastAPI:
     add_generation(app, service)
     add_tokens(app, service)
     add_state(app, service)
+    app.include_router(image_routes(service))
     app.include_router(attention_routes(service))
     app.include_router(page_routes())
     return app

@@ -9,13 +9,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, Protocol
 
+from weft.config import to_dict
+from weft.data.tokenizers import ClassNames
 from weft.errors import CapabilityError, ConfigError
 from weft.generation.decode import can_continue
 from weft.generation.engine import Engine as TextEngine
+from weft.generation.parallel import Filling
 from weft.generation.sources import SourceEngine
-from weft.models.base import Answers, offers
+from weft.generation.whole_targets import WholeEngine
+from weft.models.base import Answers, Fills, offers
 from weft.registry import nearest
 from weft.run import Loaded
+from weft.serving.canvas import Canvas, canvas_of
 from weft.serving.errors import ApiError
 from weft.serving.metrics import Metrics, of_models, samples
 from weft.serving.templates import ChatTemplate, Renderer, template_for
@@ -45,6 +50,14 @@ class States(Protocol):
     def hidden(self, ids: Any) -> Any: ...
 
 
+LACKS = {
+    "completions": "continue a text",
+    "chat": "hold a conversation",
+    "embeddings": "give a text a vector",
+    "images": "draw images",
+}
+
+
 @dataclass
 class ServedModel:
     name: str
@@ -56,10 +69,20 @@ class ServedModel:
     embeds: bool
     answers: bool = False
     """A prompt is a source, and what comes back another text."""
+    filling: Filling | None = None
+    """How such an answer is made at once, where it is not made token by token."""
+    canvas: Canvas | None = None
+    """What its images are like, where it draws any."""
     created: int = field(default_factory=lambda: int(time.time()))
 
     def __post_init__(self) -> None:
-        self.tokens = TokenTexts(self.tokenizer)
+        self._tokens = TokenTexts(self.tokenizer) if self.continues or self.embeds or self.answers else None
+
+    @property
+    def tokens(self) -> TokenTexts:
+        if self._tokens is None:
+            raise ApiError(400, f"the model {self.name!r} has no tokens: it draws images", param="model", code="unsupported_model")
+        return self._tokens
 
     @property
     def context(self) -> int:
@@ -70,17 +93,22 @@ class ServedModel:
     @property
     def offers(self) -> list[str]:
         """What may be asked of it."""
-        able = {"completions": self.continues or self.answers, "chat": self.continues, "embeddings": self.embeds}
+        able = {"completions": self.continues or self.answers, "chat": self.continues, "embeddings": self.embeds, "images": self.canvas}
         return [name for name, found in able.items() if found]
 
-    def need(self, what: Literal["completions", "chat", "embeddings"]) -> None:
+    def need(self, what: Literal["completions", "chat", "embeddings", "images"]) -> None:
         if what not in self.offers:
-            lacks = {"completions": "continue a text", "chat": "hold a conversation", "embeddings": "give a text a vector"}[what]
+            lacks = LACKS[what]
             other = "; it turns one text into another, at /v1/completions" if what == "chat" and self.answers else ""
+            other = "; it draws images, at /v1/images/generations" if self.canvas else other
             raise ApiError(400, f"the model {self.name!r} cannot {lacks}{other}", param="model", code="unsupported_model")
 
     def describe(self) -> dict[str, Any]:
-        about = {"id": self.name, "object": "model", "created": self.created, "owned_by": "weft"}
+        about: dict[str, Any] = {"id": self.name, "object": "model", "created": self.created, "owned_by": "weft"}
+        if self.filling:
+            about["filling"] = {**vars(self.filling), "fixed": bool(self.model.config.places), "longest": self.model.longest}
+        if self.canvas:
+            about["images"] = self.canvas.describe()
         return {**about, "max_model_len": self.context or None, "offers": self.offers}
 
     def check_ids(self, ids: Sequence[int], param: str) -> None:
@@ -155,14 +183,29 @@ def serve_model(
 ) -> ServedModel:
     """A loaded model with a worker that is not yet started; refused where it can do nothing with a text."""
     model, tokenizer = loaded.model, loaded.tokenizer
-    answers = offers(model, Answers) and tokenizer is not None
-    continues = can_continue(model, tokenizer) and not answers
-    embeds = offers(model, States) and tokenizer is not None and not answers  # the states of a translator are those of two texts
-    if not (continues or embeds or answers):
-        raise CapabilityError(f"{name}: {type(model).__name__} has no text to serve; `weft serve` takes models of text")
+    text = tokenizer is not None and not isinstance(tokenizer, ClassNames)
+    whole = filling_of(loaded) if offers(model, Fills) and text else None
+    answers = text and (offers(model, Answers) or whole is not None)
+    continues = text and can_continue(model, tokenizer) and not answers
+    embeds = text and offers(model, States) and not answers  # the states of a translator are those of two texts
+    canvas = canvas_of(loaded) if not text else None
+    if not (continues or embeds or answers or canvas):
+        raise CapabilityError(f"{name}: {type(model).__name__} has neither text nor images to serve, which are what `weft serve` takes")
     if invariant and not continues:
         raise ConfigError(f"{name}: --invariant is for models that continue a text; leave it out for {type(model).__name__}")
-    kind: Any = SourceEngine if answers else partial(TextEngine, invariant=invariant) if continues else None
+    engines: dict[str, Any] = {
+        "whole": partial(WholeEngine, filling=whole),
+        "source": SourceEngine,
+        "text": partial(TextEngine, invariant=invariant),
+    }
+    kind = engines.get("whole" if whole else "source" if answers else "text" if continues else "none")
     make = make_engine or (partial(kind, model, tokenizer, slots=slots) if kind else None)
     worker = Worker(make, name=name, slots=slots, max_queue=max_queue)
-    return ServedModel(name, tokenizer, model, worker, template_for(tokenizer, loaded.chat_template), continues, embeds, answers)
+    template = template_for(tokenizer, loaded.chat_template)
+    return ServedModel(name, tokenizer, model, worker, template, continues, embeds, answers, whole, canvas)
+
+
+def filling_of(loaded: Loaded) -> Filling:
+    """How a model that makes all tokens at once does so, where nobody says."""
+    objective = getattr(loaded.recipe, "objective", None)
+    return Filling().after(to_dict(objective) if objective else {}).resolve(loaded.model)

@@ -15,7 +15,7 @@ PATHS = tuple(f"/page/{name}" for name in FILES)
 """Addresses of the files, which like the page itself need no key."""
 HEADERS = {
     # nothing from elsewhere, and no script or style inside the page: a model's text can do no harm even where it is not escaped
-    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",

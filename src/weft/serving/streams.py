@@ -18,6 +18,8 @@ from weft.serving.worker import Submission
 
 T = TypeVar("T")
 DONE = b"data: [DONE]\n\n"
+LEFT = 499
+"""Status for the log where nobody is left to be told."""
 
 
 async def events(reply: Reply, first: tuple[int, Piece], rest: AsyncIterator[tuple[int, Piece]]) -> AsyncGenerator[bytes]:
@@ -59,6 +61,10 @@ async def attended(http: HttpRequest, work: Awaitable[T], seconds: float, deadli
         raise timed_out(seconds)
     finally:
         await ended(task, leaving)
+
+
+def left() -> Response:
+    return Response(status_code=LEFT)
 
 
 async def gone(receive: Receive) -> None:

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar
 
@@ -94,7 +94,7 @@ class Worker:
         self._stopping = False
         self._added: list[Submission] = []
         self._forgotten: list[Submission] = []
-        self._calls: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._calls: deque[tuple[Generator[None, None, Any], Future[Any]]] = deque()
         self._running: dict[int, tuple[Submission, int]] = {}
         self._ready: Future[None] = Future()
         self._thread = threading.Thread(target=self._work, name=f"weft-{name}", daemon=True)
@@ -125,10 +125,14 @@ class Worker:
 
     async def call(self, function: Callable[[], T]) -> T:
         """Run something else that needs the model, between two steps of the engine."""
+        return await self.run(once(function))
+
+    async def run(self, steps: Generator[None, None, T]) -> T:
+        """As `call`, for work that pauses now and then, so that others have their turn; it is left off where nobody waits any more."""
         future: Future[T] = Future()
         with self._changed:
             self._admit(1)
-            self._calls.append((function, future))
+            self._calls.append((steps, future))
             self._changed.notify()
         return await asyncio.wrap_future(future)
 
@@ -217,17 +221,23 @@ class Worker:
             raise EngineFailed(f"the engine failed to take this request ({type(error).__name__})") from error
 
     def _call_one(self) -> None:
-        """One at a time, so that answers go on between them."""
+        """One step of one of them at a time, so that answers go on between them."""
         if not self._calls:
             return
-        function, future = self._calls.popleft()
+        steps, future = self._calls.popleft()
         try:
+            if not future.cancelled():
+                next(steps)
+                self._calls.append((steps, future))
+                return
+        except StopIteration as ended:
             if future.set_running_or_notify_cancel():
-                future.set_result(function())
+                future.set_result(ended.value)
         except Exception as error:
-            future.set_exception(error)
-        finally:
-            self._ended(1)
+            if future.set_running_or_notify_cancel():
+                future.set_exception(error)
+        steps.close()
+        self._ended(1)
 
     def _hand_out(self, pieces: dict[int, Piece]) -> None:
         arrivals: list[Arrival] = []
@@ -261,13 +271,22 @@ class Worker:
                 owners += [(submission, place) for place in range(len(submission.requests))]
                 self._ended(len(submission.requests))
             while self._calls:
-                self._calls.popleft()[1].set_exception(error)
+                steps, future = self._calls.popleft()
+                steps.close()
+                if future.set_running_or_notify_cancel():
+                    future.set_exception(error)
                 self._ended(1)
         send([(submission, place, error) for submission, place in owners])
 
     def _ended(self, number: int) -> None:
         with self._changed:
             self._open -= number
+
+
+def once(function: Callable[[], T]) -> Generator[None, None, T]:
+    """A function as work without a pause."""
+    return function()
+    yield
 
 
 def send(arrivals: Sequence[Arrival]) -> None:

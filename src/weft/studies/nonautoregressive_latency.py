@@ -16,7 +16,7 @@ import torch
 
 from weft.config import Config
 from weft.errors import ConfigError
-from weft.generation.beam import translate
+from weft.generation.beam_models import translate
 from weft.generation.parallel import refine
 from weft.models.nonautoregressive import NonAutoregressiveConfig
 from weft.models.transformer import TransformerConfig

@@ -4,7 +4,8 @@
     checkpoint/      recipe.json  model.safetensors  [ema.safetensors]  [tokenizer.json]  metrics.json
                      training.safetensors  training.json  manifest.json  [chat_template.jinja, of a converted model]
 
-Nothing is unpickled. A folder whose manifest does not hold is damaged and never used.
+Of several processes each writes its own tensors (tensors.py); read, they are whole again. Nothing is unpickled. A folder whose
+manifest does not hold is damaged and never used.
 """
 
 from __future__ import annotations
@@ -12,19 +13,20 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 from torch import Tensor, nn
 
 from weft.errors import CheckpointError
-from weft.training import files
+from weft.training import files, tensors
 from weft.training.team import ALONE, Team, copy
+from weft.training.tensors import Lazy
+from weft.training.tensors import pack as pack
 
-FORMAT = 2
+FORMAT = 3
 INFERENCE = ("recipe.json", "model.safetensors", "ema.safetensors", "tokenizer.json", "metrics.json", "chat_template.jinja")
 log = logging.getLogger("weft")
 
@@ -34,25 +36,19 @@ class Checkpoint:
     """The verified content of a checkpoint folder."""
 
     path: Path
-    files: dict[str, bytes]
+    files: dict[str, Any]
+    """bytes or, of a file of tensors, its content mapped into memory."""
 
     def json(self, name: str) -> Any:
         return json.loads(self.files[name])
 
+    def lazy(self, name: str) -> Lazy:
+        """The whole tensors that all processes have written into files of this name, each made when it is asked for."""
+        return tensors.wholes((data for file, data in self.files.items() if tensors.kind(file) == name), f"{self.path}: {name}")
+
     def tensors(self, name: str) -> dict[str, Tensor]:
-        return safetensors.torch.load(self.files[name])
-
-
-def pack(tensors: dict[str, Tensor]) -> bytes:
-    """safetensors bytes; a tensor stored under two names is written once."""
-    seen: set[tuple[int, tuple[int, ...], tuple[int, ...]]] = set()
-    unique = {}
-    for name, tensor in tensors.items():
-        mark = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride())
-        if tensor.numel() == 0 or mark not in seen:
-            seen.add(mark)
-            unique[name] = tensor.detach().cpu().contiguous()
-    return safetensors.torch.save(unique, {"format": "pt"})
+        """All of them."""
+        return dict(self.lazy(name))
 
 
 def encode(value: Any) -> bytes:
@@ -69,30 +65,61 @@ def name_binarisation(content: dict[str, bytes]) -> dict[str, bytes]:
     return {**content, "recipe.json": encode(recipe)}
 
 
-UPGRADES: dict[int, Callable[[dict[str, bytes]], dict[str, bytes]]] = {1: name_binarisation}
-"""From format n to n + 1, one function each."""
+UPGRADES: dict[int, Callable[[dict[str, bytes]], dict[str, bytes]]] = {1: name_binarisation, 2: dict}
+"""From format n to n + 1, one function each. Format 3 may have several files of a kind; with one it is format 2."""
 
 
-def load_weights(model: nn.Module, tensors: dict[str, Tensor], place: str, team: Team = ALONE) -> None:
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor], place: str, team: Team = ALONE) -> None:
     """Copy weights into a model; a missing or unknown name is an error, a shared tensor may be named once."""
     own = model.state_dict()
-    unknown = sorted(set(tensors) - set(own))
+    unknown = sorted(set(weights) - set(own) - team.names)
     marks = {name: team.local(value).data_ptr() for name, value in own.items()}
-    loaded = {marks[name] for name in tensors if name in own}
-    missing = sorted(name for name in own if name not in tensors and marks[name] not in loaded)
-    wrong = sorted(name for name in tensors if name in own and tensors[name].shape != own[name].shape)
+    loaded = {marks[name] for name in weights if name in own}
+    missing = sorted(name for name in own if name not in weights and marks[name] not in loaded)
+    wrong = sorted(name for name in weights if name in own and weights[name].shape != own[name].shape)
     if unknown or missing or wrong:
         found = {"unknown": unknown, "missing": missing, "other shape": wrong}
         parts = [f"{what} {', '.join(names[:4])}" for what, names in found.items() if names]
-        raise CheckpointError(f"{place}: the weights do not fit the model: {'; '.join(parts)}")
-    copy(own, tensors, team)
+        raise CheckpointError(f"{place}: the weights do not fit the model: {'; '.join(parts)}; they are those of a model of other settings")
+    copy(own, weights, team)
 
 
-def save(path: Path, content: dict[str, bytes]) -> None:
-    """Write a checkpoint folder, whole or not at all."""
-    manifest: dict[str, Any] = {"format": FORMAT, "files": {n: hashlib.sha256(b).hexdigest() for n, b in content.items()}}
-    manifest["sha256"] = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
-    files.write_folder(path, {**content, "manifest.json": encode(manifest)})
+def save(path: Path, content: dict[str, bytes], team: Team = ALONE) -> None:
+    """Write a checkpoint folder, whole or not at all: each process its own files, then the first the manifest of all.
+
+    Where one process cannot write, all raise what it says.
+    """
+    folder = files.beside(path, "tmp", team.leader)
+    sums = {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
+    try:
+        told = agreed(team, lambda: files.add(folder, content), sums)
+        manifest: dict[str, Any] = {"format": FORMAT, "files": {name: digest for part in told for name, digest in part.items()}}
+        manifest["sha256"] = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+
+        def end() -> None:
+            if team.first:
+                files.add(folder, {"manifest.json": encode(manifest)})
+                files.put(folder, path)
+
+        agreed(team, end)
+    except BaseException:
+        if team.first:
+            files.delete(folder)
+        raise
+
+
+def agreed(team: Team, act: Callable[[], None], thing: Any = None) -> list[Any]:
+    """Do something that may fail in one process, and let all know: what each of them has to say, or that process's error in all."""
+    trouble: OSError | None = None
+    try:
+        act()
+    except OSError as error:
+        trouble = error
+    told = team.gather((thing, trouble))
+    for _, failed in told:
+        if failed:
+            raise failed
+    return [own for own, _ in told]
 
 
 def read(path: Path, only: tuple[str, ...] | None = None) -> Checkpoint:
@@ -111,9 +138,9 @@ def read(path: Path, only: tuple[str, ...] | None = None) -> Checkpoint:
         raise CheckpointError(f"{path}: manifest.json is damaged") from error
     content = {}
     for name, expected in sums.items():
-        if only is None or name in only:
+        if only is None or tensors.kind(name) in only:
             try:
-                data = (path / name).read_bytes()
+                data = tensors.mapped(path / name) if name.endswith(".safetensors") else (path / name).read_bytes()
             except OSError as error:
                 raise CheckpointError(f"{path}: {name} cannot be read ({error.strerror})") from error
             if hashlib.sha256(data).hexdigest() != expected:
@@ -200,7 +227,7 @@ def find(name: str | Path) -> Checkpoint:
         for name, tensor in other.tensors("model.safetensors").items():
             mean[name] += tensor.double()
     weights = pack({name: (total / len(found)).to(kinds[name]) for name, total in mean.items()})
-    content = {name: data for name, data in found[-1].files.items() if name != "ema.safetensors"}
+    content = {name: data for name, data in found[-1].files.items() if not name.endswith(".safetensors")}
     return Checkpoint(found[-1].path, {**content, "model.safetensors": weights})
 
 

@@ -18,6 +18,9 @@ from weft.errors import ConfigError
 from weft.objectives.base import Objective
 from weft.training.settings import Train
 
+Options = list[tuple[bool, str, str]]
+"""What a choice may be: a condition, the value, and why; the first whose condition holds."""
+
 
 @dataclass
 class Plan:
@@ -27,6 +30,10 @@ class Plan:
     graphs: bool
     attention: str
     blocks: str
+    logits: str
+    activations: str
+    kernels: str
+    update: str
     deterministic: bool
     reasons: dict[str, str] = field(default_factory=dict)
 
@@ -38,6 +45,10 @@ class Plan:
             "graphs": "on" if self.graphs else "off",
             "attention": self.attention,
             "blocks": self.blocks,
+            "logits": self.logits,
+            "activations": self.activations,
+            "kernels": self.kernels,
+            "update": self.update,
         }
         return [f"{name} {value}: {self.reasons[name]}" for name, value in chosen.items()]
 
@@ -64,6 +75,11 @@ def tensor_float(allowed: bool) -> Iterator[None]:
         products.allow_tf32, convolutions.allow_tf32 = before
 
 
+COMPILER: dict[str, Any] = {"combo_kernels": True}
+"""Options of the compiler on a GPU. Many weights are cast and many biases summed: combined, these tiny kernels cost a tenth less of a
+small model's step."""
+
+
 def pick_device(name: str) -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -85,18 +101,15 @@ def cpu_has_bf16() -> bool:
     return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
-def choose(settings: Train, model: nn.Module, objective: Objective, processes: int = 1) -> Plan:
+def choose(settings: Train, model: nn.Module, objective: Objective, processes: int = 1, stages: int = 1) -> Plan:
     """Decide from (device, model, objective) what the settings leave open, and say why."""
     device = pick_device(settings.device)
     gpu = device.type == "cuda"
     size = sum(p.numel() for p in model.parameters())
     reasons = {"device": "asked for" if settings.device != "auto" else "a GPU is present" if gpu else "no GPU is present"}
 
-    def decide(name: str, asked: str, options: list[tuple[bool, str, str]]) -> str:
-        if asked != "auto":
-            reasons[name] = "asked for"
-            return asked
-        value, reasons[name] = next((value, why) for condition, value, why in options if condition)
+    def decide(name: str, asked: str, options: Options) -> str:
+        value, reasons[name] = settle(asked, options)
         return value
 
     bf16 = torch.cuda.is_bf16_supported() if gpu else cpu_has_bf16()
@@ -115,6 +128,7 @@ def choose(settings: Train, model: nn.Module, objective: Objective, processes: i
         settings.compile,
         [
             (not objective.compile, "off", "the objective takes a second derivative"),
+            (stages > 1, "off", "a stage leaves the objective in its middle"),
             (not gpu, "off", "on a CPU it costs 11 to 18 s and gained nothing where measured"),
             (importlib.util.find_spec("triton") is None, "off", "triton is not installed"),
             (settings.steps < 500, "off", f"{settings.steps} steps are too few to repay it"),
@@ -131,10 +145,12 @@ def choose(settings: Train, model: nn.Module, objective: Objective, processes: i
             (True, "on", "one launch per update instead of hundreds"),
         ],
     )
+    hopper = gpu and torch.cuda.get_device_capability(device) >= (9, 0)
     attention = decide(
         "attention",
         settings.attention,
         [
+            (hopper and not settings.deterministic, "cudnn", "the fastest fused kernel on Hopper and later"),
             (gpu, "fused", "one kernel that never writes the scores"),
             (precision == "bf16", "explicit", "PyTorch's fused CPU kernel is several times slower than matrix products in bf16"),
             (True, "fused", "PyTorch's fused CPU kernel is as fast as matrix products in fp32"),
@@ -150,7 +166,63 @@ def choose(settings: Train, model: nn.Module, objective: Objective, processes: i
             (True, "fused", "where they are narrow and sequences short, a row stays on the chip from product to product"),
         ],
     )
-    return Plan(device, precision, compiled == "on", graphs == "on" and gpu, attention, blocks, settings.deterministic, reasons)
+    logits = decide("logits", settings.logits, of_logits(gpu, model, objective))
+    memory = torch.cuda.get_device_properties(device).total_memory if gpu else 0
+    activations = decide("activations", settings.activations, of_activations(size, memory))
+    kernels = decide("kernels", settings.kernels, [(True, "compiled", "those of our own are yet to be measured")])
+    update = decide("update", settings.update, [(True, "apart", "the fused one is yet to be measured")])
+    if update == "fused" and (why := never_fused(settings, gpu, precision, objective, processes)):
+        update, reasons["update"] = "apart", f"fused was asked for, but {why}"
+    if kernels != "compiled" and processes > 1:
+        kernels, reasons["kernels"] = "compiled", "those of our own do not know models in parts"
+    graphed = graphs == "on" and gpu
+    choices = (attention, blocks, logits, activations, kernels, update)
+    return Plan(device, precision, compiled == "on", graphed, *choices, settings.deterministic, reasons)
+
+
+def never_fused(settings: Train, gpu: bool, precision: str, objective: Objective, processes: int) -> str:
+    """Why Adam cannot hold bf16 copies of the matrices; nothing where it can."""
+    reasons = {
+        "it needs a GPU and Triton": not gpu or importlib.util.find_spec("triton") is None,
+        "products are not made in bf16": precision != "bf16",
+        "bf16 gradients should not be added up over micro-batches": 0 < settings.micro < settings.batch,
+        "it does not know several processes": processes > 1,
+        "the objective has several turns or changes weights itself": len(objective.turns) > 1
+        or type(objective).after_update is not Objective.after_update,
+    }
+    return next((why for why, holds in reasons.items() if holds), "")
+
+
+def settle(asked: str, options: Options) -> tuple[str, str]:
+    """What was asked for, or the first option whose condition holds; and why."""
+    return (asked, "asked for") if asked != "auto" else next((value, why) for condition, value, why in options if condition)
+
+
+LARGE = 4096
+"""From which vocabulary on logits are made in chunks."""
+
+
+def of_logits(gpu: bool, model: nn.Module, objective: Objective) -> Options:
+    vocabulary = head_size(model) if hasattr(objective, "logits_backend") else 0
+    return [
+        (not vocabulary, "whole", "the objective has no head over a vocabulary"),
+        (not gpu, "whole", "memory is no limit on a CPU"),
+        (vocabulary < LARGE, "whole", f"a vocabulary of {vocabulary:,} is small"),
+        (True, "chunked", "the logits of a batch would be its largest tensor by far"),
+    ]
+
+
+def of_activations(size: int, memory: float) -> Options:
+    """By the parameters, and the bytes of a GPU's memory; 0 on a CPU."""
+    share = 16 * size / memory if memory else 0.0
+    costly = f"weights and optimiser take {100 * share:.0f} % of the memory, so what is cheap is computed again"
+    return [(share > 1 / 8, "products", costly), (True, "all", "nothing is computed twice")]
+
+
+def head_size(model: nn.Module) -> int:
+    """Rows of a head that is one matrix; 0 where there is none."""
+    head = getattr(model, "head", None)
+    return head.out_features if isinstance(head, nn.Linear) and head.bias is None else 0
 
 
 def keep_memory() -> None:
@@ -162,8 +234,8 @@ def keep_memory() -> None:
         libc.mallopt(m_trim_threshold, (1 << 31) - 1)
 
 
-def apply(plan: Plan, model: nn.Module) -> None:
-    """Set what is global, and tell the layers that offer a choice."""
+def apply(plan: Plan, model: nn.Module, objective: Objective | None = None) -> None:
+    """Set what is global, and tell the layers and the objective that offer a choice."""
     if plan.device.type == "cpu":
         keep_memory()
     if plan.deterministic:
@@ -173,10 +245,11 @@ def apply(plan: Plan, model: nn.Module) -> None:
     if torch.are_deterministic_algorithms_enabled() != plan.deterministic:  # setting it imports the compiler, 1.5 s
         torch.use_deterministic_algorithms(plan.deterministic)
     for module in model.modules():
-        if hasattr(module, "attention_backend"):
-            setattr(module, "attention_backend", plan.attention)  # noqa: B010
-        if hasattr(module, "block_backend"):
-            setattr(module, "block_backend", plan.blocks)  # noqa: B010
+        for name in ("attention_backend", "blocks_backend", "activations_backend", "kernels_backend"):
+            if hasattr(module, name):
+                setattr(module, name, getattr(plan, name.removesuffix("_backend")))
+    if hasattr(objective, "logits_backend"):
+        setattr(objective, "logits_backend", plan.logits)  # noqa: B010
 
 
 class Captured:
@@ -192,6 +265,7 @@ class Captured:
         self.inputs: dict[Any, list[Batch]] = {}
         self.calls: dict[Any, int] = {}
         self.graphs: dict[Any, torch.cuda.CUDAGraph] = {}
+        self.side: torch.cuda.Stream | None = None
 
     def __call__(self, micro: list[Batch]) -> None:
         shape = tuple((name, tuple(t.shape)) for batch in micro for name, t in batch.items())
@@ -212,7 +286,7 @@ class Captured:
         self.graphs[shape].replay()
 
     def _warm_up(self, inputs: list[Batch]) -> None:
-        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side = self.side = self.side or torch.cuda.Stream()  # type: ignore[no-untyped-call]  # another would find none of its memory
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             self.function(inputs)

@@ -42,8 +42,8 @@ def sync_folder(path: Path) -> None:
         os.close(descriptor)
 
 
-def beside(path: Path, kind: str) -> Path:
-    return path.with_name(f".{kind}-{path.name}-{os.getpid()}")
+def beside(path: Path, kind: str, process: int = 0) -> Path:
+    return path.with_name(f".{kind}-{path.name}-{process or os.getpid()}")
 
 
 def replace(path: Path, data: bytes) -> None:
@@ -59,19 +59,33 @@ def replace(path: Path, data: bytes) -> None:
 
 def write_folder(path: Path, files: dict[str, bytes]) -> None:
     """Make a folder with these files appear whole; on failure what was there before stays and nothing is left behind."""
-    temporary, old = beside(path, "tmp"), beside(path, "old")
-    path.parent.mkdir(exist_ok=True)
+    temporary = beside(path, "tmp")
     delete(temporary)
     try:
-        temporary.mkdir()
-        for name, data in files.items():
-            write(temporary / name, data)
+        add(temporary, files)
+        put(temporary, path)
+    except BaseException:
+        delete(temporary)
+        raise
+
+
+def add(folder: Path, files: dict[str, bytes]) -> None:
+    """Write files into a folder that has not got its name yet."""
+    folder.parent.mkdir(exist_ok=True)
+    folder.mkdir(exist_ok=True)
+    for name, data in files.items():
+        write(folder / name, data)
+
+
+def put(temporary: Path, path: Path) -> None:
+    """Give a folder its name, in place of what bears it; on failure that stays."""
+    old = beside(path, "old")
+    try:
         sync_folder(temporary)
         if path.exists():
             os.replace(path, old)
         os.replace(temporary, path)
     except BaseException:
-        delete(temporary)
         put_back(old, path)
         raise
     delete(old)

@@ -10,18 +10,18 @@ import logging
 import math
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from weft.data.base import Source
+from weft.data.base import Batch, Source
 from weft.errors import ConfigError
 from weft.evaluation.metrics import Means
 from weft.objectives.base import Objective, Terms
-from weft.training.team import ALONE, Team, copy
+from weft.training.team import ALONE, Found, Team, copy, once, saved
 
 if TYPE_CHECKING:
     from weft.training.trainer import Trainer
@@ -46,7 +46,7 @@ class Hook:
     def state(self) -> State:
         return {}, {}
 
-    def load_state(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None: ...
+    def load_state(self, tensors: Mapping[str, Tensor], plain: dict[str, Any]) -> None: ...
 
 
 class Average(Hook):
@@ -58,10 +58,10 @@ class Average(Hook):
         self.decay = decay
         self.average: dict[str, Tensor] = {}
         """What this process holds of it."""
-        self.loaded: dict[str, Tensor] = {}
+        self.loaded: Mapping[str, Tensor] = {}
 
     def start(self, trainer: Trainer) -> None:
-        own, team = trainer.model.state_dict(), trainer.team
+        own, team = once(trainer.model.state_dict(), trainer.team), trainer.team
         for name, value in own.items():
             if name in self.loaded:
                 self.average[name] = team.part(self.loaded[name].to(value.device), value).clone()
@@ -71,7 +71,8 @@ class Average(Hook):
 
     @torch.no_grad()
     def after_step(self, trainer: Trainer) -> None:
-        current = {name: trainer.team.local(value) for name, value in trainer.model.state_dict().items()}
+        own = trainer.model.state_dict()
+        current = {name: trainer.team.local(own[name]) for name in self.average}
         moving = [name for name, value in current.items() if value.is_floating_point()]
         torch._foreach_lerp_([self.average[n] for n in moving], [current[n] for n in moving], 1 - self.decay)
         for name in current.keys() - set(moving):
@@ -80,7 +81,8 @@ class Average(Hook):
     @contextlib.contextmanager
     def applied(self, model: nn.Module, team: Team = ALONE) -> Iterator[None]:
         """Put the average in the model's place for a while."""
-        held = {name: team.local(value) for name, value in model.state_dict().items()}
+        state = model.state_dict()
+        held = {name: team.local(state[name]) for name in self.average}
         own = {name: value.clone() for name, value in held.items()}
         copy(held, self.average)
         try:
@@ -88,12 +90,13 @@ class Average(Hook):
         finally:
             copy(held, own)
 
-    def collected(self, trainer: Trainer) -> dict[str, Tensor]:
-        own = trainer.model.state_dict()
-        return {name: trainer.team.collect(value, own[name]) for name, value in self.average.items()}
+    def saved(self, trainer: Trainer) -> dict[str, Tensor]:
+        """What this process saves of the average."""
+        own = trainer.model.state_dict(keep_vars=True)
+        return {n: piece for name, value in self.average.items() for n, piece in saved(name, value, own[name], trainer.team).items()}
 
-    def load_state(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
-        self.loaded = dict(tensors)
+    def load_state(self, tensors: Mapping[str, Tensor], plain: dict[str, Any]) -> None:
+        self.loaded = tensors
 
 
 class Validation(Hook):
@@ -148,7 +151,7 @@ class Validation(Hook):
             "latest_step": self.latest_step,
         }
 
-    def load_state(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
+    def load_state(self, tensors: Mapping[str, Tensor], plain: dict[str, Any]) -> None:
         for key, value in plain.items():
             setattr(self, key, value)
 
@@ -164,12 +167,16 @@ def evaluate(model: nn.Module, objective: Objective, source: Source, examples: i
         data = source.batch(start, max(count, 1))  # a process without a part does what the others do, and it counts for nothing
         counts = objective.counts(data)
         for index, turn in enumerate(objective.turns):
-            terms = objective(model, data, turn.name)
-            extra = objective.measure(model, data) if index == 0 else {}
-            found = Terms(terms.sums, {**terms.metrics, **extra})
+            found = Terms(*team.judge(judged, model, objective, data, turn.name, index == 0))
             means.add(turn.name, found if count else nothing(found), counts if count else zeros(counts))
     model.train(training)
     return means.read(team.add)
+
+
+def judged(model: nn.Module, objective: Objective, data: Batch, turn: str, measured: bool) -> Found:
+    """What validation sums up of a batch."""
+    terms = objective(model, data, turn)
+    return terms.sums, {**terms.metrics, **(objective.measure(model, data) if measured else {})}
 
 
 def zeros(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -7,15 +7,26 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from torch import Tensor
+
 from weft.errors import CheckpointError, NonFiniteError
 from weft.training import checkpoint, files
 from weft.training.hooks import Average, Hook, Validation
 from weft.training.log import Log
+from weft.training.team import once, saved
+from weft.training.tensors import Lazy, numbered
 
 if TYPE_CHECKING:
     from weft.training.trainer import Trainer
 
 logger = logging.getLogger("weft")
+
+
+def weights(trainer: Trainer) -> dict[str, Tensor]:
+    """What this process saves of the model."""
+    team = trainer.team
+    found = once(trainer.model.state_dict(keep_vars=True), team)
+    return {n: piece for name, t in found.items() for n, piece in saved(name, team.local(t.detach()), t, team).items()}
 
 
 class Checkpoints(Hook):
@@ -47,28 +58,29 @@ class Checkpoints(Hook):
     def save(self, trainer: Trainer, best: bool, final: bool) -> None:
         if trainer.rolled_back():
             return
-        content = self.content(trainer, best)
-        if not trainer.team.first:
-            self.saved_step = trainer.step
-            return
-        for hook in trainer.hooks:
+        team = trainer.team
+        for hook in trainer.hooks if team.first else ():
             if isinstance(hook, Log):
                 hook.sync()
         try:
-            checkpoint.save(checkpoint.folder(self.run, trainer.step), content)
-            checkpoint.mark_saved(self.run, trainer.step)
+            checkpoint.save(checkpoint.folder(self.run, trainer.step), self.content(trainer, best), team)
+            checkpoint.agreed(team, lambda: checkpoint.mark_saved(self.run, trainer.step) if team.first else None)
         except OSError as error:
-            self.failed(trainer.step, error, final)
+            self.failed(trainer, error, final)
             return
         self.saved_step = trainer.step
+        if not team.first:
+            return
         try:
             checkpoint.prune(self.run, self.keep, trainer.step)
         except OSError as error:
             logger.warning("%s: old checkpoints could not be removed (%s)", self.run, error.strerror)
 
-    def failed(self, step: int, error: OSError, final: bool) -> None:
+    def failed(self, trainer: Trainer, error: OSError, final: bool) -> None:
+        step = trainer.step
         if not final:
-            logger.warning("step %d could not be saved (%s); training goes on and will try again", step, error)
+            if trainer.team.first:
+                logger.warning("step %d could not be saved (%s); training goes on and will try again", step, error)
             return
         before = f"step {self.saved_step}" if self.saved_step >= 0 else "the beginning"
         raise CheckpointError(
@@ -80,33 +92,29 @@ class Checkpoints(Hook):
         self.lock = -1
 
     def content(self, trainer: Trainer, best: bool) -> dict[str, bytes]:
+        """The files that this process writes: its tensors and, if it is the first, all that is no tensor."""
         tensors, plain = trainer.state()
+        average = next((h for h in trainer.hooks if isinstance(h, Average)), None)
+        parts = {"model": weights(trainer), **({"ema": average.saved(trainer)} if average else {}), "training": tensors}
+        rank = trainer.team.rank
+        packed = {numbered(f"{n}.safetensors", rank): checkpoint.pack(part) for n, part in parts.items() if part or not rank}
+        if rank:
+            return packed
         validation = next((h for h in trainer.hooks if isinstance(h, Validation)), None)
         metrics = {"step": trainer.step, "best": best, "validation": validation.latest if validation else {}}
-        content = {
-            "recipe.json": checkpoint.encode(self.recipe),
-            "model.safetensors": checkpoint.pack(trainer.team.collected(trainer.model.state_dict(keep_vars=True))),
-            "metrics.json": checkpoint.encode(metrics),
-        }
-        average = next((h for h in trainer.hooks if isinstance(h, Average)), None)
-        if average:
-            content["ema.safetensors"] = checkpoint.pack(average.collected(trainer))
-        if self.tokenizer:
-            content["tokenizer.json"] = self.tokenizer
-        content["training.safetensors"] = checkpoint.pack(tensors)
-        content["training.json"] = checkpoint.encode(plain)
-        return content
+        plainly = {"recipe.json": self.recipe, "metrics.json": metrics, "training.json": plain}
+        content = packed | {name: checkpoint.encode(value) for name, value in plainly.items()}
+        return content | ({"tokenizer.json": self.tokenizer} if self.tokenizer else {})
 
     def restore(self, trainer: Trainer) -> bool:
         """Continue from the newest usable checkpoint, if the run has one."""
         found = self.newest(trainer)
         if found is None:
             return False
-        checkpoint.load_weights(trainer.model, found.tensors("model.safetensors"), str(found.path), trainer.team)
-        tensors = found.tensors("training.safetensors")
-        if "ema.safetensors" in found.files:
-            tensors |= {f"hooks/average/{n}": v for n, v in found.tensors("ema.safetensors").items()}
-        trainer.load_state(tensors, found.json("training.json"))
+        checkpoint.load_weights(trainer.model, found.lazy("model.safetensors"), str(found.path), trainer.team)
+        makers = found.lazy("training.safetensors").makers
+        average = {f"hooks/average/{name}": make for name, make in found.lazy("ema.safetensors").makers.items()}
+        trainer.load_state(Lazy({**makers, **average}), found.json("training.json"))
         self.saved_step = trainer.step
         return True
 

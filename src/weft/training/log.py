@@ -7,6 +7,7 @@ import json
 import logging
 import math
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,7 +112,7 @@ class Log(Hook):
     def state(self) -> State:
         return {}, {"seconds": self.seconds}
 
-    def load_state(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
+    def load_state(self, tensors: Mapping[str, Tensor], plain: dict[str, Any]) -> None:
         self.seconds = plain.get("seconds", 0.0)
 
 

@@ -48,7 +48,7 @@ class OptimConfig(Config):
             decay = field_.name in ("betas", "momentum", "alpha")
             for number in value if isinstance(value, tuple) else (value,):
                 if isinstance(number, float) and not 0.0 <= number < (1.0 if decay else math.inf):
-                    raise ConfigError(f"--{place}.{field_.name} must be at least 0{' and below 1' if decay else ''}, not {number}")
+                    raise ConfigError(f"--{place}.{field_.name} must be at least 0 and {'below 1' if decay else 'finite'}, not {number}")
         self.schedule.check(f"{place}.schedule")
 
     def build(self, groups: Groups, like: Tensor) -> list[Optimizer]:
@@ -73,6 +73,23 @@ def _adam(groups: Groups, rate: float | Tensor, betas: tuple[float, float], eps:
         return GPUAdam(groups, rate, betas, eps, decoupled)
     kind = torch.optim.AdamW if decoupled else torch.optim.Adam
     return kind(groups, lr=rate, betas=betas, eps=eps, fused=True, capturable=isinstance(rate, Tensor))
+
+
+def copies_itself(config: OptimConfig) -> bool:
+    """Whether the updates of a configuration can read bf16 gradients and write bf16 copies of the weights."""
+    plain = not (config.l1 or config.l2 or config.clip_value)
+    return plain and (isinstance(config, AdamW) or (isinstance(config, Adam) and not config.eps_inside_sqrt))
+
+
+def copying(config: Any, groups: Groups, copies: dict[Tensor, Any]) -> Optimizer:
+    """Adam or AdamW over the parameters of groups that have copies."""
+    from weft.training.gpu_adam import CopyingAdam
+
+    mine = [{**g, "params": [p for p in g["params"] if p in copies]} for g in groups]
+    like = next(iter(copies))
+    return CopyingAdam(
+        config.decayed(mine), torch.tensor(config.lr, device=like.device), config.betas, config.eps, isinstance(config, AdamW), copies
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +160,8 @@ class Muon(OptimConfig):
     """Decoupled decay per unit of learning rate, of matrices and heads."""
     rest_lr: float = 0.0
     """Peak rate of AdamW; 0 takes lr."""
+    head_lr: float = 0.0
+    """Peak rate of AdamW for heads that share nothing with an embedding; 0 takes rest_lr."""
     betas: tuple[float, float] = (0.9, 0.95)
     """AdamW's decay of the running mean and square."""
     shaped: ClassVar[bool] = True
@@ -155,4 +174,8 @@ class Muon(OptimConfig):
         if any(g["params"] for g in groups):
             adamw = AdamW(lr=self.rest_lr or self.lr, betas=self.betas, weight_decay=self.weight_decay)
             optimizers += adamw.build(groups, like)
+            told = [g for g in groups if g["params"]]
+            for made, given in zip(optimizers[-1].param_groups, told, strict=True):
+                if self.head_lr and given["decay"]:  # of what is decayed, only heads are left
+                    made["lr"] = _rate(self.head_lr, like)
         return optimizers

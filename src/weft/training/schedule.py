@@ -20,6 +20,8 @@ class Schedule(Config):
     """Length of the linear rise from 0, in units."""
     total: int = 0
     """Position at which the decay ends, in units; 0 is the end of training."""
+    hold: float = 0.0
+    """linear and cosine: share of the way from the end of the warm-up to the end of the decay at which the rate still has its peak."""
     floor: float = 0.0
     """Share of the peak that remains at the end, and afterwards."""
     width: int = 512
@@ -33,7 +35,9 @@ class Schedule(Config):
         """Refuse numbers that cannot be, naming the flag."""
         for name, low in {"warmup": 0, "total": 0, "floor": 0, "width": 1, "every": 1, "drop": 0}.items():
             if not low <= getattr(self, name) < math.inf:
-                raise ConfigError(f"--{place}.{name} must be at least {low}, not {getattr(self, name)}")
+                raise ConfigError(f"--{place}.{name} must be at least {low} and finite, not {getattr(self, name)}")
+        if not 0.0 <= self.hold <= 1.0:
+            raise ConfigError(f"--{place}.hold must be between 0 and 1, not {self.hold}")
 
     def factor(self, position: float, end: float) -> float:
         """Share of the peak rate at a position (the first update is at 1 step, or at its own tokens)."""
@@ -48,6 +52,7 @@ class Schedule(Config):
         if self.kind == "step":
             return float(self.drop ** (position // self.every))
         total = self.total or end
-        share = min(1.0, (position - self.warmup) / max(total - self.warmup, 1e-9))
+        begin = self.warmup + self.hold * (total - self.warmup)
+        share = min(1.0, max(0.0, position - begin) / max(total - begin, 1e-9))
         shape = 1.0 - share if self.kind == "linear" else 0.5 * (1.0 + math.cos(math.pi * share))
         return self.floor + (1.0 - self.floor) * shape

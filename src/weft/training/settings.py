@@ -18,6 +18,8 @@ class Parallel(Config):
     """Parts into which a copy's weights and optimiser state are divided; each has a part of the copy's examples, too."""
     tensor: int = 1
     """Parts into which the heads and inner units of each Transformer block are divided; they share their examples."""
+    pipeline: int = 1
+    """Stages into which the blocks of a Transformer are cut, one behind the other; micro-batches go through them in turn."""
     timeout: int = 600
     """Seconds after which a process that does not answer is given up, and the run ends."""
 
@@ -29,7 +31,8 @@ class Train(Config):
     batch: int = 32
     """Examples per update, over all micro-batches."""
     micro: int = 0
-    """Examples per micro-batch of one process; 0 takes the whole batch at once. Gradients are the same either way."""
+    """Examples per micro-batch of one process; 0 takes the whole batch at once, or in four per stage of a pipeline. Gradients are the
+    same either way."""
     ramp: tuple[int, int] = (0, 0)
     """Batch-size ramp: start at this many examples and grow linearly to `batch` over this many examples; (0, 0) for none."""
     seed: int = 1
@@ -58,9 +61,17 @@ class Train(Config):
     """Compile each turn with torch.compile."""
     graphs: Literal["auto", "on", "off"] = "auto"
     """Capture each update as one CUDA graph."""
-    attention: Literal["auto", "fused", "explicit"] = "auto"
-    """Attention as one fused kernel or as matrix products and a softmax."""
+    attention: Literal["auto", "fused", "cudnn", "flash", "explicit"] = "auto"
+    """Attention as one fused kernel (PyTorch's choice, cuDNN's or FlashAttention) or as matrix products and a softmax."""
     blocks: Literal["auto", "fused", "plain"] = "auto"
     """Narrow Transformer blocks as a few fused kernels, or operation by operation."""
+    logits: Literal["auto", "whole", "chunked"] = "auto"
+    """Make the logits of a batch at once, or for some tokens at a time without ever keeping them."""
+    activations: Literal["auto", "all", "products", "inputs"] = "auto"
+    """What a Transformer block keeps for its backward pass: all, only what products gave, or only its input; the rest is computed again."""
+    kernels: Literal["auto", "compiled", "norm", "gelu", "own"] = "auto"
+    """Backward passes of norms, of GELU, or of both ("own") as kernels of our own instead of the compiler's."""
+    update: Literal["auto", "apart", "fused"] = "auto"
+    """Whether Adam itself reads bf16 gradients of matrices and writes their bf16 copies, or each is cast apart."""
     deterministic: bool = False
     """Use only kernels that give the same bits each time (always so on the CPU)."""

@@ -6,11 +6,14 @@ A parameter may be held whole or in parts, of which each process has one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+Found = tuple[dict[str, Tensor], dict[str, Tensor]]
+"""Sums and metrics of a micro-batch."""
 
 
 class Team:
@@ -18,10 +21,16 @@ class Team:
     """Number of this process; the first, 0, is the one that writes."""
     processes = 1
     """How many there are."""
+    leader = 0
+    """What the first is called by its machine, where it is another one than this."""
     size = 1
     """Parts into which a batch is divided."""
     place = 0
     """Which of them this process has."""
+    stages = 1
+    """Into how many stages the model is cut, one behind the other."""
+    names: frozenset[str] = frozenset()
+    """What the stages of all processes hold together, where the model is cut."""
     mark: tuple[int, ...] = ()
     """What tells this process's dropout from that of the others."""
 
@@ -49,6 +58,17 @@ class Team:
         """Call what uses or changes the model's weights without a backward pass."""
         return function(*given)
 
+    def learn(self, function: Callable[..., Any], batches: list[Any], counts: Any) -> Iterable[Found]:
+        """Forward and backward pass of each micro-batch by a function that gives (total, sums, metrics); sums and metrics."""
+        for batch in batches:
+            total, sums, metrics = self.enter(function, batch, counts)
+            total.backward()
+            yield sums, metrics
+
+    def judge(self, function: Callable[..., Found], *given: Any) -> Found:
+        """What a function that reads the model finds, for all processes that share its examples; without a backward pass."""
+        return function(*given)
+
     def add(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         """The sums over all processes."""
         return tensors
@@ -62,6 +82,11 @@ class Team:
 
     def norm(self, gradients: list[Tensor], copies: list[int]) -> Tensor:
         """The norm of all gradients together, of which these are this process's parts."""
+        if any(gradient.dtype == torch.bfloat16 for gradient in gradients):  # whose norms would be rounded, too
+            kinds = {gradient.dtype for gradient in gradients}
+            norms = [n for kind in kinds for n in torch._foreach_norm([g for g in gradients if g.dtype == kind], 2, dtype=torch.float32)]
+            mixed: Tensor = torch.stack(norms).norm()
+            return mixed
         norm: Tensor = nn.utils.get_total_norm(gradients, foreach=True)
         return norm
 
@@ -81,13 +106,17 @@ class Team:
         """This process's part of a whole, divided as `like` is."""
         return whole
 
-    def collect(self, part: Tensor, like: Tensor) -> Tensor:
-        """The whole, as `whole` gives it, but for the first process only: the others keep their part."""
-        return part
+    def keeps(self, like: Tensor | None = None) -> bool:
+        """Whether it is this process that saves what several hold alike: all, or those that have this tensor of the model."""
+        return True
 
-    def collected(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Tensors of the model, each collected; those that are one stay one."""
-        return tensors
+    def pieces(self, held: Tensor, like: Tensor) -> dict[str, Tensor]:
+        """What this process saves of a tensor divided as `like` is, by where it begins in the whole: "" or "[8,0]"."""
+        return {"": held}
+
+    def gather(self, thing: Any) -> list[Any]:
+        """What each process has, told to all."""
+        return [thing]
 
     def largest(self, number: int) -> int:
         """The largest of all processes' numbers."""
@@ -97,9 +126,26 @@ class Team:
 ALONE = Team()
 
 
+def once(tensors: dict[str, Tensor], team: Team = ALONE) -> dict[str, Tensor]:
+    """Tensors of a model, those that share their numbers under the first of their names only."""
+    seen: set[int] = set()
+    found = {}
+    for name, tensor in tensors.items():
+        part = team.local(tensor)
+        if not part.numel() or part.data_ptr() not in seen:
+            found[name] = tensor
+            seen.add(part.data_ptr())
+    return found
+
+
+def saved(name: str, held: Tensor, like: Tensor, team: Team) -> dict[str, Tensor]:
+    """What this process saves of a tensor, by the names of its pieces."""
+    return {f"{name}{where}": piece for where, piece in team.pieces(held, like).items()}
+
+
 @torch.no_grad()
-def copy(held: dict[str, Tensor], wholes: dict[str, Tensor], team: Team = ALONE) -> None:
+def copy(held: dict[str, Tensor], wholes: Mapping[str, Tensor], team: Team = ALONE) -> None:
     """Put whole tensors where this process holds its parts of them."""
-    for name, whole in wholes.items():
+    for name in [name for name in held if name in wholes]:
         place = team.local(held[name])
-        place.copy_(team.part(whole.to(place.device), held[name]))
+        place.copy_(team.part(wholes[name].to(place.device), held[name]))

@@ -7,7 +7,8 @@ Everything random is a function of (seed, step, turn), so a continued run is the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import cached_property
 from typing import Any
 
@@ -21,10 +22,12 @@ from weft.evaluation.metrics import Means
 from weft.objectives.base import Objective, Terms, Turn
 from weft.training import execution
 from weft.training.execution import Captured, Plan
+from weft.training.halves import Halves
 from weft.training.hooks import Hook
-from weft.training.optim import OptimConfig
+from weft.training.optim import OptimConfig, copies_itself
 from weft.training.settings import Train
 from weft.training.team import Team
+from weft.training.tensors import below
 from weft.training.updater import Updater
 
 Counts = dict[str, Tensor]
@@ -48,7 +51,7 @@ class Trainer:
         tokens: int = 1,
         team: Team | None = None,
     ):
-        execution.apply(plan, model)
+        execution.apply(plan, model, objective)
         self.model, self.objective = model.to(plan.device), objective.to(plan.device)
         self.source, self.settings, self.plan, self.hooks, self.tokens = source, settings, plan, list(hooks), tokens
         self.team = team or Team()
@@ -56,6 +59,7 @@ class Trainer:
         self.step, self.cursor = 0, 0
         self.stop_reason = ""
         self.means = Means(objective)
+        self.halves = Halves(self.model) if plan.update == "fused" else None
         self.updaters = {turn.name: self._updater(turn, optim) for turn in objective.turns}
         self.examples = self._compiled(self._examples) if plan.graphs else self._examples
         self.functions = {turn.name: self._compiled(self._function(turn)) for turn in objective.turns}
@@ -104,10 +108,10 @@ class Trainer:
         micro = [self.examples(batch) for batch in drawn]
         updater.zero_grad()
         counts = self.team.add({name: sum_of([own[name] for _, own in micro]) for name in micro[0][1]})
-        for batch, own in micro:
-            total, sums, metrics = self.team.enter(self.functions[turn.name], batch, counts)
-            total.backward()  # type: ignore[no-untyped-call]
-            self.means.add(turn.name, Terms(sums, metrics), own)
+        found = self.team.learn(self.functions[turn.name], [batch for batch, _ in micro], counts)
+        with self.halves.in_place() if self.halves else nullcontext():
+            for (sums, metrics), (_, own) in zip(found, micro, strict=True):
+                self.means.add(turn.name, Terms(sums, metrics), own)
         updater.step()
         if type(self.objective).after_update is not Objective.after_update:
             with torch.no_grad():
@@ -124,6 +128,8 @@ class Trainer:
     def fit(self) -> None:
         """Train to the last step, or until a hook stops the run."""
         started: list[Hook] = []
+        if self.halves:
+            self.halves.refresh()
         try:
             for hook in self.hooks:
                 hook.start(self)
@@ -178,7 +184,10 @@ class Trainer:
         modules = [(name, self.model.get_submodule(name)) for name in turn.modules]
         others = {id(p) for t in self.objective.turns if t is not turn for m in t.modules for p in self.model.get_submodule(m).parameters()}
         alone = not any(id(p) in others for _, module in modules for p in module.parameters())
-        return Updater(config, modules, halt=self.settings.nonfinite != "skip", alone=alone, team=self.team)
+        if self.halves and not copies_itself(config):
+            raise ConfigError("--train.update fused needs Adam or AdamW without l1, l2, clip_value and eps_inside_sqrt; leave it away")
+        halves = self.halves.copies if self.halves else None
+        return Updater(config, modules, halt=self.settings.nonfinite != "skip", alone=alone, team=self.team, halves=halves)
 
     def _examples(self, drawn: Batch) -> tuple[Batch, Counts]:
         batch = self.source.examples(drawn)
@@ -194,8 +203,7 @@ class Trainer:
 
     def _compiled(self, function: Any) -> Any:
         """The function, compiled where the plan says so. Made for the shapes it is given: nothing here changes them often."""
-        # many weights are cast and many biases summed: combined, these tiny kernels cost a tenth less of a small model's step
-        options: Any = {"combo_kernels": True} if self.plan.device.type == "cuda" else None
+        options: Any = execution.COMPILER if self.plan.device.type == "cuda" else None
         return torch.compile(function, dynamic=False, options=options) if self.plan.compile else function
 
     def _update(self, turn: Turn) -> Callable[[list[Batch]], None]:
@@ -207,28 +215,28 @@ class Trainer:
     # -- state ----------------------------------------------------------------------------------------------------------
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Everything but the weights that the rest of the run depends on, as tensors and as JSON."""
+        """Everything but the weights that the rest of the run depends on, as tensors (those that this process saves) and as JSON."""
         tensors = {f"objective/{name}": value for name, value in self.objective.state_dict().items()}
         tensors |= {f"means/{name}": value for name, value in self.team.add(self.means.state_tensors()).items()}
+        tensors = tensors if self.team.keeps() else {}
         plain: dict[str, Any] = {"step": self.step, "cursor": self.cursor, "hooks": {}}
         for turn, updater in self.updaters.items():
             tensors |= {f"optim/{turn}/{name}": value for name, value in updater.state_tensors().items()}
         for hook in self.hooks:
             hook_tensors, plain["hooks"][hook.name] = hook.state()
-            tensors |= {f"hooks/{hook.name}/{name}": value for name, value in hook_tensors.items()}
+            tensors |= {f"hooks/{hook.name}/{name}": value for name, value in hook_tensors.items() if self.team.keeps()}
         return tensors, plain
 
-    def load_state(self, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
-        def below(prefix: str) -> dict[str, Tensor]:
-            return {name[len(prefix) :]: value for name, value in tensors.items() if name.startswith(prefix)}
-
+    def load_state(self, tensors: Mapping[str, Tensor], plain: dict[str, Any]) -> None:
         self.step, self.cursor = plain["step"], plain["cursor"]
-        self.objective.load_state_dict(below("objective/"))
-        self.means.load_state_tensors(below("means/"), self.plan.device)
+        if self.halves:
+            self.halves.refresh()
+        self.objective.load_state_dict(dict(below(tensors, "objective/")))
+        self.means.load_state_tensors(below(tensors, "means/"), self.plan.device)
         if self.team.place:  # the first has the sums of all
             self.means.clear()
         for turn, updater in self.updaters.items():
-            updater.load_state_tensors(below(f"optim/{turn}/"))
+            updater.load_state_tensors(below(tensors, f"optim/{turn}/"))
             updater.refused.zero_()
         for hook in self.hooks:
-            hook.load_state(below(f"hooks/{hook.name}/"), plain["hooks"].get(hook.name, {}))
+            hook.load_state(below(tensors, f"hooks/{hook.name}/"), plain["hooks"].get(hook.name, {}))

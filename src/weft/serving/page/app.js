@@ -4,9 +4,10 @@ import { json, rememberKey } from "./api.js";
 import { startAttention } from "./attention.js";
 import { startChat } from "./chat.js";
 import { startComplete } from "./complete.js";
+import { startImages } from "./images.js";
 import { startSettings, suit } from "./settings.js";
 import { element, moveAmong } from "./tokens.js";
-import { answersTexts, complain } from "./writing.js";
+import { complain } from "./writing.js";
 
 const [chooser, keyForm, keyInput] = ["model", "key-form", "key"].map(id => document.getElementById(id));
 const tabs = [...document.querySelectorAll("[role=tab]")];
@@ -21,8 +22,16 @@ function open(tab) {
     each.tabIndex = chosen ? 0 : -1;
     document.getElementById(each.getAttribute("aria-controls")).hidden = !chosen;
   }
-  document.getElementById("settings").hidden = tab.id === "tab-attention";
+  document.getElementById("settings").hidden = ["tab-attention", "tab-images"].includes(tab.id);
   history.replaceState(null, "", `#${tab.getAttribute("aria-controls")}`);
+}
+
+// Tabs for what a model does; one that was open and is not for it gives way to the first that is.
+function suitTabs({ offers = [] }) {
+  const images = offers.includes("images");
+  const suits = { complete: offers.includes("completions"), chat: offers.includes("chat"), attention: !images, images };
+  for (const tab of tabs) tab.hidden = !suits[tab.getAttribute("aria-controls")];
+  if (tabs.some(tab => tab.hidden && tab.ariaSelected === "true")) open(tabs.find(tab => !tab.hidden));
 }
 
 async function loadModels() {
@@ -52,11 +61,15 @@ for (const tab of tabs) {
   tab.addEventListener("click", () => open(tab));
   tab.addEventListener("focus", () => open(tab));
 }
-moveAmong(document.querySelector("[role=tablist]"), "[role=tab]");
+moveAmong(document.querySelector("[role=tablist]"), "[role=tab]:not([hidden])");
 open(tabs.find(tab => `#${tab.getAttribute("aria-controls")}` === location.hash) ?? tabs[0]);
 startSettings();
-chooser.addEventListener("change", () => suit(answersTexts(chosenModel())));
+chooser.addEventListener("change", () => {
+  suit(chosenModel());
+  suitTabs(chosenModel());
+});
 startComplete(chosenModel, chooser);
+startImages(chosenModel, chooser);
 startChat(chosenModel);
 startAttention(chosenModel, chooser);
 loadModels();

@@ -1,7 +1,8 @@
 // The tab that continues a text, or answers it where the model turns one text into another.
 
+import { answersTexts } from "./models.js";
 import { TokenText, element, explainTokens, tokensOf } from "./tokens.js";
-import { Writing, answersTexts, submitWithKeys } from "./writing.js";
+import { Writing, submitWithKeys } from "./writing.js";
 
 export function startComplete(chosenModel, chooser) {
   const section = document.getElementById("complete");

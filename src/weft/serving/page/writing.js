@@ -1,6 +1,7 @@
 // What Complete and Chat have in common: one answer at a time that can be stopped, told about in a status line.
 
 import { events, json } from "./api.js";
+import { answersTexts } from "./models.js";
 import { sampling } from "./settings.js";
 
 export class Writing {
@@ -63,16 +64,14 @@ function told(end, count, milliseconds) {
   return `${count} tokens${pace} · ${ways[end] ?? "ended"}`;
 }
 
-// Whether a model turns one text into another, instead of going on with it.
-export function answersTexts(model) {
-  return Boolean(model.offers?.includes("completions") && !model.offers.includes("chat"));
-}
-
 // No longer than fits behind the prompt, or after the mark of a start where an answer has a context of its own: where it is short,
 // the wish for many tokens would be refused.
 async function fitting(settings, sized, model, signal) {
   if (!model.max_model_len || !settings.max_tokens) return settings;
-  if (answersTexts(model)) return { ...settings, max_tokens: Math.max(1, Math.min(settings.max_tokens, model.max_model_len - 1)) };
+  if (answersTexts(model)) {
+    const most = model.filling?.longest ?? model.max_model_len - 1;
+    return { ...settings, max_tokens: Math.max(1, Math.min(settings.max_tokens, most)) };
+  }
   const { count } = await json("tokenize", { ...sized, model: model.id }, signal);
   return { ...settings, max_tokens: Math.max(1, Math.min(settings.max_tokens, model.max_model_len - count)) };
 }

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 import weft
 from tests.serving.small import small_gpt, small_translator
 from weft.errors import CapabilityError
+from weft.generation.attention_weights import Recorder
 from weft.layers.attention import SelfAttention, spread
 from weft.layers.cross_attention import CrossAttention
 from weft.models import bert, llama, t5
-from weft.serving.attention_weights import Recorder
 from weft.serving.inspection import look_at_text, look_at_translation
 
 IDS = [5, 9, 200, 31, 31, 7, 90, 12, 5, 101]

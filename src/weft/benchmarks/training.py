@@ -1,0 +1,283 @@
+"""Training speed and memory of GPT-2 on one GPU against nanoGPT and against what the products alone would take, in one run.
+
+Run: python -m weft bench training --nanogpt FOLDER [--sizes gpt2 gpt2-medium gpt2-xl] [--record results/training_gpu.json]
+     ... --sizes gpt2 --variants default attention=flash activations=products chunk=28    several ways to run ours, a line each
+     ... --sizes gpt2 --variants default kernels=norm kernels=gelu kernels=own update=fused kernels=own,update=fused
+     ... --sizes gpt2 --losses 500                                                          the loss curves of both from the same weights
+     ... --sizes gpt2 --profile                                                             where the time of a step goes
+     ... --sizes tiny --steps 5 --batch 2                                                   anywhere, to see that it runs
+
+Both train on 1,024 tokens an example in bf16, compiled, with AdamW and clipping, without dropout; ours through the trainer itself.
+A variant is settings of training joined by commas: its names (attention, logits, activations, kernels, update, compile, graphs),
+chunk (log2 of the logits held at a time), or options of the compiler (inductor.combo_kernels=off).
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import gc
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft.benchmarks import ceiling, kernels, nanogpt
+from weft.benchmarks.record import write_record
+from weft.benchmarks.timing import synchronise, timed
+from weft.data.base import Source
+from weft.data.corpus import python_files
+from weft.data.text import TokenWindows
+from weft.layers import token_loss
+from weft.models.gpt import PRESETS, GPTConfig
+from weft.objectives.next_token import NextTokenConfig
+from weft.training import execution
+from weft.training.optim import AdamW
+from weft.training.schedule import Schedule
+from weft.training.settings import Train
+from weft.training.trainer import Trainer
+
+BATCHES = {"gpt2": 64, "gpt2-medium": 32, "gpt2-xl": 16, "tiny": 4}
+OPTIM = AdamW(lr=6e-4, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0)
+PEAK = 989e12
+"""bf16 FLOP/s that the maker promises of an H200, for MFU."""
+PADDED = 50304
+"""Vocabulary to which nanoGPT fills up GPT-2's."""
+
+
+def model_of(size: str) -> GPTConfig:
+    """The preset without dropout, and with nanoGPT's exact GELU."""
+    if size == "tiny":
+        return GPTConfig(vocabulary=301, context=32, layers=2, heads=2, width=64)
+    off = {"embedding_dropout": 0.0, "attention_dropout": 0.0, "residual_dropout": 0.0}
+    return dataclasses.replace(PRESETS[size], activation="gelu", **off)  # type: ignore[arg-type]
+
+
+def noise(vocabulary: int) -> Tensor:
+    return torch.randint(0, vocabulary, (1_000_000,), generator=torch.Generator().manual_seed(0), dtype=torch.int32)
+
+
+def text(vocabulary: int) -> Tensor:
+    """The standard library's source as its commonest words and marks; all rarer ones are one token."""
+    import re
+
+    words = re.findall(r"\w+|\s+|[^\w\s]", "\n".join(file.read_text(errors="replace") for file in python_files()))
+    places = {word: place for place, (word, _) in enumerate(Counter(words).most_common(vocabulary - 1), 1)}
+    return torch.tensor([places.get(word, 0) for word in words], dtype=torch.int32)
+
+
+def make(model: GPTConfig, train: Train, tokens: Tensor, optim: AdamW) -> Trainer:
+    """The trainer that `weft train` would run."""
+    torch.manual_seed(0)
+    network, objective = model.build(), NextTokenConfig().build()
+    plan = execution.choose(train, network, objective)
+    source = Source(TokenWindows(tokens, model.context, overlapping=True), train.seed, plan.device)
+    return Trainer(network, objective, source, train, optim, plan, tokens=model.context)
+
+
+@contextmanager
+def variant(words: str) -> Iterator[dict[str, Any]]:
+    """The settings of training that a variant names; the others hold while it is open."""
+    settings: dict[str, Any] = {}
+    chunk, options = token_loss.CHUNK, dict(execution.COMPILER)
+    for pair in words.split(",") if words != "default" else ():
+        name, _, value = pair.partition("=")
+        if name == "chunk":
+            token_loss.CHUNK = 1 << int(value)
+        elif name.startswith("inductor."):
+            execution.COMPILER[name.removeprefix("inductor.")] = {"on": True, "off": False}.get(value, value)
+        else:
+            settings[name] = value
+    try:
+        yield settings
+    finally:
+        token_loss.CHUNK = chunk
+        execution.COMPILER.clear()
+        execution.COMPILER.update(options)
+
+
+@dataclasses.dataclass
+class Bench:
+    """A size, and how long it is measured."""
+
+    size: str
+    batch: int
+    steps: int
+    profile: bool
+    device: torch.device
+
+    def measure(self, begin: Callable[[], Callable[[], object]]) -> dict[str, Any]:
+        """Time and memory of a contender, which is built, measured and forgotten."""
+        forget()
+        base = torch.cuda.memory_allocated() if torch.cuda.is_available() else 0
+        if torch.cuda.is_available():
+            torch.cuda.reset_peak_memory_stats()
+        started = time.perf_counter()
+        step = begin()
+        for _ in range(6):
+            step()
+        synchronise()
+        warm = time.perf_counter() - started
+        ms = timed(step, self.steps, warm=2)
+        found: dict[str, Any] = {"ms": ms, "tokens_per_second": self.batch * model_of(self.size).context / ms * 1e3}
+        found |= {"mfu": self.flops / ms / 1e-3 / PEAK, "warm_up_seconds": warm}
+        if torch.cuda.is_available():
+            found |= {"gib": torch.cuda.max_memory_allocated() / 2**30, "reserved_gib": torch.cuda.max_memory_reserved() / 2**30}
+            found["gib_before"] = base / 2**30
+            if self.profile:
+                print(kernels.table(step), flush=True)
+        return found
+
+    @property
+    def flops(self) -> float:
+        """Of a step, by nanoGPT's formula: positions are no parameters, and attention is counted whole."""
+        model = model_of(self.size)
+        return self.batch * model.context * (6.0 * parameters(model) + 12.0 * model.layers * model.width * model.context)
+
+    def ours(self, words: str) -> dict[str, Any]:
+        with variant(words) as settings:
+            train = Train(steps=100_000, batch=self.batch, log_every=1000, **settings)
+            lines: list[str] = []
+
+            def begin() -> Callable[[], object]:
+                model = model_of(self.size)
+                trainer = make(model, train, noise(model.vocabulary), OPTIM)
+                lines.extend(trainer.plan.lines())
+                return trainer.run_step
+
+            return self.measure(begin) | {"variant": words, "execution": lines}
+
+    def theirs(self, folder: str) -> dict[str, Any]:
+        def begin() -> Callable[[], object]:
+            torch.manual_seed(0)
+            model = model_of(self.size)
+            twin = nanogpt.build(folder, model, PADDED if model.vocabulary == 50257 else model.vocabulary)
+            source = Source(TokenWindows(noise(model.vocabulary), model.context, overlapping=True), 1, self.device)
+            numbers = count()
+            batches = lambda: source.batch(next(numbers) * self.batch, self.batch)  # noqa: E731
+            return nanogpt.stepper(twin, OPTIM, self.device, batches, self.device.type == "cuda")
+
+        return self.measure(begin)
+
+
+def parameters(model: GPTConfig) -> int:
+    """Without the positions."""
+    with torch.device("meta"):
+        return sum(p.numel() for p in model.build().parameters()) - model.context * model.width
+
+
+def forget() -> None:
+    """Give the memory of one contender back before the next."""
+    torch.compiler.reset()
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def told(name: str, found: dict[str, Any]) -> str:
+    memory = f"{found['gib']:6.2f} GiB, " if "gib" in found else ""
+    rate = f"{found['tokens_per_second'] / 1e3:7.1f} k tokens/s, MFU {100 * found['mfu']:.1f} %"
+    return f"{name:40} {found['ms']:8.2f} ms, {rate}, {memory}{found['warm_up_seconds']:.0f} s to warm up"
+
+
+def contend(bench: Bench, variants: list[str], folder: str) -> dict[str, Any]:
+    """All contenders at one size."""
+    row: dict[str, Any] = {"size": bench.size, "batch": bench.batch, "variants": []}
+    print(f"{bench.size}, batch {bench.batch}", flush=True)
+    if folder:
+        row["nanogpt"] = bench.theirs(folder)
+        print(told("nanoGPT", row["nanogpt"]), flush=True)
+    for words in variants:
+        try:
+            row["variants"].append(found := bench.ours(words))
+        except RuntimeError as error:  # the others are still worth measuring
+            print(f"{words}: {type(error).__name__}: {str(error)[:2000]}", flush=True)
+            continue
+        print(told(f"weft {words}", found), flush=True)
+        if len(row["variants"]) == 1:
+            print("\n".join(found["execution"]), flush=True)
+    forget()
+    row["ceiling"] = ceiling.measure(model_of(bench.size), bench.batch, bench.device)
+    print(f"{'ceiling':40} {row['ceiling']['ms']:8.2f} ms: {json.dumps(row['ceiling'])}", flush=True)
+    for found in row["variants"]:
+        found["of_ceiling"] = row["ceiling"]["ms"] / found["ms"]
+        compared = ""
+        if folder:
+            found["speed_ratio"] = row["nanogpt"]["ms"] / found["ms"]
+            compared = f", {found['speed_ratio']:.3f} x nanoGPT's speed"
+            if "gib" in found:
+                found["memory_ratio"] = found["gib"] / row["nanogpt"]["gib"]
+                compared += f", {found['memory_ratio']:.3f} x its memory"
+        print(f"weft {found['variant']}: {found['of_ceiling']:.3f} of the ceiling{compared}", flush=True)
+    return row
+
+
+def curves(size: str, batch: int, steps: int, folder: str, words: str, device: torch.device) -> dict[str, Any]:
+    """The losses of both from the same weights on the same batches of a text, without decay, as they decay other parameters."""
+    model = model_of(size)
+    optim = dataclasses.replace(OPTIM, weight_decay=0.0, schedule=Schedule(warmup=min(100, steps // 5)))
+    tokens = text(model.vocabulary)
+    with variant(words) as settings:
+        trainer = make(model, Train(steps=max(steps, 500), batch=batch, **settings), tokens, optim)
+        twin = nanogpt.build(folder, model, model.vocabulary)
+        nanogpt.take_weights(twin, trainer.model)
+        source = Source(TokenWindows(tokens, model.context, overlapping=True), trainer.settings.seed, device)
+        mine = []
+        for _ in range(steps):
+            trainer.means.clear()
+            trainer.run_step()
+            mine.append(trainer.means.read()["loss"])
+    del trainer
+    forget()
+    numbers, positions = count(), count(1)
+    other = nanogpt.stepper(
+        twin,
+        optim,
+        device,
+        lambda: source.batch(next(numbers) * batch, batch),
+        device.type == "cuda",
+        lambda: optim.lr * optim.schedule.factor(next(positions), steps),
+    )
+    theirs = [float(other()) for _ in range(steps)]
+    apart = [abs(a - b) / b for a, b in zip(mine, theirs, strict=True)]
+    tail = max(1, steps // 10)
+    ends = [sum(losses[-tail:]) / tail for losses in (mine, theirs)]
+    found = {"size": size, "batch": batch, "steps": steps, "largest_apart": max(apart), "mean_apart": sum(apart) / steps}
+    found |= {"last_tenth": ends, "last_tenth_apart": abs(ends[0] - ends[1]) / ends[1]}
+    print(json.dumps(found), flush=True)
+    return found | {"weft": mine, "nanogpt": theirs}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="weft bench training", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", nargs="+", default=["gpt2", "gpt2-medium", "gpt2-xl"], choices=list(BATCHES))
+    parser.add_argument("--nanogpt", default="", help="folder that holds nanoGPT's model.py; without it only ours is measured")
+    parser.add_argument("--variants", nargs="+", default=["default"], help="ways to run ours")
+    parser.add_argument("--batch", type=int, default=0, help="examples; 0 is the usual number for each size")
+    parser.add_argument("--steps", type=int, default=20, help="timed steps of each contender")
+    parser.add_argument("--losses", type=int, default=0, help="compare so many steps' losses instead")
+    parser.add_argument("--profile", action="store_true", help="also tell where each contender's time goes")
+    parser.add_argument("--record", default="", help="JSON file to write")
+    options = parser.parse_args(arguments)
+    device = execution.pick_device("auto")
+    rows = []
+    for size in options.sizes:
+        batch = options.batch or BATCHES[size]
+        if options.losses:
+            rows.append(curves(size, options.batch or 16, options.losses, options.nanogpt, options.variants[0], device))
+        else:
+            rows.append(contend(Bench(size, batch, options.steps, options.profile, device), options.variants, options.nanogpt))
+    if options.record:
+        flags = f"--sizes {' '.join(options.sizes)} --variants {' '.join(options.variants)} --steps {options.steps} --batch {options.batch}"
+        losses = f" --losses {options.losses}" if options.losses else ""
+        write_record(options.record, "training_gpu", f"weft bench training --nanogpt FOLDER {flags}{losses}", {"rows": rows})
+
+
+if __name__ == "__main__":
+    main()

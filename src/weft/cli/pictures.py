@@ -1,0 +1,119 @@
+"""`weft sample` for models of images and of points: drawn, walked through, filled in, translated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import quote
+
+import torch
+from torch import Tensor
+
+from weft.data.picture_files import image_shape, read_pictures
+from weft.errors import ConfigError
+from weft.generation import walk
+from weft.generation.completion import MASKS, complete, known_part
+from weft.generation.grid import class_number, draw, png, pngs
+from weft.models.base import Completes, SamplesClass, need
+from weft.report import plane
+from weft.run import Loaded
+from weft.training import files
+
+IMAGES, POINTS = 64, 2000
+TOGETHER = 16
+"""Images translated at once."""
+
+
+def drawn(loaded: Loaded, n: int, seed: int, label: str, way: str, out: str) -> int:
+    """A sheet of images, or the points that a model of the plane or the line draws."""
+    what = f"-{quote(label, safe='')}" if label else f"-{way}" if way != "none" else ""
+    if numbers := plane.dimensions(loaded.recipe.model):
+        if what:
+            kind = "points" if numbers > 1 else "numbers"
+            raise ConfigError(f"--label and --walk are for images, and {type(loaded.model).__name__} draws {kind}")
+        return write(plane.drawn(draw(loaded.model, n or POINTS, seed)).encode(), target(loaded, f"-seed{seed}.svg", out, ".svg"))
+    sheet = png(pictures(loaded, n, seed, label, way), columns=walk.STEPS if way != "none" else 0)
+    return write(sheet, target(loaded, f"{what}-seed{seed}.png", out, ".png"))
+
+
+def target(loaded: Loaded, name: str, out: str, suffix: str) -> Path:
+    """Where to write: what was asked for, or a file among the run's samples."""
+    if out and Path(out).suffix.lower() != suffix:
+        raise ConfigError(f"--out {out}: what is drawn is written as {suffix[1:].upper()}; give the file a name that ends in {suffix}")
+    run = loaded.path.parent.parent if loaded.path.parent.name == "checkpoints" else loaded.path.parent
+    return Path(out) if out else run / "samples" / f"{loaded.path.name}{name}"
+
+
+def write(content: bytes, path: Path) -> int:
+    files.make_folder(path.parent)
+    files.replace(path, content)
+    print(f"written to {path}")
+    return 0
+
+
+def pictures(loaded: Loaded, n: int, seed: int, label: str, way: str) -> Tensor:
+    """Images drawn as asked for, (N, ...)."""
+    if way == "none":
+        if label:
+            need(loaded.model, SamplesClass)
+        names, classes = getattr(loaded.tokenizer, "names", []), getattr(loaded.recipe.model, "classes", 0)
+        return draw(loaded.model, n or IMAGES, seed, class_number(label, names, classes) if label else None)
+    if label:
+        raise ConfigError("--label and --walk do not go together; choose one of them")
+    rows = max(1, -(-n // walk.STEPS)) if n else 8
+    return (walk.between if way == "between" else walk.along)(loaded.model, rows, seed=seed)
+
+
+def completed(loaded: Loaded, prompts: list[str], place: str, mask: str, n: int, seed: int, out: str) -> int:
+    """A row for each image: what was left of it, then what the model makes of it."""
+    if prompts:
+        raise ConfigError(f"--complete names the images, so there is no room for {' '.join(prompts)!r}")
+    need(loaded.model, Completes)
+    shape = image_shape(loaded.recipe.model)
+    where = target(loaded, f"-complete-{quote(Path(place).stem, safe='')}-seed{seed}.png", out, ".png")
+    _, pixels = read_pictures(place, shape)
+    rows = complete(loaded.model, torch.from_numpy(pixels), known(mask, shape), n, seed)
+    return write(png(rows.flatten(0, 1), columns=n + 1), where)
+
+
+def known(mask: str, shape: tuple[int, int, int]) -> Tensor:
+    """What is known (H, W) of an image: all but a named part, or what is not white in an image file."""
+    _, height, width = shape
+    if mask in MASKS:
+        return known_part(mask, height, width)
+    if not Path(mask).expanduser().is_file():
+        raise ConfigError(f"--mask: expected {', '.join(MASKS)} or an image file that is white where something is missing, not {mask!r}")
+    _, pixels = read_pictures(mask, (1, height, width))
+    missing = torch.from_numpy(pixels[0, 0] >= 0.5)
+    if not missing.any():
+        raise ConfigError(f"--mask {mask}: no pixel of it is white, so nothing is missing")
+    return ~missing
+
+
+def restyled(loaded: Loaded, prompt: str, place: str, way: str, out: str) -> int:
+    """Every image translated into a file of the same name in a folder."""
+    if prompt or not place:
+        given = f", but was given {prompt!r}" if prompt else ""
+        raise ConfigError(f"{type(loaded.model).__name__} translates images: --input FILE_OR_FOLDER --out FOLDER{given}")
+    if not out or Path(out).is_file():
+        raise ConfigError(f"--out must name a folder to write the translated images to{f', and {out} is a file' if out else ''}")
+    model, config = loaded.model, loaded.recipe.model
+    shape = tuple(getattr(config, "source_image", ()) or getattr(config, "image", ()))
+    paths, pixels = read_pictures(place, shape, squash=True)
+    targets = names_in(Path(place).expanduser(), paths, Path(out))
+    source, device = torch.from_numpy(pixels), next(model.parameters()).device
+    for first in range(0, len(paths), TOGETHER):
+        with torch.no_grad():
+            made = model.translate(source[first : first + TOGETHER].to(device), way)  # type: ignore[operator]
+        for path, content in zip(targets[first : first + TOGETHER], pngs(made), strict=True):
+            files.make_folder(path.parent)
+            files.replace(path, content)
+    print(f"{len(paths):,} {'images' if len(paths) > 1 else 'image'} translated into {out}")
+    return 0
+
+
+def names_in(place: Path, paths: list[Path], folder: Path) -> list[Path]:
+    """Where the translation of each image goes: a PNG in the same subfolder, under the same name."""
+    found = [(folder / (path.relative_to(place) if place.is_dir() else path.name)).with_suffix(".png") for path in paths]
+    if twice := next((path for path in found if found.count(path) > 1), None):
+        raise ConfigError(f"--input {place}: two images would both be translated into {twice}; rename one of them")
+    return found

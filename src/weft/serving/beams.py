@@ -1,0 +1,72 @@
+"""The likeliest answers, searched for in the worker's thread a token at a time, so that other answers go on meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator, Sequence
+
+import torch
+from fastapi import Request as HttpRequest
+from fastapi import Response
+
+from weft.generation.answer import END, START
+from weft.generation.beam import Beam, Hypothesis
+from weft.generation.beam_models import NEVER, continuing, translating
+from weft.generation.engine import ends_of
+from weft.generation.request import Request, Sampling, Token
+from weft.generation.stops import Detokeniser
+from weft.serving.errors import Json
+from weft.serving.replies import CompletionReply, Draft
+from weft.serving.schemas import CompletionRequest
+from weft.serving.service import ServedModel, Service
+from weft.serving.streams import attended, left
+
+Prompts = Sequence[Sequence[int]]
+
+
+async def searched(
+    service: Service, model: ServedModel, http: HttpRequest, body: CompletionRequest, prompts: Prompts, lengths: Sequence[int]
+) -> Response:
+    """The n best answers to each prompt, each with its log-probability and the score by which it is ranked."""
+    beam = Beam(body.beams or 1, body.length_penalty, body.coverage_penalty)
+    limit = service.limits.timeout
+    deadline = asyncio.get_running_loop().time() + limit
+    found = await attended(http, model.worker.run(searches(model, prompts, lengths, beam)), limit, deadline)
+    if found is None:
+        return left()
+    drafts = [
+        drafted(model, ids, one, number) for ids, best in zip(prompts, found, strict=True) for number, one in enumerate(best[: body.n])
+    ]
+    service.metrics.prompt_tokens[model.name] += sum(map(len, prompts))
+    service.metrics.answer_tokens[model.name] += sum(len(draft.tokens) for draft in drafts)
+    return Json(CompletionReply(model.name, model.tokens, drafts, top=None, keep=body.n, count=body.n).whole())
+
+
+def searches(model: ServedModel, prompts: Prompts, lengths: Sequence[int], beam: Beam) -> Generator[None, None, list[list[Hypothesis]]]:
+    """One prompt after the other, which bounds what is held at once."""
+    found = []
+    device = next(model.model.parameters()).device
+    for ids, longest in zip(prompts, lengths, strict=True):
+        if model.answers:
+            source = torch.tensor([ids if ids[-1] == END else [*ids, END]], device=device)
+            size = torch.tensor([source.size(1)], device=device)
+            [best] = yield from translating(model.model, source, size, START, END, beam, longest)
+        else:
+            [best] = yield from continuing(model.model, [ids], beam, longest, end_of(model), model.tokens.size)
+        found.append(best)
+    return found
+
+
+def end_of(model: ServedModel) -> int:
+    """The token by which a model ends its answers."""
+    return END if model.answers else next(iter(ends_of(model.tokenizer)), NEVER)
+
+
+def drafted(model: ServedModel, prompt: Sequence[int], one: Hypothesis, number: int) -> Draft:
+    """A hypothesis as an answer."""
+    ended = one.ids[-1] == end_of(model)
+    text = Detokeniser(model.tokenizer, (), () if model.answers else prompt)
+    said = text.push(one.ids[:-1] if ended else one.ids) + text.finish()
+    more = {"score": one.score, "log_probability": one.log_probability}
+    request = Request(tuple(prompt), Sampling(max_new_tokens=len(one.ids)), number)
+    return Draft(request, said, [Token(number) for number in one.ids], "stop" if ended else "length", more)

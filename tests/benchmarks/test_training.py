@@ -1,0 +1,32 @@
+"""The bench of training: nanoGPT's names of our parameters, and the settings that a variant names."""
+
+from __future__ import annotations
+
+from weft.benchmarks import ceiling, training
+from weft.benchmarks.nanogpt import translated
+from weft.layers import token_loss
+from weft.training import execution
+
+
+def test_names() -> None:
+    names = [translated(name) for name, _ in training.model_of("tiny").build().named_parameters()]
+    assert {"transformer.wte.weight", "transformer.wpe.weight", "transformer.ln_f.bias"} <= {*names}
+    assert {"transformer.h.1.attn.c_attn.weight", "transformer.h.0.mlp.c_proj.bias", "transformer.h.1.ln_2.weight"} <= {*names}
+    assert len({*names}) == len(names)
+
+
+def test_a_variant_holds_only_while_it_is_open() -> None:
+    before = token_loss.CHUNK, dict(execution.COMPILER)
+    with training.variant("attention=flash,chunk=20,inductor.combo_kernels=off") as settings:
+        assert settings == {"attention": "flash"}
+        assert token_loss.CHUNK == 1 << 20
+        assert not execution.COMPILER["combo_kernels"]
+    assert before == (token_loss.CHUNK, execution.COMPILER)
+
+
+def test_parameters_of_gpt2_without_positions() -> None:
+    assert training.parameters(training.model_of("gpt2")) == 124_439_808 - 1024 * 768
+
+
+def test_once_takes_time() -> None:
+    assert ceiling.once(lambda: sum(range(100)), seconds=0.001) > 0

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.generation.test_steps import CONFIGS, prompts, tokens
+from weft.data.corpus import python_files
+from weft.errors import ConfigError
+from weft.generation.cpu_steps import CpuSteps, fits, has_packed_products
+from weft.generation.reader import Reader
+from weft.generation.weights import Weights, keep_weights
+from weft.models.gpt import GPTConfig
+from weft.models.mlp import MLPConfig
+
+KINDS: list[Any] = ["int8", pytest.param("bf16", marks=pytest.mark.skipif(not has_packed_products(), reason="no products of bfloat16"))]
+
+
+def built(name: str, kind: Weights) -> tuple[Any, Any]:
+    """A model as it is, and with its weights kept in fewer bits."""
+    torch.manual_seed(0)
+    model = CONFIGS[name].build().eval()
+    for parameter in model.parameters():
+        if parameter.ndim == 1:  # norms and biases that do something
+            nn.init.normal_(parameter, 1.0, 0.3)
+    kept = copy.deepcopy(model)
+    keep_weights(kept, kind)
+    return model, kept
+
+
+def last(model: Any, ids: tuple[int, ...]) -> Tensor:
+    with torch.inference_mode():
+        logits: Tensor = model(torch.tensor([ids]))[0, -1].float()
+    return logits
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_step_gives_what_the_model_gives(name: str, kind: Weights, rows: int) -> None:
+    model, kept = built(name, kind)
+    asked = prompts(12)[-rows:]
+    reader = Reader(kept)
+    assert isinstance(reader.steps, CpuSteps)
+    reader.add_rows(rows)
+    reader.read([ids[:-1] for ids in asked])
+    found = reader.step(torch.tensor([ids[-1] for ids in asked])).float()
+    for row, ids in enumerate(asked):
+        own, wanted = last(kept, ids), last(model, ids)
+        assert (found[row] - own).norm() < (1e-3 if kind == "int8" else 0.03) * own.norm()
+        assert (found[row] - wanted).norm() < 0.03 * wanted.norm()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_answers_are_the_same_alone_and_beside_others(kind: Weights) -> None:
+    _, kept = built("llama", kind)
+    invariant = kind == "bf16"  # sums of 8 bits do not depend on their order
+    asked = prompts(4)
+    assert tokens(kept, asked, invariant=invariant) == [tokens(kept, [ids], invariant=invariant)[0] for ids in asked]
+
+
+def test_what_does_not_fit() -> None:
+    assert not fits(CONFIGS["gpt"].build())
+    model = MLPConfig(features=4, classes=2).build()
+    assert not fits(model)
+    keep_weights(model, "fp32")
+    with pytest.raises(ConfigError, match="--weights int8 is for GPT, Llama"):
+        keep_weights(model, "int8")
+
+
+def test_eight_bits_cost_less_than_a_hundredth_of_the_perplexity() -> None:
+    data = torch.tensor(list(b"".join(file.read_bytes() for file in python_files()[:8])[:200_000]))
+    torch.manual_seed(0)
+    model = GPTConfig(vocabulary=256, context=64, layers=2, heads=2, width=64).build()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+
+    def loss(at: Tensor) -> Tensor:
+        ids = data[at[:, None] + torch.arange(65)]
+        return nn.functional.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
+
+    for _ in range(120):
+        optimizer.zero_grad()
+        loss(torch.randint(len(data) - 65, (16,))).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    held = torch.randint(len(data) - 65, (64,))
+    with torch.no_grad():
+        before = loss(held).item()
+        keep_weights(model, "int8")
+        after = loss(held).item()
+    assert before < 3.5, "it has learned something"
+    assert math.exp(after - before) < 1.01

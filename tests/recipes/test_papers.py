@@ -1,0 +1,50 @@
+"""Optimisers of the recipes that keep to a paper's settings."""
+
+from __future__ import annotations
+
+import pytest
+
+import weft
+from weft.training.optim import Adam, OptimConfig, RMSProp
+
+
+def of(name: str) -> list[OptimConfig]:
+    optim = weft.recipe(name).optim
+    return [*optim.values()] if isinstance(optim, dict) else [optim]
+
+
+@pytest.mark.parametrize("name", ["transformer/pairs", "transformer/multi30k"])
+def test_the_transformer(name: str) -> None:
+    (optim,) = of(name)
+    assert isinstance(optim, Adam)
+    assert (optim.betas, optim.eps, optim.schedule.kind) == ((0.9, 0.98), 1e-9, "noam")
+
+
+@pytest.mark.parametrize("name", ["dcgan/mnist", "dcgan/fashion", "dcgan/cifar10", "dcgan/images"])
+def test_dcgan(name: str) -> None:
+    assert weft.recipe(name).train.batch == 128
+    for optim in of(name):
+        assert isinstance(optim, Adam)
+        assert (optim.lr, optim.betas) == (2e-4, (0.5, 0.999))
+
+
+def test_wgan() -> None:
+    recipe, (optim,) = weft.recipe("wgan/cifar10"), of("wgan/cifar10")
+    assert isinstance(optim, RMSProp)  # which has no momentum
+    assert (optim.lr, recipe.objective.clip, recipe.objective.discriminator_turns, recipe.train.batch) == (5e-5, 0.01, 5, 64)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", ["wgan_gp/fashion", "wgan_gp/cifar10"])
+def test_wgan_with_a_penalty(name: str) -> None:
+    objective = weft.recipe(name).objective
+    assert (objective.penalty, objective.discriminator_turns) == (10.0, 5)  # type: ignore[attr-defined]
+    for optim in of(name):
+        assert isinstance(optim, Adam)
+        assert (optim.lr, optim.betas) == (1e-4, (0.0, 0.9))
+
+
+@pytest.mark.parametrize(("name", "lr", "batch"), [("bert/classify", 5e-5, 32), ("bert/squad", 5e-5, 32), ("bert/choice", 2e-5, 16)])
+def test_bert_is_finetuned(name: str, lr: float, batch: int) -> None:
+    recipe, (optim,) = weft.recipe(name), of(name)
+    assert (optim.lr, optim.schedule.kind, recipe.train.batch) == (lr, "linear", batch)
+    assert recipe.train.steps == 3 * recipe.train.eval_every  # epochs
