@@ -10,7 +10,6 @@ import torch
 GROUPS = {
     "attention": r"flash|fmha|sdpa|attention|cudnn_generated",
     "products": r"gemm|cutlass|nvjet|xmma|cublas|splitK",
-    "own backward": r"^_norm|^_gelu",
     "loss": r"^_row|nll|cross_entropy|log_softmax",
     "optimiser": r"multi_tensor|adam|^_update|^_advance|lpnorm",
     "fused reductions": r"triton_red|triton_per|triton_for|triton_mix",

@@ -2,14 +2,13 @@
 
 Run: python -m weft bench training --nanogpt FOLDER [--sizes gpt2 gpt2-medium gpt2-xl] [--record results/training_gpu.json]
      ... --sizes gpt2 --variants default attention=flash activations=products chunk=28    several ways to run ours, a line each
-     ... --sizes gpt2 --variants default kernels=norm kernels=gelu kernels=own update=fused kernels=own,update=fused
      ... --sizes gpt2 --losses 500                                                          the loss curves of both from the same weights
      ... --sizes gpt2 --profile                                                             where the time of a step goes
      ... --sizes tiny --steps 5 --batch 2                                                   anywhere, to see that it runs
 
 Both train on 1,024 tokens an example in bf16, compiled, with AdamW and clipping, without dropout; ours through the trainer itself.
-A variant is settings of training joined by commas: its names (attention, logits, activations, kernels, update, compile, graphs),
-chunk (log2 of the logits held at a time), or options of the compiler (inductor.combo_kernels=off).
+A variant is settings of training joined by commas: its names (attention, logits, activations, compile, graphs), chunk (log2 of the
+logits held at a time), or options of the compiler (inductor.combo_kernels=off).
 """
 
 from __future__ import annotations

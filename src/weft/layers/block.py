@@ -13,7 +13,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft.layers.attention import SelfAttention
-from weft.layers.backward import beside_norm, bias_gelu
 from weft.layers.cache import Store
 from weft.layers.dropout import Dropout
 from weft.layers.recompute import Kept, keeping
@@ -44,9 +43,6 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class FeedForward(nn.Module):
     """D -> inner -> D at every position."""
 
-    kernels_backend = "compiled"
-    """Whether the backward pass of GELU is a kernel of our own ("gelu", "own"): the trainer chooses."""
-
     def __init__(self, width: int, inner: int, *, activation: Activation = "gelu", bias: bool = True):
         super().__init__()
         self.rise = nn.Linear(width, inner, bias=bias)
@@ -55,14 +51,8 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x (B, T, D) -> (B, T, D)."""
-        out: Tensor = self.fall(self.risen(x))
+        out: Tensor = self.fall(ACTIVATIONS[self.activation](self.rise(x)))
         return out
-
-    def risen(self, x: Tensor) -> Tensor:
-        known = self.activation in ("gelu", "gelu_tanh") and self.rise.bias is not None
-        if self.kernels_backend in ("gelu", "own") and known:
-            return bias_gelu(F.linear(x, self.rise.weight), self.rise.bias, self.activation == "gelu_tanh")
-        return ACTIVATIONS[self.activation](self.rise(x))
 
 
 class GatedFeedForward(nn.Module):
@@ -88,8 +78,6 @@ class Block(nn.Module):
     """"fused" where the trainer chooses the kernels for narrow blocks."""
     activations_backend: Kept = "all"
     """What is kept for the backward pass: the trainer chooses by memory."""
-    kernels_backend = "compiled"
-    """Whether the backward pass of a norm beside the stream is a kernel of our own ("norm", "own"): the trainer chooses."""
 
     def __init__(
         self,
@@ -115,17 +103,9 @@ class Block(nn.Module):
 
     def compute(self, x: Tensor, mask: Tensor | None, rotary: Tensor | None, store: Store | None) -> Tensor:
         if self.order == "pre":
-            x, normed = self.beside(x, self.norm1)
-            x = x + self.dropout(self.attention(normed, mask, rotary, store))
-            x, normed = self.beside(x, self.norm2)
-            x = x + self.dropout(self.feedforward(normed))
+            x = x + self.dropout(self.attention(self.norm1(x), mask, rotary, store))
+            x = x + self.dropout(self.feedforward(self.norm2(x)))
         else:
             x = self.norm1(x + self.dropout(self.attention(x, mask, rotary, store)))
             x = self.norm2(x + self.dropout(self.feedforward(x)))
         return x
-
-    def beside(self, x: Tensor, norm: nn.Module) -> tuple[Tensor, Tensor]:
-        """The stream as it goes on, and its norm."""
-        if self.kernels_backend in ("norm", "own") and isinstance(norm, nn.LayerNorm):
-            return beside_norm(x, norm)
-        return x, norm(x)

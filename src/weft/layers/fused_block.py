@@ -19,11 +19,11 @@ from weft.layers import short_attention as short
 from weft.layers.attention import SelfAttention
 
 SHAPES: dict[str, dict[str, int]] = {
-    "product": {"ROWS": 64, "COLS": 128, "num_warps": 8},
-    "out": {"ROWS": 64, "CHUNK": 64, "STAGES": 2, "num_warps": 4},
-    "fall": {"ROWS": 128, "CHUNK": 64, "STAGES": 3, "num_warps": 8},
+    "product": {"ROWS": 64, "COLS": 128, "num_warps": 4},
+    "out": {"ROWS": 64, "CHUNK": 64, "STAGES": 2, "num_warps": 8, "maxnreg": 128},
+    "fall": {"ROWS": 16, "CHUNK": 0, "STAGES": 1, "num_warps": 4},
     "norm_backward": {"ROWS": 64, "PIECE": 16, "STAGES": 1, "num_warps": 4},
-    "weights": {"HIGH": 128, "WIDE": 256, "ROWS": 64, "STAGES": 4, "num_warps": 8},
+    "weights": {"HIGH": 128, "WIDE": 256, "ROWS": 32, "STAGES": 6, "num_warps": 8},
 }
 """Sizes of the kernels' tiles. Without a CHUNK the library makes the product, and the kernel does the rest."""
 PROGRAMS = 264

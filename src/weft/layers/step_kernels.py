@@ -18,8 +18,8 @@ from torch import Tensor
 
 SPLIT = 256
 """Places of the cache that one program looks at."""
-PRODUCT = {"BLOCK_N": 32, "BLOCK_M": 128, "AHEAD": 512, "num_stages": 4, "num_warps": 4}
-LOOK = {"BLOCK_S": 64, "num_warps": 4}
+PRODUCT = {"BLOCK_N": 32, "BLOCK_M": 128, "AHEAD": 128, "num_stages": 4, "num_warps": 4}
+LOOK = {"BLOCK_S": 32, "num_warps": 2}
 """Sizes of tiles; AHEAD are the inputs whose weights are fetched before the kernel before has ended."""
 
 

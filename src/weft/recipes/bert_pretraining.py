@@ -18,7 +18,7 @@ TEXTS = "novels/novels_18.tar.xz,wikipedia_sample/wiki.utf8.txt.gz"
 MODEL = BERTConfig(layers=6, heads=12, width=384, context=512)
 """The size of MiniLM."""
 OPTIM = AdamW(lr=6e-4, betas=(0.9, 0.98), weight_decay=0.01, clip_norm=1.0, schedule=Schedule(kind="linear", warmup=1000))
-TRAIN = Train(steps=10_000, batch=32, log_every=200, eval_every=2000, eval_examples=2048, save_every=2000)
+TRAIN = Train(steps=20_000, batch=32, log_every=200, eval_every=2000, eval_examples=2048, save_every=2000)
 CONTEXT = 512
 """Half as many tokens leave too little to tell by whether two parts belong together: comparing their rarer words alone tells it for
 93 % of held-out pairs there, and for 98 % of these."""
