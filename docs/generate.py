@@ -115,7 +115,7 @@ SHOWN = {
     "cola": ("matthews",),
     "squad": ("exact_match", "f1"),
     "mrpc": ("accuracy", "f1"),
-    "multi30k": ("bleu",),
+    "multi30k": ("bleu", "perplexity"),
     "gpt": ("perplexity", "bits_per_byte"),
     "t5": ("exact",),
 }

@@ -14,7 +14,7 @@ from PIL import Image
 import weft
 from tests.cli.conftest import weft_command
 from weft.benchmarks.references import CASES, reference
-from weft.convert import pixels
+from weft.convert import labels, pixels
 from weft.convert.convert import convert
 from weft.data.images import ImagesConfig
 from weft.errors import CheckpointError
@@ -171,15 +171,15 @@ def test_a_wrong_processor_is_one_line(wrong: dict[str, Any], said: str, tmp_pat
 
 
 def test_class_names() -> None:
-    assert pixels.class_names({}) is None
-    assert pixels.class_names({"id2label": {"0": "LABEL_0", "1": "LABEL_1"}}) is None
-    named = pixels.class_names({"id2label": {"1": "b", "0": "a"}})
+    assert labels.class_names({}) is None
+    assert labels.class_names({"id2label": {"0": "LABEL_0", "1": "LABEL_1"}}) is None
+    named = labels.class_names({"id2label": {"1": "b", "0": "a"}})
     assert named is not None
     assert named.names == ["a", "b"]
     for wrong in ({"0": "a", "2": "b"}, {"0": "a", "1": 7}, ["a", "b"]):
         with pytest.raises(CheckpointError, match="id2label does not give a name"):
-            pixels.class_names({"id2label": wrong})
-    assert pixels.labels(named, 3) == {}
+            labels.class_names({"id2label": wrong})
+    assert labels.labels(named, 3) == {}
 
 
 def test_grey_and_oblong_images() -> None:

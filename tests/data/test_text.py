@@ -7,6 +7,8 @@ import pytest
 import torch
 
 from weft.data.base import IGNORE, Problems, Source
+from weft.data.corruption import SpanCorruptionConfig
+from weft.data.sentence_pairs import SentencePairsConfig
 from weft.data.text import TextConfig, TokenWindows, language_data, read_text
 from weft.errors import ConfigError, DataError
 
@@ -66,6 +68,15 @@ def test_a_text_shorter_than_the_context_works_and_says_so(tmp_path: Path, conte
     batch = Source(data.train, 0, torch.device("cpu")).batch(0, 3)
     assert batch["ids"].shape == (3, 64)
     assert ((batch["targets"] != IGNORE).sum(1) == len(content) - 1).all()
+
+
+def test_a_context_far_beyond_the_text_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", "One two. Three four.\n\nFive six. Seven eight.\n\nNine ten. Eleven.\n" * 20)
+    with pytest.raises(ConfigError, match=r"--data.context 1,000,000 is longer than the whole training text of 1,152 tokens; lower it to"):
+        TextConfig(path=path, context=1_000_000).build()
+    for source in (SentencePairsConfig(path=path, context=1_000_000), SpanCorruptionConfig(path=path, context=1_000_000)):
+        with pytest.raises(ConfigError, match="lower it to"):
+            source.build()
 
 
 def test_a_validation_share_too_small_to_predict_anything(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 python -m weft bench transformers sst2-own sst2-scratch                    on validation data taken from the training file: to select
 python -m weft bench transformers sst2-own --seeds 1 2 3 --report          once, on the data that report
+python -m weft bench transformers multi30k-smoothed multi30k-unsmoothed --seeds 1 2 3 --report     what label smoothing does
 Real data are found through WEFT_DATA; experiments that start from MiniLM need it converted: --minilm DIR.
 """
 
@@ -61,8 +62,14 @@ STARTS = {"scratch": "", "own": "bert", "no_pairs": "bert-no_pairs", "left_to_ri
 RATES = {"scratch": 3e-4, "own": 1e-4, "no_pairs": 1e-4, "left_to_right": 1e-4, "minilm": 5e-5}
 """Learning rates of finetuning; the less a model knows, the more it has to move."""
 PASSES = (1, 2, 4, 10)
+ONE_PASS = {"objective.consistency": 0.0}
+"""What label smoothing does by itself: to ask two passes to agree smooths too."""
 EXPERIMENTS = {
     "multi30k": Experiment("transformer/multi30k", report=MULTI30K, checkpoint="@average10"),
+    **{
+        f"multi30k-{name}": Experiment("transformer/multi30k", "", {**ONE_PASS, "objective.smoothing": share}, MULTI30K, "@average10")
+        for name, share in {"smoothed": 0.1, "unsmoothed": 0.0}.items()
+    },
     "nat-multi30k": Experiment("nat/multi30k", report=MULTI30K, checkpoint="@average10", iterations=PASSES),
     "nat-multi30k-distilled": Experiment("nat/multi30k", report=MULTI30K, checkpoint="@average10", teacher="multi30k", iterations=PASSES),
     "nat-multi30k-cut": Experiment("nat/multi30k_cut", report=MULTI30K, checkpoint="@average10"),

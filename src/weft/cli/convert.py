@@ -21,8 +21,9 @@ def main(words: list[str]) -> int:
     console.show_warnings()
     _, free = flags.parse(Options(), words, "weft convert", "SRC DST", ABOUT)
     done = convert(free[0], free[1])
-    tokens = f"with the names of {done.classes:,} classes" if done.classes else f"{'with' if done.tokenizer else 'without a'} tokenizer"
-    print(f"{done.family}: {done.parameters:,} parameters, {tokens}, written to {done.path}")
+    parts = [*(["tokenizer"] if done.tokenizer else []), *([f"the names of {done.classes:,} classes"] if done.classes else [])]
+    along = "with " + " and ".join(parts) if parts else "without a tokenizer"
+    print(f"{done.family}: {done.parameters:,} parameters, {along}, written to {done.path}")
     for name, value in done.origin.items():
         print(f"  {name} {value}")
     if done.fresh:

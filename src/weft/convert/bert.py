@@ -1,19 +1,42 @@
-"""BERT as Hugging Face writes it."""
+"""BERT as Hugging Face writes it: for pretraining, or with the head of another task."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from weft.convert.family import Family, activation, need, only, setting
+from weft.convert.labels import count
 from weft.convert.table import Ignore, Join, Rename, Row, Same, Table
-from weft.models.bert import BERTConfig
+from weft.errors import CheckpointError
+from weft.models.bert import BERTConfig, Task
 
 ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu", "silu": "silu"}
+ARCHITECTURES: dict[Task, str] = {
+    "pretrain": "BertForPreTraining",
+    "classify": "BertForSequenceClassification",
+    "tag": "BertForTokenClassification",
+    "answer": "BertForQuestionAnswering",
+    "choose": "BertForMultipleChoice",
+}
+RECIPES = {"classify": "bert/classify", "tag": "bert/tags", "answer": "bert/answers", "choose": "bert/choice"}
+SEVERAL = "multi_label_classification"
+
+
+def task_of(config: dict[str, Any]) -> Task:
+    """What the head of a foreign model is for; one that has no head of a task, or only that of tokens, is one to train further."""
+    written = config.get("architectures") or [""]
+    found: Task = next((task for task, name in ARCHITECTURES.items() if name == written[0]), "pretrain")
+    if found == "classify" and config.get("problem_type") == SEVERAL:
+        raise CheckpointError(f"config.json: problem_type is {SEVERAL!r}; weft's BERT tells one class of a text, or a number")
+    return found
 
 
 def settings(config: dict[str, Any]) -> BERTConfig:
     need(config, position_embedding_type="absolute", is_decoder=False, add_cross_attention=False)
+    task = task_of(config)
     return BERTConfig(
+        task=task,
+        classes=count(config) if task in ("classify", "tag") else 0,
         vocabulary=setting(config, "vocab_size"),
         context=setting(config, "max_position_embeddings"),
         segments=config.get("type_vocab_size", 2),
@@ -30,9 +53,12 @@ def settings(config: dict[str, Any]) -> BERTConfig:
 
 
 def describe(c: BERTConfig) -> dict[str, Any]:
-    only(c, task="pretrain", left_to_right=False)
+    only(c, left_to_right=False)
+    told: dict[str, Any] = {"num_labels": c.classes} if c.task in ("classify", "tag") else {}
+    if c.task == "classify":
+        told["problem_type"] = "regression" if c.classes == 1 else "single_label_classification"
     return {
-        "architectures": ["BertForPreTraining"],
+        "architectures": [ARCHITECTURES[c.task]],
         "model_type": "bert",
         "vocab_size": c.vocabulary,
         "max_position_embeddings": c.context,
@@ -46,6 +72,7 @@ def describe(c: BERTConfig) -> dict[str, Any]:
         "attention_probs_dropout_prob": c.attention_dropout,
         "layer_norm_eps": c.eps,
         "initializer_range": c.deviation,
+        **told,
     }
 
 
@@ -57,9 +84,8 @@ LAYER = {
     "output.dense": "feedforward.fall",
     "output.LayerNorm": "norm2",
 }
-HEADS = {
-    "bert.embeddings.LayerNorm": "norm",
-    "bert.pooler.dense": "pooler",
+BODY = {"bert.embeddings.LayerNorm": "norm", "bert.pooler.dense": "pooler"}
+TOKEN_HEADS = {
     "cls.predictions.transform.dense": "head.transform",
     "cls.predictions.transform.LayerNorm": "head.norm",
     "cls.seq_relationship": "pair_head",
@@ -72,16 +98,25 @@ def table(c: BERTConfig) -> Table:
         Rename("bert.embeddings.word_embeddings.weight", "embed.weight"),
         Rename("bert.embeddings.position_embeddings.weight", "position.weight"),
         Rename("bert.embeddings.token_type_embeddings.weight", "segment.weight"),
-        Rename("cls.predictions.bias", "head.decoder.bias"),
-        Same("cls.predictions.decoder.bias", "cls.predictions.bias"),
-        Same("cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"),
         Ignore("bert.embeddings.position_ids"),
     ]
+    heads = {"qa_outputs" if c.task == "answer" else "classifier": "head"}
+    if c.task == "pretrain":
+        heads = TOKEN_HEADS
+        rows += [
+            Rename("cls.predictions.bias", "head.decoder.bias"),
+            Same("cls.predictions.decoder.bias", "cls.predictions.bias"),
+            Same("cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"),
+        ]
     for part in BOTH:
-        rows += [Rename(f"{foreign}.{part}", f"{own}.{part}") for foreign, own in HEADS.items()]
+        rows += [Rename(f"{foreign}.{part}", f"{own}.{part}") for foreign, own in {**BODY, **heads}.items()]
         rows += [Rename(f"{layer}{foreign}.{part}", f"{block}{own}.{part}") for foreign, own in LAYER.items()]
         rows.append(Join(tuple(f"{layer}attention.self.{q}.{part}" for q in ("query", "key", "value")), f"{block}attention.qkv.{part}"))
     return Table(rows, prefix="bert.")
 
 
-FAMILY = Family("bert/pairs", BERTConfig, settings, describe, table, fresh=("head.", "pair_head.", "pooler."))
+def finetuned(c: BERTConfig) -> str:
+    return "bert/score" if c.task == "classify" and c.classes == 1 else RECIPES.get(c.task, "")
+
+
+FAMILY = Family("bert/pairs", BERTConfig, settings, describe, table, ("head.", "pair_head.", "pooler."), finetuned)

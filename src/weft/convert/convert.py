@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from weft import config, registry
-from weft.convert import folder, gguf, pixels, pypi
+from weft.convert import folder, gguf, labels, pixels, pypi
 from weft.convert.family import Family
 from weft.convert.folder import Foreign
 from weft.data import tokenizers
@@ -72,11 +72,15 @@ def bring_in(foreign: Foreign, target: Path, origin: dict[str, str]) -> Converte
     family: Family = registry.find("converters", kind)
     settings = settings_of(foreign, family)
     model, fresh = fill(settings, family, family.table(settings).to_own(foreign.tensors))
-    recipe = dataclasses.replace(find_recipe(family.recipe), model=settings)
-    tokenizer, names = foreign.tokenizer, None
+    recipe = dataclasses.replace(find_recipe(family.recipe_of(settings)), model=settings)
+    tokenizer = foreign.tokenizer
     if isinstance(recipe.data, ImagesConfig):
         recipe = dataclasses.replace(recipe, data=pixels.shown(recipe.data, settings.image, foreign.preprocessor))  # type: ignore[attr-defined]
-        tokenizer = names = pixels.class_names(foreign.config)
+        tokenizer = labels.class_names(foreign.config)
+    elif recipe.name != family.recipe:
+        recipe = labels.fitted(recipe)
+        tokenizer = labels.labelled(recipe, tokenizer, foreign.config) if tokenizer else None
+    names = labels.labels(tokenizer, getattr(settings, "classes", 0)).get("id2label", ())
     content = {
         "recipe.json": checkpoint.encode(config.to_dict(recipe)),
         "model.safetensors": checkpoint.pack(model.state_dict()),
@@ -88,7 +92,7 @@ def bring_in(foreign: Foreign, target: Path, origin: dict[str, str]) -> Converte
         content[folder.CHAT_TEMPLATE] = foreign.chat_template.encode(errors="replace")
     with files.writing(target.parent):
         checkpoint.save(target, content)
-    return Converted(target, str(kind), size(model), fresh, foreign.tokenizer is not None, names.size if names else 0, origin)
+    return Converted(target, str(kind), size(model), fresh, foreign.tokenizer is not None, len(names), origin)
 
 
 def settings_of(foreign: Foreign, family: Family) -> ModelConfig:
@@ -134,13 +138,14 @@ def send_out(source: str, target: Path) -> Converted:
     recipe, tokenizer = load_recipe(found.json("recipe.json")), read_tokenizer(found)
     settings: Any = recipe.model
     kind, family, described = family_of(settings)
-    if of_images := isinstance(find_recipe(family.recipe).data, ImagesConfig):
-        described |= pixels.labels(tokenizer, settings.classes)
+    of_images = isinstance(find_recipe(family.recipe).data, ImagesConfig)
+    described |= labels.labels(tokenizer, getattr(settings, "classes", 0))
     name = "ema.safetensors" if "ema.safetensors" in found.files else "model.safetensors"
     model = settings.build()
     checkpoint.load_weights(model, found.tensors(name), str(found.path))
-    content = folder.content(described, family.table(settings).to_foreign(dict(model.named_parameters())))
-    extra = foreign_files(tokenizer)
+    tensors = labels.in_units(dict(model.named_parameters()), tokenizer)
+    content = folder.content(described, family.table(settings).to_foreign(tensors))
+    extra = foreign_files(getattr(tokenizer, "tokens", tokenizer))
     content |= extra | (pixels.files(recipe.data, settings.image) if of_images else {})
     content |= {name: data for name, data in found.files.items() if name == folder.CHAT_TEMPLATE}
     with files.writing(target.parent):

@@ -25,6 +25,12 @@ class Family:
     """Our settings -> the table of names."""
     fresh: tuple[str, ...] = ()
     """Parts of our own that a foreign model may lack (heads): they start afresh."""
+    finetuned: Callable[[Any], str] | None = None
+    """Our settings -> the recipe of a model for another task, or none."""
+
+    def recipe_of(self, settings: ModelConfig) -> str:
+        """The recipe that a model with these settings comes with."""
+        return (self.finetuned and self.finetuned(settings)) or self.recipe
 
 
 def need(config: dict[str, Any], **wanted: Any) -> None:

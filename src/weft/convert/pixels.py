@@ -1,4 +1,4 @@
-"""How a foreign model of images is shown them (preprocessor_config.json), and the names of its classes (id2label of config.json).
+"""How a foreign model of images is shown them (preprocessor_config.json).
 
 Theirs is (pixel * rescale_factor - image_mean) / image_std, with pixels from 0 to 255; ours starts from pixels in [0, 1].
 """
@@ -12,25 +12,10 @@ from typing import Any
 
 from weft.data.image_folder import MODES
 from weft.data.images import ImagesConfig
-from weft.data.tokenizers import ClassNames
 from weft.errors import CheckpointError
 
 FILE = "preprocessor_config.json"
 BILINEAR = 2
-
-
-def class_names(config: dict[str, Any]) -> ClassNames | None:
-    """The names that config.json gives to the classes; None where it gives none, or only numbers them."""
-    named = config.get("id2label")
-    if not named:
-        return None
-    by_number = {str(number): name for number, name in named.items()} if isinstance(named, dict) else {}
-    names = [by_number.get(str(number)) for number in range(len(named))]
-    if not all(isinstance(name, str) for name in names):
-        raise CheckpointError("config.json: id2label does not give a name to each number from 0 on")
-    if names == [f"LABEL_{number}" for number in range(len(names))]:
-        return None
-    return ClassNames([str(name) for name in names])
 
 
 def shown(data: ImagesConfig, image: tuple[int, ...], theirs: dict[str, Any] | None) -> ImagesConfig:
@@ -71,13 +56,6 @@ def numbers(theirs: dict[str, Any], name: str, default: float, count: int) -> li
             f"{FILE}: {name} is {given!r}, not {count} numbers" if count > 1 else f"{FILE}: {name} is {given!r}, not a number"
         )
     return [float(value) for value in found]
-
-
-def labels(tokenizer: Any, classes: int) -> dict[str, Any]:
-    """What config.json says of the classes, where a run knows all of them by name."""
-    if not isinstance(tokenizer, ClassNames) or tokenizer.size != classes:
-        return {}
-    return {"id2label": dict(enumerate(tokenizer.names)), "label2id": {name: place for place, name in enumerate(tokenizer.names)}}
 
 
 def files(data: Any, image: tuple[int, ...]) -> dict[str, bytes]:

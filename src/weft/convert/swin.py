@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from weft.convert.family import Family, activation, need, setting
+from weft.convert.labels import count
 from weft.convert.table import Ignore, Join, Rename, Row, Table
-from weft.convert.vit import ACTIVATIONS, classes, describe_images, image_shape, patch
+from weft.convert.vit import ACTIVATIONS, describe_images, image_shape, patch
 from weft.errors import CheckpointError
 from weft.models.swin import SwinConfig
 
@@ -18,7 +19,7 @@ def settings(config: dict[str, Any]) -> SwinConfig:
         raise CheckpointError(f"config.json: mlp_ratio is {ratio!r}; weft's feed-forward layers are a whole multiple of the width")
     return SwinConfig(
         image=image_shape(config),
-        classes=classes(config),
+        classes=count(config),
         patch=patch(config),
         window=setting(config, "window_size"),
         layers=tuple(setting(config, "depths")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.convert.family import Family, activation, need, setting
+from weft.convert.labels import count
 from weft.convert.table import Ignore, Join, Rename, Row, Table
 from weft.errors import CheckpointError
 from weft.models.vit import ViTConfig
@@ -16,7 +17,7 @@ def settings(config: dict[str, Any]) -> ViTConfig:
     need(config, qkv_bias=True)
     return ViTConfig(
         image=image_shape(config),
-        classes=classes(config),
+        classes=count(config),
         patch=patch(config),
         layers=setting(config, "num_hidden_layers"),
         heads=setting(config, "num_attention_heads"),
@@ -34,11 +35,6 @@ def image_shape(config: dict[str, Any]) -> tuple[int, int, int]:
     size = config.get("image_size", 224)
     height, width = size if isinstance(size, (list, tuple)) else (size, size)
     return config.get("num_channels", 3), height, width
-
-
-def classes(config: dict[str, Any]) -> int:
-    """As many as there are labels; a model without a head says none, and then they count 2."""
-    return len(config.get("id2label") or ()) or config.get("num_labels", 2)
 
 
 def patch(config: dict[str, Any]) -> int:

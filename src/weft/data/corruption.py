@@ -22,7 +22,7 @@ from weft.data.files import show
 from weft.data.marked_characters import MarkedCharacters, Piece, Rows, known, refuse_marks, shifted
 from weft.data.questions import Row, check_context, encodable, hold_rows, questions, training_rows
 from weft.data.split import check_share, hold_out
-from weft.data.text import read_text
+from weft.data.text import read_text, refuse_padding
 from weft.data.tokenizers import Tokenizer
 from weft.errors import ConfigError, DataError
 
@@ -204,6 +204,7 @@ class SpanCorruptionConfig(DataConfig):
         else:
             kept, aside = hold_out(np.zeros(len(lines), dtype=np.int64), self.validation, problems)
             train, held = [lines[i] for i in kept], [lines[i] for i in aside]
+        refuse_padding(self.context, sum(map(len, train)))
         asked = self._questions(tokenizer, problems) if self.questions else []
         info = {
             "vocabulary": tokenizer.size,

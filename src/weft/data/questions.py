@@ -18,7 +18,7 @@ from weft.data.base import Batch, Data, DataConfig, Dataset, Problems
 from weft.data.biographies import ALPHABET, BiographiesConfig
 from weft.data.files import decode, locate, read_bytes, show, unix_lines
 from weft.data.marked_characters import MASK_MARK, PAD_MARK, MarkedCharacters, Piece, Rows, known, shifted
-from weft.data.text import read_text
+from weft.data.text import read_text, refuse_padding
 from weft.data.tokenizers import Tokenizer
 from weft.errors import ConfigError, DataError
 
@@ -176,6 +176,7 @@ class QuestionsConfig(DataConfig):
         rows, held = (encodable(part, tokenizer, problems) for part in (rows, held))
         if not rows:
             raise DataError(f"{show(self.path or 'biographies')}: every row has a character outside the vocabulary of the model or text")
+        refuse_padding(self.context, sum(len(row.question) + len(row.place) for row in rows))
         info = {
             "vocabulary": tokenizer.size,
             "context": self.context,

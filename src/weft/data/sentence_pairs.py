@@ -25,7 +25,7 @@ from weft import random
 from weft.data.base import Batch, Data, DataConfig, Dataset, Problems
 from weft.data.documentation import documents
 from weft.data.encoder_tokens import Marks, Unit, given_or_learned, marks_of
-from weft.data.text import as_tensor
+from weft.data.text import as_tensor, refuse_padding
 from weft.data.tokenizers import WORD, Tokenizer, WordTokenizer
 from weft.errors import ConfigError, DataError
 
@@ -160,6 +160,7 @@ class SentencePairsConfig(DataConfig):
             raise DataError(
                 "the text has no two paragraphs, one of them of two sentences; sentences end in . ! or ?, and paragraphs in a blank line"
             )
+        refuse_padding(self.context, len(first.tokens))
         if held and second is None:
             problems.add("a validation text without pairs of sentences, left out", f"{len(held)} paragraphs")
         info = {

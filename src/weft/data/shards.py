@@ -25,7 +25,7 @@ from weft.data.files import locate, show
 from weft.data.mixture import Mixture
 from weft.data.shard_files import Shards
 from weft.data.split import check_share
-from weft.data.text import check_sizes
+from weft.data.text import check_sizes, refuse_padding
 from weft.data.token_stream import Stream
 from weft.errors import ConfigError, DataError
 
@@ -177,6 +177,7 @@ class ShardsConfig(DataConfig):
                 raise DataError(f"{show(stream.path)}: no document is left to train on; lower --data.validation {self.validation}")
             if stream.tokens <= self.context:
                 problems.add("sources no longer than one example", f"{show(stream.path)} ({stream.tokens} tokens)")
+        refuse_padding(self.context, max(stream.tokens for stream in train))
         held = [stream for stream in held if stream.tokens > 1]
         if share and not held:
             problems.add("too few documents to keep any for validation", f"{sum(stream.documents for stream in train)} in all")

@@ -134,6 +134,7 @@ def language_data(
             f"the training text has {len(first)} token{'s' * (len(first) != 1)} ({unit}); at least 2 are needed: take a longer one, or "
             "hold out less of it with --data.validation"
         )
+    refuse_padding(context, len(first))
     if len(first) <= context:
         problems.add("a training text no longer than one example, so all examples are alike", f"{len(first)} tokens, context {context}")
     if validation and len(second) < 2:
@@ -156,6 +157,18 @@ def check_sizes(context: int, vocabulary: int, flag: str = "context") -> None:
         raise ConfigError(f"--data.{flag} must be at least 1, not {context}")
     if vocabulary < 0 or vocabulary == 1:
         raise ConfigError(f"--data.vocabulary must be 0 or at least 2, not {vocabulary}")
+
+
+PADDING = 8192
+"""Tokens up to which an example may be longer than all there is to fill it with."""
+
+
+def refuse_padding(context: int, tokens: int) -> None:
+    """Refuse examples that would be long and mostly padding: they take no end of time."""
+    if context > max(PADDING, tokens):
+        raise ConfigError(
+            f"--data.context {context:,} is longer than the whole training text of {tokens:,} tokens; lower it to {tokens:,} or less"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
