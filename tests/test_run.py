@@ -79,7 +79,7 @@ def test_a_run_directory_holds_what_it_should(tmp_path: Path) -> None:
         "manifest.json",
     }  # fmt: skip
     facts = json.loads((tmp_path / "run" / "environment.json").read_text())
-    assert len(facts["plan"]) == 5
+    assert [line.partition(" ")[0] for line in facts["plan"]][:4] == ["device", "precision", "compile", "graphs"]
     assert json.loads((tmp_path / "run" / "recipe.json").read_text())["model"]["vocabulary"] > 0
 
 

@@ -152,7 +152,10 @@ def check_sizes(config: ModelConfig, **least: int) -> None:
     """Refuse settings below their least value: `check_sizes(config, layers=1, inner=0)`."""
     for name, low in least.items():
         if name == "classes" and getattr(config, name) == 0 < low:
-            raise ConfigError("the data has no classes to tell apart: give images of each class a folder of their own, or take other data")
+            raise ConfigError(
+                f"--model.classes must be at least {low}, and the data has none to tell apart: "
+                "give images of each class a folder of their own, or take other data"
+            )
         if not getattr(config, name) >= low:  # nor what is not a number
             raise ConfigError(f"--model.{name} must be at least {low}, not {getattr(config, name)}")
 
