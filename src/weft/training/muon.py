@@ -25,22 +25,15 @@ def orthogonalise(matrices: Tensor, steps: int = 5) -> Tensor:
     x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-7)
     for _ in range(steps):
         gram = x @ x.mT
-        factor = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
-        x = torch.baddbmm(x, factor, x, beta=a)
+        x = a * x + (b * gram + c * gram @ gram) @ x
     return x.mT if tall else x
 
 
 class MuonOptimizer(Optimizer):
-    """Nesterov momentum whose matrix is orthogonalised; matrices of one shape go through one batched product.
-
-    A step that must not be made (found_inf) changes nothing; gradients are divided by grad_scale.
-    """
-
-    found_inf: Tensor | None = None
-    grad_scale: Tensor | None = None
+    """Nesterov momentum whose matrix is orthogonalised; matrices of one shape go through one batched product."""
 
     def __init__(self, params: Iterable[Any], lr: float | Tensor, momentum: float, weight_decay: float):
-        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "fused": True})
+        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
         self.team = ALONE
         self.wholes: dict[Tensor, Tensor] = {}
         """The parameter of which each tensor is this process's part."""
@@ -56,32 +49,21 @@ class MuonOptimizer(Optimizer):
                 self._update(group, shape, params)
 
     def _update(self, group: dict[str, Any], shape: torch.Size, params: list[Tensor]) -> None:
-        made = 1.0 if self.found_inf is None else 1.0 - self.found_inf
-        momentum, lr = group["momentum"], group["lr"] * made
+        momentum, lr = group["momentum"], group["lr"]
         for p in params:
             if "momentum_buffer" not in self.state[p]:
                 self.state[p]["momentum_buffer"] = torch.zeros_like(p)
         buffers = [self.state[p]["momentum_buffer"] for p in params]
-        gradients = [self._usable(p.grad) for p in params if p.grad is not None]
-        change = torch._foreach_sub(gradients, buffers)
-        torch._foreach_mul_(change, made * (1 - momentum))
-        torch._foreach_add_(buffers, change)
+        gradients = [p.grad for p in params if p.grad is not None]
+        torch._foreach_lerp_(buffers, gradients, 1 - momentum)
         direction = torch._foreach_lerp(gradients, buffers, momentum)
         whole = [self.team.whole(part, self.wholes.get(p, p)) for part, p in zip(direction, params, strict=True)]
         update = orthogonalise(torch.stack(whole).flatten(2)).to(params[0].dtype)  # a convolution is a matrix (out, in * k * k)
         # the size of an AdamW update does not depend on the shape; an orthogonal matrix's does (Liu et al., 2025)
         scale = 0.2 * max(update.shape[1:]) ** 0.5
-        parts = [
-            self.team.part(u.reshape(shape), self.wholes.get(p, p)) for p, u in zip(params, (update * (lr * scale)).unbind(), strict=True)
-        ]
-        if group["weight_decay"]:
-            torch._foreach_mul_(params, 1 - lr * group["weight_decay"])
-        torch._foreach_sub_(params, parts)
-
-    def _usable(self, gradient: Tensor) -> Tensor:
-        """Divided by what clips it; zeros where it may not be finite."""
-        scaled = gradient if self.grad_scale is None else gradient / self.grad_scale
-        return scaled if self.found_inf is None else torch.where(self.found_inf > 0, 0.0, scaled)
+        for p, u in zip(params, update.unbind(), strict=True):
+            own = self.team.part(u.reshape(shape), self.wholes.get(p, p))
+            p.mul_(1 - lr * group["weight_decay"]).sub_(own * (lr * scale))
 
 
 class HeavyBall(Optimizer):
