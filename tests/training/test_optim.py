@@ -185,22 +185,6 @@ def test_muon_gives_a_head_of_its_own_a_rate_of_its_own() -> None:
     assert (head["lr"], rest["lr"]) == (0.004, 0.003)
 
 
-def test_muon_leaves_all_as_it_is_where_a_step_must_not_be_made() -> None:
-    torch.manual_seed(0)
-    weight, twin = (nn.Parameter(torch.ones(4, 3)) for _ in range(2))
-    told, plain = (MuonOptimizer([p], 0.1, 0.9, 0.1) for p in (weight, twin))
-    gradients = torch.randn(3, 4, 3)
-    for number, bad in enumerate((0.0, 1.0, 0.0)):
-        told.found_inf, told.grad_scale = torch.tensor(bad), torch.tensor(2.0)
-        weight.grad = gradients[number] * (float("nan") if bad else 2.0)
-        told.step()
-        if not bad:
-            twin.grad = gradients[number].clone()
-            plain.step()
-    torch.testing.assert_close(weight, twin)
-    torch.testing.assert_close(told.state[weight]["momentum_buffer"], plain.state[twin]["momentum_buffer"])
-
-
 def test_muon_treats_a_convolution_as_a_matrix() -> None:
     torch.manual_seed(0)
     weight = nn.Parameter(torch.zeros(8, 3, 2, 2))
