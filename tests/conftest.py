@@ -12,13 +12,19 @@ import torch
 
 from weft import registry
 
+HERE = Path(__file__).parent
+collect_ignore: list[str] = []
+
+if not (importlib.util.find_spec("fastapi") and importlib.util.find_spec("openai")):
+    collect_ignore += [str(HERE / "serving"), *(str(path) for path in HERE.rglob("test_*.py") if "from tests.serving" in path.read_text())]
+
 if importlib.util.find_spec("hypothesis"):
     import hypothesis
 
     hypothesis.settings.register_profile("weft", deadline=None, derandomize=True, max_examples=50, database=None)
     hypothesis.settings.load_profile("weft")
 else:  # a machine with torch and pytest only
-    collect_ignore = [str(path) for path in Path(__file__).parent.rglob("test_*.py") if "from hypothesis" in path.read_text()]
+    collect_ignore += [str(path) for path in HERE.rglob("test_*.py") if "from hypothesis" in path.read_text()]
 
 torch.set_num_threads(1)  # the tensors are small, and workers share the cores
 

@@ -15,6 +15,7 @@ from weft.data.base import Source
 from weft.data.digits import DigitsConfig
 from weft.evaluation.adversarial_measures import translations
 from weft.evaluation.image_measures import Extractor
+from weft.training.execution import pick_device
 
 
 def run(name: str, folder: Path, steps: int) -> Path:
@@ -47,7 +48,7 @@ class NearestMean(nn.Module):
 
 def test_a_translation_is_asked_of_an_extractor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("sklearn")
-    extractor = Extractor(NearestMean(), "digits/means")
+    extractor = Extractor(NearestMean().to(pick_device("auto")), "digits/means")
     monkeypatch.setattr(Extractor, "of", lambda *_: extractor)
     for name in ("cyclegan/digits", "pix2pix/digits"):
         (tmp_path / name).mkdir(parents=True)

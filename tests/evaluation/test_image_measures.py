@@ -82,6 +82,6 @@ def test_images_are_compared_as_they_are(vae: str, extractor: str) -> None:
     held = data.build().validation
     assert held is not None
     batches = lambda: image_measures.real(held, torch.device("cpu"))  # noqa: E731
-    first, second = (Seen(Extractor.of(extractor), batches()) for _ in range(2))
+    first, second = (Seen(Extractor.of(extractor, "cpu"), batches()) for _ in range(2))
     assert first.distance(second) == pytest.approx(0.0, abs=1e-6)
     assert len(first.features) == first.moments.number == len(held)

@@ -11,11 +11,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+import torch
 import torch.distributed as dist
 
 
 def together(size: int, folder: Path, function: Callable[..., Any], *given: Any) -> list[Any]:
     """What `function(*given)` returns in each of several processes."""
+    if torch.cuda.is_available():  # autograd's threads and CUDA's do not survive a fork
+        pytest.skip("processes are forked, which CUDA forbids: run tests/parallel with CUDA_VISIBLE_DEVICES=")
     folder.mkdir(exist_ok=True)
     place = folder / f"meeting-{len(list(folder.iterdir()))}"
     place.mkdir()

@@ -34,7 +34,7 @@ def minilm(folder: Path) -> list[dict[str, Any]]:
         tokens, model = transformers.AutoTokenizer.from_pretrained(path), transformers.AutoModel.from_pretrained(path).eval()
         convert(str(path), folder / "ours")
     loaded = load(folder / "ours", "cpu")
-    same_tokens(loaded, [row[1:-1] for row in tokens(list(TEXTS))["input_ids"]])  # without [CLS] and [SEP]
+    same_tokens(loaded, [ids[1:-1] for ids in tokens(list(TEXTS))["input_ids"]])  # without [CLS] and [SEP]
     convert(str(folder / "ours"), folder / "back")
     again = transformers.BertModel.from_pretrained(folder / "back").eval()
     given = tokens(list(TEXTS), padding=True, return_tensors="pt")
