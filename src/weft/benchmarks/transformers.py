@@ -58,9 +58,18 @@ TASKS = {
     "mrpc": "glue/MRPC/msr_paraphrase_test.txt.gz",
     "rte": "glue/RTE/dev.tsv",
 }
-STARTS = {"scratch": "", "own": "bert", "no_pairs": "bert-no_pairs", "left_to_right": "bert-left_to_right", "minilm": MINILM}
-RATES = {"scratch": 3e-4, "own": 1e-4, "no_pairs": 1e-4, "left_to_right": 1e-4, "minilm": 5e-5}
+STARTS = {
+    "scratch": "",
+    "own": "bert",
+    "short": "bert-short",
+    "no_pairs": "bert-no_pairs",
+    "left_to_right": "bert-left_to_right",
+    "minilm": MINILM,
+}
+RATES = {"scratch": 3e-4, "minilm": 5e-5}
 """Learning rates of finetuning; the less a model knows, the more it has to move."""
+SHORT = {"data.context": 128, "train.batch": 128, "train.steps": 12_000}
+"""As BERT itself was trained: first on short texts, of which a step holds more, then on long ones."""
 PASSES = (1, 2, 4, 10)
 ONE_PASS = {"objective.consistency": 0.0}
 """What label smoothing does by itself: to ask two passes to agree smooths too."""
@@ -74,11 +83,12 @@ EXPERIMENTS = {
     "nat-multi30k-distilled": Experiment("nat/multi30k", report=MULTI30K, checkpoint="@average10", teacher="multi30k", iterations=PASSES),
     "nat-multi30k-cut": Experiment("nat/multi30k_cut", report=MULTI30K, checkpoint="@average10"),
     "nat-multi30k-cut-distilled": Experiment("nat/multi30k_cut", report=MULTI30K, checkpoint="@average10", teacher="multi30k"),
-    "bert": Experiment("bert/pretrain"),
-    "bert-no_pairs": Experiment("bert/pretrain_no_pairs"),
-    "bert-left_to_right": Experiment("bert/pretrain_left_to_right"),
+    "bert": Experiment("bert/pretrain", "bert-short", {"train.steps": 8000, "optim.lr": 3e-4}),
+    "bert-short": Experiment("bert/pretrain", "", SHORT),
+    "bert-no_pairs": Experiment("bert/pretrain_no_pairs", "", SHORT),
+    "bert-left_to_right": Experiment("bert/pretrain_left_to_right", "", SHORT),
     **{
-        f"{task}-{start}": Experiment(f"bert/{task}", begun, {"optim.lr": RATES[start]}, {"path": path})
+        f"{task}-{start}": Experiment(f"bert/{task}", begun, {"optim.lr": RATES.get(start, 1e-4)}, {"path": path})
         for task, path in TASKS.items()
         for start, begun in STARTS.items()
     },
