@@ -95,10 +95,6 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, mask: Any = None, rotary: Tensor | None = None, store: Store | None = None) -> Tensor:
         """x (B, T, D) -> (B, T, D)."""
-        whole = mask is None and rotary is None and store is None and self.activations_backend == "all"
-        if FUSED and whole and self.training and self.blocks_backend == "fused" and FUSED.fits(self, x):
-            fused: Tensor = FUSED.fused_block(self, x)
-            return fused
         return keeping(self.activations_backend, self.compute, x, mask, rotary, store)
 
     def compute(self, x: Tensor, mask: Tensor | None, rotary: Tensor | None, store: Store | None) -> Tensor:
@@ -109,3 +105,9 @@ class Block(nn.Module):
             x = self.norm1(x + self.dropout(self.attention(x, mask, rotary, store)))
             x = self.norm2(x + self.dropout(self.feedforward(x)))
         return x
+
+
+def together(blocks: nn.ModuleList, x: Tensor) -> Tensor | None:
+    """x (B, T, D) -> (B, T, D), through all blocks as one operation, where the trainer chose that and the kernels serve them."""
+    chosen = all(block.training and block.blocks_backend == "fused" and block.activations_backend == "all" for block in blocks)
+    return FUSED.fused_blocks(blocks, x) if FUSED and chosen and FUSED.fit(blocks, x) else None

@@ -1,8 +1,9 @@
 """Triton kernels of a narrow Transformer block for training: products whose programs also do what stands beside them.
 
-Forward: `normalise`, `product` (q k v), attention, `add_residual` (its output layer, the stream, its norm), `product` (the inner layer
-with GELU and its slope), `add_residual`. Backward: `drop`, `product` (times the slope), `norm_backward`, attention, `norm_backward`,
-then `weights`: all four gradients of weights, and of biases, in one launch.
+Forward: `normalise` (before the first block), `product` (q k v), attention, `add_residual` (its output layer, the stream, its norm),
+`product` (the inner layer with GELU and its slope), `add_residual` (and the next block's norm). Backward: `drop` (behind the last
+block), `product` (times the slope), `norm_backward`, attention, `norm_backward` (and what `drop` does for the block before), then
+`weights`: all four gradients of weights, and of biases, in one launch.
 `add_residual` needs whole rows of a product: it makes them itself, or (CHUNK 0) is given them.
 Sums over all rows are made of parts, one per program or stretch of rows, that `add_up` adds in one order: no run differs from another.
 Dropout is the hash of `layers.dropout`, computed again backward. Shapes: M rows, D width, INNER that of the inner layer.
@@ -128,12 +129,12 @@ def add_residual(
 
 @triton.jit
 def norm_backward(
-    gradient, x, residual, scale, dx, dproduct, seed, parts, M, eps, threshold, keep,
+    gradient, x, residual, scale, dx, dproduct, seed, parts, apart, M, eps, threshold, keep,
     D: constexpr, ROWS: constexpr, PIECE: constexpr, STAGES: constexpr, DROP: constexpr, AGAIN: constexpr,
 ):  # fmt: skip
     """The gradient of a norm's input with the residual's added; (AGAIN) what dropout leaves of it, for the product before.
 
-    Parts (2, D) of the gradients of scale and shift, in rows 4 D apart.
+    Parts (2, D) of the gradients of scale and shift, so far apart.
     """
     begin, cols = tl.program_id(0) * ROWS, tl.arange(0, D)
     factor, seed = tl.load(scale + cols)[None, :], tl.load(seed)
@@ -151,7 +152,7 @@ def norm_backward(
         tl.store(dx + place, d, inside)
         if AGAIN:
             tl.store(dproduct + place, dropped(d.to(tl.float32), place, seed, threshold, keep, DROP).to(d.dtype), inside)
-    parts += tl.program_id(0) * 4 * D
+    parts += tl.program_id(0) * apart
     tl.store(parts + cols, tl.sum(scales, 0))
     tl.store(parts + D + cols, tl.sum(shifts, 0))
 

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft.errors import ConfigError
-from weft.layers.block import Activation, Order
+from weft.layers.block import Activation, Order, together
 from weft.layers.cache import Cache
 from weft.layers.documents import document_mask, places
 from weft.layers.dropout import Dropout
@@ -121,11 +121,13 @@ class GPT(Decoder):
             mask = document_mask(documents, self._takes_blocks)
         band = self._band(ids, place, mask) if self.config.window else mask
         x = first = self.embedded(ids, place if documents is None else places(documents))
-        for number, (block, store) in enumerate(zip(self.blocks, stores, strict=True)):
+        alone = cache is None and mask is None and table is None and not self.config.skips and not self.config.window
+        whole = together(self.blocks, x) if alone else None
+        for number, (block, store) in enumerate(zip(self.blocks, stores, strict=True) if whole is None else ()):
             if self.config.skips:
                 x = x + self.skips[number].to(x.dtype) * first
             x = block(x, band if self.windows[number] else mask, table, store)
-        out: Tensor = self.norm(x)
+        out: Tensor = self.norm(x if whole is None else whole)
         return out
 
     def embedded(self, ids: Tensor, place: Tensor | None = None) -> Tensor:

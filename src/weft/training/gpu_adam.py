@@ -46,6 +46,31 @@ def _update(
     tl.store(square + place, v, mask=valid)
 
 
+@triton.jit
+def _squares(gradient, sums, size, BLOCK: tl.constexpr):
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    g = tl.load(gradient + place, mask=place < size, other=0.0)
+    tl.store(sums + tl.program_id(0), tl.sum(g * g))
+
+
+@triton.jit
+def _judge(sums, norm, refused, refuse, divisor, count, limit, HALT: tl.constexpr, BLOCK: tl.constexpr):
+    """sums (count) -> the norm; whether it, or (HALT) an earlier one, forbids the update; what clipping divides gradients by."""
+    total = tl.zeros([BLOCK], tl.float32)
+    for first in range(0, count, BLOCK):
+        place = first + tl.arange(0, BLOCK)
+        total += tl.load(sums + place, mask=place < count, other=0.0)
+    length = tl.sqrt(tl.sum(total))
+    before = tl.load(refused)
+    bad = tl.where(length < float("inf"), 0.0, 1.0)
+    if HALT:
+        bad = tl.where(before > 0, 1.0, bad)
+    tl.store(norm, length)
+    tl.store(refused, before + bad)
+    tl.store(refuse, bad)
+    tl.store(divisor, tl.where(limit > 0, tl.maximum((length + 1e-6) / limit, 1.0), 1.0))
+
+
 class GPUAdam(Optimizer):
     """Adam (Kingma & Ba, 2014), or AdamW where `decoupled`; its state has the names PyTorch's has."""
 
@@ -55,6 +80,14 @@ class GPUAdam(Optimizer):
         self.found_inf = torch.zeros((), device=lr.device)
         self.grad_scale = torch.ones((), device=lr.device)
         self.corrections = torch.ones(2, device=lr.device)
+
+    def judge(self, gradients: list[Tensor], norm: Tensor, refused: Tensor, limit: float, halt: bool) -> None:
+        """What precedes a step, in few launches: the norm, whether an update is refused (and counted), what clipping divides by."""
+        counts = [triton.cdiv(g.numel(), 4096) for g in gradients]
+        sums = torch.empty(sum(counts), device=norm.device)
+        for g, own in zip(gradients, sums.split(counts), strict=True):
+            _squares[(len(own),)](g, own, g.numel(), BLOCK=4096)
+        _judge[(1,)](sums, norm, refused, self.found_inf, self.grad_scale, len(sums), limit, HALT=halt, BLOCK=1024)
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]

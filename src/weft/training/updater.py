@@ -65,6 +65,7 @@ class Updater:
         self.peaks = [[float(g["lr"]) for g in o.param_groups] for o in self.optimizers]
         self.lr = 0.0
         self.fused = like.is_cuda and all(o.defaults.get("fused") for o in self.optimizers)
+        self.judges = hasattr(self.optimizers[0], "judge") and team is ALONE and not config.clip_value
         self.refused = torch.zeros((), device=like.device)
         """Updates not made because a gradient was not finite."""
         self.norm = torch.zeros((), device=like.device)
@@ -100,17 +101,24 @@ class Updater:
         self._regularise()
         gradients = [p.grad for p in self.held if p.grad is not None]
         copies = [number for p, number in zip(self.held, self.copies, strict=True) if p.grad is not None]
+        signs = torch._foreach_sign(self.regularised) if self.config.l1 and self.regularised else []
+        if self.judges:
+            self.optimizers[0].judge(gradients, self.norm, self.refused, self.config.clip_norm, self.halt)  # type: ignore[attr-defined]
+            self.optimizers[0].step()
+        else:
+            self._judge_and_step(gradients, copies)
+        for weight, sign in zip(self.regularised, signs):
+            weight.masked_fill_(weight * sign < 0, 0.0)  # the kink of |w| holds what would jump over it
+
+    def _judge_and_step(self, gradients: list[Tensor], copies: list[int]) -> None:
         self.norm.copy_(self.team.norm(gradients, copies))
         bad = (~self.norm.isfinite()).float()
         if self.halt:
             bad = torch.maximum(bad, (self.refused > 0).float())
         self.refused += bad
         self._clip(gradients, copies)
-        signs = torch._foreach_sign(self.regularised) if self.config.l1 and self.regularised else []
         for optimizer in self.optimizers:
             self._apply(optimizer, bad)
-        for weight, sign in zip(self.regularised, signs):
-            weight.masked_fill_(weight * sign < 0, 0.0)  # the kink of |w| holds what would jump over it
 
     def _gather(self) -> None:
         """Lay the gradients where they are used, summed over all processes."""
