@@ -159,7 +159,7 @@ def choose(settings: Train, model: nn.Module, objective: Objective, processes: i
             (not gpu or precision != "bf16", "plain", "only a GPU has fused kernels for them, in bf16"),
             (importlib.util.find_spec("triton") is None, "plain", "triton is not installed"),
             (processes > 1, "plain", "several processes share out their weights"),
-            (True, "fused", "where they are narrow and sequences short, a row stays on the chip from product to product"),
+            (True, "fused", "one pass between two products, and none where blocks are narrow and sequences short"),
         ],
     )
     logits = decide("logits", settings.logits, of_logits(gpu, model, objective))

@@ -64,7 +64,7 @@ class Train(Config):
     attention: Literal["auto", "fused", "cudnn", "flash", "explicit"] = "auto"
     """Attention as one fused kernel (PyTorch's choice, cuDNN's or FlashAttention) or as matrix products and a softmax."""
     blocks: Literal["auto", "fused", "plain"] = "auto"
-    """Narrow Transformer blocks as a few fused kernels, or operation by operation."""
+    """Transformer blocks by kernels of our own where these serve, or operation by operation."""
     logits: Literal["auto", "whole", "chunked"] = "auto"
     """Make the logits of a batch at once, or for some tokens at a time without ever keeping them."""
     activations: Literal["auto", "all", "products", "inputs"] = "auto"
