@@ -18,6 +18,8 @@ IGNORE = -100
 """A target that counts for nothing, as in PyTorch's own losses and in the data."""
 CHUNK = 1 << 30
 """Logits that are held at a time, 2 GiB of them in bf16."""
+HELD = 1 << 16
+"""Logits of the longest row that a GPU keeps in registers, where it is read only once."""
 TILE = 256
 """Rows that products on a GPU take at once."""
 MULTIPLE = 128

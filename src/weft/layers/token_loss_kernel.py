@@ -1,6 +1,6 @@
 """The loss of each row of logits, and its gradient in the logits' place, as one Triton kernel: a program for each row.
 
-A row of up to 65,536 logits stays in registers, so that it is read once; a longer one is read twice. Sums are made in fp32.
+A row stays in registers, so that it is read once; one that is too long for them is read twice. Sums are made in fp32.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from weft.layers import token_loss
 from weft.layers.token_loss import IGNORE
 
 
@@ -53,10 +54,8 @@ def _row(logits, targets, losses, width, size, IGNORED: tl.constexpr, LEARN: tl.
 def _piece(logits, FIRST: tl.constexpr, LENGTH: tl.constexpr, WIDTH: tl.constexpr, SIZE: tl.constexpr):
     """Some logits of a row as they are, -inf beyond the vocabulary."""
     place = FIRST + tl.arange(0, LENGTH)
-    if FIRST + LENGTH > WIDTH:
-        x = tl.load(logits + place, mask=place < WIDTH, other=float("-inf"))
-    else:
-        x = tl.load(logits + place)
+    whole: tl.constexpr = FIRST + LENGTH <= WIDTH
+    x = tl.load(logits + place) if whole else tl.load(logits + place, mask=place < WIDTH, other=float("-inf"))
     if FIRST + LENGTH > SIZE:
         x = tl.where(place < SIZE, x.to(tl.float32), float("-inf")).to(x.dtype)
     return x
@@ -103,12 +102,12 @@ def _row_held(
         tl.store(logits + target, (_weights(own, whole) - 1.0).to(logits.dtype.element_ty), mask=counted)
 
 
-HELD = {"num_warps": 16}
-"""How a row is held: by so many groups of 32 threads."""
+WARPS = 16
+"""Groups of 32 threads that hold a row."""
 
 
 def pieces(width: int) -> tuple[int, int, int]:
-    """Three powers of two that a row of at most 65,536 fills nearly."""
+    """Three powers of two that a row fills nearly."""
     first = 1 << (width.bit_length() - 1)
     second = max(1, (1 << (width - first).bit_length()) >> 1)
     return first, second, triton.next_power_of_2(max(1, width - first - second))
@@ -119,9 +118,9 @@ def losses_of_rows(logits: Tensor, size: int, targets: Tensor, learn: bool) -> T
     assert logits.is_contiguous()
     losses, width = torch.empty(len(logits), dtype=torch.float32, device=logits.device), logits.size(1)
     given = (logits, targets, losses)
-    if 1024 <= width <= 65536 and logits.element_size() == 2:
+    if width <= token_loss.HELD and logits.element_size() == 2:
         a, b, c = pieces(width)
-        _row_held[(len(logits),)](*given, WIDTH=width, SIZE=size, IGNORED=IGNORE, LEARN=learn, A=a, B=b, C=c, **HELD)
+        _row_held[(len(logits),)](*given, WIDTH=width, SIZE=size, IGNORED=IGNORE, LEARN=learn, A=a, B=b, C=c, num_warps=WARPS)
         return losses
     block = min(4096, triton.next_power_of_2(width))
     _row[(len(logits),)](*given, width, size, IGNORED=IGNORE, LEARN=learn, BLOCK=block, num_warps=4)

@@ -20,9 +20,10 @@ def activated(x, TANH: constexpr):
     if TANH:
         square = x * x
         share = tl.sigmoid(x * (1.59576912 + 0.07135481 * square))
-        return x * share, share + x * share * (1.0 - share) * (1.59576912 + 0.21406444 * square)
+        found, slope = x * share, share + x * share * (1.0 - share) * (1.59576912 + 0.21406444 * square)
     else:
-        return gelu(x)
+        found, slope = gelu(x)
+    return found, slope
 
 
 @triton.jit
