@@ -78,8 +78,7 @@ def test_half_precision_is_no_worse_than_plain(device: torch.device) -> None:
     truth = gradients(layer, exact, layer(exact))
     with torch.autocast(device.type, torch.bfloat16):
         plain = gradients(layer, x, layer(x))
-        for part in (layer.attention,):
-            part.attention_backend = "cudnn"
+        layer.attention.attention_backend = "cudnn"
         found = wide(layer, x)
     for name, value in truth.items():
         error, usual = ((one[name].float() - value).norm() / value.norm() for one in (found, plain))
@@ -134,7 +133,8 @@ def test_attention_packed() -> None:
     change = torch.randn(2, 256, 256, device="cuda").bfloat16()
     found = torch.autograd.grad(module.packed_attention(packed, bias)[0], [packed, bias], change)
     exact = packed.detach().float().requires_grad_()
-    out = F.scaled_dot_product_attention(*(part.transpose(1, 2) for part in exact.unbind(2)), is_causal=True)
+    q, k, v = (part.transpose(1, 2) for part in exact.unbind(2))
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
     (expected,) = torch.autograd.grad(out.transpose(1, 2).flatten(2), exact, change.float())
     assert (found[0].float() - expected).norm() <= 0.01 * expected.norm()
     assert (found[1] - expected.sum((0, 1)).flatten()).norm() <= 0.01 * expected.sum((0, 1)).norm()

@@ -61,7 +61,8 @@ def wide_block(block: Any, x: Tensor, mask: Any, rotary: Tensor | None) -> Tenso
     x = x + block.dropout(product(attention.out, mixed, summed))
     biases = (attention.out.bias, feed.fall.bias) if summed else (None, None)
     x, normed = beside_norm(x, block.norm2, *biases) if own else (x, block.norm2(x))
-    return x + block.dropout(product(feed.fall, risen(feed, normed), summed))
+    out: Tensor = x + block.dropout(product(feed.fall, risen(feed, normed), summed))
+    return out
 
 
 def product(layer: nn.Linear, x: Tensor, summed: bool = True) -> Tensor:
@@ -83,7 +84,8 @@ def mix(attention: SelfAttention, x: Tensor, mask: Any, rotary: Tensor | None) -
     whole = mask is None and rotary is None and not attention.norm_heads and attention.groups == attention.heads
     dropped = attention.dropout and attention.training
     usual = attention.causal and attention.attention_backend == "cudnn" and not dropped and x.size(1) > 128
-    if "attention" not in PIECES or not whole or not usual or not served(x.unflatten(2, (attention.heads, -1)), x, False):
+    heads = x.view(*x.shape[:2], attention.heads, attention.head)
+    if "attention" not in PIECES or not whole or not usual or not served(heads, heads, causal=False):
         return attention.mix(x, mask, rotary)
     packed = product(attention.qkv, x).view(*x.shape[:2], 3, attention.heads, attention.head)
     found: Tensor = packed_attention(packed, attention.qkv.bias)[0]
