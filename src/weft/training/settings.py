@@ -69,5 +69,7 @@ class Train(Config):
     """Make the logits of a batch at once, or for some tokens at a time without ever keeping them."""
     activations: Literal["auto", "all", "products", "inputs"] = "auto"
     """What a Transformer block keeps for its backward pass: all, only what products gave, or only its input; the rest is computed again."""
+    update: Literal["auto", "apart", "fused"] = "auto"
+    """Whether Adam itself reads bf16 gradients of matrices and writes their bf16 copies, or each is cast apart."""
     deterministic: bool = False
     """Use only kernels that give the same bits each time (always so on the CPU)."""
