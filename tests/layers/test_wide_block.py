@@ -71,6 +71,12 @@ def test_a_compiled_block_is_the_same(backend: str) -> None:
         torch.testing.assert_close(value, expected[name])
 
 
+def test_the_operations_keep_pytorchs_rules() -> None:
+    x, scale, shift = (torch.randn(size, requires_grad=True) for size in ((2, 3, 8), (8,), (8,)))
+    torch.library.opcheck(module.gelu, (x, shift, True))
+    torch.library.opcheck(module.stream_and_norm, (x, scale, shift, shift, shift, 1e-5, False))
+
+
 def test_half_precision_is_no_worse_than_plain(device: torch.device) -> None:
     layer = block(device)
     x = torch.randn(8, 256, 64, device=device).bfloat16().requires_grad_()

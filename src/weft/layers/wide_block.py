@@ -8,6 +8,7 @@ Shapes: B batch, T time, D width, H heads, K head width, M = B T rows, N columns
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from typing import Any
 
@@ -106,11 +107,10 @@ def beside_norm(x: Tensor, norm: nn.LayerNorm, before: Tensor | None = None, beh
     return stream, normed
 
 
-@torch.library.triton_op("weft::stream_and_norm", mutates_args=())
-def stream_and_norm(
+def _stream_and_norm(
     x: Tensor, scale: Tensor, shift: Tensor, before: Tensor | None, behind: Tensor | None, eps: float, half: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """x, its norm, and its rows' means and rates. A compiler looks into this and fuses it with what stands around; the copy vanishes."""
+    """x, its norm, and its rows' means and rates. A compiler fuses this with what stands around it, and the copy vanishes."""
     exact = x.float()
     spread, mean = torch.var_mean(exact, -1, correction=0, keepdim=True)
     rate = (spread + eps).rsqrt()
@@ -134,6 +134,10 @@ def _norm_gradients(ctx: Any, onward: Tensor | None, change: Tensor | None, *_: 
     return back.view(x.shape), by_scale, by_shift, before, behind, None, None
 
 
+TRANSPARENT: Any = torch.library.triton_op if importlib.util.find_spec("triton") else torch.library.custom_op
+"""An operation with a gradient of our own into which a compiler looks all the same; without Triton nothing is compiled."""
+stream_and_norm = TRANSPARENT("weft::stream_and_norm", mutates_args=())(_stream_and_norm)
+stream_and_norm.register_fake(_stream_and_norm)
 stream_and_norm.register_autograd(_norm_gradients, setup_context=_keep_norm)
 
 
