@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from weft.benchmarks import ceiling, training
+from types import SimpleNamespace
+
+from weft.benchmarks import ceiling, kernels, training
 from weft.benchmarks.nanogpt import translated
-from weft.layers import token_loss
+from weft.layers import token_loss, wide_block
 from weft.training import execution
 
 
@@ -17,11 +19,19 @@ def test_names() -> None:
 
 def test_a_variant_holds_only_while_it_is_open() -> None:
     before = token_loss.CHUNK, dict(execution.COMPILER)
-    with training.variant("attention=flash,chunk=20,inductor.combo_kernels=off") as settings:
-        assert settings == {"attention": "flash"}
+    with training.variant("attention=fused,chunk=20,pieces=norm+gelu,inductor.combo_kernels=off") as settings:
+        assert settings == {"attention": "fused"}
         assert token_loss.CHUNK == 1 << 20
+        assert not wide_block.PIECES ^ {"norm", "gelu"}
         assert not execution.COMPILER["combo_kernels"]
     assert before == (token_loss.CHUNK, execution.COMPILER)
+    assert "attention" in wide_block.PIECES
+
+
+def test_waiting_is_what_lies_between_kernels() -> None:
+    spans = [(0, 4), (3, 5), (9, 10), (10, 12)]
+    events = [SimpleNamespace(time_range=SimpleNamespace(start=a, end=b), device_time_total=b - a) for a, b in spans]
+    assert kernels.idle(events) == 4
 
 
 def test_parameters_of_gpt2_without_positions() -> None:

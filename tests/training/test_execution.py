@@ -22,7 +22,7 @@ def large() -> nn.Module:
 def test_everything_chosen_has_a_reason() -> None:
     plan = execution.choose(CPU, large(), toys.Regression())
     assert [line.partition(" ")[0] for line in plan.lines()] == [
-        "device", "precision", "compile", "graphs", "attention", "blocks", "logits", "activations",
+        "device", "precision", "compile", "graphs", "attention", "blocks", "logits", "activations", "update",
     ]  # fmt: skip
     assert all(line.partition(": ")[2] for line in plan.lines())
 

@@ -11,13 +11,16 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from weft.benchmarks.timing import synchronise
-from weft.layers.attention import ATTEND
 from weft.models.gpt import GPTConfig
 
 PADDED = 128
+KERNELS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
+"""Of attention, by name."""
 
 
 def once(function: Callable[[], object], seconds: float = 0.05) -> float:
@@ -54,9 +57,10 @@ def attention(batch: int, length: int, heads: int, head: int, device: torch.devi
     gradient = torch.randn(batch, length, heads, head, dtype=torch.bfloat16, device=device).transpose(1, 2)
 
     def both() -> tuple[Tensor, ...]:
-        return torch.autograd.grad(ATTEND[kernel](q, k, v, causal=True), (q, k, v), gradient)  # type: ignore[call-arg]
+        return torch.autograd.grad(F.scaled_dot_product_attention(q, k, v, is_causal=True), (q, k, v), gradient)
 
-    return once(both)
+    with sdpa_kernel([KERNELS[kernel], SDPBackend.MATH] if device.type == "cpu" else KERNELS[kernel]):
+        return once(both)
 
 
 def measure(model: GPTConfig, batch: int, device: torch.device) -> dict[str, Any]:
@@ -66,7 +70,7 @@ def measure(model: GPTConfig, batch: int, device: torch.device) -> dict[str, Any
     shapes = {"qkv": (width, 3 * width), "out": (width, width), "rise": (width, inner), "fall": (inner, width), "head": (width, vocabulary)}
     times = {name: product(rows, *sizes, device) for name, sizes in shapes.items()}
     times = {name: ms * (1 if name == "head" else model.layers) for name, ms in times.items()}
-    looks = {name: model.layers * attention(batch, length, model.heads, width // model.heads, device, name) for name in ("cudnn", "flash")}
+    looks = {name: model.layers * attention(batch, length, model.heads, width // model.heads, device, name) for name in KERNELS}
     fastest = min(looks, key=lambda name: looks[name])
     total = sum(times.values()) + looks[fastest]
     flops = 6 * rows * (model.layers * sum(a * b for name, (a, b) in shapes.items() if name != "head") + width * vocabulary)

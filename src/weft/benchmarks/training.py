@@ -1,14 +1,15 @@
 """Training speed and memory of GPT-2 on one GPU against nanoGPT and against what the products alone would take, in one run.
 
 Run: python -m weft bench training --nanogpt FOLDER [--sizes gpt2 gpt2-medium gpt2-xl] [--record results/training_gpu.json]
-     ... --sizes gpt2 --variants default attention=flash activations=products chunk=28    several ways to run ours, a line each
+     ... --sizes gpt2 --variants default blocks=plain pieces=norm+gelu,chunk=28             several ways to run ours, a line each
      ... --sizes gpt2 --losses 500                                                          the loss curves of both from the same weights
      ... --sizes gpt2 --profile                                                             where the time of a step goes
      ... --sizes tiny --steps 5 --batch 2                                                   anywhere, to see that it runs
 
 Both train on 1,024 tokens an example in bf16, compiled, with AdamW and clipping, without dropout; ours through the trainer itself.
-A variant is settings of training joined by commas: its names (attention, logits, activations, compile, graphs), chunk (log2 of the
-logits held at a time), or options of the compiler (inductor.combo_kernels=off).
+A variant is settings of training joined by commas: its names (attention, blocks, logits, activations, update, compile, graphs),
+chunk (log2 of the logits held at a time), held (the longest row of them that is read once), pieces (of a wide block, joined by +, that
+have kernels of our own; or none), or options of the compiler (inductor.combo_kernels=off).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from weft.benchmarks.timing import synchronise, timed
 from weft.data.base import Source
 from weft.data.corpus import python_files
 from weft.data.text import TokenWindows
-from weft.layers import token_loss
+from weft.layers import token_loss, wide_block
 from weft.models.gpt import PRESETS, GPTConfig
 from weft.objectives.next_token import NextTokenConfig
 from weft.training import execution
@@ -80,15 +81,25 @@ def make(model: GPTConfig, train: Train, tokens: Tensor, optim: AdamW) -> Traine
     return Trainer(network, objective, source, train, optim, plan, tokens=model.context)
 
 
+CONSTANTS: dict[str, tuple[Any, str, Callable[[str], Any]]] = {
+    "chunk": (token_loss, "CHUNK", lambda word: 1 << int(word)),
+    "held": (token_loss, "HELD", int),
+    "pieces": (wide_block, "PIECES", lambda word: {*word.split("+")} & wide_block.PIECES),
+}
+"""Names of a variant that are no settings: the constant that each changes, and what a word means there."""
+
+
 @contextmanager
 def variant(words: str) -> Iterator[dict[str, Any]]:
     """The settings of training that a variant names; the others hold while it is open."""
     settings: dict[str, Any] = {}
-    chunk, options = token_loss.CHUNK, dict(execution.COMPILER)
+    before = {name: getattr(module, constant) for name, (module, constant, _) in CONSTANTS.items()}
+    options = dict(execution.COMPILER)
     for pair in words.split(",") if words != "default" else ():
         name, _, value = pair.partition("=")
-        if name == "chunk":
-            token_loss.CHUNK = 1 << int(value)
+        if name in CONSTANTS:
+            module, constant, meaning = CONSTANTS[name]
+            setattr(module, constant, meaning(value))
         elif name.startswith("inductor."):
             execution.COMPILER[name.removeprefix("inductor.")] = {"on": True, "off": False}.get(value, value)
         else:
@@ -96,7 +107,8 @@ def variant(words: str) -> Iterator[dict[str, Any]]:
     try:
         yield settings
     finally:
-        token_loss.CHUNK = chunk
+        for name, (module, constant, _) in CONSTANTS.items():
+            setattr(module, constant, before[name])
         execution.COMPILER.clear()
         execution.COMPILER.update(options)
 

@@ -135,24 +135,7 @@ def cudnn_attention(
     return out
 
 
-def flash_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    mask: Tensor | None = None,
-    causal: bool = False,
-    dropout: float = 0.0,
-    bias: Tensor | None = None,
-    scale: float | None = None,
-) -> Tensor:
-    """The same by FlashAttention (Dao, 2023, arXiv:2307.08691) where it serves."""
-    if mask is not None or bias is not None or not served(q, k, causal):
-        return fused_attention(q, k, v, mask, causal, dropout, bias, scale)
-    out: Tensor = torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, dropout, causal, False, scale=scale)[0]
-    return out
-
-
-ATTEND = {"fused": fused_attention, "cudnn": cudnn_attention, "flash": flash_attention, "explicit": explicit_attention}
+ATTEND = {"fused": fused_attention, "cudnn": cudnn_attention, "explicit": explicit_attention}
 
 
 class SelfAttention(nn.Module):

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from weft.layers import wide_block
 from weft.layers.attention import SelfAttention
 from weft.layers.cache import Store
 from weft.layers.dropout import Dropout
@@ -75,7 +76,7 @@ class Block(nn.Module):
     """x + attention, x + feed-forward; norm first ("pre", GPT-2) or last ("post", 2017 and BERT)."""
 
     blocks_backend = "plain"
-    """"fused" where the trainer chooses the kernels for narrow blocks."""
+    """"fused" where the trainer chooses kernels of our own."""
     activations_backend: Kept = "all"
     """What is kept for the backward pass: the trainer chooses by memory."""
 
@@ -95,6 +96,8 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, mask: Any = None, rotary: Tensor | None = None, store: Store | None = None) -> Tensor:
         """x (B, T, D) -> (B, T, D)."""
+        if FUSED and self.training and self.blocks_backend == "fused" and store is None and wide_block.fits(self, x):
+            return keeping(self.activations_backend, wide_block.wide_block, self, x, mask, rotary)
         return keeping(self.activations_backend, self.compute, x, mask, rotary, store)
 
     def compute(self, x: Tensor, mask: Tensor | None, rotary: Tensor | None, store: Store | None) -> Tensor:

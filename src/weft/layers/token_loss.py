@@ -16,8 +16,12 @@ from torch import Tensor, nn
 
 IGNORE = -100
 """A target that counts for nothing, as in PyTorch's own losses and in the data."""
-CHUNK = 1 << 29
-"""Logits that are held at a time, 1 GiB of them in bf16."""
+CHUNK = 1 << 30
+"""Logits that are held at a time, 2 GiB of them in bf16."""
+HELD = 1 << 16
+"""Logits of the longest row that a GPU keeps in registers, where it is read only once."""
+TILE = 256
+"""Rows that products on a GPU take at once."""
 MULTIPLE = 128
 """What a vocabulary is filled up to a multiple of on a GPU, whose products are slow at odd sizes."""
 
@@ -57,9 +61,10 @@ def chunked_loss(hidden: Tensor, weight: Tensor, targets: Tensor, learn: bool) -
 
 
 def chunk_rows(rows: int, vocabulary: int) -> int:
-    """Rows of a chunk: as many as may be held, in chunks of one size."""
+    """Rows of a chunk: about as many as may be held, in chunks of one size, and such as products cut into whole tiles."""
     number = -(-rows * vocabulary // CHUNK)
-    return max(1, -(-rows // number))
+    each = max(1, -(-rows // number))
+    return -(-each // TILE) * TILE if each > 4 * TILE else each
 
 
 def row_losses(logits: Tensor, size: int, targets: Tensor, learn: bool) -> Tensor:

@@ -1,6 +1,6 @@
 """The loss of each row of logits, and its gradient in the logits' place, as one Triton kernel: a program for each row.
 
-It reads a row twice, the second time mostly from the cache. Sums are made in fp32.
+A row stays in registers, so that it is read once; one that is too long for them is read twice. Sums are made in fp32.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from weft.layers import token_loss
 from weft.layers.token_loss import IGNORE
 
 
@@ -49,10 +50,78 @@ def _row(logits, targets, losses, width, size, IGNORED: tl.constexpr, LEARN: tl.
                 tl.store(logits + place, change.to(kind), mask=place < width)
 
 
+@triton.jit
+def _piece(logits, FIRST: tl.constexpr, LENGTH: tl.constexpr, WIDTH: tl.constexpr, SIZE: tl.constexpr):
+    """Some logits of a row as they are, -inf beyond the vocabulary."""
+    place = FIRST + tl.arange(0, LENGTH)
+    whole: tl.constexpr = FIRST + LENGTH <= WIDTH
+    x = tl.load(logits + place) if whole else tl.load(logits + place, mask=place < WIDTH, other=float("-inf"))
+    if FIRST + LENGTH > SIZE:
+        x = tl.where(place < SIZE, x.to(tl.float32), float("-inf")).to(x.dtype)
+    return x
+
+
+@triton.jit
+def _weights(x, top):
+    """Of logits beside their row's largest, which is given in units of log2."""
+    return tl.exp2(x.to(tl.float32) * 1.4426950408889634 - top)
+
+
+@triton.jit
+def _spread(logits, x, whole, FIRST: tl.constexpr, LENGTH: tl.constexpr, WIDTH: tl.constexpr):
+    """Probabilities in the logits' place."""
+    place = FIRST + tl.arange(0, LENGTH)
+    if FIRST + LENGTH > WIDTH:
+        tl.store(logits + place, _weights(x, whole).to(x.dtype), mask=place < WIDTH)
+    else:
+        tl.store(logits + place, _weights(x, whole).to(x.dtype))
+
+
+@triton.jit
+def _row_held(
+    logits, targets, losses, WIDTH: tl.constexpr, SIZE: tl.constexpr, IGNORED: tl.constexpr, LEARN: tl.constexpr,
+    A: tl.constexpr, B: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """The same with all of a row held in three pieces; lengths must be powers of two, so three fit closer than one."""
+    row = tl.program_id(0).to(tl.int64)
+    logits += row * WIDTH
+    target = tl.load(targets + row)
+    counted = target != IGNORED
+    own = tl.load(logits + target, mask=counted, other=0.0).to(tl.float32)
+    a, b, c = _piece(logits, 0, A, WIDTH, SIZE), _piece(logits, A, B, WIDTH, SIZE), _piece(logits, A + B, C, WIDTH, SIZE)
+    top = tl.maximum(tl.maximum(tl.max(a, 0), tl.max(b, 0)), tl.max(c, 0)).to(tl.float32) * 1.4426950408889634
+    whole = top + tl.log2(tl.sum(_weights(a, top), 0) + tl.sum(_weights(b, top), 0) + tl.sum(_weights(c, top), 0))
+    tl.store(losses + row, tl.where(counted, whole * 0.6931471805599453 - own, 0.0))
+    if LEARN:
+        whole = tl.where(counted, whole, float("inf"))  # then all weights are zero
+        tl.debug_barrier()  # the target's logit is read by all threads before one writes it
+        _spread(logits, a, whole, 0, A, WIDTH)
+        _spread(logits, b, whole, A, B, WIDTH)
+        _spread(logits, c, whole, A + B, C, WIDTH)
+        tl.debug_barrier()
+        tl.store(logits + target, (_weights(own, whole) - 1.0).to(logits.dtype.element_ty), mask=counted)
+
+
+WARPS = 16
+"""Groups of 32 threads that hold a row."""
+
+
+def pieces(width: int) -> tuple[int, int, int]:
+    """Three powers of two that a row fills nearly."""
+    first = 1 << (width.bit_length() - 1)
+    second = max(1, (1 << (width - first).bit_length()) >> 1)
+    return first, second, triton.next_power_of_2(max(1, width - first - second))
+
+
 def losses_of_rows(logits: Tensor, size: int, targets: Tensor, learn: bool) -> Tensor:
     """logits (N, at least size), row after row, targets (N,) -> (N,); what lies beyond `size` becomes zero."""
     assert logits.is_contiguous()
-    losses = torch.empty(len(logits), dtype=torch.float32, device=logits.device)
-    block = min(4096, triton.next_power_of_2(logits.size(1)))
-    _row[(len(logits),)](logits, targets, losses, logits.size(1), size, IGNORED=IGNORE, LEARN=learn, BLOCK=block, num_warps=4)
+    losses, width = torch.empty(len(logits), dtype=torch.float32, device=logits.device), logits.size(1)
+    given = (logits, targets, losses)
+    if width <= token_loss.HELD and logits.element_size() == 2:
+        a, b, c = pieces(width)
+        _row_held[(len(logits),)](*given, WIDTH=width, SIZE=size, IGNORED=IGNORE, LEARN=learn, A=a, B=b, C=c, num_warps=WARPS)
+        return losses
+    block = min(4096, triton.next_power_of_2(width))
+    _row[(len(logits),)](*given, width, size, IGNORED=IGNORE, LEARN=learn, BLOCK=block, num_warps=4)
     return losses

@@ -32,6 +32,7 @@ class Plan:
     blocks: str
     logits: str
     activations: str
+    update: str
     deterministic: bool
     reasons: dict[str, str] = field(default_factory=dict)
 
@@ -45,6 +46,7 @@ class Plan:
             "blocks": self.blocks,
             "logits": self.logits,
             "activations": self.activations,
+            "update": self.update,
         }
         return [f"{name} {value}: {self.reasons[name]}" for name, value in chosen.items()]
 
@@ -159,15 +161,31 @@ def choose(settings: Train, model: nn.Module, objective: Objective, processes: i
             (not gpu or precision != "bf16", "plain", "only a GPU has fused kernels for them, in bf16"),
             (importlib.util.find_spec("triton") is None, "plain", "triton is not installed"),
             (processes > 1, "plain", "several processes share out their weights"),
-            (True, "fused", "where they are narrow and sequences short, a row stays on the chip from product to product"),
+            (True, "fused", "one pass between two products, and none where blocks are narrow and sequences short"),
         ],
     )
     logits = decide("logits", settings.logits, of_logits(gpu, model, objective))
     memory = torch.cuda.get_device_properties(device).total_memory if gpu else 0
     activations = decide("activations", settings.activations, of_activations(size, memory))
+    update = decide("update", settings.update, [(True, "apart", "the fused one is yet to be measured")])
+    if update == "fused" and (why := never_fused(settings, gpu, precision, objective, processes)):
+        update, reasons["update"] = "apart", f"fused was asked for, but {why}"
     graphed = graphs == "on" and gpu
-    choices = (attention, blocks, logits, activations)
+    choices = (attention, blocks, logits, activations, update)
     return Plan(device, precision, compiled == "on", graphed, *choices, settings.deterministic, reasons)
+
+
+def never_fused(settings: Train, gpu: bool, precision: str, objective: Objective, processes: int) -> str:
+    """Why Adam cannot hold bf16 copies of the matrices; nothing where it can."""
+    reasons = {
+        "it needs a GPU and Triton": not gpu or importlib.util.find_spec("triton") is None,
+        "products are not made in bf16": precision != "bf16",
+        "bf16 gradients should not be added up over micro-batches": 0 < settings.micro < settings.batch,
+        "it does not know several processes": processes > 1,
+        "the objective has several turns or changes weights itself": len(objective.turns) > 1
+        or type(objective).after_update is not Objective.after_update,
+    }
+    return next((why for why, holds in reasons.items() if holds), "")
 
 
 def settle(asked: str, options: Options) -> tuple[str, str]:

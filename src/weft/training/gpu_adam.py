@@ -1,6 +1,6 @@
-"""Adam for a model of a few million parameters on a GPU, laid end to end.
+"""Adam on a GPU: for a model of a few million parameters laid end to end, and for large matrices with bf16 copies of them.
 
-PyTorch's fused Adam gives each block of the GPU 65,536 numbers, which leaves most of it idle at this size. This kernel gives
+PyTorch's fused Adam gives each block of the GPU 65,536 numbers, which leaves most of it idle at a small size. This kernel gives
 it 1,024. A step that must not be made (found_inf) changes nothing; gradients are divided by grad_scale as they are read.
 """
 
@@ -27,11 +27,12 @@ def _advance(step, refuse, table, beta1, beta2):
 
 @triton.jit
 def _update(
-    weight, gradient, mean, square, rate, refuse, scale, table, size, beta1, beta2, eps, decay, DECOUPLED: tl.constexpr, BLOCK: tl.constexpr
-):
+    weight, gradient, mean, square, copy, rate, refuse, scale, table, size, beta1, beta2, eps, decay,
+    DECOUPLED: tl.constexpr, COPIED: tl.constexpr, BLOCK: tl.constexpr
+):  # fmt: skip
     place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     valid = (place < size) & (tl.load(refuse) == 0)
-    w, g = tl.load(weight + place, mask=valid), tl.load(gradient + place, mask=valid) / tl.load(scale)
+    w, g = tl.load(weight + place, mask=valid), tl.load(gradient + place, mask=valid).to(tl.float32) / tl.load(scale)
     lr = tl.load(rate)
     if DECOUPLED:
         w *= 1 - lr * decay
@@ -44,6 +45,8 @@ def _update(
     tl.store(weight + place, w, mask=valid)
     tl.store(mean + place, m, mask=valid)
     tl.store(square + place, v, mask=valid)
+    if COPIED:
+        tl.store(copy + place, w.to(copy.dtype.element_ty), mask=valid)
 
 
 @triton.jit
@@ -101,6 +104,32 @@ class GPUAdam(Optimizer):
         if not state:
             state.update(step=torch.zeros((), device=p.device), exp_avg=torch.zeros_like(p), exp_avg_sq=torch.zeros_like(p))
         _advance[(1,)](state["step"], self.found_inf, self.corrections, beta1, beta2)
-        tensors = (p, p.grad, state["exp_avg"], state["exp_avg_sq"], group["lr"], self.found_inf, self.grad_scale, self.corrections)
+        moments = (state["exp_avg"], state["exp_avg_sq"])
+        tensors = (p, p.grad, *moments, p, group["lr"], self.found_inf, self.grad_scale, self.corrections)
         numbers = (p.numel(), beta1, beta2, group["eps"], group["weight_decay"])
-        _update[(triton.cdiv(p.numel(), block),)](*tensors, *numbers, DECOUPLED=self.decoupled, BLOCK=block)
+        _update[(triton.cdiv(p.numel(), block),)](*tensors, *numbers, DECOUPLED=self.decoupled, COPIED=False, BLOCK=block)
+
+
+class CopyingAdam(GPUAdam):
+    """The same for fp32 matrices whose gradients lie with their bf16 copies, which it writes as well: 28 bytes for each number."""
+
+    def __init__(self, params: Any, lr: Tensor, betas: tuple[float, float], eps: float, decoupled: bool, halves: dict[Tensor, Tensor]):
+        super().__init__(params, lr, betas, eps, decoupled)
+        self.halves, self.number = halves, torch.zeros((), device=lr.device)
+        for p in halves:
+            self.state[p].update(step=self.number, exp_avg=torch.zeros_like(p), exp_avg_sq=torch.zeros_like(p))
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for index, group in enumerate(self.param_groups):
+            (beta1, beta2), block = group["betas"], 2048
+            if not index:  # one count for all
+                _advance[(1,)](self.number, self.found_inf, self.corrections, beta1, beta2)
+            for p in group["params"]:
+                state, half = self.state[p], self.halves[p]
+                moments = (state["exp_avg"], state["exp_avg_sq"])
+                tensors = (p, half.grad, *moments, half, group["lr"], self.found_inf, self.grad_scale, self.corrections)
+                numbers = (p.numel(), beta1, beta2, group["eps"], group["weight_decay"])
+                _update[(triton.cdiv(p.numel(), block),)](
+                    *tensors, *numbers, DECOUPLED=self.decoupled, COPIED=True, BLOCK=block, num_warps=8
+                )

@@ -75,6 +75,23 @@ def _adam(groups: Groups, rate: float | Tensor, betas: tuple[float, float], eps:
     return kind(groups, lr=rate, betas=betas, eps=eps, fused=True, capturable=isinstance(rate, Tensor))
 
 
+def copies_itself(config: OptimConfig) -> bool:
+    """Whether the updates of a configuration can read bf16 gradients and write bf16 copies of the weights."""
+    plain = not (config.l1 or config.l2 or config.clip_value)
+    return plain and (isinstance(config, AdamW) or (isinstance(config, Adam) and not config.eps_inside_sqrt))
+
+
+def copying(config: Any, groups: Groups, copies: dict[Tensor, Any]) -> Optimizer:
+    """Adam or AdamW over the parameters of groups that have copies."""
+    from weft.training.gpu_adam import CopyingAdam
+
+    mine = [{**g, "params": [p for p in g["params"] if p in copies]} for g in groups]
+    like = next(iter(copies))
+    return CopyingAdam(
+        config.decayed(mine), torch.tensor(config.lr, device=like.device), config.betas, config.eps, isinstance(config, AdamW), copies
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class SGD(OptimConfig):
     """x <- x - lr g. With the whole data as the batch this is gradient descent."""

@@ -82,6 +82,11 @@ class Team:
 
     def norm(self, gradients: list[Tensor], copies: list[int]) -> Tensor:
         """The norm of all gradients together, of which these are this process's parts."""
+        if any(gradient.dtype == torch.bfloat16 for gradient in gradients):  # whose norms would be rounded, too
+            kinds = {gradient.dtype for gradient in gradients}
+            norms = [n for kind in kinds for n in torch._foreach_norm([g for g in gradients if g.dtype == kind], 2, dtype=torch.float32)]
+            mixed: Tensor = torch.stack(norms).norm()
+            return mixed
         norm: Tensor = nn.utils.get_total_norm(gradients, foreach=True)
         return norm
 

@@ -8,6 +8,7 @@ Everything random is a function of (seed, step, turn), so a continued run is the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import cached_property
 from typing import Any
 
@@ -21,8 +22,9 @@ from weft.evaluation.metrics import Means
 from weft.objectives.base import Objective, Terms, Turn
 from weft.training import execution
 from weft.training.execution import Captured, Plan
+from weft.training.halves import Halves
 from weft.training.hooks import Hook
-from weft.training.optim import OptimConfig
+from weft.training.optim import OptimConfig, copies_itself
 from weft.training.settings import Train
 from weft.training.team import Team
 from weft.training.tensors import below
@@ -57,6 +59,7 @@ class Trainer:
         self.step, self.cursor = 0, 0
         self.stop_reason = ""
         self.means = Means(objective)
+        self.halves = Halves(self.model) if plan.update == "fused" else None
         self.updaters = {turn.name: self._updater(turn, optim) for turn in objective.turns}
         self.examples = self._compiled(self._examples) if plan.graphs else self._examples
         self.functions = {turn.name: self._compiled(self._function(turn)) for turn in objective.turns}
@@ -106,8 +109,9 @@ class Trainer:
         updater.zero_grad()
         counts = self.team.add({name: sum_of([own[name] for _, own in micro]) for name in micro[0][1]})
         found = self.team.learn(self.functions[turn.name], [batch for batch, _ in micro], counts)
-        for (sums, metrics), (_, own) in zip(found, micro, strict=True):
-            self.means.add(turn.name, Terms(sums, metrics), own)
+        with self.halves.in_place() if self.halves else nullcontext():
+            for (sums, metrics), (_, own) in zip(found, micro, strict=True):
+                self.means.add(turn.name, Terms(sums, metrics), own)
         updater.step()
         if type(self.objective).after_update is not Objective.after_update:
             with torch.no_grad():
@@ -124,6 +128,8 @@ class Trainer:
     def fit(self) -> None:
         """Train to the last step, or until a hook stops the run."""
         started: list[Hook] = []
+        if self.halves:
+            self.halves.refresh()
         try:
             for hook in self.hooks:
                 hook.start(self)
@@ -178,7 +184,10 @@ class Trainer:
         modules = [(name, self.model.get_submodule(name)) for name in turn.modules]
         others = {id(p) for t in self.objective.turns if t is not turn for m in t.modules for p in self.model.get_submodule(m).parameters()}
         alone = not any(id(p) in others for _, module in modules for p in module.parameters())
-        return Updater(config, modules, halt=self.settings.nonfinite != "skip", alone=alone, team=self.team)
+        if self.halves and not copies_itself(config):
+            raise ConfigError("--train.update fused needs Adam or AdamW without l1, l2, clip_value and eps_inside_sqrt; leave it away")
+        halves = self.halves.copies if self.halves else None
+        return Updater(config, modules, halt=self.settings.nonfinite != "skip", alone=alone, team=self.team, halves=halves)
 
     def _examples(self, drawn: Batch) -> tuple[Batch, Counts]:
         batch = self.source.examples(drawn)
@@ -220,6 +229,8 @@ class Trainer:
 
     def load_state(self, tensors: Mapping[str, Tensor], plain: dict[str, Any]) -> None:
         self.step, self.cursor = plain["step"], plain["cursor"]
+        if self.halves:
+            self.halves.refresh()
         self.objective.load_state_dict(dict(below(tensors, "objective/")))
         self.means.load_state_tensors(below(tensors, "means/"), self.plan.device)
         if self.team.place:  # the first has the sums of all

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 
 from weft.training.flat import Flat
 from weft.training.muon import MuonOptimizer
-from weft.training.optim import OptimConfig
+from weft.training.optim import OptimConfig, copying
 from weft.training.team import ALONE, Team, saved
 
 Kind = Literal["matrix", "head", "plain"]
@@ -43,9 +43,18 @@ def audit(modules: list[tuple[str, nn.Module]]) -> dict[str, Kind]:
 class Updater:
     """One turn's optimisers. `step` never waits for the device."""
 
-    def __init__(self, config: OptimConfig, modules: list[tuple[str, nn.Module]], halt: bool, alone: bool = True, team: Team = ALONE):
-        """`halt`: refuse every update after the first bad one. `alone`: no other turn updates these parameters."""
-        self.config, self.halt, self.team = config, halt, team
+    def __init__(
+        self,
+        config: OptimConfig,
+        modules: list[tuple[str, nn.Module]],
+        halt: bool,
+        alone: bool = True,
+        team: Team = ALONE,
+        halves: dict[Tensor, nn.Parameter] | None = None,
+    ):
+        """`halt`: refuse every update after the first bad one. `alone`: no other turn updates these parameters. `halves`: the bf16
+        copies of some of them, which get their gradients."""
+        self.config, self.halt, self.team, self.halves = config, halt, team, halves or {}
         named = {name: p for prefix, m in modules for name, p in _named(prefix, m)}
         self.kinds = {name: kind for name, kind in audit(modules).items() if name in named}
         self.named = {name: named[name] for name in self.kinds}
@@ -60,24 +69,31 @@ class Updater:
         like = next(iter(self.parts.values()))
         owners = {id(held): next(iter(parts)) for parts, held in self.owners()}
         self.copies = [team.copies(self.named[owners[id(held)]]) for held in self.held]
-        self.optimizers = config.build(groups, like)
+        self.optimizers = self._optimizers(groups, like)
         self._tell_muon()
         self.peaks = [[float(g["lr"]) for g in o.param_groups] for o in self.optimizers]
         self.lr = 0.0
         self.fused = like.is_cuda and all(o.defaults.get("fused") for o in self.optimizers)
-        self.judges = hasattr(self.optimizers[0], "judge") and team is ALONE and not config.clip_value
+        self.judges = len(self.optimizers) == 1 and hasattr(self.optimizers[0], "judge") and team is ALONE and not config.clip_value
         self.refused = torch.zeros((), device=like.device)
         """Updates not made because a gradient was not finite."""
         self.norm = torch.zeros((), device=like.device)
 
-    def _group(self, alone: bool, decay: bool) -> dict[str, object]:
+    def _optimizers(self, groups: list[dict[str, Any]], like: Tensor) -> list[Optimizer]:
+        if not self.halves:
+            return self.config.build(groups, like)
+        rest = [{**g, "params": [p for p in g["params"] if p not in self.halves]} for g in groups]
+        own = self.config.build(rest, like) if any(g["params"] for g in rest) else []
+        return [*own, copying(self.config, groups, {**self.halves})]
+
+    def _group(self, alone: bool, decay: bool) -> dict[str, Any]:
         members = {name: p for name, p in self.parts.items() if (self.kinds[name] != "plain") == decay}
         shaped = {name: p for name, p in members.items() if self.config.shaped and self.kinds[name] == "matrix"}
         others = {name: p for name, p in members.items() if name not in shaped}
         tensors: list[Tensor] = [*others.values()]
         in_place = all(self.parts[name] is self.named[name] for name in others)  # a part lies where the model gathers it from
         alike = len({self.team.copies(p) for p in others.values()}) == 1
-        if alone and in_place and alike and Flat.serves(others):
+        if alone and in_place and alike and not self.halves and Flat.serves(others):
             self.flats.append(Flat(others))
             tensors = [self.flats[-1].buffer]
         self.held += [*shaped.values(), *tensors]
@@ -99,14 +115,14 @@ class Updater:
     def step(self) -> None:
         self._gather()
         self._regularise()
-        gradients = [p.grad for p in self.held if p.grad is not None]
-        copies = [number for p, number in zip(self.held, self.copies, strict=True) if p.grad is not None]
+        found = [(self.halves.get(p, p).grad, number) for p, number in zip(self.held, self.copies, strict=True)]
+        gradients = [gradient for gradient, _ in found if gradient is not None]
         signs = torch._foreach_sign(self.regularised) if self.config.l1 and self.regularised else []
         if self.judges:
             self.optimizers[0].judge(gradients, self.norm, self.refused, self.config.clip_norm, self.halt)  # type: ignore[attr-defined]
             self.optimizers[0].step()
         else:
-            self._judge_and_step(gradients, copies)
+            self._judge_and_step(gradients, [number for gradient, number in found if gradient is not None])
         for weight, sign in zip(self.regularised, signs):
             weight.masked_fill_(weight * sign < 0, 0.0)  # the kink of |w| holds what would jump over it
 
@@ -173,7 +189,7 @@ class Updater:
                 tensor.copy_(torch.where(bad > 0, before.get(id(tensor), torch.zeros_like(tensor)), tensor))
 
     def zero_grad(self) -> None:
-        for parameter in self.parameters:
+        for parameter in (*self.parameters, *self.halves.values()):
             parameter.grad = None
 
     def owners(self) -> Iterator[tuple[dict[str, Tensor], Tensor]]:

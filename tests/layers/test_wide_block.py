@@ -1,0 +1,159 @@
+"""What stands between the products of a wide block: the output and the gradients are those of the plain block."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from weft.layers import wide_block as module
+from weft.layers.attention import SelfAttention
+from weft.layers.block import Block, FeedForward, GatedFeedForward
+from weft.layers.recompute import Kept, keeping
+
+
+def block(device: torch.device, width: int = 64, **settings: Any) -> Block:
+    torch.manual_seed(0)
+    feed = FeedForward(width, 4 * width, activation=settings.pop("activation", "gelu"))
+    layer = Block(SelfAttention(width, 2, causal=True), feed, partial(nn.LayerNorm, width), **settings)
+    for name, parameter in layer.named_parameters():
+        nn.init.normal_(parameter, 1.0 if name in ("norm1.weight", "norm2.weight") else 0.0, 0.05)
+    return layer.to(device)
+
+
+def gradients(layer: Block, x: Tensor, out: Tensor) -> dict[str, Tensor]:
+    """The output, and the gradients of a fixed sum of it."""
+    found = torch.autograd.grad((out.float() * torch.linspace(-1, 1, out.size(-1), device=x.device)).sum(), [x, *layer.parameters()])
+    return {"out": out.detach(), "x": found[0], **{name: g for (name, _), g in zip(layer.named_parameters(), found[1:], strict=True)}}
+
+
+def wide(layer: Block, x: Tensor, kept: Kept = "all") -> dict[str, Tensor]:
+    return gradients(layer, x, keeping(kept, module.wide_block, layer, x, None, None))
+
+
+@pytest.mark.parametrize("activation", ["gelu", "gelu_tanh"])
+@pytest.mark.parametrize("pieces", [{"norm"}, {"gelu"}, {"norm", "gelu", "attention"}], ids=sorted)
+def test_gradients_are_those_of_the_plain_block(pieces: set[str], activation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PIECES", pieces)
+    layer = block(torch.device("cpu"), activation=activation)
+    x = torch.randn(3, 5, 64, requires_grad=True)
+    expected = gradients(layer, x, layer(x))
+    for name, value in wide(layer, x).items():
+        torch.testing.assert_close(value, expected[name], rtol=1e-4, atol=1e-4 * float(expected[name].abs().max()))
+
+
+@pytest.mark.parametrize("kept", ["products", "inputs"])
+def test_what_is_computed_again_gives_the_same(kept: Kept) -> None:
+    layer, x = block(torch.device("cpu")), torch.randn(2, 5, 64, requires_grad=True)
+    expected = wide(layer, x)
+    for name, value in wide(layer, x, kept).items():
+        torch.testing.assert_close(value, expected[name])
+
+
+def test_biases_are_summed_apart_where_a_branch_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, x = block(torch.device("cpu"), dropout=0.5), torch.randn(2, 5, 64, requires_grad=True)
+    expected = gradients(layer, x, (torch.manual_seed(1), layer(x))[1])
+    torch.manual_seed(1)
+    for name, value in wide(layer, x).items():
+        torch.testing.assert_close(value, expected[name], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "eager"])
+def test_a_compiled_block_is_the_same(backend: str) -> None:
+    layer, x = block(torch.device("cpu")), torch.randn(2, 5, 64, requires_grad=True)
+    expected = wide(layer, x)
+    compiled = torch.compile(lambda x: module.wide_block(layer, x, None, None), backend=backend, fullgraph=True)
+    for name, value in gradients(layer, x, compiled(x)).items():
+        torch.testing.assert_close(value, expected[name])
+
+
+def test_the_operations_keep_pytorchs_rules() -> None:
+    x, scale, shift = (torch.randn(size, requires_grad=True) for size in ((2, 3, 8), (8,), (8,)))
+    torch.library.opcheck(module.gelu, (x, shift, True))
+    torch.library.opcheck(module.stream_and_norm, (x, scale, shift, shift, shift, 1e-5, False))
+
+
+def test_half_precision_is_no_worse_than_plain(device: torch.device) -> None:
+    layer = block(device)
+    x = torch.randn(8, 256, 64, device=device).bfloat16().requires_grad_()
+    exact = x.detach().float().requires_grad_()
+    truth = gradients(layer, exact, layer(exact))
+    with torch.autocast(device.type, torch.bfloat16):
+        plain = gradients(layer, x, layer(x))
+        layer.attention.attention_backend = "cudnn"
+        found = wide(layer, x)
+    for name, value in truth.items():
+        error, usual = ((one[name].float() - value).norm() / value.norm() for one in (found, plain))
+        assert error <= 1.3 * usual + 1e-3, name
+
+
+def test_which_blocks_it_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "suits", lambda x, inner: True)
+    layer, x = block(torch.device("cpu")), torch.randn(2, 5, 64)
+    assert module.fits(layer, x)
+    layer.feedforward = GatedFeedForward(64, 256)
+    assert not module.fits(layer, x)
+    assert not module.fits(block(torch.device("cpu"), order="post"), x)
+    assert not module.fits(block(torch.device("cpu"), activation="relu"), x)
+    bare = block(torch.device("cpu"))
+    bare.attention.out.bias = None  # type: ignore[assignment]
+    assert not module.fits(bare, x)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("batch", "length", "width", "heads"), [(3, 200, 768, 12), (2, 1024, 320, 5)])
+def test_kernels_are_the_plain_arithmetic(batch: int, length: int, width: int, heads: int) -> None:
+    torch.manual_seed(0)
+    m = batch * length
+    x, change, onward = (torch.randn(m, width, device="cuda").bfloat16() for _ in range(3))
+    scale = torch.randn(width, device="cuda")
+    exact = x.float()
+    mean, rate = exact.mean(1, keepdim=True), (exact.var(1, correction=0, keepdim=True) + 1e-5).rsqrt()
+    given = (onward, change, x, mean, rate, scale)
+    for biases in (False, True):
+        close(module.norm_back(*given, biases), module.norm_back(*(part.cpu() for part in given), biases))
+    for tanh in (False, True):
+        close([module.gelu(x, scale, tanh)], [module.gelu(x.cpu().float(), scale.cpu(), tanh)])
+        close(module.gelu_back(change, x, tanh), module.gelu_back(change.cpu(), x.cpu(), tanh))
+    packed = torch.randn(batch, length, 3, heads, width // heads, device="cuda").bfloat16()
+    once, again = (module.packed_up([x, change, onward], packed) for _ in range(2))
+    assert torch.equal(once[0].view(m, 3, width), torch.stack([x, change, onward], 1))
+    assert torch.equal(once[1], again[1])
+    close([once[1]], [once[0].view(m, 3 * width).float().sum(0)])
+
+
+def close(found: Any, expected: Any) -> None:
+    for one, other in zip(found, expected, strict=True):
+        assert (one.cpu().float() - other.cpu().float()).norm() <= 4e-3 * other.float().norm()
+
+
+@pytest.mark.gpu
+def test_attention_packed() -> None:
+    torch.manual_seed(0)
+    packed = torch.randn(2, 256, 3, 4, 64, device="cuda").bfloat16().requires_grad_()
+    bias = torch.zeros(3 * 256, device="cuda", requires_grad=True)
+    change = torch.randn(2, 256, 256, device="cuda").bfloat16()
+    found = torch.autograd.grad(module.packed_attention(packed, bias)[0], [packed, bias], change)
+    exact = packed.detach().float().requires_grad_()
+    q, k, v = (part.transpose(1, 2) for part in exact.unbind(2))
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    (expected,) = torch.autograd.grad(out.transpose(1, 2).flatten(2), exact, change.float())
+    assert (found[0].float() - expected).norm() <= 0.01 * expected.norm()
+    assert (found[1] - expected.sum((0, 1)).flatten()).norm() <= 0.01 * expected.sum((0, 1)).norm()
+
+
+def test_gelu_is_exact_within_a_unit_of_the_last_place() -> None:
+    """The kernel's formula, in PyTorch: every bf16 number in which GELU is not lost in rounding."""
+    x = torch.arange(-(2**15), 2**15).to(torch.int16).view(torch.bfloat16)
+    x = x[x.isfinite() & (x.abs() < 12) & (x.abs() > 1e-30)].double()
+    t = 1 / (1 + 0.498 * x.abs())
+    bell = torch.exp2(x * x * -0.72134752)
+    tail = t * (0.200178268 + t * (0.177630239 + t * (0.247639844 - t * 0.125557976))) * bell
+    found = (x * torch.where(x >= 0, 1 - tail, tail)).bfloat16()
+    exact = (x * 0.5 * torch.special.erfc(-x * 0.5**0.5)).bfloat16()
+    places = found.view(torch.int16).int() - exact.view(torch.int16).int()
+    assert int(places.abs().max()) <= 1
