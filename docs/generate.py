@@ -257,24 +257,54 @@ def fill(text: str, name: str, content: str) -> str:
     return re.sub(rf"<!-- {name} -->.*?<!-- /{name} -->", lambda _: block, text, flags=re.DOTALL)
 
 
-DENSITIES = {"loss": "{:.2f} nats", "bits_per_dim": "{:.3f} bits/dim"}
+SAID = {
+    r"loss": "{:.2f} nats",
+    r"bound": "{:.2f} nats",
+    r"bits_per_dim": "{:.3f} bits/dim",
+    r"log_likelihood": "log p(x) {:.2f}",
+    r"log_likelihood_reverse": "from the other end {:.2f}",
+    r"iwae_(\d+)": "{:.2f} nats with {name} codes",
+    r"accuracy": "{percent:.2f} % right",
+    r"nearest_neighbour": "{percent:.2f} % right by the nearest neighbour",
+    r"classified-(.+)": "{percent:.1f} % taken for their class",
+    r"translated-(.+)(?<!_real)": "{percent:.1f} % keep their class",
+    r"pixel_error": "pixels wrong by {:.3f}",
+    r"modes": "{:.3g} modes",
+    r"good": "{percent:.1f} % good",
+    r"(FID-.+)(?<!_real)": "{name} {:.1f}",
+    r"(FID-.+)_real": "real images {:.1f}",
+}
+"""How a number of an experiment on images is told, by its name."""
 
 
-def densities(*families: str) -> str:
-    """What density models of these families reached on real images, beside what was hoped for or published."""
+def told(row: dict[str, Any]) -> str:
+    """The numbers of one experiment that say how good it is."""
+    names = [name for name in row if name != "loss" or "accuracy" not in row]  # of several terms, where labels are learned too
+    found = []
+    for pattern, form in SAID.items():
+        for name in names:
+            if match := re.fullmatch(pattern, name):
+                found.append(form.format(row[name], percent=100 * row[name], name=(match.groups() or ("",))[0]))
+    return ", ".join(found)
+
+
+def images(*families: str) -> str:
+    """What models of these families reached on real images or the ring, beside what was hoped for or published."""
     found = [r for r in records() if r.get("name") == "images" and r["recipe"].partition("/")[0] in families]
     if not found:
         return "Not measured yet."
     rows = ["| experiment | measured on | result | hoped for or published | parameters | training | seeds |", "|---" * 7 + "|"]
     for record in sorted(found, key=lambda record: str(record["rows"][0]["experiment"])):
         own = record["rows"]
-        cells = [form.format(statistics.fmean(row[name] for row in own)) for name, form in DENSITIES.items() if name in own[0]]
-        where = "test images" if record["report"] else "images kept from training"
+        numbers = [name for name, value in own[0].items() if isinstance(value, int | float)]
+        mean = {name: statistics.fmean(row[name] for row in own) for name in numbers}
+        where = "the ring" if record["recipe"].endswith("/ring") else "test images" if record["report"] else "images kept from training"
         took = f"{max(row['train_seconds'] for row in own):.0f} s"
-        size = f"{own[0]['parameters']:,}"
-        rows.append(f"| {own[0]['experiment']} | {where} | {', '.join(cells)} | {record['bar']} | {size} | {took} | {len(own)} |")
-    first = found[0]
-    return "\n".join([*rows, "", f"{first['hardware']}, torch {first['versions']['torch']}, {first['date']}."])
+        changed = f" ({', '.join(record['changed'])})" if record.get("changed") else ""
+        cells = (f"{own[0]['experiment']}{changed}", where, told(mean), record["bar"], f"{own[0]['parameters']:,}", took, str(len(own)))
+        rows.append(f"| {' | '.join(cells)} |")
+    places = sorted({f"{r['hardware']}, torch {r['versions']['torch']}, {r['date']}" for r in found})
+    return "\n".join([*rows, "", f"{'; '.join(places)}."])
 
 
 def main() -> int:
@@ -287,7 +317,10 @@ def main() -> int:
     pages[ROOT / "docs" / "transformers.md"] = {"parity": parity(), "results": transformers()}
     pages[ROOT / "docs" / "plan.md"] = {"planned": planned(), "layouts": layouts(), "growth": growth()}
     pages[ROOT / "docs" / "data.md"] = {"building": building()}
-    pages[ROOT / "docs" / "flows.md"] = {"densities": densities("realnvp", "maf", "pixelcnn", "gated_pixelcnn")}
+    pages[ROOT / "docs" / "flows.md"] = {"images": images("realnvp", "maf", "pixelcnn", "gated_pixelcnn")}
+    pages[ROOT / "docs" / "energy.md"] = {"images": images("rbm")}
+    pages[ROOT / "docs" / "vae.md"] = {"images": images("vae", "classifier")}
+    pages[ROOT / "docs" / "gan.md"] = {"images": images("gan", "dcgan", "wgan", "wgan_gp", "bigan", "pix2pix", "cyclegan")}
     stale = 0
     for path, parts in pages.items():
         old = new = path.read_text()

@@ -42,3 +42,10 @@ def test_every_experiment_names_a_recipe_its_start_and_its_measures() -> None:
         for measure in experiment.measures:
             needed = measure.partition("=")[2]
             assert callable(images.find(measure)) if measure in MEASURES else needed in ("", *EXPERIMENTS) or needed.isdecimal(), name
+
+
+def test_what_a_time_limit_leaves_is_measured_and_can_be_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(EXPERIMENTS, "small", Experiment("pixelcnn/digits", settings=SMALL))
+    rows = [images.measured("small", 1, tmp_path, {}, False, seconds) for seconds in (1e-9, 0.0)]
+    assert [row["step"] for row in rows] == [1, 4]
+    assert all(row["loss"] > 0 for row in rows)

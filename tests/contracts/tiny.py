@@ -245,6 +245,7 @@ RING: Changes = GAN | {"data.examples": 500}
 DCGAN: Changes = {"model.width": 4, "model.latent": 4}
 HALVES: Changes = {"model.width": 4, "model.patch_layers": 1, "data.size": 9, "data.window": 8, "data.validation": 0.3}
 CYCLE: Changes = {"model.width": 4, "model.halvings": 0, "model.blocks": 1, "model.patch_layers": 1}
+SMALL_WINDOWS: Changes = {"data.size": 9, "data.window": 8, "data.channels": 1, "model.patch_norm": False}
 CUT: Changes = {"model.places": 8, "objective.places": 8, "data.tokens": 32, "optim.schedule.warmup": 5}
 T5: Changes = {"model.layers": 1, "model.heads": 2, "model.head": 8, "model.width": 32, "optim.schedule.warmup": 5}
 RBM: Changes = {"model.hidden": 16, "objective.particles": 20, "objective.sweeps": 2, "optim.lr": 0.1}
@@ -341,6 +342,7 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "pix2pix/pairs": lambda folder: HALVES | {"data.path": str(halves_folder(folder))},
     "cyclegan/digits": lambda folder: {"model.width": 4, "model.blocks": 1},
     "cyclegan/mnist": lambda folder: CYCLE | {"data.path": "", "data.size": 0},
+    "cyclegan/folders": lambda folder: CYCLE | SMALL_WINDOWS | {f"data.{place}": str(image_folder(folder)) for place in ("path", "other")},
     "rbm/digits": lambda folder: {"model.hidden": 16},
     "rbm/persistent": lambda folder: {"model.hidden": 16, "objective.particles": 20, "objective.sweeps": 2},
     "rbm/mnist": lambda folder: RBM | {"data.path": str(idx_folder(folder))},
@@ -429,7 +431,7 @@ LEARN: dict[str, Changes] = {
     **{f"dcgan/{name}": {"train.steps": 40, "optim.generator.lr": 2e-3} for name in ("mnist", "fashion", "cifar10", "images")},
     **{
         f"cyclegan/{name}": {"train.steps": 100, "optim.generators.lr": 2e-3, "optim.discriminators.lr": 1e-3, "train.batch": 8}
-        for name in ("digits", "mnist")
+        for name in ("digits", "mnist", "folders")
     },
     "rbm/persistent": {"train.steps": 100},
     "planar/lobes": {"optim.lr": 2e-2},

@@ -12,6 +12,7 @@ import torch
 from weft.data.base import Source
 from weft.data.domains import DomainsConfig, grey_again, restyle
 from weft.data.paired_images import ImagePairsConfig, OutlinesConfig, outlines
+from weft.data.two_folders import TwoFoldersConfig
 from weft.errors import ConfigError, DataError
 
 
@@ -93,3 +94,24 @@ def test_no_image_is_in_both_domains(style: str) -> None:
     others = {tuple(row) for row in grey_again(batch["other"], style)[:, 0].flatten(1).mul(16).round().int().tolist()}  # type: ignore[arg-type]
     assert len(own & others) <= 2  # a few digits are drawn alike twice
     assert not torch.equal(batch["other_label"], batch["label"])
+
+
+def test_two_folders_are_two_domains(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    for name, colour, number in (("night", 0, 10), ("day", 255, 20)):
+        (tmp_path / name).mkdir()
+        for i in range(number):
+            image.new("L", (12, 10), colour).save(tmp_path / name / f"{i}.png")
+    settings = TwoFoldersConfig(path=str(tmp_path / "night"), other=str(tmp_path / "day"), size=9, window=8, channels=1, validation=0.2)
+    data = settings.build()
+    assert data.info["image"] == (1, 8, 8)
+    assert (len(data.train), data.info["other_examples"]) == (8, 16)
+    assert data.validation is not None
+    for part in (data.train, data.validation):
+        batch = Source(part, 1, torch.device("cpu")).batch(0, 5)
+        assert set(batch) == {"image", "other", "key"}
+        assert batch["image"].shape == batch["other"].shape == (5, 1, 8, 8)
+        assert float(batch["image"].max()) == 0
+        assert float(batch["other"].min()) == 1
+    with pytest.raises(ConfigError, match="second domain"):
+        TwoFoldersConfig(path=str(tmp_path / "night")).build()

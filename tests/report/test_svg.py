@@ -81,3 +81,12 @@ def test_labels_cannot_leave_their_script() -> None:
 
 def test_nothing_to_draw_is_nothing() -> None:
     assert chart("x", []) == chart("x", [Curve("a", [], "c0")]) == ""
+
+
+def test_an_axis_may_begin_below_zero_and_the_logarithm_come_first() -> None:
+    figure = chart("share", [Curve("weights", [(-1.0, 2.0), (0.0, 1.0), (1.0, 2.0)], "c0")], tall=True, log=True)
+    assert '<figure class="chart tall log">' in figure
+    assert "linear scale" in figure
+    assert '<span style="left:0.00%">-1</span>' in figure
+    assert '<span style="left:50.00%">0</span>' in figure
+    assert "log" not in chart("share", [Curve("flat", [(0.0, -1.0)], "c0")], log=True), "nothing negative has one"

@@ -25,6 +25,7 @@ def test_each_variant_of_the_ring_is_counted_and_drawn() -> None:
     assert tuple(row[0] for row in found.rows) == names
     assert "of 8" in found.rows[0][1]
     assert found.figure.count("<small>") == 4
+    assert found.figure.count('figure class="chart') == found.figure.count("application/json"), "what the page's script reads"
 
 
 def test_a_sure_discriminator_teaches_by_one_loss_only() -> None:

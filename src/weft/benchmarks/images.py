@@ -2,6 +2,7 @@
 
 python -m weft bench images pixelcnn-mnist                            measured on images kept from training: to select
 python -m weft bench images pixelcnn-mnist --seeds 1 2 3 --report     once, on the test images
+python -m weft bench images pixelcnn-mnist --seconds 60 --report      what a minute of training gives
 Real data are found through WEFT_DATA. The sheet of a run is its samples.png.
 """
 
@@ -31,6 +32,8 @@ from weft.generation.grid import draw, png
 from weft.models.base import Samples, offers
 from weft.recipes.base import recipe as find_recipe
 from weft.run import Loaded
+from weft.training.hooks import Hook
+from weft.training.trainer import Trainer
 
 Measure = Callable[[Loaded, dict[str, Any]], dict[str, float]]
 """What a measure of its own is: a loaded model and the changed settings of the data -> numbers by name."""
@@ -120,25 +123,36 @@ EXPERIMENTS: dict[str, Experiment] = {
 }
 
 
-def trained(name: str, seed: int, folder: Path, changes: dict[str, Any]) -> Path:
-    """The finished run of an experiment, trained now where it is not there yet."""
+class Limit(Hook):
+    """Ends a training after so many seconds, so that what there is then can be measured."""
+
+    def __init__(self, seconds: float):
+        self.seconds, self.begin = seconds, time.monotonic()
+
+    def after_step(self, trainer: Trainer) -> None:
+        if time.monotonic() - self.begin > self.seconds and trainer.step < trainer.settings.steps:
+            trainer.stop_reason = f"{self.seconds:g} seconds are over"
+
+
+def trained(name: str, seed: int, folder: Path, changes: dict[str, Any], seconds: float = 0.0) -> str:
+    """The run of an experiment, trained now where it is not finished; its last checkpoint where time was over before."""
     experiment = EXPERIMENTS[name]
     out = folder / f"{name}-{seed}"
     recipe = override(find_recipe(experiment.recipe), {"train.seed": seed, **experiment.settings, **changes})
-    init = str(trained(experiment.start, seed, folder, {})) if experiment.start else None
+    init = trained(experiment.start, seed, folder, {}) if experiment.start else None
     if init:
         recipe = run.adopt(recipe, init)
-    made = run.train(recipe, out=out, init=init)
-    if made.trainer.step < recipe.train.steps and not recipe.train.patience:
+    made = run.train(recipe, out=out, init=init, extra=[Limit(seconds)] if seconds else [])
+    short = made.trainer.step < recipe.train.steps and not recipe.train.patience
+    if short and (made.signals.received or not seconds):
         raise SystemExit(f"{out}: {made.trainer.stop_reason}; the same command goes on from there")
-    return out
+    return f"{out}{'@last' if short else experiment.checkpoint}"
 
 
-def measured(name: str, seed: int, folder: Path, changes: dict[str, Any], report: bool) -> dict[str, Any]:
+def measured(name: str, seed: int, folder: Path, changes: dict[str, Any], report: bool, seconds: float = 0.0) -> dict[str, Any]:
     """One seed of one experiment: all its metrics, and how long training and measuring took."""
-    out, experiment = trained(name, seed, folder, changes), EXPERIMENTS[name]
-    data = experiment.report if report else {}
-    loaded = run.load(f"{out}{experiment.checkpoint}")
+    loaded, experiment = run.load(trained(name, seed, folder, changes, seconds)), EXPERIMENTS[name]
+    out, data = folder / f"{name}-{seed}", experiment.report if report else {}
     begin = time.perf_counter()
     found = evaluate(loaded, data=data or None, batch=256)
     numbers = dict(found.metrics)
@@ -148,7 +162,8 @@ def measured(name: str, seed: int, folder: Path, changes: dict[str, Any], report
     times = {"train_seconds": last["seconds"], "measure_seconds": time.perf_counter() - begin}
     sheet(loaded, out / "samples.png", seed)
     size = sum(p.numel() for p in loaded.model.parameters())
-    return {"experiment": name, "seed": seed, "parameters": size, "examples": found.examples, **times, **numbers}
+    facts = {"experiment": name, "seed": seed, "parameters": size, "step": loaded.metrics["step"], "examples": found.examples}
+    return {**facts, **times, **numbers}
 
 
 def find(measure: str) -> Measure:
@@ -160,7 +175,7 @@ def find(measure: str) -> Measure:
 def requested(measure: str, loaded: Loaded, data: dict[str, Any], folder: Path) -> dict[str, float]:
     """A metric of `weft evaluate` that is computed when named; a network that it needs is trained now where it is not there yet."""
     metric, _, needed = measure.partition("=")
-    argument = str(trained(needed, 1, folder, {})) if needed in EXPERIMENTS else needed
+    argument = trained(needed, 1, folder, {}) if needed in EXPERIMENTS else needed
     return evaluate(loaded, f"{metric}={argument}", data=data or None, batch=256).metrics
 
 
@@ -179,13 +194,14 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--report", action="store_true", help="measure on the data that report, not on those that select")
     parser.add_argument("--change", nargs="*", default=[], metavar="NAME=VALUE", help="settings of the recipe to change")
+    parser.add_argument("--seconds", type=float, default=0.0, help="end a training then, and measure what there is; 0 for no limit")
     parser.add_argument("--out", type=Path, default=Path("runs/images"), help="folder of the runs")
     parser.add_argument("--record", type=Path, help="folder to write a JSON file per experiment to")
     options = parser.parse_args(arguments)
     for name in options.experiments:
         rows = []
         for seed in options.seeds:
-            rows.append(measured(name, seed, options.out, settings(options.change), options.report))
+            rows.append(measured(name, seed, options.out, settings(options.change), options.report, options.seconds))
             print(json.dumps(rows[-1]), flush=True)
         tell(name, rows)
         if options.record:

@@ -21,6 +21,13 @@ class Problems:
         if len(named) < NAMED:
             named.append(place)
 
+    def include(self, other: Problems) -> None:
+        """Those of another part of the same data besides."""
+        for reason, count in other.counts.items():
+            for place in other.places[reason]:
+                self.add(reason, place, 0)
+            self.counts[reason] += count
+
     def lines(self) -> list[str]:
         """One sentence per kind of problem."""
         return [

@@ -16,7 +16,7 @@ from __future__ import annotations
 import copy
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, cast
@@ -33,6 +33,9 @@ from weft.sampling.importance import effective_sample_size, log_mean, standard_e
 
 PLACES = ((0.0, 0.0), (1 / 29, 0.5), (9 / 29, 0.9), (1.0, 1.0))
 """Share of the temperatures below each temperature: dense where the machine is nearly itself (Salakhutdinov & Murray, 2008)."""
+
+TOGETHER = 16
+"""Temperatures whose noise is made at once: on a GPU it is as fast as that of one."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +93,13 @@ class Path:
         moved = (high - low) * (v @ (self.bias - self.base))
         return moved + (F.softplus(high * fields) - F.softplus(low * fields)).sum(1), fields
 
-    def move(self, fields: Tensor, t: float, key: Tensor) -> Tensor:
+    def noise(self, key: Tensor, numbers: Sequence[int]) -> Iterator[Tensor]:
+        """For each of the numbers in turn the noise of one move (M, H + X), of key (M,)."""
+        for some in torch.tensor(numbers, device=key.device).split(TOGETHER):
+            yield from random.uniform(random.fold(key.unsqueeze(1), some), self.hidden + len(self.base)).unbind(1)
+
+    def move(self, fields: Tensor, t: float, noise: Tensor) -> Tensor:
         """One Gibbs sweep at temperature t from a state with these fields (M, H) -> v (M, X). It is its own reversal."""
-        noise = random.uniform(key, self.hidden + len(self.base))
         h = (noise[:, : self.hidden] < (t * fields).sigmoid()).double()
         logits = (1 - t) * self.base + t * self.model.visible_logits(h)
         return (noise[:, self.hidden :] < logits.sigmoid()).double()
@@ -114,10 +121,10 @@ def heat(path: Path, key: Tensor, temperatures: int) -> Tensor:
     """Chains from independent pixels to the machine -> the logarithms of their weights (M,); their mean is Z / Z_0."""
     steps, v = schedule(temperatures), path.start(key)
     total = torch.zeros(len(key), dtype=torch.float64, device=key.device)
-    for number, (low, high) in enumerate(pairwise(steps)):
+    for (low, high), noise in zip(pairwise(steps), path.noise(key, range(temperatures)), strict=True):
         gain, fields = path.gain(v, low, high)
         total += gain
-        v = path.move(fields, high, random.fold(key, number))
+        v = path.move(fields, high, noise)
     return total
 
 
@@ -127,8 +134,9 @@ def cool(path: Path, v: Tensor, key: Tensor, temperatures: int) -> Tensor:
     steps = schedule(temperatures)
     total = torch.zeros(len(key), dtype=torch.float64, device=key.device)
     fields = path.model.hidden_logits(v.double())
-    for number in reversed(range(temperatures)):
-        v = path.move(fields, steps[number + 1], random.fold(key, number))
+    backwards = range(temperatures)[::-1]
+    for number, noise in zip(backwards, path.noise(key, backwards), strict=True):
+        v = path.move(fields, steps[number + 1], noise)
         gain, fields = path.gain(v, steps[number], steps[number + 1])
         total += gain
     return total

@@ -42,7 +42,7 @@ def mnist() -> Recipe:
         model=ConditionalVAEConfig(latent=24, hidden=(256,), channels=(32, 64, 64), blocks=1),
         objective=ELBOConfig(),
         optim=long(1e-3),
-        train=Train(steps=20_000, batch=256, log_every=200, eval_every=2000, save_every=10_000, ema=0.9995),
+        train=Train(steps=10_000, batch=256, log_every=200, eval_every=2000, save_every=5000, ema=0.999),
     )
 
 

@@ -61,7 +61,7 @@ def cifar10() -> Recipe:
 
     Run:      weft train dcgan/cifar10
     """
-    return convolutional(ImagesConfig(path="cifar10", augment=Augment(flip=0.5)), DCGANConfig(width=128), 40_000)
+    return convolutional(ImagesConfig(path="cifar10", augment=Augment(flip=0.5)), DCGANConfig(width=128), 20_000)
 
 
 def images() -> Recipe:

@@ -69,10 +69,10 @@ def realnvp_mnist() -> Recipe:
     """
     return Recipe(
         data=ImagesConfig(path="mnist", validation=0.05),
-        model=RealNVPImagesConfig(scales=3, blocks=3, width=48, dropout=0.1),
+        model=RealNVPImagesConfig(scales=3, blocks=2, width=32),
         objective=BYTES,
         optim=adamw(1e-3, 0.01, clip_norm=100.0),
-        train=Train(steps=15_000, batch=128, log_every=100, eval_every=1500, save_every=5000, ema=0.999),
+        train=Train(steps=8000, batch=128, log_every=100, eval_every=2000, save_every=4000, ema=0.999),
     )
 
 
@@ -87,7 +87,7 @@ def realnvp_cifar10() -> Recipe:
         model=RealNVPImagesConfig(scales=3, blocks=4, width=64, dropout=0.1),
         objective=BYTES,
         optim=adamw(1e-3, 0.01, clip_norm=100.0),
-        train=Train(steps=16_000, batch=64, log_every=100, eval_every=1000, save_every=4000, ema=0.999),
+        train=Train(steps=10_000, batch=64, log_every=100, eval_every=2000, save_every=2000, ema=0.999),
     )
 
 

@@ -114,6 +114,6 @@ def semi_mnist() -> Recipe:
         model=semi_supervised(100, (0.3, 0.5), (500, 500), (1000, 500, 250, 250, 250)),
         objective=AdversarialConfig(adversarial=0.0, matching=1.0, label=1.0),
         optim={"discriminator": rate, "generator": rate},
-        train=Train(steps=50_000, batch=200, log_every=200, eval_every=2500, save_every=10_000, ema=0.9999, precision="fp32"),
+        train=Train(steps=20_000, batch=200, log_every=200, eval_every=2500, save_every=5000, ema=0.999, precision="tf32"),
         progress=Progress(metric="accuracy", goal="max"),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from weft.data.domains import DomainsConfig
 from weft.data.paired_images import ImagePairsConfig, OutlinesConfig
+from weft.data.two_folders import TwoFoldersConfig
 from weft.models.cyclegan import CycleGANConfig
 from weft.models.pix2pix import Pix2PixConfig
 from weft.objectives.cycle import CycleConfig
@@ -103,4 +104,21 @@ def cyclegan_mnist() -> Recipe:
         optim={"generators": rate, "discriminators": rate},
         train=Train(steps=10_000, batch=32, log_every=100, eval_every=1000, save_every=5000, ema=0.999),
         progress=Progress(metric="translation_error", goal="min"),
+    )
+
+
+def cyclegan_folders() -> Recipe:
+    """CycleGAN between your own two folders of images, which need not be of the same things.
+
+    Run:      weft train cyclegan/folders --data.path horses --data.other zebras
+              weft sample RUN --input horses --out made
+    """
+    rate = Adam(lr=2e-4, betas=(0.5, 0.999), schedule=Schedule(kind="linear", hold=0.5))
+    return Recipe(
+        data=TwoFoldersConfig(),
+        model=CycleGANConfig(),
+        objective=CycleConfig(identity=5.0),
+        optim={"generators": rate, "discriminators": rate},
+        train=Train(steps=20_000, batch=1, log_every=100, eval_every=2000, save_every=5000),
+        progress=Progress(metric="cycle_error", goal="min"),
     )

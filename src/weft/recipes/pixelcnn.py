@@ -39,10 +39,10 @@ def mnist() -> Recipe:
     """
     return Recipe(
         data=ImagesConfig(path="mnist", binarise="dynamic", validation=0.05),
-        model=PixelCNNConfig(layers=15, width=96, dropout=0.1),
+        model=PixelCNNConfig(layers=15, width=64),
         objective=LikelihoodConfig(),
         optim=adamw(1e-3, 0.01, warmup=500),
-        train=Train(steps=24_000, batch=100, log_every=100, eval_every=2000, save_every=8000, ema=0.9995),
+        train=Train(steps=12_000, batch=128, log_every=100, eval_every=2000, save_every=4000, ema=0.999),
     )
 
 
@@ -82,8 +82,8 @@ def gated_mnist() -> Recipe:
     """
     return Recipe(
         data=ImagesConfig(path="mnist", binarise="dynamic", validation=0.05),
-        model=GatedPixelCNNConfig(layers=12, width=96, dropout=0.1),
+        model=GatedPixelCNNConfig(layers=12, width=64),
         objective=LikelihoodConfig(),
         optim=adamw(1e-3, 0.01, warmup=500),
-        train=Train(steps=20_000, batch=100, log_every=100, eval_every=2000, save_every=5000, ema=0.9995),
+        train=Train(steps=14_000, batch=128, log_every=100, eval_every=2000, save_every=4000, ema=0.999),
     )

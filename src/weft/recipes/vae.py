@@ -95,7 +95,7 @@ def mnist() -> Recipe:
         model=VAEConfig(latent=32, hidden=(256,), channels=(32, 64, 64), blocks=2),
         objective=ELBOConfig(),
         optim=long(1e-3),
-        train=Train(steps=50_000, batch=256, log_every=200, eval_every=2500, save_every=10_000, ema=0.9995),
+        train=Train(steps=15_000, batch=256, log_every=200, eval_every=2500, save_every=5000, ema=0.999),
     )
 
 

@@ -36,13 +36,13 @@ def penalty_ring() -> Recipe:
 
     Run:      weft train wgan_gp/ring
     """
-    rate = Adam(lr=1e-3, betas=(0.5, 0.9), schedule=Schedule(kind="linear"))
+    rate = Adam(lr=5e-3, betas=(0.5, 0.9), schedule=Schedule(kind="linear"))
     return Recipe(
         data=RING,
-        model=GANConfig(latent=8, generator=(128, 128, 128), discriminator=(128, 128, 128), output="linear"),
+        model=GANConfig(latent=2, generator=(128, 128), discriminator=(128, 128), output="linear"),
         objective=AdversarialConfig(input="point", loss="wasserstein", discriminator_turns=5, penalty=0.1),
         optim={"discriminator": rate, "generator": rate},
-        train=Train(steps=20_000, batch=256, log_every=100, eval_every=1000, save_every=5000, ema=0.99),
+        train=Train(steps=12_000, batch=256, log_every=100, eval_every=1000, save_every=4000, ema=0.99),
         progress=Progress(metric="imbalance", goal="min"),
     )
 

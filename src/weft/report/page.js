@@ -30,7 +30,7 @@ for (const figure of document.querySelectorAll("figure.chart")) {
   if (button) button.onclick = () => { button.textContent = figure.classList.toggle("log") ? "linear scale" : "log scale"; };
   plot.onpointermove = event => {
     const box = plot.getBoundingClientRect();
-    const wanted = (event.clientX - box.left) / box.width * data.right;
+    const wanted = data.left + (event.clientX - box.left) / box.width * (data.right - data.left);
     const found = data.curves.map(curve => nearest(curve.points, wanted));
     const step = found.reduce((a, b) => Math.abs(a[0] - wanted) <= Math.abs(b[0] - wanted) ? a : b)[0];
     tip.replaceChildren();
@@ -39,7 +39,7 @@ for (const figure of document.querySelectorAll("figure.chart")) {
       const point = nearest(curve.points, step);
       row(tip, curve.label + (point[0] === step ? "" : " @ " + point[0].toLocaleString("en")), show(point[1]), curve.style);
     });
-    const share = step / data.right;
+    const share = (step - data.left) / (data.right - data.left || 1);
     cursor.style.left = 100 * share + "%";
     tip.style.left = share < .5 ? `calc(${100 * share}% + 10px)` : "auto";
     tip.style.right = share < .5 ? "auto" : `calc(${100 - 100 * share}% + 10px)`;

@@ -36,48 +36,55 @@ class Curve:
         return smooth(thin(self.points)) if self.noisy else thin(self.points)
 
 
-def chart(title: str, curves: Sequence[Curve], shade: bool = False, tall: bool = False, across: str = "step") -> str:
+def chart(title: str, curves: Sequence[Curve], shade: bool = False, tall: bool = False, across: str = "step", log: bool = False) -> str:
     """One figure on a linear and, where every value is positive, a logarithmic scale.
 
-    shade: fill what lies between the first two curves, the generalisation gap. across: what the horizontal axis counts.
+    shade: fill what lies between the first two curves, the generalisation gap. across: what the horizontal axis counts. log: show
+    the logarithmic scale first.
     """
     curves = [curve for curve in curves if curve.points]
     if not curves:
         return ""
     gap = between(curves[0].line(), curves[1].line()) if shade and len(curves) > 1 else []
-    right = max(x for curve in curves for x, _ in curve.points)
+    places = [x for curve in curves for x, _ in curve.points]
+    ends = min(0.0, *places), max(places)
     values = [y for curve in curves for _, y in thin(curve.points)]
     scales = ["linear", "log"] if min(values) > 0 and max(values) > 1.05 * min(values) else ["linear"]
-    plots = "".join(plot(scale, curves, gap, right, values) for scale in scales)
+    plots = "".join(plot(scale, curves, gap, ends, values) for scale in scales)
     keys = "".join(f'<span class="key {curve.style}">{escape(curve.label)}</span>' for curve in curves)
     keys += '<span class="key gap">generalisation gap</span>' if gap else ""
     legend = f'<span class="legend">{keys}</span>' if tall else ""
-    button = '<button type="button" class="scale">log scale</button>' if len(scales) > 1 else ""
-    below = "".join(f'<span style="left:{100 * x / right:.2f}%">{short(x)}</span>' for x in ticks(0, right, 5))
+    log = log and len(scales) > 1
+    button = f'<button type="button" class="scale">{"linear" if log else "log"} scale</button>' if len(scales) > 1 else ""
+    below = "".join(f'<span style="left:{100 * share(x, ends):.2f}%">{short(x)}</span>' for x in ticks(*ends, 5))
     drawn = [{"label": c.label, "style": c.style, "points": rounded(c.points)} for c in curves]
-    data = {"right": right, "across": across, "gap": bool(gap), "curves": drawn}
+    data = {"left": ends[0], "right": ends[1], "across": across, "gap": bool(gap), "curves": drawn}
     return (
-        f'<figure class="chart{" tall" if tall else ""}">'
+        f'<figure class="chart{" tall" if tall else ""}{" log" if log else ""}">'
         f"<figcaption><b>{escape(title)}</b>{legend}{button}</figcaption>"
         f'<div class="plot">{plots}<div class="cursor"></div><div class="tip"></div></div><div class="below">{below}</div>'
         f'<script type="application/json">{embed(data)}</script></figure>\n'
     )
 
 
-def plot(scale: str, curves: Sequence[Curve], gap: Points, right: float, values: list[float]) -> str:
+def share(x: float, ends: tuple[float, float]) -> float:
+    """How far along the horizontal axis x lies, from 0 to 1."""
+    return (x - ends[0]) / (ends[1] - ends[0] or 1.0)
+
+
+def plot(scale: str, curves: Sequence[Curve], gap: Points, ends: tuple[float, float], values: list[float]) -> str:
     """The drawing on one scale, with the numbers of its vertical axis."""
     low, high = limits(values, scale)
     marks = ticks(low, high, 5) if scale == "linear" else log_ticks(low, high)
 
     def height(y: float) -> float:
-        share = (y - low) / (high - low) if scale == "linear" else math.log(y / low) / math.log(high / low)
-        return 1 - share
+        return 1 - ((y - low) / (high - low) if scale == "linear" else math.log(y / low) / math.log(high / low))
 
     def place(x: float, y: float) -> tuple[float, float]:
-        return x / right * SIZE, height(y) * SIZE
+        return share(x, ends) * SIZE, height(y) * SIZE
 
     grid = "".join(f"M0 {height(y) * SIZE:.1f}H{SIZE}" for y in marks)
-    grid += "".join(f"M{x / right * SIZE:.1f} 0V{SIZE}" for x in ticks(0, right, 5))
+    grid += "".join(f"M{share(x, ends) * SIZE:.1f} 0V{SIZE}" for x in ticks(*ends, 5))
     body = f'<path class="grid" d="{grid}"/>'
     if gap:
         body += f'<path class="gap" d="{path(gap, place)}Z"/>'

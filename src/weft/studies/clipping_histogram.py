@@ -49,10 +49,10 @@ def outcome(name: str, changes: dict[str, Any]) -> Outcome:
 
 
 def histogram(weights: Tensor) -> list[tuple[float, float]]:
-    """Share of weights (%) by their size as a part of the largest, from -1 to 1, shifted to 0 to 2 for the axis."""
+    """Share of weights (%) by their size as a part of the largest, from -1 to 1."""
     largest = float(weights.abs().max())
     counts = torch.histc(weights / largest, BINS, -1, 1)
-    return [(2 * i / (BINS - 1), 100 * float(count) / len(weights)) for i, count in enumerate(counts)]
+    return [(2 * i / (BINS - 1) - 1, 100 * float(count) / len(weights)) for i, count in enumerate(counts)]
 
 
 def study(settings: Settings) -> Finding:
@@ -61,12 +61,7 @@ def study(settings: Settings) -> Finding:
     found = {f"clipped to {c:g}": outcome("wgan/ring", fixed | {"objective.clip": c}) for c in settings.bounds}
     found["gradient penalty"] = outcome("wgan_gp/ring", fixed)
     curves = [Curve(name, histogram(one.weights), f"c{i}") for i, (name, one) in enumerate(found.items())]
-    figure = chart(
-        "share of the critic's weights (%), by size: 0 is minus the largest, 2 the largest",
-        curves,
-        tall=True,
-        across="weight / largest + 1",
-    )
+    figure = chart("share of the critic's weights (%), by size as a part of the largest", curves, tall=True, across="weight / largest")
     rows = tuple((name, f"{one.at_bound:.1%}", f"{one.modes:.0f} of 8", f"{one.good:.1%}") for name, one in found.items())
     most = max(one.at_bound for name, one in found.items() if name != "gradient penalty")
     claim = f"After {settings.steps} updates up to {most:.0%} of a clipped critic's weights lie at the bound; with a penalty"

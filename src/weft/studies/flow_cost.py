@@ -119,4 +119,4 @@ def row(name: str, own: dict[int, float], passes: str) -> tuple[str, ...]:
 
 def drawn(title: str, times: Seconds) -> str:
     curves = [Curve(name, [(float(d), 1e3 * s) for d, s in own.items()], f"c{i % 8}") for i, (name, own) in enumerate(times.items())]
-    return chart(title, curves, tall=True, across="d")
+    return chart(title, curves, tall=True, across="d", log=True)

@@ -78,7 +78,7 @@ def study(settings: Settings) -> Finding:
     found = {title: follow(settings, loss) for loss, title in names.items()}
     slopes = [Curve(name, [(step, max(norm, 1e-12)) for step, _, norm in rows], f"c{i}") for i, (name, rows) in enumerate(found.items())]
     right = [Curve(name, [(step, share) for step, share, _ in rows], f"c{i}") for i, (name, rows) in enumerate(found.items())]
-    figure = chart("norm of the generator's gradient, by steps of the discriminator alone", slopes, tall=True)
+    figure = chart("norm of the generator's gradient, by steps of the discriminator alone", slopes, tall=True, log=True)
     figure += chart("accuracy of the discriminator", right, tall=True)
     table = tuple((name, f"{rows[0][2]:.3g}", f"{rows[-1][2]:.3g}", f"{rows[-1][1]:.3f}") for name, rows in found.items())
     start, end = found["log(1 - D)"][0], found["log(1 - D)"][-1]
