@@ -104,6 +104,8 @@ def _row_held(
 
 WARPS = 16
 """Groups of 32 threads that hold a row."""
+TWICE = {"BLOCK": 4096, "num_warps": 4}
+"""Logits that are read at once of a row that is read twice, and the groups of 32 threads that read them."""
 
 
 def pieces(width: int) -> tuple[int, int, int]:
@@ -122,6 +124,6 @@ def losses_of_rows(logits: Tensor, size: int, targets: Tensor, learn: bool) -> T
         a, b, c = pieces(width)
         _row_held[(len(logits),)](*given, WIDTH=width, SIZE=size, IGNORED=IGNORE, LEARN=learn, A=a, B=b, C=c, num_warps=WARPS)
         return losses
-    block = min(4096, triton.next_power_of_2(width))
-    _row[(len(logits),)](*given, width, size, IGNORED=IGNORE, LEARN=learn, BLOCK=block, num_warps=4)
+    shape = TWICE | {"BLOCK": min(TWICE["BLOCK"], triton.next_power_of_2(width))}
+    _row[(len(logits),)](*given, width, size, IGNORED=IGNORE, LEARN=learn, **shape)
     return losses
