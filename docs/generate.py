@@ -234,6 +234,26 @@ def building() -> str:
     return "\n".join([*rows, "", f"`weft data build` is {ratios}. {what}, {found['hardware']}, {found['date']}."])
 
 
+def training() -> str:
+    """How fast GPT-2 is trained beside nanoGPT, and where the time of both goes."""
+    found = next((r for r in records() if r.get("name") == "training_gpu"), None)
+    if found is None:
+        return "Not measured yet."
+    rows = ["| size, batch | contender | ms a step | tokens/s | times nanoGPT | of the ceiling | GiB |", "|---" * 7 + "|"]
+    for row in found["rows"]:
+        for name, one in [("nanoGPT", row["nanogpt"]), *((f"weft {v['variant']}", v) for v in row["variants"])]:
+            share = f"{row['ceiling']['ms'] / one['ms']:.3f}"
+            cells = (f"{row['size']}, {row['batch']}", name, f"{one['ms']:.1f}", f"{one['tokens_per_second']:,.0f}")
+            rows.append(f"| {' | '.join(cells)} | {row['nanogpt']['ms'] / one['ms']:.3f} | {share} | {one['gib']:.1f} |")
+    where = f"{found['hardware']}, torch {found['versions']['torch']}, {found['date']}. {found.get('note', '')}"
+    rows += ["", where, "", "| kernels, ms a step | " + " | ".join(found["rows"][0]["kernel_ms"]) + " |", "|---" * 4 + "|"]
+    kinds = {kind: None for one in found["rows"][0]["kernel_ms"].values() for kind in one}
+    for kind in kinds:
+        times = [one.get(kind) for one in found["rows"][0]["kernel_ms"].values()]
+        rows.append(f"| {kind} | " + " | ".join("" if time is None else f"{time:.1f}" for time in times) + " |")
+    return "\n".join(rows)
+
+
 def race() -> str:
     """How long two recipes take to the same loss."""
     found = [r for r in records() if r.get("name") == "speedrun" and r["results"]]
@@ -311,7 +331,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
-    pages = {ROOT / "README.md": {"families": families()}, ROOT / "docs" / "engine.md": {"cpu": cpu(), "race": race()}}
+    pages = {ROOT / "README.md": {"families": families()}, ROOT / "docs" / "engine.md": {"cpu": cpu(), "training": training(), "race": race()}}
     pages[ROOT / "docs" / "recipes.md"] = {"recipes": recipes()}
     pages[ROOT / "docs" / "birthplace.md"] = {"quickstart": quickstart(), "birthplace": birthplace()}
     pages[ROOT / "docs" / "transformers.md"] = {"parity": parity(), "results": transformers()}

@@ -104,7 +104,7 @@ def _row_held(
 
 WARPS = 16
 """Groups of 32 threads that hold a row."""
-TWICE = {"BLOCK": 4096, "num_warps": 4}
+TWICE = {"BLOCK": 4096, "num_warps": 16}
 """Logits that are read at once of a row that is read twice, and the groups of 32 threads that read them."""
 
 

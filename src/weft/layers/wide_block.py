@@ -21,10 +21,10 @@ from weft.layers.attention import SelfAttention, served
 PIECES = {"norm", "gelu", "attention"}
 """Which of these are used; a benchmark may take some away."""
 SHAPES: dict[str, dict[str, int]] = {
-    "gelu_forward": {"BLOCK": 2048, "num_warps": 8},
-    "gelu_backward": {"TILE": 4096, "EACH": 128, "STAGES": 1, "num_warps": 8},
-    "pack": {"TILE": 4096, "EACH": 128, "STAGES": 1, "num_warps": 8},
-    "norm_backward": {"PROGRAMS": 660, "ROWS": 1, "STAGES": 2, "num_warps": 4},
+    "gelu_forward": {"BLOCK": 1024, "num_warps": 4},
+    "gelu_backward": {"TILE": 2048, "EACH": 256, "STAGES": 3, "num_warps": 4},
+    "pack": {"TILE": 2048, "EACH": 128, "STAGES": 1, "num_warps": 4},
+    "norm_backward": {"PROGRAMS": 528, "ROWS": 2, "STAGES": 3, "num_warps": 4},
 }
 """Sizes of the kernels' tiles."""
 WIDEST = 8192

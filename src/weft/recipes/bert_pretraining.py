@@ -28,6 +28,9 @@ def pretrain() -> Recipe:
     """Masked tokens and sentence pairs, in pieces of words.
 
     Run:      weft train bert/pretrain && weft train bert/sst2 --init runs/bert-pretrain
+    As BERT itself was trained, on short texts first, it learns more in less time:
+              weft train bert/pretrain --data.context 128 --train.batch 128 --train.steps 12000 --out runs/short
+              weft train bert/pretrain --init runs/short --train.steps 8000 --optim.lr 3e-4
     """
     data = SentencePairsConfig(path=TEXTS, unit="wordpiece", vocabulary=16_000, context=CONTEXT, validation=0.1, same=0.5)
     return Recipe(data=data, model=MODEL, objective=MaskedPairConfig(), optim=OPTIM, train=TRAIN)

