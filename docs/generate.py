@@ -331,7 +331,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
-    pages = {ROOT / "README.md": {"families": families()}, ROOT / "docs" / "engine.md": {"cpu": cpu(), "training": training(), "race": race()}}
+    pages = {
+        ROOT / "README.md": {"families": families()},
+        ROOT / "docs" / "engine.md": {"cpu": cpu(), "training": training(), "race": race()},
+    }
     pages[ROOT / "docs" / "recipes.md"] = {"recipes": recipes()}
     pages[ROOT / "docs" / "birthplace.md"] = {"quickstart": quickstart(), "birthplace": birthplace()}
     pages[ROOT / "docs" / "transformers.md"] = {"parity": parity(), "results": transformers()}

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft.layers import wide_block as module
+from weft.layers import wide_passes as passes
 from weft.layers.attention import SelfAttention
 from weft.layers.block import Block, FeedForward, GatedFeedForward
 from weft.layers.recompute import Kept, keeping
@@ -73,8 +74,8 @@ def test_a_compiled_block_is_the_same(backend: str) -> None:
 
 def test_the_operations_keep_pytorchs_rules() -> None:
     x, scale, shift = (torch.randn(size, requires_grad=True) for size in ((2, 3, 8), (8,), (8,)))
-    torch.library.opcheck(module.gelu, (x, shift, True))
-    torch.library.opcheck(module.stream_and_norm, (x, scale, shift, shift, shift, 1e-5, False))
+    torch.library.opcheck(passes.gelu, (x, shift, True))
+    torch.library.opcheck(passes.stream_and_norm, (x, scale, shift, shift, shift, 1e-5, False))
 
 
 def test_half_precision_is_no_worse_than_plain(device: torch.device) -> None:
@@ -115,12 +116,12 @@ def test_kernels_are_the_plain_arithmetic(batch: int, length: int, width: int, h
     mean, rate = exact.mean(1, keepdim=True), (exact.var(1, correction=0, keepdim=True) + 1e-5).rsqrt()
     given = (onward, change, x, mean, rate, scale)
     for biases in (False, True):
-        close(module.norm_back(*given, biases), module.norm_back(*(part.cpu() for part in given), biases))
+        close(passes.norm_back(*given, biases), passes.norm_back(*(part.cpu() for part in given), biases))
     for tanh in (False, True):
-        close([module.gelu(x, scale, tanh)], [module.gelu(x.cpu().float(), scale.cpu(), tanh)])
-        close(module.gelu_back(change, x, tanh), module.gelu_back(change.cpu(), x.cpu(), tanh))
+        close([passes.gelu(x, scale, tanh)], [passes.gelu(x.cpu().float(), scale.cpu(), tanh)])
+        close(passes.gelu_back(change, x, tanh), passes.gelu_back(change.cpu(), x.cpu(), tanh))
     packed = torch.randn(batch, length, 3, heads, width // heads, device="cuda").bfloat16()
-    once, again = (module.packed_up([x, change, onward], packed) for _ in range(2))
+    once, again = (passes.packed_up([x, change, onward], packed) for _ in range(2))
     assert torch.equal(once[0].view(m, 3, width), torch.stack([x, change, onward], 1))
     assert torch.equal(once[1], again[1])
     close([once[1]], [once[0].view(m, 3 * width).float().sum(0)])
@@ -137,7 +138,7 @@ def test_attention_packed() -> None:
     packed = torch.randn(2, 256, 3, 4, 64, device="cuda").bfloat16().requires_grad_()
     bias = torch.zeros(3 * 256, device="cuda", requires_grad=True)
     change = torch.randn(2, 256, 256, device="cuda").bfloat16()
-    found = torch.autograd.grad(module.packed_attention(packed, bias)[0], [packed, bias], change)
+    found = torch.autograd.grad(passes.packed_attention(packed, bias)[0], [packed, bias], change)
     exact = packed.detach().float().requires_grad_()
     q, k, v = (part.transpose(1, 2) for part in exact.unbind(2))
     out = F.scaled_dot_product_attention(q, k, v, is_causal=True)

@@ -31,9 +31,8 @@ def together(size: int, folder: Path, function: Callable[..., Any], *given: Any)
         if child.is_alive():
             child.kill()
     results = [pickle.loads((place / f"{rank}").read_bytes()) if (place / f"{rank}").exists() else "died" for rank in range(size)]
-    for rank, result in enumerate(results):
-        if isinstance(result, str):
-            raise AssertionError(f"process {rank}: {result}")
+    errors = [f"process {rank}: {result}" for rank, result in enumerate(results) if isinstance(result, str)]
+    assert not errors, "\n".join(errors)
     return [result[0] for result in results]
 
 

@@ -1,15 +1,10 @@
 """What stands between the products of a wide Transformer block, in training: norms, GELU and attention with passes of our own.
 
-The compiler sums over rows, for biases and norms, in passes that read everything once more. Here these sums are made where their
-numbers are read or written anyway (`wide_kernels`). So a bias goes two ways: its product adds it, as ever, but the gradient reaches
-it through the operation that makes its sum, to which it is given for that sake alone. Without a GPU all is plain arithmetic.
-Shapes: B batch, T time, D width, H heads, K head width, M = B T rows, N columns.
+Shapes: B batch, T time, D width, N columns.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import math
 from typing import Any
 
 import torch
@@ -17,16 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft.layers.attention import SelfAttention, served
+from weft.layers.wide_passes import beside_norm, gelu, packed_attention
 
 PIECES = {"norm", "gelu", "attention"}
 """Which of these are used; a benchmark may take some away."""
-SHAPES: dict[str, dict[str, int]] = {
-    "gelu_forward": {"BLOCK": 1024, "num_warps": 4},
-    "gelu_backward": {"TILE": 2048, "EACH": 256, "STAGES": 3, "num_warps": 4},
-    "pack": {"TILE": 2048, "EACH": 128, "STAGES": 1, "num_warps": 4},
-    "norm_backward": {"PROGRAMS": 528, "ROWS": 2, "STAGES": 3, "num_warps": 4},
-}
-"""Sizes of the kernels' tiles."""
 WIDEST = 8192
 
 
@@ -91,220 +80,3 @@ def mix(attention: SelfAttention, x: Tensor, mask: Any, rotary: Tensor | None) -
     packed = product(attention.qkv, x).view(*x.shape[:2], 3, attention.heads, attention.head)
     found: Tensor = packed_attention(packed, attention.qkv.bias)[0]
     return found
-
-
-# -- norm ---------------------------------------------------------------------------------------------------------------
-
-
-def beside_norm(x: Tensor, norm: nn.LayerNorm, before: Tensor | None = None, behind: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """x (B, T, D) as it goes on, and its norm in the precision of the products.
-
-    `before` and `behind` are biases (D,) of what was last added to x and of what will be added next.
-    """
-    device = x.device.type
-    kind = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
-    stream, normed, _, _ = stream_and_norm(x, norm.weight, norm.bias, before, behind, norm.eps, kind == torch.bfloat16)
-    return stream, normed
-
-
-def _stream_and_norm(
-    x: Tensor, scale: Tensor, shift: Tensor, before: Tensor | None, behind: Tensor | None, eps: float, half: bool
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """x, its norm, and its rows' means and rates. A compiler fuses this with what stands around it, and the copy vanishes."""
-    exact = x.float()
-    spread, mean = torch.var_mean(exact, -1, correction=0, keepdim=True)
-    rate = (spread + eps).rsqrt()
-    normed = (exact - mean) * rate * scale + shift
-    return x.clone(), normed.to(torch.bfloat16 if half else x.dtype), mean, rate
-
-
-def _keep_norm(ctx: Any, inputs: Any, output: Any) -> None:
-    _, scale, _, before, behind, _, _ = inputs
-    ctx.save_for_backward(output[0], output[2], output[3], scale)
-    ctx.biases = before is not None and behind is not None
-    ctx.set_materialize_grads(False)
-
-
-def _norm_gradients(ctx: Any, onward: Tensor | None, change: Tensor | None, *_: Any) -> Any:
-    x, mean, rate, scale = ctx.saved_tensors
-    onward, change = (torch.zeros_like(x) if part is None else part for part in (onward, change))
-    back, sums = norm_back(onward, change, x, mean, rate, scale, ctx.biases)
-    by_scale, by_shift, *rest = (part.to(scale.dtype) for part in sums.unbind(0))
-    behind, before = rest or (None, None)
-    return back.view(x.shape), by_scale, by_shift, before, behind, None, None
-
-
-TRANSPARENT: Any = torch.library.triton_op if importlib.util.find_spec("triton") else torch.library.custom_op
-"""An operation with a gradient of our own into which a compiler looks all the same; without Triton nothing is compiled."""
-stream_and_norm = TRANSPARENT("weft::stream_and_norm", mutates_args=())(_stream_and_norm)
-stream_and_norm.register_fake(_stream_and_norm)
-stream_and_norm.register_autograd(_norm_gradients, setup_context=_keep_norm)
-
-
-@torch.library.custom_op("weft::norm_back", mutates_args=())
-def norm_back(onward: Tensor, change: Tensor, x: Tensor, mean: Tensor, rate: Tensor, scale: Tensor, biases: bool) -> tuple[Tensor, Tensor]:
-    """The gradient of x (B, T, D) from that of the stream and of the norm; the sums (2 or 4, D) for scale, shift and both biases."""
-    d = x.size(-1)
-    onward, change, x = (part.contiguous().view(-1, d) for part in (onward, change, x))
-    mean, rate = mean.view(-1, 1), rate.view(-1, 1)
-    if x.is_cuda:
-        return _norm_back(onward, change, x, mean, rate, scale, biases)
-    exact, unit = change.float(), (x.float() - mean) * rate
-    g = exact * scale
-    back = (g - g.mean(1, keepdim=True) - unit * (g * unit).mean(1, keepdim=True)) * rate + onward.float()
-    sums = [exact * unit, exact, *([onward.float(), back] if biases else [])]
-    return back.to(x.dtype), torch.stack([part.sum(0) for part in sums])
-
-
-def _norm_back(onward: Tensor, change: Tensor, x: Tensor, mean: Tensor, rate: Tensor, scale: Tensor, biases: bool) -> tuple[Tensor, Tensor]:
-    import triton
-
-    from weft.layers import wide_kernels
-
-    (m, d), shape = x.shape, dict(SHAPES["norm_backward"])
-    programs = min(shape.pop("PROGRAMS"), triton.cdiv(m, shape["ROWS"]))
-    back, parts = torch.empty_like(x), x.new_empty(programs, 4 if biases else 2, d, dtype=torch.float32)
-    block = triton.next_power_of_2(d)
-    shape["num_warps"] *= max(1, block // 1024)
-    wide_kernels.norm_backward[(programs,)](onward, change, x, mean, rate, scale, back, parts, m, N=d, BLOCK=block, BIASES=biases, **shape)
-    return back, added(parts)
-
-
-@norm_back.register_fake
-def _(onward: Tensor, change: Tensor, x: Tensor, mean: Tensor, rate: Tensor, scale: Tensor, biases: bool) -> tuple[Tensor, Tensor]:
-    return x.new_empty(x.numel() // x.size(-1), x.size(-1)), x.new_empty(4 if biases else 2, x.size(-1), dtype=torch.float32)
-
-
-def added(parts: Tensor) -> Tensor:
-    """parts (P, ...) -> their sum, always in the same order."""
-    from weft.layers.fused_block import add_up
-
-    out = torch.empty_like(parts[0])
-    add_up(parts, out)
-    return out
-
-
-# -- GELU ---------------------------------------------------------------------------------------------------------------
-
-
-@torch.library.custom_op("weft::gelu", mutates_args=())
-def gelu(x: Tensor, bias: Tensor, tanh: bool) -> Tensor:
-    """GELU of x (..., N), in which the bias (N,) is contained already."""
-    if not x.is_cuda:
-        return F.gelu(x, approximate="tanh" if tanh else "none")
-    import triton
-
-    from weft.layers import wide_kernels
-
-    x, shape = x.contiguous(), SHAPES["gelu_forward"]
-    out = torch.empty_like(x)
-    wide_kernels.gelu_forward[(triton.cdiv(x.numel(), shape["BLOCK"]),)](x, out, x.numel(), TANH=tanh, **shape)
-    return out
-
-
-@gelu.register_fake
-def _(x: Tensor, bias: Tensor, tanh: bool) -> Tensor:
-    return torch.empty_like(x, memory_format=torch.contiguous_format)
-
-
-@torch.library.custom_op("weft::gelu_back", mutates_args=())
-def gelu_back(change: Tensor, x: Tensor, tanh: bool) -> tuple[Tensor, Tensor]:
-    """The gradients of x (..., N) and of the bias (N,)."""
-    n = x.size(-1)
-    change, x = change.contiguous().view(-1, n), x.contiguous().view(-1, n)
-    if not x.is_cuda:
-        found = torch.ops.aten.gelu_backward(change.float(), x.float(), approximate="tanh" if tanh else "none")
-        return found.to(x.dtype), found.sum(0)
-    from weft.layers import wide_kernels
-
-    back = torch.empty_like(x)
-    parts, columns, shape = cut("gelu_backward", x)
-    wide_kernels.gelu_backward[(columns, len(parts))](change, x, back, parts, len(x), N=n, TANH=tanh, **shape)
-    return back, added(parts)
-
-
-def cut(name: str, x: Tensor, times: int = 1) -> tuple[Tensor, int, dict[str, int]]:
-    """Room for partial sums (P, times * N) of x (M, N), the tiles across it, and the sizes of a kernel that goes down its columns."""
-    (m, n), shape = x.shape, dict(SHAPES[name])
-    columns = math.gcd(n, 256)
-    shape |= {"COLS": columns, "ROWS": shape.pop("TILE") // columns}
-    return x.new_empty(-(-m // shape["EACH"]), times * n, dtype=torch.float32), n // columns, shape
-
-
-@gelu_back.register_fake
-def _(change: Tensor, x: Tensor, tanh: bool) -> tuple[Tensor, Tensor]:
-    return x.new_empty(x.numel() // x.size(-1), x.size(-1)), x.new_empty(x.size(-1), dtype=torch.float32)
-
-
-def _keep_gelu(ctx: Any, inputs: Any, output: Any) -> None:
-    x, ctx.like, ctx.tanh = inputs[0], inputs[1].dtype, inputs[2]
-    ctx.save_for_backward(x)
-
-
-def _gelu_gradients(ctx: Any, change: Tensor) -> Any:
-    (x,) = ctx.saved_tensors
-    back, sums = gelu_back(change, x, ctx.tanh)
-    return back.view(x.shape), sums.to(ctx.like), None
-
-
-gelu.register_autograd(_gelu_gradients, setup_context=_keep_gelu)
-
-
-# -- attention ----------------------------------------------------------------------------------------------------------
-
-
-@torch.library.custom_op("weft::packed_attention", mutates_args=())
-def packed_attention(packed: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Causal attention of packed (B, T, 3, H, K), in which the bias (3 D,) is contained: (B, T, D), and what the way back needs."""
-    b, t, _, h, k = packed.shape
-    q, k_, v = (part.transpose(1, 2) for part in packed.unbind(2))
-    found = torch.ops.aten._scaled_dot_product_cudnn_attention(q, k_, v, None, True, 0.0, True, False)
-    return found[0].transpose(1, 2).reshape(b, t, h * k), found[1], found[6], found[7]
-
-
-@packed_attention.register_fake
-def _(packed: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    b, t, _, h, k = packed.shape
-    number = packed.new_empty((), dtype=torch.long)
-    return packed.new_empty(b, t, h * k), packed.new_empty(b, h, t, 1, dtype=torch.float32), number, torch.empty_like(number)
-
-
-@torch.library.custom_op("weft::packed_attention_back", mutates_args=())
-def packed_attention_back(change: Tensor, packed: Tensor, out: Tensor, sums: Tensor, seed: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
-    """The gradients of packed (B, T, 3, H, K) and of the bias (3 D,)."""
-    b, t, _, h, k = packed.shape
-    parts = [part.transpose(1, 2) for part in packed.unbind(2)]
-    change, out = (part.contiguous().view(b, t, h, k).transpose(1, 2) for part in (change, out))
-    found = torch.ops.aten._scaled_dot_product_cudnn_attention_backward(
-        change, *parts, out, sums, seed, offset, None, None, None, t, t, 0.0, True
-    )
-    return packed_up([part.transpose(1, 2).reshape(b * t, h * k) for part in found], packed)
-
-
-def packed_up(parts: list[Tensor], like: Tensor) -> tuple[Tensor, Tensor]:
-    """Gradients of q, k and v (M, D) side by side, as they lie in `like` (B, T, 3, H, K), and their sums over the rows (3 D,)."""
-    from weft.layers import wide_kernels
-
-    back, (room, columns, shape) = torch.empty_like(like, memory_format=torch.contiguous_format), cut("pack", parts[0], 3)
-    wide_kernels.pack[(columns, len(room), 3)](*parts, back, room, len(parts[0]), N=parts[0].size(1), **shape)
-    return back, added(room)
-
-
-@packed_attention_back.register_fake
-def _(change: Tensor, packed: Tensor, out: Tensor, sums: Tensor, seed: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
-    width = packed[0, 0].numel()
-    return torch.empty_like(packed, memory_format=torch.contiguous_format), packed.new_empty(width, dtype=torch.float32)
-
-
-def _keep_attention(ctx: Any, inputs: Any, output: Any) -> None:
-    ctx.like = inputs[1].dtype
-    ctx.save_for_backward(inputs[0], *output)
-    ctx.set_materialize_grads(False)
-
-
-def _attention_gradients(ctx: Any, change: Tensor, *_: Any) -> Any:
-    back, sums = packed_attention_back(change, *ctx.saved_tensors)
-    return back, sums.to(ctx.like)
-
-
-packed_attention.register_autograd(_attention_gradients, setup_context=_keep_attention)
