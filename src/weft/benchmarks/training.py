@@ -18,10 +18,11 @@ import argparse
 import dataclasses
 import gc
 import json
+import statistics
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -32,14 +33,12 @@ from weft.benchmarks import ceiling, kernels, nanogpt
 from weft.benchmarks.record import write_record
 from weft.benchmarks.timing import synchronise, timed
 from weft.data.base import Source
-from weft.data.corpus import python_files
 from weft.data.text import TokenWindows
 from weft.layers import token_loss, wide_block
 from weft.models.gpt import PRESETS, GPTConfig
 from weft.objectives.next_token import NextTokenConfig
 from weft.training import execution
 from weft.training.optim import AdamW
-from weft.training.schedule import Schedule
 from weft.training.settings import Train
 from weft.training.trainer import Trainer
 
@@ -47,6 +46,8 @@ BATCHES = {"gpt2": 64, "gpt2-medium": 32, "gpt2-xl": 16, "tiny": 4}
 OPTIM = AdamW(lr=6e-4, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0)
 PEAK = 989e12
 """bf16 FLOP/s that the maker promises of an H200, for MFU."""
+TURNS = 4
+"""How often each contender has its turn."""
 PADDED = 50304
 """Vocabulary to which nanoGPT fills up GPT-2's."""
 
@@ -61,15 +62,6 @@ def model_of(size: str) -> GPTConfig:
 
 def noise(vocabulary: int) -> Tensor:
     return torch.randint(0, vocabulary, (1_000_000,), generator=torch.Generator().manual_seed(0), dtype=torch.int32)
-
-
-def text(vocabulary: int) -> Tensor:
-    """The standard library's source as its commonest words and marks; all rarer ones are one token."""
-    import re
-
-    words = re.findall(r"\w+|\s+|[^\w\s]", "\n".join(file.read_text(errors="replace") for file in python_files()))
-    places = {word: place for place, (word, _) in enumerate(Counter(words).most_common(vocabulary - 1), 1)}
-    return torch.tensor([places.get(word, 0) for word in words], dtype=torch.int32)
 
 
 def make(model: GPTConfig, train: Train, tokens: Tensor, optim: AdamW) -> Trainer:
@@ -123,9 +115,8 @@ class Bench:
     profile: bool
     device: torch.device
 
-    def measure(self, begin: Callable[[], Callable[[], object]]) -> dict[str, Any]:
-        """Time and memory of a contender, which is built, measured and forgotten."""
-        forget()
+    def warm(self, begin: Callable[[], Callable[[], object]]) -> tuple[Callable[[], object], dict[str, Any]]:
+        """A contender's step, after some have been made, and its memory."""
         base = torch.cuda.memory_allocated() if torch.cuda.is_available() else 0
         if torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()
@@ -134,16 +125,24 @@ class Bench:
         for _ in range(6):
             step()
         synchronise()
-        warm = time.perf_counter() - started
-        ms = timed(step, self.steps, warm=2)
-        found: dict[str, Any] = {"ms": ms, "tokens_per_second": self.batch * model_of(self.size).context / ms * 1e3}
-        found |= {"mfu": self.flops / ms / 1e-3 / PEAK, "warm_up_seconds": warm}
+        found: dict[str, Any] = {"warm_up_seconds": time.perf_counter() - started}
         if torch.cuda.is_available():
-            found |= {"gib": torch.cuda.max_memory_allocated() / 2**30, "reserved_gib": torch.cuda.max_memory_reserved() / 2**30}
-            found["gib_before"] = base / 2**30
-            if self.profile:
+            found["gib"] = (torch.cuda.max_memory_allocated() - base) / 2**30
+        return step, found
+
+    def time(self, steps: dict[str, Callable[[], object]], found: dict[str, dict[str, Any]]) -> None:
+        """Time contenders in turns, as a GPU grows slower while it grows warm; then tell where their time goes."""
+        taken: dict[str, list[float]] = {name: [] for name in steps}
+        for _ in range(TURNS):
+            for name, step in steps.items():
+                taken[name].append(timed(step, self.steps // TURNS, warm=2))
+        for name, step in steps.items():
+            ms = statistics.median(taken[name])
+            rate = self.batch * model_of(self.size).context / ms * 1e3
+            found[name] |= {"ms": ms, "turns_ms": taken[name], "tokens_per_second": rate, "mfu": self.flops / ms / 1e-3 / PEAK}
+            print(told(name, found[name]), flush=True)
+            if self.profile and torch.cuda.is_available():
                 print(kernels.table(step), flush=True)
-        return found
 
     @property
     def flops(self) -> float:
@@ -151,7 +150,7 @@ class Bench:
         model = model_of(self.size)
         return self.batch * model.context * (6.0 * parameters(model) + 12.0 * model.layers * model.width * model.context)
 
-    def ours(self, words: str) -> dict[str, Any]:
+    def ours(self, words: str) -> tuple[Callable[[], object], dict[str, Any]]:
         with variant(words) as settings:
             train = Train(steps=100_000, batch=self.batch, log_every=1000, **settings)
             lines: list[str] = []
@@ -162,9 +161,10 @@ class Bench:
                 lines.extend(trainer.plan.lines())
                 return trainer.run_step
 
-            return self.measure(begin) | {"variant": words, "execution": lines}
+            step, found = self.warm(begin)
+            return step, found | {"variant": words, "execution": lines}
 
-    def theirs(self, folder: str) -> dict[str, Any]:
+    def theirs(self, folder: str) -> tuple[Callable[[], object], dict[str, Any]]:
         def begin() -> Callable[[], object]:
             torch.manual_seed(0)
             model = model_of(self.size)
@@ -174,7 +174,7 @@ class Bench:
             batches = lambda: source.batch(next(numbers) * self.batch, self.batch)  # noqa: E731
             return nanogpt.stepper(twin, OPTIM, self.device, batches, self.device.type == "cuda")
 
-        return self.measure(begin)
+        return self.warm(begin)
 
 
 def parameters(model: GPTConfig) -> int:
@@ -198,71 +198,53 @@ def told(name: str, found: dict[str, Any]) -> str:
 
 
 def contend(bench: Bench, variants: list[str], folder: str) -> dict[str, Any]:
-    """All contenders at one size."""
-    row: dict[str, Any] = {"size": bench.size, "batch": bench.batch, "variants": []}
+    """All contenders at one size: side by side where the GPU holds them all, else one after another."""
+    row: dict[str, Any] = {"size": bench.size, "batch": bench.batch}
     print(f"{bench.size}, batch {bench.batch}", flush=True)
-    if folder:
-        row["nanogpt"] = bench.theirs(folder)
-        print(told("nanoGPT", row["nanogpt"]), flush=True)
-    for words in variants:
+    makers: dict[str, Callable[[], Any]] = {"nanoGPT": partial(bench.theirs, folder)} if folder else {}
+    makers |= {f"weft {words}": partial(bench.ours, words) for words in variants}
+    found: dict[str, dict[str, Any]] = {}
+    steps: dict[str, Callable[[], object]] = {}
+    for name, make_one in makers.items():
+        if steps and not room(found, len(makers)):
+            bench.time(steps, found)
+            steps.clear()
+            forget()
         try:
-            row["variants"].append(found := bench.ours(words))
+            steps[name], found[name] = make_one()
         except RuntimeError as error:  # the others are still worth measuring
-            print(f"{words}: {type(error).__name__}: {str(error)[:2000]}", flush=True)
-            continue
-        print(told(f"weft {words}", found), flush=True)
-        if len(row["variants"]) == 1:
-            print("\n".join(found["execution"]), flush=True)
+            print(f"{name}: {type(error).__name__}: {str(error)[:2000]}", flush=True)
+    bench.time(steps, found)
+    steps.clear()
     forget()
     row["ceiling"] = ceiling.measure(model_of(bench.size), bench.batch, bench.device)
     print(f"{'ceiling':40} {row['ceiling']['ms']:8.2f} ms: {json.dumps(row['ceiling'])}", flush=True)
-    for found in row["variants"]:
-        found["of_ceiling"] = row["ceiling"]["ms"] / found["ms"]
-        compared = ""
-        if folder:
-            found["speed_ratio"] = row["nanogpt"]["ms"] / found["ms"]
-            compared = f", {found['speed_ratio']:.3f} x nanoGPT's speed"
-            if "gib" in found:
-                found["memory_ratio"] = found["gib"] / row["nanogpt"]["gib"]
-                compared += f", {found['memory_ratio']:.3f} x its memory"
-        print(f"weft {found['variant']}: {found['of_ceiling']:.3f} of the ceiling{compared}", flush=True)
+    row |= {"nanogpt": found.pop("nanoGPT")} if "nanoGPT" in found else {}
+    row["variants"] = list(found.values())
+    for one in row["variants"]:
+        compare(one, row)
     return row
 
 
-def curves(size: str, batch: int, steps: int, folder: str, words: str, device: torch.device) -> dict[str, Any]:
-    """The losses of both from the same weights on the same batches of a text, without decay, as they decay other parameters."""
-    model = model_of(size)
-    optim = dataclasses.replace(OPTIM, weight_decay=0.0, schedule=Schedule(warmup=min(100, steps // 5)))
-    tokens = text(model.vocabulary)
-    with variant(words) as settings:
-        trainer = make(model, Train(steps=max(steps, 500), batch=batch, **settings), tokens, optim)
-        twin = nanogpt.build(folder, model, model.vocabulary)
-        nanogpt.take_weights(twin, trainer.model)
-        source = Source(TokenWindows(tokens, model.context, overlapping=True), trainer.settings.seed, device)
-        mine = []
-        for _ in range(steps):
-            trainer.means.clear()
-            trainer.run_step()
-            mine.append(trainer.means.read()["loss"])
-    del trainer
-    forget()
-    numbers, positions = count(), count(1)
-    other = nanogpt.stepper(
-        twin,
-        optim,
-        device,
-        lambda: source.batch(next(numbers) * batch, batch),
-        device.type == "cuda",
-        lambda: optim.lr * optim.schedule.factor(next(positions), steps),
-    )
-    theirs = [float(other()) for _ in range(steps)]
-    apart = [abs(a - b) / b for a, b in zip(mine, theirs, strict=True)]
-    tail = max(1, steps // 10)
-    ends = [sum(losses[-tail:]) / tail for losses in (mine, theirs)]
-    found = {"size": size, "batch": batch, "steps": steps, "largest_apart": max(apart), "mean_apart": sum(apart) / steps}
-    found |= {"last_tenth": ends, "last_tenth_apart": abs(ends[0] - ends[1]) / ends[1]}
-    print(json.dumps(found), flush=True)
-    return found | {"weft": mine, "nanogpt": theirs}
+def room(found: dict[str, dict[str, Any]], number: int) -> bool:
+    """Whether as many contenders fit the GPU as there are, if all take as much as the largest yet."""
+    if not torch.cuda.is_available():
+        return True
+    largest: float = max(one["gib"] for one in found.values())
+    return largest * number * 1.2 < torch.cuda.get_device_properties(0).total_memory / 2**30
+
+
+def compare(one: dict[str, Any], row: dict[str, Any]) -> None:
+    """Note, and tell, how a way to run ours stands beside the ceiling and nanoGPT."""
+    one["of_ceiling"] = row["ceiling"]["ms"] / one["ms"]
+    compared = ""
+    if "nanogpt" in row:
+        one["speed_ratio"] = row["nanogpt"]["ms"] / one["ms"]
+        compared = f", {one['speed_ratio']:.3f} x nanoGPT's speed"
+        if "gib" in one:
+            one["memory_ratio"] = one["gib"] / row["nanogpt"]["gib"]
+            compared += f", {one['memory_ratio']:.3f} x its memory"
+    print(f"weft {one['variant']}: {one['of_ceiling']:.3f} of the ceiling{compared}", flush=True)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -281,6 +263,8 @@ def main(arguments: list[str] | None = None) -> None:
     for size in options.sizes:
         batch = options.batch or BATCHES[size]
         if options.losses:
+            from weft.benchmarks.training_losses import curves
+
             rows.append(curves(size, options.batch or 16, options.losses, options.nanogpt, options.variants[0], device))
         else:
             rows.append(contend(Bench(size, batch, options.steps, options.profile, device), options.variants, options.nanogpt))

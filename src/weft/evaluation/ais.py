@@ -95,7 +95,7 @@ class Path:
 
     def noise(self, key: Tensor, numbers: Sequence[int]) -> Iterator[Tensor]:
         """For each of the numbers in turn the noise of one move (M, H + X), of key (M,)."""
-        for some in torch.tensor(numbers, device=key.device).split(TOGETHER):
+        for some in torch.split(torch.tensor(numbers, device=key.device), TOGETHER):
             yield from random.uniform(random.fold(key.unsqueeze(1), some), self.hidden + len(self.base)).unbind(1)
 
     def move(self, fields: Tensor, t: float, noise: Tensor) -> Tensor:
