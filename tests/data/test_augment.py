@@ -99,6 +99,19 @@ def test_noise_has_the_deviation_asked_for_and_stays_in_range() -> None:
     assert wild.max() == 1
 
 
+def test_other_light_keeps_grey_grey_and_the_range() -> None:
+    grey = torch.rand(300, 1, 6, 6).expand(-1, 3, -1, -1)
+    lit = augment.relight(grey, keys(300), 0.5)
+    assert torch.allclose(lit, lit[:, :1], atol=1e-6)
+    colours = torch.rand(300, 3, 6, 6)
+    assert torch.allclose(augment.relight(colours, keys(300), 0.0), colours, atol=1e-6)
+    lit = augment.relight(colours, keys(300), 1.0)
+    assert lit.min() >= 0 and lit.max() <= 1
+    assert torch.equal(lit[3:9], augment.relight(colours[3:9], keys(300)[3:9], 1.0))
+    bright = augment.relight(torch.full((2000, 3, 2, 2), 0.4), keys(2000), 0.5).mean((1, 2, 3)) / 0.4
+    assert bright.min() < 0.55 and bright.max() > 1.45
+
+
 def test_ten_crops() -> None:
     image = torch.arange(25.0).view(1, 1, 5, 5)
     crops = augment.ten_crops(image, 3)
@@ -116,6 +129,7 @@ def test_ten_crops() -> None:
         Augment(scale=(1.2, 0.8)),
         Augment(scale=(0.0, 1.0)),
         Augment(rotate=math.nan),
+        Augment(colour=1.5),
     ],
 )
 def test_settings_that_make_no_sense(settings: Augment) -> None:

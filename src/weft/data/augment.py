@@ -1,4 +1,4 @@
-"""Random changes of training images that leave their class alone: noise, flip, crop, rotation, scale.
+"""Random changes of training images that leave their class alone: noise, flip, crop, rotation, scale, colour.
 
 Each image is changed by its own key, so the result does not depend on how a batch was cut, and a whole batch is changed at
 once on its device. Flips and crops move whole pixels and are exact; rotation and scale interpolate (bilinear, black outside).
@@ -34,6 +34,8 @@ class Augment(Config):
     """Largest rotation in either direction, in degrees."""
     scale: tuple[float, float] = (1.0, 1.0)
     """Smallest and largest factor by which an image is resized."""
+    colour: float = 0.0
+    """Largest share by which brightness, contrast and saturation grow or shrink, each by its own."""
 
     def check(self) -> None:
         """Refuse values that mean nothing."""
@@ -41,6 +43,8 @@ class Augment(Config):
             raise ConfigError(f"--data.augment.flip is a chance from 0 to 1, not {self.flip}")
         if not 0.0 < self.scale[0] <= self.scale[1] < math.inf:
             raise ConfigError(f"--data.augment.scale must be two factors above 0, the smaller first, not {self.scale}")
+        if not 0.0 <= self.colour <= 1.0:
+            raise ConfigError(f"--data.augment.colour is a share from 0 to 1, not {self.colour}")
         for name in ("noise", "crop", "rotate"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ConfigError(f"--data.augment.{name} must not be negative, not {getattr(self, name)}")
@@ -101,6 +105,15 @@ def warp(image: Tensor, angle: Tensor, factor: Tensor, shift: Tensor, mirrored: 
 def add_noise(image: Tensor, key: Tensor, deviation: float) -> Tensor:
     """image (B, C, H, W) in [0, 1] plus Gaussian noise, clipped to [0, 1]."""
     return (image + deviation * random.normal(random.fold(key, "noise"), *image.shape[1:])).clamp(0.0, 1.0)
+
+
+def relight(image: Tensor, key: Tensor, share: float) -> Tensor:
+    """image (B, C, H, W) in [0, 1] in other light: brighter or darker, with more or less contrast and colour."""
+    factors = 1 + share * (2 * random.uniform(random.fold(key, "colour"), 3) - 1)  # (B, 3)
+    brightness, contrast, saturation = factors[:, :, None, None, None].unbind(1)  # each (B, 1, 1, 1)
+    image = image * brightness
+    image = torch.lerp(image.mean((1, 2, 3), keepdim=True), image, contrast)
+    return torch.lerp(image.mean(1, keepdim=True), image, saturation).clamp(0.0, 1.0)
 
 
 def centre(image: Tensor, window: int) -> Tensor:

@@ -3,7 +3,7 @@
 All images are held as one tensor of bytes and become numbers in [0, 1] a batch at a time, on the device they are wanted on.
 
 Batch: image (B, C, H, W), or (B, C * H * W) where flat, float32 in [0, 1] unless a mean and a deviation are set, black and white where
-they are binarised; label (B,) int64, UNLABELLED where not known.
+they are binarised; label (B,) int64, UNLABELLED where not known. Where images are mixed, also what data/mixing.py names.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from weft.data.base import UNLABELLED, Batch, Data, DataConfig, Dataset, Problem
 from weft.data.binarise import Binarise, binarise
 from weft.data.files import locate, show
 from weft.data.image_folder import MODES, Wanted, read_folder
+from weft.data.mixing import Mixed
 from weft.data.packed_images import Images, cifar_parts, idx_parts, read_cifar, read_idx
 from weft.data.sheets import read_sheets, sheet_parts
 from weft.data.split import balanced, check_share, hold_out, note_single_class, repeat_labelled, withhold
@@ -77,6 +78,8 @@ class ImagesConfig(DataConfig):
     """The classes in their order; by default those the model knows already, else those of the files, sorted."""
     augment: Augment = field(default_factory=Augment)
     """Random changes of the training images."""
+    mix: float = 0.0
+    """Chance that a training image is mixed with another, and its class in the same measure; for models that tell the class."""
 
     def build(self) -> Data:
         return self.build_with(None)
@@ -96,6 +99,7 @@ class ImagesConfig(DataConfig):
                 f"images to validate on are {sides(others)}, those to train on {sides(pixels)}; choose one side with --data.size"
             )
         first = self._dataset(pixels, labels, self.augment)
+        first = Mixed(first, self.mix) if self.mix else first
         validation = self._dataset(others, held.labels, None) if len(others) else None
         note_single_class(train.names, problems)
         return Data(first, validation, self._facts(pixels, train.names, validation), ClassNames(train.names), problems)
@@ -103,6 +107,10 @@ class ImagesConfig(DataConfig):
     def _check(self) -> None:
         self.augment.check()
         check_share(self.validation)
+        if not 0.0 <= self.mix <= 1.0:
+            raise ConfigError(f"--data.mix is a chance from 0 to 1, not {self.mix}")
+        if self.mix and self.flat:
+            raise ConfigError("--data.mix cuts rectangles out of images; leave out --data.flat")
         for name in ("size", "window", "examples"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"--data.{name} must not be negative, not {getattr(self, name)}")
@@ -182,6 +190,8 @@ class Pixels:
         image = image.float() / 255
         if self.augment and self.augment.noise:
             image = changes.add_noise(image, random.fold(key, "augment"), self.augment.noise)
+        if self.augment and self.augment.colour:
+            image = changes.relight(image, random.fold(key, "augment"), self.augment.colour)
         image = binarise(image, key, self.binarise)
         if self.mean:  # by numbers, not by a tensor, which a captured graph could not fetch
             image = torch.stack([(c - m) / d for c, m, d in zip(image.unbind(1), self.mean, self.deviation, strict=True)], dim=1)

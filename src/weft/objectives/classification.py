@@ -2,7 +2,8 @@
 
 Of two classes also the F1 of the second and Matthews' correlation, which do not praise a model for the larger class alone.
 
-Batch: the inputs of the model, by default image (B, ...), and label (B,) int64; an UNLABELLED example counts for nothing.
+Batch: the inputs of the model, by default image (B, ...), and label (B,) int64; an UNLABELLED example counts for nothing. Of examples
+made of two (data/mixing.py) the loss counts both classes by their shares, and the accuracy the first.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class Classification(Objective):
 
     def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
         logits, label = model.classify(*chosen(batch, self.config.inputs)), batch["label"]  # (B, C), (B,)
-        return Terms({"loss": label_loss(logits, label, self.config.smoothing)}, rightness(logits, label))
+        loss = mixed_loss(logits, batch, self.config.smoothing) if "share" in batch else label_loss(logits, label, self.config.smoothing)
+        return Terms({"loss": loss}, rightness(logits, label))
 
     def summary(self, means: dict[str, Tensor]) -> dict[str, float]:
         return super().summary(means) | of_two(means.get("outcomes"))
@@ -70,6 +72,15 @@ def labelled(label: Tensor) -> Tensor:
 def label_loss(logits: Tensor, label: Tensor, smoothing: float = 0.0) -> Tensor:
     """Summed -log p(label) of the labelled among logits (B, C), label (B,)."""
     return F.cross_entropy(logits.float(), label, ignore_index=UNLABELLED, reduction="sum", label_smoothing=smoothing)
+
+
+def mixed_loss(logits: Tensor, batch: Batch, smoothing: float = 0.0) -> Tensor:
+    """Summed -log p of both classes of each example, by its share of them: logits (B, C)."""
+    told = [
+        F.cross_entropy(logits.float(), batch[name], ignore_index=UNLABELLED, reduction="none", label_smoothing=smoothing)
+        for name in ("label", "other_label")
+    ]
+    return torch.lerp(told[1], told[0], batch["share"]).sum()
 
 
 def correct(logits: Tensor, label: Tensor) -> Tensor:
