@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 import re
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 import torch
 
 import weft
+from weft import registry
 from weft.convert import convert as module
 from weft.convert import gguf, pypi
 from weft.convert.convert import convert
 from weft.convert.llama import FAMILY as LLAMA
 from weft.errors import CheckpointError, ConfigError
+from weft.layers.block import Activation
 from weft.run import load
 
 transformers = pytest.importorskip("transformers")
@@ -137,6 +140,17 @@ def test_settings_that_do_not_belong_to_the_weights(tmp_path: Path, changes: dic
     assert not (tmp_path / "ours").exists()
 
 
+@pytest.mark.parametrize("name", ["gpt2", "bert", "vit", "swin", "marian"])
+def test_every_activation_has_a_name_in_both_worlds(name: str) -> None:
+    family = registry.find("converters", name)
+    shape = {"image": (3, 8, 8), "classes": 2} if name in ("vit", "swin") else {"vocabulary": 9, "context": 8}
+    shape |= {"interleaved": False, "output_bias": True} if name == "marian" else {"position": "learned"} if name == "gpt2" else {}
+    for activation in get_args(Activation):
+        theirs = family.describe(family.config(activation=activation, **shape))
+        assert theirs.get("hidden_act", theirs.get("activation_function")) in transformers.activations.ACT2FN
+        assert family.settings(theirs).activation == activation
+
+
 def test_nothing_is_written_over_and_a_missing_source_is_named(tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "a").write_text("")
@@ -150,7 +164,7 @@ def test_nothing_is_written_over_and_a_missing_source_is_named(tmp_path: Path) -
         convert(str(tmp_path / "bare"), tmp_path / "out")
 
 
-def write_gguf(path: Path) -> Any:
+def write_gguf(path: Path, more: Callable[[Any], object] = id) -> Any:
     """A small Llama as llama.cpp stores it: rows of queries and keys in its own order, some weights in 8 bits."""
     package = pytest.importorskip("gguf")
     torch.manual_seed(0)
@@ -168,6 +182,7 @@ def write_gguf(path: Path) -> Any:
     writer.add_feed_forward_length(64)
     writer.add_rope_freq_base(10000.0)
     writer.add_layer_norm_rms_eps(1e-5)
+    more(writer)
     back = gguf.TABLE.to_foreign({name: value for name, value in model.state_dict().items() if name != "lm_head.weight"})
     for name, tensor in back.items():
         if name.endswith(("attn_q.weight", "attn_k.weight")):
@@ -196,6 +211,21 @@ def test_gguf_means_the_numbers_it_stands_for(tmp_path: Path) -> None:
     with torch.no_grad():
         torch.testing.assert_close(load(tmp_path / "ours", "cpu")(IDS), theirs(IDS).logits, atol=1e-4, rtol=0)
     assert LLAMA.settings(theirs.config.to_dict()) == load(tmp_path / "ours", "cpu").recipe.model
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (lambda writer: writer.add_tensor("rope_freqs.weight", np.array([1.0, 1.0, 1.0, 8.0], np.float32)), "scaled rotary positions"),
+        (lambda writer: writer.add_string("llama.rope.scaling.type", "yarn"), "scaled rotary positions"),
+        (lambda writer: writer.add_rope_dimension_count(4), "rope.dimension_count is 4; weft's Llama has only 8"),
+        (lambda writer: writer.add_key_length(16), "attention.key_length is 16"),
+    ],
+)
+def test_gguf_with_other_positions_is_refused(tmp_path: Path, more: Callable[[Any], object], said: str) -> None:
+    write_gguf(tmp_path / "m.gguf", more)
+    with pytest.raises(CheckpointError, match=said):
+        convert(str(tmp_path / "m.gguf"), tmp_path / "out")
 
 
 def test_a_damaged_gguf_is_refused(tmp_path: Path) -> None:

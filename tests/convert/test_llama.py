@@ -19,6 +19,9 @@ def test_what_we_do_not_have_is_refused() -> None:
         {"hidden_act": "gelu"},
         {"rope_parameters": {"rope_type": "llama3"}},
         {"rope_scaling": {"type": "linear", "factor": 2.0}},
+        {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}},
+        {"partial_rotary_factor": 0.5},
     ):
         with pytest.raises(CheckpointError, match=r"config\.json"):
             FAMILY.settings({**config, **changes})
+    assert FAMILY.settings({**config, "head_dim": None, "attention_bias": None}) == FAMILY.settings(config), "null is their default"

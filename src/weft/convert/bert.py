@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.convert.family import Family, activation, need, only, setting
+from weft.convert.family import ACTIVATIONS, Family, activation, need, only, setting
 from weft.convert.labels import count
 from weft.convert.table import Ignore, Join, Rename, Row, Same, Table
 from weft.errors import CheckpointError
 from weft.models.bert import BERTConfig, Task
 
-ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu", "silu": "silu"}
 ARCHITECTURES: dict[Task, str] = {
     "pretrain": "BertForPreTraining",
     "classify": "BertForSequenceClassification",

@@ -36,7 +36,7 @@ class Family:
 def need(config: dict[str, Any], **wanted: Any) -> None:
     """Refuse a foreign model whose settings ask for something we do not have."""
     for name, value in wanted.items():
-        if config.get(name, value) != value:
+        if config.get(name) not in (None, value):
             raise CheckpointError(f"config.json: {name} is {config[name]!r}; weft's model of this family has only {value!r}")
 
 
@@ -55,16 +55,14 @@ def setting(config: dict[str, Any], *names: str) -> Any:
     raise CheckpointError(f"config.json: {names[0]!r} is missing")
 
 
+ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu", "silu": "silu", "squared_relu": "relu2"}
+"""Our name of an activation -> theirs."""
+OTHER_NAMES = {"gelu_pytorch_tanh": "gelu_tanh", "gelu_fast": "gelu_tanh", "swish": "silu"}
+
+
 def activation(name: str) -> str:
     """Their name of an activation -> ours."""
-    known = {
-        "gelu": "gelu",
-        "gelu_new": "gelu_tanh",
-        "gelu_pytorch_tanh": "gelu_tanh",
-        "gelu_fast": "gelu_tanh",
-        "relu": "relu",
-        "silu": "silu",
-    }
+    known = {theirs: ours for ours, theirs in ACTIVATIONS.items()} | OTHER_NAMES
     if name not in known:
         raise CheckpointError(f"config.json: weft has no activation {name!r}; it has {', '.join(known)}")
     return known[name]

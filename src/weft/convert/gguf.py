@@ -19,6 +19,8 @@ SPLITS = {"gpt-2": False, "default": False, "smollm": True}
 """How text is cut before pairs are merged, and whether every digit is then by itself."""
 ROLES = {"start": "bos", "end": "eos", "padding": "padding", "unknown": "unknown"}
 CONTROL = 3
+FREQUENCIES = "rope_freqs.weight"
+"""By what each rotary frequency is divided."""
 log = logging.getLogger("weft")
 NAMES = {
     "token_embd": "model.embed_tokens",
@@ -47,7 +49,7 @@ def read(path: Path) -> Foreign:
     except Exception as error:  # the reader trusts its file: a damaged one fails anywhere
         raise CheckpointError(f"{path}: is no GGUF file that can be read ({type(error).__name__}: {error})") from error
     config = settings(path, facts, tensors)
-    own = TABLE.to_own({name: tensor for name, tensor in tensors.items() if name != "rope_freqs.weight"})
+    own = TABLE.to_own({name: tensor for name, tensor in tensors.items() if name != FREQUENCIES})
     for name, tensor in own.items():
         if name.endswith(("q_proj.weight", "k_proj.weight")):
             heads = config["num_attention_heads" if "q_proj" in name else "num_key_value_heads"]
@@ -98,14 +100,23 @@ def settings(path: Path, facts: dict[str, Any], tensors: dict[str, Tensor]) -> d
         value = facts[f"llama.{name}"]
         return float(f"{value:.7g}") if isinstance(value, float) else value  # it was stored in fp32
 
+    scaling = facts.get("llama.rope.scaling.type", "none")
+    if scaling != "none" or (FREQUENCIES in tensors and bool((tensors[FREQUENCIES] != 1).any())):
+        raise CheckpointError(f"{path}: weft has no scaled rotary positions (llama.rope.scaling.type {scaling}, {FREQUENCIES})")
+    width, heads = fact("embedding_length"), fact("attention.head_count")
+    for name in ("rope.dimension_count", "attention.key_length", "attention.value_length"):
+        if heads and facts.get(f"llama.{name}", width // heads) != width // heads:
+            raise CheckpointError(
+                f"{path}: llama.{name} is {facts[f'llama.{name}']}; weft's Llama has only {width // heads}, width by heads"
+            )
     return {
         "model_type": "llama",
         "vocab_size": len(tensors["token_embd.weight"]) if "token_embd.weight" in tensors else 0,
         "max_position_embeddings": fact("context_length"),
         "num_hidden_layers": fact("block_count"),
-        "num_attention_heads": fact("attention.head_count"),
+        "num_attention_heads": heads,
         "num_key_value_heads": fact("attention.head_count_kv"),
-        "hidden_size": fact("embedding_length"),
+        "hidden_size": width,
         "intermediate_size": fact("feed_forward_length"),
         "rope_theta": facts.get("llama.rope.freq_base", 10000.0),
         "rms_norm_eps": fact("attention.layer_norm_rms_epsilon"),

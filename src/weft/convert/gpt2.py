@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.convert.family import Family, activation, need, only, setting
+from weft.convert.family import ACTIVATIONS, Family, activation, need, only, setting
 from weft.convert.table import Ignore, Rename, Row, Same, Table
 from weft.models.gpt import GPTConfig
 
@@ -14,7 +14,6 @@ LINEAR = {
     "mlp.c_fc": "feedforward.rise",
     "mlp.c_proj": "feedforward.fall",
 }
-ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu"}
 
 
 def settings(config: dict[str, Any]) -> GPTConfig:

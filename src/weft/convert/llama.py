@@ -20,6 +20,8 @@ def settings(config: dict[str, Any]) -> LlamaConfig:
     for told in (positions, config.get("rope_scaling") or {}):  # the older name, which counts where both are there
         if told.get("rope_type", told.get("type", "default")) != "default":
             raise CheckpointError(f"config.json: weft has no scaled rotary positions ({told})")
+    for told in (positions, config):
+        need(told, partial_rotary_factor=1.0)
     return LlamaConfig(
         vocabulary=setting(config, "vocab_size"),
         context=setting(config, "max_position_embeddings"),
@@ -75,4 +77,4 @@ def table(c: LlamaConfig) -> Table:
     return Table(rows, prefix="model.")
 
 
-FAMILY = Family("gpt/text", LlamaConfig, settings, describe, table)
+FAMILY = Family("llama/text", LlamaConfig, settings, describe, table)

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from weft.convert.family import Family, activation, need, only, setting
+from weft.convert.family import ACTIVATIONS, Family, activation, need, only, setting
 from weft.convert.table import Ignore, Join, Rename, Row, Same, Table
 from weft.models.transformer import TransformerConfig
 
@@ -24,7 +24,7 @@ def settings(config: dict[str, Any]) -> TransformerConfig:
         heads=heads,
         width=setting(config, "d_model"),
         inner=inner,
-        activation=activation(config.get("activation_function", "gelu").replace("swish", "silu")),  # type: ignore[arg-type]
+        activation=activation(config.get("activation_function", "gelu")),  # type: ignore[arg-type]
         interleaved=False,
         output_bias=True,
         dropout=config.get("dropout", 0.1),
@@ -47,7 +47,7 @@ def describe(c: TransformerConfig) -> dict[str, Any]:
         "d_model": c.width,
         "encoder_ffn_dim": inner,
         "decoder_ffn_dim": inner,
-        "activation_function": {"silu": "swish", "gelu_tanh": "gelu_new"}.get(c.activation, c.activation),
+        "activation_function": ACTIVATIONS[c.activation],
         "dropout": c.dropout,
         "attention_dropout": c.attention_dropout,
         "scale_embedding": True,

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.convert.family import Family, activation, need, setting
+from weft.convert.family import ACTIVATIONS, Family, activation, need, setting
 from weft.convert.labels import count
 from weft.convert.table import Ignore, Join, Rename, Row, Table
 from weft.errors import CheckpointError
 from weft.models.vit import ViTConfig
-
-ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_pytorch_tanh", "relu": "relu", "silu": "silu"}
 
 
 def settings(config: dict[str, Any]) -> ViTConfig:
