@@ -142,14 +142,18 @@ def transformers() -> str:
             values = [row[key] * scale for row in own]
             cells.append(f"{what} {statistics.fmean(values):.1f}{deviation(values)}")
         where = "report data" if record["report"] else "held-out training data"
-        rows.append(f"| {name} | {record['recipe']} | {started(record)} | {where} | {', '.join(cells)} | {len(own)} |")
+        recipe = ", ".join([record["recipe"], *record["changed"]])
+        rows.append(f"| {name} | {recipe} | {started(record)} | {where} | {', '.join(cells)} | {len(own)} |")
     first = found[0]
     return "\n".join([*rows, "", f"{first['hardware']}, torch {first['versions']['torch']}, {first['date']}."])
 
 
 def started(record: dict[str, Any]) -> str:
     """What an experiment starts from, and whose answers it learns."""
-    return f"answers of {record['teacher']}" if record.get("teacher") else record["start"] or "nothing"
+    if record.get("teacher"):
+        return f"answers of {record['teacher']}"
+    steps = record["rows"][0].get("start_steps")
+    return f"{record['start']} after {steps:,} steps" if steps else record["start"] or "nothing"
 
 
 def deviation(values: list[float]) -> str:

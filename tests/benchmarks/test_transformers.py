@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from weft.benchmarks import transformers
 from weft.benchmarks.transformers import EXPERIMENTS, Experiment, main
 from weft.config import leaves
 from weft.registry import RECIPES
+from weft.training import checkpoint
 
 
 def test_every_experiment_names_what_there_is() -> None:
@@ -45,3 +47,16 @@ def test_distillation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     assert record["teacher"] == "teacher"
     assert {"bleu", "bleu_1", "bleu_2", "length_accuracy"} <= record["rows"][0].keys()
     assert "lines" in capsys.readouterr().out
+
+
+def test_what_an_experiment_starts_from_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = Experiment("bert/pretrain", settings=toy("bert/pretrain", tmp_path))
+    tuned = Experiment("bert/classify", "start", toy("bert/classify", tmp_path))
+    small = {name: value for name, value in tuned.settings.items() if not name.startswith("model.")} | {"data.context": 24}
+    monkeypatch.setattr(transformers, "EXPERIMENTS", {"start": start, "tuned": dataclasses.replace(tuned, settings=small)})
+    places = ["--out", str(tmp_path / "runs"), "--record", str(tmp_path / "records")]
+    main(["start", "--change", "train.steps=3", *places])
+    main(["tuned", "--seeds", "1", "2", *places])
+    rows = json.loads((tmp_path / "records" / "transformers-tuned.json").read_text())["rows"]
+    assert [row["start_steps"] for row in rows] == [3, 3]
+    assert checkpoint.saved_step(tmp_path / "runs" / "start-1") == 3, "it was not trained further"

@@ -3,6 +3,7 @@
 python -m weft bench transformers sst2-own sst2-scratch                    on validation data taken from the training file: to select
 python -m weft bench transformers sst2-own --seeds 1 2 3 --report          once, on the data that report
 python -m weft bench transformers multi30k-smoothed multi30k-unsmoothed --seeds 1 2 3 --report     what label smoothing does
+python -m weft bench transformers bert --change train.steps=8000           then sst2-own starts from that run, as short as it is
 Real data are found through WEFT_DATA; experiments that start from MiniLM need it converted: --minilm DIR.
 """
 
@@ -28,6 +29,7 @@ from weft.evaluation.evaluate import evaluate
 from weft.generation.answer import answer
 from weft.generation.lines import answer_lines, fingerprint
 from weft.recipes.base import recipe as find_recipe
+from weft.training import checkpoint
 
 MINILM = "minilm"
 PRETRAINED = 1
@@ -113,13 +115,22 @@ def trained(name: str, seed: int, folder: Path, minilm: str, changes: dict[str, 
     if experiment.start == MINILM:
         init = minilm
     elif experiment.start:
-        init = str(trained(experiment.start, PRETRAINED, folder, minilm, {}))
+        init = str(start_of(experiment, folder, minilm))
     if init:
         recipe = run.adopt(recipe, init)
     made = run.train(recipe, out=out, init=init)
     if made.trainer.step < recipe.train.steps:
         raise SystemExit(f"{out}: {made.trainer.stop_reason}; the same command goes on from there")
     return out
+
+
+def start_of(experiment: Experiment, folder: Path, minilm: str) -> Path:
+    """The run that an experiment starts from: one that is finished, whatever its settings were, else trained now."""
+    out = folder / f"{experiment.start}-{PRETRAINED}"
+    there = run.recipe_of(out)
+    if there and checkpoint.saved_step(out) == there["train"]["steps"]:
+        return out
+    return trained(experiment.start, PRETRAINED, folder, minilm, {})
 
 
 def distilled(experiment: Experiment, data: Any, folder: Path, minilm: str) -> Path:
@@ -141,6 +152,8 @@ def measured(name: str, seed: int, folder: Path, minilm: str, changes: dict[str,
     found = evaluate(f"{out}{experiment.checkpoint}", data=data)
     last = json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])
     row = {"experiment": name, "seed": seed, "train_seconds": last["seconds"], "examples": found.examples, **found.metrics}
+    if experiment.start in EXPERIMENTS:
+        row["start_steps"] = run.recipe_of(start_of(experiment, folder, minilm))["train"]["steps"]
     for number in experiment.iterations:
         row[f"bleu_{number}"] = evaluate(f"{out}{experiment.checkpoint}", "bleu", data=data, settings={"iterations": number})["bleu"]
     said = json.loads(found.findings.content) if found.findings and found.findings.suffix == ".json" else {}
