@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from weft import registry
+from weft import registry, verbs
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -44,6 +44,30 @@ def recipes() -> str:
         score = f"{r['metric']} {r['value']:.4g}{spread(r)}" if r else ""
         cost = f"{r['seconds']:.0f} s, {r['hardware']}" if r else ""
         rows.append(f"| `{name}` | {entry.summary} | {entry.year} | {score} | {r.get('baseline', '') if r else ''} | {cost} |")
+    return "\n".join(rows)
+
+
+def matrix() -> str:
+    """A row per kind of trained model: what each verb does with it."""
+    head = (
+        "model",
+        "trained for",
+        "recipes",
+        "`train`, `train --init`, `evaluate`, `report`",
+        "`sample`",
+        "`prompt`, tasks",
+        "`serve`",
+        "`convert`",
+    )
+    rows = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for (model, objective), names in verbs.recipes().items():
+        uses = verbs.USES[model, objective]
+        families = dict.fromkeys(name.partition("/")[0] for name in names)
+        where = " ".join(f"`--{name.replace('_', '-')} {value}`" for name, value in uses.where.items() if uses.convert)
+        convert = ", ".join(uses.convert) + (f" with {where}" if where else "")
+        cells = [uses.sample, "yes" if uses.continues else "", ", ".join(uses.serve), convert]
+        shown = [f"`{model}`", f"`{objective}`", ", ".join(families), "yes"]
+        rows.append(f"| {' | '.join([*shown, *(cell or '–' for cell in cells)])} |")
     return "\n".join(rows)
 
 
@@ -340,6 +364,7 @@ def main() -> int:
         ROOT / "docs" / "engine.md": {"cpu": cpu(), "training": training(), "race": race()},
     }
     pages[ROOT / "docs" / "recipes.md"] = {"recipes": recipes()}
+    pages[ROOT / "docs" / "verbs.md"] = {"verbs": matrix()}
     pages[ROOT / "docs" / "birthplace.md"] = {"quickstart": quickstart(), "birthplace": birthplace()}
     pages[ROOT / "docs" / "transformers.md"] = {"parity": parity(), "results": transformers()}
     pages[ROOT / "docs" / "plan.md"] = {"planned": planned(), "layouts": layouts(), "growth": growth()}

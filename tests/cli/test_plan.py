@@ -40,9 +40,18 @@ def test_a_recipe_with_data_of_its_own(command: Callable[..., Outcome]) -> None:
     assert "FLOPs per example" in done.out
 
 
+@pytest.mark.parametrize("name", ["bigan/digits", "perceiver/source"])
+def test_batch_norms_and_layers_that_there_are_once(command: Callable[..., Outcome], name: str) -> None:
+    pytest.importorskip("sklearn")
+    done = command("plan", name, "--device", "cpu")
+    assert done.code == 0, done.err
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (["planar/lobes", "--device", "cpu"], "planar/lobes: no plan, as a step of it cannot be followed"),
+        (["bert/classify"], "bert/classify: what a batch is like follows from its data"),
         ([], "name a recipe"),
         (["gpt/shakespear"], "did you mean 'gpt/shakespeare_c"),
         (["gtp2"], "did you mean 'gpt2'?"),

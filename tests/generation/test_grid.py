@@ -41,7 +41,7 @@ def test_flat_samples_become_squares_and_values_are_clipped() -> None:
     images = as_images(torch.tensor([[-1.0, 0.0, 0.5, 2.0]]))
     assert images.shape == (1, 2, 2, 1)
     assert images.flatten().tolist() == [0, 0, 128, 255]
-    with pytest.raises(CapabilityError, match="are not images"):
+    with pytest.raises(CapabilityError, match="which is no image"):
         as_images(torch.zeros(2, 7))
 
 

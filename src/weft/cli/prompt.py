@@ -47,10 +47,13 @@ def main(words: list[str]) -> int:
     if not options.ask:
         print(prompt.text)
         return 0
+    from weft.generation.decode import need_continuing
     from weft.run import load
 
     settings: dict[str, Any] = {"max_new_tokens": options.max_new_tokens, "temperature": options.temperature, "seed": options.seed}
-    made = load(options.ask, options.device).generate(prompt.text, stop=options.until, **settings)
+    loaded = load(options.ask, options.device)
+    need_continuing(loaded.model, loaded.tokenizer)
+    made = loaded.generate(prompt.text, stop=options.until, **settings)
     print(f"{prompt.text}{made.text}", flush=True)
     return 0
 

@@ -36,6 +36,7 @@ def describe(c: GPTConfig) -> dict[str, Any]:
         tied=True,
         activation="gelu_tanh",
         inner=0,
+        classes=0,
         norm_heads=False,
         norm_embedding=False,
         skips=False,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from weft.data.tokenizers import ClassNames
 from weft.errors import CapabilityError, ConfigError, DataError
 from weft.generation.beam import Beam, Hypothesis
 from weft.generation.beam_models import NEVER, continuations
@@ -95,7 +96,8 @@ def written(tokenizer: Any, prompt: str, ids: list[int], one: Hypothesis, end: i
 
 def can_continue(model: nn.Module, tokenizer: Any) -> bool:
     """Whether a model can continue a text: it scores the next token from those before it, and its tokens are known."""
-    return offers(model, Scores) and getattr(model, "causal", True) and tokenizer is not None
+    text = tokenizer is not None and not isinstance(tokenizer, ClassNames)
+    return offers(model, Scores) and getattr(model, "causal", True) and text
 
 
 def need_continuing(model: nn.Module, tokenizer: Any) -> None:
@@ -103,6 +105,8 @@ def need_continuing(model: nn.Module, tokenizer: Any) -> None:
     need(model, Scores)
     if tokenizer is None:
         raise CapabilityError("this checkpoint holds no tokenizer, so text cannot be turned into tokens; take one that does")
+    if isinstance(tokenizer, ClassNames):
+        raise CapabilityError(f"{type(model).__name__} tells classes and has no tokens of text, so it cannot continue one")
     if not can_continue(model, tokenizer):
         raise CapabilityError(f"{type(model).__name__} reads a text from both sides, so it cannot continue one")
 

@@ -57,7 +57,9 @@ def as_images(samples: Tensor) -> np.ndarray:
     if samples.ndim == 2 and side * side == samples.size(1):
         samples = samples.view(-1, 1, side, side)
     if samples.ndim != 4 or samples.size(1) not in (1, 3):
-        raise CapabilityError(f"samples of shape {tuple(samples.shape[1:])} are not images; expected (1 or 3, height, width)")
+        raise CapabilityError(
+            f"what this model draws has the shape {tuple(samples.shape[1:])}, which is no image (1 or 3, height, width) that could be shown"
+        )
     images: np.ndarray = (samples.float().clamp(0, 1) * 255).round().byte().permute(0, 2, 3, 1).cpu().numpy()
     return images
 

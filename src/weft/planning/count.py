@@ -66,6 +66,8 @@ class Counts:
 def count(subject: Subject, examples: int = 1) -> Counts:
     with pretending():
         model, objective = build(subject)
+        if not (objective.separable and getattr(model, "separable", True)):
+            examples = max(examples, 2)  # batch norms have none of a single example
         forward, backward, kept, calls = run(model, objective, subject.make(examples))
     tokens = examples * subject.tokens
     size = sum(p.numel() for p in model.parameters())

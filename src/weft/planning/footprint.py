@@ -11,6 +11,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+from weft.errors import ConfigError
 from weft.planning.count import Counts, count
 from weft.planning.pretence import build, pretending
 from weft.planning.subject import Subject
@@ -25,7 +26,14 @@ def shallow(subject: Subject) -> tuple[int, int]:
     """Layers of the traces; even where layers of two kinds take turns. (0, 0) for a model that is traced whole."""
     layers = getattr(subject.model, "layers", 0)
     pair = (2, 4) if getattr(subject.model, "window", 0) else (1, 2)
-    return pair if isinstance(layers, int) and layers > pair[1] else (0, 0)
+    if not isinstance(layers, int) or layers <= pair[1]:
+        return 0, 0
+    try:
+        with pretending():
+            build(thinner(subject, pair[0]))
+    except ConfigError:  # a model that has a kind of layer only once, such as a Perceiver
+        return 0, 0
+    return pair
 
 
 @dataclass(frozen=True)

@@ -119,8 +119,9 @@ def weights(subject: Subject) -> Weights:
                 block[name, shape] += 1
         else:
             (last if blocks and name.startswith(("norm.", "head.")) else first)[name, shape] += 1
-    tied = getattr(model, "embed", None) is not None and getattr(getattr(model, "head", None), "weight", 0) is model.embed.weight
+    table = getattr(getattr(model, "embed", None), "weight", None)
+    tied = table is not None and getattr(getattr(model, "head", None), "weight", None) is table
     heads = getattr(subject.model, "heads", 0)
-    shared = tuple(model.embed.weight.shape) if tied else None
+    shared = tuple(table.shape) if tied else None
     known = {name.partition(".")[0] for name, _ in model.named_parameters()} <= {"embed", "position", "blocks", "norm", "head"}
     return Weights(blocks, heads if isinstance(heads, int) else 0, block, first, last, shared, known and blocks > 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from weft.errors import ConfigError
+from weft.errors import CapabilityError, ConfigError, WeftError
 from weft.planning import devices, scaling
 from weft.planning.devices import Device
 from weft.planning.footprint import Footprint, measure
@@ -119,6 +119,17 @@ class Plan:
         }
 
 
+def followed(subject: Subject, device: str) -> Footprint:
+    """What a step does, from one that is only pretended."""
+    try:
+        return measure(subject, compiled=device != "cpu")
+    except WeftError:
+        raise
+    except Exception as error:  # of whatever the model or its objective asks of numbers that are not there
+        kind = type(error).__name__
+        raise CapabilityError(f"{subject.name}: no plan, as a step of it cannot be followed without its numbers ({kind})") from error
+
+
 def make(subject: Subject, device: str = "h200", wishes: Wishes | None = None) -> Plan:
     """The plan of a subject, or a ConfigError that names the nearest layout that fits."""
     wishes = wishes or Wishes()
@@ -127,7 +138,7 @@ def make(subject: Subject, device: str = "h200", wishes: Wishes | None = None) -
     if not 0.0 <= wishes.mfu < 1.0:
         raise ConfigError(f"--mfu must be a share below 1, such as 0.4, not {wishes.mfu}")
     kind = devices.find(device)
-    footprint, held = measure(subject, compiled=device != "cpu"), weights(subject)
+    footprint, held = followed(subject, device), weights(subject)
     again = True if wishes.checkpoint is None and subject.train.activations == "inputs" else wishes.checkpoint
     search = Search(subject, footprint, held, kind, subject.batch, wishes.asked, wishes.micro, again)
     return Plan(subject, kind, wishes, footprint, held, search.choose(wishes.gpus))

@@ -145,9 +145,10 @@ def learn_facts(recipe: Recipe, context: int, vocabulary: int, notes: list[str])
         return {**facts, "vocabulary": known}, None
     try:
         built = data.build()
-    except DataError:
+    except DataError as error:
         if objective != "next_token":
-            raise
+            where = "put them below $WEFT_DATA, or plan a preset of the model, as weft plan bert/base does"
+            raise ConfigError(f"{recipe.name}: what a batch is like follows from its data, and they are not here; {where}") from error
         notes.append("the recipe's data are not here: a vocabulary of 256 is assumed (--vocabulary says another)")
         return {**facts, "vocabulary": 256}, None
     if objective == "next_token":

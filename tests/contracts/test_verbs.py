@@ -1,0 +1,118 @@
+"""Every verb with every kind of trained model: what the matrix of docs/verbs.md says works does, and the rest is one sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Outcome, weft_command
+from tests.contracts.test_recipes import trained
+from tests.contracts.tiny import Changes, tiny
+from weft import run, verbs
+from weft.errors import CapabilityError
+from weft.verbs import USES, Uses
+
+KINDS = verbs.recipes()
+SHORT: Changes = {"train.steps": 2, "train.eval_every": 1, "train.eval_examples": 4, "train.device": "cpu"}
+TYPED = {
+    verbs.CONTINUES: ("--max-new-tokens", "4"),
+    verbs.ANSWERS: ("seven",),
+    verbs.DRAWS: ("--n", "2"),
+    verbs.POINTS: ("--n", "5"),
+    verbs.RESTYLES: ("--input", "picture.png", "--out", "restyled"),
+    verbs.WORDS: ("the",),
+    verbs.PICTURE: ("picture.png",),
+    verbs.TEXT: ("the cat likes rain.", "a dog sees rain."),
+    "number of a text": ("the cat likes rain.",),
+    "the likelier way to go on": ("my friend", "likes rain", "hates rain"),
+    "answer in a paragraph": ("what is near the cat ?", "a tree near the cat ."),
+    "tags of words": ("may sees the moon",),
+}
+"""What to type after the name of a run to be given what `weft sample` has."""
+TOLD = {
+    verbs.DRAWS: "written to",
+    verbs.POINTS: "written to",
+    verbs.RESTYLES: "restyled",
+}
+
+
+def test_every_model_and_objective_has_a_row() -> None:
+    assert set(KINDS) == set(USES)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to work in, with a picture and a question in it."""
+    image = pytest.importorskip("PIL.Image")
+    image.new("L", (8, 8), 128).save(tmp_path / "picture.png")
+    (tmp_path / "question.txt").write_text("a {answer}")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("WEFT_DATA", raising=False)
+    return tmp_path
+
+
+def works(*words: str) -> str:
+    done = weft_command(*words)
+    assert done.code == 0, f"weft {' '.join(words)}: {done.err}"
+    return done.out
+
+
+def refused(done: Outcome) -> None:
+    """One sentence, and nothing else."""
+    assert done.code in (1, 2), done.out
+    assert done.err.startswith("weft: ")
+    assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("kind", list(KINDS), ids="-".join)
+def test_verbs(kind: tuple[str, str], place: Path) -> None:
+    uses, name = USES[kind], KINDS[kind][0]
+    made = tiny(name, place, SHORT | uses.where)
+    trained(made, place / "run")
+    run.assemble(run.adopt(made, "run"), place / "finetuned", init="run").trainer.fit()
+    works("evaluate", "run", "--examples", "4")
+    assert "report.html" in works("report", "run", *(["--no-samples"] if kind[0] == "boltzmann" else []))
+    check_sample(uses)
+    check_prompt(uses)
+    check_serve(uses)
+    check_convert(uses)
+
+
+def check_sample(uses: Uses) -> None:
+    if uses.sample:
+        out = works("sample", "run", *TYPED[uses.sample])
+        assert TOLD.get(uses.sample, "") in out
+        assert out.strip()
+    else:
+        refused(weft_command("sample", "run"))
+
+
+def check_prompt(uses: Uses) -> None:
+    asked = ("prompt", "question.txt", "--ask", "run", "--max-new-tokens", "2")
+    if uses.continues:
+        assert works(*asked).startswith("a")
+    else:
+        refused(weft_command(*asked))
+        refused(weft_command("evaluate", "run", "copa", "--data.path", "question.txt"))
+
+
+def check_serve(uses: Uses) -> None:
+    """The routes of a model; that each route answers is for tests/serving to show."""
+    service = pytest.importorskip("weft.serving.service")
+    if uses.serve:
+        assert tuple(service.serve_model("it", run.load("run", "cpu")).offers) == uses.serve
+    else:
+        with pytest.raises(CapabilityError, match="neither text nor images to serve") as caught:
+            service.serve_model("it", run.load("run", "cpu"))
+        assert "\n" not in str(caught.value)
+
+
+def check_convert(uses: Uses) -> None:
+    """Out and in again; that both give the same numbers is for tests/convert to show."""
+    if not uses.convert:
+        refused(weft_command("convert", "run", "theirs"))
+        return
+    assert works("convert", "run", "theirs").startswith(uses.convert[0])
+    assert works("convert", "theirs", "ours").startswith(uses.convert[0])
+    assert [p.shape for p in run.load("ours", "cpu").model.parameters()] == [p.shape for p in run.load("run", "cpu").model.parameters()]
