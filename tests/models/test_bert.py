@@ -69,6 +69,23 @@ def test_segments_and_positions_count(model: BERT) -> None:
     assert not torch.allclose(model.hidden(same)[0, 0], model.hidden(same)[0, 1])
 
 
+def test_from_left_to_right_the_last_token_tells_the_class() -> None:
+    """The first has seen nothing but itself."""
+    torch.manual_seed(0)
+    sizes = {"vocabulary": 20, "context": 12, "layers": 1, "heads": 2, "width": 16, "deviation": 0.2}
+    model = BERT(BERTConfig(**sizes, classes=3, task="classify", left_to_right=True)).eval()
+    ids, segments = tokens(9)
+    told = model.classify(ids, segments, LENGTHS)
+    for row, length in enumerate(LENGTHS.tolist()):
+        alone = model.classify(ids[row : row + 1, :length], segments[row : row + 1, :length])
+        torch.testing.assert_close(told[row], alone[0], atol=1e-5, rtol=1e-5)
+        for place in range(9):
+            changed = ids.clone()
+            changed[row, place] = (ids[row, place] - 4) % 15 + 5
+            seen = not torch.equal(model.classify(changed, segments, LENGTHS)[row], told[row])
+            assert seen == (place < length)
+
+
 def test_heads(model: BERT) -> None:
     need(model, Scores)
     need(model, Embeds)

@@ -151,19 +151,26 @@ class BERT(nn.Module):
             x = x.masked_fill(~mask[:, 0, 0, :, None], 0.0)  # a weight of 0 does not hide what is not a number
         return x, mask
 
-    def pooled(self, hidden: Tensor) -> Tensor:
-        """hidden (B, T, D) -> one vector for the sequence (B, D)."""
-        vector: Tensor = torch.tanh(self.pooler(hidden[:, 0]))
+    def pooled(self, hidden: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """hidden (B, T, D), lengths (B,) -> one vector for the sequence (B, D).
+
+        It is that of the first token or, read from left to right, of the last, which alone has seen all of them.
+        """
+        state = hidden[:, -1 if self.config.left_to_right else 0]
+        if self.config.left_to_right and lengths is not None:
+            last = (lengths - 1).clamp(min=0)[:, None, None].expand(-1, 1, hidden.size(2))
+            state = hidden.gather(1, last)[:, 0]
+        vector: Tensor = torch.tanh(self.pooler(state))
         return vector
 
-    def pair(self, hidden: Tensor) -> Tensor:
-        """hidden (B, T, D) -> logits (B, 2) of: the second sentence follows, or does not."""
-        logits: Tensor = self.pair_head(self.dropout(self.pooled(hidden)))
+    def pair(self, hidden: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """hidden (B, T, D), lengths (B,) -> logits (B, 2) of: the second sentence follows, or does not."""
+        logits: Tensor = self.pair_head(self.dropout(self.pooled(hidden, lengths)))
         return logits
 
     def classify(self, ids: Tensor, segments: Tensor | None = None, lengths: Tensor | None = None) -> Tensor:
         """ids and segments (B, T), lengths (B,) -> class logits (B, C)."""
-        logits: Tensor = self.head(self.dropout(self.pooled(self.hidden(ids, segments, lengths))))
+        logits: Tensor = self.head(self.dropout(self.pooled(self.hidden(ids, segments, lengths), lengths)))
         return logits
 
     def tag(self, ids: Tensor, segments: Tensor | None = None, lengths: Tensor | None = None) -> Tensor:
@@ -180,8 +187,8 @@ class BERT(nn.Module):
     def choose(self, ids: Tensor, segments: Tensor | None = None, lengths: Tensor | None = None) -> Tensor:
         """ids and segments (B, N, T), lengths (B, N) -> logits of the choices (B, N)."""
         b, n, _ = ids.shape
-        flat = (part if part is None else part.flatten(0, 1) for part in (ids, segments, lengths))
-        logits: Tensor = self.head(self.dropout(self.pooled(self.hidden(*flat)))).view(b, n)  # type: ignore[arg-type]
+        flat = [part if part is None else part.flatten(0, 1) for part in (ids, segments, lengths)]
+        logits: Tensor = self.head(self.dropout(self.pooled(self.hidden(*flat), flat[2]))).view(b, n)  # type: ignore[arg-type]
         return logits
 
     def forward(self, ids: Tensor, segments: Tensor | None = None, lengths: Tensor | None = None) -> Tensor:

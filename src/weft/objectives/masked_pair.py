@@ -86,7 +86,7 @@ class MaskedPair(Objective):
         ids, place, truth = self.corrupt(batch)
         hidden = model.hidden(ids, batch["segments"], batch["lengths"])  # (B, T, D)
         at_place = hidden.gather(1, place.unsqueeze(-1).expand(-1, -1, hidden.size(-1)))  # (B, M, D)
-        tokens, pairs = model.head(at_place).float(), model.pair(hidden).float()
+        tokens, pairs = model.head(at_place).float(), model.pair(hidden, batch["lengths"]).float()
         sums = {
             "token": F.cross_entropy(tokens.flatten(0, 1), truth.flatten(), ignore_index=IGNORE, reduction="sum"),
             "pair": F.cross_entropy(pairs, batch["pair"], reduction="sum"),
