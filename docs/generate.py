@@ -141,7 +141,7 @@ SHOWN = {
     "mrpc": ("accuracy", "f1"),
     "multi30k": ("bleu", "perplexity"),
     "gpt": ("perplexity", "bits_per_byte"),
-    "t5": ("exact",),
+    "t5": ("exact", "perplexity"),
 }
 """Those of a task that are customary; accuracies where none is named."""
 PASSES = {f"bleu_{number}": (f"in {number} passes", 1.0) for number in (1, 2, 4, 10)}
@@ -161,7 +161,7 @@ def transformers() -> str:
         name = own[0]["experiment"]
         wanted = SHOWN.get(name.partition("-")[0], ("accuracy", "token_accuracy", "pair_accuracy"))
         cells = []
-        for key in [key for key in wanted if key in own[0]]:
+        for key in [key for key in wanted if key in own[0]] or ["perplexity"]:
             what, scale = TOLD[key]
             values = [row[key] * scale for row in own]
             cells.append(f"{what} {statistics.fmean(values):.1f}{deviation(values)}")

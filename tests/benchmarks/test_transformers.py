@@ -56,7 +56,7 @@ def test_what_an_experiment_starts_from_stays_as_it_is(tmp_path: Path, monkeypat
     monkeypatch.setattr(transformers, "EXPERIMENTS", {"start": start, "tuned": dataclasses.replace(tuned, settings=small)})
     places = ["--out", str(tmp_path / "runs"), "--record", str(tmp_path / "records")]
     main(["start", "--change", "train.steps=3", *places])
-    main(["tuned", *places])
-    rows = json.loads((tmp_path / "records" / "transformers-tuned.json").read_text())["rows"]
+    main(["tuned", "--label", "short", *places])
+    rows = json.loads((tmp_path / "records" / "transformers-tuned-short.json").read_text())["rows"]
     assert [row["start_steps"] for row in rows] == [3]
     assert checkpoint.saved_step(tmp_path / "runs" / "start-1") == 3, "it was not trained further"

@@ -169,6 +169,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--change", nargs="*", default=[], metavar="NAME=VALUE", help="settings of the recipe to change")
     parser.add_argument("--out", type=Path, default=Path("runs/transformers"), help="folder of the runs")
     parser.add_argument("--record", type=Path, help="folder to write a JSON file per experiment to")
+    parser.add_argument("--label", default="", help="put behind the name of such a file, where another one has it already")
     options = parser.parse_args(arguments)
     for name in options.experiments:
         rows = []
@@ -184,7 +185,8 @@ def main(arguments: list[str] | None = None) -> None:
             content = {"recipe": EXPERIMENTS[name].recipe, "start": EXPERIMENTS[name].start, "changed": options.change, "rows": rows}
             content |= {"teacher": EXPERIMENTS[name].teacher} if EXPERIMENTS[name].teacher else {}
             command = shlex.join(["weft", "bench", "transformers", *(arguments or sys.argv[1:])])
-            write_record(options.record / f"transformers-{name}.json", "transformers", command, {**content, "report": options.report})
+            file = f"transformers-{'-'.join(filter(None, [name, options.label]))}.json"
+            write_record(options.record / file, "transformers", command, {**content, "report": options.report})
 
 
 if __name__ == "__main__":
