@@ -129,6 +129,7 @@ MEASURES = {
     "masked_target": Entry("weft.evaluation.translation:measure", 2002, "BLEU and chrF of whole translations made at once"),
     "span": Entry("weft.evaluation.answers:measure", 2016, "exact match and F1 of answers as text"),
     "tagging": Entry("weft.evaluation.entities:measure", 2003, "sentences without a mistake; precision, recall and F1 of entities"),
+    "regression": Entry("weft.evaluation.ranks:measure", 1904, "Spearman's correlation of the numbers told"),
     "contrastive_divergence": Entry("weft.evaluation.ais:measure", 2008, "log-likelihood by annealed importance sampling, from both ends"),
 }
 METRICS = {
@@ -329,6 +330,10 @@ RECIPES = {
     "bert/cola": Entry("weft.recipes.bert:cola", 2018, "CoLA: whether a sentence is grammatical"),
     "bert/mrpc": Entry("weft.recipes.bert:mrpc", 2018, "MRPC: whether two sentences say the same"),
     "bert/rte": Entry("weft.recipes.bert:rte", 2018, "RTE: whether one text implies another"),
+    "bert/qnli": Entry("weft.recipes.bert:qnli", 2018, "QNLI: whether a sentence holds the answer to a question"),
+    "bert/qqp": Entry("weft.recipes.bert:qqp", 2018, "QQP: whether two questions ask the same"),
+    "bert/mnli": Entry("weft.recipes.bert:mnli", 2018, "MNLI: whether one text implies another, contradicts it, or neither"),
+    "bert/stsb": Entry("weft.recipes.bert:stsb", 2018, "STS-B: how alike two sentences are, as a number"),
     "bert/choice": Entry("weft.recipes.bert:choice", 2018, "the right one among several ways to go on, as in SWAG"),
     "bert/answers": Entry("weft.recipes.bert:answers", 2018, "answers to your own questions as spans of paragraphs"),
     "bert/squad": Entry("weft.recipes.bert:squad", 2018, "SQuAD: answers as spans of paragraphs"),

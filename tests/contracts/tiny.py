@@ -408,6 +408,14 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
         folder, "{label}\t7\t8\t{text}\t{second}\n", "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
     ),
     "bert/rte": lambda folder: labelled_texts(folder, PAIR_ROW, "index\tsentence1\tsentence2\tlabel\n"),
+    "bert/qnli": lambda folder: labelled_texts(folder, PAIR_ROW, "index\tquestion\tsentence\tlabel\n"),
+    "bert/qqp": lambda folder: labelled_texts(
+        folder, "{number}\t1\t2\t{text}\t{second}\t{label}\n", "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
+    ),
+    "bert/mnli": lambda folder: labelled_texts(
+        folder, "{number}\tfiction\t{text}\t{second}\tneutral\t{label}\n", "index\tgenre\tsentence1\tsentence2\tlabel1\tgold_label\n"
+    ),
+    "bert/stsb": lambda folder: labelled_texts(folder, "{number}\t{text}\t{second}\t{label}.5\n", "index\tsentence1\tsentence2\tscore\n"),
     "bert/choice": lambda folder: BERT | {"data.path": str(choices_file(folder)), "data.unit": "bert_words"},
     "bert/answers": answers,
     "bert/squad": answers,
@@ -453,7 +461,10 @@ LEARN: dict[str, Changes] = {
     "t5/novels": {"model.dropout": 0.0},
     **{f"classifier/{name}_extractor": {"optim.lr": 1e-2} for name in ("digits", "mnist", "fashion", "cifar10")},
     **{f"gpt/{name}": {"train.steps": 40, "optim.lr": 1e-2} for name in ("classify", "choose")},
-    **{f"bert/{name}": {"train.steps": 40, "optim.lr": 3e-3} for name in ("classify", "score", "sst2", "cola", "mrpc", "rte", "choice")},
+    **{
+        f"bert/{name}": {"train.steps": 40, "optim.lr": 3e-3}
+        for name in ("classify", "score", "sst2", "cola", "mrpc", "rte", "qnli", "qqp", "mnli", "stsb", "choice")
+    },
     **{f"bert/{name}": {"train.steps": 60, "optim.lr": 5e-3} for name in ("answers", "squad", "tags", "brown")},
     **{
         f"birthplace/{name}": {"train.steps": 100, "optim.lr": 1e-2}

@@ -1,7 +1,7 @@
 """Squared error of a number told of an example, and how well the numbers told go with the true ones (Pearson's correlation).
 
 Batch: the inputs of the model, by default those of texts, and label (B,) float32, counted in deviations. Spearman's
-correlation is not here: it needs the ranks of all examples at once, which no sum over batches gives.
+correlation needs the ranks of all examples at once, which no sum over batches gives: evaluation/ranks.py.
 """
 
 from __future__ import annotations

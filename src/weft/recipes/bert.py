@@ -116,6 +116,47 @@ def rte() -> Recipe:
     return finetuned(LabelledTextsConfig(path="glue/RTE/train.tsv.gz"), epoch=70)
 
 
+def qnli() -> Recipe:
+    """QNLI, whether a sentence holds the answer to a question; a hundredth of the training pairs selects, dev.tsv reports.
+
+    Run:      weft train bert/qnli --init BERT
+              weft evaluate runs/bert-qnli --data.path glue/QNLI/dev.tsv
+    """
+    data = LabelledTextsConfig(path="glue/QNLI/train.tsv", text="question", second="sentence", label="label", validation=0.01)
+    return finetuned(data, epoch=3240)
+
+
+def qqp() -> Recipe:
+    """QQP, whether two questions ask the same; a hundredth of the training pairs selects, dev.tsv reports.
+
+    Run:      weft train bert/qqp --init BERT
+              weft evaluate runs/bert-qqp --data.path glue/QQP/dev.tsv
+    """
+    data = LabelledTextsConfig(path="glue/QQP/train.tsv", text="question1", second="question2", label="is_duplicate", validation=0.01)
+    return finetuned(data, epoch=11_256, metric="f1")
+
+
+def mnli() -> Recipe:
+    """MNLI, whether one text implies another, contradicts it, or neither; a hundredth of the training pairs selects.
+
+    Run:      weft train bert/mnli --init BERT
+              weft evaluate runs/bert-mnli --data.path glue/MNLI/dev_matched.tsv
+              weft evaluate runs/bert-mnli --data.path glue/MNLI/dev_mismatched.tsv
+    """
+    data = LabelledTextsConfig(path="glue/MNLI/train.tsv", text="sentence1", second="sentence2", label="gold_label", validation=0.01)
+    return finetuned(data, epoch=12_149)
+
+
+def stsb() -> Recipe:
+    """STS-B, how alike two sentences are, from 0 to 5; a tenth of the training pairs selects, dev.tsv reports both correlations.
+
+    Run:      weft train bert/stsb --init BERT
+              weft evaluate runs/bert-stsb --data.path glue/STS-B/dev.tsv
+    """
+    data = LabelledTextsConfig(path="glue/STS-B/train.tsv", text="sentence1", second="sentence2", label="score", number=True)
+    return finetuned(data, epoch=162, metric="pearson", objective=RegressionConfig())
+
+
 def choice() -> Recipe:
     """The right one among several ways to go on, as in SWAG: JSON lines with context, choices and label.
 
