@@ -222,3 +222,9 @@ def test_on_a_gpu(tmp_path: Path) -> None:
     index = torch.arange(len(train), device="cuda")
     there = train.to(torch.device("cuda")).batch(index, index)
     assert all(torch.equal(there[name].cpu(), part) for name, part in everything(train).items())
+
+
+def test_classes_where_numbers_are_wanted_are_named(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("a text\tgood\nanother\tbad\n" * 10)
+    with pytest.raises(DataError, match="its labels, such as good, are not numbers; classes are told by bert/classify"):
+        LabelledTextsConfig(path=str(tmp_path / "a.tsv"), number=True).build()

@@ -84,6 +84,9 @@ class LabelledTextsConfig(AnnotatedConfig):
                 problems.add("rows without a text, left out", rows.place(row))
             else:
                 found.append(Row(Texts(tuple(cells[place] for place in texts), rows.place(row)), told))
+        if not found and self.number and rows.cells and number(rows.cells[0][label].strip()) is None:
+            shown = show(rows.cells[0][label].strip()[:40])
+            raise DataError(f"{show(rows.path)}: its labels, such as {shown}, are not numbers; classes are told by bert/classify")
         if not found:
             names = ", ".join(repr(rows.names[place]) for place in (*texts, label))
             raise DataError(f"{show(rows.path)}: no row has all of {names}; name the columns with --data.text, --data.second, --data.label")
