@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from weft import random
+from weft.data.augment import Augment
 from weft.data.base import UNLABELLED, TensorDataset
-from weft.data.images import ImagesConfig
+from weft.data.images import ImagesConfig, Pixels
 from weft.data.mixing import Mixed, weights
 from weft.errors import ConfigError
 from weft.objectives.classification import ClassificationConfig, label_loss, mixed_loss
@@ -52,6 +53,15 @@ def test_as_many_are_mixed_as_asked_and_none_without_a_class() -> None:
     assert unknown.any()
     assert (batch["share"][unknown] == 1).all()
     assert (batch["share"][~unknown] < 1).float().mean() > 0.9
+
+
+def test_nothing_is_read_by_the_host() -> None:
+    meta = torch.device("meta")
+    change = Pixels(Augment(flip=0.5, crop=2, rotate=10.0, colour=0.3), 0, False, (0.5,) * 3, (0.2,) * 3)
+    tensors = {"image": torch.zeros(40, 3, 8, 6, dtype=torch.uint8), "label": torch.zeros(40, dtype=torch.int64)}
+    made = Mixed(TensorDataset(tensors, change), 0.5).to(meta)
+    index = torch.zeros(4, dtype=torch.int64, device=meta)
+    assert made.batch(index, index)["image"].shape == (4, 3, 8, 6)
 
 
 def test_rectangles_have_the_area_that_their_share_leaves() -> None:

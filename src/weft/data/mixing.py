@@ -33,7 +33,7 @@ class Mixed(Dataset):
         weight = weights(key, *own["image"].shape[-2:])  # (B, 1, H, W)
         known = (own["label"] != UNLABELLED) & (other["label"] != UNLABELLED)
         mixed = (random.uniform(random.fold(key, "whether")) < self.chance) & known
-        weight = torch.where(mixed[:, None, None, None], weight, 1.0)
+        weight = weight.masked_fill(~mixed[:, None, None, None], 1.0)
         image = weight * own["image"] + (1 - weight) * other["image"]
         return {**own, "image": image, "other_label": other["label"], "share": weight.mean((1, 2, 3))}
 
