@@ -119,6 +119,8 @@ def test_a_model_that_others_cannot_hold_is_refused(tmp_path: Path) -> None:
     ("changes", "said"),
     [
         ({"model_type": "mamba"}, "does not convert models of the type 'mamba'"),
+        ({"model_type": ["gpt2"]}, "does not convert models of the type"),
+        ({"embd_pdrop": "much"}, "makes no model"),
         ({"n_layer": 3}, "do not fit the model"),
         ({"n_layer": 10**12}, "layers cannot be"),
         ({"n_embd": 32}, "have the shape"),

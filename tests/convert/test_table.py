@@ -61,3 +61,14 @@ def test_what_does_not_fit_is_an_error() -> None:
     twice = Table([Rename("a.{i}", "b.{i}"), Rename("a.1", "c")])
     with pytest.raises(CheckpointError, match="more than one row"):
         twice.to_own({"a.1": torch.ones(1)})
+
+
+@pytest.mark.parametrize("wrong", [torch.zeros(2, 4), torch.zeros(()), torch.zeros(2, 3).to(torch.float8_e4m3fn), torch.zeros(2, 3).bool()])
+def test_parts_of_one_tensor_that_do_not_go_together(wrong: torch.Tensor) -> None:
+    parts = {f"m.{name}": torch.zeros(2, 3) for name in "qkv"}
+    table = Table([Join(("m.q", "m.k", "m.v"), "qkv")])
+    assert table.to_own(parts)["qkv"].shape == (6, 3)
+    for name in parts:
+        with pytest.raises(CheckpointError, match=r"do not go together|not fractions") as caught:
+            table.to_own({**parts, name: wrong})
+        assert "\n" not in str(caught.value)

@@ -19,8 +19,9 @@ from weft.convert.folder import Foreign
 from weft.data import tokenizers
 from weft.data.foreign_tokenizers import foreign_files
 from weft.data.images import ImagesConfig
-from weft.errors import CheckpointError, WeftError
+from weft.errors import CheckpointError, ConfigError, WeftError
 from weft.models.base import ModelConfig
+from weft.recipes.base import Recipe
 from weft.recipes.base import load as load_recipe
 from weft.recipes.base import recipe as find_recipe
 from weft.run import read_tokenizer
@@ -66,7 +67,7 @@ def convert(source: str, target: str | Path) -> Converted:
 
 def bring_in(foreign: Foreign, target: Path, origin: dict[str, str]) -> Converted:
     kind = foreign.config.get("model_type")
-    if kind not in registry.CONVERTERS:
+    if not isinstance(kind, str) or kind not in registry.CONVERTERS:
         known = ", ".join(registry.CONVERTERS)
         raise CheckpointError(f"config.json: weft does not convert models of the type {kind!r}; it converts {known}")
     family: Family = registry.find("converters", kind)
@@ -82,7 +83,7 @@ def bring_in(foreign: Foreign, target: Path, origin: dict[str, str]) -> Converte
         tokenizer = labels.labelled(recipe, tokenizer, foreign.config) if tokenizer else None
     names = labels.labels(tokenizer, getattr(settings, "classes", 0)).get("id2label", ())
     content = {
-        "recipe.json": checkpoint.encode(config.to_dict(recipe)),
+        "recipe.json": written(recipe),
         "model.safetensors": checkpoint.pack(model.state_dict()),
         "metrics.json": checkpoint.encode({"step": 0, "converted": {"from": kind, **origin}}),
     }
@@ -93,6 +94,16 @@ def bring_in(foreign: Foreign, target: Path, origin: dict[str, str]) -> Converte
     with files.writing(target.parent):
         checkpoint.save(target, content)
     return Converted(target, str(kind), size(model), fresh, foreign.tokenizer is not None, len(names), origin)
+
+
+def written(recipe: Recipe) -> bytes:
+    """A recipe as its file has it, refused where that could not be read again, as with a word for a number."""
+    content = checkpoint.encode(config.to_dict(recipe))
+    try:
+        load_recipe(json.loads(content))
+    except ConfigError as error:
+        raise CheckpointError(f"config.json: makes no model ({error})") from error
+    return content
 
 
 def settings_of(foreign: Foreign, family: Family) -> ModelConfig:

@@ -53,6 +53,8 @@ class Same:
 
 
 Row = Rename | Join | Ignore | Same
+FRACTIONS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+"""Numbers that mean what they are; those of 8 bits and fewer need a scale from elsewhere."""
 
 
 def pattern(name: str) -> re.Pattern[str]:
@@ -81,16 +83,13 @@ class Table:
         own: dict[str, Tensor] = {}
         for name, tensor in tensors.items():
             row, numbers = self._row(name)
-            if not tensor.is_floating_point() and not isinstance(row, Ignore):
-                kind = str(tensor.dtype).removeprefix("torch.")
-                raise CheckpointError(f"{name!r} holds {kind}, not fractions: quantised weights are read from GGUF files only")
             if isinstance(row, Rename):
-                own[filled(row.own, numbers)] = tensor.T.contiguous() if row.transpose else tensor
+                own[filled(row.own, numbers)] = fractions(name, tensor).T.contiguous() if row.transpose else fractions(name, tensor)
             elif isinstance(row, Join):
                 parts = [filled(part, numbers) for part in row.foreign]
                 if missing := [part for part in parts if part not in tensors]:
                     raise CheckpointError(f"the weights hold {name!r} but not {missing[0]!r}, which belongs to it")
-                own[filled(row.own, numbers)] = torch.cat([tensors[part] for part in parts])
+                own[filled(row.own, numbers)] = joined({part: fractions(part, tensors[part]) for part in parts})
             elif isinstance(row, Same):
                 other = filled(row.other, numbers)
                 if other in tensors and not torch.equal(tensor, tensors[other]):
@@ -123,6 +122,22 @@ class Table:
                 " it is another kind of model, or one with parts that weft does not have"
             )
         return found[0]
+
+
+def fractions(name: str, tensor: Tensor) -> Tensor:
+    """The tensor, refused where its numbers mean something else than they are."""
+    if tensor.dtype not in FRACTIONS:
+        kind = str(tensor.dtype).removeprefix("torch.")
+        raise CheckpointError(f"{name!r} holds {kind}, not fractions as they are: quantised weights are read from GGUF files only")
+    return tensor
+
+
+def joined(parts: dict[str, Tensor]) -> Tensor:
+    """Tensors end to end along the first dimension, of which all others must be equal."""
+    shapes = {name: tuple(part.shape) for name, part in parts.items()}
+    if len({shape[1:] for shape in shapes.values()}) > 1 or () in shapes.values():
+        raise CheckpointError(f"the weights hold parts of one tensor that do not go together: {shapes}")
+    return torch.cat(list(parts.values()))
 
 
 def names(row: Row) -> Sequence[str]:
