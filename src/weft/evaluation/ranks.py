@@ -18,7 +18,8 @@ def ranks(x: Tensor) -> Tensor:
     """The place of each number of x (N,) in order, from 1; equal ones share the mean of their places."""
     _, group, size = torch.unique(x, return_inverse=True, return_counts=True)
     last = size.cumsum(0).double()
-    return (last - (size - 1) / 2)[group]
+    places: Tensor = (last - (size - 1) / 2)[group]
+    return places
 
 
 def spearman(x: Tensor, y: Tensor) -> float:

@@ -122,6 +122,6 @@ def weights(subject: Subject) -> Weights:
     table = getattr(getattr(model, "embed", None), "weight", None)
     tied = table is not None and getattr(getattr(model, "head", None), "weight", None) is table
     heads = getattr(subject.model, "heads", 0)
-    shared = tuple(table.shape) if tied else None
+    shared = tuple(table.shape) if tied and table is not None else None
     known = {name.partition(".")[0] for name, _ in model.named_parameters()} <= {"embed", "position", "blocks", "norm", "head"}
     return Weights(blocks, heads if isinstance(heads, int) else 0, block, first, last, shared, known and blocks > 1)
