@@ -56,6 +56,8 @@ def small(folder: Path, **changes: Any) -> Recipe:
 def test_settings_that_cannot_work_are_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         run.assemble(small(tmp_path, **changes), tmp_path / "run").trainer.fit()
+    begun = "progress__metric" in changes  # what validation reports is known when it has been run
+    assert (tmp_path / "run").exists() == begun, "what is refused leaves nothing behind"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +72,7 @@ def test_a_part_without_a_registry_name_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_run_directory_holds_what_it_should(tmp_path: Path) -> None:
-    weft.train(small(tmp_path, train__ema=0.5), tmp_path / "run")
+    done = weft.train(small(tmp_path, train__ema=0.5), tmp_path / "run")
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert {"recipe.json", "metrics.jsonl", "checkpoints", "events", "environment.json", "run.json", "report.html"} <= names
     newest = checkpoint.folders(tmp_path / "run")[-1]
@@ -80,6 +82,7 @@ def test_a_run_directory_holds_what_it_should(tmp_path: Path) -> None:
     }  # fmt: skip
     facts = json.loads((tmp_path / "run" / "environment.json").read_text())
     assert [line.partition(" ")[0] for line in facts["plan"]][:4] == ["device", "precision", "compile", "graphs"]
+    assert facts["parameters"] == done.size == sum(p.numel() for p in done.trainer.model.parameters())
     assert json.loads((tmp_path / "run" / "recipe.json").read_text())["model"]["vocabulary"] > 0
 
 

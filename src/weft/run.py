@@ -59,7 +59,7 @@ class Run:
 def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Sequence[Hook] = (), team: Team = ALONE) -> Run:
     """Build everything a recipe describes and, where the folder holds its run already, continue from there."""
     check(recipe)
-    files.make_folder(folder)
+    files.check_folder(folder)
     initial = checkpoint.find(init) if init else None
     data = recipe.data.build_with(read_tokenizer(initial))
     for line in data.problems.lines() if team.first else ():
@@ -86,12 +86,12 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     hooks += [Average(train.ema)] if train.ema else []
     if data.validation is not None and train.eval_every:
         held = Source(data.validation, train.seed, plan.device, shuffle=False)
-        size = max(train.micro or train.batch, 64)
-        goal = resolved.progress
-        hooks.append(Validation(held, train.eval_every, train.eval_examples, size, goal.metric, goal.goal, train.patience))
+        at_once, goal = max(train.micro or train.batch, 64), resolved.progress
+        hooks.append(Validation(held, train.eval_every, train.eval_examples, at_once, goal.metric, goal.goal, train.patience))
     hooks += [Log(folder, train.log_every), *(extra if team.first else ()), keeper, signals]
     tokens = data.info.get("tokens", 1)
     trainer = Trainer(model, objective, source, train, resolved.optim, plan, hooks, tokens, team)  # type: ignore[arg-type]
+    files.make_folder(folder)  # only now: a recipe that was refused leaves nothing behind
     keeper.restore(trainer)
     if team.first:
         write_description(folder, resolved, data, plan, size, init, data.train.shares(trainer.end, train.seed))
