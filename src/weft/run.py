@@ -25,7 +25,7 @@ from weft.objectives.base import Objective
 from weft.parallel import processes
 from weft.recipes.base import Recipe
 from weft.recipes.base import load as load_recipe
-from weft.report import html, samples
+from weft.report import html, read, samples
 from weft.training import checkpoint, execution, files
 from weft.training.hooks import Agreement, Average, Hook, Signals, Validation
 from weft.training.keeping import Checkpoints
@@ -134,11 +134,10 @@ def check(recipe: Recipe) -> None:
 
 def recipe_of(folder: Path) -> Any:
     """What a folder trains: its recipe.json or, where that is missing or damaged, its newest checkpoint's; None for a new folder."""
-    try:
-        return json.loads((folder / "recipe.json").read_bytes())
-    except (OSError, ValueError):
-        found = checkpoint.newest(folder)
-        return found.json("recipe.json") if found else None
+    if written := read.written(folder / "recipe.json"):
+        return written
+    found = checkpoint.newest(folder)
+    return found.json("recipe.json") if found else None
 
 
 def refuse_other_recipe(folder: Path, recipe: Recipe) -> None:
