@@ -196,3 +196,13 @@ def test_the_mean_of_the_last_checkpoints(tmp_path: Path) -> None:
         torch.testing.assert_close(value, (found[0][name] + found[1][name]) / 2)
     with pytest.raises(CheckpointError, match=r"@average9: 3 checkpoints are kept; --train\.keep"):
         run.load(f"{tmp_path / 'run'}@average9")
+
+
+def test_data_that_changed_under_a_run_are_noticed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run.assemble(small(tmp_path), tmp_path / "run").trainer.fit()
+    text = text_file(tmp_path).read_text()
+    run.assemble(small(tmp_path, train__steps=7), tmp_path / "run").trainer.fit()
+    assert not caplog.text
+    text_file(tmp_path).write_text(text[::-1])
+    run.assemble(small(tmp_path, train__steps=8), tmp_path / "run")
+    assert "the data have changed since the run began" in caplog.text

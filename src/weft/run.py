@@ -94,7 +94,7 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     files.make_folder(folder)  # only now: a recipe that was refused leaves nothing behind
     keeper.restore(trainer)
     if team.first:
-        write_description(folder, resolved, data, plan, size, init, data.train.shares(trainer.end, train.seed))
+        write_description(folder, resolved, trainer, data, size, init)
     return Run(folder, resolved, data, trainer, signals, size)
 
 
@@ -191,20 +191,21 @@ def read_tokenizer(found: checkpoint.Checkpoint | None) -> Any:
     return tokenizers.load(found.files["tokenizer.json"]) if found and "tokenizer.json" in found.files else None
 
 
-def write_description(
-    folder: Path, recipe: Recipe, data: Data, plan: execution.Plan, size: int, init: str | None, shares: list[dict[str, Any]]
-) -> None:
-    """recipe.json, and what else one wants to know of a run afterwards."""
+def write_description(folder: Path, recipe: Recipe, trainer: Trainer, data: Data, size: int, init: str | None) -> None:
+    """recipe.json, and what else one wants to know of a run afterwards; says where a run goes on with other data."""
     facts = {
         "parameters": size,
         "init": init,
-        "plan": plan.lines(),
+        "plan": trainer.plan.lines(),
         "data": data.info,
         "problems": data.problems.lines(),
-        "shares": shares,
+        "shares": data.train.shares(trainer.end, recipe.train.seed),
+        "examples": trainer.source.mark(),
         "versions": {"weft": __version__, "python": platform.python_version(), "torch": torch.__version__},
         "machine": machine(),
     }
+    if trainer.step and read.written(folder / "environment.json").get("examples", facts["examples"]) != facts["examples"]:
+        log.warning("%s: the data have changed since the run began; it goes on with what they are now (--out begins another)", folder)
     with files.writing(folder):
         files.replace(folder / "recipe.json", checkpoint.encode(config.to_dict(recipe)))
         files.replace(folder / "environment.json", checkpoint.encode(facts))
