@@ -41,7 +41,7 @@ def small(folder: Path, **changes: Any) -> Recipe:
         ({"train__ramp": (0, 100)}, "--train.ramp must start between 1 and --train.batch 4"),
         ({"train__ramp": (9, 100)}, "--train.ramp must start between 1 and --train.batch 4"),
         ({"train__device": "gpu"}, "'gpu' is not a device"),
-        ({"train__device": "meta"}, "weft does not train on 'meta'"),
+        ({"train__device": "meta"}, "weft does not run on 'meta'"),
         ({"train__seed": 1 << 70}, "--train.seed must fit 64 bits"),
         ({"model__vocabulary": 3}, "--model.vocabulary is 3, but the data has"),
         ({"model__heads": 0}, "--model.heads must be at least 1, not 0"),

@@ -117,3 +117,6 @@ def test_evaluation_changes_nothing(run: Path) -> None:
     weft.evaluate(run)
     assert {p: p.read_bytes() for p in run.rglob("*") if p.is_file()} == before
     assert dataclasses.asdict(weft.evaluate(run))["checkpoint"] == str(checkpoint.resolve(run))
+    for wrong in ({"examples": -1}, {"batch": 0}):
+        with pytest.raises(ConfigError, match="examples must not be negative and batch at least 1"):
+            weft.evaluate(run, **wrong)

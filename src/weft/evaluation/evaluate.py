@@ -69,6 +69,8 @@ def evaluate(
     data config. settings: those of the recipe's objective to change, such as how answers are searched for. examples: how many
     of the data, 0 for all.
     """
+    if examples < 0 or batch < 1:
+        raise ConfigError(f"examples must not be negative and batch at least 1, not {examples} and {batch}")
     loaded = model if isinstance(model, Loaded) else load(model)
     source = change_data(loaded.recipe.data, data)
     held = source.build_with(loaded.tokenizer)
