@@ -316,7 +316,7 @@ def test_rollback_gives_up_when_it_does_not_help(tmp_path: Path) -> None:
     early = full_trainer(
         tmp_path / "early", objective=AlwaysExplosive(), nonfinite="rollback", shuffle=False, batch=4, save_every=9, every=0
     )
-    with pytest.raises(NonFiniteError, match="step 4: .* there is no checkpoint yet to return to"):
+    with pytest.raises(NonFiniteError, match=r"step 4: .* there is no checkpoint yet to return to"):
         early.fit()
 
 
