@@ -19,6 +19,7 @@ from weft.recipes.base import Recipe
 from weft.training import checkpoint
 from weft.training.hooks import Validation
 from weft.training.log import Log
+from weft.training.optim import SGD
 
 
 def small(folder: Path, **changes: Any) -> Recipe:
@@ -50,6 +51,8 @@ def small(folder: Path, **changes: Any) -> Recipe:
         ({"optim__schedule__every": 0}, "--optim.schedule.every must be at least 1 and finite, not 0"),
         ({"optim__lr": float("inf")}, "--optim.lr must be at least 0 and finite, not inf"),
         ({"optim": GPTConfig()}, "--optim: GPTConfig is not an optimiser"),
+        ({"optim": {"": "adam"}}, "--optim.: str is not an optimiser"),
+        ({"optim": SGD(lr=-1)}, "--optim.lr must be at least 0 and finite, not -1"),
         ({"progress__metric": "accuracy"}, "validation reports no 'accuracy'"),
     ],
 )

@@ -109,14 +109,14 @@ def check(recipe: Recipe) -> None:
     train = recipe.train
     several = isinstance(recipe.optim, dict)
     optims: dict[str, Any] = {f"optim.{turn}": part for turn, part in recipe.optim.items()} if several else {"optim": recipe.optim}  # type: ignore[attr-defined]
-    for part in (recipe.data, recipe.model, recipe.objective, *optims.values()):
-        if registry.name_of(type(part)) is None:
-            kind = f"{type(part).__module__}:{type(part).__qualname__}"
-            raise ConfigError(f"{kind} has no registry name, so no checkpoint could name it; give it one with registry.add()")
     for place, optim in optims.items():
         if not isinstance(optim, OptimConfig):
             raise ConfigError(f"--{place}: {type(optim).__name__} is not an optimiser")
         optim.check(place)
+    for part in (recipe.data, recipe.model, recipe.objective, *optims.values()):
+        if registry.name_of(type(part)) is None:
+            kind = f"{type(part).__module__}:{type(part).__qualname__}"
+            raise ConfigError(f"{kind} has no registry name, so no checkpoint could name it; give it one with registry.add()")
     if not abs(train.seed) < 1 << 63:
         raise ConfigError(f"--train.seed must fit 64 bits, not {train.seed}")
     for name in ("steps", "batch", "log_every", "keep"):
