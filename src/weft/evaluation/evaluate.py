@@ -89,7 +89,8 @@ def evaluate(
     seconds = time.perf_counter() - begin
     own = [name for name in metrics if not requested(name)]
     chosen = choose(found | (findings.metrics if findings else {}), own) if own or not further else {}
-    problems = held.problems.lines()
+    twice = getattr(source, "validation_path", "") and source.validation_path == source.path  # type: ignore[attr-defined]
+    problems = (held.problems.halved() if twice else held.problems).lines()
     return Evaluation(str(loaded.path), config.to_dict(source), number, chosen | further, seconds, problems, findings, settings or {})
 
 
