@@ -176,8 +176,9 @@ def test_a_run_stops_early_and_stays_stopped(tmp_path: Path) -> None:
     assert weft.load(tmp_path / "run", device="cpu").metrics["step"] == 3
 
 
-def test_validation_can_be_left_out(tmp_path: Path) -> None:
-    done = run.assemble(small(tmp_path, train__eval_every=0), tmp_path / "run")
+def test_validation_can_be_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    done = run.assemble(small(tmp_path, train__eval_every=0, train__patience=3), tmp_path / "run")
+    assert "--train.patience 3 has no effect" in caplog.text
     done.trainer.fit()
     assert done.validation is None
     assert any(isinstance(hook, Log) for hook in done.trainer.hooks)

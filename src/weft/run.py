@@ -88,6 +88,8 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
         held = Source(data.validation, train.seed, plan.device, shuffle=False)
         at_once, goal = max(train.micro or train.batch, 64), resolved.progress
         hooks.append(Validation(held, train.eval_every, train.eval_examples, at_once, goal.metric, goal.goal, train.patience))
+    elif train.patience and team.first:
+        log.warning("--train.patience %d has no effect: nothing is validated, so the run does not stop early", train.patience)
     hooks += [Log(folder, train.log_every), *(extra if team.first else ()), keeper, signals]
     tokens = data.info.get("tokens", 1)
     trainer = Trainer(model, objective, source, train, resolved.optim, plan, hooks, tokens, team)  # type: ignore[arg-type]
