@@ -84,12 +84,7 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     signals = Signals()
     hooks: list[Hook] = [Agreement(signals)] if team.processes > 1 else []
     hooks += [Average(train.ema)] if train.ema else []
-    if data.validation is not None and train.eval_every:
-        held = Source(data.validation, train.seed, plan.device, shuffle=False)
-        at_once, goal = max(train.micro or train.batch, 64), resolved.progress
-        hooks.append(Validation(held, train.eval_every, train.eval_examples, at_once, goal.metric, goal.goal, train.patience))
-    elif train.patience and team.first:
-        log.warning("--train.patience %d has no effect: nothing is validated, so the run does not stop early", train.patience)
+    hooks += validating(data, resolved, plan.device)
     hooks += [Log(folder, train.log_every), *(extra if team.first else ()), keeper, signals]
     tokens = data.info.get("tokens", 1)
     trainer = Trainer(model, objective, source, train, resolved.optim, plan, hooks, tokens, team)  # type: ignore[arg-type]
@@ -98,6 +93,18 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     if team.first:
         write_description(folder, resolved, trainer, data, size, init)
     return Run(folder, resolved, data, trainer, signals, size)
+
+
+def validating(data: Data, recipe: Recipe, device: torch.device) -> list[Hook]:
+    """What validates a run; nothing where it asks for none or has no data for it."""
+    train, goal = recipe.train, recipe.progress
+    if data.validation is None or not train.eval_every:
+        if train.patience:
+            log.warning("--train.patience %d has no effect: nothing is validated, so the run does not stop early", train.patience)
+        return []
+    held = Source(data.validation, train.seed, device, shuffle=False)
+    at_once = max(train.micro or train.batch, 64)
+    return [Validation(held, train.eval_every, train.eval_examples, at_once, goal.metric, goal.goal, train.patience)]
 
 
 def build(recipe: Recipe) -> tuple[nn.Module, Objective]:
