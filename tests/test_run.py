@@ -145,6 +145,9 @@ def test_starting_from_another_run(tmp_path: Path) -> None:
     tuned.trainer.fit()
     again = run.assemble(small(tmp_path, optim__lr=1e-4), tmp_path / "second", init=f"{tmp_path / 'first'}@last")
     assert again.trainer.step == 6
+    for other in (None, str(tmp_path / "first")):
+        with pytest.raises(ConfigError, match=r"another recipe[\s\S]*init: .*first@last\" -> "):
+            run.assemble(small(tmp_path, optim__lr=1e-4), tmp_path / "second", init=other)
 
 
 def test_weights_of_another_shape_are_named(tmp_path: Path) -> None:

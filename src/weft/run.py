@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import logging
+import os
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -65,7 +66,7 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     for line in data.problems.lines() if team.first else ():
         log.warning("data: %s", line)
     resolved = recipe.resolve(data.info)
-    refuse_other_recipe(folder, resolved)
+    refuse_other_recipe(folder, resolved, init)
     model, objective = build(resolved)
     tokenizer = tokenizers.dump(data.tokenizer) if data.tokenizer else None
     if objective.needs:
@@ -149,14 +150,17 @@ def recipe_of(folder: Path) -> Any:
     return found.json("recipe.json") if found else None
 
 
-def refuse_other_recipe(folder: Path, recipe: Recipe) -> None:
-    """A folder holds one run: a recipe that differs in more than its length is an error that shows the difference."""
+def refuse_other_recipe(folder: Path, recipe: Recipe, init: str | None) -> None:
+    """A folder holds one run: a recipe that differs in more than its length, or another start, is an error that shows the difference."""
     old = recipe_of(folder)
     if old is None:
         return
     with contextlib.suppress(ConfigError):  # a recipe that cannot be read is shown as it is
         old = config.to_dict(load_recipe(old))  # settings that did not exist when it was written have their defaults
     lines = [line for line in config.difference(old, config.to_dict(recipe)) if not line.startswith(FREE_TO_CHANGE)]
+    began = read.written(folder / "environment.json").get("init", init)
+    if os.path.abspath(began or "") != os.path.abspath(init or ""):
+        lines.append(f"init: {json.dumps(began)} -> {json.dumps(init)}")
     if lines:
         raise ConfigError(
             f"{folder} holds a run of another recipe; continue it with its own settings, or use another folder with --out. "
