@@ -224,9 +224,7 @@ def real_processes(campaign: Campaign, pristine: Path, changes: Changes, work: P
         shutil.copytree(pristine, work)
         names = damage(checkpoint.folders(work)[-1], chance)
         code, said = finish(recipe, work, changes)
-        campaign.check(
-            code == 0 and names in said and "trying the one before" in said, f"process, {damage.__name__}: {code}, {said[-300:]}"
-        )
+        campaign.check(code == 0 and names in said and "trying another" in said, f"process, {damage.__name__}: {code}, {said[-300:]}")
         campaign.check(digests(work, STEPS) == expected and logged(work) == lines, f"process, {damage.__name__}: ended otherwise")
     for case in ("all damaged", "all gone"):
         shutil.rmtree(work, ignore_errors=True)

@@ -19,6 +19,7 @@ from weft.recipes.base import Recipe
 from weft.training import checkpoint
 from weft.training.hooks import Validation
 from weft.training.log import Log
+from weft.training.optim import SGD
 
 
 def small(folder: Path, **changes: Any) -> Recipe:
@@ -41,7 +42,7 @@ def small(folder: Path, **changes: Any) -> Recipe:
         ({"train__ramp": (0, 100)}, "--train.ramp must start between 1 and --train.batch 4"),
         ({"train__ramp": (9, 100)}, "--train.ramp must start between 1 and --train.batch 4"),
         ({"train__device": "gpu"}, "'gpu' is not a device"),
-        ({"train__device": "meta"}, "weft does not train on 'meta'"),
+        ({"train__device": "meta"}, "weft does not run on 'meta'"),
         ({"train__seed": 1 << 70}, "--train.seed must fit 64 bits"),
         ({"model__vocabulary": 3}, "--model.vocabulary is 3, but the data has"),
         ({"model__heads": 0}, "--model.heads must be at least 1, not 0"),
@@ -50,12 +51,16 @@ def small(folder: Path, **changes: Any) -> Recipe:
         ({"optim__schedule__every": 0}, "--optim.schedule.every must be at least 1 and finite, not 0"),
         ({"optim__lr": float("inf")}, "--optim.lr must be at least 0 and finite, not inf"),
         ({"optim": GPTConfig()}, "--optim: GPTConfig is not an optimiser"),
+        ({"optim": {"": "adam"}}, "--optim.: str is not an optimiser"),
+        ({"optim": SGD(lr=-1)}, "--optim.lr must be at least 0 and finite, not -1"),
         ({"progress__metric": "accuracy"}, "validation reports no 'accuracy'"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         run.assemble(small(tmp_path, **changes), tmp_path / "run").trainer.fit()
+    begun = "progress__metric" in changes  # what validation reports is known when it has been run
+    assert (tmp_path / "run").exists() == begun, "what is refused leaves nothing behind"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +75,7 @@ def test_a_part_without_a_registry_name_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_run_directory_holds_what_it_should(tmp_path: Path) -> None:
-    weft.train(small(tmp_path, train__ema=0.5), tmp_path / "run")
+    done = weft.train(small(tmp_path, train__ema=0.5), tmp_path / "run")
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert {"recipe.json", "metrics.jsonl", "checkpoints", "events", "environment.json", "run.json", "report.html"} <= names
     newest = checkpoint.folders(tmp_path / "run")[-1]
@@ -80,6 +85,7 @@ def test_a_run_directory_holds_what_it_should(tmp_path: Path) -> None:
     }  # fmt: skip
     facts = json.loads((tmp_path / "run" / "environment.json").read_text())
     assert [line.partition(" ")[0] for line in facts["plan"]][:4] == ["device", "precision", "compile", "graphs"]
+    assert facts["parameters"] == done.size == sum(p.numel() for p in done.trainer.model.parameters())
     assert json.loads((tmp_path / "run" / "recipe.json").read_text())["model"]["vocabulary"] > 0
 
 
@@ -139,6 +145,9 @@ def test_starting_from_another_run(tmp_path: Path) -> None:
     tuned.trainer.fit()
     again = run.assemble(small(tmp_path, optim__lr=1e-4), tmp_path / "second", init=f"{tmp_path / 'first'}@last")
     assert again.trainer.step == 6
+    for other in (None, str(tmp_path / "first")):
+        with pytest.raises(ConfigError, match=r"another recipe[\s\S]*init: .*first@last\" -> "):
+            run.assemble(small(tmp_path, optim__lr=1e-4), tmp_path / "second", init=other)
 
 
 def test_weights_of_another_shape_are_named(tmp_path: Path) -> None:
@@ -170,8 +179,9 @@ def test_a_run_stops_early_and_stays_stopped(tmp_path: Path) -> None:
     assert weft.load(tmp_path / "run", device="cpu").metrics["step"] == 3
 
 
-def test_validation_can_be_left_out(tmp_path: Path) -> None:
-    done = run.assemble(small(tmp_path, train__eval_every=0), tmp_path / "run")
+def test_validation_can_be_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    done = run.assemble(small(tmp_path, train__eval_every=0, train__patience=3), tmp_path / "run")
+    assert "--train.patience 3 has no effect" in caplog.text
     done.trainer.fit()
     assert done.validation is None
     assert any(isinstance(hook, Log) for hook in done.trainer.hooks)
@@ -193,3 +203,13 @@ def test_the_mean_of_the_last_checkpoints(tmp_path: Path) -> None:
         torch.testing.assert_close(value, (found[0][name] + found[1][name]) / 2)
     with pytest.raises(CheckpointError, match=r"@average9: 3 checkpoints are kept; --train\.keep"):
         run.load(f"{tmp_path / 'run'}@average9")
+
+
+def test_data_that_changed_under_a_run_are_noticed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run.assemble(small(tmp_path), tmp_path / "run").trainer.fit()
+    text = text_file(tmp_path).read_text()
+    run.assemble(small(tmp_path, train__steps=7), tmp_path / "run").trainer.fit()
+    assert not caplog.text
+    text_file(tmp_path).write_text(text[::-1])
+    run.assemble(small(tmp_path, train__steps=8), tmp_path / "run")
+    assert "the data have changed since the run began" in caplog.text

@@ -55,10 +55,10 @@ def from_dict(data: dict[str, Any], cls: type[C], place: str = "recipe") -> C:
         if name not in known:
             raise ConfigError(f"{place}: no field {name!r}{registry.nearest(name, list(known))}")
     values = {name: convert(item, hints[name], f"{place}.{name}") for name, item in data.items()}
-    try:
-        return cls(**values)
-    except TypeError as error:
-        raise ConfigError(f"{place}: {error}") from error
+    needed = [f.name for f in dataclasses.fields(cls) if f.default is f.default_factory is dataclasses.MISSING]
+    if missing := [name for name in needed if name not in values]:
+        raise ConfigError(f"{place}: lacks {', '.join(missing)}")
+    return cls(**values)
 
 
 def convert(value: Any, kind: Any, place: str) -> Any:

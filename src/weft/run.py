@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import logging
+import os
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from weft.objectives.base import Objective
 from weft.parallel import processes
 from weft.recipes.base import Recipe
 from weft.recipes.base import load as load_recipe
-from weft.report import html, samples
+from weft.report import html, read, samples
 from weft.training import checkpoint, execution, files
 from weft.training.hooks import Agreement, Average, Hook, Signals, Validation
 from weft.training.keeping import Checkpoints
@@ -59,13 +60,13 @@ class Run:
 def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Sequence[Hook] = (), team: Team = ALONE) -> Run:
     """Build everything a recipe describes and, where the folder holds its run already, continue from there."""
     check(recipe)
-    files.make_folder(folder)
+    files.check_folder(folder)
     initial = checkpoint.find(init) if init else None
     data = recipe.data.build_with(read_tokenizer(initial))
     for line in data.problems.lines() if team.first else ():
         log.warning("data: %s", line)
     resolved = recipe.resolve(data.info)
-    refuse_other_recipe(folder, resolved)
+    refuse_other_recipe(folder, resolved, init)
     model, objective = build(resolved)
     tokenizer = tokenizers.dump(data.tokenizer) if data.tokenizer else None
     if objective.needs:
@@ -84,18 +85,27 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     signals = Signals()
     hooks: list[Hook] = [Agreement(signals)] if team.processes > 1 else []
     hooks += [Average(train.ema)] if train.ema else []
-    if data.validation is not None and train.eval_every:
-        held = Source(data.validation, train.seed, plan.device, shuffle=False)
-        size = max(train.micro or train.batch, 64)
-        goal = resolved.progress
-        hooks.append(Validation(held, train.eval_every, train.eval_examples, size, goal.metric, goal.goal, train.patience))
+    hooks += validating(data, resolved, plan.device)
     hooks += [Log(folder, train.log_every), *(extra if team.first else ()), keeper, signals]
     tokens = data.info.get("tokens", 1)
     trainer = Trainer(model, objective, source, train, resolved.optim, plan, hooks, tokens, team)  # type: ignore[arg-type]
+    files.make_folder(folder)  # only now: a recipe that was refused leaves nothing behind
     keeper.restore(trainer)
     if team.first:
-        write_description(folder, resolved, data, plan, size, init, data.train.shares(trainer.end, train.seed))
+        write_description(folder, resolved, trainer, data, size, init)
     return Run(folder, resolved, data, trainer, signals, size)
+
+
+def validating(data: Data, recipe: Recipe, device: torch.device) -> list[Hook]:
+    """What validates a run; nothing where it asks for none or has no data for it."""
+    train, goal = recipe.train, recipe.progress
+    if data.validation is None or not train.eval_every:
+        if train.patience:
+            log.warning("--train.patience %d has no effect: nothing is validated, so the run does not stop early", train.patience)
+        return []
+    held = Source(data.validation, train.seed, device, shuffle=False)
+    at_once = max(train.micro or train.batch, 64)
+    return [Validation(held, train.eval_every, train.eval_examples, at_once, goal.metric, goal.goal, train.patience)]
 
 
 def build(recipe: Recipe) -> tuple[nn.Module, Objective]:
@@ -109,14 +119,14 @@ def check(recipe: Recipe) -> None:
     train = recipe.train
     several = isinstance(recipe.optim, dict)
     optims: dict[str, Any] = {f"optim.{turn}": part for turn, part in recipe.optim.items()} if several else {"optim": recipe.optim}  # type: ignore[attr-defined]
-    for part in (recipe.data, recipe.model, recipe.objective, *optims.values()):
-        if registry.name_of(type(part)) is None:
-            kind = f"{type(part).__module__}:{type(part).__qualname__}"
-            raise ConfigError(f"{kind} has no registry name, so no checkpoint could name it; give it one with registry.add()")
     for place, optim in optims.items():
         if not isinstance(optim, OptimConfig):
             raise ConfigError(f"--{place}: {type(optim).__name__} is not an optimiser")
         optim.check(place)
+    for part in (recipe.data, recipe.model, recipe.objective, *optims.values()):
+        if registry.name_of(type(part)) is None:
+            kind = f"{type(part).__module__}:{type(part).__qualname__}"
+            raise ConfigError(f"{kind} has no registry name, so no checkpoint could name it; give it one with registry.add()")
     if not abs(train.seed) < 1 << 63:
         raise ConfigError(f"--train.seed must fit 64 bits, not {train.seed}")
     for name in ("steps", "batch", "log_every", "keep"):
@@ -134,21 +144,23 @@ def check(recipe: Recipe) -> None:
 
 def recipe_of(folder: Path) -> Any:
     """What a folder trains: its recipe.json or, where that is missing or damaged, its newest checkpoint's; None for a new folder."""
-    try:
-        return json.loads((folder / "recipe.json").read_bytes())
-    except (OSError, ValueError):
-        found = checkpoint.newest(folder)
-        return found.json("recipe.json") if found else None
+    if written := read.written(folder / "recipe.json"):
+        return written
+    found = checkpoint.newest(folder)
+    return found.json("recipe.json") if found else None
 
 
-def refuse_other_recipe(folder: Path, recipe: Recipe) -> None:
-    """A folder holds one run: a recipe that differs in more than its length is an error that shows the difference."""
+def refuse_other_recipe(folder: Path, recipe: Recipe, init: str | None) -> None:
+    """A folder holds one run: a recipe that differs in more than its length, or another start, is an error that shows the difference."""
     old = recipe_of(folder)
     if old is None:
         return
     with contextlib.suppress(ConfigError):  # a recipe that cannot be read is shown as it is
         old = config.to_dict(load_recipe(old))  # settings that did not exist when it was written have their defaults
     lines = [line for line in config.difference(old, config.to_dict(recipe)) if not line.startswith(FREE_TO_CHANGE)]
+    began = read.written(folder / "environment.json").get("init", init)
+    if os.path.abspath(began or "") != os.path.abspath(init or ""):
+        lines.append(f"init: {json.dumps(began)} -> {json.dumps(init)}")
     if lines:
         raise ConfigError(
             f"{folder} holds a run of another recipe; continue it with its own settings, or use another folder with --out. "
@@ -192,20 +204,21 @@ def read_tokenizer(found: checkpoint.Checkpoint | None) -> Any:
     return tokenizers.load(found.files["tokenizer.json"]) if found and "tokenizer.json" in found.files else None
 
 
-def write_description(
-    folder: Path, recipe: Recipe, data: Data, plan: execution.Plan, size: int, init: str | None, shares: list[dict[str, Any]]
-) -> None:
-    """recipe.json, and what else one wants to know of a run afterwards."""
+def write_description(folder: Path, recipe: Recipe, trainer: Trainer, data: Data, size: int, init: str | None) -> None:
+    """recipe.json, and what else one wants to know of a run afterwards; says where a run goes on with other data."""
     facts = {
         "parameters": size,
         "init": init,
-        "plan": plan.lines(),
+        "plan": trainer.plan.lines(),
         "data": data.info,
         "problems": data.problems.lines(),
-        "shares": shares,
+        "shares": data.train.shares(trainer.end, recipe.train.seed),
+        "examples": trainer.source.mark(),
         "versions": {"weft": __version__, "python": platform.python_version(), "torch": torch.__version__},
         "machine": machine(),
     }
+    if trainer.step and read.written(folder / "environment.json").get("examples", facts["examples"]) != facts["examples"]:
+        log.warning("%s: the data have changed since the run began; it goes on with what they are now (--out begins another)", folder)
     with files.writing(folder):
         files.replace(folder / "recipe.json", checkpoint.encode(config.to_dict(recipe)))
         files.replace(folder / "environment.json", checkpoint.encode(facts))

@@ -6,18 +6,10 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from tests.cli.conftest import Outcome
-from weft.cli import flags
 
 
-@pytest.mark.parametrize("parser", ["tyro", "own"])
-def test_evaluate_prints_and_writes_the_metrics(
-    command: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch, text_run: Path, parser: str
-) -> None:
-    if parser == "own":
-        monkeypatch.setattr(flags, "load_tyro", lambda: None)
+def test_evaluate_prints_and_writes_the_metrics(command: Callable[..., Outcome], text_run: Path) -> None:
     done = command("evaluate", str(text_run))
     assert done.code == 0, done.err
     assert "perplexity" in done.out

@@ -11,7 +11,6 @@ import pytest
 
 import weft
 from tests.cli.conftest import TEXT, TINY, Outcome
-from weft.cli import flags
 
 RECORDS = [{"query": f"Is {number} a number, therefore", "choices": ["it is.", "it is not."], "gold": 0} for number in range(8)]
 
@@ -36,12 +35,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("parser", ["tyro", "own"])
-def test_a_task_is_printed_and_written(
-    command: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch, run: Path, data: Path, parser: str
-) -> None:
-    if parser == "own":
-        monkeypatch.setattr(flags, "load_tyro", lambda: None)
+def test_a_task_is_printed_and_written(command: Callable[..., Outcome], run: Path, data: Path) -> None:
     words = ["copa", "--shots", "2", "--examples", "5", "--seed", "1", "--data.path", str(data / "copa.jsonl")]
     done = command("evaluate", str(run), *words)
     assert done.code == 0, done.err

@@ -20,6 +20,7 @@ from weft.errors import WeftError
 from weft.recipes import base
 from weft.recipes.base import Recipe
 from weft.registry import RECIPES
+from weft.report import samples
 from weft.run import Run
 from weft.training import checkpoint
 from weft.training.hooks import Hook, evaluate
@@ -209,7 +210,9 @@ def test_recipes_survive_json(name: str, tmp_path: Path) -> None:
 
 
 @every_kind
-def test_the_saved_model_loads_and_evaluates_alike(name: str, tmp_path: Path, device: torch.device) -> None:
+def test_the_saved_model_loads_evaluates_alike_and_shows_samples(
+    name: str, tmp_path: Path, device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = make(name, tmp_path, device, {"train.steps": 4, "train.ema": 0.5, "train.precision": "fp32"})
     done = trained(made, tmp_path / "run")
     held = done.validation
@@ -220,6 +223,10 @@ def test_the_saved_model_loads_and_evaluates_alike(name: str, tmp_path: Path, de
     objective = done.trainer.objective
     again = evaluate(loaded.model, objective, held.source, held.examples, held.batch)
     assert again == pytest.approx(held.latest, rel=1e-5, abs=1e-6)
+    for amount in ("TOKENS", "IMAGES", "POINTS"):
+        monkeypatch.setattr(samples, amount, 4)
+    missing = [sample.text for sample in samples.draw(loaded) if sample.title == "No samples"]
+    assert all("are not images" in text for text in missing), "rows of numbers cannot be shown, all else can"
 
 
 BAD: dict[type, tuple[Any, ...]] = {int: (-1, 0), float: (-1.0, 2.0, float("nan")), tuple: ((-1,), (0,))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import tarfile
 import zipfile
@@ -60,6 +61,20 @@ def test_bad_archives_are_one_sentence(tmp_path: Path) -> None:
         zipped.writestr("a.png", "")
     with pytest.raises(DataError, match="the archive holds no text file"):
         read_text(str(tmp_path / "none.zip"), Problems())
+    locked = bytearray(Path(archive(tmp_path / "t.zip")).read_bytes())
+    locked[locked.index(b"PK\x01\x02") + 8] |= 1  # the first file says that it is encrypted
+    (tmp_path / "locked.zip").write_bytes(locked)
+    with pytest.raises(DataError, match=r"locked\.zip: cannot be read"):
+        read_text(str(tmp_path / "locked.zip"), Problems())
+
+
+def test_a_damaged_file_of_an_archive_is_named(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "t.zip", "w") as zipped:
+        zipped.writestr("a.txt", "whole")
+        zipped.writestr("b.txt.gz", gzip.compress(b"cut off" * 99)[:30])
+    problems = Problems()
+    assert read_texts(str(tmp_path / "t.zip"), problems) == ["whole"]
+    assert "1 × files that cannot be read" in problems.lines()[0] and "t.zip/b.txt.gz (" in problems.lines()[0]
 
 
 def test_documents_of_several_files_and_of_tags(tmp_path: Path) -> None:

@@ -72,6 +72,7 @@ def test_loose_images_are_unlabelled_and_never_validate_among_labelled_ones(tmp_
     mixed = ImagesConfig(path=str(classes(tmp_path)), validation=0.5).build()
     assert (everything(mixed.train)["label"] == UNLABELLED).sum() == 10
     assert (everything(mixed.validation)["label"] != UNLABELLED).all()
+    assert not data.problems.counts and mixed.problems.counts == {"images beside the folders of classes, taken as unlabelled": 10}
 
 
 def test_flat_grey_and_scaled(tmp_path: Path) -> None:

@@ -75,6 +75,18 @@ def test_a_path_means_the_whole_of_another_text_in_the_models_own_tokens(run: Pa
         weft.evaluate(loaded, data=other)
 
 
+def test_flaws_of_other_data_are_counted_once(run: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "whole.txt").write_text("the cat " * 30)
+    for name in ("empty.txt", "other.csv"):
+        (folder / name).touch()
+    assert weft.evaluate(run, data=folder).problems == [
+        f"1 × files of another kind, not read: {folder / 'other.csv'}",
+        f"1 × empty files: {folder / 'empty.txt'}",
+    ]
+
+
 def test_bits_per_byte_are_those_of_the_other_text(run: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.txt"
     other.write_text("box " * 30)
@@ -117,3 +129,6 @@ def test_evaluation_changes_nothing(run: Path) -> None:
     weft.evaluate(run)
     assert {p: p.read_bytes() for p in run.rglob("*") if p.is_file()} == before
     assert dataclasses.asdict(weft.evaluate(run))["checkpoint"] == str(checkpoint.resolve(run))
+    for wrong in ({"examples": -1}, {"batch": 0}):
+        with pytest.raises(ConfigError, match="examples must not be negative and batch at least 1"):
+            weft.evaluate(run, **wrong)

@@ -136,8 +136,18 @@ def test_a_run_that_has_logged_nothing_or_nonsense_has_a_page(vae: Path, tmp_pat
     assert run.points("train", "loss") == [(2, 3.0)]
     assert run.best() is None
     assert "<svg" in run_page(run)
+    (tmp_path / "metrics.jsonl").write_text(lines[0] + '\n{"step": "two"}\n{"step": 3, "train": 4}\n[5]')
+    (tmp_path / "environment.json").write_text("{")
+    assert "0 of" not in run_page(read(tmp_path)), "a run of which no number was ever finite has a page"
     with pytest.raises(CheckpointError, match="no run here"):
         read(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '{"train": 5}', '{"train": {}, "progress": {"metric": "loss", "goal": "min"}}'])
+def test_a_recipe_that_is_none_is_one_sentence(content: str, tmp_path: Path) -> None:
+    (tmp_path / "recipe.json").write_text(content)
+    with pytest.raises(CheckpointError, match="no run here"):
+        read(tmp_path)
 
 
 def test_samples_follow_what_a_model_offers(vae: Path) -> None:

@@ -122,7 +122,7 @@ def test_damage_is_found_and_the_one_before_is_used(tmp_path: Path, how: str, ca
         victim.write_bytes(whole)
         assert found is not None
         assert found.path.name == "00000020", victim
-        assert "trying the one before" in caplog.text
+        assert "trying another" in caplog.text
 
 
 def test_a_run_with_nothing_left_is_an_error_not_a_new_beginning(tmp_path: Path) -> None:
@@ -237,6 +237,16 @@ def test_names_of_checkpoints(tmp_path: Path) -> None:
         checkpoint.resolve(f"{plain}@15")
     with pytest.raises(CheckpointError, match="no checkpoint here"):
         checkpoint.resolve(tmp_path / "absent")
+
+
+def test_where_the_best_is_damaged_another_stands_in(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run = make_run(tmp_path, best=(10, 20))
+    (run / "checkpoints" / "00000020" / "model.safetensors").unlink()
+    assert checkpoint.find(run).path.name == "00000030"
+    assert "00000020: model.safetensors cannot be read" in caplog.text and "trying another" in caplog.text
+    for name in (f"{run}@20", run / "checkpoints" / "00000020"):  # one that was named is that one
+        with pytest.raises(CheckpointError, match=r"model\.safetensors cannot be read"):
+            checkpoint.find(name)
 
 
 def test_pruning_keeps_the_newest_and_the_best(tmp_path: Path) -> None:

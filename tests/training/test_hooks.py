@@ -313,6 +313,18 @@ def test_rollback_gives_up_when_it_does_not_help(tmp_path: Path) -> None:
     )
     with pytest.raises(NonFiniteError, match="did not help"):
         trainer.fit()
+    early = full_trainer(
+        tmp_path / "early", objective=AlwaysExplosive(), nonfinite="rollback", shuffle=False, batch=4, save_every=9, every=0
+    )
+    with pytest.raises(NonFiniteError, match=r"step 4: .* there is no checkpoint yet to return to"):
+        early.fit()
+
+
+def test_updates_that_were_refused_are_counted_over_a_break(tmp_path: Path) -> None:
+    skipping: dict[str, Any] = {"objective": Explosive(), "nonfinite": "skip", "shuffle": False, "every": 0, "save_every": 5}
+    for steps in (5, 7):  # the fourth is refused
+        full_trainer(tmp_path, steps=steps, **skipping).fit()
+    assert [line["train"].get("refused_updates") for line in lines(tmp_path)] == [None] * 3 + [1.0] * 4
 
 
 # -- signals ------------------------------------------------------------------------------------------------------------------

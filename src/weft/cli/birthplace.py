@@ -31,7 +31,7 @@ FUNCTIONS = ("pretrain", "finetune", "evaluate")
 
 def main(words: list[str]) -> int:
     console.show_warnings()
-    if words[:1] == ["ask"]:
+    if words[:1] == ["ask"] and not any(word in flags.HELP for word in words):
         return answer(words[1:])
     options, free = flags.parse(Options(), words, "weft birthplace", NAMES, ABOUT)
     function, variant, corpus = free

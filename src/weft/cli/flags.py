@@ -1,4 +1,4 @@
-"""Flags from typed settings: tyro where it is installed, weft's own parser (config.parse_flags) where it is not."""
+"""Flags from typed settings, read alike with and without tyro (config.parse_flags); tyro, where it is installed, writes the help."""
 
 from __future__ import annotations
 
@@ -29,16 +29,12 @@ def parse(default: C, words: list[str], prog: str, names: str = "", description:
     usage = f"{prog} {names}".strip()
     if not helping and not fits(len(free), names):
         raise ConfigError(f"expected {names or 'flags only'}, found {' '.join(free) or 'nothing'}; see {prog} --help")
-    tyro = load_tyro()
     if not helping:
-        settings = config.parse_flags(flags, default)  # first, as it says in one sentence what tyro says in a box of many lines
-    elif tyro is None:
-        print(plain_help(default, usage, description))
-        sys.exit(0)
-    if tyro is not None:
-        typed = ["--help"] if helping else [word for flag in flags for word in flag]
-        settings = tyro.cli(type(default), default=default, prog=usage, args=typed, description=description)
-    return settings, free
+        return config.parse_flags(flags, default), free
+    if tyro := load_tyro():
+        tyro.cli(type(default), default=default, prog=usage, args=["--help"], description=description)
+    print(plain_help(default, usage, description))
+    sys.exit(0)
 
 
 def fits(count: int, names: str) -> bool:

@@ -27,16 +27,19 @@ def members(path: Path, suffixes: tuple[str, ...], problems: Problems) -> list[t
     """The files of an archive with one of the suffixes, in the order of their names, each under ARCHIVE/NAME."""
     try:
         found = sorted(_zipped(path) if path.suffix.lower() == ".zip" else _tarred(path))
-    except (zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError, NotImplementedError) as error:
+    except (zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError, RuntimeError) as error:
         raise DataError(f"{show(path)}: cannot be read ({reason(error)})") from error
     kept = []
     for name, data in found:
         if name.rpartition(".")[2].lower() not in {suffix.lstrip(".") for suffix in suffixes}:
             problems.add("files of another kind, not read", show(path / name))
-        else:
+            continue
+        try:
             kept.append((path / name, gzip.decompress(data) if name.endswith(".gz") else data))
+        except (OSError, EOFError, zlib.error) as error:
+            problems.add("files that cannot be read", f"{show(path / name)} ({reason(error)})")
     if not kept:
-        raise DataError(f"{show(path)}: the archive holds no text file ({', '.join(suffixes)})")
+        raise DataError(f"{show(path)}: the archive holds no text file that can be read ({', '.join(suffixes)})")
     return kept
 
 

@@ -48,6 +48,8 @@ def read_folder(folder: Path, wanted: Wanted, problems: Problems) -> Images:
     numbers, names = number_classes([show(group) for group in groups if group is not None])
     labels = np.full(len(files), UNLABELLED, dtype=np.int64)
     labels[[group is not None for group in groups]] = numbers
+    for file in [file for file, group in zip(files, groups, strict=True) if group is None and names]:
+        problems.add("images beside the folders of classes, taken as unlabelled", show(file))
     _note_empty_classes(folder, set(groups), problems)
     return Images(np.stack(arrays).transpose(0, 3, 1, 2), labels, names)
 

@@ -69,6 +69,8 @@ def evaluate(
     data config. settings: those of the recipe's objective to change, such as how answers are searched for. examples: how many
     of the data, 0 for all.
     """
+    if examples < 0 or batch < 1:
+        raise ConfigError(f"examples must not be negative and batch at least 1, not {examples} and {batch}")
     loaded = model if isinstance(model, Loaded) else load(model)
     source = change_data(loaded.recipe.data, data)
     held = source.build_with(loaded.tokenizer)
@@ -87,7 +89,8 @@ def evaluate(
     seconds = time.perf_counter() - begin
     own = [name for name in metrics if not requested(name)]
     chosen = choose(found | (findings.metrics if findings else {}), own) if own or not further else {}
-    problems = held.problems.lines()
+    twice = getattr(source, "validation_path", "") and source.validation_path == source.path  # type: ignore[attr-defined]
+    problems = (held.problems.halved() if twice else held.problems).lines()
     return Evaluation(str(loaded.path), config.to_dict(source), number, chosen | further, seconds, problems, findings, settings or {})
 
 

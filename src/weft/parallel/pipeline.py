@@ -42,7 +42,9 @@ def refuse(model: Any, objective: Objective, stages: int) -> None:
 
 
 class Elsewhere(nn.Module):
-    """A block that another stage has; of its attention, a model may still ask the kind."""
+    """A block that another stage has; a model may still ask how it is executed, and of its attention the kind."""
+
+    blocks_backend = "plain"
 
     def __init__(self, block: Any):
         super().__init__()

@@ -51,7 +51,7 @@ def key_numbers(run: RunLog) -> list[tuple[str, str, str]]:
     best, train, held = run.best(), run.points("train", "loss"), run.points("validation", "loss")
     if best:
         found.append((f"best {title(run.metric)}", number(best[1]), f"validation, step {best[0]:,.0f}"))
-    for name in [n for n in run.names("train") if n.endswith("loss")][:2]:
+    for name in [n for n in run.names("train") if n.endswith("loss") and run.points("train", n)][:2]:
         step, value = run.points("train", name)[-1]
         found.append((f"last {title(name)}", number(value), f"training, step {step:,.0f}"))
     if train and held:

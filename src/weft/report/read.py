@@ -57,7 +57,7 @@ class RunLog:
     def points(self, part: str, name: str) -> Points:
         """(step, value) of a number, without values that are not finite."""
         found = [(line["step"], line[part][name]) for line in self.lines if name in line.get(part, {})]
-        return [(step, value) for step, value in found if value is not None and math.isfinite(value)]
+        return [(step, value) for step, value in found if isinstance(value, (int, float)) and math.isfinite(value)]
 
     def best(self) -> tuple[float, float] | None:
         """(step, value) of the best validation."""
@@ -71,16 +71,25 @@ class RunLog:
 
 
 def read(folder: Path) -> RunLog:
-    """Read a run's folder; lines of the log that were cut off are passed over."""
+    """Read a run's folder; lines of the log that were cut off are passed over, and so are facts that cannot be read."""
+    log = folder / "metrics.jsonl"
+    found = RunLog(folder, written(folder / "recipe.json"), whole_lines(log) if log.exists() else [], written(folder / "environment.json"))
     try:
-        settings = json.loads((folder / "recipe.json").read_bytes())
-    except (OSError, ValueError) as error:
+        _ = found.metric, found.goal, found.steps, dict(found.recipe["model"])
+    except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(
             f"{folder}: no run here (recipe.json cannot be read); train one with: weft train RECIPE --out {folder}"
         ) from error
-    log, facts = folder / "metrics.jsonl", folder / "environment.json"
-    environment = json.loads(facts.read_bytes()) if facts.exists() else {}
-    return RunLog(folder, settings, list(whole_lines(log)) if log.exists() else [], environment)
+    return found
+
+
+def written(path: Path) -> dict[str, Any]:
+    """The object of a JSON file; an empty one where there is none."""
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def whole_lines(path: Path) -> list[dict[str, Any]]:
@@ -90,7 +99,8 @@ def whole_lines(path: Path) -> list[dict[str, Any]]:
             content = json.loads(line)
         except ValueError:
             continue
-        if isinstance(content, dict) and "step" in content:
+        parts = [content.get(part, {}) for part in ("train", "validation")] if isinstance(content, dict) else []
+        if parts and isinstance(content.get("step"), int) and all(isinstance(part, dict) for part in parts):
             found.append(content)
     return found
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from weft.data.tokenizers import ClassNames
 from weft.errors import WeftError
 from weft.generation.answer import answer, can_answer
 from weft.generation.decode import can_continue, generate
@@ -36,8 +37,9 @@ class Sample:
 def draw(loaded: Loaded) -> list[Sample]:
     """Samples of whatever kind the model offers; none where it offers none, or where a needed package is missing."""
     step = f"after step {loaded.metrics.get('step', 0):,}"
+    tokenizer = None if isinstance(loaded.tokenizer, ClassNames) else loaded.tokenizer  # names of classes are no text
     try:
-        if can_continue(loaded.model, loaded.tokenizer):
+        if can_continue(loaded.model, tokenizer):
             made = generate(loaded.model, loaded.tokenizer, max_new_tokens=TOKENS, temperature=0.8)[0]
             return [Sample(f"Text written {step}, temperature 0.8", text=made.text)]
         if can_answer(loaded.model):
@@ -48,7 +50,7 @@ def draw(loaded: Loaded) -> list[Sample]:
         if offers(loaded.model, Samples):
             sheet = base64.b64encode(png(draw_images(loaded.model, IMAGES), columns=10)).decode()
             return [Sample(f"Images drawn {step}", image=f"data:image/png;base64,{sheet}")]
-        if offers(loaded.model, Embeds) and loaded.tokenizer is not None:
+        if offers(loaded.model, Embeds) and tokenizer is not None:
             return [Sample(f"Nearest words {step}", rows=tuple(near_words(loaded)))]
     except WeftError as error:
         return [Sample("No samples", text=str(error))]

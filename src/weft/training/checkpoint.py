@@ -167,17 +167,23 @@ def newest(run: Path) -> Checkpoint | None:
     candidates = folders(run)
     last = saved_step(run)
     if last is not None and last > max((int(path.name) for path in candidates), default=-1):
-        log.warning("%s is gone; trying the one before", folder(run, last))
-    for path in reversed(candidates):
-        try:
-            return read(path)
-        except CheckpointError as error:
-            log.warning("%s; trying the one before", error)
-    if candidates or last is not None:
+        log.warning("%s is gone; trying another", folder(run, last))
+    found = whole(candidates[::-1])
+    if found is None and (candidates or last is not None):
         raise CheckpointError(
             f"{run}: no usable checkpoint is left ({len(candidates)} damaged, the run had saved before). "
             "Restore one from a backup, or start over in another folder with --out"
         )
+    return found
+
+
+def whole(paths: list[Path], only: tuple[str, ...] | None = None) -> Checkpoint | None:
+    """The first of several that is not damaged; None where all are."""
+    for path in paths:
+        try:
+            return read(path, only)
+        except CheckpointError as error:
+            log.warning("%s; trying another", error)
     return None
 
 
@@ -216,7 +222,8 @@ def find(name: str | Path) -> Checkpoint:
     """What inference needs of the checkpoint that a name means; of `RUN@average5`, the mean weights of the last five."""
     run, _, which = str(name).rpartition("@")
     if not run or Path(name).exists() or not (number := which.removeprefix("average")).isdecimal() or number == which:
-        return read(resolve(name), only=INFERENCE)
+        *several, last = meant(name)
+        return whole(several, INFERENCE) or read(last, INFERENCE)
     paths = folders(Path(run))
     if not 1 <= int(number) <= len(paths):
         raise CheckpointError(f"{name}: {len(paths)} checkpoints are kept; --train.keep says how many")
@@ -233,18 +240,24 @@ def find(name: str | Path) -> Checkpoint:
 
 def resolve(name: str | Path) -> Path:
     """The checkpoint folder that `RUN`, `RUN@last`, `RUN@1000` or a checkpoint's own path means."""
+    return meant(name)[0]
+
+
+def meant(name: str | Path) -> list[Path]:
+    """As `resolve`; of a run, followed by those that stand in where that one is damaged."""
     text = str(name)
     path, _, which = text.rpartition("@") if "@" in Path(text).name and not Path(text).exists() else (text, "", "")
     run = Path(path)
     if (run / "manifest.json").exists():
-        return run
-    candidates = folders(run)
+        return [run]
+    candidates = folders(run)[::-1]
     if not candidates:
         raise CheckpointError(f"{text}: no checkpoint here; train one with: weft train RECIPE --out {path}")
     if which and which != "last":
         match = [p for p in candidates if which.isdigit() and int(p.name) == int(which)]
         if not match:
-            raise CheckpointError(f"{text}: no checkpoint of step {which}; there are {', '.join(str(int(p.name)) for p in candidates)}")
-        return match[0]
-    best = [p for p in candidates if is_best(p)]
-    return best[-1] if best and not which else candidates[-1]
+            steps = ", ".join(str(int(p.name)) for p in reversed(candidates))
+            raise CheckpointError(f"{text}: no checkpoint of step {which}; there are {steps}")
+        return match
+    best = [p for p in candidates if is_best(p) and not which][:1]
+    return best + [p for p in candidates if p not in best]

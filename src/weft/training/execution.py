@@ -84,13 +84,13 @@ def pick_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise ConfigError(f"--train.device: {name!r} is not a device; use auto, cpu, cuda or cuda:0") from error
+        raise ConfigError(f"{name!r} is not a device; use auto, cpu, cuda or cuda:0") from error
     if device.type not in ("cpu", "cuda"):
-        raise ConfigError(f"--train.device: weft does not train on {name!r}; use auto, cpu, cuda or cuda:0")
+        raise ConfigError(f"weft does not run on {name!r}; use auto, cpu, cuda or cuda:0")
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(f"--train.device: {name!r} was asked for, but this machine has no usable GPU; use cpu or auto")
+        raise ConfigError(f"{name!r} was asked for, but this machine has no usable GPU; use cpu or auto")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise ConfigError(f"--train.device: there is no {name!r}; this machine has {torch.cuda.device_count()} GPUs, counted from 0")
+        raise ConfigError(f"there is no device {name!r}; this machine has {torch.cuda.device_count()} GPUs, counted from 0")
     return device
 
 

@@ -184,12 +184,21 @@ def lock(folder: Path) -> int:
     return descriptor
 
 
+def check_folder(folder: Path) -> None:
+    """An error where a folder could not be made or written, before any work is done; nothing is made yet."""
+    with writing(folder):
+        there = next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place))
+        if not there.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
 def make_folder(folder: Path) -> None:
-    """A folder that can be written, or an error before any work is done."""
+    """A folder that can be written."""
+    check_folder(folder)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 @contextlib.contextmanager

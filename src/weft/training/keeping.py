@@ -136,7 +136,10 @@ class Checkpoints(Hook):
         attempts = self.trouble[1] + 1 if step <= self.trouble[0] else 1
         self.trouble = (max(step, self.trouble[0]), attempts)
         if attempts > self.PATIENCE or not self.restore(trainer):
-            raise NonFiniteError(f"step {step}: a gradient was not finite, and returning to a checkpoint did not help")
+            why = "returning to a checkpoint did not help" if self.saved_step >= 0 else "there is no checkpoint yet to return to"
+            raise NonFiniteError(
+                f"step {step}: a gradient was not finite, and {why}; lower the learning rate, or clip with --optim.clip_norm 1"
+            )
         trainer.cursor = cursor
         for hook in trainer.hooks:
             if isinstance(hook, Log):

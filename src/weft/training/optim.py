@@ -47,7 +47,7 @@ class OptimConfig(Config):
             value = getattr(self, field_.name)
             decay = field_.name in ("betas", "momentum", "alpha")
             for number in value if isinstance(value, tuple) else (value,):
-                if isinstance(number, float) and not 0.0 <= number < (1.0 if decay else math.inf):
+                if isinstance(number, (int, float)) and not 0.0 <= number < (1.0 if decay else math.inf):
                     raise ConfigError(f"--{place}.{field_.name} must be at least 0 and {'below 1' if decay else 'finite'}, not {number}")
         self.schedule.check(f"{place}.schedule")
 

@@ -219,7 +219,8 @@ class Trainer:
         tensors = {f"objective/{name}": value for name, value in self.objective.state_dict().items()}
         tensors |= {f"means/{name}": value for name, value in self.team.add(self.means.state_tensors()).items()}
         tensors = tensors if self.team.keeps() else {}
-        plain: dict[str, Any] = {"step": self.step, "cursor": self.cursor, "hooks": {}}
+        refused = {turn: float(updater.refused) for turn, updater in self.updaters.items()}
+        plain: dict[str, Any] = {"step": self.step, "cursor": self.cursor, "refused": refused, "hooks": {}}
         for turn, updater in self.updaters.items():
             tensors |= {f"optim/{turn}/{name}": value for name, value in updater.state_tensors().items()}
         for hook in self.hooks:
@@ -237,6 +238,6 @@ class Trainer:
             self.means.clear()
         for turn, updater in self.updaters.items():
             updater.load_state_tensors(below(tensors, f"optim/{turn}/"))
-            updater.refused.zero_()
+            updater.refused.fill_(plain.get("refused", {}).get(turn, 0.0))
         for hook in self.hooks:
             hook.load_state(below(tensors, f"hooks/{hook.name}/"), plain["hooks"].get(hook.name, {}))
