@@ -26,11 +26,11 @@ from weft.benchmarks.birthplace import settings
 from weft.benchmarks.record import write_record
 from weft.config import override
 from weft.errors import CapabilityError
-from weft.evaluation.adversarial_measures import translations
 from weft.evaluation.evaluate import evaluate
 from weft.generation.grid import draw, png
-from weft.models.base import Samples, offers
+from weft.models.base import Restyles, Samples, offers
 from weft.recipes.base import recipe as find_recipe
+from weft.report.samples import translated
 from weft.run import Loaded
 from weft.training.hooks import Hook
 from weft.training.trainer import Trainer
@@ -184,8 +184,8 @@ def sheet(loaded: Loaded, path: Path, seed: int) -> None:
     if offers(loaded.model, Samples):
         with contextlib.suppress(CapabilityError):  # it draws something else
             path.write_bytes(png(draw(loaded.model, 100, seed)))
-    elif (shown := translations(loaded)) is not None:
-        path.write_bytes(png(shown, columns=6))
+    elif offers(loaded.model, Restyles):
+        path.write_bytes(png(translated(loaded), columns=6))
 
 
 def main(arguments: list[str] | None = None) -> None:

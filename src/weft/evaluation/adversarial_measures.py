@@ -62,19 +62,6 @@ def translated(loaded: Loaded, data: Changes = None, argument: str = "") -> dict
     return {**named, f"FID-{extractor.name}_translated": distance}
 
 
-@torch.no_grad()
-def translations(loaded: Loaded, number: int = 8) -> Tensor | None:
-    """The first validation images, each as it was, translated, and as it should be, (3 * number, C, S, S); None of other models."""
-    built = loaded.recipe.data.build_with(loaded.tokenizer)
-    held, device = built.validation or built.train, next(loaded.model.parameters()).device
-    batch = next(batches(held, device))
-    if "source" not in batch and "truth" not in batch:
-        return None
-    first, true = (batch["source"], batch["image"]) if "source" in batch else (batch["image"], batch["truth"])
-    parts = [part[:number].expand(-1, true.size(1), -1, -1) for part in (first, loaded.model(first), true)]
-    return torch.stack(parts, dim=1).flatten(0, 1)
-
-
 def right(extractor: Extractor, parts: list[Tensor], label: Tensor) -> float:
     told = torch.cat([extractor(images)[1].argmax(-1) for images in parts])
     return float((told == label).float().mean())

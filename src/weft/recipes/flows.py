@@ -84,10 +84,10 @@ def realnvp_cifar10() -> Recipe:
     """
     return Recipe(
         data=ImagesConfig(path="cifar10", validation=0.03, augment=Augment(flip=0.5)),
-        model=RealNVPImagesConfig(scales=3, blocks=4, width=64, dropout=0.1),
+        model=RealNVPImagesConfig(scales=3, blocks=2, width=64, dropout=0.1),
         objective=BYTES,
         optim=adamw(1e-3, 0.01, clip_norm=100.0),
-        train=Train(steps=10_000, batch=64, log_every=100, eval_every=2000, save_every=2000, ema=0.999),
+        train=Train(steps=6000, batch=64, log_every=100, eval_every=1000, save_every=2000, ema=0.999),
     )
 
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
+from weft.data.base import Source
 from weft.data.tokenizers import ClassNames
 from weft.errors import WeftError
 from weft.generation.answer import answer, can_answer
@@ -15,13 +17,14 @@ from weft.generation.decode import can_continue, generate
 from weft.generation.grid import draw as draw_images
 from weft.generation.grid import png
 from weft.generation.neighbours import known_words, neighbours
-from weft.models.base import Embeds, Samples, offers
+from weft.generation.restyled import beside
+from weft.models.base import Embeds, Restyles, Samples, offers
 from weft.report import plane
 
 if TYPE_CHECKING:
     from weft.run import Loaded
 
-TOKENS, IMAGES, POINTS, WORDS = 300, 40, 1000, 8
+TOKENS, IMAGES, POINTS, WORDS, TRANSLATED = 300, 40, 1000, 8, 8
 
 
 @dataclass(frozen=True)
@@ -50,11 +53,23 @@ def draw(loaded: Loaded) -> list[Sample]:
         if offers(loaded.model, Samples):
             sheet = base64.b64encode(png(draw_images(loaded.model, IMAGES), columns=10)).decode()
             return [Sample(f"Images drawn {step}", image=f"data:image/png;base64,{sheet}")]
+        if offers(loaded.model, Restyles):
+            sheet = base64.b64encode(png(translated(loaded), columns=6)).decode()
+            title = f"Images, what became of them {step}, and what they should be (or are, brought back again)"
+            return [Sample(title, image=f"data:image/png;base64,{sheet}")]
         if offers(loaded.model, Embeds) and tokenizer is not None:
             return [Sample(f"Nearest words {step}", rows=tuple(near_words(loaded)))]
     except WeftError as error:
         return [Sample("No samples", text=str(error))]
     return []
+
+
+def translated(loaded: Loaded) -> Tensor:
+    """The first images that were not trained on, each with its translation and what it should be, or what comes back of it."""
+    data = loaded.recipe.data.build_with(loaded.tokenizer)
+    held = data.validation or data.train
+    source = Source(held, loaded.recipe.train.seed, next(loaded.model.parameters()).device, shuffle=False)
+    return beside(loaded.model, source.batch(0, min(TRANSLATED, len(held))))
 
 
 def answered(loaded: Loaded) -> list[tuple[str, str]]:

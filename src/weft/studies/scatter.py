@@ -12,7 +12,7 @@ def scatter(title: str, panels: Sequence[tuple[str, Sequence[tuple[Points, str]]
     """A row of panels from -reach to reach, each a name and groups of points with the style of their dots."""
     drawn = "".join(panel(name, groups, reach) for name, groups in panels)
     row = f'<div style="display:flex;flex-wrap:wrap;gap:1em">{drawn}</div>'
-    return f'<figure class="panels"><figcaption><b>{escape(title)}</b></figcaption>{row}</figure>\n'
+    return f'<figure class="panels tall"><figcaption><b>{escape(title)}</b></figcaption>{row}</figure>\n'
 
 
 def panel(name: str, groups: Sequence[tuple[Points, str]], reach: float) -> str:
