@@ -9,7 +9,7 @@ import pytest
 import weft
 from weft import config
 from weft.data.text import TextConfig
-from weft.errors import ConfigError
+from weft.errors import CheckpointError, ConfigError
 from weft.models.base import ModelConfig
 from weft.models.gpt import GPTConfig
 from weft.objectives.next_token import NextTokenConfig
@@ -84,7 +84,9 @@ def test_a_wrong_recipe_suggests_the_nearest() -> None:
 
 
 def test_public_names() -> None:
-    assert set(weft.__all__) >= {"Recipe", "recipe", "train", "load", "evaluate"}
+    assert set(weft.__all__) >= {"Recipe", "recipe", "train", "load", "evaluate", "convert"}
+    with pytest.raises(CheckpointError, match="no such file or folder"):
+        weft.convert("nowhere", "there")
     with pytest.raises(AttributeError, match="has no attribute 'trian'"):
         _ = weft.trian  # type: ignore[attr-defined]
 

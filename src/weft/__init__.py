@@ -20,11 +20,13 @@ _PUBLIC = {
     "load": "weft.run",
     "evaluate": "weft.evaluation.evaluate",
 }
-__all__ = [*_PUBLIC, "__version__"]
+__all__ = [*_PUBLIC, "convert", "__version__"]
 
 
 def __getattr__(name: str) -> Any:
     """Public names are imported when first used, so that `import weft` does not load torch."""
+    if name == "convert":  # a package that can be called
+        return importlib.import_module("weft.convert")
     if name not in _PUBLIC:
         raise AttributeError(f"module 'weft' has no attribute {name!r}")
     return getattr(importlib.import_module(_PUBLIC[name]), name)
