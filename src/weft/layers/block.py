@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weft.layers import wide_block
+from weft.layers import cpu_block, wide_block
 from weft.layers.attention import SelfAttention
 from weft.layers.cache import Store
 from weft.layers.dropout import Dropout
@@ -96,8 +96,11 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, mask: Any = None, rotary: Tensor | None = None, store: Store | None = None) -> Tensor:
         """x (B, T, D) -> (B, T, D)."""
-        if FUSED and self.training and self.blocks_backend == "fused" and store is None and wide_block.fits(self, x):
+        chosen = self.training and self.blocks_backend == "fused" and store is None
+        if chosen and FUSED and wide_block.fits(self, x):
             return keeping(self.activations_backend, wide_block.wide_block, self, x, mask, rotary)
+        if chosen and self.activations_backend == "all" and cpu_block.fits(self, x, mask, rotary):
+            return cpu_block.cpu_block(self, x)
         return keeping(self.activations_backend, self.compute, x, mask, rotary, store)
 
     def compute(self, x: Tensor, mask: Tensor | None, rotary: Tensor | None, store: Store | None) -> Tensor:

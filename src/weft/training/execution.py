@@ -8,6 +8,7 @@ import importlib.util
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -99,6 +100,13 @@ def cpu_has_bf16() -> bool:
     return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
+def cpu_prefers_onednn() -> bool:
+    """Whether oneDNN multiplies fp32 matrices faster than MKL, PyTorch's own choice: on AMD's processors, for which MKL was not made."""
+    about = Path("/proc/cpuinfo")
+    amd = about.is_file() and "AuthenticAMD" in about.read_text()
+    return amd and torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
 def choose(settings: Train, model: nn.Module, objective: Objective, processes: int = 1, stages: int = 1) -> Plan:
     """Decide from (device, model, objective) what the settings leave open, and say why."""
     device = pick_device(settings.device)
@@ -158,6 +166,11 @@ def choose(settings: Train, model: nn.Module, objective: Objective, processes: i
         "blocks",
         settings.blocks,
         [
+            (
+                not gpu and precision == "fp32" and objective.compile and processes == 1 and cpu_prefers_onednn(),
+                "fused",
+                "by oneDNN's products where they serve, faster than MKL's on this AMD processor",
+            ),
             (not gpu or precision != "bf16", "plain", "only a GPU has fused kernels for them, in bf16"),
             (importlib.util.find_spec("triton") is None, "plain", "triton is not installed"),
             (processes > 1, "plain", "several processes share out their weights"),

@@ -1,0 +1,224 @@
+"""A Transformer block in training on a CPU, in fp32, as one operation with a backward pass of our own.
+
+PyTorch multiplies fp32 matrices by MKL, which on AMD's processors is a tenth slower than oneDNN; oneDNN also adds the residual where
+a product ends. Some sequences go through the whole block together, so that most of what one pass writes the next one finds in the
+cache; gradients of weights are added up over them, by MKL, which reads transposed matrices faster. Attention is causal, and made of
+products. Shapes: B batch, S sequences taken together, T time, D width, H heads, K head width, N inner width, M = S T rows.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from weft.layers.attention import SelfAttention
+
+TOGETHER = 1 << 20
+"""Inner numbers, about, of the sequences that go through a block together."""
+ROWS = 64
+"""Rows of the scores taken together: they look only at the columns that they may see."""
+APPROXIMATE = {"gelu": "none", "gelu_tanh": "tanh"}
+
+
+def fits(block: Any, x: Tensor, mask: Any, rotary: Tensor | None) -> bool:
+    """Whether a block is of GPT-2's kind, with nothing dropped, and takes x (B, T, D) in fp32 on a CPU."""
+    attention, feed = block.attention, block.feedforward
+    linear = [attention.qkv, attention.out, getattr(feed, "rise", None), getattr(feed, "fall", None)]
+    return (
+        x.device.type == "cpu"
+        and x.dtype == torch.float32
+        and x.numel() > 0
+        and mask is rotary is None
+        and block.order == "pre"
+        and not block.dropout.share
+        and type(attention) is SelfAttention
+        and attention.causal
+        and attention.groups == attention.heads
+        and not (attention.norm_heads or attention.dropout)
+        and getattr(feed, "activation", "") in APPROXIMATE
+        and all(type(layer) is nn.Linear and type(layer.weight.data) is Tensor for layer in linear)
+        and all(type(norm) is nn.LayerNorm and norm.elementwise_affine for norm in (block.norm1, block.norm2))
+        and block.norm1.eps == block.norm2.eps
+        and not (torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling())
+    )
+
+
+def cpu_block(block: Any, x: Tensor) -> Tensor:
+    """`Block.compute`, x (B, T, D) -> (B, T, D)."""
+    attention, feed = block.attention, block.feedforward
+    parts = (block.norm1, attention.qkv, attention.out, block.norm2, feed.rise, feed.fall)
+    held = [tensor for part in parts for tensor in (part.weight, part.bias)]
+    out: Tensor = _Block.apply(x, attention.heads, block.norm1.eps, APPROXIMATE[feed.activation], *held)  # type: ignore[no-untyped-call]
+    return out
+
+
+class Held(NamedTuple):
+    """The weights of a block, or their gradients; None for a bias that is not there, or a gradient that nobody wants."""
+
+    scale1: Any
+    shift1: Any
+    qkv: Any
+    qkv_bias: Any
+    out: Any
+    out_bias: Any
+    scale2: Any
+    shift2: Any
+    rise: Any
+    rise_bias: Any
+    fall: Any
+    fall_bias: Any
+
+
+class _Block(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, heads: int, eps: float, approximate: str, *held: Tensor | None) -> Tensor:
+        (b, t, d), w = x.shape, Held(*held)
+        some = max(1, TOGETHER // (t * len(w.rise)))
+        outs, kept = [], []
+        for part in x.split(some):
+            rows = part.reshape(-1, d)
+            normed1, mean1, rate1 = torch.native_layer_norm(rows, [d], w.scale1, w.shift1, eps)
+            mixed, laid, weights = attend(product(normed1, w.qkv, w.qkv_bias).view(-1, t, 3, heads, d // heads))
+            middle = product(mixed, w.out, w.out_bias, rows)
+            normed2, mean2, rate2 = torch.native_layer_norm(middle, [d], w.scale2, w.shift2, eps)
+            risen = product(normed2, w.rise, w.rise_bias)
+            active = F.gelu(risen, approximate=approximate)
+            outs.append(product(active, w.fall, w.fall_bias, middle))
+            kept += [rows, normed1, mean1, rate1, laid, mixed, middle, normed2, mean2, rate2, risen, active, *weights]
+        ctx.save_for_backward(*held, *kept)
+        ctx.shape, ctx.approximate, ctx.rows, ctx.each = x.shape, approximate, some * t, len(kept) // len(outs)
+        return (outs[0] if len(outs) == 1 else torch.cat(outs)).view(b, t, d)
+
+    @staticmethod
+    @once_differentiable  # type: ignore[misc]
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
+        d, number = ctx.shape[-1], len(Held._fields)
+        w, kept = Held(*ctx.saved_tensors[:number]), ctx.saved_tensors[number:]
+        wanted = ctx.needs_input_grad[-number:]
+        found = Held(*(room(tensor) if want else None for tensor, want in zip(w, wanted, strict=True)))
+        changes = gradients[0].reshape(-1, d).split(ctx.rows)
+        own = [kept[i : i + ctx.each] for i in range(0, len(kept), ctx.each)]
+        backs = [back(change, w, found, ctx, *some) for change, some in zip(changes, own, strict=True)]
+        return (backs[0] if len(backs) == 1 else torch.cat(backs)).view(ctx.shape), None, None, None, *found
+
+
+def back(
+    change: Tensor,
+    w: Held,
+    found: Held,
+    ctx: Any,
+    rows: Tensor,
+    normed1: Tensor,
+    mean1: Tensor,
+    rate1: Tensor,
+    laid: Tensor,
+    mixed: Tensor,
+    middle: Tensor,
+    normed2: Tensor,
+    mean2: Tensor,
+    rate2: Tensor,
+    risen: Tensor,
+    active: Tensor,
+    *weights: Tensor,
+) -> Tensor:
+    """The gradient of a block's input (M, D) from that of its output; those of the weights are added to `found`."""
+    add(found.fall, found.fall_bias, change, active)
+    inner = torch.ops.aten.gelu_backward(product(change, w.fall.t()), risen, approximate=ctx.approximate)
+    add(found.rise, found.rise_bias, inner, normed2)
+    change = norm_back(product(inner, w.rise.t()), change, middle, mean2, rate2, w.scale2, w.shift2, found.scale2, found.shift2)
+    add(found.out, found.out_bias, change, mixed)
+    packed = attend_back(product(change, w.out.t()), laid, list(weights), ctx.shape[1])
+    add(found.qkv, found.qkv_bias, packed, normed1)
+    return norm_back(product(packed, w.qkv.t()), change, rows, mean1, rate1, w.scale1, w.shift1, found.scale1, found.shift1)
+
+
+def room(weight: Tensor) -> Tensor:
+    """Zeros like a weight; a matrix (O, I) with more rows than columns lies on its side, as MKL fills it faster."""
+    tall = weight.ndim == 2 and len(weight) > weight.size(1)
+    return weight.new_zeros(weight.t().shape).t() if tall else torch.zeros_like(weight)
+
+
+def product(x: Tensor, weight: Tensor, bias: Tensor | None = None, added: Tensor | None = None) -> Tensor:
+    """x (M, I) weightᵀ (I, O) + bias (O,) + added (M, O), by oneDNN."""
+    multiply = torch.ops.mkldnn._linear_pointwise
+    found: Tensor = multiply(x, weight, bias, "none", [], "") if added is None else multiply(x, added, weight, bias, "add")
+    return found
+
+
+def add(weight: Tensor | None, bias: Tensor | None, change: Tensor, x: Tensor) -> None:
+    """To the gradients of a layer's weight (O, I) and bias (O,), what its output's gradient (M, O) and its input (M, I) make of them."""
+    if weight is not None:
+        weight.addmm_(change.t(), x)
+    if bias is not None:
+        bias.add_(change.sum(0))
+
+
+def norm_back(
+    change: Tensor,
+    onward: Tensor,
+    x: Tensor,
+    mean: Tensor,
+    rate: Tensor,
+    scale: Tensor,
+    shift: Tensor | None,
+    to_scale: Tensor | None,
+    to_shift: Tensor | None,
+) -> Tensor:
+    """The gradient of x (M, D) from that of its norm, and from that of x itself as it goes on."""
+    wanted = [True, to_scale is not None, to_shift is not None]
+    found, *sums = torch.ops.aten.native_layer_norm_backward(change, x, [x.size(-1)], mean, rate, scale, shift, wanted)
+    for total, part in zip((to_scale, to_shift), sums, strict=True):
+        if total is not None:
+            total.add_(part)
+    out: Tensor = found.add_(onward)
+    return out
+
+
+# -- attention ----------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _corner(size: int) -> Tensor:
+    """0 where a row may look, -inf right of the diagonal: (size, size)."""
+    with torch.inference_mode(False):
+        return torch.full((size, size), float("-inf")).triu(1)
+
+
+def attend(qkv: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
+    """qkv (S, T, 3, H, K) -> what the heads found (M, D), what they read (3, S H, T, K), and how they weighed it."""
+    s, t, _, h, k = qkv.shape
+    laid = qkv.permute(2, 0, 3, 1, 4).clone(memory_format=torch.contiguous_format).view(3, s * h, t, k)
+    q, key, value = laid
+    q.mul_(k**-0.5)
+    out, kept = torch.empty_like(q), []
+    for start in range(0, t, ROWS):
+        end = min(start + ROWS, t)
+        scores = torch.bmm(q[:, start:end], key[:, :end].mT)  # (S H, rows, end)
+        scores[:, :, start:].add_(_corner(end - start))
+        kept.append(torch.softmax(scores, -1, out=scores))
+        torch.bmm(scores, value[:, :end], out=out[:, start:end])
+    return out.view(s, h, t, k).transpose(1, 2).reshape(s * t, h * k), laid, kept
+
+
+def attend_back(change: Tensor, laid: Tensor, kept: list[Tensor], t: int) -> Tensor:
+    """The gradient of q, k and v side by side (M, 3 D) from that of what the heads found (M, D)."""
+    (q, key, value), k = laid, laid.size(-1)
+    s, h = len(change) // t, change.size(1) // k
+    change = change.view(s, t, h, k).transpose(1, 2).reshape(s * h, t, k)
+    out = torch.empty_like(laid)
+    for i in reversed(range(len(kept))):  # the last rows look at all columns: theirs need no zeros to be added to
+        rows, weights = slice(i * ROWS, min((i + 1) * ROWS, t)), kept[i]
+        scores = torch._softmax_backward_data(torch.bmm(change[:, rows], value[:, : rows.stop].mT), weights, -1, weights.dtype)
+        torch.bmm(scores, key[:, : rows.stop], out=out[0, :, rows])
+        for place, factor, other in ((1, scores, q), (2, weights, change)):
+            if rows.stop == t:
+                torch.bmm(factor.mT, other[:, rows], out=out[place])
+            else:
+                out[place, :, : rows.stop].add_(torch.bmm(factor.mT, other[:, rows]))
+    out[0].mul_(k**-0.5)
+    return out.view(3, s, h, t, k).permute(1, 3, 0, 2, 4).reshape(s * t, 3 * h * k)
