@@ -56,11 +56,6 @@ def test_other_blocks_of_this_kind(settings: dict[str, Any]) -> None:
     agree(block(**settings), torch.randn(3, 7, 48, requires_grad=True))
 
 
-def test_sequences_go_through_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "TOGETHER", 2 * 7 * 4 * 48)
-    agree(block(), torch.randn(5, 7, 48, requires_grad=True))
-
-
 def test_a_stream_that_does_not_lie_in_order() -> None:
     agree(block(), torch.randn(7, 3, 48, requires_grad=True).transpose(0, 1))
 

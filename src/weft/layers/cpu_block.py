@@ -1,9 +1,8 @@
 """A Transformer block in training on a CPU, in fp32, as one operation with a backward pass of our own.
 
-PyTorch multiplies fp32 matrices by MKL, which on AMD's processors is a tenth slower than oneDNN; oneDNN also adds the residual where
-a product ends. Some sequences go through the whole block together, so that most of what one pass writes the next one finds in the
-cache; gradients of weights are added up over them, by MKL, which reads transposed matrices faster. Attention is causal, and made of
-products. Shapes: B batch, S sequences taken together, T time, D width, H heads, K head width, N inner width, M = S T rows.
+PyTorch multiplies fp32 matrices by MKL, which on AMD's processors is a tenth slower than oneDNN; the gradients of weights stay with
+MKL, which reads transposed matrices faster. Attention is causal, and made of products.
+Shapes: B batch, T time, D width, H heads, K head width, M = B T rows, I and O what goes into a product and comes out.
 """
 
 from __future__ import annotations
@@ -18,8 +17,6 @@ from torch.autograd.function import once_differentiable
 
 from weft.layers.attention import SelfAttention
 
-TOGETHER = 1 << 20
-"""Inner numbers, about, of the sequences that go through a block together."""
 ROWS = 64
 """Rows of the scores taken together: they look only at the columns that they may see."""
 APPROXIMATE = {"gelu": "none", "gelu_tanh": "tanh"}
@@ -77,22 +74,18 @@ class Held(NamedTuple):
 class _Block(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, heads: int, eps: float, approximate: str, *held: Tensor | None) -> Tensor:
-        (b, t, d), w = x.shape, Held(*held)
-        some = max(1, TOGETHER // (t * len(w.rise)))
-        outs, kept = [], []
-        for part in x.split(some):
-            rows = part.reshape(-1, d)
-            normed1, mean1, rate1 = torch.native_layer_norm(rows, [d], w.scale1, w.shift1, eps)
-            mixed, laid, weights = attend(product(normed1, w.qkv, w.qkv_bias).view(-1, t, 3, heads, d // heads))
-            middle = product(mixed, w.out, w.out_bias, rows)
-            normed2, mean2, rate2 = torch.native_layer_norm(middle, [d], w.scale2, w.shift2, eps)
-            risen = product(normed2, w.rise, w.rise_bias)
-            active = F.gelu(risen, approximate=approximate)
-            outs.append(product(active, w.fall, w.fall_bias, middle))
-            kept += [rows, normed1, mean1, rate1, laid, mixed, middle, normed2, mean2, rate2, risen, active, *weights]
+        (_, t, d), w = x.shape, Held(*held)
+        rows = x.reshape(-1, d)
+        normed1, mean1, rate1 = torch.native_layer_norm(rows, [d], w.scale1, w.shift1, eps)
+        mixed, laid, weights = attend(product(normed1, w.qkv, w.qkv_bias).view(-1, t, 3, heads, d // heads))
+        middle = product(mixed, w.out, w.out_bias, rows)
+        normed2, mean2, rate2 = torch.native_layer_norm(middle, [d], w.scale2, w.shift2, eps)
+        risen = product(normed2, w.rise, w.rise_bias)
+        active = F.gelu(risen, approximate=approximate)
+        kept = [rows, normed1, mean1, rate1, laid, mixed, middle, normed2, mean2, rate2, risen, active, *weights]
         ctx.save_for_backward(*held, *kept)
-        ctx.shape, ctx.approximate, ctx.rows, ctx.each = x.shape, approximate, some * t, len(kept) // len(outs)
-        return (outs[0] if len(outs) == 1 else torch.cat(outs)).view(b, t, d)
+        ctx.shape, ctx.approximate = x.shape, approximate
+        return product(active, w.fall, w.fall_bias, middle).view(x.shape)
 
     @staticmethod
     @once_differentiable  # type: ignore[misc]
@@ -101,10 +94,7 @@ class _Block(torch.autograd.Function):
         w, kept = Held(*ctx.saved_tensors[:number]), ctx.saved_tensors[number:]
         wanted = ctx.needs_input_grad[-number:]
         found = Held(*(room(tensor) if want else None for tensor, want in zip(w, wanted, strict=True)))
-        changes = gradients[0].reshape(-1, d).split(ctx.rows)
-        own = [kept[i : i + ctx.each] for i in range(0, len(kept), ctx.each)]
-        backs = [back(change, w, found, ctx, *some) for change, some in zip(changes, own, strict=True)]
-        return (backs[0] if len(backs) == 1 else torch.cat(backs)).view(ctx.shape), None, None, None, *found
+        return back(gradients[0].reshape(-1, d), w, found, ctx, *kept).view(ctx.shape), None, None, None, *found
 
 
 def back(
@@ -145,9 +135,8 @@ def room(weight: Tensor) -> Tensor:
 
 def product(x: Tensor, weight: Tensor, bias: Tensor | None = None, added: Tensor | None = None) -> Tensor:
     """x (M, I) weightᵀ (I, O) + bias (O,) + added (M, O), by oneDNN."""
-    multiply = torch.ops.mkldnn._linear_pointwise
-    found: Tensor = multiply(x, weight, bias, "none", [], "") if added is None else multiply(x, added, weight, bias, "add")
-    return found
+    found: Tensor = torch.ops.mkldnn._linear_pointwise.default(x, weight, bias, "none", [], "")  # without its name it is sought each time
+    return found if added is None else found.add_(added)
 
 
 def add(weight: Tensor | None, bias: Tensor | None, change: Tensor, x: Tensor) -> None:
@@ -190,26 +179,26 @@ def _corner(size: int) -> Tensor:
 
 
 def attend(qkv: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
-    """qkv (S, T, 3, H, K) -> what the heads found (M, D), what they read (3, S H, T, K), and how they weighed it."""
-    s, t, _, h, k = qkv.shape
-    laid = qkv.permute(2, 0, 3, 1, 4).clone(memory_format=torch.contiguous_format).view(3, s * h, t, k)
+    """qkv (B, T, 3, H, K) -> what the heads found (M, D), what they read (3, B H, T, K), and how they weighed it."""
+    b, t, _, h, k = qkv.shape
+    laid = qkv.permute(2, 0, 3, 1, 4).clone(memory_format=torch.contiguous_format).view(3, b * h, t, k)
     q, key, value = laid
     q.mul_(k**-0.5)
     out, kept = torch.empty_like(q), []
     for start in range(0, t, ROWS):
         end = min(start + ROWS, t)
-        scores = torch.bmm(q[:, start:end], key[:, :end].mT)  # (S H, rows, end)
+        scores = torch.bmm(q[:, start:end], key[:, :end].mT)  # (B H, rows, end)
         scores[:, :, start:].add_(_corner(end - start))
         kept.append(torch.softmax(scores, -1, out=scores))
         torch.bmm(scores, value[:, :end], out=out[:, start:end])
-    return out.view(s, h, t, k).transpose(1, 2).reshape(s * t, h * k), laid, kept
+    return out.view(b, h, t, k).transpose(1, 2).reshape(b * t, h * k), laid, kept
 
 
 def attend_back(change: Tensor, laid: Tensor, kept: list[Tensor], t: int) -> Tensor:
     """The gradient of q, k and v side by side (M, 3 D) from that of what the heads found (M, D)."""
     (q, key, value), k = laid, laid.size(-1)
-    s, h = len(change) // t, change.size(1) // k
-    change = change.view(s, t, h, k).transpose(1, 2).reshape(s * h, t, k)
+    b, h = len(change) // t, change.size(1) // k
+    change = change.view(b, t, h, k).transpose(1, 2).reshape(b * h, t, k)
     out = torch.empty_like(laid)
     for i in reversed(range(len(kept))):  # the last rows look at all columns: theirs need no zeros to be added to
         rows, weights = slice(i * ROWS, min((i + 1) * ROWS, t)), kept[i]
@@ -221,4 +210,4 @@ def attend_back(change: Tensor, laid: Tensor, kept: list[Tensor], t: int) -> Ten
             else:
                 out[place, :, : rows.stop].add_(torch.bmm(factor.mT, other[:, rows]))
     out[0].mul_(k**-0.5)
-    return out.view(3, s, h, t, k).permute(1, 3, 0, 2, 4).reshape(s * t, 3 * h * k)
+    return out.view(3, b, h, t, k).permute(1, 3, 0, 2, 4).reshape(b * t, 3 * h * k)
