@@ -104,7 +104,7 @@ def cpu_prefers_onednn() -> bool:
     """Whether oneDNN multiplies fp32 matrices faster than MKL, PyTorch's own choice: on AMD's processors, for which MKL was not made."""
     about = Path("/proc/cpuinfo")
     amd = about.is_file() and "AuthenticAMD" in about.read_text()
-    return amd and torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    return amd and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 def choose(settings: Train, model: nn.Module, objective: Objective, processes: int = 1, stages: int = 1) -> Plan:
