@@ -38,7 +38,8 @@ def fits(block: Any, x: Tensor, mask: Any, rotary: Tensor | None) -> bool:
         and attention.groups == attention.heads
         and not (attention.norm_heads or attention.dropout)
         and getattr(feed, "activation", "") in APPROXIMATE
-        and all(type(layer) is nn.Linear and type(layer.weight.data) is Tensor for layer in linear)
+        and all(type(layer) is nn.Linear for layer in linear)
+        and all(type(parameter.data) is Tensor for parameter in block.parameters())  # not a part of one that processes share
         and all(type(norm) is nn.LayerNorm and norm.elementwise_affine for norm in (block.norm1, block.norm2))
         and block.norm1.eps == block.norm2.eps
         and not (torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling())
@@ -85,7 +86,8 @@ class _Block(torch.autograd.Function):
         kept = [rows, normed1, mean1, rate1, laid, mixed, middle, normed2, mean2, rate2, risen, active, *weights]
         ctx.save_for_backward(*held, *kept)
         ctx.shape, ctx.approximate = x.shape, approximate
-        return product(active, w.fall, w.fall_bias, middle).view(x.shape)
+        found: Tensor = torch.ops.aten._unsafe_view(product(active, w.fall, w.fall_bias, middle), x.shape)  # no view, which FSDP warns of
+        return found
 
     @staticmethod
     @once_differentiable  # type: ignore[misc]
