@@ -102,7 +102,7 @@ def make(name: str, tmp_path: Path, device: torch.device, changes: Changes | Non
     return tiny(name, tmp_path, exact | (changes or {}))
 
 
-@every_kind
+@every_mixture
 def test_a_run_cut_and_continued_is_the_same_run(name: str, tmp_path: Path, device: torch.device) -> None:
     """Twice from the beginning, and once cut at step 8 (last saved at 5): equal weights, state and log, each step once."""
     made = make(name, tmp_path, device, {"train.ema": 0.9})
@@ -209,7 +209,7 @@ def test_recipes_survive_json(name: str, tmp_path: Path) -> None:
     assert base.load(json.loads(json.dumps(config.to_dict(resolved)))) == resolved
 
 
-@every_kind
+@every_mixture
 def test_the_saved_model_loads_evaluates_alike_and_shows_samples(
     name: str, tmp_path: Path, device: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
