@@ -24,52 +24,62 @@ def _corner(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
         return torch.full((size, size), float("-inf"), dtype=dtype, device=device).triu(1)
 
 
+def attend(qkv: Tensor, dropout: float = 0.0) -> tuple[Tensor, Tensor, list[Tensor], list[Tensor]]:
+    """What the heads found (B, T, H K), what they read (3, B H, T, K), and for each block of rows their weights and what dropout left."""
+    b, t, _, h, k = qkv.shape
+    laid = qkv.permute(2, 0, 3, 1, 4).clone(memory_format=torch.contiguous_format).view(3, b * h, t, k)
+    q, key, value = laid
+    q.mul_(k**-0.5)
+    out = torch.empty_like(q)
+    blocks, kept = [], []
+    for start in range(0, t, ROWS):
+        end = min(start + ROWS, t)
+        scores = torch.bmm(q[:, start:end], key[:, :end].mT)  # (B H, rows, end)
+        scores[:, :, start:].add_(_corner(end - start, scores.dtype, scores.device))
+        weights = torch.softmax(scores, -1)
+        blocks.append(weights)
+        if dropout:
+            mask = torch.empty_like(weights).bernoulli_(1 - dropout).div_(1 - dropout)
+            kept.append(mask)
+            weights = weights * mask
+        torch.bmm(weights, value[:, :end], out=out[:, start:end])
+    return out.view(b, h, t, k).transpose(1, 2).reshape(b, t, h * k), laid, blocks, kept
+
+
+def attend_back(change: Tensor, laid: Tensor, blocks: list[Tensor], kept: list[Tensor]) -> Tensor:
+    """The gradient of q, k and v (B, T, 3, H, K) from that of what the heads found (B, T, H K)."""
+    (q, key, value), (b, t, d), k = laid, change.shape, laid.size(-1)
+    h = d // k
+    do = change.view(b, t, h, k).transpose(1, 2).reshape(b * h, t, k)
+    out = torch.zeros_like(laid)
+    for i, weights in enumerate(blocks):
+        rows = slice(i * ROWS, min((i + 1) * ROWS, t))
+        end = rows.stop
+        dweights = torch.bmm(do[:, rows], value[:, :end].mT)
+        dropped = weights
+        if kept:
+            dropped = weights * kept[i]
+            dweights *= kept[i]
+        out[2, :, :end].baddbmm_(dropped.mT, do[:, rows])
+        dscores = torch._softmax_backward_data(dweights, weights, -1, weights.dtype)
+        torch.bmm(dscores, key[:, :end], out=out[0, :, rows])
+        out[1, :, :end].baddbmm_(dscores.mT, q[:, rows])
+    out[0].mul_(k**-0.5)
+    return out.view(3, b, h, t, k).permute(1, 3, 0, 2, 4).reshape(b, t, 3, h, k)
+
+
 class _CausalAttention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, qkv: Tensor, dropout: float) -> Tensor:
-        b, t, _, h, k = qkv.shape
-        ctx.dropout, ctx.shape = dropout, qkv.shape
-        laid = qkv.permute(2, 0, 3, 1, 4).clone(memory_format=torch.contiguous_format).view(3, b * h, t, k)
-        q, key, value = laid
-        q.mul_(k**-0.5)
-        out = torch.empty_like(q)
-        blocks, kept = [], []
-        for start in range(0, t, ROWS):
-            end = min(start + ROWS, t)
-            scores = torch.bmm(q[:, start:end], key[:, :end].mT)  # (B H, rows, end)
-            scores[:, :, start:].add_(_corner(end - start, scores.dtype, scores.device))
-            weights = torch.softmax(scores, -1)
-            blocks.append(weights)
-            if dropout:
-                mask = torch.empty_like(weights).bernoulli_(1 - dropout).div_(1 - dropout)
-                kept.append(mask)
-                weights = weights * mask
-            torch.bmm(weights, value[:, :end], out=out[:, start:end])
+        out, laid, blocks, kept = attend(qkv, dropout)
+        ctx.number = len(blocks)
         ctx.save_for_backward(laid, *blocks, *kept)
-        return out.view(b, h, t, k).transpose(1, 2).reshape(b, t, h * k)
+        return out
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        b, t, _, h, k = ctx.shape
         laid, *saved = ctx.saved_tensors
-        q, key, value = laid
-        number = -(-t // ROWS)
-        do = gradients[0].view(b, t, h, k).transpose(1, 2).reshape(b * h, t, k)
-        out = torch.zeros_like(laid)
-        for i in range(number):
-            rows = slice(i * ROWS, min((i + 1) * ROWS, t))
-            weights, end = saved[i], rows.stop
-            dweights = torch.bmm(do[:, rows], value[:, :end].mT)
-            dropped = weights
-            if ctx.dropout:
-                dropped = weights * saved[number + i]
-                dweights *= saved[number + i]
-            out[2, :, :end].baddbmm_(dropped.mT, do[:, rows])
-            dscores = torch._softmax_backward_data(dweights, weights, -1, weights.dtype)
-            torch.bmm(dscores, key[:, :end], out=out[0, :, rows])
-            out[1, :, :end].baddbmm_(dscores.mT, q[:, rows])
-        out[0].mul_(k**-0.5)
-        return out.view(3, b, h, t, k).permute(1, 3, 0, 2, 4).reshape(ctx.shape), None
+        return attend_back(gradients[0], laid, saved[: ctx.number], saved[ctx.number :]), None
 
 
 def causal_attention(qkv: Tensor, dropout: float) -> Tensor:

@@ -7,7 +7,6 @@ Shapes: B batch, T time, D width, H heads, K head width, M = B T rows, I and O w
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -16,9 +15,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from weft.layers.attention import SelfAttention
+from weft.layers.causal_attention import attend, attend_back
 
-ROWS = 64
-"""Rows of the scores taken together: they look only at the columns that they may see."""
 APPROXIMATE = {"gelu": "none", "gelu_tanh": "tanh"}
 
 
@@ -78,7 +76,8 @@ class _Block(torch.autograd.Function):
         (_, t, d), w = x.shape, Held(*held)
         rows = x.reshape(-1, d)
         normed1, mean1, rate1 = torch.native_layer_norm(rows, [d], w.scale1, w.shift1, eps)
-        mixed, laid, weights = attend(product(normed1, w.qkv, w.qkv_bias).view(-1, t, 3, heads, d // heads))
+        mixed, laid, weights, _ = attend(product(normed1, w.qkv, w.qkv_bias).view(-1, t, 3, heads, d // heads))
+        mixed = mixed.view(-1, d)
         middle = product(mixed, w.out, w.out_bias, rows)
         normed2, mean2, rate2 = torch.native_layer_norm(middle, [d], w.scale2, w.shift2, eps)
         risen = product(normed2, w.rise, w.rise_bias)
@@ -124,7 +123,7 @@ def back(
     add(found.rise, found.rise_bias, inner, normed2)
     change = norm_back(product(inner, w.rise.t()), change, middle, mean2, rate2, w.scale2, w.shift2, found.scale2, found.shift2)
     add(found.out, found.out_bias, change, mixed)
-    packed = attend_back(product(change, w.out.t()), laid, list(weights), ctx.shape[1])
+    packed = attend_back(product(change, w.out.t()).view(ctx.shape), laid, list(weights), []).reshape(len(change), -1)
     add(found.qkv, found.qkv_bias, packed, normed1)
     return norm_back(product(packed, w.qkv.t()), change, rows, mean1, rate1, w.scale1, w.shift1, found.scale1, found.shift1)
 
@@ -168,48 +167,3 @@ def norm_back(
             total.add_(part)
     out: Tensor = found.add_(onward)
     return out
-
-
-# -- attention ----------------------------------------------------------------------------------------------------------
-
-
-@cache
-def _corner(size: int) -> Tensor:
-    """0 where a row may look, -inf right of the diagonal: (size, size)."""
-    with torch.inference_mode(False):
-        return torch.full((size, size), float("-inf")).triu(1)
-
-
-def attend(qkv: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
-    """qkv (B, T, 3, H, K) -> what the heads found (M, D), what they read (3, B H, T, K), and how they weighed it."""
-    b, t, _, h, k = qkv.shape
-    laid = qkv.permute(2, 0, 3, 1, 4).clone(memory_format=torch.contiguous_format).view(3, b * h, t, k)
-    q, key, value = laid
-    q.mul_(k**-0.5)
-    out, kept = torch.empty_like(q), []
-    for start in range(0, t, ROWS):
-        end = min(start + ROWS, t)
-        scores = torch.bmm(q[:, start:end], key[:, :end].mT)  # (B H, rows, end)
-        scores[:, :, start:].add_(_corner(end - start))
-        kept.append(torch.softmax(scores, -1, out=scores))
-        torch.bmm(scores, value[:, :end], out=out[:, start:end])
-    return out.view(b, h, t, k).transpose(1, 2).reshape(b * t, h * k), laid, kept
-
-
-def attend_back(change: Tensor, laid: Tensor, kept: list[Tensor], t: int) -> Tensor:
-    """The gradient of q, k and v side by side (M, 3 D) from that of what the heads found (M, D)."""
-    (q, key, value), k = laid, laid.size(-1)
-    b, h = len(change) // t, change.size(1) // k
-    change = change.view(b, t, h, k).transpose(1, 2).reshape(b * h, t, k)
-    out = torch.empty_like(laid)
-    for i in reversed(range(len(kept))):  # the last rows look at all columns: theirs need no zeros to be added to
-        rows, weights = slice(i * ROWS, min((i + 1) * ROWS, t)), kept[i]
-        scores = torch._softmax_backward_data(torch.bmm(change[:, rows], value[:, : rows.stop].mT), weights, -1, weights.dtype)
-        torch.bmm(scores, key[:, : rows.stop], out=out[0, :, rows])
-        for place, factor, other in ((1, scores, q), (2, weights, change)):
-            if rows.stop == t:
-                torch.bmm(factor.mT, other[:, rows], out=out[place])
-            else:
-                out[place, :, : rows.stop].add_(torch.bmm(factor.mT, other[:, rows]))
-    out[0].mul_(k**-0.5)
-    return out.view(3, b, h, t, k).permute(1, 3, 0, 2, 4).reshape(b * t, 3 * h * k)
