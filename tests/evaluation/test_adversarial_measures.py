@@ -32,11 +32,13 @@ def test_neighbours_by_random_codes_are_better_than_chance(tmp_path: Path) -> No
 class NearestMean(nn.Module):
     """Tells a digit by the nearest of the classes' mean images."""
 
+    means: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         data = DigitsConfig().build()
         batch = Source(data.train, 1, torch.device("cpu")).batch(0, len(data.train))
-        self.means = torch.stack([batch["image"][batch["label"] == label].mean(0) for label in range(10)])
+        self.register_buffer("means", torch.stack([batch["image"][batch["label"] == label].mean(0) for label in range(10)]))
         self.config = SimpleNamespace(image=(1, 8, 8))
 
     def features(self, x: Tensor) -> Tensor:

@@ -115,7 +115,7 @@ def trained(name: str, seed: int, folder: Path, minilm: str, changes: dict[str, 
     if experiment.start == MINILM:
         init = minilm
     elif experiment.start:
-        init = str(start_of(experiment, folder, minilm))
+        init = str(finished(experiment.start, folder, minilm))
     if init:
         recipe = run.adopt(recipe, init)
     made = run.train(recipe, out=out, init=init)
@@ -124,20 +124,20 @@ def trained(name: str, seed: int, folder: Path, minilm: str, changes: dict[str, 
     return out
 
 
-def start_of(experiment: Experiment, folder: Path, minilm: str) -> Path:
-    """The run that an experiment starts from: one that is finished, whatever its settings were, else trained now."""
-    out = folder / f"{experiment.start}-{PRETRAINED}"
+def finished(name: str, folder: Path, minilm: str) -> Path:
+    """The run that others start from or learn from: one that is finished, whatever its settings were, else trained now."""
+    out = folder / f"{name}-{PRETRAINED}"
     there = run.recipe_of(out)
     if there and checkpoint.saved_step(out) == there["train"]["steps"]:
         return out
-    return trained(experiment.start, PRETRAINED, folder, minilm, {})
+    return trained(name, PRETRAINED, folder, minilm, {})
 
 
 def distilled(experiment: Experiment, data: Any, folder: Path, minilm: str) -> Path:
     """The answers of an experiment's teacher to the training sources, a line each, found now where they are not there yet."""
     target = folder / f"{experiment.teacher}-{PRETRAINED}-answers.txt"
     if not target.exists():
-        loaded = run.load(f"{trained(experiment.teacher, PRETRAINED, folder, minilm, {})}{EXPERIMENTS[experiment.teacher].checkpoint}")
+        loaded = run.load(f"{finished(experiment.teacher, folder, minilm)}{EXPERIMENTS[experiment.teacher].checkpoint}")
         lines = read_text(data.path, Problems()).removesuffix("\n").split("\n")
         reply = partial(answer, loaded.model, loaded.tokenizer, batch=256)
         about = {"experiment": experiment.teacher, "weights": fingerprint(loaded.model)}
@@ -153,7 +153,7 @@ def measured(name: str, seed: int, folder: Path, minilm: str, changes: dict[str,
     last = json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])
     row = {"experiment": name, "seed": seed, "train_seconds": last["seconds"], "examples": found.examples, **found.metrics}
     if experiment.start in EXPERIMENTS:
-        row["start_steps"] = run.recipe_of(start_of(experiment, folder, minilm))["train"]["steps"]
+        row["start_steps"] = run.recipe_of(finished(experiment.start, folder, minilm))["train"]["steps"]
     for number in experiment.iterations:
         row[f"bleu_{number}"] = evaluate(f"{out}{experiment.checkpoint}", "bleu", data=data, settings={"iterations": number})["bleu"]
     said = json.loads(found.findings.content) if found.findings and found.findings.suffix == ".json" else {}

@@ -8,13 +8,13 @@ Shapes: B batch, T time, D width, H heads, K head width, M = B T rows, N columns
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch._subclasses.functional_tensor import FunctionalTensorMode
 
 SHAPES: dict[str, dict[str, int]] = {
     "gelu_forward": {"BLOCK": 1024, "num_warps": 4},
@@ -65,11 +65,16 @@ def _norm_gradients(ctx: Any, onward: Tensor | None, change: Tensor | None, *_: 
     return back.view(x.shape), by_scale, by_shift, before, behind, None, None
 
 
-TRANSPARENT: Any = torch.library.triton_op if importlib.util.find_spec("triton") else torch.library.custom_op
-"""An operation with a gradient of our own into which a compiler looks all the same; without Triton nothing is compiled."""
-stream_and_norm = TRANSPARENT("weft::stream_and_norm", mutates_args=())(_stream_and_norm)
+stream_and_norm = torch.library.custom_op("weft::stream_and_norm", mutates_args=())(_stream_and_norm)
 stream_and_norm.register_fake(_stream_and_norm)
 stream_and_norm.register_autograd(_norm_gradients, setup_context=_keep_norm)
+
+
+@stream_and_norm.register_torch_dispatch(FunctionalTensorMode)
+def _(mode: Any, op: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    """A compiler looks into the operation, as `torch.library.triton_op` lets it, though its gradient is our own."""
+    with mode:
+        return _stream_and_norm(*args, **kwargs)
 
 
 @torch.library.custom_op("weft::norm_back", mutates_args=())
