@@ -1,30 +1,26 @@
-"""The small residual network: features, classes, and settings that cannot be."""
+"""The small residual network that names the class of an image."""
 
 from __future__ import annotations
-
-import dataclasses
 
 import pytest
 import torch
 
-from weft.errors import ConfigError
-from weft.models.base import Classifies, Extracts, offers
-from weft.models.convnet import TINY
-
-CONFIG = dataclasses.replace(TINY, image=(1, 8, 8), classes=3)
+from weft.models.convnet import ConvNetConfig
 
 
-def test_features_and_classes() -> None:
-    model = CONFIG.build().eval()
-    assert offers(model, Extracts)
-    assert offers(model, Classifies)
-    x = torch.rand(5, 1, 8, 8)
-    assert model.features(x).shape == (5, 8)
-    torch.testing.assert_close(model(x), model.classify_features(model.features(x)))
-    torch.testing.assert_close(model(x.flatten(1)), model(x))
+@pytest.mark.parametrize("normed", [False, True])
+def test_no_image_knows_of_the_others_in_its_batch(normed: bool) -> None:
+    torch.manual_seed(1)
+    network = ConvNetConfig(image=(3, 8, 8), classes=4, channels=(6, 8), normed=normed).build()
+    images = torch.rand(5, 3, 8, 8)
+    torch.testing.assert_close(network(images)[2:3], network(images[2:3]))
 
 
-@pytest.mark.parametrize("wrong", [{"channels": ()}, {"classes": 0}, {"dropout": 1.0}, {"blocks": -1}, {"image": (1, 7, 8)}])
-def test_wrong_settings_are_named(wrong: dict[str, object]) -> None:
-    with pytest.raises(ConfigError, match="--model"):
-        dataclasses.replace(CONFIG, **wrong).build()  # type: ignore[arg-type]
+def test_norms_keep_the_change_of_a_deep_block_as_large_as_its_input() -> None:
+    """Without them every block adds less, and what reaches the head of many blocks hardly depends on the image."""
+    spread = {}
+    for normed in (False, True):
+        torch.manual_seed(1)
+        network = ConvNetConfig(image=(3, 16, 16), classes=4, channels=(16, 16, 16, 16), blocks=2, normed=normed).build()
+        spread[normed] = network.features(torch.rand(32, 3, 16, 16)).std(0).mean().item()
+    assert spread[True] > 2 * spread[False]

@@ -1,11 +1,13 @@
 """Convolutions with residual connections (He et al., 2016, arXiv:1603.05027): images to ever smaller maps of features, and back.
 
-There are no norms: with so few layers they changed nothing where measured, and no image knows of the others in its batch.
+Few layers need no norms, which changed nothing there where measured; many do not learn without. They go over channels, in groups, so
+that no image knows of the others in its batch (Wu & He, 2018, arXiv:1803.08494).
 Shapes: B batch, C channels, H and W height and width.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -14,31 +16,36 @@ from torch import Tensor, nn
 
 from weft.errors import ConfigError
 
+GROUPS = 8
+"""Groups of channels that a norm is taken over, where so many divide them."""
+
 
 class Residual(nn.Module):
     """x + a small change of it, by two convolutions."""
 
-    def __init__(self, channels: int):
+    def __init__(self, channels: int, normed: bool = False):
         super().__init__()
         self.first = nn.Conv2d(channels, channels, 3, padding=1)
         self.second = nn.Conv2d(channels, channels, 3, padding=1)
+        self.norms = nn.ModuleList(nn.GroupNorm(math.gcd(GROUPS, channels), channels) if normed else nn.Identity() for _ in range(2))
 
     def forward(self, x: Tensor) -> Tensor:
         """x (B, C, H, W) -> the same shape."""
-        change: Tensor = self.second(F.silu(self.first(F.silu(x))))
+        before, between = self.norms
+        change: Tensor = self.second(F.silu(between(self.first(F.silu(before(x))))))
         return x + change
 
 
 class Down(nn.Module):
     """An image to maps of features, halved in height and width between resolutions."""
 
-    def __init__(self, image: Sequence[int], channels: Sequence[int], blocks: int):
+    def __init__(self, image: Sequence[int], channels: Sequence[int], blocks: int, normed: bool = False):
         super().__init__()
         self.shape = smallest(image, channels, blocks)
         self.first = nn.Conv2d(image[0], channels[0], 3, padding=1)
-        layers: list[nn.Module] = [Residual(channels[0]) for _ in range(blocks)]
+        layers: list[nn.Module] = [Residual(channels[0], normed) for _ in range(blocks)]
         for larger, smaller in pairwise(channels):
-            layers += [nn.Conv2d(larger, smaller, 3, stride=2, padding=1), *(Residual(smaller) for _ in range(blocks))]
+            layers += [nn.Conv2d(larger, smaller, 3, stride=2, padding=1), *(Residual(smaller, normed) for _ in range(blocks))]
         self.layers = nn.Sequential(*layers)
 
     def forward(self, image: Tensor) -> Tensor:

@@ -25,6 +25,8 @@ class ConvNetConfig(ModelConfig):
     """Channels at each resolution, from the image's own, each half the one before; the last is the number F of features."""
     blocks: int = 1
     """Residual blocks at each resolution."""
+    normed: bool = False
+    """Norms inside the residual blocks: for more than a few of them."""
     dropout: float = 0.0
     """Share of the features zeroed in training."""
 
@@ -38,7 +40,7 @@ class ConvNet(nn.Module):
         self.config = config
         check_sizes(config, classes=1)
         check_shares(config, "dropout")
-        self.down = Down(config.image, config.channels or (0,), config.blocks)
+        self.down = Down(config.image, config.channels or (0,), config.blocks, config.normed)
         self.dropout = Dropout(config.dropout)
         self.head = nn.Linear(config.channels[-1], config.classes)
 

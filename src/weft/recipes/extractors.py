@@ -58,5 +58,5 @@ def cifar10() -> Recipe:
     Run:      weft train classifier/cifar10_extractor
     """
     data = ImagesConfig(path="cifar10", validation=0.05, augment=Augment(flip=0.5, crop=4))
-    model = ConvNetConfig(channels=(64, 128, 256, 256), blocks=2, dropout=0.3)
+    model = ConvNetConfig(channels=(64, 128, 256, 256), blocks=2, normed=True, dropout=0.3)
     return extractor(data, model, Train(steps=6000, batch=256, log_every=100, eval_every=1000, ema=0.999))
