@@ -24,6 +24,7 @@ from typing import Any
 from weft import run
 from weft.benchmarks.birthplace import settings
 from weft.benchmarks.record import write_record
+from weft.cli.progress import Progress
 from weft.config import override
 from weft.errors import CapabilityError
 from weft.evaluation.evaluate import evaluate
@@ -142,7 +143,7 @@ def trained(name: str, seed: int, folder: Path, changes: dict[str, Any], seconds
     init = trained(experiment.start, seed, folder, {}) if experiment.start else None
     if init:
         recipe = run.adopt(recipe, init)
-    made = run.train(recipe, out=out, init=init, extra=[Limit(seconds)] if seconds else [])
+    made = run.train(recipe, out=out, init=init, extra=[Progress(), *([Limit(seconds)] if seconds else [])])
     short = made.trainer.step < recipe.train.steps and not recipe.train.patience
     if short and (made.signals.received or not seconds):
         raise SystemExit(f"{out}: {made.trainer.stop_reason}; the same command goes on from there")

@@ -22,6 +22,7 @@ from typing import Any
 from weft import run
 from weft.benchmarks.birthplace import settings
 from weft.benchmarks.record import write_record
+from weft.cli.progress import Progress
 from weft.config import override
 from weft.data.base import Problems
 from weft.data.text import read_text
@@ -118,7 +119,7 @@ def trained(name: str, seed: int, folder: Path, minilm: str, changes: dict[str, 
         init = str(finished(experiment.start, folder, minilm))
     if init:
         recipe = run.adopt(recipe, init)
-    made = run.train(recipe, out=out, init=init)
+    made = run.train(recipe, out=out, init=init, extra=[Progress()])
     if made.trainer.step < recipe.train.steps:
         raise SystemExit(f"{out}: {made.trainer.stop_reason}; the same command goes on from there")
     return out
