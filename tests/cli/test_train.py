@@ -19,7 +19,7 @@ from tests.cli.conftest import Outcome, tiny_flags
 from tests.contracts.tiny import tiny
 from weft.cli import flags
 from weft.cli.describe import closing
-from weft.cli.progress import Progress
+from weft.report.progress import Progress
 from weft.report.read import read
 from weft.run import assemble, fit
 

@@ -24,13 +24,13 @@ from typing import Any
 from weft import run
 from weft.benchmarks.birthplace import settings
 from weft.benchmarks.record import write_record
-from weft.cli.progress import Progress
 from weft.config import override
 from weft.errors import CapabilityError
 from weft.evaluation.evaluate import evaluate
 from weft.generation.grid import draw, png
 from weft.models.base import Restyles, Samples, offers
 from weft.recipes.base import recipe as find_recipe
+from weft.report.progress import Progress
 from weft.report.samples import translated
 from weft.run import Loaded
 from weft.training.hooks import Hook

@@ -22,7 +22,6 @@ from typing import Any
 from weft import run
 from weft.benchmarks.birthplace import settings
 from weft.benchmarks.record import write_record
-from weft.cli.progress import Progress
 from weft.config import override
 from weft.data.base import Problems
 from weft.data.text import read_text
@@ -30,6 +29,7 @@ from weft.evaluation.evaluate import evaluate
 from weft.generation.answer import answer
 from weft.generation.lines import answer_lines, fingerprint
 from weft.recipes.base import recipe as find_recipe
+from weft.report.progress import Progress
 from weft.training import checkpoint
 
 MINILM = "minilm"

@@ -15,11 +15,11 @@ from weft.birthplace.page import knowledge_page
 from weft.birthplace.task import Options, existing, need
 from weft.cli import console, flags
 from weft.cli.describe import finished, opening
-from weft.cli.progress import Progress
 from weft.data.questions import read_questions
 from weft.errors import ConfigError
 from weft.recipes.base import Recipe
 from weft.registry import nearest
+from weft.report.progress import Progress
 from weft.training import files
 
 ABOUT = f"""FUNCTION is pretrain, finetune or evaluate; VARIANT one of {", ".join(task.VARIANTS)};

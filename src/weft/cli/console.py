@@ -1,11 +1,10 @@
-"""How the command line speaks: tables, warnings, a line that is drawn in place."""
+"""How the command line speaks: tables and warnings."""
 
 from __future__ import annotations
 
 import logging
 import shlex
 import sys
-from typing import Any
 
 
 class Stderr(logging.Handler):
@@ -31,25 +30,3 @@ def table(rows: list[tuple[str, ...]]) -> str:
     """Rows as aligned columns."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
-
-
-def make_display() -> Any:
-    """A line that is drawn in place, or None where rich is not installed."""
-    try:
-        from rich.live import Live
-    except ImportError:
-        return None
-    return Live(auto_refresh=False, transient=True)
-
-
-def bar(step: int, steps: int, text: str) -> Any:
-    """A bar, the step and the numbers, on one line."""
-    from rich.progress_bar import ProgressBar
-    from rich.table import Table
-
-    grid = Table.grid(padding=(0, 1))
-    grid.add_column(no_wrap=True, min_width=2 * len(str(steps)) + 1)
-    grid.add_column(width=16)
-    grid.add_column(no_wrap=True, overflow="ellipsis")
-    grid.add_row(f"{step}/{steps}", ProgressBar(total=steps, completed=step, width=16), text)
-    return grid

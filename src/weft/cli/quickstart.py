@@ -7,7 +7,7 @@ from pathlib import Path
 from weft.birthplace.page import quickstart_page
 from weft.birthplace.quickstart import Options, Result, quickstart
 from weft.cli import console, flags
-from weft.cli.progress import Progress
+from weft.report.progress import Progress
 from weft.training import files
 
 ABOUT = """Four systems are asked where people were born whom no training question was about: the commonest place, a model that

@@ -121,7 +121,7 @@ def name_all(checkpoints: list[str], names: list[str]) -> list[str]:
 def trained_quickstart(device: str) -> str:
     """The quickstart's model that had read before it learned to answer, trained as far as it is not."""
     from weft.birthplace import quickstart
-    from weft.cli.progress import Progress
+    from weft.report.progress import Progress
 
     options = quickstart.Options(device=device)
     print(f"no checkpoint was named: the quickstart's model, in {options.out}", flush=True)

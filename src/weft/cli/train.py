@@ -13,12 +13,12 @@ from typing import Any
 from weft import registry
 from weft.cli import console, flags
 from weft.cli.describe import closing, finished, opening
-from weft.cli.progress import Progress
 from weft.config import Config
 from weft.errors import ConfigError
 from weft.parallel import processes
 from weft.recipes.base import Recipe
 from weft.recipes.base import recipe as find_recipe
+from weft.report.progress import Progress
 from weft.run import adopt, assemble, default_folder, fit
 from weft.training.team import Team
 
