@@ -63,11 +63,14 @@ def clipped_cifar10() -> Recipe:
 
 
 def penalised(data: DataConfig, width: int, steps: int) -> Recipe:
-    """WGAN-GP with the settings of Gulrajani et al. (2017): lambda 10, five turns of the critic, no batch normalisation in it."""
-    rate = Adam(lr=1e-4, betas=(0.0, 0.9), schedule=Schedule(kind="linear"))
+    """WGAN-GP with the settings of Gulrajani et al. (2017): lambda 10, five turns of the critic, no normalisation in it.
+
+    Twice their rate, for fewer steps.
+    """
+    rate = Adam(lr=2e-4, betas=(0.0, 0.9), schedule=Schedule(kind="linear"))
     return Recipe(
         data=data,
-        model=DCGANConfig(latent=128, width=width, discriminator_norm="layer"),
+        model=DCGANConfig(latent=128, width=width, discriminator_norm="none"),
         objective=AdversarialConfig(loss="wasserstein", discriminator_turns=5, penalty=10.0),
         optim={"discriminator": rate, "generator": rate},
         train=Train(steps=steps, batch=64, log_every=100, eval_every=2500, save_every=5000, ema=0.999, precision="tf32"),
@@ -96,7 +99,7 @@ def fashion() -> Recipe:
 
     Run:      weft train wgan_gp/fashion
     """
-    return penalised(ImagesConfig(path="fashion_mnist"), 128, 20_000)
+    return penalised(ImagesConfig(path="fashion_mnist"), 64, 12_000)
 
 
 def cifar10() -> Recipe:
@@ -104,4 +107,4 @@ def cifar10() -> Recipe:
 
     Run:      weft train wgan_gp/cifar10
     """
-    return penalised(ImagesConfig(path="cifar10", augment=Augment(flip=0.5)), 128, 30_000)
+    return penalised(ImagesConfig(path="cifar10", augment=Augment(flip=0.5)), 128, 12_000)
