@@ -218,7 +218,7 @@ def tell(name: str, rows: list[dict[str, Any]]) -> None:
         spread = f" ± {statistics.stdev(values):.4g}" if len(values) > 1 else ""
         print(f"{name} {metric}: {statistics.fmean(values):.6g}{spread}", flush=True)
     if EXPERIMENTS[name].bar:
-        print(f"{name}: {EXPERIMENTS[name].bar}", flush=True)
+        print(f"{name} hoped for or published: {EXPERIMENTS[name].bar}", flush=True)
 
 
 if __name__ == "__main__":
