@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from weft import __version__, config, registry
+from weft import __version__, config
 from weft.data import tokenizers
 from weft.data.base import Data, Source
 from weft.errors import ConfigError
@@ -24,14 +24,13 @@ from weft.generation import answer, decode
 from weft.models.base import need
 from weft.objectives.base import Objective
 from weft.parallel import processes
-from weft.recipes.base import Recipe
+from weft.recipes.base import Recipe, check
 from weft.recipes.base import load as load_recipe
 from weft.report import html, read, samples
 from weft.training import checkpoint, execution, files
 from weft.training.hooks import Agreement, Average, Hook, Signals, Validation
 from weft.training.keeping import Checkpoints
 from weft.training.log import Log
-from weft.training.optim import OptimConfig
 from weft.training.team import ALONE, Team
 from weft.training.trainer import Trainer
 
@@ -112,34 +111,6 @@ def build(recipe: Recipe) -> tuple[nn.Module, Objective]:
     """Model and objective of a resolved recipe, initialised from its seed."""
     torch.manual_seed(recipe.train.seed)
     return recipe.model.build(), recipe.objective.build()
-
-
-def check(recipe: Recipe) -> None:
-    """Refuse settings that cannot work, before anything is built."""
-    train = recipe.train
-    several = isinstance(recipe.optim, dict)
-    optims: dict[str, Any] = {f"optim.{turn}": part for turn, part in recipe.optim.items()} if several else {"optim": recipe.optim}  # type: ignore[attr-defined]
-    for place, optim in optims.items():
-        if not isinstance(optim, OptimConfig):
-            raise ConfigError(f"--{place}: {type(optim).__name__} is not an optimiser")
-        optim.check(place)
-    for part in (recipe.data, recipe.model, recipe.objective, *optims.values()):
-        if registry.name_of(type(part)) is None:
-            kind = f"{type(part).__module__}:{type(part).__qualname__}"
-            raise ConfigError(f"{kind} has no registry name, so no checkpoint could name it; give it one with registry.add()")
-    if not abs(train.seed) < 1 << 63:
-        raise ConfigError(f"--train.seed must fit 64 bits, not {train.seed}")
-    for name in ("steps", "batch", "log_every", "keep"):
-        if getattr(train, name) < 1:
-            raise ConfigError(f"--train.{name} must be at least 1, not {getattr(train, name)}")
-    for name in ("micro", "eval_every", "eval_examples", "save_every", "patience"):
-        if getattr(train, name) < 0:
-            raise ConfigError(f"--train.{name} must not be negative, not {getattr(train, name)}")
-    start, over = train.ramp
-    if over < 0 or (over and not 1 <= start <= train.batch):
-        raise ConfigError(f"--train.ramp must start between 1 and --train.batch {train.batch} examples, not {start} {over}")
-    if not 0.0 <= train.ema < 1.0:
-        raise ConfigError(f"--train.ema must be at least 0 and below 1, not {train.ema}")
 
 
 def recipe_of(folder: Path) -> Any:

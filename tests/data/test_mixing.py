@@ -12,6 +12,7 @@ from weft.data.images import ImagesConfig, Pixels
 from weft.data.mixing import Mixed, weights
 from weft.errors import ConfigError
 from weft.objectives.classification import ClassificationConfig, label_loss, mixed_loss
+from weft.recipes.base import check, recipe
 
 
 def images(number: int = 40, unlabelled: int = 0) -> TensorDataset:
@@ -89,3 +90,13 @@ def test_settings_that_make_no_sense() -> None:
         with pytest.raises(ConfigError, match=r"--data\.mix"):
             settings.build()
     assert ClassificationConfig().build().counts(draw(Mixed(images(unlabelled=3), 1.0), 10))["loss"] == 7
+
+
+@pytest.mark.parametrize("name", ["vae/images", "dcgan/images", "gan/semi_mnist", "vit/images"])
+def test_only_what_counts_both_classes_takes_mixed_images(name: str) -> None:
+    mixed = recipe(name, {"data.mix": 0.5})
+    if name == "vit/images":
+        check(mixed)
+    else:
+        with pytest.raises(ConfigError, match=r"--data.mix 0.5: images of two classes are for the objective classification, not for"):
+            check(mixed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -34,6 +35,9 @@ class Terms:
 @dataclass(frozen=True, kw_only=True)
 class ObjectiveConfig(Config):
     """Settings of an objective; fields that are 0 and named like a fact of the data are filled in from it."""
+
+    mixes: ClassVar[bool] = False
+    """Whether it learns from examples of two classes at once, each with its share."""
 
     def build(self) -> Objective:
         raise NotImplementedError

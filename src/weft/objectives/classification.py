@@ -25,6 +25,8 @@ from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 
 @dataclass(frozen=True, kw_only=True)
 class ClassificationConfig(ObjectiveConfig):
+    mixes = True
+
     inputs: tuple[str, ...] = ("image",)
     """What of a batch the model is given: image, x for the rows of a table, ids segments lengths for texts."""
     smoothing: float = 0.0

@@ -13,6 +13,7 @@ from weft.data.base import DataConfig
 from weft.errors import ConfigError
 from weft.models.base import ModelConfig
 from weft.objectives.base import ObjectiveConfig
+from weft.training.optim import OptimConfig
 from weft.training.settings import Parallel, Train
 
 ROOMY = ("vocabulary", "context", "classes")
@@ -84,6 +85,46 @@ def _refuse_misfits(place: str, part: Any, info: dict[str, Any]) -> None:
             continue
         if field_.name not in ROOMY or mine < given:
             raise ConfigError(f"--{place}.{field_.name} is {mine}, but the data has {given}; leave it out to take it from the data")
+
+
+def check(recipe: Recipe) -> None:
+    """Refuse settings that cannot work, before anything is read or built."""
+    optims = check_optimisers(recipe.optim)
+    for part in (recipe.data, recipe.model, recipe.objective, *optims):
+        if registry.name_of(type(part)) is None:
+            kind = f"{type(part).__module__}:{type(part).__qualname__}"
+            raise ConfigError(f"{kind} has no registry name, so no checkpoint could name it; give it one with registry.add()")
+    mix, aim = getattr(recipe.data, "mix", 0), registry.name_of(type(recipe.objective))
+    if mix and not recipe.objective.mixes:
+        raise ConfigError(f"--data.mix {mix}: images of two classes are for the objective classification, not for {aim}; leave it out")
+    check_training(recipe.train)
+
+
+def check_optimisers(optim: Any) -> list[OptimConfig]:
+    """The optimisers of a recipe, one or one for each turn."""
+    places = {f"optim.{turn}": part for turn, part in optim.items()} if isinstance(optim, dict) else {"optim": optim}
+    for place, part in places.items():
+        if not isinstance(part, OptimConfig):
+            raise ConfigError(f"--{place}: {type(part).__name__} is not an optimiser")
+        part.check(place)
+    return list(places.values())
+
+
+def check_training(train: Train) -> None:
+    """Refuse lengths, sizes and shares that cannot be."""
+    if not abs(train.seed) < 1 << 63:
+        raise ConfigError(f"--train.seed must fit 64 bits, not {train.seed}")
+    for name in ("steps", "batch", "log_every", "keep"):
+        if getattr(train, name) < 1:
+            raise ConfigError(f"--train.{name} must be at least 1, not {getattr(train, name)}")
+    for name in ("micro", "eval_every", "eval_examples", "save_every", "patience"):
+        if getattr(train, name) < 0:
+            raise ConfigError(f"--train.{name} must not be negative, not {getattr(train, name)}")
+    start, over = train.ramp
+    if over < 0 or (over and not 1 <= start <= train.batch):
+        raise ConfigError(f"--train.ramp must start between 1 and --train.batch {train.batch} examples, not {start} {over}")
+    if not 0.0 <= train.ema < 1.0:
+        raise ConfigError(f"--train.ema must be at least 0 and below 1, not {train.ema}")
 
 
 def recipe(name: str, changes: dict[str, Any] | None = None) -> Recipe:
