@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from weft.data.base import Data, DataConfig, Dataset, Problems
 from weft.data.encoder_tokens import Unit, check_context, given_or_learned
-from weft.data.split import check_share, hold_out
+from weft.data.split import both, check_share, hold_out
 from weft.data.tokenizers import Tokenizer
 
 
@@ -43,9 +44,9 @@ class AnnotatedConfig(DataConfig):
 
     def split(self, problems: Problems) -> tuple[list[Any], list[Any]]:
         """The examples to train on, and those to validate on."""
-        examples = self.read(self.path, problems)
+        examples, others = both(partial(self.read, problems=problems), self.path, self.validation_path or self.path)
         if self.validation_path:
-            return examples, self.read(self.validation_path, problems)
+            return examples, others
         train, held = hold_out(self.classes_of(examples), self.validation, problems)
         return [examples[i] for i in train], [examples[i] for i in held]
 

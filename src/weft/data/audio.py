@@ -49,10 +49,10 @@ class WavesConfig(DataConfig):
         if self.rate < 1 or not 1 <= self.rate * self.seconds < 1e9:
             raise ConfigError(f"--data.rate and --data.seconds must make at least one sample, not {self.rate} and {self.seconds}")
         problems = Problems()
-        train = self._read(self.path, problems, tokenizer.names if isinstance(tokenizer, ClassNames) else None)
-        if self.validation_path:
+        train = held = self._read(self.path, problems, tokenizer.names if isinstance(tokenizer, ClassNames) else None)
+        if self.validation_path not in ("", self.path):
             held = self._read(self.validation_path, problems, train.names)
-        else:
+        elif not self.validation_path:
             train, held = (train.select(part) for part in hold_out(train.labels, self.validation, problems))
         note_single_class(train.names, problems)
         info = {

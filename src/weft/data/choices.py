@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -20,6 +21,7 @@ from weft.data.base import Data, Problems
 from weft.data.files import show, well_formed
 from weft.data.packing import LabelledSequences, Texts, pack
 from weft.data.questions import numbered_lines
+from weft.data.split import both
 from weft.data.tokenizers import Tokenizer
 from weft.errors import DataError
 
@@ -39,7 +41,7 @@ class ChoicesConfig(AnnotatedConfig):
     def prepare(self, train: list[Row], held: list[Row], known: Tokenizer | None, problems: Problems) -> Data:
         tokens = self.tokens(known, [text for row in train for text in (row.text, *row.choices)])
         number = Counter(len(row.choices) for row in train).most_common(1)[0][0]
-        first, second = (self._dataset(rows, number, tokens, problems) for rows in (train, held))
+        first, second = both(partial(self._dataset, number=number, tokens=tokens, problems=problems), train, held)
         facts = {
             "tokens": number * first.packed.ids.longest,
             "choices": number,

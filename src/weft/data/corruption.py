@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -21,7 +22,7 @@ from weft.data.biographies import ALPHABET, BiographiesConfig
 from weft.data.files import show
 from weft.data.marked_characters import MarkedCharacters, Piece, Rows, known, refuse_marks, shifted
 from weft.data.questions import Row, check_context, encodable, hold_rows, questions, training_rows
-from weft.data.split import check_share, hold_out
+from weft.data.split import both, check_share, hold_out
 from weft.data.text import read_text, refuse_padding
 from weft.data.tokenizers import Tokenizer
 from weft.errors import ConfigError, DataError
@@ -193,17 +194,12 @@ class SpanCorruptionConfig(DataConfig):
     def build_with(self, tokenizer: Tokenizer | None) -> Data:
         self.check()
         problems = Problems()
-        text = read_text(self.path, problems) if self.path else self.biographies.text()
-        refuse_marks(text)
+        text, other = both(partial(self._text, problems=problems), self.path, self.validation_path or self.path)
         tokenizer = known(tokenizer) or MarkedCharacters.train(text if self.path else ALPHABET)
-        lines, empty = self._documents(text, problems)
-        if self.validation_path:
-            other = read_text(self.validation_path, problems)
-            refuse_marks(other)
-            train, held = lines, self._documents(other, problems)[0]
-        else:
-            kept, aside = hold_out(np.zeros(len(lines), dtype=np.int64), self.validation, problems)
-            train, held = [lines[i] for i in kept], [lines[i] for i in aside]
+        (train, empty), (held, _) = both(partial(self._documents, problems=problems), text, other)
+        if not self.validation_path:
+            kept, aside = hold_out(np.zeros(len(train), dtype=np.int64), self.validation, problems)
+            train, held = [train[i] for i in kept], [train[i] for i in aside]
         refuse_padding(self.context, sum(map(len, train)))
         asked = self._questions(tokenizer, problems) if self.questions else []
         info = {
@@ -240,6 +236,12 @@ class SpanCorruptionConfig(DataConfig):
                 f"--data.shortest is {self.shortest} and --data.longest {self.most()}; in a context of {self.context}"
                 f" they must be from 1 to {room}, the first no larger than the second"
             )
+
+    def _text(self, path: str, problems: Problems) -> str:
+        """The text at a path or, where it is empty, about the made-up people."""
+        text = read_text(path, problems) if path else self.biographies.text()
+        refuse_marks(text)
+        return text
 
     def _documents(self, text: str, problems: Problems) -> tuple[list[str], int]:
         """The lines of a text, and how many were left out as empty; the one that follows the last newline is no flaw."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 import re
+from functools import partial
 from pathlib import Path
 
 from weft.data.base import Problems
 from weft.data.corpus import python_files, split_files
 from weft.data.files import show
-from weft.data.split import check_share
+from weft.data.split import both, check_share
 from weft.data.text import read_all, read_texts
 from weft.errors import DataError
 
@@ -56,11 +57,12 @@ def documents(
     """Training and validation documents: of the text at `path`, or where that is empty of the standard library."""
     check_share(validation)
     share = 0.0 if validation_path else validation
-    other = pieces(read_texts(validation_path, problems)) if validation_path else []
     if not path:
+        other = pieces(read_texts(validation_path, problems)) if validation_path else []
         train, held = split_files(python_files(), share)
         return library(train, problems, with_comments), other or library(held, problems, with_comments)
-    texts = read_texts(path, problems)
+    texts, others = both(partial(read_texts, problems=problems), path, validation_path or path)
+    other = pieces(others) if validation_path else []
     if not any(text.strip() for text in texts):
         raise DataError(f"{show(path)}: holds no text; name another file or folder with --data.path")
     if len(texts) == 1 and not EXTRACTED.search(texts[0]):

@@ -136,6 +136,8 @@ class ImagesConfig(DataConfig):
         if not len(whole.labels):
             few = ", ".join(names[:10])
             raise DataError(f"{show(self.path)}: has no image of a class that the model knows ({few}); name others with --data.class-names")
+        if self.validation_path == self.path and not test:
+            return whole, whole
         if self.validation_path:
             parts = find_parts(locate(self.validation_path), self.wanted)
             return whole, align(take(parts, "test" if test else "train", self.validation_path, problems), whole.names, problems)

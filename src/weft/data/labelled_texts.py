@@ -7,6 +7,7 @@ float32, counted in deviations from the mean of training.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from weft.data.files import show
 from weft.data.labels import LabelledTokenizer
 from weft.data.packing import LabelledSequences, Texts, pack
 from weft.data.rows import Header, Separator, number, read_rows
-from weft.data.split import note_single_class, number_classes
+from weft.data.split import both, note_single_class, number_classes
 from weft.data.text_columns import find_columns
 from weft.data.tokenizers import Tokenizer
 from weft.errors import DataError
@@ -50,7 +51,7 @@ class LabelledTextsConfig(AnnotatedConfig):
 
     def prepare(self, train: list[Row], held: list[Row], known: Tokenizer | None, problems: Problems) -> Data:
         labelled = self._labelled(train, known)
-        first, second = (self._dataset(rows, labelled, problems) for rows in (train, held))
+        first, second = both(partial(self._dataset, tokenizer=labelled, problems=problems), train, held)
         if not len(first):
             few = show(", ".join(labelled.classes[:10]))
             raise DataError(f"{show(self.path)}: has no row of a class that the model knows ({few}); name others with --data.class-names")

@@ -7,6 +7,7 @@ source_length and target_length (B,), what is not PAD.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from weft.data.base import Batch, Data, DataConfig, Dataset, Problems
 from weft.data.buckets import Buckets
 from weft.data.ragged import Ragged
 from weft.data.rows import Header, Rows, Separator, read_rows
-from weft.data.split import check_share, hold_out
+from weft.data.split import both, check_share, hold_out
 from weft.data.text import Unit, check_sizes, read_text
 from weft.data.tokenizers import Tokenizer
 from weft.errors import ConfigError, DataError
@@ -94,7 +95,7 @@ class PairsConfig(DataConfig):
         if not isinstance(tokenizer, MarkedTokenizer):
             texts = "\n".join(text for pair in (train + held if self.unit == "characters" else train) for text in pair)
             tokenizer = MarkedTokenizer(registry.find("tokenizers", self.unit).train(texts, self.vocabulary))
-        first, second = (self._dataset(pairs, tokenizer, problems) for pairs in (train, held))
+        first, second = both(partial(self._dataset, tokenizer=tokenizer, problems=problems), train, held)
         info: dict[str, Any] = {
             "vocabulary": tokenizer.size,
             "context": self.longest + 2,
@@ -114,6 +115,8 @@ class PairsConfig(DataConfig):
         if bool(self.validation_target_path) and not (self.target_path and self.validation_path):
             raise ConfigError("--data.validation-target-path needs --data.target-path and --data.validation-path beside it")
         pairs = self.read(self.path, self.target_path, problems)
+        if (self.validation_path, self.validation_target_path) == (self.path, self.target_path):
+            return pairs, pairs
         if self.validation_path:
             return pairs, self.read(self.validation_path, self.validation_target_path, problems)
         train, held = hold_out(np.zeros(len(pairs), dtype=np.int64), self.validation, problems)

@@ -33,9 +33,3 @@ class Problems:
         return [
             f"{count} × {reason}: {', '.join(self.places[reason][:3])}{', …' if count > 3 else ''}" for reason, count in self.counts.items()
         ]
-
-    def halved(self) -> Problems:
-        """Those of data that were read twice over, as training and as validation data; an odd number was met in one reading only."""
-        twice = {reason: count for reason, count in self.counts.items() if count % 2 == 0}
-        places = {reason: list(dict.fromkeys(named)) if reason in twice else named for reason, named in self.places.items()}
-        return Problems({**self.counts, **{reason: count // 2 for reason, count in twice.items()}}, places)

@@ -7,6 +7,7 @@ are predicted. Batch: ids (B, T - 1), targets (B, T - 1) for a context T.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from weft.data.base import Batch, Data, DataConfig, Dataset, Problems
 from weft.data.biographies import ALPHABET, BiographiesConfig
 from weft.data.files import decode, locate, read_bytes, show, unix_lines
 from weft.data.marked_characters import MASK_MARK, PAD_MARK, MarkedCharacters, Piece, Rows, known, shifted
+from weft.data.split import both
 from weft.data.text import read_text, refuse_padding
 from weft.data.tokenizers import Tokenizer
 from weft.errors import ConfigError, DataError
@@ -161,7 +163,7 @@ class QuestionsConfig(DataConfig):
     context: int = 128
     """Characters per example T, marks included."""
     ascii: bool = True
-    """Drop characters beyond ASCII from the training rows, as the reference does."""
+    """Drop characters beyond ASCII from the training rows, as the reference does; not from rows that validate, too."""
     biographies: BiographiesConfig = field(default_factory=BiographiesConfig)
     """The people asked about where no path is given."""
 
@@ -173,7 +175,7 @@ class QuestionsConfig(DataConfig):
         problems = Problems()
         rows, held = self.rows(problems)
         tokenizer = known(tokenizer) or self._vocabulary(rows + held, problems)
-        rows, held = (encodable(part, tokenizer, problems) for part in (rows, held))
+        rows, held = both(partial(encodable, tokenizer=tokenizer, problems=problems), rows, held)
         if not rows:
             raise DataError(f"{show(self.path or 'biographies')}: every row has a character outside the vocabulary of the model or text")
         refuse_padding(self.context, sum(len(row.question) + len(row.place) for row in rows))
@@ -190,7 +192,11 @@ class QuestionsConfig(DataConfig):
 
     def rows(self, problems: Problems) -> tuple[list[Row], list[Row]]:
         """Rows to train on, and to validate on: another file's, those that are held or, of made-up people, the other half."""
-        rows, held = hold_rows(training_rows(self.path, self.biographies, self.context, self.ascii, problems), self.held, self.held_seed)
+        same = bool(self.path) and self.path == self.validation_path
+        whole = training_rows(self.path, self.biographies, self.context, self.ascii and not same, problems)
+        if same:
+            return whole, whole
+        rows, held = hold_rows(whole, self.held, self.held_seed)
         if self.validation_path:  # questions are evaluated as they are written
             return rows, read_rows(self.validation_path, self.context, False, problems)
         if not self.path and not self.held:

@@ -23,6 +23,7 @@ from weft.data.encoder_tokens import marks_of
 from weft.data.files import show
 from weft.data.packing import Packed
 from weft.data.ragged import Ragged
+from weft.data.split import both
 from weft.data.squad import Asked, read_squad
 from weft.data.tokenizers import Tokenizer
 from weft.errors import ConfigError, DataError
@@ -96,7 +97,7 @@ class SpansConfig(AnnotatedConfig):
     def prepare(self, train: list[list[Asked]], held: list[list[Asked]], known: Tokenizer | None, problems: Problems) -> Data:
         texts = [text for group in train for text in (group[0].paragraph, *(asked.question for asked in group))]
         tokenizer = self.tokens(known, texts)
-        first, second = (self.dataset([asked for group in part for asked in group], tokenizer, problems) for part in (train, held))
+        first, second = both(lambda part: self.dataset([asked for group in part for asked in group], tokenizer, problems), train, held)
         if not len(first):
             raise DataError(f"{show(self.path)}: no question has tokens in its paragraph and its answer; is this text?")
         facts: dict[str, Any] = {"tokens": first.packed.ids.longest, "threshold": self.threshold}

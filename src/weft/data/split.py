@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 
@@ -10,10 +12,19 @@ from weft import random
 from weft.data.base import UNLABELLED, Problems
 from weft.errors import ConfigError
 
+T, R = TypeVar("T"), TypeVar("R")
+
 
 def check_share(share: float, flag: str = "--data.validation") -> None:
     if not 0.0 <= share < 1.0:
         raise ConfigError(f"{flag} must be at least 0 and below 1, not {share}")
+
+
+def both(make: Callable[[T], R], train: T, held: T) -> tuple[R, R]:
+    """What is made of what trains and of what validates; once where they are one path or the same examples, as in `weft evaluate`."""
+    first = make(train)
+    same = train == held if isinstance(train, str) else train is held
+    return first, first if same else make(held)
 
 
 def shuffled(size: int, purpose: str) -> np.ndarray:

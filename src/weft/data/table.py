@@ -6,12 +6,13 @@ Batch: x (B, F) float32, label (B,) int64; how columns become the features x is 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from weft.data.base import Data, DataConfig, Problems
 from weft.data.columns import Column, Columns
 from weft.data.files import show
 from weft.data.rows import Header, Rows, Separator, read_rows
-from weft.data.split import check_share, hold_out, note_single_class, number_classes
+from weft.data.split import both, check_share, hold_out, note_single_class, number_classes
 from weft.data.tokenizers import Tokenizer
 from weft.errors import ConfigError, DataError
 
@@ -47,7 +48,7 @@ class TableConfig(DataConfig):
         problems = Problems()
         rows, held, label = self._read(problems)
         columns = tokenizer if isinstance(tokenizer, Columns) else self._learn(rows, label)
-        train, validation = columns.encode_rows(rows, problems), columns.encode_rows(held, problems)
+        train, validation = both(partial(columns.encode_rows, problems=problems), rows, held)
         if not len(train):
             raise DataError(f"{show(rows.path)}: has no row of a class that the model knows ({', '.join(columns.classes[:10])})")
         note_single_class(columns.classes, problems)
@@ -70,6 +71,8 @@ class TableConfig(DataConfig):
                 f"{show(rows.path)}: column {rows.names[label]!r} has {len(classes)} different values in {len(rows.cells)} rows, so it "
                 "cannot be the class; name the column that is with --data.label"
             )
+        if self.validation_path == self.path:
+            return rows, rows, label
         if self.validation_path:
             return rows, self._read_labelled(self.validation_path, problems)[0], label
         train, held = hold_out(numbers, self.validation, problems)

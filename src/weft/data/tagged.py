@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ from weft.data.files import show
 from weft.data.labels import LabelledTokenizer
 from weft.data.ragged import Ragged
 from weft.data.sentences import Layout, Sentence, read_sentences
-from weft.data.split import note_single_class, number_classes
+from weft.data.split import both, note_single_class, number_classes
 from weft.data.tokenizers import Tokenizer
 from weft.errors import DataError
 
@@ -77,7 +77,7 @@ class TaggedConfig(AnnotatedConfig):
         tags = number_classes([tag for sentence in train for tag in sentence.tags])[1]
         tokenizer = known if isinstance(known, TagTokenizer) else TagTokenizer(tokens, tags)
         note_single_class(tokenizer.classes, problems)
-        first, second = (self.dataset(part, tokenizer, problems) for part in (train, held))
+        first, second = both(partial(self.dataset, tokenizer=tokenizer, problems=problems), train, held)
         if not (first.tags.values != IGNORE).any():
             few = ", ".join(tokenizer.classes[:10])
             raise DataError(f"{show(self.path)}: none of its tags is one that this model knows ({few}); train another model on it")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -18,7 +19,7 @@ from weft.data.files import decode as decode
 from weft.data.files import locate as locate
 from weft.data.files import read_bytes as read_bytes
 from weft.data.files import show, unix_lines, walk
-from weft.data.split import check_share
+from weft.data.split import both, check_share
 from weft.data.tokenizers import Tokenizer
 from weft.errors import ConfigError, DataError
 
@@ -128,7 +129,7 @@ def language_data(
     if tokenizer is None:
         tokenizer = registry.find("tokenizers", unit).train(train + validation if unit == "characters" else train, vocabulary)
     assert tokenizer is not None
-    first, second = tokenizer.encode(train), tokenizer.encode(validation)
+    first, second = both(tokenizer.encode, train, validation)
     if len(first) < 2:
         raise DataError(
             f"the training text has {len(first)} token{'s' * (len(first) != 1)} ({unit}); at least 2 are needed: take a longer one, or "
@@ -193,7 +194,8 @@ class TextConfig(DataConfig):
         check_share(self.validation)
         problems = Problems()
         exact = self.unit == "bytes"
-        text = read_text(self.path, problems, exact=exact)
-        cut = len(text) if self.validation_path else int(len(text) * (1 - self.validation))
-        held = read_text(self.validation_path, problems, exact=exact) if self.validation_path else text[cut:]
-        return language_data(text[:cut], held, self.unit, self.vocabulary, self.context, problems, tokenizer)
+        train, held = both(partial(read_text, problems=problems, exact=exact), self.path, self.validation_path or self.path)
+        if not self.validation_path:
+            cut = int(len(train) * (1 - self.validation))
+            train, held = train[:cut], train[cut:]
+        return language_data(train, held, self.unit, self.vocabulary, self.context, problems, tokenizer)

@@ -89,9 +89,8 @@ def evaluate(
     seconds = time.perf_counter() - begin
     own = [name for name in metrics if not requested(name)]
     chosen = choose(found | (findings.metrics if findings else {}), own) if own or not further else {}
-    twice = getattr(source, "validation_path", "") and source.validation_path == source.path  # type: ignore[attr-defined]
-    problems = (held.problems.halved() if twice else held.problems).lines()
-    return Evaluation(str(loaded.path), config.to_dict(source), number, chosen | further, seconds, problems, findings, settings or {})
+    about = str(loaded.path), config.to_dict(source), number
+    return Evaluation(*about, chosen | further, seconds, held.problems.lines(), findings, settings or {})
 
 
 def measure(loaded: Loaded, objective: Objective, data: Dataset, order: Source, examples: int, batch: int) -> Findings | None:
@@ -125,8 +124,9 @@ def change_data(own: DataConfig, data: DataConfig | dict[str, Any] | str | Path 
         return data
     changes = {"path": str(data)} if isinstance(data, (str, Path)) else dict(data or {})
     source = with_path(own) if "path" in changes else own
-    if "path" in changes and hasattr(source, "validation_path"):
-        changes.setdefault("validation_path", changes["path"])
+    if "path" in changes:
+        given = {f"validation_{name}": value for name, value in changes.items() if hasattr(source, f"validation_{name}")}
+        changes = given | changes
     return config.override(source, changes)
 
 
