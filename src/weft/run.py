@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from weft import __version__, config
+from weft import __version__, config, registry
 from weft.data import tokenizers
 from weft.data.base import Data, Source
 from weft.errors import ConfigError
@@ -28,7 +28,7 @@ from weft.recipes.base import Recipe, check
 from weft.recipes.base import load as load_recipe
 from weft.report import html, read, samples
 from weft.training import checkpoint, execution, files
-from weft.training.hooks import Agreement, Average, Hook, Signals, Validation
+from weft.training.hooks import Agreement, Average, Hook, Signals, Validation, evaluate
 from weft.training.keeping import Checkpoints
 from weft.training.log import Log
 from weft.training.team import ALONE, Team
@@ -70,6 +70,7 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     tokenizer = tokenizers.dump(data.tokenizer) if data.tokenizer else None
     if objective.needs:
         need(model, objective.needs)
+    check_metric(resolved, data, model, objective)
     if initial:
         load_initial(model, initial)
     if team.processes > 1:
@@ -105,6 +106,17 @@ def validating(data: Data, recipe: Recipe, device: torch.device) -> list[Hook]:
     held = Source(data.validation, train.seed, device, shuffle=False)
     at_once = max(train.micro or train.batch, 64)
     return [Validation(held, train.eval_every, train.eval_examples, at_once, goal.metric, goal.goal, train.patience)]
+
+
+def check_metric(recipe: Recipe, data: Data, model: nn.Module, objective: Objective) -> None:
+    """Refuse a progress metric that validation does not report, as told by that of one example; what has one turn reports a loss."""
+    wanted = recipe.progress.metric
+    if data.validation is None or not recipe.train.eval_every or (wanted == "loss" and len(objective.turns) == 1):
+        return
+    held = Source(data.validation, recipe.train.seed, torch.device("cpu"), shuffle=False)
+    reported = evaluate(model, objective, held, examples=1, batch=1)
+    if wanted not in reported:
+        raise ConfigError(f"--progress.metric: validation reports no {wanted!r}{registry.nearest(wanted, list(reported))}")
 
 
 def build(recipe: Recipe) -> tuple[nn.Module, Objective]:
