@@ -137,8 +137,8 @@ def convert_scalar(value: Any, kind: type, place: str) -> Any:
 
 
 def override(config: C, changes: dict[str, Any]) -> C:
-    """A copy with dotted names changed: `override(recipe, {"model.width": 512})`."""
-    for path, value in changes.items():
+    """A copy with dotted names changed: `override(recipe, {"model.width": 512})`; kinds first, as they have settings of their own."""
+    for path, value in sorted(changes.items(), key=lambda change: not change[0].endswith(".type")):
         config = change(config, path.split("."), value, path)
     return config
 
@@ -153,6 +153,8 @@ def change(config: Any, path: list[str], value: Any, whole: str) -> Any:
         return {**config, name: change(config[name], rest, value, whole) if rest else convert(value, object, f"--{whole}")}
     if not isinstance(config, Config):
         raise ConfigError(f"--{whole}: there is nothing called {name!r} below it")
+    if name == "type" and not rest and (kinds := registry.kinds(type(config))):
+        return other_kind(config, registry.part(convert(value, Literal[kinds], f"--{whole}")))
     fields = [f.name for f in dataclasses.fields(config)]
     if name not in fields:
         raise ConfigError(f"--{whole}: {type(config).__name__} has no field {name!r}{registry.nearest(name, fields)}")
@@ -164,19 +166,26 @@ def change(config: Any, path: list[str], value: Any, whole: str) -> Any:
     return dataclasses.replace(config, **{name: convert(value, typing.get_type_hints(type(config))[name], f"--{whole}")})
 
 
+def other_kind(config: Config, kind: type[C]) -> C:
+    """Settings of another kind, those with the same names kept."""
+    shared = {f.name for f in dataclasses.fields(kind)} & {f.name for f in dataclasses.fields(config)}
+    return kind(**{name: getattr(config, name) for name in shared})
+
+
 def _deeper(old: Any, whole: str) -> str:
     inside = [f.name for f in dataclasses.fields(old)] if isinstance(old, Config) else list(old)
     return f"--{whole}: name a field of it, for example --{whole}.{inside[0]}" if inside else f"--{whole}: has no fields"
 
 
 def leaves(config: Any, place: str = "") -> dict[str, tuple[Any, Any]]:
-    """Every setting below a config (or a mapping of configs) by its dotted name: (annotation, value)."""
+    """Every setting below a config (or a mapping of configs) by its dotted name: (annotation, value); "type" where there are others."""
     if isinstance(config, dict):
         parts = {name: (object, value) for name, value in config.items()}
     else:
         hints = typing.get_type_hints(type(config))
         parts = {f.name: (hints[f.name], getattr(config, f.name)) for f in dataclasses.fields(config)}
-    found: dict[str, tuple[Any, Any]] = {}
+    kinds = registry.kinds(type(config))
+    found: dict[str, tuple[Any, Any]] = {f"{place}type": (Literal[kinds], registry.name_of(type(config)))} if kinds else {}
     for name, (kind, value) in parts.items():
         inner = isinstance(value, (Config, dict))
         found |= leaves(value, f"{place}{name}.") if inner else {place + name: (kind, value)}

@@ -455,6 +455,11 @@ def part(name: str) -> type:
     raise ConfigError(f"no part is called {name!r}{nearest(name, [n for t in PARTS for n in TABLES[t]])}")
 
 
+def kinds(cls: type) -> tuple[str, ...]:
+    """Names of the parts that can take the place of one, itself among them: any optimiser that of any other."""
+    return tuple(OPTIMIZERS) if name_of(cls) in OPTIMIZERS else ()
+
+
 def name_of(cls: type) -> str | None:
     """The registry name of a config class, or None."""
     target = f"{cls.__module__}:{cls.__qualname__}"

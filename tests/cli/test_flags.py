@@ -13,7 +13,8 @@ from weft import config, registry
 from weft.cli import flags, train
 from weft.config import Config, leaves, parse_flags, separate
 from weft.errors import ConfigError
-from weft.recipes.base import Recipe, recipe
+from weft.recipes.base import Recipe, load, recipe
+from weft.training.optim import AdamW, Momentum, Muon
 
 
 def other_value(kind: Any, value: Any) -> Any:
@@ -51,7 +52,7 @@ def test_both_parsers_agree_on_every_setting(name: str, monkeypatch: pytest.Monk
         return tyro.cli(type(default), default=default, args=[word for flag in flags for word in flag])
 
     original = recipe(name)
-    changes = {n: other_value(k, v) for n, (k, v) in leaves(original).items() if n != "name"}
+    changes = {n: other_value(k, v) for n, (k, v) in leaves(original).items() if n != "name" and not n.endswith(".type")}
     for dashes in (True, False):
         words = [word for setting, value in changes.items() for word in as_words(setting, value, dashes)]
         without, other = train.parse(name, [*words, "--out=here"])
@@ -79,6 +80,10 @@ def test_a_setting_alone_changes_nothing_else() -> None:
         (["--model.width", "3", "4"], "4"),
         (["--optim.betas", "0.9"], "betas"),
         (["--data.unit", "byts"], "byts"),
+        (["--optim.type", "moun"], "--optim.type: 'moun' is not one of 'sgd', 'momentum', 'rmsprop', 'adam', 'adamw', 'muon'"),
+        (["--optim.type"], "a value is missing"),
+        (["--optim.type", "sgd", "--optim.betas", "0.9", "0.99"], "SGD has no field 'betas'"),
+        (["--model.type", "bert"], "GPTConfig has no field 'type'"),
         (["--name", "x"], "name"),
         (["stray"], "stray"),
     ],
@@ -104,6 +109,29 @@ def test_help_shows_every_flag_with_its_default(
     settings = [n for n in leaves(recipe(name)) if n != "name"] + ["out", "init"]
     assert [n for n in settings if f"--{n.replace('_', '-')}" not in done.out] == []
     assert done.out.count("default:") >= len(settings)
+
+
+@pytest.mark.parametrize(
+    "words", ["--optim.lr 0.5 --optim.type {} --optim.momentum 0.8", "--optim.type={} --optim.momentum=0.8 --optim.lr=0.5"]
+)
+def test_another_kind_of_optimiser_keeps_what_it_shares(words: str) -> None:
+    own = recipe("gpt/quickstart").optim
+    assert isinstance(own, AdamW)
+    for name, kind in {"momentum": Momentum, "muon": Muon}.items():
+        made, _ = train.parse("gpt/quickstart", words.format(name).split())
+        assert isinstance(made.optim, kind)
+        assert (made.optim.lr, made.optim.schedule, made.optim.momentum) == (0.5, own.schedule, 0.8)
+        assert made == recipe("gpt/quickstart", {"optim.momentum": 0.8, "optim.lr": 0.5, "optim.type": name})
+        assert load(config.to_dict(made)) == made
+    adam, _ = train.parse("gpt/quickstart", ["--optim.type", "adam", "--optim.eps-inside-sqrt"])
+    assert adam.optim == dataclasses.replace(adam.optim, eps_inside_sqrt=True)  # type: ignore[type-var]
+    assert train.parse("gpt/quickstart", ["--optim.type", "adamw"])[0] == recipe("gpt/quickstart")
+
+
+def test_each_turn_can_have_another_kind(command: Callable[..., Outcome]) -> None:
+    made, _ = train.parse("gan/digits", ["--optim.generator.type", "sgd"])
+    assert [type(part).__name__ for part in made.optim.values()] == ["Adam", "SGD"]  # type: ignore[attr-defined]
+    assert "--optim.rest-lr" in command("train", "gpt/quickstart", "--optim.type", "muon", "--help").out
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 from weft import config
 from weft.config import Config
@@ -32,7 +32,8 @@ def parse(default: C, words: list[str], prog: str, names: str = "", description:
     if not helping:
         return config.parse_flags(flags, default), free
     if tyro := load_tyro():
-        tyro.cli(type(default), default=default, prog=usage, args=["--help"], description=description)
+        about = "\n\n".join([description, *kinds_help(default)])
+        tyro.cli(type(default), default=default, prog=usage, args=["--help"], description=about)
     print(plain_help(default, usage, description))
     sys.exit(0)
 
@@ -42,6 +43,12 @@ def fits(count: int, names: str) -> bool:
     places = names.split()
     least = sum(not name.startswith("[") for name in places)
     return least <= count and (count <= len(places) or names.endswith("…]") or names.endswith("…"))
+
+
+def kinds_help(settings: Config) -> list[str]:
+    """A line for each flag that chooses the kind of a part; tyro knows only the settings of the one that is there."""
+    chosen = {name: setting for name, setting in config.leaves(settings).items() if name.endswith(".type")}
+    return [f"--{name} {{{','.join(get_args(kind))}}} (default: {value})" for name, (kind, value) in chosen.items()]
 
 
 def plain_help(settings: Config, usage: str, description: str) -> str:

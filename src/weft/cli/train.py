@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from weft import registry
+from weft import config, registry
 from weft.cli import console, flags
 from weft.cli.describe import closing, finished, opening
 from weft.config import Config
@@ -26,6 +26,7 @@ USAGE = """usage: weft train RECIPE [--out DIR] [--init CKPT] [SETTINGS]
 
 Trains a recipe; the same command again continues where it stopped. Every setting of the recipe is a flag:
   weft train gpt/text --data.path my.txt --model.width 256 --train.steps 500
+  weft train gpt/text --data.path my.txt --optim.type muon --optim.momentum 0.9
   weft train RECIPE --help   shows them all
   weft list recipes          shows the recipes"""
 
@@ -63,10 +64,15 @@ def say(team: Team, text: str) -> None:
 
 
 def parse(name: str, words: list[str]) -> tuple[Recipe, Place]:
-    """The recipe with its flags applied, and where to train it. With --init the model is that of the checkpoint."""
+    """The recipe with its flags applied, and where to train it. With --init the model is that of the checkpoint.
+
+    Another kind of optimiser comes first, as the flags are its own.
+    """
     recipe = find_recipe(name)
     if init := value_of("--init", words):
         recipe = adopt(recipe, init)
+    _, given = config.separate(words, recipe)
+    recipe = config.parse_flags([flag for flag in given if flag[0].partition("=")[0].endswith(".type")], recipe)
     parts = [f.name for f in dataclasses.fields(recipe) if f.name != "name"]
     kind = dataclasses.make_dataclass(
         "Command",

@@ -136,14 +136,7 @@ def with_path(own: DataConfig) -> DataConfig:
         return own
     if not own.own_files:
         raise ConfigError(f"{registry.name_of(type(own))} data has no path; this model can only be evaluated on data of its recipe")
-    return other_kind(own, own.own_files)
-
-
-def other_kind(own: DataConfig, name: str) -> DataConfig:
-    """Settings of another data source, those with the same names kept."""
-    kind = registry.find("data", name)
-    shared = {f.name for f in dataclasses.fields(kind)} & {f.name for f in dataclasses.fields(own)}
-    source: DataConfig = kind(**{field: getattr(own, field) for field in shared})
+    source: DataConfig = config.other_kind(own, registry.find("data", own.own_files))
     return source
 
 
