@@ -107,3 +107,16 @@ def test_a_folder_to_validate_on_is_numbered_as_training(tmp_path: Path) -> None
     assert "z_2.wav" in data.problems.lines()[0]
     again = WavesConfig(path=str(tmp_path / "yours"), rate=8000, validation=0.0).build_with(data.tokenizer)
     assert again.info["classes"] == 2
+
+
+def test_a_file_that_ends_early_is_left_out_and_named(tmp_path: Path) -> None:
+    for name in ("0_whole", "1_short", "1_piped", "1_other"):
+        save(tmp_path / f"{name}.wav")
+    whole = (tmp_path / "0_whole.wav").read_bytes()
+    (tmp_path / "1_short.wav").write_bytes(whole[:5000])
+    (tmp_path / "1_piped.wav").write_bytes(whole[:40] + b"\xff\xff\xff\xff" + whole[44:])
+    data = WavesConfig(path=str(tmp_path), rate=8000, seconds=0.1, validation=0.0).build()
+    assert data.info["training_examples"] == 3
+    assert data.problems.places == {
+        "sound files that cannot be read": [f"{tmp_path / '1_short.wav'} (it ends after 4,956 of its 8,000 bytes of sound)"]
+    }

@@ -10,6 +10,7 @@ label (B,) int64, UNLABELLED where not known.
 from __future__ import annotations
 
 import os
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +27,10 @@ from weft.data.tokenizers import ClassNames, Tokenizer
 from weft.errors import ConfigError, DataError, require
 
 SUFFIXES = (".wav", ".flac", ".ogg")
+SHORT = re.compile(r"^data : (\d+) \(should be (\d+)\)", re.MULTILINE)
+"""How libsndfile notes a WAV file that has less than it says; it reads what is there, without an error."""
+UNKNOWN = 0x7FFF0000
+"""Bytes from which a WAV file does not mean it: it was written to a pipe, before its length was known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,11 +115,13 @@ def open_wave(file: Path, library: Any, rate: int, seconds: float) -> np.ndarray
     """The beginning of a sound as float32 (at most rate * seconds,), its channels averaged; or what is wrong with the file."""
     try:
         with library.SoundFile(file) as sound, np.errstate(all="ignore"):
-            found = sound.samplerate
+            found, short = sound.samplerate, SHORT.search(sound.extra_info)
             heard = sound.read(int(found * seconds) + found // rate + 2, dtype="float32", always_2d=True)
             wave = resample(heard.mean(axis=1), found, rate)[: round(rate * seconds)].clip(-1.0, 1.0)
     except Exception as error:  # decoders raise whatever they please
         return reason(error)
+    if short and int(short[1]) < UNKNOWN:
+        return f"it ends after {int(short[2]):,} of its {int(short[1]):,} bytes of sound"
     if not len(wave):
         return "it holds no samples"
     if np.isnan(wave).any():
