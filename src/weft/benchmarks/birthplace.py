@@ -8,7 +8,6 @@ With --held the development set is not looked at: both stages leave out the same
 
 from __future__ import annotations
 
-import argparse
 import json
 import shlex
 import statistics
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from weft import run
+from weft.benchmarks.arguments import Arguments
 from weft.benchmarks.record import write_record
 from weft.birthplace.answers import ask, score
 from weft.config import override
@@ -96,8 +96,8 @@ def settings(words: list[str]) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("systems", nargs="+", choices=list(STAGES))
+    parser = Arguments(__doc__)
+    parser.add_names("systems", STAGES, nargs="+")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--held", type=int, default=0, help="training questions set aside and asked, instead of the development set")
     parser.add_argument("--pretrain", nargs="*", default=[], metavar="NAME=VALUE", help="settings of the first stage to change")

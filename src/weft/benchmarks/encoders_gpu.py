@@ -8,7 +8,6 @@ compared apart, from the same weights with dropout off.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from weft.benchmarks.arguments import Arguments
 from weft.benchmarks.record import write_record
 from weft.benchmarks.timing import timed
 from weft.convert.bert import FAMILY as BERT
@@ -157,8 +157,8 @@ def contend(name: str, steps: int) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", nargs="+", default=["bert", "marian"], choices=list(CONTESTS))
+    parser = Arguments(__doc__)
+    parser.add_names("--models", CONTESTS, nargs="+", default=["bert", "marian"])
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--record", default="", help="JSON file to write")
     options = parser.parse_args(arguments)

@@ -9,7 +9,6 @@ processors, what counts is the fastest turn of each (fastest).
 
 from __future__ import annotations
 
-import argparse
 import copy
 import json
 import statistics
@@ -19,6 +18,7 @@ from typing import Any
 
 import torch
 
+from weft.benchmarks.arguments import Arguments
 from weft.benchmarks.record import write_record
 from weft.benchmarks.timing import synchronise
 from weft.convert.gpt2 import FAMILY
@@ -116,10 +116,10 @@ def measure(size: str, batches: list[int], precision: str, device: torch.device,
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", nargs="+", default=["gpt2"], choices=[name for name in PRESETS if name.startswith("gpt2")])
+    parser = Arguments(__doc__)
+    parser.add_names("--sizes", (name for name in PRESETS if name.startswith("gpt2")), nargs="+", default=["gpt2"])
     parser.add_argument("--batches", type=int, nargs="+", default=[1])
-    parser.add_argument("--precision", default="bf16", choices=list(PRECISIONS))
+    parser.add_names("--precision", PRECISIONS, default="bf16")
     parser.add_argument("--added", type=int, default=ADDED, help="tokens to add")
     parser.add_argument("--alone", type=int, default=32, help="prompts of a batch that are also asked alone")
     parser.add_argument("--repeats", type=int, default=3)

@@ -8,7 +8,6 @@ Real data are found through WEFT_DATA. The sheet of a run is its samples.png.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import importlib
 import json
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from weft import run
+from weft.benchmarks.arguments import Arguments
 from weft.benchmarks.birthplace import settings
 from weft.benchmarks.record import write_record
 from weft.config import override
@@ -190,8 +190,8 @@ def sheet(loaded: Loaded, path: Path, seed: int) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("experiments", nargs="+", choices=list(EXPERIMENTS), metavar="NAME", help=", ".join(EXPERIMENTS))
+    parser = Arguments(__doc__)
+    parser.add_names("experiments", EXPERIMENTS, nargs="+")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--report", action="store_true", help="measure on the data that report, not on those that select")
     parser.add_argument("--change", nargs="*", default=[], metavar="NAME=VALUE", help="settings of the recipe to change")

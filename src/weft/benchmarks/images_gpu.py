@@ -8,7 +8,6 @@ weights, batches and noise: two networks that play against each other make what 
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft import random
+from weft.benchmarks.arguments import Arguments
 from weft.benchmarks.record import write_record
 from weft.benchmarks.timing import timed
 from weft.config import override
@@ -183,8 +183,8 @@ def contend(name: str, steps: int) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", nargs="+", default=["vae", "dcgan"], choices=list(CONTESTS))
+    parser = Arguments(__doc__)
+    parser.add_names("--models", CONTESTS, nargs="+", default=["vae", "dcgan"])
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--record", default="", help="JSON file to write")
     options = parser.parse_args(arguments)

@@ -9,7 +9,6 @@ server and alone, is left one core, and clients and connections the other; witho
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
@@ -27,6 +26,7 @@ from typing import Any
 import torch
 
 from weft import config, run
+from weft.benchmarks.arguments import Arguments
 from weft.benchmarks.record import write_record
 from weft.data import tokenizers
 from weft.generation.engine import Engine, answer_all
@@ -210,8 +210,8 @@ BARS: dict[str, Callable[[Path], Row]] = {"leaving": leaving, "refusing": refusi
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", default=list(BARS), choices=list(BARS), help="bars to measure")
+    parser = Arguments(__doc__)
+    parser.add_names("--only", BARS, nargs="+", default=list(BARS))
     parser.add_argument("--threads", type=int, default=0, help="of the engine; 0 for as many as torch takes by itself")
     parser.add_argument("--record", default="", help="JSON file to write")
     options = parser.parse_args(arguments)

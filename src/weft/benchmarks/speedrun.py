@@ -25,6 +25,7 @@ from typing import Any
 import torch
 
 from weft import run
+from weft.benchmarks.arguments import Arguments
 from weft.benchmarks.birthplace import settings
 from weft.benchmarks.record import write_record
 from weft.benchmarks.timing import synchronise, timed
@@ -257,8 +258,8 @@ def compared(slow: dict[str, Any], fast: dict[str, Any]) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", choices=list(SIZES), default="30m")
+    parser = Arguments(__doc__)
+    parser.add_names("--size", SIZES, default="30m")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--corpus", type=Path, default=Path("runs/python-corpus"), help="folder of the corpus and its shards")
     parser.add_argument("--folder", nargs="*", default=[], help="folders of packages to make the corpus of; what is installed by default")

@@ -14,7 +14,6 @@ have kernels of our own; or none), or options of the compiler (inductor.combo_ke
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import gc
 import json
@@ -30,6 +29,7 @@ import torch
 from torch import Tensor
 
 from weft.benchmarks import ceiling, kernels, nanogpt
+from weft.benchmarks.arguments import Arguments
 from weft.benchmarks.record import write_record
 from weft.benchmarks.timing import synchronise, timed
 from weft.data.base import Source
@@ -248,8 +248,8 @@ def compare(one: dict[str, Any], row: dict[str, Any]) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="weft bench training", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", nargs="+", default=["gpt2", "gpt2-medium", "gpt2-xl"], choices=list(BATCHES))
+    parser = Arguments(__doc__, "weft bench training")
+    parser.add_names("--sizes", BATCHES, nargs="+", default=["gpt2", "gpt2-medium", "gpt2-xl"])
     parser.add_argument("--nanogpt", default="", help="folder that holds nanoGPT's model.py; without it only ours is measured")
     parser.add_argument("--variants", nargs="+", default=["default"], help="ways to run ours")
     parser.add_argument("--batch", type=int, default=0, help="examples; 0 is the usual number for each size")

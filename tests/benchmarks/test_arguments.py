@@ -1,0 +1,26 @@
+"""A mistyped name of a benchmark or of what it measures is answered in one sentence with the nearest one."""
+
+from __future__ import annotations
+
+import pytest
+
+from weft.__main__ import run
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["transformrs"], "no bench is called 'transformrs'; did you mean 'transformers'?"),
+        (["transformers", "sst2-onw"], "argument NAME: nothing is called 'sst2-onw'; did you mean 'sst2-own'?"),
+        (["images", "vae-mnits"], "argument NAME: nothing is called 'vae-mnits'; did you mean 'vae-mnist'?"),
+        (["birthplace", "bset"], "argument NAME: nothing is called 'bset'; did you mean 'best'?"),
+        (["images", "vae-mnist", "--seeds", "one"], "argument --seeds: invalid int value: 'one'"),
+    ],
+)
+def test_one_sentence(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        code = run(["bench", *words])
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    assert code == 2
+    assert capsys.readouterr().err == f"weft: {said}\n"
