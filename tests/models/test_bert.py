@@ -86,6 +86,26 @@ def test_from_left_to_right_the_last_token_tells_the_class() -> None:
             assert seen == (place < length)
 
 
+def test_an_lstm_lets_every_token_see_all_and_no_padding() -> None:
+    torch.manual_seed(0)
+    sizes = {"vocabulary": 20, "context": 12, "layers": 1, "heads": 3, "width": 15, "deviation": 0.2}
+    model = BERT(BERTConfig(**sizes, classes=3, task="classify", left_to_right=True, lstm=True)).eval()
+    assert not model.causal
+    ids, segments = tokens(9)
+    states, told = model.hidden(ids, segments, LENGTHS), model.classify(ids, segments, LENGTHS)
+    for row, length in enumerate(LENGTHS.tolist()):
+        alone = ids[row : row + 1, :length], segments[row : row + 1, :length]
+        torch.testing.assert_close(states[row, :length], model.hidden(*alone)[0], atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(told[row], model.classify(*alone)[0], atol=1e-5, rtol=1e-5)
+        for place in range(9):
+            changed = ids.clone()
+            changed[row, place] = (ids[row, place] - 4) % 15 + 5
+            others = model.hidden(changed, segments, LENGTHS)[row, :length]
+            assert bool((others != states[row, :length]).any(-1).all()) == (place < length)
+    with pytest.raises(ConfigError, match=r"--model\.lstm is for the head of a task"):
+        BERT(BERTConfig(**sizes, lstm=True, left_to_right=True))
+
+
 def test_heads(model: BERT) -> None:
     need(model, Scores)
     need(model, Embeds)

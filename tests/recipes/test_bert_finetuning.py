@@ -66,3 +66,31 @@ def test_a_finetuned_model_knows_its_classes(pretrained: Path, tmp_path: Path) -
     assert "other.tsv:4 ('zebra')" in result.problems[0]
     again = started("choice", tmp_path / "classify", tmp_path)
     assert again.data.tokenizer.to_json() == loaded.tokenizer.tokens.to_json()
+
+
+def test_an_lstm_is_added_to_a_model_that_read_from_left_to_right(tmp_path: Path) -> None:
+    small = tiny("bert/pretrain_left_to_right", tmp_path, {"train.steps": 2, "train.eval_every": 0, "train.device": "cpu"})
+    run.assemble(small, tmp_path / "first").trainer.fit()
+    path = str(tiny("bert/sst2", tmp_path).data.path)  # type: ignore[attr-defined]
+    words = [
+        "--data.path",
+        path,
+        "--data.context",
+        "24",
+        "--data.validation",
+        "0.3",
+        *SHORT,
+        "--optim.schedule.warmup",
+        "4",
+        "--model.lstm",
+    ]
+    recipe, place = train.parse("bert/sst2", [*words, "--init", str(tmp_path / "first"), "--out", str(tmp_path / "second")])
+    made = run.assemble(recipe, Path(place.out), place.init)
+    before = checkpoint.read(checkpoint.resolve(tmp_path / "first")).tensors("model.safetensors")
+    model = made.trainer.model
+    assert isinstance(model, BERT)
+    assert model.config.left_to_right and model.lstm is not None
+    assert torch.equal(model.embed.weight[: len(before["embed.weight"])], before["embed.weight"])
+    made.trainer.fit()
+    assert made.validation is not None
+    assert made.validation.latest["accuracy"] > 0.9

@@ -67,10 +67,13 @@ STARTS = {
     "short": "bert-short",
     "no_pairs": "bert-no_pairs",
     "left_to_right": "bert-left_to_right",
+    "left_to_right_lstm": "bert-left_to_right",
     "minilm": MINILM,
 }
 RATES = {"scratch": 3e-4, "minilm": 5e-5}
 """Learning rates of finetuning; the less a model knows, the more it has to move."""
+ADDED = {"left_to_right_lstm": {"model.lstm": True}}
+"""What finetuning adds to what it starts from."""
 SHORT = {"data.context": 128, "train.batch": 128, "train.steps": 12_000}
 """As BERT itself was trained: first on short texts, of which a step holds more, then on long ones."""
 PASSES = (1, 2, 4, 10)
@@ -91,7 +94,7 @@ EXPERIMENTS = {
     "bert-no_pairs": Experiment("bert/pretrain_no_pairs", "", SHORT),
     "bert-left_to_right": Experiment("bert/pretrain_left_to_right", "", SHORT),
     **{
-        f"{task}-{start}": Experiment(f"bert/{task}", begun, {"optim.lr": RATES.get(start, 1e-4)}, {"path": path})
+        f"{task}-{start}": Experiment(f"bert/{task}", begun, {"optim.lr": RATES.get(start, 1e-4), **ADDED.get(start, {})}, {"path": path})
         for task, path in TASKS.items()
         for start, begun in STARTS.items()
     },

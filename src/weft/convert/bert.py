@@ -52,7 +52,7 @@ def settings(config: dict[str, Any]) -> BERTConfig:
 
 
 def describe(c: BERTConfig) -> dict[str, Any]:
-    only(c, left_to_right=False)
+    only(c, left_to_right=False, lstm=False)
     told: dict[str, Any] = {"num_labels": c.classes} if c.task in ("classify", "tag") else {}
     if c.task == "classify":
         told["problem_type"] = "regression" if c.classes == 1 else "single_label_classification"

@@ -19,6 +19,7 @@ from weft.errors import ConfigError
 from weft.layers import init
 from weft.layers.attention import SelfAttention, visible
 from weft.layers.block import ACTIVATIONS, Activation, Block, FeedForward
+from weft.layers.both_ways import BothWays
 from weft.models.base import ModelConfig, check_shares, check_sizes
 
 Task = Literal["pretrain", "classify", "tag", "answer", "choose"]
@@ -26,7 +27,7 @@ Task = Literal["pretrain", "classify", "tag", "answer", "choose"]
 
 @dataclass(frozen=True, kw_only=True)
 class BERTConfig(ModelConfig):
-    of_task = ("task", "classes")
+    of_task = ("task", "classes", "lstm")
 
     task: Task = "pretrain"
     """What its head is for: pretrain, classify (a text or pair), tag (each token), answer (a span) or choose (among texts)."""
@@ -54,6 +55,8 @@ class BERTConfig(ModelConfig):
     """Share of the attention weights zeroed in training."""
     left_to_right: bool = False
     """Let a token see only those before it, as GPT does: what reading in both directions is worth."""
+    lstm: bool = False
+    """Read the states once more with an LSTM in each direction before the head of a task: what that mends of reading left to right."""
     eps: float = 1e-12
     """Added to the variance in layer norms."""
     deviation: float = 0.02
@@ -83,23 +86,26 @@ class TokenHead(nn.Module):
 class BERT(nn.Module):
     """States of tokens that each see the whole sequence."""
 
-    task_parts = ("head.", "pair_head.")
+    task_parts = ("head.", "pair_head.", "lstm.")
     """What starts afresh when a model that was trained for another task is finetuned."""
 
     def __init__(self, config: BERTConfig):
         super().__init__()
         c = self.config = config
-        self.causal = c.left_to_right  # scores that look at both sides cannot continue a text
+        self.causal = c.left_to_right and not c.lstm  # scores that look at both sides cannot continue a text
         check_sizes(c, vocabulary=1, context=1, segments=1, layers=1, heads=1, width=1, inner=0, deviation=0)
         check_shares(c, "dropout", "attention_dropout")
         if c.width % c.heads:
             raise ConfigError(f"model.width {c.width} is not a multiple of model.heads {c.heads}")
+        if c.lstm and (c.task == "pretrain" or c.width < 2):
+            raise ConfigError("--model.lstm is for the head of a task, of a --model.width above 1; pretraining must not see what it tells")
         self.embed = nn.Embedding(c.vocabulary, c.width)
         self.position = nn.Embedding(c.context, c.width)
         self.segment = nn.Embedding(c.segments, c.width)
         self.norm = nn.LayerNorm(c.width, eps=c.eps)
         self.dropout = nn.Dropout(c.dropout)
         self.blocks = nn.ModuleList(self._block() for _ in range(c.layers))
+        self.lstm = BothWays(c.width) if c.lstm else None
         self.pooler = nn.Linear(c.width, c.width)
         if c.task == "pretrain":
             self.head: nn.Module = TokenHead(c, self.embed)
@@ -129,7 +135,7 @@ class BERT(nn.Module):
         x, mask = self._embedded(ids, segments, lengths)
         for block in self.blocks:
             x = block(x, mask)
-        return x
+        return self.lstm(x, lengths) if self.lstm else x
 
     def layers_of(self, ids: Tensor, segments: Tensor | None = None, lengths: Tensor | None = None) -> list[Tensor]:
         """As `hidden`, but the states after the embedding and after every block, each (B, T, D)."""
@@ -154,12 +160,15 @@ class BERT(nn.Module):
     def pooled(self, hidden: Tensor, lengths: Tensor | None = None) -> Tensor:
         """hidden (B, T, D), lengths (B,) -> one vector for the sequence (B, D).
 
-        It is that of the first token or, read from left to right, of the last, which alone has seen all of them.
+        It is that of the first token or, read from left to right, of the last, which alone has seen all of them; of an LSTM in each
+        direction it is where each of them ends.
         """
-        state = hidden[:, -1 if self.config.left_to_right else 0]
-        if self.config.left_to_right and lengths is not None:
-            last = (lengths - 1).clamp(min=0)[:, None, None].expand(-1, 1, hidden.size(2))
-            state = hidden.gather(1, last)[:, 0]
+        state = hidden[:, 0]
+        if self.config.left_to_right or self.lstm:
+            last = hidden[:, -1]
+            if lengths is not None:
+                last = hidden.gather(1, (lengths - 1).clamp(min=0)[:, None, None].expand(-1, 1, hidden.size(2)))[:, 0]
+            state = torch.cat((last[:, : self.lstm.half], state[:, self.lstm.half :]), dim=-1) if self.lstm else last
         vector: Tensor = torch.tanh(self.pooler(state))
         return vector
 
