@@ -13,7 +13,7 @@ import torch
 import weft
 from tests.contracts.tiny import text_file
 from weft import config, run
-from weft.errors import CheckpointError, ConfigError
+from weft.errors import CheckpointError, ConfigError, WeftError
 from weft.models.gpt import GPTConfig
 from weft.recipes.base import Recipe
 from weft.training import checkpoint
@@ -148,6 +148,25 @@ def test_starting_from_another_run(tmp_path: Path) -> None:
     for other in (None, str(tmp_path / "first")):
         with pytest.raises(ConfigError, match=r"another recipe[\s\S]*init: .*first@last\" -> "):
             run.assemble(small(tmp_path, optim__lr=1e-4), tmp_path / "second", init=other)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("word2vec/source", "--init: word2vec/source is for models such as word2vec, and cannot train this mlp; name another"),
+        ("vae/digits", "--init: vae/digits is for models such as vae, and cannot train this mlp"),
+        ("gpt/text", "the model knows classes, not text, and none is called 'a dog"),
+        ("hopfield/digits", "MLP does not offer Recalls"),
+    ],
+)
+def test_a_model_of_another_kind_is_refused(tmp_path: Path, name: str, said: str) -> None:
+    pytest.importorskip("sklearn")
+    run.assemble(weft.recipe("classifier/digits", {"train.steps": 1}), tmp_path / "digits").trainer.fit()
+    path = {"data.path": str(text_file(tmp_path))} if "digits" not in name else {}
+    recipe = run.adopt(weft.recipe(name, path), str(tmp_path / "digits"))
+    with pytest.raises(WeftError, match=said):
+        run.assemble(recipe, tmp_path / "run", init=str(tmp_path / "digits"))
+    assert not (tmp_path / "run").exists()
 
 
 def test_weights_of_another_shape_are_named(tmp_path: Path) -> None:

@@ -19,14 +19,16 @@ from torch import Tensor, nn
 from weft import __version__, config, registry
 from weft.data import tokenizers
 from weft.data.base import Data, Source
-from weft.errors import ConfigError
+from weft.errors import CapabilityError, ConfigError, WeftError
 from weft.generation import answer, decode
 from weft.models.base import need
 from weft.objectives.base import Objective
 from weft.parallel import processes
 from weft.recipes.base import Recipe, check
 from weft.recipes.base import load as load_recipe
+from weft.recipes.base import recipe as find_recipe
 from weft.report import html, read, samples
+from weft.report.read import recipe_of as recipe_of
 from weft.training import checkpoint, execution, files
 from weft.training.hooks import Agreement, Average, Hook, Signals, Validation, evaluate
 from weft.training.keeping import Checkpoints
@@ -70,6 +72,8 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     tokenizer = tokenizers.dump(data.tokenizer) if data.tokenizer else None
     if objective.needs:
         need(model, objective.needs)
+    if initial:
+        check_model(resolved, data, model, objective)
     check_metric(resolved, data, model, objective)
     if initial:
         load_initial(model, initial)
@@ -108,6 +112,23 @@ def validating(data: Data, recipe: Recipe, device: torch.device) -> list[Hook]:
     return [Validation(held, train.eval_every, train.eval_examples, at_once, goal.metric, goal.goal, train.patience)]
 
 
+def check_model(recipe: Recipe, data: Data, model: nn.Module, objective: Objective) -> None:
+    """Refuse a model to start from that is of another kind than the recipe's own, where it cannot be shown a few examples."""
+    own = registry.name_of(type(find_recipe(recipe.name).model)) if recipe.name in registry.RECIPES else None
+    given = registry.name_of(type(recipe.model))
+    if own in (None, given):
+        return
+    source = Source(data.train, recipe.train.seed, torch.device("cpu"), shuffle=False)
+    try:
+        evaluate(model, objective, source, examples=8, batch=8)
+    except WeftError:
+        raise
+    except Exception as error:  # whatever it is that does not fit
+        raise CapabilityError(
+            f"--init: {recipe.name} is for models such as {own}, and cannot train this {given}; name another, or leave it out"
+        ) from error
+
+
 def check_metric(recipe: Recipe, data: Data, model: nn.Module, objective: Objective) -> None:
     """Refuse a progress metric that validation does not report, as told by that of one example; what has one turn reports a loss."""
     wanted = recipe.progress.metric
@@ -123,14 +144,6 @@ def build(recipe: Recipe) -> tuple[nn.Module, Objective]:
     """Model and objective of a resolved recipe, initialised from its seed."""
     torch.manual_seed(recipe.train.seed)
     return recipe.model.build(), recipe.objective.build()
-
-
-def recipe_of(folder: Path) -> Any:
-    """What a folder trains: its recipe.json or, where that is missing or damaged, its newest checkpoint's; None for a new folder."""
-    if written := read.written(folder / "recipe.json"):
-        return written
-    found = checkpoint.newest(folder)
-    return found.json("recipe.json") if found else None
 
 
 def refuse_other_recipe(folder: Path, recipe: Recipe, init: str | None) -> None:

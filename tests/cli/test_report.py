@@ -6,6 +6,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Outcome
 
 
@@ -39,3 +41,23 @@ def test_a_folder_without_a_run_is_one_line(command: Callable[..., Outcome], tmp
     done = command("report", str(tmp_path))
     assert done.code == 1
     assert "no run here" in done.err
+
+
+def test_a_damaged_recipe_is_taken_from_the_newest_checkpoint(command: Callable[..., Outcome], text_run: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(text_run, folder)
+    (folder / "recipe.json").write_text("")
+    done = command("report", str(folder), "--no-samples")
+    assert (done.code, done.err) == (0, "")
+
+
+@pytest.mark.parametrize("words", ["evaluate RUN --out", "report RUN --out", "sample RUN the --out", "plan gpt2 --json"])
+def test_a_folder_in_the_place_of_a_file_is_refused(
+    command: Callable[..., Outcome], text_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in (".", str(tmp_path)):
+        done = command(*words.replace("RUN", str(text_run)).split(), folder)
+        assert (done.code, done.out) == (2, "")
+        assert done.err.startswith(f"weft: {folder}: is a folder, and a file is to be written; name one")
+    assert not list(tmp_path.iterdir())

@@ -13,6 +13,8 @@ from hypothesis import given
 from torch import Tensor
 
 from weft.data.base import IGNORE
+from weft.errors import CapabilityError
+from weft.models.bert import BERTConfig
 from weft.models.gpt import GPT, GPTConfig
 from weft.objectives.next_token import NextToken, NextTokenConfig
 
@@ -103,3 +105,9 @@ def test_a_uniform_model_has_the_vocabulary_as_its_perplexity() -> None:
     torch.nn.init.zeros_(network.head.weight)
     loss, count = terms(network, torch.randint(V, (5, T)), torch.randint(V, (5, T)))
     assert NextToken(NextTokenConfig()).summary({"loss": (loss / count).detach()})["perplexity"] == pytest.approx(V, rel=1e-6)
+
+
+def test_a_model_that_sees_what_it_is_to_tell_is_refused() -> None:
+    both_ways = BERTConfig(vocabulary=V, context=T, layers=1, heads=1, width=8).build()
+    with pytest.raises(CapabilityError, match="BERT reads in both directions and would see the token that it is to tell"):
+        terms(both_ways, torch.zeros(1, T, dtype=torch.int64), torch.zeros(1, T, dtype=torch.int64))  # type: ignore[arg-type]

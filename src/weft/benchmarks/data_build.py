@@ -8,7 +8,6 @@ that is timed. The documents are the source code of this Python installation, a 
 
 from __future__ import annotations
 
-import argparse
 import json
 import multiprocessing
 import os
@@ -20,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.benchmarks.arguments import Arguments
 from weft.benchmarks.record import write_record
 from weft.data import tokenizers
 from weft.data.building import BuildConfig, build
@@ -87,7 +87,7 @@ def timed_build(path: Path, tokenizer: bytes, workers: int) -> np.ndarray:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Arguments(__doc__)
     parser.add_argument("--megabytes", type=float, default=48.0 * cores(), help="text to encode; much, so that the start counts little")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each contender; the median counts")
     parser.add_argument("--tokenizer", default="", help="folder of a tokenizer, such as GPT-2's; without it 32,000 pieces are learned")

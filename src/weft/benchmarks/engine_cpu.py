@@ -9,7 +9,6 @@ C library about memory (execution.keep_memory) would serve the peers too.
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import statistics
 import time
@@ -20,6 +19,7 @@ import torch
 from torch import Tensor
 
 from weft.benchmarks import peers
+from weft.benchmarks.arguments import Arguments
 from weft.benchmarks.record import write_record
 from weft.data.base import Source
 from weft.data.corpus import PythonSourceConfig
@@ -138,7 +138,7 @@ def compare(name: str, seconds: float, steps: int) -> list[dict[str, object]]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Arguments(__doc__)
     parser.add_argument("--seconds", type=float, default=60.0, help="least time per model")
     parser.add_argument("--steps", type=int, default=200, help="steps after which losses are compared")
     parser.add_argument("--record", default="", help="write the rows to this JSON file")

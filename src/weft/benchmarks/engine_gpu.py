@@ -5,7 +5,6 @@ Run: python -m weft bench engine-gpu [--steps 500] [--profile]
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import time
@@ -13,6 +12,7 @@ from typing import Any
 
 import torch
 
+from weft.benchmarks.arguments import Arguments
 from weft.data.base import Source
 from weft.data.text import TokenWindows
 from weft.models.gpt import GPTConfig
@@ -71,7 +71,7 @@ def profile(trainer: Trainer) -> str:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Arguments(__doc__)
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--precision", default="auto")

@@ -8,13 +8,13 @@ longer ones the harness cuts into windows, which over HTTP are one token shorter
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from weft.benchmarks.arguments import Arguments
 from weft.benchmarks.record import write_record
 from weft.benchmarks.serving import serving, write_model
 from weft.errors import WeftError, require
@@ -86,7 +86,7 @@ def compare(checkpoint: Path) -> list[dict[str, Any]]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Arguments(__doc__)
     parser.add_argument("checkpoint", nargs="?", default="", help="a model folder or a run's checkpoint")
     parser.add_argument("--record", default="", help="JSON file to write")
     options = parser.parse_args(arguments)

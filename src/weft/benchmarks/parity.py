@@ -9,7 +9,6 @@ a package index. A difference beyond 1e-4 is an error.
 
 from __future__ import annotations
 
-import argparse
 import logging
 import tempfile
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ import torch
 
 from weft import registry
 from weft.benchmarks import published
+from weft.benchmarks.arguments import Arguments
 from weft.benchmarks.record import write_record
 from weft.benchmarks.references import CASES, KINDS, apart, reference, reread
 from weft.convert.convert import convert
@@ -59,7 +59,7 @@ def shown(family: str, name: str, parameters: str, inward: str, back: str) -> st
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Arguments(__doc__)
     parser.add_argument("--real", action="store_true", help="two published models too, 180 MB fetched with pip")
     parser.add_argument("--record", default="", help="write the rows to this JSON file")
     options = parser.parse_args(arguments)

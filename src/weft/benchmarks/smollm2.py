@@ -7,13 +7,13 @@ The published numbers are those of the model that is not quantised, zero-shot by
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from weft.benchmarks.arguments import Arguments
 from weft.benchmarks.record import write_record
 from weft.convert.convert import convert
 from weft.evaluation.fewshot.runner import run_task
@@ -45,7 +45,7 @@ def measure(folder: Path, device: str, examples: int) -> list[dict[str, Any]]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Arguments(__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=Path("runs/smollm2"), help="the converted model")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:1")
     parser.add_argument("--examples", type=int, default=0, help="questions of each task, 0 for all")

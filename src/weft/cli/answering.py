@@ -59,6 +59,7 @@ def answers_to_file(loaded: Loaded, prompt: str, source: str, target: str, how: 
     lines = read_text(source, problems).removesuffix("\n").split("\n")
     for line in problems.lines():
         print(f"data: {line}", file=sys.stderr)
+    files.check_file(Path(target))
     files.make_folder(Path(target).parent)
     about: dict[str, Any] = {"recipe": loaded.recipe.name, "weights": fingerprint(loaded.model), "filling": vars(use(loaded, how.filling))}
     about |= {"beam": vars(how.beam)}

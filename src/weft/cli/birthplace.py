@@ -70,8 +70,7 @@ def evaluate(variant: str, corpus: str, options: Options) -> int:
     asked = read_questions(path)
     loaded = task.fitting(variant, corpus, need(options.reading_params_path, "--reading_params_path"), options.device)
     answers = ask(loaded.model, loaded.tokenizer, asked)
-    files.make_folder(outputs.parent)
-    files.replace(outputs, "".join(f"{one_line(answer.text)}\n" for answer in answers).encode())
+    files.deliver(outputs, "".join(f"{one_line(answer.text)}\n" for answer in answers).encode())
     print(f"answers written to {outputs}")
     total, correct = score(answers)
     if not total:
@@ -82,7 +81,7 @@ def evaluate(variant: str, corpus: str, options: Options) -> int:
     for place in dict.fromkeys(["London", *([commonest([place for _, place in trained])] if trained else [])]):
         print(f"baseline, always {place}: {100 * score(always(place, asked))[1] / total:.1f} %")
     page = outputs.with_name(outputs.name + ".html")
-    files.replace(page, knowledge_page(str(loaded.path), examine(loaded, answers, trained), answers).encode())
+    files.deliver(page, knowledge_page(str(loaded.path), examine(loaded, answers, trained), answers).encode())
     print(f"what it knows and what it makes up: {page}")
     return 0
 

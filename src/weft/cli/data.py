@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from weft import registry
 from weft.cli import console, flags
@@ -17,6 +18,7 @@ from weft.data.shard_files import Shards, damages, read_json
 from weft.data.workers import cores
 from weft.errors import ConfigError
 from weft.report.words import duration
+from weft.training import files
 
 USAGE = """usage: weft data build INPUT… --out DIR --tokenizer WHAT [SETTINGS]
        weft data python --out DIR [--folder PATH…]
@@ -81,10 +83,11 @@ def main(words: list[str]) -> int:
 
 def build_shards(words: list[str]) -> int:
     options, inputs = flags.parse(Build(), words, "weft data build", "INPUT [INPUT…]", ABOUT)
-    if not options.out or not options.tokenizer:
-        raise ConfigError(
-            f"name {'a folder with --out' if not options.out else 'what makes tokens with --tokenizer'}; see weft data build --help"
-        )
+    if not options.out:
+        raise ConfigError("name a folder with --out; see weft data build --help")
+    if not options.tokenizer:
+        raise ConfigError("name what makes tokens with --tokenizer: bytes, a run, the folder of a model, or byte_bpe, bpe or unigram")
+    files.check_folder(Path(options.out))
     tokenizer = find_tokenizer(options.tokenizer, options.vocabulary, inputs, options)
     begin = time.perf_counter()
     with Meter("data") as meter:
@@ -107,6 +110,7 @@ def gather_python(words: list[str]) -> int:
     options, _ = flags.parse(Python(), words, "weft data python", "", "The Python files of this installation as a corpus.")
     if not options.out:
         raise ConfigError("name a folder with --out; see weft data python --help")
+    files.check_folder(Path(options.out))
     made = gather(options.out, options.folder, options)
     for name in ("train", "held"):
         print(f"{name}: {made[name]['files']:,} files of {made[name]['packages']:,} packages, {made[name]['bytes'] / 1e6:,.1f} MB")

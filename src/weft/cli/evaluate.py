@@ -62,7 +62,10 @@ def main(words: list[str]) -> int:
         registry.entry("tasks", name)  # a wrong name is told before work is done for the others
     from weft.cli.written import default_file, write
     from weft.run import load
+    from weft.training import files
 
+    if options.out:
+        files.check_file(Path(options.out))
     loaded = load(free[0], options.device)
     if not asked:
         return metrics(loaded, free[1:], options, changed(data, options.data))  # type: ignore[attr-defined]

@@ -44,8 +44,7 @@ def target(loaded: Loaded, name: str, out: str, suffix: str) -> Path:
 
 
 def write(content: bytes, path: Path) -> int:
-    files.make_folder(path.parent)
-    files.replace(path, content)
+    files.deliver(path, content)
     print(f"written to {path}")
     return 0
 
@@ -105,8 +104,7 @@ def restyled(loaded: Loaded, prompt: str, place: str, way: str, out: str) -> int
         with torch.no_grad():
             made = model.translate(source[first : first + TOGETHER].to(device), way)  # type: ignore[operator]
         for path, content in zip(targets[first : first + TOGETHER], pngs(made), strict=True):
-            files.make_folder(path.parent)
-            files.replace(path, content)
+            files.deliver(path, content)
     print(f"{len(paths):,} {'images' if len(paths) > 1 else 'image'} translated into {out}")
     return 0
 

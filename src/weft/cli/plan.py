@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from weft.cli import console, flags
 from weft.config import Config
 from weft.errors import ConfigError
+from weft.training import files
 
 if TYPE_CHECKING:
     from weft.planning.plan import Plan
@@ -75,12 +76,14 @@ def main(words: list[str]) -> int:
         return 0
     if not names and not settings.model:
         raise ConfigError("name a recipe (weft list recipes) or a preset, as in weft plan gpt3-175b --gpus 64; see weft plan --help")
+    if settings.json:
+        files.check_file(Path(settings.json))
     found = make(names[0] if names else "", settings)
     tell(found)
     if settings.check:
         print(checked(found))
     if settings.json:
-        Path(settings.json).write_text(json.dumps(found.facts(), indent=2) + "\n", encoding="utf-8")
+        files.deliver(Path(settings.json), (json.dumps(found.facts(), indent=2) + "\n").encode())
     return 0
 
 

@@ -21,7 +21,7 @@ def main(words: list[str]) -> int:
     results = quickstart(options, lambda line: print(line, flush=True), lambda: [Progress()])
     commands = following(results)
     report = Path(options.out) / "report.html"
-    files.replace(report, quickstart_page(results, commands).encode())
+    files.deliver(report, quickstart_page(results, commands).encode())
     print(f"\n{console.table(table(results))}\n\nreport: {report}\nnext:")
     print("\n".join(f"  {command}" for command in commands))
     return 0

@@ -28,13 +28,10 @@ def main(words: list[str]) -> int:
     console.show_warnings()
     options, free = flags.parse(Options(), words, "weft report", "RUN [RUN…]", ABOUT)
     runs = [read(Path(folder)) for folder in free]
-    if len(runs) == 1:
-        text = html.run_page(runs[0], drawn(free[0]) if options.samples else [])
-        target = Path(options.out) if options.out else runs[0].folder / "report.html"
-    else:
-        text, target = html.comparison_page(runs), Path(options.out or "comparison.html")
-    files.make_folder(target.parent)
-    files.replace(target, text.encode())
+    target = Path(options.out) if options.out else runs[0].folder / "report.html" if len(runs) == 1 else Path("comparison.html")
+    files.check_file(target)
+    text = html.comparison_page(runs) if len(runs) > 1 else html.run_page(runs[0], drawn(free[0]) if options.samples else [])
+    files.deliver(target, text.encode())
     print(f"written to {target}")
     return 0
 

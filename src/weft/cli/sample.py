@@ -129,13 +129,14 @@ def main(words: list[str]) -> int:
 def texts(loaded: Loaded, prompt: str, options: Options) -> int:
     if options.coverage_penalty:
         raise ConfigError("--coverage-penalty is for models that answer a text: one that continues it has no source to cover")
+    if options.out:
+        files.check_file(Path(options.out))
     settings = {name: getattr(options, name) for name in SAMPLING}
     draft = load(options.draft, options.device).model if options.draft else None
     made = generate(loaded.model, loaded.tokenizer, prompt, n=options.n or 1, draft=draft, **settings)
     text = "\n\n---\n\n".join(map(str, made))
     if options.out:
-        files.make_folder(Path(options.out).parent)
-        files.replace(Path(options.out), (text + "\n").encode())
+        files.deliver(Path(options.out), (text + "\n").encode())
     print(f"written to {options.out}" if options.out else text, flush=True)
     print(f"({', '.join(map(told_of, made))}; {f'{options.beams} beams' if options.beams else f'seed {options.seed}'})", file=sys.stderr)
     return 0

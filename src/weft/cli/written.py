@@ -29,10 +29,9 @@ def describe(loaded: Loaded, result: Evaluation) -> dict[str, Any]:
 
 def write(loaded: Loaded, result: Evaluation, target: Path) -> None:
     """The record of an evaluation, and all that the model said beside it."""
-    files.make_folder(target.parent)
-    files.replace(target, checkpoint.encode(describe(loaded, result)))
+    files.deliver(target, checkpoint.encode(describe(loaded, result)))
     print(f"written to {target}")
     if result.findings:
         said = target.with_name(f"{target.stem}-predictions{result.findings.suffix}")
-        files.replace(said, result.findings.content.encode())
+        files.deliver(said, result.findings.content.encode())
         print(f"predictions written to {said}")

@@ -28,7 +28,7 @@ class Tokenizer:
         raise NotImplementedError
 
     def encode(self, text: str) -> np.ndarray:
-        raise NotImplementedError
+        raise DataError(f"the tokenizer {self.name!r} reads no text; start from a model of text, or from none")
 
     def decode(self, ids: list[int]) -> str:
         raise NotImplementedError
@@ -138,7 +138,7 @@ class ClassNames(Tokenizer):
 
     def encode(self, text: str) -> np.ndarray:
         if text not in self.names:
-            raise DataError(f"no class is called {text!r}{registry.nearest(text, self.names)}")
+            raise DataError(f"the model knows classes, not text, and none is called {text[:40]!r}{registry.nearest(text[:40], self.names)}")
         return np.array([self.names.index(text)], dtype=np.int64)
 
     def decode(self, ids: list[int]) -> str:

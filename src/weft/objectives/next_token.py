@@ -13,6 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from weft.data.base import IGNORE, Batch
+from weft.errors import CapabilityError
 from weft.layers.token_loss import token_loss
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 
@@ -38,6 +39,8 @@ class NextToken(Objective):
         return {"loss": count((batch["targets"] != IGNORE).sum(), like=batch["targets"])}
 
     def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
+        if not getattr(model, "causal", True):
+            raise CapabilityError(f"{type(model).__name__} reads in both directions and would see the token that it is to tell")
         within = {"documents": batch["documents"]} if "documents" in batch else {}
         hidden = model.hidden(batch["ids"], **within)
         return Terms({"loss": token_loss(model.head, hidden, batch["targets"], self.logits_backend)})

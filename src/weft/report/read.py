@@ -13,6 +13,7 @@ from weft import config
 from weft.errors import CheckpointError, WeftError
 from weft.recipes.base import load as load_recipe
 from weft.recipes.base import recipe
+from weft.training import checkpoint
 
 Points = list[tuple[float, float]]
 
@@ -70,10 +71,18 @@ class RunLog:
         return {name: show(value) for name, value in flat(self.recipe).items()}
 
 
+def recipe_of(folder: Path) -> Any:
+    """What a folder trains: its recipe.json or, where that is missing or damaged, its newest checkpoint's; None for a new folder."""
+    if there := written(folder / "recipe.json"):
+        return there
+    found = checkpoint.newest(folder)
+    return found.json("recipe.json") if found else None
+
+
 def read(folder: Path) -> RunLog:
     """Read a run's folder; lines of the log that were cut off are passed over, and so are facts that cannot be read."""
     log = folder / "metrics.jsonl"
-    found = RunLog(folder, written(folder / "recipe.json"), whole_lines(log) if log.exists() else [], written(folder / "environment.json"))
+    found = RunLog(folder, recipe_of(folder) or {}, whole_lines(log) if log.exists() else [], written(folder / "environment.json"))
     try:
         _ = found.metric, found.goal, found.steps, dict(found.recipe["model"])
     except (KeyError, TypeError, ValueError) as error:

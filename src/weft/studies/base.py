@@ -25,5 +25,4 @@ class Finding:
         """One self-contained page with the figure and the table."""
         top = f"<header><h1>{escape(self.title)}</h1><p>{escape(self.claim)}</p></header>"
         body = [tuple(map(escape, row)) for row in self.rows]
-        files.make_folder(path.parent)
-        files.replace(path, page(self.title, [top, self.figure, card(rows(body, self.head))]).encode())
+        files.deliver(path, page(self.title, [top, self.figure, card(rows(body, self.head))]).encode())

@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from weft.errors import CheckpointError
+from weft.errors import CheckpointError, ConfigError
 
 
 def write(path: Path, data: bytes) -> None:
@@ -199,6 +199,21 @@ def make_folder(folder: Path) -> None:
     check_folder(folder)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
+
+
+def check_file(path: Path) -> None:
+    """An error where a file could not be written, before the work is done whose result it is to hold."""
+    if path.is_dir():
+        raise ConfigError(f"{path}: is a folder, and a file is to be written; name one, such as {path / 'NAME'}")
+    check_folder(path.parent)
+
+
+def deliver(path: Path, data: bytes) -> None:
+    """Write the file that a command was asked for, in a folder that is made where it is missing."""
+    check_file(path)
+    make_folder(path.parent)
+    with writing(path.parent):
+        replace(path, data)
 
 
 @contextlib.contextmanager
