@@ -155,7 +155,7 @@ def test_a_mapping_of_parts_is_changed_by_name() -> None:
     assert config.override(outer, {"free.first": AdamW(lr=2.0)}).free["first"] == AdamW(lr=2.0)  # type: ignore[index]
     with pytest.raises(ConfigError, match="no entry 'frist'; did you mean 'first'"):
         config.override(outer, {"free.frist.lr": 1})
-    with pytest.raises(ConfigError, match=r"--free\.first: name a field of it, for example --free\.first\.lr"):
+    with pytest.raises(ConfigError, match=r"--free\.first: name a field of it, for example --free\.first\.type"):
         config.override(outer, {"free.first": "0.5"})
 
 

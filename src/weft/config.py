@@ -174,6 +174,7 @@ def other_kind(config: Config, kind: type[C]) -> C:
 
 def _deeper(old: Any, whole: str) -> str:
     inside = [f.name for f in dataclasses.fields(old)] if isinstance(old, Config) else list(old)
+    inside = ["type", *inside] if registry.kinds(type(old)) else inside
     return f"--{whole}: name a field of it, for example --{whole}.{inside[0]}" if inside else f"--{whole}: has no fields"
 
 

@@ -230,8 +230,9 @@ def default_folder(recipe: Recipe) -> Path:
     return Path("runs") / (recipe.name.replace("/", "-") or "unnamed")
 
 
-def train(recipe: Recipe, out: str | Path | None = None, init: str | None = None, extra: Sequence[Hook] = ()) -> Run:
-    """Train a recipe in a folder; the same call again continues where it stopped."""
+def train(recipe: Recipe | str, out: str | Path | None = None, init: str | None = None, extra: Sequence[Hook] = ()) -> Run:
+    """Train a recipe, or the one of a name, in a folder; the same call again continues where it stopped."""
+    recipe = find_recipe(recipe) if isinstance(recipe, str) else recipe
     with processes.joined(recipe.parallel, recipe.train) as team:
         run = assemble(recipe, Path(out) if out else default_folder(recipe), init, extra, team)
         fit(run)

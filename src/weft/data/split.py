@@ -12,7 +12,8 @@ from weft import random
 from weft.data.base import UNLABELLED, Problems
 from weft.errors import ConfigError
 
-T, R = TypeVar("T"), TypeVar("R")
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 def check_share(share: float, flag: str = "--data.validation") -> None:

@@ -14,9 +14,9 @@ class BothWays(nn.Module):
 
     def __init__(self, width: int):
         super().__init__()
-        self.half = width // 2
-        self.there = nn.LSTM(width, self.half, batch_first=True)
-        self.back = nn.LSTM(width, width - self.half, batch_first=True)
+        self.middle = width // 2
+        self.there = nn.LSTM(width, self.middle, batch_first=True)
+        self.back = nn.LSTM(width, width - self.middle, batch_first=True)
 
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
         """x (B, T, D), lengths (B,) -> (B, T, D); what stands behind a sequence is not read."""

@@ -168,7 +168,7 @@ class BERT(nn.Module):
             last = hidden[:, -1]
             if lengths is not None:
                 last = hidden.gather(1, (lengths - 1).clamp(min=0)[:, None, None].expand(-1, 1, hidden.size(2)))[:, 0]
-            state = torch.cat((last[:, : self.lstm.half], state[:, self.lstm.half :]), dim=-1) if self.lstm else last
+            state = torch.cat((last[:, : self.lstm.middle], state[:, self.lstm.middle :]), dim=-1) if self.lstm else last
         vector: Tensor = torch.tanh(self.pooler(state))
         return vector
 
