@@ -348,6 +348,7 @@ STUDIES = {
     "attention-averaging": Entry("weft.studies.attention_averaging:study", 0, "how one attention head averages two values"),
     "head-variance": Entry("weft.studies.head_variance:study", 0, "why two attention heads average more reliably than one"),
     "warm-up": Entry("weft.studies.warm_up:study", 2020, "which Transformers need a warm-up: those whose norms stand last"),
+    "exploding-rnn": Entry("weft.studies.exploding_rnn:study", 2013, "a recurrent network that learns only where gradients are clipped"),
     "bert-features": Entry("weft.studies.bert_features:study", 2018, "tagging from the layers of a frozen BERT, against finetuning it"),
     "nonautoregressive-latency": Entry(
         "weft.studies.nonautoregressive_latency:study", 2017, "time to make a target at once or token by token, by its length"
