@@ -53,7 +53,9 @@ def small(folder: Path, **changes: Any) -> Recipe:
         ({"optim": GPTConfig()}, "--optim: GPTConfig is not an optimiser"),
         ({"optim": {"": "adam"}}, "--optim.: str is not an optimiser"),
         ({"optim": SGD(lr=-1)}, "--optim.lr must be at least 0 and finite, not -1"),
-        ({"progress__metric": "accuracy"}, "--progress.metric: validation reports no 'accuracy'; choose from: bits_per_byte, loss"),
+        ({"progress__metric": "truth"}, "--progress.metric: validation reports no 'truth'; choose from: bits_per_byte, loss"),
+        ({"progress__metric": "accuracy"}, "--progress.goal min would keep the worst accuracy; say --progress.goal max with it"),
+        ({"progress__goal": "max"}, "--progress.goal max would keep the worst loss; say --progress.goal min with it"),
         ({"progress__metric": "perplexty"}, "--progress.metric: validation reports no 'perplexty'; did you mean 'perplexity'"),
     ],
 )

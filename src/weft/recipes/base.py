@@ -18,6 +18,11 @@ from weft.training.settings import Parallel, Train
 
 ROOMY = ("vocabulary", "context", "classes")
 """Facts of the data of which a model may be built for more."""
+GOALS = {
+    **dict.fromkeys(("loss", "perplexity", "bits_per_byte", "bits_per_dim", "error"), "min"),
+    **dict.fromkeys(("accuracy", "f1", "matthews", "pearson", "token_bleu"), "max"),
+}
+"""What is better of metrics of which nobody wants the other."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +102,9 @@ def check(recipe: Recipe) -> None:
     mix, aim = getattr(recipe.data, "mix", 0), registry.name_of(type(recipe.objective))
     if mix and not recipe.objective.mixes:
         raise ConfigError(f"--data.mix {mix}: images of two classes are for the objective classification, not for {aim}; leave it out")
+    wanted, goal = recipe.progress.metric, recipe.progress.goal
+    if GOALS.get(wanted, goal) != goal:
+        raise ConfigError(f"--progress.goal {goal} would keep the worst {wanted}; say --progress.goal {GOALS[wanted]} with it")
     check_training(recipe.train)
 
 
