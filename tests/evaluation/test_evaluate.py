@@ -11,9 +11,10 @@ import torch
 import torch.nn.functional as F
 
 import weft
+from weft import config
 from weft.data.text import TextConfig
 from weft.errors import ConfigError, DataError
-from weft.evaluation.evaluate import evaluate
+from weft.evaluation.evaluate import change_data, evaluate
 from weft.training import checkpoint
 
 TEXT = "pack my box with five dozen liquor jugs.\n" * 30
@@ -132,3 +133,13 @@ def test_evaluation_changes_nothing(run: Path) -> None:
     for wrong in ({"examples": -1}, {"batch": 0}):
         with pytest.raises(ConfigError, match="examples must not be negative and batch at least 1"):
             weft.evaluate(run, **wrong)
+
+
+def test_other_pairs_in_two_files_are_validated_on_with_their_own_targets() -> None:
+    own = weft.recipe("transformer/multi30k").data
+    found = config.to_dict(change_data(own, {"path": "my.en", "target_path": "my.de"}))
+    assert (found["validation_path"], found["validation_target_path"]) == ("my.en", "my.de")
+    found = config.to_dict(
+        change_data(own, {"path": "my.en", "target_path": "my.de", "validation_path": "a", "validation_target_path": "b"})
+    )
+    assert (found["validation_path"], found["validation_target_path"]) == ("a", "b")
