@@ -49,6 +49,18 @@ def test_gradients_are_those_of_the_plain_block(shape: tuple[int, int]) -> None:
     agree(block(), torch.randn(*shape, 48, requires_grad=True))
 
 
+@pytest.mark.parametrize("together", [1, 192 * 10, 1 << 30])
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_lanes_and_parts_of_a_batch(monkeypatch: pytest.MonkeyPatch, threads: int, together: int) -> None:
+    monkeypatch.setattr(module, "TOGETHER", together)
+    before, layer, x = torch.get_num_threads(), block(), torch.randn(7, 5, 48, requires_grad=True)
+    torch.set_num_threads(threads)
+    agree(layer, x)
+    first, second = found(layer, x, "fused"), found(layer, x, "fused")
+    torch.set_num_threads(before)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
 @pytest.mark.parametrize("settings", [{"bias": False}, {"activation": "gelu_tanh"}, {"inner": 31}], ids=str)
 def test_other_blocks_of_this_kind(settings: dict[str, Any]) -> None:
     agree(block(**settings), torch.randn(3, 7, 48, requires_grad=True))

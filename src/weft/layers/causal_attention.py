@@ -30,7 +30,7 @@ def attend(qkv: Tensor, dropout: float = 0.0) -> tuple[Tensor, Tensor, list[Tens
     laid = qkv.permute(2, 0, 3, 1, 4).clone(memory_format=torch.contiguous_format).view(3, b * h, t, k)
     q, key, value = laid
     q.mul_(k**-0.5)
-    out = torch.empty_like(q)
+    out = qkv.new_empty(b, t, h, k)
     blocks, kept = [], []
     for start in range(0, t, ROWS):
         end = min(start + ROWS, t)
@@ -42,8 +42,8 @@ def attend(qkv: Tensor, dropout: float = 0.0) -> tuple[Tensor, Tensor, list[Tens
             mask = torch.empty_like(weights).bernoulli_(1 - dropout).div_(1 - dropout)
             kept.append(mask)
             weights = weights * mask
-        torch.bmm(weights, value[:, :end], out=out[:, start:end])
-    return out.view(b, h, t, k).transpose(1, 2).reshape(b, t, h * k), laid, blocks, kept
+        out[:, start:end] = torch.bmm(weights, value[:, :end]).view(b, h, -1, k).transpose(1, 2)
+    return out.view(b, t, h * k), laid, blocks, kept
 
 
 def attend_back(change: Tensor, laid: Tensor, blocks: list[Tensor], kept: list[Tensor]) -> Tensor:
@@ -51,21 +51,25 @@ def attend_back(change: Tensor, laid: Tensor, blocks: list[Tensor], kept: list[T
     (q, key, value), (b, t, d), k = laid, change.shape, laid.size(-1)
     h = d // k
     do = change.view(b, t, h, k).transpose(1, 2).reshape(b * h, t, k)
-    out = torch.zeros_like(laid)
-    for i, weights in enumerate(blocks):
-        rows = slice(i * ROWS, min((i + 1) * ROWS, t))
+    out = change.new_empty(b, t, 3, h, k)
+    sums: list[Tensor] = []  # for keys and values (B H, T, K)
+    for i in reversed(range(len(blocks))):  # the last rows look at all columns
+        rows, weights = slice(i * ROWS, min((i + 1) * ROWS, t)), blocks[i]
         end = rows.stop
         dweights = torch.bmm(do[:, rows], value[:, :end].mT)
         dropped = weights
         if kept:
             dropped = weights * kept[i]
             dweights *= kept[i]
-        out[2, :, :end].baddbmm_(dropped.mT, do[:, rows])
         dscores = torch._softmax_backward_data(dweights, weights, -1, weights.dtype)
-        torch.bmm(dscores, key[:, :end], out=out[0, :, rows])
-        out[1, :, :end].baddbmm_(dscores.mT, q[:, rows])
-    out[0].mul_(k**-0.5)
-    return out.view(3, b, h, t, k).permute(1, 3, 0, 2, 4).reshape(b, t, 3, h, k)
+        out[:, rows, 0] = torch.bmm(dscores, key[:, :end]).mul_(k**-0.5).view(b, h, -1, k).transpose(1, 2)
+        parts = [torch.bmm(dscores.mT, q[:, rows]), torch.bmm(dropped.mT, do[:, rows])]
+        for total, part in zip(sums, parts):
+            total[:, :end].add_(part)
+        sums = sums or parts
+    for place, total in enumerate(sums, 1):
+        out[:, :, place] = total.view(b, h, t, k).transpose(1, 2)
+    return out
 
 
 class _CausalAttention(torch.autograd.Function):

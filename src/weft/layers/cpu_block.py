@@ -1,12 +1,15 @@
 """A Transformer block in training on a CPU, in fp32, as one operation with a backward pass of our own.
 
 PyTorch multiplies fp32 matrices by MKL, which on AMD's processors is a tenth slower than oneDNN; the gradients of weights stay with
-MKL, which reads transposed matrices faster. Attention is causal, and made of products.
+MKL, which reads transposed matrices faster. Attention is causal, and made of products. Of a large batch each core takes its share
+through the whole block (`lanes`), some sequences at a time, so that it finds in its cache most of what it has just written.
 Shapes: B batch, T time, D width, H heads, K head width, M = B T rows, I and O what goes into a product and comes out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
@@ -14,9 +17,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from weft.layers import lanes
 from weft.layers.attention import SelfAttention
 from weft.layers.causal_attention import attend, attend_back
 
+TOGETHER = 1 << 20
+"""Inner numbers, about, of the sequences that a core takes through a block together; batches with fewer for a core have no lanes."""
 APPROXIMATE = {"gelu": "none", "gelu_tanh": "tanh"}
 
 
@@ -73,35 +79,114 @@ class Held(NamedTuple):
 class _Block(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, heads: int, eps: float, approximate: str, *held: Tensor | None) -> Tensor:
-        (_, t, d), w = x.shape, Held(*held)
-        rows = x.reshape(-1, d)
-        normed1, mean1, rate1 = torch.native_layer_norm(rows, [d], w.scale1, w.shift1, eps)
-        mixed, laid, weights, _ = attend(product(normed1, w.qkv, w.qkv_bias).view(-1, t, 3, heads, d // heads))
-        mixed = mixed.view(-1, d)
-        middle = product(mixed, w.out, w.out_bias, rows)
-        normed2, mean2, rate2 = torch.native_layer_norm(middle, [d], w.scale2, w.shift2, eps)
-        risen = product(normed2, w.rise, w.rise_bias)
-        active = F.gelu(risen, approximate=approximate)
-        kept = [rows, normed1, mean1, rate1, laid, mixed, middle, normed2, mean2, rate2, risen, active, *weights]
-        ctx.save_for_backward(*held, *kept)
-        ctx.shape, ctx.approximate = x.shape, approximate
-        found: Tensor = torch.ops.aten._unsafe_view(product(active, w.fall, w.fall_bias, middle), x.shape)  # no view, which FSDP warns of
-        return found
+        (b, t, d), w = x.shape, Held(*held)
+        rows, out = x.reshape(-1, d), torch.empty_like(x, memory_format=torch.contiguous_format)
+        cuts, place = cut(b, t, len(w.rise)), out.view(-1, d)
+
+        def lane(parts: list[slice]) -> list[list[Tensor]]:
+            return [forth(rows[part], place[part], w, t, heads, eps, approximate) for part in parts]
+
+        kept = [tensors for parts in lanes.side_by_side(lane, cuts) for tensors in parts]
+        ctx.save_for_backward(*held, *(tensor for tensors in kept for tensor in tensors))
+        ctx.shape, ctx.approximate, ctx.cuts, ctx.each = x.shape, approximate, cuts, len(kept[0])
+        return out
 
     @staticmethod
     @once_differentiable  # type: ignore[misc]
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
-        d, number = ctx.shape[-1], len(Held._fields)
-        w, kept = Held(*ctx.saved_tensors[:number]), ctx.saved_tensors[number:]
-        wanted = ctx.needs_input_grad[-number:]
-        found = Held(*(room(tensor) if want else None for tensor, want in zip(w, wanted, strict=True)))
-        return back(gradients[0].reshape(-1, d), w, found, ctx, *kept).view(ctx.shape), None, None, None, *found
+        number = len(Held._fields)
+        w, kept = Held(*ctx.saved_tensors[:number]), iter(ctx.saved_tensors[number:])
+        change = gradients[0].reshape(-1, ctx.shape[-1])
+        out = torch.empty_like(change)
+        work = [[(part, [next(kept) for _ in range(ctx.each)]) for part in parts] for parts in ctx.cuts]
+
+        def lane(parts: list[tuple[slice, list[Tensor]]]) -> Sums:
+            sums = Sums(ctx.needs_input_grad[-number:])
+            for part, tensors in parts:
+                back(change[part], out[part], w, sums, ctx, *tensors)
+            return sums
+
+        found = lanes.side_by_side(lane, work, total).found
+        return out.view(ctx.shape), None, None, None, *(found.get(name) for name in Held._fields)
+
+
+def cut(batch: int, t: int, inner: int) -> list[list[slice]]:
+    """For each lane the rows of its parts, which are whole sequences of t tokens. A batch that is too small for lanes is one part."""
+    number = min(batch, lanes.number())
+    if batch * t * inner < number * TOGETHER:
+        return [[slice(0, batch * t)]]
+    some, ends = max(1, TOGETHER // (t * inner)), [batch * i // number for i in range(number + 1)]
+    return [[slice(t * i, t * min(i + some, end)) for i in range(start, end, some)] for start, end in pairwise(ends)]
+
+
+class Sums:
+    """The gradients of a block's weights, added up over the parts of a lane."""
+
+    def __init__(self, wanted: Sequence[bool]):
+        self.wanted = {name for name, want in zip(Held._fields, wanted, strict=True) if want}
+        self.found: dict[str, Tensor] = {}
+
+    def add(self, name: str, value: Tensor) -> None:
+        if name in self.found:
+            self.found[name].add_(value)
+        else:
+            self.found[name] = value
+
+    def layer(self, name: str, change: Tensor, x: Tensor) -> None:
+        """What a layer's output's gradient (M, O) and its input (M, I) make of its weight (O, I) and bias (O,)."""
+        if name in self.found:
+            self.found[name].addmm_(change.t(), x)
+        elif name in self.wanted:
+            self.found[name] = torch.mm(change.t(), x)
+        if f"{name}_bias" in self.wanted:
+            self.add(f"{name}_bias", change.sum(0))
+
+    def norm(self, number: int, change: Tensor, x: Tensor, mean: Tensor, rate: Tensor, w: Held) -> Tensor:
+        """The gradient of x (M, D) from that of its norm, whose weights get theirs."""
+        names = (f"scale{number}", f"shift{number}")
+        wanted = [True, *(name in self.wanted for name in names)]
+        held = [getattr(w, name) for name in names]
+        found, *sums = torch.ops.aten.native_layer_norm_backward(change, x, [x.size(-1)], mean, rate, *held, wanted)
+        for name, value in zip(names, sums, strict=True):
+            if name in self.wanted:
+                self.add(name, value)
+        out: Tensor = found
+        return out
+
+
+def total(found: list[Sums]) -> Sums:
+    """The gradients of all lanes, added to those of the first."""
+    for other in found[1:]:
+        for name, value in other.found.items():
+            found[0].add(name, value)
+    return found[0]
+
+
+def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x (M, I) weightᵀ (I, O) + bias (O,), by oneDNN."""
+    found: Tensor = torch.ops.mkldnn._linear_pointwise.default(x, weight, bias, "none", [], "")  # without its name it is sought each time
+    return found
+
+
+def forth(rows: Tensor, place: Tensor, w: Held, t: int, heads: int, eps: float, approximate: str) -> list[Tensor]:
+    """What a block makes of some sequences' rows (M, D) goes to `place`; what the backward pass needs is returned."""
+    d = rows.size(1)
+    normed1, mean1, rate1 = torch.native_layer_norm(rows, [d], w.scale1, w.shift1, eps)
+    mixed, laid, weights, _ = attend(product(normed1, w.qkv, w.qkv_bias).view(-1, t, 3, heads, d // heads))
+    mixed = mixed.view(-1, d)
+    middle = product(mixed, w.out, w.out_bias).add_(rows)
+    normed2, mean2, rate2 = torch.native_layer_norm(middle, [d], w.scale2, w.shift2, eps)
+    risen = product(normed2, w.rise, w.rise_bias)
+    active = F.gelu(risen, approximate=approximate)
+    torch.add(product(active, w.fall, w.fall_bias), middle, out=place)
+    return [rows, normed1, mean1, rate1, laid, mixed, middle, normed2, mean2, rate2, risen, active, *weights]
 
 
 def back(
     change: Tensor,
+    place: Tensor,
     w: Held,
-    found: Held,
+    sums: Sums,
     ctx: Any,
     rows: Tensor,
     normed1: Tensor,
@@ -116,54 +201,14 @@ def back(
     risen: Tensor,
     active: Tensor,
     *weights: Tensor,
-) -> Tensor:
-    """The gradient of a block's input (M, D) from that of its output; those of the weights are added to `found`."""
-    add(found.fall, found.fall_bias, change, active)
+) -> None:
+    """The gradient of those rows (M, D) from that of what was made of them goes to `place`, those of the weights to `sums`."""
+    sums.layer("fall", change, active)
     inner = torch.ops.aten.gelu_backward(product(change, w.fall.t()), risen, approximate=ctx.approximate)
-    add(found.rise, found.rise_bias, inner, normed2)
-    change = norm_back(product(inner, w.rise.t()), change, middle, mean2, rate2, w.scale2, w.shift2, found.scale2, found.shift2)
-    add(found.out, found.out_bias, change, mixed)
-    packed = attend_back(product(change, w.out.t()).view(ctx.shape), laid, list(weights), []).reshape(len(change), -1)
-    add(found.qkv, found.qkv_bias, packed, normed1)
-    return norm_back(product(packed, w.qkv.t()), change, rows, mean1, rate1, w.scale1, w.shift1, found.scale1, found.shift1)
-
-
-def room(weight: Tensor) -> Tensor:
-    """Zeros like a weight; a matrix (O, I) with more rows than columns lies on its side, as MKL fills it faster."""
-    tall = weight.ndim == 2 and len(weight) > weight.size(1)
-    return weight.new_zeros(weight.t().shape).t() if tall else torch.zeros_like(weight)
-
-
-def product(x: Tensor, weight: Tensor, bias: Tensor | None = None, added: Tensor | None = None) -> Tensor:
-    """x (M, I) weightᵀ (I, O) + bias (O,) + added (M, O), by oneDNN."""
-    found: Tensor = torch.ops.mkldnn._linear_pointwise.default(x, weight, bias, "none", [], "")  # without its name it is sought each time
-    return found if added is None else found.add_(added)
-
-
-def add(weight: Tensor | None, bias: Tensor | None, change: Tensor, x: Tensor) -> None:
-    """To the gradients of a layer's weight (O, I) and bias (O,), what its output's gradient (M, O) and its input (M, I) make of them."""
-    if weight is not None:
-        weight.addmm_(change.t(), x)
-    if bias is not None:
-        bias.add_(change.sum(0))
-
-
-def norm_back(
-    change: Tensor,
-    onward: Tensor,
-    x: Tensor,
-    mean: Tensor,
-    rate: Tensor,
-    scale: Tensor,
-    shift: Tensor | None,
-    to_scale: Tensor | None,
-    to_shift: Tensor | None,
-) -> Tensor:
-    """The gradient of x (M, D) from that of its norm, and from that of x itself as it goes on."""
-    wanted = [True, to_scale is not None, to_shift is not None]
-    found, *sums = torch.ops.aten.native_layer_norm_backward(change, x, [x.size(-1)], mean, rate, scale, shift, wanted)
-    for total, part in zip((to_scale, to_shift), sums, strict=True):
-        if total is not None:
-            total.add_(part)
-    out: Tensor = found.add_(onward)
-    return out
+    sums.layer("rise", inner, normed2)
+    onward = sums.norm(2, product(inner, w.rise.t()), middle, mean2, rate2, w).add_(change)
+    sums.layer("out", onward, mixed)
+    mixing = product(onward, w.out.t()).view(-1, *ctx.shape[1:])
+    packed = attend_back(mixing, laid, list(weights), []).view(len(change), -1)
+    sums.layer("qkv", packed, normed1)
+    torch.add(sums.norm(1, product(packed, w.qkv.t()), rows, mean1, rate1, w), onward, out=place)
