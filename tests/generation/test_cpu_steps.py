@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from tests.generation.test_steps import CONFIGS, prompts, tokens
 from weft.data.corpus import python_files
 from weft.errors import ConfigError
-from weft.generation.cpu_steps import CpuSteps, fits, has_packed_products
+from weft.generation.cpu_steps import CpuSteps, fits
+from weft.layers.half import has_packed_products
 from weft.generation.reader import Reader
 from weft.generation.weights import Weights, keep_weights
 from weft.models.gpt import GPTConfig
