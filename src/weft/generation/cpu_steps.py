@@ -22,6 +22,7 @@ from weft.generation.steps import is_stack
 from weft.layers.block import ACTIVATIONS, GatedFeedForward
 from weft.layers.cache import Cache
 from weft.layers.half import FewRows, ManyRows
+from weft.layers.pages import use_large_pages
 from weft.layers.position import rotate
 from weft.layers.rounded import RoundedLinear
 
@@ -159,6 +160,7 @@ class CpuSteps:
     def _stack(self, few: bool, given: tuple[Tensor, ...]) -> Any:
         if few not in self.stacks:
             self.stacks[few] = Stack(self.model, few).eval()
+            use_large_pages()
         if not few:  # the products, not the calls, take the time
             return self.stacks[few]
         alike = len(given) == 5

@@ -25,7 +25,8 @@ LARGEST = 65504.0
 class FewRows(nn.Module):
     def __init__(self, layer: nn.Linear):
         super().__init__()
-        self.layer, self.packed = layer, None
+        self.layer = layer
+        self.packed: Any = None
         weight = layer.weight.detach().float()
         if MULTIPLY and torch.backends.quantized.engine in ("x86", "fbgemm") and float(weight.abs().amax()) <= LARGEST:
             self.packed = torch.ops.quantized.linear_prepack_fp16(weight, None if layer.bias is None else layer.bias.detach().float())
