@@ -76,7 +76,8 @@ class Layer(nn.Module):
         if not self.gated:
             return self.activation(risen)
         gate, up = risen.chunk(2, dim=-1)
-        return self.activation(gate) * up
+        shut: Tensor = self.activation(gate) * up
+        return shut
 
     def _mix(self, x: Tensor, spot: Tensor, held: Tensor, near: Tensor, turns: Tensor, mask: Tensor | None) -> Tensor:
         """The heads' values side by side (R, D); the new token's own are stored."""
