@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from tests.generation.test_steps import CONFIGS, prompts, tokens
 from weft.data.corpus import python_files
 from weft.errors import ConfigError
-from weft.generation.cpu_steps import CpuSteps, fits, has_packed_products
+from weft.generation.cpu_steps import FEW, CpuSteps, fits
 from weft.generation.reader import Reader
 from weft.generation.weights import Weights, keep_weights
 from weft.models.gpt import GPTConfig
 from weft.models.mlp import MLPConfig
 
-KINDS: list[Any] = ["int8", pytest.param("bf16", marks=pytest.mark.skipif(not has_packed_products(), reason="no products of bfloat16"))]
+KINDS: list[Weights] = ["int8", "bf16"]
 
 
 def built(name: str, kind: Weights) -> tuple[Any, Any]:
@@ -40,7 +40,7 @@ def last(model: Any, ids: tuple[int, ...]) -> Tensor:
 
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("rows", [1, 3, FEW + 2])
 def test_a_step_gives_what_the_model_gives(name: str, kind: Weights, rows: int) -> None:
     model, kept = built(name, kind)
     asked = prompts(12)[-rows:]
@@ -93,3 +93,17 @@ def test_eight_bits_cost_less_than_a_hundredth_of_the_perplexity() -> None:
         after = loss(held).item()
     assert before < 3.5, "it has learned something"
     assert math.exp(after - before) < 1.01
+
+
+def test_a_step_that_was_traced_serves_other_rows_and_lengths() -> None:
+    _, kept = built("rotary, banded", "bf16")
+    reader = Reader(kept)
+    for ids in ([3, 4, 5], [7, 8, 9, 10, 11], [1] * 80):  # rows come, and are of several lengths
+        reader.add_rows(1)
+        reader.read([*[[]] * (len(reader) - 1), ids])
+        for number in (20, 30):
+            found = reader.step(torch.full((len(reader),), number)).float()
+            reader.ids = [[*row, number] for row in reader.ids]
+            for row, read in enumerate(reader.ids):
+                own = last(kept, tuple(read))
+                assert (found[row] - own).norm() < 0.03 * own.norm()

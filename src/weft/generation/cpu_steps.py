@@ -1,14 +1,17 @@
-"""One more token of every row of a decoder on a CPU, with few calls a layer and weights in the order in which the processor reads them.
+"""One more token of every row of a decoder on a CPU, as one call, with weights in the order in which the processor reads them.
 
-At few rows a step takes as long as reading all weights from memory, so that what matters is how few bytes these are: bfloat16, or the 8
-bits of `layers.rounded`. Models of other weights are read as in training.
+At few rows a step takes as long as reading all weights from memory, so that what matters is how few bytes these are: the 16 bits of
+`layers.half`, or the 8 of `layers.rounded`. Beside that time calls from Python count, some three hundred a token. A step is therefore
+traced: torch notes its calls once and repeats them by itself. Models of other weights are read as in training.
 
-Shapes: R rows, D width, G groups of heads, K head width, S places, V vocabulary.
+Shapes: R rows, D width, L layers, G groups of heads, K head width, S places, V vocabulary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+import math
+import warnings
 from typing import Any
 
 import torch
@@ -18,117 +21,104 @@ from torch import Tensor, nn
 from weft.generation.steps import is_stack
 from weft.layers.block import ACTIVATIONS, GatedFeedForward
 from weft.layers.cache import Cache
+from weft.layers.half import FewRows, ManyRows
+from weft.layers.pages import use_large_pages
 from weft.layers.position import rotate
 from weft.layers.rounded import RoundedLinear
 
-NAMES = {"gelu": ("gelu", "none"), "gelu_tanh": ("gelu", "tanh"), "relu": ("relu", ""), "silu": ("swish", "")}
-"""What the library for products of bfloat16 calls the non-linearities."""
+FEW = 6
+"""Rows up to which reading weights of 16 bits takes longer than multiplying by them."""
 
 
 def fits(model: Any) -> bool:
     """Whether a model is a stack of blocks on a CPU whose weights are of 8 or of 16 bits."""
     if not is_stack(model) or not next(model.parameters()).is_cpu:
         return False
-    return isinstance(model.head, RoundedLinear) or (model.head.weight.dtype == torch.bfloat16 and has_packed_products())
+    return isinstance(model.head, RoundedLinear) or model.head.weight.dtype == torch.bfloat16
 
 
-def has_packed_products() -> bool:
-    return torch.backends.mkldnn.is_available() and bool(  # type: ignore[no-untyped-call]
-        torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    )
+def product(layer: Any, few: bool) -> Any:
+    """A linear layer for a few rows, or for many; it may be given what its result is added to."""
+    if isinstance(layer, RoundedLinear):
+        return layer
+    return FewRows(layer) if few else ManyRows(layer)
 
 
-class PackedLinear:
-    """A linear layer of bfloat16 with its own copy of the weights, in the order in which they are read."""
-
-    def __init__(self, layer: nn.Linear, kind: str = ""):
-        """kind: non-linearity behind it."""
-        self.weight = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach(), 1)
-        self.bias = None if layer.bias is None else layer.bias.detach()
-        self.kind = NAMES[kind] if kind else ("none", "")
-
-    def __call__(self, x: Tensor, added: Tensor | None = None) -> Tensor:
-        """x (R, I) -> (R, O)."""
-        if added is not None:
-            out: Tensor = torch.ops.mkldnn._linear_pointwise.binary(x, added, self.weight, self.bias, "add")
-        else:
-            out = torch.ops.mkldnn._linear_pointwise.default(x, self.weight, self.bias, self.kind[0], [], self.kind[1])
-        return out
+def widened(norm: nn.Module) -> nn.Module:
+    return copy.deepcopy(norm).float()
 
 
-def product(layer: Any, kind: str = "") -> Callable[..., Tensor]:
-    """A linear layer with a non-linearity behind it; without one, it may be given what its result is added to."""
-    if not isinstance(layer, RoundedLinear):
-        return PackedLinear(layer, kind)
-    return (lambda x: ACTIVATIONS[kind](layer.forward(x))) if kind else layer.forward
-
-
-class Layer:
+class Layer(nn.Module):
     """A block that reads one token of each row."""
 
-    def __init__(self, block: Any, window: int):
+    def __init__(self, block: Any, window: int, few: bool):
+        super().__init__()
         attention, feed = block.attention, block.feedforward
-        self.block, self.window, self.pre = block, window, block.order == "pre"
+        self.banded, self.pre = window > 0, block.order == "pre"
         self.heads, self.groups, self.head = attention.heads, attention.groups, attention.head
-        self.gate = ACTIVATIONS[feed.activation] if isinstance(feed, GatedFeedForward) else None
-        self.qkv, self.out = product(attention.qkv), product(attention.out)
-        self.rise, self.fall = product(feed.rise, "" if self.gate else feed.activation), product(feed.fall)
+        self.gated, self.activation = isinstance(feed, GatedFeedForward), ACTIVATIONS[feed.activation]
+        self.norm1, self.norm2 = widened(block.norm1), widened(block.norm2)
+        self.qkv, self.out = product(attention.qkv, few), product(attention.out, few)
+        self.rise, self.fall = product(feed.rise, few), product(feed.fall, few)
 
-    def __call__(self, x: Tensor, where: Where, held: Tensor) -> Tensor:
-        """x (R, D), held keys and values (2, R, G, S, K) -> (R, D)."""
-        block = self.block
+    def forward(self, x: Tensor, spot: Tensor, held: Tensor, near: Tensor, turns: Tensor, mask: Tensor | None = None) -> Tensor:
+        """x (R, D) -> (R, D). The rest as in `Stack`, of one layer."""
         if self.pre:
-            x = self.out(self._mix(block.norm1(x), where, held), x)
-            return self.fall(self._risen(block.norm2(x)), x)
-        x = block.norm1(self.out(self._mix(x, where, held), x))
-        after: Tensor = block.norm2(self.fall(self._risen(x), x))
-        return after
+            x = self.out(self._mix(self.norm1(x), spot, held, near, turns, mask), x)
+            out: Tensor = self.fall(self._risen(self.norm2(x)), x)
+        else:
+            x = self.norm1(self.out(self._mix(x, spot, held, near, turns, mask), x))
+            out = self.norm2(self.fall(self._risen(x), x))
+        return out
 
     def _risen(self, x: Tensor) -> Tensor:
         risen = self.rise(x)
-        if self.gate is None:
-            return risen
+        if not self.gated:
+            return self.activation(risen)
         gate, up = risen.chunk(2, dim=-1)
-        return self.gate(gate) * up
+        shut: Tensor = self.activation(gate) * up
+        return shut
 
-    def _mix(self, x: Tensor, where: Where, held: Tensor) -> Tensor:
+    def _mix(self, x: Tensor, spot: Tensor, held: Tensor, near: Tensor, turns: Tensor, mask: Tensor | None) -> Tensor:
         """The heads' values side by side (R, D); the new token's own are stored."""
-        h, g, k, rows = self.heads, self.groups, self.head, len(x)
-        qkv = self.qkv(x).view(rows, h + 2 * g, k)
-        if where.turns is not None:
-            qkv = torch.cat([rotate(qkv[:, None, : h + g], where.turns)[:, 0], qkv[:, h + g :]], dim=1)
-        q = qkv[:, :h].to(held.dtype).view(rows, g, h // g, k)  # the heads of a group look together, so no key is copied
-        where.store(held, qkv[:, h:].view(rows, 2, g, k).transpose(0, 1))
-        first, mask = where.sees(self.window)
-        keys, values = held if not first else held[:, :, :, first:]
-        found = F.scaled_dot_product_attention(q, keys, values, attn_mask=mask)
-        return found.reshape(rows, h * k).to(x.dtype)
-
-
-class Where:
-    """Places of the tokens that a step reads, one of each row."""
-
-    def __init__(self, lengths: list[int], rotary: Tensor | None):
-        """lengths: of the rows before the step."""
-        self.longest, self.same = max(lengths), min(lengths) == max(lengths)
-        self.place = torch.tensor(lengths)  # (R,)
-        self.rows = torch.arange(len(lengths))
-        self.turns = None if rotary is None else rotary[:, self.place[:, None]]  # (2, R, 1, K)
-
-    def store(self, held: Tensor, new: Tensor) -> None:
-        """New keys and values (2, R, G, K) into those that are held (2, R, G, S, K)."""
-        if self.same:
-            held[:, :, :, self.longest] = new
+        h, g, k = self.heads, self.groups, self.head
+        q, new = self.qkv(x).view(-1, h + 2 * g, k).split([h, 2 * g], 1)
+        if turns.ndim > 1:
+            q = rotate(q[:, None], turns)[:, 0]
+            keys, values = new.chunk(2, 1)
+            new = torch.cat([rotate(keys[:, None], turns)[:, 0], values], dim=1)
+        new = new.view(-1, 2, g, k).transpose(0, 1)  # (2, R, G, K)
+        if mask is None:
+            spot.copy_(new)
         else:
-            held[:, self.rows, :, self.place] = new.transpose(0, 1).to(held.dtype)  # an index does not change the type by itself
+            held.scatter_(3, spot, new.unsqueeze(3))
+        keys, values = near.unbind(0)
+        # the heads of a group look together, so that no key is copied
+        return F.scaled_dot_product_attention(q.reshape(-1, g, h // g, k), keys, values, attn_mask=mask).reshape(-1, h * k)
 
-    def sees(self, window: int) -> tuple[int, Tensor | None]:
-        """The first place that is looked at, and which of them by each row (R, 1, 1, S); None for all."""
-        if self.same:
-            return (max(0, self.longest + 1 - window) if window else 0), None
-        back = self.place[:, None] - torch.arange(self.longest + 1)  # (R, S)
-        near = (back >= 0) & (back < window) if window else back >= 0
-        return 0, near[:, None, None]
+
+class Stack(nn.Module):
+    """All that a token goes through behind its embedding."""
+
+    def __init__(self, model: Any, few: bool):
+        super().__init__()
+        windows = getattr(model, "windows", [0] * len(model.blocks))
+        self.layers = nn.ModuleList(Layer(block, window, few) for block, window in zip(model.blocks, windows, strict=True))
+        self.norm, self.head = widened(model.norm), product(model.head, few)
+
+    def forward(
+        self, x: Tensor, spots: Tensor, held: Tensor, near: Tensor, turns: Tensor, mask: Tensor | None = None, band: Tensor | None = None
+    ) -> Tensor:
+        """x (R, D) -> logits (R, V).
+
+        held: keys and values (2, L, R, G, S, K). near: those of them that blocks with a window look at. turns: of rotary positions
+        (2, R, 1, K), else empty. Where all rows are of one length, spots is the place of the new tokens in what is held; else its number,
+        and what each row sees is told by a mask and by a band of it (R, 1, 1, S), to be added.
+        """
+        for layer, spot, its, close in zip(self.layers, spots.unbind(1), held.unbind(1), near.unbind(1), strict=True):
+            x = layer(x, spot, its, close, turns, band) if layer.banded else layer(x, spot, its, its, turns, mask)
+        logits: Tensor = self.head(self.norm(x))
+        return logits
 
 
 class CpuSteps:
@@ -136,20 +126,47 @@ class CpuSteps:
 
     def __init__(self, model: Any):
         self.model = model
-        self.layers: list[Layer] = []
+        self.window: int = max(getattr(model, "windows", [0]))
+        self.rounded = isinstance(model.head, RoundedLinear)
+        self.stacks: dict[bool, Stack] = {}
+        self.traced: dict[bool, Any] = {}
+        """By whether all rows are of one length."""
 
     def __call__(self, ids: Tensor, cache: Cache) -> Tensor:
         """The last token of each row (R,), read and counted -> logits (R, V)."""
-        if not self.layers:
-            windows = getattr(self.model, "windows", [0] * len(self.model.blocks))
-            self.layers = [Layer(block, window) for block, window in zip(self.model.blocks, windows, strict=True)]
-            self.head = product(self.model.head)
         rows = len(ids)
-        where = Where(cache.lengths, getattr(self.model, "rotary", None))
-        cache.make_room(rows, where.longest + 1)
-        x = self.model.embedded(ids[:, None], where.place[:, None])[:, 0]
-        held = cache.parts[:, :, :rows, :, : where.longest + 1].unbind(1)  # for each layer (2, R, G, S, K)
-        for layer, its in zip(self.layers, held, strict=True):
-            x = layer(x, where, its)
+        few = self.rounded or rows <= FEW
+        place = torch.tensor(cache.lengths)  # (R,)
+        cache.make_room(rows, max(cache.lengths) + 1)
+        x = self.model.embedded(ids[:, None], place[:, None])[:, 0].float()
+        given = (x, *self._places(place, cache.lengths, cache.parts[:, :, :rows]))
+        logits: Tensor = self._stack(few, given)(*given)
         cache.count([1] * rows)
-        return self.head(self.model.norm(x))
+        return logits
+
+    def _places(self, place: Tensor, lengths: list[int], parts: Tensor) -> tuple[Tensor, ...]:
+        """All that `Stack` is given but the tokens. place (R,): the lengths of the rows, as a tensor. parts (2, L, R, G, S, K)."""
+        long = max(lengths) + 1
+        held, rotary = parts[:, :, :, :, :long], getattr(self.model, "rotary", None)
+        turns = place.new_empty(0) if rotary is None else rotary[:, place[:, None]]
+        if min(lengths) == max(lengths):
+            near = held[:, :, :, :, max(0, long - self.window) :] if self.window else held
+            return parts[:, :, :, :, long - 1], held, near, turns
+        spots = place[:, None, None, None].expand(*parts.shape[:4], 1, parts.size(5))
+        back = (place[:, None] - torch.arange(long))[:, None, None]  # (R, 1, 1, S)
+        mask = torch.zeros(back.shape).masked_fill_(back < 0, -math.inf)
+        band = mask.masked_fill(back >= self.window, -math.inf) if self.window else mask
+        return spots, held, held, turns, mask, band
+
+    def _stack(self, few: bool, given: tuple[Tensor, ...]) -> Any:
+        if few not in self.stacks:
+            self.stacks[few] = Stack(self.model, few).eval()
+            use_large_pages()
+        if not few:  # the products, not the calls, take the time
+            return self.stacks[few]
+        alike = len(given) == 5
+        if alike not in self.traced:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # torch would have a compiler do this, which few machines have
+                self.traced[alike] = torch.jit.trace(self.stacks[few], given, check_trace=False)  # type: ignore[no-untyped-call]
+        return self.traced[alike]

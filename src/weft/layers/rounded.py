@@ -60,11 +60,12 @@ class RoundedLinear(nn.Module):
         """x (N, I) by its largest entries, top (N, 1) -> (N, O)."""
         if self.packed is None:
             return F.linear(x / top, self.whole.float()).mul_(self.scale)  # type: ignore[operator, arg-type]
-        digits = (x * (PLACES / top)).view(-1, self.in_features)  # (2 N, I): of all rows the high ones, then the low ones
-        high, low = digits.chunk(2)
+        digits = x * (PLACES / top)  # (2, N, I): the high ones and the low ones
+        high, low = digits.unbind(0)
         low.sub_(high.round_(), alpha=BASE)
-        high, low = MULTIPLY(digits, 1.0, BASE // 2, self.packed).chunk(2)
-        return torch.add(low, high, alpha=BASE)
+        high, low = MULTIPLY(digits, 1.0, BASE // 2, self.packed).unbind(0)
+        out: Tensor = low.add_(high, alpha=BASE)
+        return out
 
 
 def packed(whole: Tensor, scale: Tensor) -> Any:
