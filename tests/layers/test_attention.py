@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -58,6 +59,31 @@ def test_both_forms_are_the_definition(attend: object, name: str, causal: bool) 
     assert all(torch.isfinite(g).all() for g in gradients)
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("name", list(masks()))
+@pytest.mark.parametrize("attend", [explicit_attention, fused_attention])
+def test_weights_are_shares_of_what_is_seen(attend: object, name: str, causal: bool) -> None:
+    """With the unit vectors for values, what comes out are the weights: they sum to 1, or to 0 where nothing is seen."""
+    q, k, _ = inputs()
+    weights = attend(q, k, torch.eye(T).expand(B, H, T, T), masks()[name], causal)  # type: ignore[operator]
+    seen = torch.ones(T, T, dtype=torch.bool).tril() if causal else torch.ones(T, T, dtype=torch.bool)
+    mask = masks()[name]
+    seen = (seen if mask is None else seen & mask).expand(B, H, T, T)
+    assert (weights >= 0).all() and (weights[~seen] == 0).all()
+    torch.testing.assert_close(weights.sum(-1), seen.any(-1).float())
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["none", "left", "right", "random"])
+def test_the_explicit_form_is_pytorchs_own(name: str) -> None:
+    """Rows that see nothing, for which PyTorch may give no number, are left out."""
+    (q, k, v), mask = inputs(), masks()[name]
+    expected = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    rows = torch.ones(B, 1, T, dtype=torch.bool) if mask is None else mask.expand(B, 1, T, T).any(-1)
+    torch.testing.assert_close(explicit_attention(q, k, v, mask).transpose(1, 2)[rows[:, 0]], expected.transpose(1, 2)[rows[:, 0]])
+
+
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("name", list(masks()))
 def test_both_forms_have_the_same_gradients(name: str, causal: bool) -> None:
@@ -103,6 +129,14 @@ def test_heads_are_a_loop_and_cost_the_same_however_many(groups: int) -> None:
             several(x)
         costs.add(counter.get_total_flops())
     assert len(costs) == 1
+
+
+@torch.no_grad()
+def test_one_head_is_attention_over_the_whole_width() -> None:
+    torch.manual_seed(0)
+    layer, x = SelfAttention(12, 1, causal=False), torch.randn(2, 5, 12)
+    q, k, v = layer.qkv(x).chunk(3, -1)
+    torch.testing.assert_close(layer(x), layer.out((q @ k.mT / math.sqrt(12)).softmax(-1) @ v), atol=1e-6, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(1, 7), (3, 7)])

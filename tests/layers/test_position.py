@@ -20,12 +20,28 @@ def test_sinusoidal_table_has_its_formula(width: int) -> None:
             assert float(table[position, column]) == pytest.approx(expected, abs=2e-5)
 
 
-def test_a_shift_of_the_sinusoidal_table_is_linear() -> None:
-    """Vaswani et al., section 3.5: the encoding of t + k is a fixed rotation of that of t."""
-    table = sinusoidal(40, 6).double()
-    first, second = table[:30], table[7:37]
-    matrix = torch.linalg.lstsq(first, second).solution
-    torch.testing.assert_close(first @ matrix, second, atol=1e-5, rtol=0)
+@pytest.mark.parametrize("shift", [1, 7, 300])
+def test_a_shift_of_the_sinusoidal_table_is_linear(shift: int) -> None:
+    """Vaswani et al., section 3.5: the encoding of t + k is that of t times a matrix of k alone, which turns each pair of columns."""
+    table, width = sinusoidal(1000, 16).double(), 16
+    matrix = torch.zeros(width, width, dtype=torch.float64)
+    for column in range(0, width, 2):
+        angle = shift / 10000 ** (column / width)
+        turn = torch.tensor([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]], dtype=torch.float64)
+        matrix[column : column + 2, column : column + 2] = turn
+    torch.testing.assert_close(table[:-shift] @ matrix, table[shift:], atol=1e-4, rtol=0)  # angles up to 1,000 in fp32
+
+
+def test_the_sinusoidal_table_lies_between_one_and_minus_one_and_its_waves_grow_by_a_factor() -> None:
+    """From 2 pi to 10,000 times as long, the last of which is never reached, each longer than the one before by the same factor."""
+    width = 512
+    table = sinusoidal(2000, width).double()
+    assert float(table.abs().max()) <= 1.0
+    angle = torch.atan2(table[1, 0::2], table[1, 1::2])  # of one step, less than half a turn
+    lengths = 2 * math.pi / angle
+    assert float(lengths[0]) == pytest.approx(2 * math.pi, rel=1e-5)
+    assert float(lengths[-1]) == pytest.approx(2 * math.pi * 10000 ** ((width - 2) / width), rel=1e-4)
+    torch.testing.assert_close(lengths[1:] / lengths[:-1], torch.full((width // 2 - 1,), 10000 ** (2 / width)).double(), rtol=1e-5, atol=0)
 
 
 def test_rotation_keeps_lengths_and_makes_scores_depend_on_distance_only() -> None:
