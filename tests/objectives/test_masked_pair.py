@@ -38,7 +38,7 @@ def batch(size: int) -> Batch:
     return {**examples(size), "key": random.keys(0, torch.arange(size))}
 
 
-def objective(**settings: float) -> MaskedPair:
+def objective(**settings: float | bool) -> MaskedPair:
     return dataclasses.replace(MaskedPairConfig(vocabulary=VOCABULARY, marks=MARKS, mask=MASK), **settings).build()  # type: ignore[arg-type]
 
 
@@ -47,8 +47,9 @@ def bert(dropout: float = 0.0) -> BERT:
     return dataclasses.replace(TINY, vocabulary=VOCABULARY, context=T, dropout=dropout, attention_dropout=dropout, deviation=0.1).build()
 
 
-def test_rates_are_as_stated_within_half_a_percent() -> None:
-    data, masked = batch(30_000), objective()
+@pytest.mark.parametrize("static", [False, True])
+def test_rates_are_as_stated_within_half_a_percent(static: bool) -> None:
+    data, masked = batch(30_000), objective(static=static)
     shown, place, truth = masked.corrupt(data)
     chosen = truth != IGNORE
     original, now = data["ids"].gather(1, place)[chosen], shown.gather(1, place)[chosen]
@@ -87,8 +88,21 @@ def test_counts_are_exact_and_known_before() -> None:
     assert float(counts["pair"]) == 257
 
 
-def test_corruption_does_not_depend_on_how_a_batch_is_cut_or_padded() -> None:
-    data, masked = batch(40), objective()
+def test_a_sequence_that_comes_again_is_masked_anew_or_as_before() -> None:
+    data = batch(200)
+    later = {**data, "key": random.keys(1, torch.arange(200))}
+    for static in (False, True):
+        first, second = (objective(static=static).corrupt(given)[0] for given in (data, later))
+        assert torch.equal(first, second) == static
+    alike = {name: value[:1].expand(2, *value.shape[1:]).clone() for name, value in data.items()}
+    alike["ids"][1, 1] += 1  # one token differs, and with it all that is drawn
+    places = objective(static=True).corrupt(alike)[1]
+    assert not torch.equal(*places)
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_corruption_does_not_depend_on_how_a_batch_is_cut_or_padded(static: bool) -> None:
+    data, masked = batch(40), objective(static=static)
     shown, _, truth = masked.corrupt(data)
     part = {name: value[11:17] for name, value in data.items()}
     assert torch.equal(masked.corrupt(part)[0], shown[11:17])

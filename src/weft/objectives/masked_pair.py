@@ -1,8 +1,8 @@
 """Masked tokens and sentence pairs (Devlin et al., 2018): two cross-entropies that average over different things.
 
 Of a sequence's ordinary tokens (no mark, no padding, no unknown word) a share is chosen and is to be predicted; most of the
-chosen become [MASK], some another word, some stay. Which, is drawn from the example's key, so it does not depend on how a
-batch is cut or padded, and the number chosen is known before any forward.
+chosen become [MASK], some another word, some stay. Which, is drawn from the example's key or from its tokens, so it does not
+depend on how a batch is cut or padded, and the number chosen is known before any forward.
 
 Batch: ids, segments (B, T), lengths (B,), pair (B,) class of the pair. Shapes: M the most tokens chosen in a sequence.
 """
@@ -35,6 +35,8 @@ class MaskedPairConfig(ObjectiveConfig):
     """Share of the chosen that becomes another ordinary token, each as likely; the rest stays as it is."""
     pair_weight: float = 1.0
     """Weight of the second cross-entropy; 0 learns from masked tokens alone."""
+    static: bool = False
+    """Choose the same tokens whenever the same sequence comes again (BERT stored its text masked); otherwise others each time."""
     vocabulary: int = 0
     """Number of tokens; 0 takes it from the data."""
     marks: int = 0
@@ -58,15 +60,23 @@ class MaskedPair(Objective):
         place = torch.arange(batch["ids"].size(1), device=batch["ids"].device)
         return (batch["ids"] >= self.config.marks) & (place < batch["lengths"][:, None])
 
+    def keys(self, batch: Batch) -> Tensor:
+        """What the noise of each sequence is drawn from (B,): the number of its draw or, static, its own tokens."""
+        if not self.config.static:
+            return batch["key"]
+        place = torch.arange(batch["ids"].size(1), device=batch["ids"].device)
+        tokens = random.fold(batch["ids"], place).masked_fill(place >= batch["lengths"][:, None], 0)
+        return tokens.sum(1)  # wraps around, as it should
+
     def number(self, batch: Batch) -> Tensor:
         """How many tokens of each sequence are chosen (B,): the share of its ordinary ones, rounded up or down at random."""
         ordinary = self.ordinary(batch).sum(1)
-        spare = random.integers(random.fold(batch["key"], "number"), GRAIN, 1).squeeze(1)
+        spare = random.integers(random.fold(self.keys(batch), "number"), GRAIN, 1).squeeze(1)
         return (ordinary * round(self.config.rate * GRAIN) + spare) // GRAIN
 
     def corrupt(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """The sequences as the model sees them (B, T), the chosen places (B, M), and what stood there (B, M), else IGNORE."""
-        c, ids, key = self.config, batch["ids"], batch["key"]
+        c, ids, key = self.config, batch["ids"], self.keys(batch)
         most = min(ids.size(1), int(c.rate * ids.size(1)) + 1)
         order = random.integers(random.fold(key, "choice"), 1 << 62, ids.size(1))
         place = order.masked_fill(~self.ordinary(batch), torch.iinfo(torch.int64).max).topk(most, largest=False).indices  # in order
