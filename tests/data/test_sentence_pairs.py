@@ -75,6 +75,41 @@ def test_true_pairs_meet_and_others_are_of_another_document(tmp_path: Path) -> N
             assert following == number + 1
 
 
+def test_half_of_the_pairs_are_true_within_half_a_percent(tmp_path: Path) -> None:
+    assert float(drawn(build(tmp_path), 100_000)["pair"].float().mean()) == pytest.approx(0.5, abs=0.005)
+
+
+PRINTED = {
+    "[CLS] the man went to [MASK] store [SEP] he bought a gallon [MASK] milk [SEP]": 0,
+    "[CLS] the man [MASK] to the store [SEP] penguin [MASK] are flight ##less birds [SEP]": 1,
+}
+
+
+def test_the_two_examples_of_the_paper() -> None:
+    """Devlin et al., 2018, appendix A.2: both are among what is drawn from two small documents, with the class they are printed with."""
+    pytest.importorskip("tokenizers")
+    from weft.data.subword_engines import bert
+    from weft.data.subwords import WordPiece
+    from weft.objectives.masked_pair import MaskedPairConfig
+
+    words = "the man went to store he bought a gallon of milk penguin ##s are flight ##less birds they swim".split()
+    pieces = [*MARKS, *words]
+    tokenizer = WordPiece(bert({piece: number for number, piece in enumerate(pieces)}), {"unknown": UNKNOWN})
+    texts = ["The man went to the store", "he bought a gallon of milk", "Penguins are flightless birds", "they swim"]
+    sentences = [torch.from_numpy(tokenizer.encode(text)) for text in texts]
+    starts = torch.tensor([0, *map(len, sentences)]).cumsum(0)
+    mates = torch.tensor([[0, 2], [0, 2], [2, 3], [3, 4]])  # of the second document the printed example has one sentence
+    pairs = SentencePairs(torch.cat(sentences), starts, mates, torch.tensor([1]), 16, Marks(CLS, SEP, PAD, UNKNOWN))
+    key = random.keys(0, torch.arange(4000))
+    batch = {**pairs.batch(torch.zeros(4000, dtype=torch.int64), key), "key": key}
+    shown = MaskedPairConfig(vocabulary=len(pieces), marks=len(MARKS), mask=4).build().corrupt(batch)[0]
+    found = {
+        " ".join(pieces[i] for i in ids[:length]): pair
+        for ids, length, pair in zip(shown.tolist(), batch["lengths"].tolist(), batch["pair"].tolist(), strict=True)
+    }
+    assert PRINTED.items() <= found.items()
+
+
 def test_sentences_of_other_documents_are_equally_likely(tmp_path: Path) -> None:
     data = build(tmp_path)
     assert isinstance(data.train, SentencePairs)

@@ -131,12 +131,17 @@ def test_what_is_decayed() -> None:
     assert kinds["pair_head.weight"] == "head"
 
 
-@pytest.mark.parametrize(("preset", "encoder"), [("base", 109_482_240), ("large", 335_141_888)])
-def test_parameter_counts_are_those_of_the_paper(preset: str, encoder: int) -> None:
+@pytest.mark.parametrize(("preset", "encoder", "millions"), [("base", 109_482_240, 108), ("large", 335_141_888, 333)])
+def test_parameter_counts_are_those_of_the_paper(preset: str, encoder: int, millions: int) -> None:
+    """Exactly, and by the rule of thumb: 30,000 tokens of width D, and twelve matrices of D by D in each layer."""
     with torch.device("meta"):
         model = PRESETS[preset].build()
     heads = sum(p.numel() for name, p in model.named_parameters() if name.startswith(("head.", "pair_head.")))
     assert sum(p.numel() for p in model.parameters()) - heads == encoder
+    width, layers = model.config.width, model.config.layers
+    thumb = 30_000 * width + 12 * layers * width**2
+    assert round(thumb / 1e6) == millions
+    assert thumb == pytest.approx(encoder, rel=0.015)
 
 
 def test_mistakes_are_named(model: BERT) -> None:
