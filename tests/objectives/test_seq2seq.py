@@ -44,6 +44,21 @@ def test_every_token_and_end_is_predicted_once() -> None:
     assert float(terms.metrics["log_loss"]) == pytest.approx(expected, rel=1e-5)
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("filling", [PAD, START, END, 7])
+def test_an_end_is_learned_and_padding_never_whatever_it_looks_like(filling: int) -> None:
+    """Lengths tell what is padding. Were it told by its id, and the id END, no model would learn to stop."""
+    given, made, network = batch(), objective(), model()
+    plain = made(network, given, "")
+    padded = given["target"].masked_fill(torch.arange(5) >= given["target_length"][:, None], filling)
+    found = made(network, {**given, "target": padded}, "")
+    torch.testing.assert_close(found.sums, plain.sums)
+    torch.testing.assert_close(found.metrics, plain.metrics)
+    assert len({PAD, START, END}) == 3
+    cut = {**given, "target_length": (given["target_length"] - 1).clamp(min=0)}  # END is left out
+    assert float(made(network, cut, "").sums["loss"]) < float(plain.sums["loss"])
+
+
 @pytest.mark.parametrize("smoothing", [0.1, 0.4])
 def test_smoothing_is_a_divergence_from_a_softened_target(smoothing: float) -> None:
     given, network = batch(), model()

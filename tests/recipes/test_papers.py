@@ -1,4 +1,4 @@
-"""Optimisers of the recipes that keep to a paper's settings."""
+"""Recipes that keep to a paper's settings, and what each chooses its best checkpoint by."""
 
 from __future__ import annotations
 
@@ -48,3 +48,21 @@ def test_bert_is_finetuned(name: str, lr: float, batch: int) -> None:
     recipe, (optim,) = weft.recipe(name), of(name)
     assert (optim.lr, optim.schedule.kind, recipe.train.batch) == (lr, "linear", batch)
     assert recipe.train.steps == 3 * recipe.train.eval_every  # epochs
+
+
+@pytest.mark.parametrize(
+    ("metric", "names"),
+    [
+        ("token_bleu", ["transformer/numbers", "transformer/pairs", "transformer/multi30k", "nat/numbers", "nat/multi30k", "t5/pairs"]),
+        ("accuracy", ["bert/classify", "bert/sst2", "bert/rte", "bert/qnli", "bert/mnli", "bert/choice", "bert/squad", "vit/cifar10"]),
+        ("matthews", ["bert/cola"]),
+        ("f1", ["bert/mrpc", "bert/qqp"]),
+        ("pearson", ["bert/score", "bert/stsb"]),
+    ],
+)
+def test_the_best_checkpoint_is_chosen_by_what_the_task_is_about(metric: str, names: list[str]) -> None:
+    """Not by cross-entropy: a translator by BLEU, the tasks of GLUE by the metric that GLUE names."""
+    for name in names:
+        progress = weft.recipe(name).progress
+        assert (progress.metric, progress.goal) == (metric, "max"), name
+    assert weft.recipe(names[0], {"progress.metric": "loss", "progress.goal": "min"}).progress.metric == "loss"
