@@ -36,14 +36,12 @@ def model(name: str) -> Any:
     return MODELS[name].build().eval()
 
 
-def whole(made: Any, ids: list[int]) -> Tensor:
+def same(made: Any, states: Tensor, ids: list[int]) -> None:
+    """The last states are those of reading everything at once, and their logits are the same to 1e-5."""
     with torch.inference_mode():
-        found: Tensor = made.hidden(torch.tensor([ids]))[0]
-    return found
-
-
-def same(states: Tensor, expected: Tensor) -> None:
-    torch.testing.assert_close(states, expected[len(expected) - len(states) :], atol=2e-5, rtol=1e-4)
+        expected = made.hidden(torch.tensor([ids]))[0, -len(states) :]
+        torch.testing.assert_close(states, expected, atol=2e-5, rtol=1e-4)
+        torch.testing.assert_close(made.head(states), made.head(expected), atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -58,7 +56,7 @@ def test_rows_read_in_pieces_are_as_rows_read_at_once(name: str) -> None:
         for found, ids, new in zip(reader.read(now), read, now, strict=True):
             assert len(found) == len(new)
             if new:
-                same(found, whole(made, ids))
+                same(made, found, ids)
     assert read == ROWS == reader.ids
 
 
@@ -74,7 +72,7 @@ def test_rows_join_leave_and_change_places(name: str) -> None:
     assert first.ids == [ROWS[0], ROWS[3], ROWS[2]]
     first.take([2, 2, 0])
     for found, ids in zip(first.read([[3], [4], [5]]), first.ids, strict=True):
-        same(found, whole(made, ids))
+        same(made, found, ids)
     assert first.ids == [[*ROWS[2], 3], [*ROWS[2], 4], [*ROWS[0], 5]]
 
 
@@ -86,8 +84,8 @@ def test_a_row_longer_than_the_context_is_seen_through_its_end(name: str) -> Non
     reader.read([long, [3]])
     for step in range(4):  # the row beside it is not disturbed
         found = reader.read([[step], [step + 1]])
-        same(found[0], whole(made, reader.ids[0][-CONTEXT:]))
-        same(found[1], whole(made, reader.ids[1]))
+        same(made, found[0], reader.ids[0][-CONTEXT:])
+        same(made, found[1], reader.ids[1])
 
 
 @pytest.mark.parametrize("memory", ["last", "all", "layerwise", "t5"])
