@@ -31,6 +31,20 @@ def test_text_continues_a_prompt_the_same_way_each_time(command: Callable[..., O
     assert command(*words[:-1], "4").out != first.out
 
 
+@pytest.mark.parametrize("unit", ["characters", "byte_bpe"])
+def test_a_chinese_text_is_learned_and_continued(command: Callable[..., Outcome], tmp_path: Path, unit: str) -> None:
+    if unit == "byte_bpe":
+        pytest.importorskip("tokenizers")
+    poem = "床前明月光，疑是地上霜。举头望明月，低头思故乡。"
+    (tmp_path / "诗.txt").write_text(f"{poem}\n" * 60, encoding="utf-8")
+    flags = f"--data.unit {unit} --data.context 32 --model.layers 1 --model.heads 2 --model.width 32 --train.steps 80 --train.batch 16"
+    rest = ["--optim.lr", "1e-2", "--optim.schedule.warmup", "5", "--train.device", "cpu", "--train.precision", "fp32"]
+    done = command("train", "gpt/text", "--data.path", str(tmp_path / "诗.txt"), "--out", str(tmp_path / "run"), *flags.split(), *rest)
+    assert done.code == 0, done.err
+    said = command("sample", str(tmp_path / "run"), "床前明月光", "--temperature", "0", "--max-new-tokens", "40")
+    assert said.out.startswith(poem), said.out
+
+
 def test_text_may_go_to_a_file(command: Callable[..., Outcome], text_run: Path, tmp_path: Path) -> None:
     target = tmp_path / "text.txt"
     done = command("sample", f"{text_run}@last", "fox", "--n", "2", "--max-new-tokens", "5", "--out", str(target))

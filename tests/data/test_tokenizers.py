@@ -32,6 +32,18 @@ def test_text_comes_back(tokenizer: Tokenizer) -> None:
     assert len(tokenizer.encode("")) == 0
 
 
+def test_a_vocabulary_of_chinese_characters() -> None:
+    """The 3,755 characters of the first level of GB 2312, by which nearly all of a modern text is written, and what stands between."""
+    pairs = ((row, cell) for row in range(0xB0, 0xD8) for cell in range(0xA1, 0xFF if row < 0xD7 else 0xFA))
+    text = "".join(bytes(pair).decode("gb2312") for pair in pairs) + "，。！？：“”、\n →GPT-3"
+    tokenizer = CharacterTokenizer.train(text)
+    assert tokenizer.size == len(set(text)) == 3755 + len(set("，。！？：“”、\n →GPT-3"))
+    again = tokenizers.load(tokenizers.dump(tokenizer))
+    for some in (text, text[::-1], "翻译：将以下英文翻译成中文。", ""):
+        assert again.decode(tokenizer.encode(some).tolist()) == some
+    assert len(tokenizer.encode("机器学习")) == 4
+
+
 @pytest.mark.parametrize("text", ["\ud800", "a\udc80b", "\udfff\ud800", "😀\ud83d"])
 def test_bytes_take_any_string(text: str) -> None:
     assert len(ByteTokenizer().encode(text)) > 0
