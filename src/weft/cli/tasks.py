@@ -24,6 +24,8 @@ SILENCE = 20.0
 class TaskData(Config):
     path: str = ""
     """Folder of data sets, or the task's own file; empty looks below WEFT_DATA."""
+    train: str = ""
+    """File of training records, like the task's own, to draw worked examples from; empty draws from the others of its file."""
 
 
 class Meter:
@@ -62,7 +64,7 @@ def ask(loaded: Loaded, name: str, options: Any) -> TaskEvaluation:
     names = ("shots", "examples", "seed", "template", "batch")
     with Meter(name) as meter:
         settings = {setting: getattr(options, setting) for setting in names}
-        result = run_task(loaded, name, data=options.data.path, progress=meter, **settings)
+        result = run_task(loaded, name, data=options.data.path, train=options.data.train, progress=meter, **settings)
     print(f"{name}, {result.shots}-shot: {result.examples:,} of {result.data['records']:,} examples in {result.seconds:.1f} s")
     for line in result.problems:
         print(f"data: {line}")

@@ -12,17 +12,17 @@ from weft.data.problems import Problems
 from weft.errors import DataError
 
 
-def locate(path: str) -> Path:
+def locate(path: str, flag: str = "--data.path") -> Path:
     """A file or folder by its path, or by its path below the folder $WEFT_DATA."""
     if not path:
-        raise DataError("no data was given; name a file or folder with --data.path")
+        raise DataError(f"no data was given; name a file or folder with {flag}")
     found = os.path.expanduser(path)
     root = os.environ.get("WEFT_DATA")
     if not os.path.exists(found) and root:
         found = os.path.join(root, path)
     if not os.path.exists(found):
         where = f" (nor below WEFT_DATA={root})" if root else " (and WEFT_DATA, a folder of data sets, is not set)"
-        raise DataError(f"{show(path)}: no such file or folder{where}; name one with --data.path")
+        raise DataError(f"{show(path)}: no such file or folder{where}; name one with {flag}")
     return Path(found)
 
 

@@ -87,6 +87,23 @@ def test_examples_are_other_records_drawn_by_seed() -> None:
         records.shown(0, items, 6, 0)
 
 
+def test_examples_may_come_from_training_records(data: Path, tmp_path: Path) -> None:
+    train = [{"query": f"Training question {number}?", "choices": ["yes", "no"], "gold": 0} for number in range(5)]
+    path = tmp_path / "train.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in [*train, RECORDS["copa"][0]]))
+    result = run_task(tiny(), "copa", shots=5, train=str(path))
+    assert result.data["shown"] == str(path)
+    assert result.findings is not None
+    for number, row in enumerate(json.loads(result.findings.content)):
+        asked = RECORDS["copa"][number]["query"]
+        assert row["prompt"].count("Training question") + row["prompt"].count(RECORDS["copa"][0]["query"]) == 5 + (number == 0)
+        assert row["prompt"].endswith(asked)
+    with pytest.raises(ConfigError, match="only 5 other records"):  # the first question stands among the training records too
+        run_task(tiny(), "copa", shots=6, train=str(path))
+    with pytest.raises(DataError, match=r"no such file.*--data\.train"):
+        run_task(tiny(), "copa", shots=1, train=str(tmp_path / "none.jsonl"))
+
+
 def test_twins_and_copies_are_not_shown() -> None:
     read = registry.find("tasks", "winograd_wsc").read
     options = ["The trophy is in the bag because the trophy", "The trophy is in the bag because the bag"]

@@ -74,12 +74,13 @@ def asked(size: int, examples: int, seed: int) -> list[int]:
     return sorted(random.permute(np.arange(examples), size, random.seed_of(seed, "asked")).tolist())
 
 
-def shown(number: int, items: Sequence[Item], shots: int, seed: int) -> list[Item]:
-    """Examples for one item, drawn from all others: a function of the seed and the item's number alone."""
+def shown(number: int, items: Sequence[Item], shots: int, seed: int, pool: Sequence[Item] = ()) -> list[Item]:
+    """Examples for one item, drawn from a pool or else from all others: a function of the seed and the item's number alone."""
     if not shots:
         return []
-    order = random.permute(np.arange(len(items)), len(items), random.seed_of(seed, "shown", number)).tolist()
-    others = (items[i] for i in order if i != number and not items[i].akin(items[number]))
+    given = pool or items
+    order = random.permute(np.arange(len(given)), len(given), random.seed_of(seed, "shown", number)).tolist()
+    others = (given[i] for i in order if (pool or i != number) and not given[i].akin(items[number]))
     found = list(islice(others, shots))
     if len(found) < shots:
         raise ConfigError(f"--shots {shots}: the file has only {len(found)} other records that could be shown as examples")

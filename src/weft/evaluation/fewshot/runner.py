@@ -12,7 +12,7 @@ from typing import Any
 
 from weft import registry
 from weft.data.base import Problems
-from weft.data.files import show
+from weft.data.files import locate, show
 from weft.errors import ConfigError
 from weft.evaluation.evaluate import Evaluation, Findings
 from weft.evaluation.fewshot import records
@@ -23,7 +23,7 @@ from weft.evaluation.fewshot.tasks import Task
 from weft.evaluation.fewshot.templates import Prompt, Template
 from weft.run import Loaded, load
 
-ORIGIN = "other records of the same file, since there is no file of training records"
+ORIGIN = "other records of the same file, since no file of training records was named"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,13 +49,15 @@ def run_task(
     seed: int = 0,
     template: str | Path = "",
     data: str = "",
+    train: str = "",
     batch: int = 64,
     progress: Progress | None = None,
 ) -> TaskEvaluation:
     """A model on the task of a name.
 
     shots: worked examples in front of each question, drawn by the seed. examples: questions to ask, 0 for all. template: a file
-    (see templates.py) instead of the task's own. data: a folder of data sets or the task's file, instead of $WEFT_DATA.
+    (see templates.py) instead of the task's own. data: a folder of data sets or the task's file, instead of $WEFT_DATA. train: a
+    file of the same layout to draw the worked examples from, instead of the other records of the task's file.
     """
     if min(shots, examples) < 0 or batch < 1:
         raise ConfigError(f"shots and examples must not be negative and batch at least 1, not {shots}, {examples} and {batch}")
@@ -64,12 +66,13 @@ def run_task(
     problems = Problems()
     path = records.find(task, data)
     items = records.read(task, path, problems)
+    pool = records.read(task, locate(train, "--data.train"), problems) if train else []
     form.check(items[0], show(template) if template else name)
     loaded = model if isinstance(model, Loaded) else load(model)
     scorer = Scorer(loaded, batch, progress)
     begin = time.perf_counter()
     numbers = records.asked(len(items), examples, seed)
-    prompts = [form.prompt(items[number], records.shown(number, items, shots, seed)) for number in numbers]
+    prompts = [form.prompt(items[number], records.shown(number, items, shots, seed, pool)) for number in numbers]
     outcomes = task.way(loaded, scorer, prompts)
     found = {metric: estimate(metric, [one.statistics[metric] for one in outcomes], seed) for metric in outcomes[0].statistics}
     metrics = {metric: value for metric, (value, _) in found.items()}
@@ -77,7 +80,7 @@ def run_task(
         problems.add(f"prompts longer than the context of {scorer.context} tokens, whose beginning was left out", name, cut)
     return TaskEvaluation(
         checkpoint=str(loaded.path),
-        data={"file": str(path), "records": len(items), "shown": ORIGIN if shots else ""},
+        data={"file": str(path), "records": len(items), "shown": (train or ORIGIN) if shots else ""},
         examples=len(prompts),
         metrics=metrics,
         seconds=time.perf_counter() - begin,
