@@ -92,8 +92,8 @@ def test_the_two_examples_of_the_paper() -> None:
     from weft.data.subwords import WordPiece
     from weft.objectives.masked_pair import MaskedPairConfig
 
-    words = "the man went to store he bought a gallon of milk penguin ##s are flight ##less birds they swim".split()
-    pieces = [*MARKS, *words]
+    words = "the man went to store he bought a gallon of milk penguin ##s are flight ##less birds they swim"
+    pieces = [*MARKS, *words.split(" ")]
     tokenizer = WordPiece(bert({piece: number for number, piece in enumerate(pieces)}), {"unknown": UNKNOWN})
     texts = ["The man went to the store", "he bought a gallon of milk", "Penguins are flightless birds", "they swim"]
     sentences = [torch.from_numpy(tokenizer.encode(text)) for text in texts]
