@@ -270,6 +270,36 @@ def test_images(visit: Open, settings: dict[str, Any]) -> None:
     assert images.count() == 0
 
 
+def test_the_keyboard_is_enough(visit: Open) -> None:
+    """Tab, arrows, letters and Enter: from the tabs to the chat and to an answer; the place of the keyboard can be seen."""
+    page = visit()
+    page.get_by_role("tab", name="Complete").focus()
+    page.keyboard.press("ArrowRight")
+    chat = page.get_by_role("tab", name="Chat")
+    assert chat.evaluate("each => each === document.activeElement")
+    page.keyboard.press("Enter")
+    assert chat.get_attribute("aria-selected") == "true"
+    assert chat.evaluate("each => getComputedStyle(each).outlineStyle") != "none"
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.tagName") == "TEXTAREA":
+            break
+    page.keyboard.type("a")
+    page.keyboard.press("Control+Enter")
+    settle(page, "chat")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_is_light_or_dark_as_the_system_is(visit: Open, scheme: str) -> None:
+    page = visit(color_scheme=scheme)
+    paper, ink = (
+        page.locator("body").evaluate(f"each => getComputedStyle(each).{what}.match(/[0-9.]+/g).slice(0, 3).map(Number)")
+        for what in ("backgroundColor", "color")
+    )
+    assert (sum(paper) > sum(ink)) == (scheme == "light")
+    assert abs(sum(paper) - sum(ink)) > 400, "ink is easily told from paper"
+
+
 def test_it_fits_a_phone(visit: Open) -> None:
     page = visit(viewport={"width": 360, "height": 700}, is_mobile=True, has_touch=True)
     page.select_option("#model", "gpt")
