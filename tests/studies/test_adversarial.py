@@ -19,6 +19,13 @@ def test_the_four_panels_are_drawn() -> None:
     assert all(f"({letter}) step" in found.figure for letter in "abcd")
 
 
+def test_numbers_of_turns_are_compared() -> None:
+    figure = gan_panels.comparison(gan_panels.Settings(steps=10, compare=(1, 3)))
+    assert "k = 1" in figure
+    assert "k = 3" in figure
+    assert gan_panels.comparison(gan_panels.Settings(steps=10, compare=())) == ""
+
+
 def test_each_variant_of_the_ring_is_counted_and_drawn() -> None:
     names = ("vanilla", "minibatch discrimination", "historical averaging")
     found = mode_collapse.study(mode_collapse.Settings(steps=4, variants=names))
