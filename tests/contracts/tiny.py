@@ -348,7 +348,7 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "rbm/mnist": lambda folder: RBM | {"data.path": str(idx_folder(folder))},
     "rbm/images": lambda folder: RBM | {"data.path": str(image_folder(folder)), "data.size": 9, "data.validation": 0.3},
     "boltzmann/digits": lambda folder: {"model.hidden": 4, "objective.hidden": 4, "objective.particles": 20},
-    "hopfield/patterns": lambda folder: {"data.units": 50, "data.patterns": 3, "data.copies": 8},
+    "hopfield/patterns": lambda folder: {"data.units": 49, "data.patterns": 3, "data.copies": 8},
     "hopfield/digits": lambda folder: {},
     "realnvp/moons": lambda folder: FLOW,
     "maf/moons": lambda folder: FLOW,
