@@ -259,6 +259,7 @@ RECIPES = {
     "wgan_gp/digits": Entry("weft.recipes.wgan:digits", 2017, "Wasserstein GAN with a gradient penalty on scikit-learn's digits"),
     "wgan_gp/fashion": Entry("weft.recipes.wgan:fashion", 2017, "the same, convolutional, on Fashion-MNIST"),
     "wgan_gp/cifar10": Entry("weft.recipes.wgan:cifar10", 2017, "the same, convolutional, on CIFAR-10"),
+    "wgan_gp/images": Entry("weft.recipes.wgan:images", 2017, "the same, convolutional, on your own image folder"),
     "gan/conditional_mnist": Entry(
         "weft.recipes.gan:conditional_mnist", 2014, "convolutional GAN that draws the digit it is asked for, MNIST"
     ),

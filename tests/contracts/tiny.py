@@ -329,6 +329,7 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "wgan_gp/digits": lambda folder: GAN,
     "wgan_gp/fashion": lambda folder: DCGAN | {"data.path": str(idx_folder(folder, 8))},
     "wgan_gp/cifar10": lambda folder: DCGAN | {"data.path": str(image_folder(folder)), "data.size": 8},
+    "wgan_gp/images": lambda folder: DCGAN | {"data.path": str(image_folder(folder)), "data.size": 8},
     "dcgan/digits": lambda folder: DCGAN,
     "dcgan/mnist": lambda folder: DCGAN | {"data.path": str(idx_folder(folder, 8))},
     "dcgan/fashion": lambda folder: DCGAN | {"data.path": str(idx_folder(folder, 8))},
@@ -433,7 +434,7 @@ LEARN: dict[str, Changes] = {
     **{f"wgan_gp/{name}": {"train.steps": 30, "optim.generator.lr": 3e-3, "optim.discriminator.lr": 3e-3} for name in ("digits", "ring")},
     **{
         f"wgan_gp/{name}": {"train.steps": 40, "optim.generator.lr": 5e-3, "optim.discriminator.lr": 5e-3, "train.batch": 16}
-        for name in ("fashion", "cifar10")
+        for name in ("fashion", "cifar10", "images")
     },
     **{f"bigan/{name}": {"train.steps": 250, "optim.generator.lr": 1e-3, "optim.discriminator.lr": 1e-3} for name in ("digits", "mnist")},
     **{f"dcgan/{name}": {"train.steps": 40, "optim.generator.lr": 2e-3} for name in ("mnist", "fashion", "cifar10", "images")},
