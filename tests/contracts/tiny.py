@@ -318,6 +318,7 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     ),
     "vae/semi_supervised": lambda folder: DIGITS | {"model.hidden": (32,), "model.latent": 4, "data.labelled": 0.3},
     "gan/digits": lambda folder: {"model.generator": (32,), "model.discriminator": (32,), "model.latent": 4, "model.dropout": 0.1},
+    "gan/mnist": lambda folder: GAN | {"data.path": str(idx_folder(folder))},
     "gan/ring": lambda folder: RING,
     "gan/conditional_digits": lambda folder: GAN,
     "gan/conditional_mnist": lambda folder: DCGAN | {"data.path": str(idx_folder(folder, 8))},
@@ -428,6 +429,7 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
 BY_HEART: Changes = {"train.steps": 100, "optim.lr": 1e-2}
 LEARN: dict[str, Changes] = {
     "gan/digits": {"train.steps": 150, "optim.discriminator.lr": 2e-3, "optim.generator.lr": 2e-3},
+    "gan/mnist": {"train.steps": 150, "optim.discriminator.lr": 2e-3, "optim.generator.lr": 2e-3},
     "vae/semi_supervised": {"train.steps": 150, "optim.lr": 5e-3},
     "wgan/ring": {"train.steps": 30},
     "wgan/cifar10": {"train.steps": 40, "optim.lr": 1e-3, "train.batch": 16},
