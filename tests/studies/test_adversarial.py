@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import weft
+from tests.contracts.tiny import tiny
+from weft.evaluation.image_measures import Extractor
 from weft.studies import clipping_histogram, critic_distance, gan_panels, mode_collapse, vanishing_generator, wgan_robustness
 
 
@@ -64,3 +69,14 @@ def test_every_generator_meets_both_games() -> None:
     found = wgan_robustness.study(wgan_robustness.Settings(steps=1, width=2))
     assert len(found.rows) == 3
     assert len(found.rows[0]) == 3
+
+
+def test_generators_may_be_compared_by_features(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    weft.train(tiny("classifier/digits_extractor", tmp_path, {"train.steps": 2, "train.device": "cpu"}), out=tmp_path / "extractor")
+    settings = wgan_robustness.Settings(steps=1, width=2, extractor=str(tmp_path / "extractor"))
+    extractor = Extractor.of(settings.extractor)
+    found = wgan_robustness.course(settings, {}, extractor)
+    assert found.features is not None
+    assert found.features > 0
+    assert found.told().endswith(f" ({found.features:.1f})")
