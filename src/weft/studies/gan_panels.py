@@ -21,7 +21,7 @@ from weft.report.svg import Curve, chart
 from weft.studies.adversarial import Watch
 from weft.studies.base import Finding
 from weft.training import execution
-from weft.training.optim import Adam
+from weft.training.optim import Adam, OptimConfig
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 from weft.training.trainer import Trainer
@@ -84,7 +84,8 @@ def follow(settings: Settings) -> list[Panel]:
     plan = execution.choose(run, model, objective)
     panels: list[Panel] = []
     speeds = {"discriminator": 2e-3, "generator": 5e-4}  # the discriminator must keep up with what the generator does
-    rates = {name: Adam(lr=lr, betas=(0.5, 0.999), schedule=Schedule(kind="linear", floor=0.05)) for name, lr in speeds.items()}
+    fading = Schedule(kind="linear", floor=0.05)
+    rates: dict[str, OptimConfig] = {name: Adam(lr=lr, betas=(0.5, 0.999), schedule=fading) for name, lr in speeds.items()}
     watch = Watch(lambda trainer: panels.append(look(trainer)), max(1, settings.steps // 10))
     Trainer(model, objective, Source(TensorDataset({"point": points}), settings.seed, plan.device), run, rates, plan, [watch]).fit()
     return panels
