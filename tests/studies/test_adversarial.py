@@ -45,6 +45,14 @@ def test_each_variant_of_the_ring_is_counted_and_drawn() -> None:
     assert found.figure.count('figure class="chart') == found.figure.count("application/json"), "what the page's script reads"
 
 
+def test_a_critic_is_believed_from_its_peak_on() -> None:
+    """As it learns itself, what it says rises from nothing; then it falls as the modes are found."""
+    learning = [(0, 0.0, 0.0, 0.9, 0.0), (1, 0.0, 0.0, 0.9, -1.0)]
+    falling = [(step, 8.0, 0.5, 1 / step, 2 / step) for step in range(2, 8)]
+    assert mode_collapse.together(learning + falling) == "1.00"
+    assert mode_collapse.together(learning + falling[:3]) == "–"
+
+
 def test_a_sure_discriminator_teaches_by_one_loss_only() -> None:
     pytest.importorskip("sklearn")
     dying, living = (vanishing_generator.follow(vanishing_generator.Settings(steps=60), loss) for loss in ("saturating", "non_saturating"))
