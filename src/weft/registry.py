@@ -244,6 +244,7 @@ RECIPES = {
     "vae/m2_digits": Entry("weft.recipes.conditional_vae:m2_digits", 2014, "M2: VAE that learns classes from few labels, on digits"),
     "vae/m2_mnist": Entry("weft.recipes.conditional_vae:m2_mnist", 2014, "M2 on MNIST with 100 labels"),
     "gan/digits": Entry("weft.recipes.gan:digits", 2014, "GAN on scikit-learn's digits"),
+    "gan/mnist": Entry("weft.recipes.gan:mnist", 2014, "GAN on MNIST"),
     "gan/ring": Entry("weft.recipes.gan:ring", 2014, "GAN on a ring of eight Gaussians, where it collapses"),
     "gan/conditional_digits": Entry("weft.recipes.gan:conditional_digits", 2014, "GAN that draws the digit it is asked for"),
     "gan/semi_digits": Entry("weft.recipes.gan:semi_digits", 2016, "GAN that learns classes from few labels, on digits"),
@@ -259,6 +260,7 @@ RECIPES = {
     "wgan_gp/digits": Entry("weft.recipes.wgan:digits", 2017, "Wasserstein GAN with a gradient penalty on scikit-learn's digits"),
     "wgan_gp/fashion": Entry("weft.recipes.wgan:fashion", 2017, "the same, convolutional, on Fashion-MNIST"),
     "wgan_gp/cifar10": Entry("weft.recipes.wgan:cifar10", 2017, "the same, convolutional, on CIFAR-10"),
+    "wgan_gp/images": Entry("weft.recipes.wgan:images", 2017, "the same, convolutional, on your own image folder"),
     "gan/conditional_mnist": Entry(
         "weft.recipes.gan:conditional_mnist", 2014, "convolutional GAN that draws the digit it is asked for, MNIST"
     ),

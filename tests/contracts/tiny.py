@@ -318,6 +318,7 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     ),
     "vae/semi_supervised": lambda folder: DIGITS | {"model.hidden": (32,), "model.latent": 4, "data.labelled": 0.3},
     "gan/digits": lambda folder: {"model.generator": (32,), "model.discriminator": (32,), "model.latent": 4, "model.dropout": 0.1},
+    "gan/mnist": lambda folder: GAN | {"data.path": str(idx_folder(folder))},
     "gan/ring": lambda folder: RING,
     "gan/conditional_digits": lambda folder: GAN,
     "gan/conditional_mnist": lambda folder: DCGAN | {"data.path": str(idx_folder(folder, 8))},
@@ -329,6 +330,7 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "wgan_gp/digits": lambda folder: GAN,
     "wgan_gp/fashion": lambda folder: DCGAN | {"data.path": str(idx_folder(folder, 8))},
     "wgan_gp/cifar10": lambda folder: DCGAN | {"data.path": str(image_folder(folder)), "data.size": 8},
+    "wgan_gp/images": lambda folder: DCGAN | {"data.path": str(image_folder(folder)), "data.size": 8},
     "dcgan/digits": lambda folder: DCGAN,
     "dcgan/mnist": lambda folder: DCGAN | {"data.path": str(idx_folder(folder, 8))},
     "dcgan/fashion": lambda folder: DCGAN | {"data.path": str(idx_folder(folder, 8))},
@@ -348,7 +350,7 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "rbm/mnist": lambda folder: RBM | {"data.path": str(idx_folder(folder))},
     "rbm/images": lambda folder: RBM | {"data.path": str(image_folder(folder)), "data.size": 9, "data.validation": 0.3},
     "boltzmann/digits": lambda folder: {"model.hidden": 4, "objective.hidden": 4, "objective.particles": 20},
-    "hopfield/patterns": lambda folder: {"data.units": 50, "data.patterns": 3, "data.copies": 8},
+    "hopfield/patterns": lambda folder: {"data.units": 49, "data.patterns": 3, "data.copies": 8},
     "hopfield/digits": lambda folder: {},
     "realnvp/moons": lambda folder: FLOW,
     "maf/moons": lambda folder: FLOW,
@@ -427,13 +429,14 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
 BY_HEART: Changes = {"train.steps": 100, "optim.lr": 1e-2}
 LEARN: dict[str, Changes] = {
     "gan/digits": {"train.steps": 150, "optim.discriminator.lr": 2e-3, "optim.generator.lr": 2e-3},
+    "gan/mnist": {"train.steps": 150, "optim.discriminator.lr": 2e-3, "optim.generator.lr": 2e-3},
     "vae/semi_supervised": {"train.steps": 150, "optim.lr": 5e-3},
     "wgan/ring": {"train.steps": 30},
     "wgan/cifar10": {"train.steps": 40, "optim.lr": 1e-3, "train.batch": 16},
     **{f"wgan_gp/{name}": {"train.steps": 30, "optim.generator.lr": 3e-3, "optim.discriminator.lr": 3e-3} for name in ("digits", "ring")},
     **{
         f"wgan_gp/{name}": {"train.steps": 40, "optim.generator.lr": 5e-3, "optim.discriminator.lr": 5e-3, "train.batch": 16}
-        for name in ("fashion", "cifar10")
+        for name in ("fashion", "cifar10", "images")
     },
     **{f"bigan/{name}": {"train.steps": 250, "optim.generator.lr": 1e-3, "optim.discriminator.lr": 1e-3} for name in ("digits", "mnist")},
     **{f"dcgan/{name}": {"train.steps": 40, "optim.generator.lr": 2e-3} for name in ("mnist", "fashion", "cifar10", "images")},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -68,6 +69,16 @@ def test_a_shift_adds_its_square_and_order_does_not_matter() -> None:
     x, y = drawn(300, 6, 1), drawn(200, 6, 2, shift=0.3)
     assert distance(x, x + 0.5) == pytest.approx(6 * 0.25, rel=1e-6)
     assert distance(x, y) == pytest.approx(distance(y, x), rel=1e-9)
+
+
+def test_the_distance_equals_that_by_the_root_of_a_product() -> None:
+    """As TTUR's and pytorch-fid's scripts write it: |m1 - m2|² + trace(C1 + C2 - 2 sqrtm(C1 C2)), with numpy's covariances."""
+    sqrtm = pytest.importorskip("scipy.linalg").sqrtm
+    x, y = drawn(400, 64, 1), drawn(300, 64, 2, shift=0.4, scale=1.3)
+    first, second = (np.cov(part.numpy(), rowvar=False) for part in (x, y))
+    apart = float((x.mean(0) - y.mean(0)).square().sum())
+    expected = apart + float(np.trace(first) + np.trace(second) - 2 * np.trace(sqrtm(first @ second).real))
+    assert distance(x, y) == pytest.approx(expected, abs=1e-3)
 
 
 def test_the_distance_equals_that_of_torchmetrics() -> None:

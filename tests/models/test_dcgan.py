@@ -75,6 +75,11 @@ def test_a_conditional_model_draws_and_judges_classes() -> None:
     images = model.sample_class(keys, label)
     assert not torch.allclose(images, model.sample_class(keys, (label + 1) % 3))
     assert model.sample(keys).shape == (4, 1, 8, 8)
+    latents = model.latents(keys)  # noise and a class, as one thing to walk through
+    assert latents.shape == (4, TINY.latent + 3)
+    drawn = latents[:, TINY.latent :].argmax(1)
+    assert torch.equal(model.to_data(latents), model.sample_class(keys, drawn))
+    assert torch.equal(model.to_data(latents), model.sample(keys))
     assert not torch.allclose(model.judge(images, label), model.judge(images, (label + 1) % 3))
     with pytest.raises(CapabilityError, match="class"):
         model.judge(images)

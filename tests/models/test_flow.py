@@ -8,6 +8,7 @@ from torch import Tensor
 
 from weft import random
 from weft.errors import ConfigError
+from weft.layers.autoregressive import MADE
 from weft.models.base import Densities, Draws, Inverts, Samples, Walks, need, offers
 from weft.models.flow import Flow
 from weft.models.iaf import IAFConfig
@@ -60,6 +61,23 @@ def test_the_density_integrates_to_one(name: str) -> None:
 
 
 @every_flow
+def test_the_density_is_the_latents_and_the_jacobian_s(name: str) -> None:
+    """log p(x) = log p(z) + log |det dz/dx|, the determinant by autograd, whole flows through."""
+    model, x = flow(name).double(), torch.rand(4, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(model.log_prob(x), by_autograd(model, x), atol=1e-5, rtol=0)
+
+
+def by_autograd(model: Flow, x: Tensor) -> Tensor:
+    """The log-density of each of x (B, ...), its Jacobian taken number by number."""
+    found = []
+    for one in x:
+        jacobian = torch.autograd.functional.jacobian(lambda x: model.to_latent(x[None])[0], one).view(one.numel(), -1)
+        latent = torch.distributions.Normal(0.0, 1.0).log_prob(model.to_latent(one[None])[0]).sum()
+        found.append(latent + torch.linalg.slogdet(jacobian).logabsdet)
+    return torch.stack(found)
+
+
+@every_flow
 @torch.no_grad()
 def test_the_inverse_is_exact(name: str) -> None:
     model = flow(name)
@@ -83,18 +101,11 @@ def test_draws_do_not_depend_on_their_neighbours(name: str) -> None:
     torch.testing.assert_close(model.sample(key)[3:5], model.sample(key[3:5]))
 
 
-def jacobian_of_images() -> tuple[Flow, Tensor, Tensor]:
+def test_images_at_several_scales_keep_their_volume_in_order() -> None:
     model = shaken(IMAGES.build().double(), 0.1)
     assert isinstance(model, Flow)
     x = torch.rand(2, 1, 4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    found = [torch.autograd.functional.jacobian(lambda one: model.to_latent(one[None])[0], one).view(16, 16) for one in x]
-    return model, x, torch.stack([torch.linalg.slogdet(one).logabsdet for one in found])
-
-
-def test_images_at_several_scales_keep_their_volume_in_order() -> None:
-    model, x, true = jacobian_of_images()
-    _, change = model.bijection(x)
-    assert (change - true).abs().max() <= 1e-5
+    torch.testing.assert_close(model.log_prob(x), by_autograd(model, x), atol=1e-5, rtol=0)
     assert (model.to_data(model.to_latent(x)) - x).abs().max() <= 1e-5
     assert model.to_latent(x).shape == (2, 16)
     assert model.sample(torch.arange(3)).shape == (3, 1, 4, 4)
@@ -138,17 +149,25 @@ def test_maf_and_iaf_are_one_network_in_two_directions() -> None:
         torch.testing.assert_close(iaf.bijection(z)[1], -maf.bijection(iaf.to_latent(z))[1])
 
 
-@pytest.mark.parametrize(("name", "latent", "data"), [("maf", 1, 2), ("iaf", 2, 1)])
-def test_which_direction_is_one_pass(name: str, latent: int, data: int) -> None:
-    model = flow(name)
-    passes: list[int] = []
-    made = [module for module in model.modules() if type(module).__name__ == "MADE"]
-    made[0].register_forward_hook(lambda *_: passes.append(1))
-    model.log_prob(torch.zeros(4, 2))
-    assert len(passes) == latent
-    passes.clear()
-    model.sample(torch.arange(4))
-    assert len(passes) == data
+@pytest.mark.parametrize(("kind", "latent", "data"), [(MAFConfig, 1, 5), (IAFConfig, 5, 1)])
+def test_which_direction_is_one_pass(kind: type[MAFConfig | IAFConfig], latent: int, data: int) -> None:
+    """Of five numbers: a density of given points, samples, and samples with their density, which costs no pass more."""
+    model, passes = kind(features=5, layers=2, hidden=(16,)).build(), 0
+
+    def count(*_: object) -> None:
+        nonlocal passes
+        passes += 1
+
+    next(module for module in model.modules() if isinstance(module, MADE)).register_forward_hook(count)
+    key = torch.arange(4)
+    for expected, action in (
+        (latent, lambda: model.log_prob(torch.zeros(4, 5))),
+        (data, lambda: model.sample(key)),
+        (data, lambda: model.draw(key)),
+    ):
+        passes = 0
+        action()
+        assert passes == expected
 
 
 def test_a_deep_flow_is_autoregressive_where_no_order_is_reversed() -> None:

@@ -18,6 +18,7 @@ from weft.evaluation.divergences import jensen_shannon
 from weft.evaluation.image_metrics import frechet_distance
 from weft.models.gan import GANConfig
 from weft.objectives.adversarial import AdversarialConfig
+from weft.objectives.game import gradient_penalty
 from weft.objectives.likeness import coverage, near_modes
 from weft.training.hooks import evaluate
 from weft.training.trainer import Trainer
@@ -230,6 +231,21 @@ def test_clipping_holds_after_every_update_of_the_critic(tmp_path: Path) -> None
         trainer.run_step()
         assert max(float(p.detach().abs().max()) for p in trainer.model.get_submodule("discriminator").parameters()) <= 0.01
     assert max(float(p.detach().abs().max()) for p in trainer.model.get_submodule("generator").parameters()) > 0.01
+
+
+def test_the_penalty_is_added_to_what_the_critic_makes_small(tmp_path: Path) -> None:
+    """score(generated) - score(real) + 10 (|gradient| - 1)² per example: where a text maximises over the critic, a minus."""
+    pytest.importorskip("sklearn")
+    trainer = assembled(tmp_path, {"objective.loss": "wasserstein", "objective.penalty": 10.0})
+    batch, model, objective = trainer.source.batch(0, 8), trainer.model, trainer.objective
+    terms = objective(model, batch, "discriminator").sums
+    real, fake = batch["image"], model.sample(batch["key"]).detach().view_as(batch["image"])  # type: ignore[operator]
+    apart = (model.judge(fake) - model.judge(real)).sum()  # type: ignore[operator]
+    assert terms.keys() == {"loss", "penalty"}
+    assert float(terms["loss"].detach()) == pytest.approx(float(apart.detach()), rel=1e-4, abs=1e-5)
+    torch.testing.assert_close(terms["penalty"], gradient_penalty(model.judge, real, fake, batch["key"]).sum())  # type: ignore[arg-type]
+    assert objective.weights["penalty"] == 10.0
+    assert objective(model, batch, "generator").sums.keys() == {"loss"}
 
 
 def test_feature_matching_is_the_generators_and_is_the_squared_gap_of_means(tmp_path: Path) -> None:

@@ -54,6 +54,17 @@ def estimated(objective: BoltzmannLearning, model: Boltzmann, v: Tensor, seed: i
     return dict(zip(("weight", "bias"), torch.autograd.grad(loss, [model.weight, model.bias]), strict=True))
 
 
+def slope(features: int, hidden: int, v: Tensor, i: int, j: int, step: float = 1e-5) -> float:
+    """Of -log p(v) by one coupling, from two machines on either side."""
+    losses = []
+    for sign in (1, -1):
+        moved = machine(features, hidden).double()
+        with torch.no_grad():
+            moved.weight[i, j] += sign * step
+        losses.append(float(minus_log_likelihood(moved, v).detach()))
+    return (losses[0] - losses[1]) / (2 * step)
+
+
 def test_the_exact_gradient_is_the_difference_of_outer_products_and_of_finite_differences() -> None:
     """d(-log p) / dw of a pair is E_model[s s'] - E_data[s s'], without a factor 1/2."""
     model, v = machine(6, 0).double(), data(6).double()
@@ -64,13 +75,25 @@ def test_the_exact_gradient_is_the_difference_of_outer_products_and_of_finite_di
     torch.testing.assert_close(found["weight"], difference.triu(1))
     torch.testing.assert_close(found["bias"], p @ states - v.mean(0))
     for i, j in ((0, 3), (2, 5)):
-        step, losses = 1e-5, []
-        for sign in (1, -1):
-            moved = machine(6, 0).double()
-            with torch.no_grad():
-                moved.weight[i, j] += sign * step
-            losses.append(minus_log_likelihood(moved, v).detach())
-        assert float((losses[0] - losses[1]) / (2 * step)) == pytest.approx(float(found["weight"][i, j]), abs=1e-8)
+        assert slope(6, 0, v, i, j) == pytest.approx(float(found["weight"][i, j]), abs=1e-8)
+
+
+def test_with_hidden_units_the_positive_phase_is_clamped_at_the_data() -> None:
+    """Of ten units, four hidden: E over p(h | v) of each example less E of the model, by enumeration, and finite differences."""
+    model, v = machine(6, 4).double(), data(6).double()
+    states, hidden = every_state(10, like=v), every_state(4, like=v)
+    p = (-model.energy(states)).softmax(0).detach()
+    free = states.mT @ (p.unsqueeze(1) * states)
+    clamped = torch.zeros(10, 10, dtype=v.dtype)
+    for row in v:
+        joint = torch.cat([row.expand(16, -1), hidden], dim=1)
+        posterior = (-model.energy(joint)).softmax(0).detach()
+        clamped += joint.mT @ (posterior.unsqueeze(1) * joint) / len(v)
+    found = exact(model, v)
+    torch.testing.assert_close(found["weight"], (free - clamped).triu(1))
+    torch.testing.assert_close(found["bias"], (free - clamped).diagonal())
+    for i, j in ((0, 3), (2, 7), (6, 9)):  # two visible units, one of each, two hidden ones
+        assert slope(6, 4, v, i, j) == pytest.approx(float(found["weight"][i, j]), abs=1e-8)
 
 
 @pytest.mark.parametrize(("features", "hidden"), [(12, 0), (6, 4)])

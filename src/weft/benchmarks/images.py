@@ -88,8 +88,10 @@ EXPERIMENTS: dict[str, Experiment] = {
     ),
     "vae-m2-mnist": Experiment("vae/m2_mnist", bar="error at most 12 %; Kingma et al. (2014): 11.97 ± 1.71 %"),
     "gan-ring": Experiment("gan/ring", report={}, bar="shown collapsing"),
+    "gan-ring-minibatch": Experiment("gan/ring", {"model.kernels": 16}, report={}, bar="more of the modes than without"),
     "wgan-ring": Experiment("wgan/ring", report={}),
     "wgan_gp-ring": Experiment("wgan_gp/ring", report={}, bar="8 of 8 modes, at least 90 % good, in 3 of 3 seeds"),
+    "gan-mnist": Experiment("gan/mnist", measures=("fid=extractor-mnist",)),
     **{f"dcgan-{data}": Experiment(f"dcgan/{data}", measures=(f"fid=extractor-{data}",)) for data in ("mnist", "fashion", "cifar10")},
     **{f"wgan_gp-{data}": Experiment(f"wgan_gp/{data}", measures=(f"fid=extractor-{data}",)) for data in ("fashion", "cifar10")},
     "gan-conditional_mnist": Experiment(

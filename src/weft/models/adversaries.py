@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from weft import random
 from weft.errors import CapabilityError, ConfigError
 from weft.layers.minibatch import MinibatchDiscrimination
+from weft.layers.one_hot import one_hot
 from weft.layers.weight_norm import WeightNormLinear
 
 
@@ -25,11 +26,6 @@ def check_shape(config: Any) -> None:
     """Refuse a shape of samples that does not hold their features."""
     if config.image and (min(config.image) < 1 or math.prod(config.image) != config.features):
         raise ConfigError(f"--model.image {config.image} does not hold {config.features} numbers; leave it out to take it from the data")
-
-
-def one_hot(label: Tensor, classes: int) -> Tensor:
-    """label (B,) -> (B, K); one that is not known is all zeros."""
-    return (label[:, None] == torch.arange(classes, device=label.device)).float()
 
 
 class Verdict(nn.Module):
@@ -88,36 +84,31 @@ class Adversaries(nn.Module):
         """Numbers that the generator is given."""
         return self.latent + (self.classes if self.conditional else 0)
 
-    def forward(self, z: Tensor, label: Tensor | None = None) -> Tensor:
-        """z (B, Z), label (B,) of a conditional model -> examples (B, ...)."""
-        if self.conditional:
-            if label is None:
-                raise CapabilityError(f"{type(self).__name__} was trained with classes and draws one that it is told: --label 3")
-            z = torch.cat([z, one_hot(label, self.classes)], dim=1)
+    def forward(self, z: Tensor) -> Tensor:
+        """Noise, and beside it the class of a conditional model, (B, Z) or (B, Z + K) -> examples (B, ...)."""
         examples: Tensor = self.generator(z)
         return examples
 
     def sample(self, key: Tensor) -> Tensor:
         """key (B,) -> one example per key from noise z ~ N(0, I), of a class drawn with the key where there are classes."""
-        label = random.integers(random.fold(key, "class"), self.classes) if self.conditional else None
-        return self._draw(key, label)
+        return self.to_data(self.latents(key))
 
     def sample_class(self, key: Tensor, label: Tensor) -> Tensor:
         """key (B,), label (B,) -> one example of each class per key."""
         if not self.conditional:
             raise CapabilityError(f"this {type(self).__name__} was trained without classes; train one with --model.conditional true")
-        return self._draw(key, label)
-
-    def _draw(self, key: Tensor, label: Tensor | None) -> Tensor:
-        examples: Tensor = self(self.latents(key), label)
-        return examples
+        return self.to_data(self._beside(key, label))
 
     def latents(self, key: Tensor) -> Tensor:
-        """key (B,) -> noise z ~ N(0, I) of each, (B, Z)."""
-        return random.normal(random.fold(key, "noise"), self.latent)
+        """key (B,) -> noise z ~ N(0, I) of each, and beside it a random class where there are classes, (B, Z) or (B, Z + K)."""
+        return self._beside(key, random.integers(random.fold(key, "class"), self.classes) if self.conditional else None)
+
+    def _beside(self, key: Tensor, label: Tensor | None) -> Tensor:
+        noise = random.normal(random.fold(key, "noise"), self.latent)
+        return noise if label is None else torch.cat([noise, one_hot(label, self.classes)], dim=1)
 
     def to_data(self, z: Tensor) -> Tensor:
-        """z (B, Z) -> the example that it becomes, (B, ...)."""
+        """What latents become: (B, Z) or (B, Z + K) -> examples (B, ...)."""
         examples: Tensor = self(z)
         return examples
 

@@ -102,9 +102,9 @@ class DCGAN(Adversaries):
             parts += [nn.LeakyReLU(0.2)]
         return nn.Sequential(*parts, nn.Flatten())
 
-    def forward(self, z: Tensor, label: Tensor | None = None) -> Tensor:
-        """z (B, Z), label (B,) of a conditional model -> images (B, C, S, S) with values in (0, 1)."""
-        return (super().forward(z, label).float() + 1) / 2
+    def forward(self, z: Tensor) -> Tensor:
+        """Noise, and beside it the class of a conditional model -> images (B, C, S, S) with values in (0, 1)."""
+        return (super().forward(z).float() + 1) / 2
 
     def features(self, x: Tensor) -> Tensor:
         """x (B, C, S, S) or flat, with values in [0, 1] -> the discriminator's last features (B, F)."""

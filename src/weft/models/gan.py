@@ -134,9 +134,9 @@ class GAN(Adversaries):
             raise ConfigError(f"--model.noise must be two deviations of at least 0, not {config.noise}")
         return config
 
-    def forward(self, z: Tensor, label: Tensor | None = None) -> Tensor:
-        """z (B, Z), label (B,) of a conditional model -> examples (B, *image), with values in (0, 1) unless the output is linear."""
-        made = super().forward(z, label).float()
+    def forward(self, z: Tensor) -> Tensor:
+        """Noise, and beside it the class of a conditional model -> examples (B, *image), in (0, 1) unless the output is linear."""
+        made = super().forward(z).float()
         made = made.sigmoid() if self.config.output == "sigmoid" else made
         return made.view(-1, *(self.config.image or (self.config.features,)))
 

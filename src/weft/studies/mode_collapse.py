@@ -78,19 +78,22 @@ def describe(settings: Settings, found: Found) -> Finding:
     ]
     figure = scatter("what each draws at the end", panels, 3.0)
     figure += chart("modes covered, by step", modes, tall=True) + chart("good samples (%), by step", good, tall=True)
-    rows = tuple(
-        (name, f"{course[-1][1]:.0f} of 8", f"{course[-1][2]:.1%}", f"{together(course):.2f}") for name, (course, _) in found.items()
-    )
+    rows = tuple((name, f"{course[-1][1]:.0f} of 8", f"{course[-1][2]:.1%}", together(course)) for name, (course, _) in found.items())
     few = [name for name, (course, _) in found.items() if course[-1][1] < 8]
     claim = (
         f"After {settings.steps} updates of the generator, of eight Gaussians on a ring not all are found by: {', '.join(few) or 'none'}."
     )
-    return Finding(
-        "Mode collapse", claim, ("variant", "modes", "good samples", "worth of the game and imbalance: correlation"), rows, figure
-    )
+    head = ("variant", "modes", "good samples", "worth of the game and imbalance: correlation from its peak on")
+    return Finding("Mode collapse", claim, head, rows, figure)
 
 
-def together(course: Course) -> float:
-    """Correlation over time of what the game is worth to the discriminator with how unevenly the modes are drawn."""
-    pairs = torch.tensor([(imbalance, worth) for _, _, _, imbalance, worth in course[1:]], dtype=torch.float64)
-    return float(torch.corrcoef(pairs.mT)[0, 1])
+def together(course: Course) -> str:
+    """Correlation of what the game is worth to the discriminator with how unevenly the modes are drawn, from its peak on.
+
+    Before the peak the discriminator itself is still learning, and its word says little of the samples; it may come too late to tell.
+    """
+    worths = [worth for *_, worth in course]
+    learned = course[worths.index(max(worths)) :]
+    if len(learned) < 4:
+        return "–"
+    return f"{float(torch.corrcoef(torch.tensor([(row[3], row[4]) for row in learned], dtype=torch.float64).mT)[0, 1]):.2f}"
