@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.cli import console
 from weft.config import Config
-from weft.report.progress import bar, make_display
+from weft.report.live import bar, make_display
 from weft.report.words import duration, number
 
 if TYPE_CHECKING:  # what asks a model is imported when one is asked

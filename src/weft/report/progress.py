@@ -9,6 +9,7 @@ import sys
 import time
 from typing import Any
 
+from weft.report.live import bar, make_display
 from weft.report.words import duration, number
 from weft.training.hooks import Hook, Validation
 from weft.training.log import Log
@@ -75,25 +76,3 @@ class Progress(Hook):
     def best(self) -> str:
         found = self.validation
         return f"  best {found.metric} {number(found.best)} at {found.best_step}" if found and found.best is not None else ""
-
-
-def make_display() -> Any:
-    """A line that is drawn in place, or None where rich is not installed."""
-    try:
-        from rich.live import Live
-    except ImportError:
-        return None
-    return Live(auto_refresh=False, transient=True)
-
-
-def bar(step: int, steps: int, text: str) -> Any:
-    """A bar, the step and the numbers, on one line."""
-    from rich.progress_bar import ProgressBar
-    from rich.table import Table
-
-    grid = Table.grid(padding=(0, 1))
-    grid.add_column(no_wrap=True, min_width=2 * len(str(steps)) + 1)
-    grid.add_column(width=16)
-    grid.add_column(no_wrap=True, overflow="ellipsis")
-    grid.add_row(f"{step}/{steps}", ProgressBar(total=steps, completed=step, width=16), text)
-    return grid
