@@ -16,8 +16,12 @@ def use_large_pages() -> None:
     """Put the memory of this process on pages of 2 MB, as far as the system has them. What it holds stays as it is."""
     if not sys.platform.startswith("linux"):
         return
+    try:
+        maps = Path("/proc/self/maps").read_text()
+    except OSError:  # a system that does not tell
+        return
     advise = ctypes.CDLL(None).madvise
-    for begin, end in list(stretches(Path("/proc/self/maps").read_text())):
+    for begin, end in list(stretches(maps)):
         advise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), COLLAPSE)  # whatever it answers, nothing is lost
 
 
