@@ -31,6 +31,21 @@ def test_named_metrics_other_data_and_flags_before_the_checkpoint(command: Calla
     assert "did you mean 'loss'" in command("evaluate", str(text_run), "los").err
 
 
+def test_metrics_asked_for_one_by_one_stand_together(command: Callable[..., Outcome], text_run: Path) -> None:
+    def written(*words: str) -> set[str]:
+        done = command("evaluate", str(text_run), *words)
+        assert done.code == 0, done.err
+        target = Path(done.out.rpartition("written to ")[2].strip())
+        return set(json.loads(target.read_bytes())["metrics"])
+
+    assert written("loss", "--batch", "2") >= {"loss"}
+    assert written("perplexity") >= {"loss", "perplexity"}
+    assert written("loss", "--examples", "1") == {"loss"}, "numbers of other examples do not stand beside these"
+    for path in (text_run / "evaluations").iterdir():
+        path.write_text("[]")
+    assert written("loss") == {"loss"}, "whatever lay there"
+
+
 def test_wrong_names_are_explained(command: Callable[..., Outcome], text_run: Path) -> None:
     assert command("evaluate", f"{text_run}@7").code == 1
     assert "no checkpoint of step 7" in command("evaluate", f"{text_run}@7").err

@@ -45,7 +45,8 @@ class Options(Config):
     device: str = "auto"
     """auto, cpu, cuda or cuda:1."""
     out: str = ""
-    """JSON file to write, with the name of the task where there are several; empty is RUN/evaluations/STEP.json."""
+    """JSON file to write, with the name of the task where there are several; empty is RUN/evaluations/STEP.json,
+    to which metrics are added."""
 
 
 def main(words: list[str]) -> int:
@@ -89,7 +90,7 @@ def metrics(loaded: Loaded, names: list[str], options: Options, changes: dict[st
     print(console.table([(metric, number(value)) for metric, value in result.metrics.items()]))
     other = "-" + Path(str(changes.get("path", "other"))).stem if changes else ""
     other += "".join(f"-{name}-{value}" for name, value in settings.items())
-    write(loaded, result, Path(options.out) if options.out else default_file(loaded, other))
+    write(loaded, result, Path(options.out) if options.out else default_file(loaded, other), extend=not options.out)
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ from weft import __version__
 from weft.evaluation.evaluate import Evaluation
 from weft.run import Loaded, machine
 from weft.training import checkpoint, files
+
+SAME = ("recipe", "weft", "data", "examples", "objective")
+"""What two records of a checkpoint must agree in for their metrics to stand side by side."""
 
 
 def default_file(loaded: Loaded, what: str) -> Path:
@@ -27,9 +31,20 @@ def describe(loaded: Loaded, result: Evaluation) -> dict[str, Any]:
     return {"recipe": loaded.recipe.name, "weft": __version__, "machine": machine(), **numbers}
 
 
-def write(loaded: Loaded, result: Evaluation, target: Path) -> None:
-    """The record of an evaluation, and all that the model said beside it."""
-    files.deliver(target, checkpoint.encode(describe(loaded, result)))
+def with_earlier(record: dict[str, Any], target: Path) -> dict[str, Any]:
+    """A record with the other metrics that an earlier one of the very same thing holds, as they may be asked for one by one."""
+    try:
+        earlier, now = json.loads(target.read_bytes()), json.loads(checkpoint.encode(record))
+        alike = all(earlier[name] == now[name] for name in SAME)
+        return record | {"metrics": earlier["metrics"] | record["metrics"]} if alike else record
+    except (OSError, ValueError, TypeError, KeyError):  # none, or not ours
+        return record
+
+
+def write(loaded: Loaded, result: Evaluation, target: Path, extend: bool = False) -> None:
+    """The record of an evaluation, and all that the model said beside it. extend: keep the other metrics of an earlier record."""
+    record = describe(loaded, result)
+    files.deliver(target, checkpoint.encode(with_earlier(record, target) if extend else record))
     print(f"written to {target}")
     if result.findings:
         said = target.with_name(f"{target.stem}-predictions{result.findings.suffix}")
