@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from tests.generation.test_steps import CONFIGS, prompts, tokens
 from weft.data.corpus import python_files
 from weft.errors import ConfigError
+from weft.generation import cpu_steps
 from weft.generation.cpu_steps import FEW, CpuSteps, fits
 from weft.generation.reader import Reader
 from weft.generation.weights import Weights, keep_weights
@@ -107,3 +108,15 @@ def test_a_step_that_was_traced_serves_other_rows_and_lengths() -> None:
             for row, read in enumerate(reader.ids):
                 own = last(kept, tuple(read))
                 assert (found[row] - own).norm() < 0.03 * own.norm()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pages_are_left_alone_where_the_weights_are_few(kind: Weights, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, kept = built("gpt", kind)
+    asked: list[int] = []
+    monkeypatch.setattr(cpu_steps, "use_large_pages", lambda: asked.append(1))
+    tokens(kept, prompts(1))
+    assert not asked
+    monkeypatch.setattr(cpu_steps, "MANY", cpu_steps.weights(kept))
+    tokens(kept, prompts(1))
+    assert asked

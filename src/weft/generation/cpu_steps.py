@@ -28,6 +28,8 @@ from weft.layers.rounded import RoundedLinear
 
 FEW = 6
 """Rows up to which reading weights of 16 bits takes longer than multiplying by them."""
+MANY = 8 << 20
+"""Weights from which on pages matter: a processor remembers where some two thousand small ones lie, which is 8 MB."""
 
 
 def fits(model: Any) -> bool:
@@ -35,6 +37,11 @@ def fits(model: Any) -> bool:
     if not is_stack(model) or not next(model.parameters()).is_cpu:
         return False
     return isinstance(model.head, RoundedLinear) or model.head.weight.dtype == torch.bfloat16
+
+
+def weights(model: nn.Module) -> int:
+    """How many weights the products of a step read."""
+    return sum(layer.in_features * layer.out_features for layer in model.modules() if isinstance(layer, (nn.Linear, RoundedLinear)))
 
 
 def product(layer: Any, few: bool) -> Any:
@@ -161,7 +168,8 @@ class CpuSteps:
     def _stack(self, few: bool, given: tuple[Tensor, ...]) -> Any:
         if few not in self.stacks:
             self.stacks[few] = Stack(self.model, few).eval()
-            use_large_pages()
+            if weights(self.model) >= MANY:
+                use_large_pages()
         if not few:  # the products, not the calls, take the time
             return self.stacks[few]
         alike = len(given) == 5
