@@ -54,6 +54,8 @@ def test_train_says_what_it_does_and_what_to_type_next(command: Callable[..., Ou
         ("transformer/pairs", '"a text"'),
         ("vit/images", "picture.png"),
         ("vae/digits", ""),
+        ("pix2pix/digits", "--input picture.png --out restyled"),
+        ("cyclegan/digits", "--input picture.png --out restyled"),
         ("word2vec/source", "likes"),
     ],
 )

@@ -13,7 +13,7 @@ from weft.evaluation import telling
 from weft.generation.answer import can_answer
 from weft.generation.decode import can_continue
 from weft.generation.neighbours import known_words
-from weft.models.base import Embeds, Samples, offers
+from weft.models.base import Embeds, Restyles, Samples, offers
 from weft.parallel.processes import LAYOUT
 from weft.report.words import number
 from weft.run import Run
@@ -82,6 +82,8 @@ def prompts(run: Run) -> tuple[str, ...] | None:
         return ("a prompt",) if can_encode("a prompt", tokenizer) else ()
     if can_answer(model):
         return ("a text",) if can_encode("a text", tokenizer) else (first_source(run.data),)
+    if offers(model, Restyles):
+        return "--input", "picture.png", "--out", "restyled"
     if offers(model, Samples):
         return ()
     words = known_words(tokenizer, 8)[:1] if offers(model, Embeds) and tokenizer is not None else []
