@@ -14,6 +14,9 @@ from weft.__main__ import run
         (["transformers", "sst2-onw"], "argument NAME: nothing is called 'sst2-onw'; did you mean 'sst2-own'?"),
         (["images", "vae-mnits"], "argument NAME: nothing is called 'vae-mnits'; did you mean 'vae-mnist'?"),
         (["birthplace", "bset"], "argument NAME: nothing is called 'bset'; did you mean 'best'?"),
+        (["images-gpu", "--steps", "-3"], "argument --steps: must be 1 or more, not -3"),
+        (["images-gpu", "--steps", "many"], "argument --steps: invalid int value: 'many'"),
+        (["engine-cpu", "--seconds", "nan"], "argument --seconds: must be 0 or more, not nan"),
         (["images", "vae-mnist", "--seeds", "one"], "argument --seeds: invalid int value: 'one'"),
     ],
 )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NoReturn
 
@@ -27,3 +28,19 @@ def one_of(names: list[str], word: str) -> str:
     if word not in names:
         raise argparse.ArgumentTypeError(f"nothing is called {word!r}{registry.nearest(word, names)}")
     return word
+
+
+def at_least(low: float) -> Callable[[str], float]:
+    """The type of an argument that is a number of the kind of the given one, and not below it."""
+    kind = type(low)
+
+    def read(word: str) -> float:
+        try:
+            number = kind(word)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"invalid {kind.__name__} value: {word!r}") from None
+        if not low <= number < math.inf:  # nor what is not a number
+            raise argparse.ArgumentTypeError(f"must be {low:g} or more, not {word}")
+        return number
+
+    return read

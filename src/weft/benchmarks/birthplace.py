@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from weft import run
-from weft.benchmarks.arguments import Arguments
+from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.record import write_record
 from weft.birthplace.answers import ask, score
 from weft.config import override
@@ -99,7 +99,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = Arguments(__doc__)
     parser.add_names("systems", STAGES, nargs="+")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
-    parser.add_argument("--held", type=int, default=0, help="training questions set aside and asked, instead of the development set")
+    parser.add_argument("--held", type=at_least(0), default=0, help="training questions set aside and asked, not the development set")
     parser.add_argument("--pretrain", nargs="*", default=[], metavar="NAME=VALUE", help="settings of the first stage to change")
     parser.add_argument("--finetune", nargs="*", default=[], metavar="NAME=VALUE", help="settings of the second stage to change")
     parser.add_argument("--out", type=Path, default=Path("runs/birthplace"), help="folder of the runs")

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.benchmarks.arguments import Arguments
+from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.record import write_record
 from weft.data import tokenizers
 from weft.data.building import BuildConfig, build
@@ -88,8 +88,8 @@ def timed_build(path: Path, tokenizer: bytes, workers: int) -> np.ndarray:
 
 def main(arguments: list[str] | None = None) -> None:
     parser = Arguments(__doc__)
-    parser.add_argument("--megabytes", type=float, default=48.0 * cores(), help="text to encode; much, so that the start counts little")
-    parser.add_argument("--rounds", type=int, default=3, help="turns of each contender; the median counts")
+    parser.add_argument("--megabytes", type=at_least(0.1), default=48.0 * cores(), help="text to encode; much, so the start counts little")
+    parser.add_argument("--rounds", type=at_least(1), default=3, help="turns of each contender; the median counts")
     parser.add_argument("--tokenizer", default="", help="folder of a tokenizer, such as GPT-2's; without it 32,000 pieces are learned")
     parser.add_argument("--record", default="", help="write the rows to this JSON file")
     options = parser.parse_args(arguments)

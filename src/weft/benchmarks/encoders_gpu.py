@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from weft.benchmarks.arguments import Arguments
+from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.record import write_record
 from weft.benchmarks.timing import timed
 from weft.convert.bert import FAMILY as BERT
@@ -159,7 +159,7 @@ def contend(name: str, steps: int) -> dict[str, Any]:
 def main(arguments: list[str] | None = None) -> None:
     parser = Arguments(__doc__)
     parser.add_names("--models", CONTESTS, nargs="+", default=["bert", "marian"])
-    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--steps", type=at_least(1), default=100)
     parser.add_argument("--record", default="", help="JSON file to write")
     options = parser.parse_args(arguments)
     rows = []

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from weft.benchmarks import peers
-from weft.benchmarks.arguments import Arguments
+from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.record import write_record
 from weft.data.base import Source
 from weft.data.corpus import PythonSourceConfig
@@ -139,8 +139,8 @@ def compare(name: str, seconds: float, steps: int) -> list[dict[str, object]]:
 
 def main(arguments: list[str] | None = None) -> None:
     parser = Arguments(__doc__)
-    parser.add_argument("--seconds", type=float, default=60.0, help="least time per model")
-    parser.add_argument("--steps", type=int, default=200, help="steps after which losses are compared")
+    parser.add_argument("--seconds", type=at_least(0.0), default=60.0, help="least time per model")
+    parser.add_argument("--steps", type=at_least(1), default=200, help="steps after which losses are compared")
     parser.add_argument("--record", default="", help="write the rows to this JSON file")
     options = parser.parse_args(arguments)
     rows = []

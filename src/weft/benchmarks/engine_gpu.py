@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from weft.benchmarks.arguments import Arguments
+from weft.benchmarks.arguments import Arguments, at_least
 from weft.data.base import Source
 from weft.data.text import TokenWindows
 from weft.models.gpt import GPTConfig
@@ -72,7 +72,7 @@ def profile(trainer: Trainer) -> str:
 
 def main(arguments: list[str] | None = None) -> None:
     parser = Arguments(__doc__)
-    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--steps", type=at_least(1), default=1000)
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--precision", default="auto")
     parser.add_argument("--compile", default="auto")

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from weft.benchmarks.arguments import Arguments
+from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.record import write_record
 from weft.benchmarks.timing import synchronise
 from weft.convert.gpt2 import FAMILY
@@ -118,14 +118,14 @@ def measure(size: str, batches: list[int], precision: str, device: torch.device,
 def main(arguments: list[str] | None = None) -> None:
     parser = Arguments(__doc__)
     parser.add_names("--sizes", (name for name in PRESETS if name.startswith("gpt2")), nargs="+", default=["gpt2"])
-    parser.add_argument("--batches", type=int, nargs="+", default=[1])
+    parser.add_argument("--batches", type=at_least(1), nargs="+", default=[1])
     parser.add_names("--precision", PRECISIONS, default="bf16")
-    parser.add_argument("--added", type=int, default=ADDED, help="tokens to add")
-    parser.add_argument("--alone", type=int, default=32, help="prompts of a batch that are also asked alone")
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--added", type=at_least(1), default=ADDED, help="tokens to add")
+    parser.add_argument("--alone", type=at_least(0), default=32, help="prompts of a batch that are also asked alone")
+    parser.add_argument("--repeats", type=at_least(1), default=3)
     parser.add_argument("--static", action="store_true", help="also transformers' static cache, which it compiles")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--threads", type=int, default=0, help="of the processor; 0 for as many as torch takes")
+    parser.add_argument("--threads", type=at_least(0), default=0, help="of the processor; 0 for as many as torch takes")
     parser.add_argument("--record", default="", help="JSON file to write")
     options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads or torch.get_num_threads())

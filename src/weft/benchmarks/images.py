@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from weft import run
-from weft.benchmarks.arguments import Arguments
+from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.birthplace import settings
 from weft.benchmarks.record import write_record
 from weft.config import override
@@ -197,7 +197,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--report", action="store_true", help="measure on the data that report, not on those that select")
     parser.add_argument("--change", nargs="*", default=[], metavar="NAME=VALUE", help="settings of the recipe to change")
-    parser.add_argument("--seconds", type=float, default=0.0, help="end a training then, and measure what there is; 0 for no limit")
+    parser.add_argument("--seconds", type=at_least(0.0), default=0.0, help="end a training then, and measure what there is; 0 for no limit")
     parser.add_argument("--out", type=Path, default=Path("runs/images"), help="folder of the runs")
     parser.add_argument("--record", type=Path, help="folder to write a JSON file per experiment to")
     options = parser.parse_args(arguments)

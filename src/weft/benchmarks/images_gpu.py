@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft import random
-from weft.benchmarks.arguments import Arguments
+from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.record import write_record
 from weft.benchmarks.timing import timed
 from weft.config import override
@@ -185,7 +185,7 @@ def contend(name: str, steps: int) -> dict[str, Any]:
 def main(arguments: list[str] | None = None) -> None:
     parser = Arguments(__doc__)
     parser.add_names("--models", CONTESTS, nargs="+", default=["vae", "dcgan"])
-    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--steps", type=at_least(1), default=200)
     parser.add_argument("--record", default="", help="JSON file to write")
     options = parser.parse_args(arguments)
     rows = []

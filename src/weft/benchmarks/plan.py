@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from weft.benchmarks.arguments import Arguments
+from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.record import write_record
 from weft.data.base import Source
 from weft.data.text import TokenWindows
@@ -124,7 +124,7 @@ def layouts(name: str = "gpt3-175b") -> list[dict[str, Any]]:
 def main(arguments: list[str] | None = None) -> None:
     parser = Arguments(__doc__, "weft bench plan")
     parser.add_names("--models", BATCHES, nargs="+", default=["gpt2", "gpt2-medium", "gpt2-xl"])
-    parser.add_argument("--steps", type=int, default=30, help="timed steps, after ten that compile and warm up")
+    parser.add_argument("--steps", type=at_least(1), default=30, help="timed steps, after ten that compile and warm up")
     parser.add_argument("--device", default="h200" if torch.cuda.is_available() else "cpu", help="what the plan is made for")
     parser.add_argument("--layouts", action="store_true", help="plan and check GPT-3 on many GPUs instead")
     parser.add_argument("--record", default="", help="folder for the JSON record")

@@ -26,7 +26,7 @@ from typing import Any
 import torch
 
 from weft import config, run
-from weft.benchmarks.arguments import Arguments
+from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.record import write_record
 from weft.data import tokenizers
 from weft.generation.engine import Engine, answer_all
@@ -212,7 +212,7 @@ BARS: dict[str, Callable[[Path], Row]] = {"leaving": leaving, "refusing": refusi
 def main(arguments: list[str] | None = None) -> None:
     parser = Arguments(__doc__)
     parser.add_names("--only", BARS, nargs="+", default=list(BARS))
-    parser.add_argument("--threads", type=int, default=0, help="of the engine; 0 for as many as torch takes by itself")
+    parser.add_argument("--threads", type=at_least(0), default=0, help="of the engine; 0 for as many as torch takes by itself")
     parser.add_argument("--record", default="", help="JSON file to write")
     options = parser.parse_args(arguments)
     if options.threads:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from weft.benchmarks.arguments import Arguments
+from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.record import write_record
 from weft.convert.convert import convert
 from weft.evaluation.fewshot.runner import run_task
@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = Arguments(__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=Path("runs/smollm2"), help="the converted model")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:1")
-    parser.add_argument("--examples", type=int, default=0, help="questions of each task, 0 for all")
+    parser.add_argument("--examples", type=at_least(0), default=0, help="questions of each task, 0 for all")
     parser.add_argument("--record", default="", help="JSON file to write")
     options = parser.parse_args(arguments)
     if not options.folder.exists():

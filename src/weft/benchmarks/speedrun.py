@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 from weft import run
-from weft.benchmarks.arguments import Arguments
+from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.birthplace import settings
 from weft.benchmarks.record import write_record
 from weft.benchmarks.timing import synchronise, timed
@@ -263,10 +263,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--corpus", type=Path, default=Path("runs/python-corpus"), help="folder of the corpus and its shards")
     parser.add_argument("--folder", nargs="*", default=[], help="folders of packages to make the corpus of; what is installed by default")
-    parser.add_argument("--tokens", type=float, default=0.0, help="millions that the classical recipe reads")
-    parser.add_argument("--rate", type=float, default=0.0, help="classical learning rate to begin the search at")
+    parser.add_argument("--tokens", type=at_least(0.0), default=0.0, help="millions that the classical recipe reads")
+    parser.add_argument("--rate", type=at_least(0.0), default=0.0, help="classical learning rate to begin the search at")
     parser.add_argument("--no-search", dest="search", action="store_false", help="use that rate as it is")
-    parser.add_argument("--share", type=float, default=0.32, help="of the classical recipe's seconds that the other gets")
+    parser.add_argument("--share", type=at_least(0.0), default=0.32, help="of the classical recipe's seconds that the other gets")
     parser.add_argument("--classical", nargs="*", default=[], metavar="NAME=VALUE", help="settings of the classical recipe to change")
     parser.add_argument("--speedrun", nargs="*", default=[], metavar="NAME=VALUE", help="settings of the other to change")
     parser.add_argument("--record", type=Path, help="folder to write speedrun-SIZE.json to")

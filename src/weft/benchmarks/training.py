@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 
 from weft.benchmarks import ceiling, kernels, nanogpt
-from weft.benchmarks.arguments import Arguments
+from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.record import write_record
 from weft.benchmarks.timing import synchronise, timed
 from weft.data.base import Source
@@ -252,9 +252,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_names("--sizes", BATCHES, nargs="+", default=["gpt2", "gpt2-medium", "gpt2-xl"])
     parser.add_argument("--nanogpt", default="", help="folder that holds nanoGPT's model.py; without it only ours is measured")
     parser.add_argument("--variants", nargs="+", default=["default"], help="ways to run ours")
-    parser.add_argument("--batch", type=int, default=0, help="examples; 0 is the usual number for each size")
-    parser.add_argument("--steps", type=int, default=20, help="timed steps of each contender")
-    parser.add_argument("--losses", type=int, default=0, help="compare so many steps' losses instead")
+    parser.add_argument("--batch", type=at_least(0), default=0, help="examples; 0 is the usual number for each size")
+    parser.add_argument("--steps", type=at_least(1), default=20, help="timed steps of each contender")
+    parser.add_argument("--losses", type=at_least(0), default=0, help="compare so many steps' losses instead")
     parser.add_argument("--profile", action="store_true", help="also tell where each contender's time goes")
     parser.add_argument("--record", default="", help="JSON file to write")
     options = parser.parse_args(arguments)
