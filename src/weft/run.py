@@ -20,7 +20,7 @@ from weft import __version__, config, registry
 from weft.data import tokenizers
 from weft.data.base import Data, Source
 from weft.errors import CapabilityError, ConfigError, WeftError
-from weft.generation import answer, decode
+from weft.generation import answer, decode, grid
 from weft.models.base import need
 from weft.objectives.base import Objective
 from weft.parallel import processes
@@ -267,6 +267,10 @@ class Loaded:
     def generate(self, prompt: str = "", **settings: Any) -> decode.Generation:
         """One continuation of a prompt; max_new_tokens, temperature, top_k, top_p, seed and stop as in generation.decode."""
         return decode.generate(self.model, self.tokenizer, prompt, n=1, **settings)[0]
+
+    def sample(self, n: int = 64, seed: int = 0, label: int | None = None) -> Tensor:
+        """n examples (N, ...) of a model that draws them, of one class where a label is given: those of `weft sample`."""
+        return grid.draw(self.model, n, seed, label)
 
     def answer(self, text: str, **settings: Any) -> list[answer.Answered]:
         """The best answers of a model that turns one text into another, best first; settings as in generation.answer."""

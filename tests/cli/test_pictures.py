@@ -116,3 +116,10 @@ def test_what_is_refused_is_one_line(
     assert said in done.err
     assert done.err.startswith("weft: ")
     assert done.err.count("\n") == 1
+
+
+def test_the_same_is_drawn_from_python(runs: Path) -> None:
+    loaded = weft.load(runs / "realnvp", device="cpu")
+    drawn = loaded.sample(5, seed=3)
+    assert drawn.shape == (5, 2)
+    assert (drawn == loaded.sample(9, seed=3)[:5]).all()
