@@ -33,6 +33,11 @@ def test_the_class_reaches_code_and_image(config: object) -> None:
     assert not torch.equal(model.decode(mean, one_hot(first, 3)).mean, model.decode(mean, one_hot(second, 3)).mean)
 
 
+def test_images_may_lie_in_memory_as_they_like() -> None:
+    model, x, label = CONVOLUTIONAL.build(), torch.rand(5, 16), torch.zeros(5).long()
+    torch.testing.assert_close(model(x.mT.contiguous().mT, label), model(x, label))
+
+
 @pytest.mark.parametrize("config", [CONFIG, CONVOLUTIONAL])
 def test_samples_are_of_the_class_asked_for(config: object) -> None:
     model = config.build()  # type: ignore[attr-defined]

@@ -87,7 +87,7 @@ class SemiSupervisedVAE(ConditionalVAE):
 
     def classify(self, x: Tensor) -> Tensor:
         """x (B, ...) -> logits of q(y | x), (B, C)."""
-        maps = x.flatten(1) if self.reader is None else self.reader(x.view(len(x), *self.config.image)).flatten(1)
+        maps = x.flatten(1) if self.reader is None else self.reader(x.reshape(len(x), *self.config.image)).flatten(1)
         logits: Tensor = self.classifier(maps)
         return logits.float()
 

@@ -46,7 +46,7 @@ class ConvNet(nn.Module):
 
     def features(self, x: Tensor) -> Tensor:
         """x (B, ...) -> features (B, F)."""
-        maps: Tensor = self.down(x.view(len(x), *self.config.image))
+        maps: Tensor = self.down(x.reshape(len(x), *self.config.image))
         return maps.mean((2, 3))
 
     def classify_features(self, features: Tensor) -> Tensor:

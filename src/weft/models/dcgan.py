@@ -108,7 +108,7 @@ class DCGAN(Adversaries):
 
     def features(self, x: Tensor) -> Tensor:
         """x (B, C, S, S) or flat, with values in [0, 1] -> the discriminator's last features (B, F)."""
-        return super().features(2 * x.view(-1, *self.config.image) - 1)
+        return super().features(2 * x.reshape(len(x), *self.config.image) - 1)
 
 
 def plan(side: int, width: int) -> tuple[int, list[int]]:

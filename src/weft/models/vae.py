@@ -81,7 +81,7 @@ class Autoencoder(nn.Module):
 
     def encode(self, x: Tensor, y: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """x (B, ...) -> mean and log variance of q(z | x), each (B, Z)."""
-        maps = x.flatten(1) if self.down is None else self.down(x.view(len(x), *self.config.image)).flatten(1)
+        maps = x.flatten(1) if self.down is None else self.down(x.reshape(len(x), *self.config.image)).flatten(1)
         mean, log_variance = self.encoder(join(maps, y)).float().chunk(2, dim=-1)
         return mean, log_variance
 
