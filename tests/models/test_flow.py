@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from weft import random
-from weft.errors import ConfigError
+from weft.errors import ConfigError, DataError
 from weft.layers.autoregressive import MADE
 from weft.models.base import Densities, Draws, Inverts, Samples, Walks, need, offers
 from weft.models.flow import Flow
@@ -47,6 +47,34 @@ def flow(name: str) -> Flow:
 def test_capabilities(name: str) -> None:
     for capability in (Densities, Inverts, Samples, Draws, Walks):
         need(flow(name), capability)
+
+
+@every_flow
+def test_examples_are_never_cut_in_other_places(name: str) -> None:
+    model = flow(name)
+    for shape in ((3, 4), (2,), (2, 2, 3)):
+        for asked in (model.log_prob, model.to_latent, model.to_data):
+            with pytest.raises(DataError, match=r"takes examples of shape \(B, 2\), not \("):
+                asked(torch.rand(shape))
+    assert model.log_prob(torch.rand(2, 5).mT).shape == (5,), "in whatever order they lie in memory"
+
+
+def test_an_empty_batch_gives_an_empty_answer() -> None:
+    for config in (*FLOWS.values(), IMAGES):
+        model, none = shaken(config.build()), torch.zeros(0, dtype=torch.int64)
+        assert isinstance(model, Flow)
+        x = model.sample(none)
+        assert x.shape == (0, *model.outside)
+        assert model.log_prob(x).shape == (0,)
+        assert model.to_data(model.to_latent(x)).shape == x.shape
+
+
+def test_behind_a_logit_nothing_lies_beyond_the_margins() -> None:
+    model = flow("maf behind a logit")
+    x = torch.tensor([[0.5, 0.5], [1.05, 0.5], [2.0, 0.5], [0.5, -0.1]])
+    assert model.log_prob(x).isinf().tolist() == [False, False, True, True]
+    assert model.to_latent(x).isfinite().all()
+    assert (model.log_prob(x)[2:] < 0).all()
 
 
 @every_flow

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from weft import random
-from weft.errors import ConfigError
+from weft.errors import ConfigError, DataError
 from weft.layers.masked_conv import MaskedConv2d
 from weft.models.base import Densities, Inverts, Samples, need, offers
 from weft.models.gated_pixelcnn import GatedPixelCNNConfig
@@ -101,6 +101,20 @@ def test_samples_are_of_the_levels_and_do_not_depend_on_their_neighbours(kind: s
     assert drawn.shape == (6, 3, 3, 4)
     assert set((3 * drawn).unique().tolist()) <= {0.0, 1.0, 2.0, 3.0}
     assert torch.equal(drawn[2:4], made.sample(key[2:4]))
+
+
+@both
+@torch.no_grad()
+def test_in_double_precision_and_in_any_order_in_memory(kind: str) -> None:
+    made = model(kind, (1, 2, 3), layers=1).double()
+    every = torch.tensor(list(itertools.product([0.0, 1.0], repeat=6)), dtype=torch.float64).view(-1, 1, 2, 3)
+    found = made.log_prob(every)
+    assert abs(float(found.exp().sum()) - 1) < 1e-12
+    assert torch.equal(made.log_prob(every.permute(3, 1, 2, 0).contiguous().permute(3, 1, 2, 0)), found)
+    assert made.sample(random.keys(0, torch.arange(2))).dtype == torch.float64
+    assert made.sample(random.keys(0, torch.arange(0))).shape == (0, 1, 2, 3)
+    with pytest.raises(DataError, match=r"takes examples of shape \(B, 1, 2, 3\), not \(2, 1, 3, 4\)"):
+        made.log_prob(torch.zeros(2, 1, 3, 4, dtype=torch.float64))
 
 
 @both

@@ -65,7 +65,10 @@ class Inverted(Bijection):
 
 
 class Logit(Bijection):
-    """z = logit(margin + (1 - 2 margin) x): numbers in [0, 1], and a margin on either side, to all of the line (Dinh et al., 2017)."""
+    """z = logit(margin + (1 - 2 margin) x): numbers in [0, 1], and a margin on either side, to all of the line (Dinh et al., 2017).
+
+    Nothing lies beyond the margins: the density is 0 there.
+    """
 
     def __init__(self, margin: float):
         super().__init__()
@@ -73,8 +76,10 @@ class Logit(Bijection):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         inside = 1 - 2 * self.margin
-        low, high = (self.margin + inside * x).log(), (self.margin + inside * (1 - x)).log()
-        return low - high, (math.log(inside) - low - high).flatten(1).sum(1)
+        below, above = self.margin + inside * x, self.margin + inside * (1 - x)
+        low, high = (part.clamp(min=torch.finfo(x.dtype).tiny).log() for part in (below, above))
+        outside = ((below <= 0) | (above <= 0)).flatten(1).any(1)
+        return low - high, (math.log(inside) - low - high).flatten(1).sum(1).masked_fill(outside, -math.inf)
 
     def inverse(self, z: Tensor) -> tuple[Tensor, Tensor]:
         inside = 1 - 2 * self.margin
@@ -96,10 +101,14 @@ class Squeeze(Bijection):
     """Each square of 2 by 2 pixels becomes one pixel of four times as many channels: (B, C, H, W) -> (B, 4 C, H / 2, W / 2)."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        return F.pixel_unshuffle(x, 2), no_change(x)
+        b, c, h, w = x.shape  # F.pixel_unshuffle does the same, but leaves an empty batch as it is
+        parts = x.reshape(b, c, h // 2, 2, w // 2, 2).permute(0, 1, 3, 5, 2, 4)
+        return parts.reshape(b, 4 * c, h // 2, w // 2), no_change(x)
 
     def inverse(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        return F.pixel_shuffle(z, 2), no_change(z)
+        b, c, h, w = z.shape
+        parts = z.reshape(b, c // 4, 2, 2, h, w).permute(0, 1, 4, 2, 5, 3)
+        return parts.reshape(b, c // 4, 2 * h, 2 * w), no_change(z)
 
 
 class Stretch(Bijection):

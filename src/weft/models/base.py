@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from torch import Tensor, nn
 
 from weft.config import Config
-from weft.errors import CapabilityError, ConfigError
+from weft.errors import CapabilityError, ConfigError, DataError
 from weft.layers.cache import Cache
 
 
@@ -165,6 +166,14 @@ def check_shares(config: ModelConfig, *names: str) -> None:
     for name in names:
         if not 0.0 <= getattr(config, name) < 1.0:
             raise ConfigError(f"--model.{name} must be at least 0 and below 1, not {getattr(config, name)}")
+
+
+def as_examples(model: nn.Module, x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """x (B, ...) -> (B, *shape). Examples of another size are refused, as they would become more or fewer than they are."""
+    if math.prod(x.shape[1:]) != math.prod(shape):
+        expected = ", ".join(map(str, ("B", *shape)))
+        raise DataError(f"{type(model).__name__} takes examples of shape ({expected}), not {tuple(x.shape)}")
+    return x.reshape(len(x), *shape)
 
 
 def offers(model: Any, capability: type) -> bool:

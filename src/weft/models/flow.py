@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from weft import random
 from weft.errors import ConfigError
 from weft.layers.bijections import Bijection, Chain, Logit, normal_log_prob
+from weft.models.base import as_examples
 
 
 class Flow(nn.Module):
@@ -35,6 +36,7 @@ class Flow(nn.Module):
 
     def to_data(self, z: Tensor) -> Tensor:
         """z (B, X) -> x (B, *outside)."""
+        z = as_examples(self, z, (math.prod(self.inside),))
         return self.bijection.inverse(z)[0].view(-1, *self.outside)
 
     def latents(self, key: Tensor) -> Tensor:
@@ -54,7 +56,7 @@ class Flow(nn.Module):
         return self.draw(key)[0]
 
     def _forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        z, change = self.bijection(x.reshape(-1, *self.inside))
+        z, change = self.bijection(as_examples(self, x, self.inside))
         return z, change
 
     def forward(self, x: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from weft import random
 from weft.errors import CapabilityError, ConfigError
 from weft.layers.dropout import Dropout
 from weft.layers.masked_conv import MaskedConv2d
-from weft.models.base import ModelConfig, check_shares, check_sizes
+from weft.models.base import ModelConfig, as_examples, check_shares, check_sizes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,41 +57,48 @@ class PixelModel(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x (B, ...) -> (B, L, C, H, W)."""
-        return self.logits(x.reshape(-1, *self.image))
+        return self.logits(as_examples(self, x, self.image))
 
     def log_prob(self, x: Tensor) -> Tensor:
         """x (B, ...) in [0, 1] of L levels -> log p(x) (B,)."""
-        level = (x * (self.levels - 1)).round().long().view(-1, *self.image)
-        return -F.cross_entropy(self(x).float(), level, reduction="none").flatten(1).sum(1)
+        level = (as_examples(self, x, self.image) * (self.levels - 1)).round().long()
+        return -F.cross_entropy(at_least_single(self(x)), level, reduction="none").flatten(1).sum(1)
 
     def sample(self, key: Tensor) -> Tensor:
         """key (B,) -> one image per key, (B, C, H, W), a pixel and colour at a time."""
-        nothing = torch.zeros(len(key), *self.image, device=key.device)
+        nothing = torch.zeros(len(key), *self.image, device=key.device, dtype=next(self.parameters()).dtype)
         return self._fill(nothing, nothing.bool(), key)
 
     def complete(self, x: Tensor, known: Tensor, key: Tensor | None = None) -> Tensor:
         """x (B, ...), given where known (B, ...) is true, a beginning in reading order -> the rest drawn, in the shape of x."""
         key = random.keys(0, torch.arange(len(x))).to(x.device) if key is None else key
-        pixels = known.view(-1, *self.image).all(1).flatten(1)  # (B, H W)
+        known = as_examples(self, known, self.image)
+        pixels = known.all(1).flatten(1)  # (B, H W)
         if bool((pixels[:, 1:] > pixels[:, :-1]).any()):
             raise CapabilityError(
                 f"{type(self).__name__} draws pixels in reading order from those before them, so only the end of an image, "
                 "such as its lower half, can be missing"
             )
-        return self._fill(x.reshape(-1, *self.image), known.view(-1, *self.image), key).view_as(x)
+        return self._fill(as_examples(self, x, self.image), known, key).view(x.shape)
 
     @torch.no_grad()
     def _fill(self, x: Tensor, known: Tensor, key: Tensor) -> Tensor:
         """x and known (B, C, H, W), key (B,) -> x with what is not known drawn, a pixel and colour at a time."""
         chance = random.uniform(random.fold(key, "pixel"), *self.image)
-        x = torch.where(known, x, torch.zeros_like(chance))
+        x = torch.where(known, x, 0.0)
         for row, column in (~known).any(0).any(0).nonzero().tolist():
             for colour in range(self.image[0]):  # rows below change nothing, so they are left out
-                p = self.logits(x[:, :, : row + 1])[:, :, colour, row, column].float().softmax(1).cumsum(1)
+                p = self.logits(x[:, :, : row + 1])[:, :, colour, row, column]
+                p = at_least_single(p).softmax(1).cumsum(1)
                 level = (p[:, :-1] <= chance[:, colour, row, column, None]).sum(1)
                 given = known[:, colour, row, column]
                 x[:, colour, row, column] = torch.where(given, x[:, colour, row, column], level / (self.levels - 1))
         return x
+
+
+def at_least_single(logits: Tensor) -> Tensor:
+    """In float32 where they are of fewer bits, which sums over pixels would lose."""
+    return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
 class Block(nn.Module):
