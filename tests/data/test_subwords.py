@@ -83,7 +83,7 @@ def test_no_more_pieces_than_allowed(kind: type[Subwords], limit: int) -> None:
     assert (0 if kind is WordPiece else 256) <= tokenizer.size <= limit
     if kind in LOSSLESS:
         assert tokenizer.decode(tokenizer.encode(characters).tolist()) == characters
-    with pytest.raises(ConfigError, match=f"at least {5 if kind is WordPiece else 256} for {kind.name}, not 4"):
+    with pytest.raises(ConfigError, match=f"of {kind.name} must be 0 or at least {5 if kind is WordPiece else 256}, not 4"):
         kind.train(TEXT, 4)
 
 

@@ -56,7 +56,9 @@ class Subwords(Tokenizer):
             if name not in cls.looks:
                 raise ConfigError(f"{cls.name} has no mark called {name!r}{registry.nearest(name, list(cls.looks))}")
         if limit and limit < taken:
-            raise ConfigError(f"--data.vocabulary must be 0 or at least {taken} for {cls.name}, not {limit}")
+            raise ConfigError(
+                f"the vocabulary of {cls.name} must be 0 or at least {taken}, not {limit}; see --vocabulary or --data.vocabulary"
+            )
         return (limit or LIMIT) - taken
 
     @classmethod
