@@ -57,8 +57,11 @@ def test_batch_norms_and_layers_that_there_are_once(command: Callable[..., Outco
         (["gtp2"], "did you mean 'gpt2'?"),
         (["base"], "several presets are called 'base'"),
         ([*TINY, "--gpus", "0"], "--gpus must be at least 1"),
+        ([*TINY, "--tokens", "nan"], "--tokens must be a number that is not negative, not nan"),
+        ([*TINY, "--tokens", "inf"], "--tokens must be a number that is not negative, not inf"),
+        ([*TINY, "--pue", "-1"], "--pue must be a number that is not negative, not -1.0"),
         ([*TINY, "--mfu", "40"], "--mfu must be a share"),
-        ([*TINY, "--batch", "-1"], "--batch must not be negative"),
+        ([*TINY, "--batch", "-1"], "--batch must be a number that is not negative"),
     ],
 )
 def test_wrong_use_is_one_line(command: Callable[..., Outcome], words: list[str], said: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -91,9 +92,9 @@ def make(name: str, settings: Settings) -> Plan:
     from weft.planning import plan, subject
     from weft.planning.layout import Layout
 
-    for flag in ("tokens", "context", "batch", "vocabulary", "micro"):
-        if getattr(settings, flag) < 0:
-            raise ConfigError(f"--{flag} must not be negative, not {getattr(settings, flag)}")
+    for flag in ("tokens", "context", "batch", "vocabulary", "micro", "pue", "carbon"):
+        if not 0 <= getattr(settings, flag) < math.inf:
+            raise ConfigError(f"--{flag} must be a number that is not negative, not {getattr(settings, flag)}")
     asked = settings.parallel
     subject_ = subject.subject(name, settings.model, settings.batch, settings.context, settings.vocabulary)
     wishes = plan.Wishes(
