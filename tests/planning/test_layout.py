@@ -68,8 +68,20 @@ def test_a_layout_that_does_not_fit_names_one_that_does() -> None:
     search = Search(gpt2(), footprint(), weights(gpt2()), devices.find("h200"), 4096, Layout(1, 1, 1, 1), micro=4096)
     with pytest.raises(ConfigError, match="the nearest that fits is"):
         search.choose(1)
-    with pytest.raises(ConfigError, match="no such layout divides a batch of 64"):
-        Search(gpt2(), footprint(), weights(gpt2()), devices.find("h200"), 64, ANY).choose(7)
+
+
+@pytest.mark.parametrize(("gpus", "near"), [(7, 6), (11, 12), (100_000, 256)])
+def test_a_number_of_devices_that_divides_nothing_has_neighbours_that_do(gpus: int, near: int) -> None:
+    search = Search(gpt2(), footprint(), weights(gpt2()), devices.find("h200"), 64, ANY)
+    with pytest.raises(ConfigError, match=f"no such layout divides a batch of 64 .* the nearest that fits is {near} devices: "):
+        search.choose(gpus)
+
+
+def test_the_command_counts_machines() -> None:
+    assert Layout(replicate=4).command(8).startswith("torchrun --nproc-per-node 4 -m weft train")
+    assert Layout(replicate=3, shard=4).command(8).startswith("torchrun --nnodes 2 --nproc-per-node 6 -m weft train")
+    assert Layout(shard=64, tensor=2).command(8).startswith("torchrun --nnodes 16 --nproc-per-node 8 -m weft train")
+    assert Layout().command(8) == ""
 
 
 def of(layout: Layout, batch: int = 64) -> memory.Need:

@@ -50,13 +50,15 @@ class Layout:
         how = f"micro-batches of {self.micro}, {self.accumulation(batch)} per step, checkpointing {'on' if self.checkpoint else 'off'}"
         return f"{grid or 'one device'}; {how}"
 
-    def command(self) -> str:
-        """How training is started on it; nothing for one device."""
+    def command(self, together: int) -> str:
+        """How training is started on it, on machines of so many devices; nothing for one device."""
         if self.devices == 1:
             return ""
+        each = max(n for n in range(1, together + 1) if self.devices % n == 0)
+        machines = f"--nnodes {self.devices // each} " if each < self.devices else ""
         grid = [f"--parallel.{name} {n}" for name in ("replicate", "shard", "tensor", "pipeline") if (n := getattr(self, name)) > 1]
         again = ["--train.activations inputs"] if self.checkpoint else []
-        return f"torchrun --nproc-per-node {self.devices} -m weft train … {' '.join(grid + again)}"
+        return f"torchrun {machines}--nproc-per-node {each} -m weft train … {' '.join(grid + again)}"
 
 
 ANY = Layout(0, 0, 0, 0)

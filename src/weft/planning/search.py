@@ -15,6 +15,8 @@ from weft.planning.subject import Subject
 
 MOST = 1 << 16
 """Devices beyond which no layout is looked for."""
+NEAR = 8
+"""How far from a number of devices that divides nothing another one is looked for, before doubling."""
 DEEPEST = 16
 """Stages of the longest pipeline that is suggested."""
 
@@ -94,10 +96,23 @@ class Search:
         anything = replace(self, asked=ANY, micro=0, checkpoint=None)
         if anything != self and (same := anything.best(devices, ANY)):
             return f"{why}; the nearest that fits is {same.layout.words(self.batch)}"
-        for more in (devices << doublings for doublings in range(1, 17)):
-            if more <= MOST and (other := anything.best(more, ANY)):
-                return f"{why}; the nearest that fits is {more} devices: {other.layout.words(self.batch)}"
+        for other in doublings(devices) if tried else around(devices):
+            if found := anything.best(other, ANY):
+                return f"{why}; the nearest that fits is {other} {'devices' if other > 1 else 'device'}: {found.layout.words(self.batch)}"
         return f"{why}; nothing near fits: take a smaller --batch, a shorter --context or a smaller model"
+
+
+def doublings(devices: int) -> list[int]:
+    """Larger numbers of devices, each twice the one before."""
+    return [more for times in range(1, 17) if (more := devices << times) <= MOST]
+
+
+def around(devices: int) -> list[int]:
+    """Numbers of devices near one that divides nothing, the nearest first: its neighbours, then powers of two, which divide most."""
+    near = sorted(range(devices - NEAR, devices + NEAR + 1), key=lambda n: abs(n - devices))
+    above = 1 << devices.bit_length()
+    powers = [*doublings(above >> 1), *(above >> times for times in range(1, above.bit_length()))]
+    return [n for n in dict.fromkeys([*near, *powers]) if 1 <= n <= MOST and n != devices]
 
 
 def plainness(layout: Layout) -> tuple[int, ...]:

@@ -43,7 +43,7 @@ def of_model(plan: Plan) -> Rows:
         ("", f"backward {counts.backward:.4g}; the estimate 6 N + 12 L D T is {counts.estimate:.4g}"),
         ("batch", f"{subject.batch:,} examples" + (f" of {subject.tokens:,} tokens" if subject.tokens > 1 else "")),
         ("layout", plan.choice.layout.words(subject.batch)),
-        *([("", command)] if (command := plan.choice.layout.command()) else []),
+        *([("", command)] if (command := plan.choice.layout.command(plan.device.together)) else []),
     ]
 
 
