@@ -206,19 +206,24 @@ def separate(words: list[str], config: Config) -> tuple[list[str], list[list[str
     known = leaves(config)
     free: list[str] = []
     flags: list[list[str]] = []
-    room = 0
+    room, switch = 0, False
     for position, word in enumerate(words):
         if word == "--":
             return free + words[position + 1 :], flags
         if word.startswith("--"):
-            name, _ = flag_name(word, known)
+            name, opposite = flag_name(word, known)
             flags.append([word])
+            switch = name in known and known[name][0] is bool and not opposite and "=" not in word
             room = 0 if "=" in word else arity(known[name][0]) if name in known else len(words)
         elif room:
             flags[-1].append(word)
             room -= 1
+        elif switch and word.lower() in ("true", "false"):  # `--flag` alone is enough, but one may say it
+            flags[-1].append(word)
+            switch = False
         else:
             free.append(word)
+            switch = False
     return free, flags
 
 

@@ -170,6 +170,13 @@ def test_values_may_hold_an_equals_sign_and_dashes() -> None:
     assert parse("--inner.fast=false", "--inner.pair=2,3")[0].inner == Inner(fast=False, pair=(2.0, 3.0))
 
 
+def test_a_switch_may_be_said_to_be_true_or_false() -> None:
+    assert parse("--inner.fast", "false", "word") == (Outer(inner=Inner(fast=False)), ["word"])
+    assert parse("--inner.no-fast", "--inner.fast", "True") == (Outer(), [])
+    assert parse("--inner.fast", "word", "false") == (Outer(), ["word", "false"])
+    assert parse("--inner.no-fast", "false") == (Outer(inner=Inner(fast=False)), ["false"])
+
+
 def test_the_last_of_two_equal_flags_counts() -> None:
     assert parse("--rate", "2", "--rate", "3")[0].rate == 3.0
 
