@@ -120,3 +120,9 @@ def test_a_single_chain_has_no_error_and_no_warning() -> None:
     found = estimate(machine(6, 3), torch.ones(1, 6), chains=1, temperatures=10).metrics()
     assert found["ais_chains"] == found["effective_chains"] == 1
     assert not {"log_partition_error", "log_partition_reverse_error"} & set(found)
+
+
+@pytest.mark.parametrize("missing", [{"chains": 0}, {"temperatures": 0}])
+def test_nothing_is_estimated_from_nothing(missing: dict[str, int]) -> None:
+    with pytest.raises(ConfigError, match="AIS needs chains, temperatures and images"):
+        estimate(RBMConfig(features=3, hidden=2).build(), torch.zeros(2, 3), **missing)

@@ -115,3 +115,10 @@ def test_what_it_offers() -> None:
     for capability in (Recalls, Samples, Completes):
         need(model, capability)
     assert model.sample(torch.arange(3)).shape == (3, 1, 4, 4)
+
+
+def test_without_patterns_nothing_is_known() -> None:
+    network = HopfieldConfig(features=3).build()
+    network.store(torch.ones(1, 3))
+    network.store(torch.zeros(0, 3))
+    assert not network.couplings().any()

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from weft import random
+from weft.errors import DataError
 from weft.sampling.importance import effective_sample_size, log_mean, plain, self_normalised
 
 P = torch.tensor([0.1, 0.2, 0.4, 0.3], dtype=torch.float64)
@@ -90,3 +91,20 @@ def test_the_logarithm_of_a_mean_weight_is_log_z() -> None:
     found = log_mean(log_weights(x) + 500)
     assert abs(float(found.mean) - 500) < 4 * float(found.error)
     assert float(found.error) < 0.01
+
+
+def test_a_column_beside_a_row_is_refused() -> None:
+    row, column = torch.zeros(4), torch.zeros(4, 1)
+    for asked in (plain, self_normalised):
+        with pytest.raises(DataError, match=r"log_weights \(4, 1\) and values \(4,\)"):
+            asked(row, column)
+    for alone in (effective_sample_size, log_mean):
+        for wrong in (column, torch.zeros(0)):
+            with pytest.raises(DataError, match="one number for each of at least one draw"):
+                alone(wrong)
+
+
+def test_the_effective_size_at_its_ends() -> None:
+    assert effective_sample_size(torch.full((8,), -1e30)) == 8
+    assert effective_sample_size(torch.tensor([-1e30, 0.0, -torch.inf])) == 1
+    assert effective_sample_size(torch.full((3,), -torch.inf)) == 0

@@ -89,3 +89,11 @@ def test_the_path_is_kept_where_asked_and_chains_are_independent() -> None:
     alone = metropolis(lambda x: -x.square().sum(1), random_walk(1.0), start[2:3], keys(6)[2:3], 9)
     assert torch.equal(alone.state, found.state[2:3])
     assert alone.path is None
+
+
+def test_no_step_leaves_everything_where_it_is() -> None:
+    state, key = torch.rand(3, 2), random.keys(0, torch.arange(3))
+    chains = metropolis(lambda x: -x.square().sum(1), random_walk(1.0), state, key, 0, keep=True)
+    assert torch.equal(chains.state, state)
+    assert chains.accepted.tolist() == [0, 0, 0]
+    assert chains.path is not None and chains.path.shape == (0, 3, 2)

@@ -27,6 +27,7 @@ from torch import Tensor, nn
 
 from weft import random
 from weft.data.base import Batch
+from weft.errors import ConfigError
 from weft.evaluation.evaluate import Findings
 from weft.models.base import TwoSides, need
 from weft.sampling.importance import effective_sample_size, log_mean, standard_error
@@ -151,6 +152,8 @@ def base_rates(images: Tensor) -> Tensor:
 @torch.no_grad()
 def estimate(model: nn.Module, images: Tensor, chains: int = 100, temperatures: int = 10_000, seed: int = 0) -> Estimate:
     """log Z of a machine and the score of binary images (N, X); backward chains start at the first of them."""
+    if chains < 1 or temperatures < 1 or not len(images):
+        raise ConfigError(f"AIS needs chains, temperatures and images, not {chains}, {temperatures} and {len(images)} of them")
     path = Path(model, base_rates(images))
     key = random.keys(random.seed_of(seed, "ais"), torch.arange(chains)).to(images.device)
     forward = path.log_start() + heat(path, random.fold(key, "heat"), temperatures)

@@ -55,7 +55,7 @@ class Hopfield(nn.Module):
     @torch.no_grad()
     def store(self, patterns: Tensor) -> None:
         """Hebb's rule for patterns (P, X) of -1 and 1: W = Σ x xᵀ / P without its diagonal, in place of what was known before."""
-        self.weight.copy_(patterns.mT @ patterns / len(patterns))
+        self.weight.copy_(patterns.mT @ patterns / max(1, len(patterns)))
 
     def energy(self, x: Tensor) -> Tensor:
         """x (B, X) of -1 and 1 -> E(x) (B,)."""

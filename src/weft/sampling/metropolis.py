@@ -53,7 +53,8 @@ def metropolis(density: LogDensity, propose: Proposal, state: Tensor, key: Tenso
         accepted += moves
         if keep:
             path.append(state)
-    return Chains(state, accepted / steps, torch.stack(path) if keep else None)
+    kept = torch.stack(path) if path else state.new_empty(0, *state.shape)
+    return Chains(state, accepted / max(1, steps), kept if keep else None)
 
 
 def random_walk(deviation: float) -> Proposal:
