@@ -145,3 +145,11 @@ def test_precision_falls_for_strangers_and_recall_for_what_is_missing() -> None:
     assert precision_and_recall(real, real) == (1.0, 1.0)
     with pytest.raises(DataError, match="more than 3 images"):
         precision_and_recall(real, real[:3])
+
+
+def test_features_far_from_zero_are_as_far_apart() -> None:
+    torch.manual_seed(0)
+    real, made = 0.1 * torch.randn(100, 32), 0.15 * torch.randn(100, 32)
+    far = precision_and_recall(real + 1000, made + 1000)
+    assert far == precision_and_recall((real + 1000) - 1000, (made + 1000) - 1000)
+    assert far[0] < 0.5 < far[1]

@@ -90,6 +90,7 @@ def precision_and_recall(real: Tensor, made: Tensor, neighbours: int = 3) -> tup
     for features in (real, made):
         if len(features) <= neighbours:
             raise DataError(f"precision and recall need more than {neighbours} images, not {len(features)}")
+    real, made = real.double(), made.double()  # distances come from products, which lose those of features far from 0
     return _among(made, real, neighbours), _among(real, made, neighbours)
 
 
