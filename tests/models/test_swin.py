@@ -179,3 +179,11 @@ def test_impossible_settings_are_refused(wrong: dict[str, object], message: str)
 def test_an_image_of_another_shape_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"shape \(3, 16, 16\) does not fit a model made for \(3, 16, 12\)"):
         built(CONFIG).classify(torch.randn(2, 3, 16, 16))
+
+
+def test_a_black_image_has_a_gradient_like_any_other() -> None:
+    torch.manual_seed(0)
+    model = SwinConfig(image=(3, 32, 32), classes=2, patch=2, window=4, width=24, layers=(2, 6, 2), heads=(2, 4, 8)).build()
+    model(torch.zeros(2, 3, 32, 32)).logsumexp(1).sum().backward()
+    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    assert float(torch.stack([gradient.norm() for gradient in gradients]).norm()) < 1e3

@@ -221,6 +221,8 @@ class Swin(nn.Module):
                 init.normal(parameter, c.deviation)
             elif name.endswith("bias"):
                 nn.init.zeros_(parameter)
+        # a black image must not become zeros, of which every norm makes the gradient 300 times as large
+        init.normal(self.patches.bias, c.deviation)  # type: ignore[arg-type]
 
     def _check(self) -> None:
         c = self.config
