@@ -138,6 +138,17 @@ def test_kinds_of_pixels(tmp_path: Path) -> None:
     assert everything(ImagesConfig(path=str(tmp_path), validation=0.0, channels=4).build().train)["image"].shape[1] == 4
 
 
+def test_photographs_stand_upright(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x112] = 6  # the camera was held upright: what is on the left of the file belongs on top
+    pixels = np.zeros((8, 16), dtype=np.uint8)
+    pixels[:, :8] = 255
+    Image.fromarray(pixels).save(tmp_path / "held.png", exif=exif)
+    found = ImagesConfig(path=str(tmp_path)).build().train.batch(torch.zeros(1).long(), torch.zeros(1).long())["image"][0, 0]
+    assert found.shape == (16, 8)
+    assert found[:8].min() == 1 and found[8:].max() == 0
+
+
 def test_different_sizes_are_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     save(classes(tmp_path) / "cat" / "odd.png", size=(8, 7))
     with pytest.raises(DataError, match=r"odd\.png is 8x7.*--data\.size"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -56,25 +57,25 @@ def read_folder(folder: Path, wanted: Wanted, problems: Problems) -> Images:
 
 def open_all(files: list[Path], wanted: Wanted, problems: Problems) -> list[np.ndarray | None]:
     """Every file as (H, W, C), or None where it cannot be read. Decoders leave the interpreter free, so threads help."""
-    library = require("PIL.Image", "images")
+    library, upright = require("PIL.Image", "images"), require("PIL.ImageOps", "images").exif_transpose
     with warnings.catch_warnings(), ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         warnings.simplefilter("ignore")
         warnings.simplefilter("error", library.DecompressionBombWarning)
-        results = list(pool.map(partial(open_image, library=library, wanted=wanted), files))
+        results = list(pool.map(partial(open_image, library=library, upright=upright, wanted=wanted), files))
     for file, result in zip(files, results, strict=True):
         if isinstance(result, str):
             problems.add("images that cannot be read", f"{show(file)} ({result})")
     return [None if isinstance(result, str) else result for result in results]
 
 
-def open_image(file: Path, library: Any, wanted: Wanted) -> np.ndarray | str:
-    """(H, W, C) uint8 as wanted; or what is wrong with the file."""
+def open_image(file: Path, library: Any, upright: Callable[[Any], Any], wanted: Wanted) -> np.ndarray | str:
+    """(H, W, C) uint8 as wanted, turned as the camera was held; or what is wrong with the file."""
     square = (wanted.size, wanted.size)
     try:
         with library.open(file) as image:
             if wanted.size:
                 image.draft(None, square)
-            image = _eight_bits(image, library)
+            image = _eight_bits(upright(image), library)
             grey = image.mode in ("1", "L", "LA")
             image = image.convert(MODES[wanted.channels or (1 if grey else 3)])
             if wanted.size and image.size != square:
