@@ -12,6 +12,7 @@ import pytest
 import weft
 from tests.cli.conftest import Outcome
 from tests.contracts.tiny import tiny
+from weft.cli import pictures
 from weft.config import override
 
 Command = Callable[..., Outcome]
@@ -123,3 +124,11 @@ def test_the_same_is_drawn_from_python(runs: Path) -> None:
     drawn = loaded.sample(5, seed=3)
     assert drawn.shape == (5, 2)
     assert (drawn == loaded.sample(9, seed=3)[:5]).all()
+
+
+def test_a_place_that_cannot_be_is_told_before_anything_is_drawn(runs: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pictures, "draw", None)
+    for name, wrong in (("gan", "sheet.jpg"), ("realnvp", "points.png"), ("gan", "folder.png")):
+        (runs / "folder.png").mkdir(exist_ok=True)
+        done = command("sample", str(runs / name), "--out", str(runs / wrong))
+        assert done.code == 2 and wrong in done.err

@@ -30,9 +30,10 @@ def drawn(loaded: Loaded, n: int, seed: int, label: str, way: str, out: str) -> 
         if what:
             kind = "points" if numbers > 1 else "numbers"
             raise ConfigError(f"--label and --walk are for images, and {type(loaded.model).__name__} draws {kind}")
-        return write(plane.drawn(draw(loaded.model, n or POINTS, seed)).encode(), target(loaded, f"-seed{seed}.svg", out, ".svg"))
-    sheet = png(pictures(loaded, n, seed, label, way), columns=walk.STEPS if way != "none" else 0)
-    return write(sheet, target(loaded, f"{what}-seed{seed}.png", out, ".png"))
+        where = target(loaded, f"-seed{seed}.svg", out, ".svg")
+        return write(plane.drawn(draw(loaded.model, n or POINTS, seed)).encode(), where)
+    where = target(loaded, f"{what}-seed{seed}.png", out, ".png")  # what is wrong with it is said before the work is done
+    return write(png(pictures(loaded, n, seed, label, way), columns=walk.STEPS if way != "none" else 0), where)
 
 
 def target(loaded: Loaded, name: str, out: str, suffix: str) -> Path:
@@ -40,7 +41,9 @@ def target(loaded: Loaded, name: str, out: str, suffix: str) -> Path:
     if out and Path(out).suffix.lower() != suffix:
         raise ConfigError(f"--out {out}: what is drawn is written as {suffix[1:].upper()}; give the file a name that ends in {suffix}")
     run = loaded.path.parent.parent if loaded.path.parent.name == "checkpoints" else loaded.path.parent
-    return Path(out) if out else run / "samples" / f"{loaded.path.name}{name}"
+    found = Path(out) if out else run / "samples" / f"{loaded.path.name}{name}"
+    files.check_file(found)
+    return found
 
 
 def write(content: bytes, path: Path) -> int:
