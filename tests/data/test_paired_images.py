@@ -59,6 +59,17 @@ def test_flaws_are_told(tmp_path: Path) -> None:
             ImagePairsConfig(path=str(path), **changes).build()  # type: ignore[arg-type]
 
 
+def test_pixels_of_sixteen_bits_keep_their_brightness_and_one_column_is_no_pair(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    image.fromarray(np.full((8, 16), 128 << 8, dtype=np.uint16)).save(tmp_path / "deep.png")
+    image.new("L", (1, 8)).save(tmp_path / "thin.png")
+    data = ImagePairsConfig(path=str(tmp_path), size=8, window=0, validation=0.0).build()
+    assert len(data.train) == 1
+    batch = Source(data.train, 1, torch.device("cpu")).batch(0, 1)
+    torch.testing.assert_close(batch["source"], torch.full((1, 3, 8, 8), 128 / 255))
+    assert "thin.png (one pixel wide, which has no halves)" in data.problems.lines()[0]
+
+
 def test_outlines_are_the_rim_of_what_is_bright() -> None:
     image = torch.zeros(1, 1, 8, 8)
     image[..., 2:7, 2:7] = 1

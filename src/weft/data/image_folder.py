@@ -75,7 +75,7 @@ def open_image(file: Path, library: Any, upright: Callable[[Any], Any], wanted: 
         with library.open(file) as image:
             if wanted.size:
                 image.draft(None, square)
-            image = _eight_bits(upright(image), library)
+            image = eight_bits(upright(image), library)
             grey = image.mode in ("1", "L", "LA")
             image = image.convert(MODES[wanted.channels or (1 if grey else 3)])
             if wanted.size and image.size != square:
@@ -86,7 +86,7 @@ def open_image(file: Path, library: Any, upright: Callable[[Any], Any], wanted: 
         return reason(error)
 
 
-def _eight_bits(image: Any, library: Any) -> Any:
+def eight_bits(image: Any, library: Any) -> Any:
     if image.mode.startswith("I;16"):
         return library.fromarray((np.asarray(image).astype(np.uint16) >> 8).astype(np.uint8))
     if image.mode in ("I", "F"):

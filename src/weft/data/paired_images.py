@@ -21,7 +21,7 @@ from weft.data.augment import Augment
 from weft.data.base import Batch, Data, DataConfig, Dataset, Problems, TensorDataset
 from weft.data.digits import DigitsConfig
 from weft.data.files import locate, read_bytes, reason, show, walk
-from weft.data.image_folder import SUFFIXES
+from weft.data.image_folder import SUFFIXES, eight_bits
 from weft.data.images import ImagesConfig
 from weft.data.split import check_share, shuffled
 from weft.errors import ConfigError, DataError, require
@@ -71,10 +71,13 @@ class ImagePairsConfig(DataConfig):
 
     def _pair(self, path: Path, content: bytes, problems: Problems) -> np.ndarray | None:
         """Both halves of a file, (6, size, size), the source first."""
-        library: Any = require("PIL.Image", "images")
+        library, upright = require("PIL.Image", "images"), require("PIL.ImageOps", "images").exif_transpose
         try:
             with library.open(io.BytesIO(content)) as image:
+                image = eight_bits(upright(image), library)
                 middle, height = image.width // 2, image.height
+                if not middle:
+                    raise ValueError("one pixel wide, which has no halves")
                 halves = [(0, 0, middle, height), (image.width - middle, 0, image.width, height)]
                 boxes = halves if self.source == "left" else halves[::-1]
                 square, whole = (self.size, self.size), image.convert("RGB")
