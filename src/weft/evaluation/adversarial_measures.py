@@ -8,12 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from weft.data.base import Dataset
+from weft.data.base import UNLABELLED, Dataset
 from weft.data.domains import grey_again
 from weft.errors import CapabilityError, DataError
 from weft.evaluation.evaluate import change_data
 from weft.evaluation.image_measures import Changes, Extractor, Seen, batches, plain
-from weft.models.base import Inverts, need
+from weft.models.base import Inverts, Restyles, need
 from weft.run import Loaded
 
 
@@ -31,13 +31,18 @@ def nearest_neighbour(loaded: Loaded, data: Changes = None, argument: str = "") 
 
 
 def codes(model: Any, data: Dataset, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Codes of length 1 (N, Z) and labels (N,) of all examples."""
-    found = [(F.normalize(model.to_latent(batch["image"]), dim=1), batch["label"]) for batch in batches(data, device)]
-    return torch.cat([code for code, _ in found]), torch.cat([label for _, label in found])
+    """Codes of length 1 (N, Z) and labels (N,) of all examples that have a label."""
+    some = [batch for batch in batches(data, device) if "label" in batch and bool((batch["label"] != UNLABELLED).any())]
+    if not some:
+        raise CapabilityError("these images have no classes by which a neighbour could be judged")
+    found = [(F.normalize(model.to_latent(batch["image"]), dim=1), batch["label"]) for batch in some]
+    code, label = torch.cat([code for code, _ in found]), torch.cat([label for _, label in found])
+    return code[label != UNLABELLED], label[label != UNLABELLED]
 
 
 def translated(loaded: Loaded, data: Changes = None, argument: str = "") -> dict[str, float]:
     """Share of translated validation images that an extractor takes for their class, and how near it finds them to the true ones."""
+    need(loaded.model, Restyles)
     model: Any = loaded.model
     device = next(model.parameters()).device
     extractor = Extractor.of(argument, device)
