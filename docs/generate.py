@@ -314,6 +314,7 @@ SAID = {
     r"iwae_(\d+)": "{:.2f} nats with {name} codes",
     r"accuracy": "{percent:.2f} % right",
     r"nearest_neighbour": "{percent:.2f} % right by the nearest neighbour",
+    r"nearest_neighbour_code": "{percent:.2f} % by that of the code alone",
     r"classified-(.+)": "{percent:.1f} % taken for their class",
     r"translated-(.+)(?<!_real)": "{percent:.1f} % keep their class",
     r"pixel_error": "pixels wrong by {:.3f}",

@@ -55,7 +55,7 @@ def novels() -> Recipe:
         data=SentinelsConfig(path="novels/novels_18.tar.xz", vocabulary=8000, context=256, validation=0.1),
         model=T5Config(layers=4, heads=4, head=64, width=256, gated=True),
         objective=Seq2SeqConfig(smoothing=0.0, decode=False),
-        optim=AdamW(lr=2e-3, betas=(0.9, 0.98), weight_decay=0.01, clip_norm=1.0, schedule=Schedule(kind="cosine", warmup=500, floor=0.05)),
+        optim=AdamW(lr=5e-4, betas=(0.9, 0.98), weight_decay=0.01, clip_norm=1.0, schedule=Schedule(kind="cosine", warmup=500, floor=0.05)),
         train=Train(steps=10_000, batch=64, log_every=200, eval_every=1000, eval_examples=512, save_every=2000),
     )
 
