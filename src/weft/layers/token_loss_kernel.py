@@ -96,7 +96,8 @@ def _row_held(
 ):  # fmt: skip
     """The same with all of a row held, in pieces. A program takes rows in turn and fetches the next ones while it works on one.
 
-    A barrier of its own in the loop would forbid that: the sum's parts the reading of the target's logit from its being written.
+    The compiler fetches ahead only in a loop without barriers of ours. None is needed: the one inside the sum stands between reading the
+    target's logit and writing it.
     """
     for row in tl.range(tl.program_id(0).to(tl.int64), rows, tl.num_programs(0), num_stages=STAGES):
         numbers = logits + row * WIDTH
@@ -138,9 +139,10 @@ def _spread(pairs, weights, share, target, LEFT: tl.constexpr):
 
 
 ONCE = {"PROGRAMS": 1, "STAGES": 3, "num_warps": 16}
-"""Programs of a processor for rows that are held, of the longest kind; rows on their way, with that in work; groups of 32 threads."""
+"""For rows that are held: programs of a processor where they are long, rows at once in a program (one in work, the others on their way),
+groups of 32 threads."""
 LEAST = 1024
-"""Logits of the shortest row that is held: its pairs must be as many as threads, which no barrier would keep apart otherwise."""
+"""Logits of the shortest row that is held: with fewer pairs than threads the sum would have no barrier."""
 TWICE = {"BLOCK": 4096, "num_warps": 16}
 """Logits that are read at once of a row that is read twice, and the groups of 32 threads that read them."""
 
