@@ -106,7 +106,7 @@ def test_which_blocks_it_serves(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(("batch", "length", "width", "heads"), [(3, 200, 768, 12), (2, 1024, 320, 5), (1, 301, 1600, 25)])
+@pytest.mark.parametrize(("batch", "length", "width", "heads"), [(3, 200, 768, 12), (2, 1024, 320, 5)])
 def test_kernels_are_the_plain_arithmetic(batch: int, length: int, width: int, heads: int) -> None:
     torch.manual_seed(0)
     m = batch * length
@@ -125,16 +125,6 @@ def test_kernels_are_the_plain_arithmetic(batch: int, length: int, width: int, h
     assert torch.equal(once[0].view(m, 3, width), torch.stack([x, change, onward], 1))
     assert torch.equal(once[1], again[1])
     close([once[1]], [once[0].view(m, 3 * width).float().sum(0)])
-
-
-@pytest.mark.parametrize("width", [64, 320, 768, 1024, 1280, 1600, 2560, 8192])
-def test_pieces_fill_a_row(width: int) -> None:
-    shape = passes.norm_shape(width)
-    number = -(-width // shape["PIECE"])
-    assert number <= 8 and number * shape["PIECE"] <= 1.13 * width
-    assert all(shape[name].bit_count() == 1 for name in ("PIECE", "ROWS", "num_warps"))
-    held = shape["ROWS"] * number * shape["PIECE"] / (32 * shape["num_warps"])
-    assert held <= passes.SHAPES["norm_backward"]["EACH"], "a thread would hold more than its registers"
 
 
 def close(found: Any, expected: Any) -> None:

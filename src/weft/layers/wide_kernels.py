@@ -72,73 +72,40 @@ def pack(q, k, v, out, parts, M, N: constexpr, ROWS: constexpr, COLS: constexpr,
 
 
 @triton.jit
-def nothing(COUNT: constexpr, ROWS: constexpr, PIECE: constexpr):
-    """Zeros for each piece of some rows."""
-    found = ()
-    for _ in tl.static_range(COUNT):
-        found = found + (tl.zeros([ROWS, PIECE], tl.float32),)
-    return found
-
-
-@triton.jit
-def piece(rows, FIRST: constexpr, M, N: constexpr, PIECE: constexpr):
-    """Where a piece (ROWS, PIECE) of some rows lies, and what of it is inside."""
-    cols = FIRST + tl.arange(0, PIECE)
-    inside = (rows < M)[:, None]
-    if FIRST + PIECE > N:
-        inside = inside & (cols < N)[None, :]
-    return rows[:, None] * N + cols[None, :], inside
-
-
-@triton.jit
 def norm_backward(
     onward, change, x, mean, rate, scale, back, parts, M,
-    N: constexpr, PIECE: constexpr, ROWS: constexpr, BIASES: constexpr, STAGES: constexpr,
+    N: constexpr, BLOCK: constexpr, ROWS: constexpr, BIASES: constexpr, STAGES: constexpr,
 ):  # fmt: skip
     """The gradient (M, N) of a norm's input: through the norm (change), and past it (onward). A program takes every so manieth row.
 
-    Its parts (4 or 2, N): sums for scale and shift, and (BIASES) of what goes past the norm and of what was found. A row is held in
-    pieces, as lengths must be powers of two and few widths are.
+    Its parts (4 or 2, N): sums for scale and shift, and (BIASES) of what goes past the norm and of what was found.
     """
-    COUNT: constexpr = (N + PIECE - 1) // PIECE
-    scales, shifts = nothing(COUNT, ROWS, PIECE), nothing(COUNT, ROWS, PIECE)
-    behind, before = nothing(COUNT, ROWS, PIECE), nothing(COUNT, ROWS, PIECE)
-    factors = ()
-    for i in tl.static_range(COUNT):
-        cols = i * PIECE + tl.arange(0, PIECE)
-        factors = factors + (tl.load(scale + cols, cols < N, other=0.0).to(tl.float32)[None, :],)
+    cols = tl.arange(0, BLOCK)
+    valid = (cols < N)[None, :]
+    factor = tl.load(scale + cols, cols < N, other=0.0).to(tl.float32)[None, :]
+    scales, shifts = tl.zeros([ROWS, BLOCK], tl.float32), tl.zeros([ROWS, BLOCK], tl.float32)
+    if BIASES:
+        behind, before = tl.zeros([ROWS, BLOCK], tl.float32), tl.zeros([ROWS, BLOCK], tl.float32)
     for first in tl.range(tl.program_id(0) * ROWS, M, tl.num_programs(0) * ROWS, num_stages=STAGES):
         rows = first + tl.arange(0, ROWS)
+        inside, place = (rows < M)[:, None] & valid, rows[:, None] * N + cols[None, :]
+        g = tl.load(change + place, inside, other=0.0).to(tl.float32)
+        z = tl.load(x + place, inside, other=0.0).to(tl.float32)
+        past = tl.load(onward + place, inside, other=0.0).to(tl.float32)
         r = tl.load(rate + rows, rows < M, other=0.0)[:, None]
-        middle = tl.load(mean + rows, rows < M, other=0.0)[:, None]
-        plain, along = tl.zeros([ROWS, PIECE], tl.float32), tl.zeros([ROWS, PIECE], tl.float32)
-        gs, units, scaled, shifted = (), (), (), ()
-        for i in tl.static_range(COUNT):
-            place, inside = piece(rows, i * PIECE, M, N, PIECE)
-            g = tl.load(change + place, inside, other=0.0).to(tl.float32)
-            unit = (tl.load(x + place, inside, other=0.0).to(tl.float32) - middle) * r  # beyond the last column g is zero
-            scaled, shifted = scaled + (scales[i] + g * unit,), shifted + (shifts[i] + g,)
-            g *= factors[i]
-            plain += g
-            along += g * unit
-            gs, units = gs + (g,), units + (unit,)
-        scales, shifts = scaled, shifted
-        level, slope = (tl.sum(plain, 1) / N)[:, None], (tl.sum(along, 1) / N)[:, None]
-        passed, found = (), ()
-        for i in tl.static_range(COUNT):
-            place, inside = piece(rows, i * PIECE, M, N, PIECE)
-            past = tl.load(onward + place, inside, other=0.0).to(tl.float32)
-            d = (gs[i] - level - units[i] * slope) * r + past
-            tl.store(back + place, d.to(back.dtype.element_ty), inside)
-            passed, found = passed + (behind[i] + past,), found + (before[i] + d,)
+        unit = tl.where(valid, (z - tl.load(mean + rows, rows < M, other=0.0)[:, None]) * r, 0.0)
+        scales += g * unit
+        shifts += g
+        g *= factor
+        d = (g - (tl.sum(g, 1) / N)[:, None] - unit * (tl.sum(g * unit, 1) / N)[:, None]) * r + past
+        tl.store(back + place, d.to(back.dtype.element_ty), inside)
         if BIASES:
-            behind, before = passed, found
+            behind += past
+            before += tl.where(valid, d, 0.0)
     kinds: constexpr = 4 if BIASES else 2
     parts += tl.program_id(0) * (kinds * N)
-    for i in tl.static_range(COUNT):
-        cols = i * PIECE + tl.arange(0, PIECE)
-        tl.store(parts + cols, tl.sum(scales[i], 0), cols < N)
-        tl.store(parts + N + cols, tl.sum(shifts[i], 0), cols < N)
-        if BIASES:
-            tl.store(parts + 2 * N + cols, tl.sum(behind[i], 0), cols < N)
-            tl.store(parts + 3 * N + cols, tl.sum(before[i], 0), cols < N)
+    tl.store(parts + cols, tl.sum(scales, 0), cols < N)
+    tl.store(parts + N + cols, tl.sum(shifts, 0), cols < N)
+    if BIASES:
+        tl.store(parts + 2 * N + cols, tl.sum(behind, 0), cols < N)
+        tl.store(parts + 3 * N + cols, tl.sum(before, 0), cols < N)

@@ -20,7 +20,7 @@ SHAPES: dict[str, dict[str, int]] = {
     "gelu_forward": {"BLOCK": 1024, "num_warps": 4},
     "gelu_backward": {"TILE": 2048, "EACH": 256, "STAGES": 3, "num_warps": 4},
     "pack": {"TILE": 2048, "EACH": 128, "STAGES": 1, "num_warps": 4},
-    "norm_backward": {"PROGRAMS": 264, "EACH": 24, "STAGES": 3, "num_warps": 4},
+    "norm_backward": {"PROGRAMS": 528, "ROWS": 2, "STAGES": 3, "num_warps": 4},
 }
 """Sizes of the kernels' tiles."""
 
@@ -97,19 +97,13 @@ def _norm_back(onward: Tensor, change: Tensor, x: Tensor, mean: Tensor, rate: Te
 
     from weft.layers import wide_kernels
 
-    (m, d), shape = x.shape, norm_shape(x.size(1))
+    (m, d), shape = x.shape, dict(SHAPES["norm_backward"])
     programs = min(shape.pop("PROGRAMS"), triton.cdiv(m, shape["ROWS"]))
     back, parts = torch.empty_like(x), x.new_empty(programs, 4 if biases else 2, d, dtype=torch.float32)
-    wide_kernels.norm_backward[(programs,)](onward, change, x, mean, rate, scale, back, parts, m, N=d, BIASES=biases, **shape)
+    block = triton.next_power_of_2(d)
+    shape["num_warps"] *= max(1, block // 1024)
+    wide_kernels.norm_backward[(programs,)](onward, change, x, mean, rate, scale, back, parts, m, N=d, BLOCK=block, BIASES=biases, **shape)
     return back, added(parts)
-
-
-def norm_shape(d: int) -> dict[str, int]:
-    """That of the kernel for d columns: more threads for wide rows, EACH numbers for a thread, at most eight pieces that fill rows well."""
-    shape = dict(SHAPES["norm_backward"])
-    shape["num_warps"] = warps = min(32, shape["num_warps"] << max(0, (d - 1).bit_length() - 10))
-    rows = max(1, 32 * min(8, warps) * shape.pop("EACH") // d)
-    return shape | {"ROWS": 1 << (rows.bit_length() - 1), "PIECE": max(math.gcd(d, 256), 1 << (-(-d // 8) - 1).bit_length())}
 
 
 @norm_back.register_fake
