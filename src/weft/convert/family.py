@@ -48,11 +48,15 @@ def only(config: ModelConfig, **wanted: Any) -> None:
 
 
 def setting(config: dict[str, Any], *names: str) -> Any:
-    """The first of several names that config.json has."""
-    for name in names:
-        if config.get(name) is not None:
-            return config[name]
-    raise CheckpointError(f"config.json: {names[0]!r} is missing")
+    """What config.json says under any of several names for one thing, which must agree."""
+    told = {name: config[name] for name in names if config.get(name) is not None}
+    if not told:
+        raise CheckpointError(f"config.json: {names[0]!r} is missing")
+    first, *others = told.values()
+    if any(other != first for other in others):
+        said = " and ".join(f"{name} {value!r}" for name, value in told.items())
+        raise CheckpointError(f"config.json: {said} name one thing, but differ")
+    return first
 
 
 ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu", "silu": "silu", "squared_relu": "relu2"}

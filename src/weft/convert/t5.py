@@ -17,11 +17,11 @@ def settings(config: dict[str, Any]) -> T5Config:
         raise CheckpointError(f"config.json: feed_forward_proj is {kind!r}; weft's T5 has only 'relu' and 'gated-gelu'")
     return T5Config(
         vocabulary=setting(config, "vocab_size"),
-        layers=setting(config, "num_layers"),
+        layers=setting(config, "num_layers", "num_hidden_layers"),
         decoder_layers=config.get("num_decoder_layers") or 0,
-        heads=setting(config, "num_heads"),
-        head=setting(config, "d_kv"),
-        width=setting(config, "d_model"),
+        heads=setting(config, "num_heads", "num_attention_heads"),
+        head=setting(config, "d_kv", "head_dim"),
+        width=setting(config, "d_model", "hidden_size"),
         inner=setting(config, "d_ff"),
         gated=kind == "gated-gelu",
         # transformers 5 writes that every T5 is tied, and beside it whether the states are scaled, which only a tied one's are
