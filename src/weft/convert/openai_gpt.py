@@ -11,7 +11,7 @@ from weft.models.gpt import GPTConfig
 
 
 def settings(config: dict[str, Any]) -> GPTConfig:
-    need(config, layer_norm_epsilon=1e-5, afn="gelu")
+    need(config, layer_norm_epsilon=1e-5, afn="gelu", tie_word_embeddings=True)
     return GPTConfig(
         vocabulary=setting(config, "vocab_size"),
         context=setting(config, "n_positions", "max_position_embeddings"),
