@@ -89,7 +89,8 @@ class TokenTexts:
         return well_formed(text)
 
     def offsets(self, numbers: Sequence[int], start: int = 0, before: Sequence[int] = ()) -> list[int]:
-        """Where each token begins, in characters of the text that all of them make; `before` stand in front, `start` characters long."""
+        """Where each token begins, and where the next would, in characters of the text that all of them make; `before` stand in
+        front, `start` characters long."""
         every = [*before[-WINDOW:], *numbers]
         skipped = len(every) - len(numbers)
         found = []
@@ -97,7 +98,7 @@ class TokenTexts:
             found.append(start)
             window = every[max(0, place - WINDOW) : place + 1]
             start += self._length(window) - self._length(window[:-1])
-        return found
+        return [*found, start]
 
     def _length(self, numbers: Sequence[int]) -> int:
         return len(self.decode(numbers).rstrip("\ufffd")) if numbers else 0
