@@ -28,6 +28,9 @@ class Family:
     finetuned: Callable[[Any], str] | None = None
     """Our settings -> the recipe of a model for another task, or none."""
 
+    marks: Callable[[dict[str, Any]], tuple[int, int]] | None = None
+    """Their config.json -> the ids that a target begins and ends with, of a model with an encoder and a decoder."""
+
     def recipe_of(self, settings: ModelConfig) -> str:
         """The recipe that a model with these settings comes with."""
         return (self.finetuned and self.finetuned(settings)) or self.recipe
@@ -38,6 +41,17 @@ def need(config: dict[str, Any], **wanted: Any) -> None:
     for name, value in wanted.items():
         if config.get(name) not in (None, value):
             raise CheckpointError(f"config.json: {name} is {config[name]!r}; weft's model of this family has only {value!r}")
+
+
+def answer_marks(padding: int, end: int) -> Callable[[dict[str, Any]], tuple[int, int]]:
+    """What config.json says of a target's first and last token; these two where it says nothing, as padding usually begins one."""
+
+    def read(config: dict[str, Any]) -> tuple[int, int]:
+        told: dict[str, Any] = {"pad_token_id": padding, "eos_token_id": end} | {k: v for k, v in config.items() if v is not None}
+        last = told["eos_token_id"]
+        return told.get("decoder_start_token_id", told["pad_token_id"]), last[0] if isinstance(last, list) and last else last
+
+    return read
 
 
 def only(config: ModelConfig, **wanted: Any) -> None:

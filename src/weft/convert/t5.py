@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from weft.convert.family import Family, activation, need, setting
+from weft.convert.family import Family, activation, answer_marks, need, setting
 from weft.convert.table import Ignore, Join, Rename, Row, Same, Table
 from weft.errors import CheckpointError
 from weft.models.t5 import T5Config
@@ -107,4 +107,4 @@ def feedforward_rows(theirs: str, ours: str, gated: bool) -> list[Row]:
     return [rise, Rename(theirs + "wo.weight", ours + "fall.weight")]
 
 
-FAMILY = Family("t5/text", T5Config, settings, describe, table)
+FAMILY = Family("t5/text", T5Config, settings, describe, table, marks=answer_marks(padding=0, end=1))

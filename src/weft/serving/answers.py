@@ -16,7 +16,7 @@ from fastapi import Response
 
 from weft.data.files import well_formed
 from weft.errors import ConfigError
-from weft.generation.answer import END
+from weft.generation.answer import marks_of
 from weft.generation.decode import encode_prompt
 from weft.generation.request import GREEDY, Piece, Request, Sampling
 from weft.serving.beams import searched
@@ -51,7 +51,7 @@ async def prompts_of(service: Service, model: ServedModel, given: Any, param: st
 
 def asked_of(model: ServedModel, text: str, marked: bool) -> list[int]:
     """Tokens of a prompt: a whole text where the model answers it, an open one where it goes on with it."""
-    return [*model.tokens.encode(text, marked=False), END] if model.answers else opened(model, text, marked)
+    return [*model.tokens.encode(text, marked=False), marks_of(model.tokenizer)[1]] if model.answers else opened(model, text, marked)
 
 
 def opened(model: ServedModel, text: str, marked: bool) -> list[int]:
