@@ -31,6 +31,10 @@ from weft.training import checkpoint, files
 LARGEST_SIZE = 1 << 24
 """No setting of a real model is larger."""
 
+CONTINUING = ("LMHeadModel", "ForCausalLM")
+ENDS = {"bos": "start", "eos": "end", "pad": "padding"}
+"""Their names of marks, and ours. What is not said there is taken to be some small number, at which their `generate` would stop."""
+
 
 @dataclass
 class Converted:
@@ -169,6 +173,8 @@ def send_out(source: str, target: Path) -> Converted:
     checkpoint.load_weights(model, found.tensors(name), str(found.path))
     if "decoder_start_token_id" in described and isinstance(tokenizer, MarkedTokenizer):
         described |= told_marks(tokenizer, "forced_eos_token_id" in described)
+    if described["architectures"][0].endswith(CONTINUING):
+        described |= {f"{name}_token_id": getattr(tokenizer, "marks", {}).get(role) for name, role in ENDS.items()}
     tensors = labels.in_units(dict(model.named_parameters()), tokenizer)
     content = folder.content(described, family.table(settings).to_foreign(tensors))
     extra = foreign_files(getattr(tokenizer, "tokens", tokenizer))
