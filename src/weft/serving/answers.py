@@ -17,7 +17,7 @@ from fastapi import Response
 from weft.data.files import well_formed
 from weft.errors import ConfigError
 from weft.generation.answer import marks_of
-from weft.generation.decode import encode_prompt
+from weft.generation.decode import encode_prompt, open_prompt
 from weft.generation.request import GREEDY, Piece, Request, Sampling
 from weft.serving.beams import searched
 from weft.serving.errors import ApiError, Json
@@ -56,8 +56,7 @@ def asked_of(model: ServedModel, text: str, marked: bool) -> list[int]:
 
 def opened(model: ServedModel, text: str, marked: bool) -> list[int]:
     """Tokens of a text to be continued: the marks that open one, but not those that close it."""
-    before = model.tokens.before if marked else ()
-    return [*before, *(encode_prompt(model.tokenizer, text).tolist() if text or not before else [])]
+    return open_prompt(model.tokenizer, text) if marked else encode_prompt(model.tokenizer, text).tolist()
 
 
 def sampling_of(body: Sampled, length: int, logprobs: int, seed: int, model: ServedModel) -> Sampling:
