@@ -140,7 +140,9 @@ def foreign_files(tokenizer: Tokenizer) -> dict[str, bytes]:
     if not isinstance(tokenizer, Subwords):
         return {}
     marks = {ROLES[role][0]: tokenizer.engine.id_to_token(number) for role, number in tokenizer.marks.items()}
-    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **marks}
+    settings: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **marks}
+    if {"cls", "sep"} <= set(tokenizer.marks):  # a model that tells the second of two texts by its segment
+        settings["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
     return {"tokenizer.json": tokenizer.engine.to_str().encode(), "tokenizer_config.json": json.dumps(settings, indent=2).encode()}
 
 
