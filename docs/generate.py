@@ -63,12 +63,18 @@ def matrix() -> str:
     for (model, objective), names in verbs.recipes().items():
         uses = verbs.USES[model, objective]
         families = dict.fromkeys(name.partition("/")[0] for name in names)
-        where = " ".join(f"`--{name.replace('_', '-')} {value}`" for name, value in uses.where.items() if uses.convert)
+        where = " ".join(f"`{flag(name, value)}`" for name, value in uses.where.items() if uses.convert)
         convert = ", ".join(uses.convert) + (f" with {where}" if where else "")
         cells = [uses.sample, "yes" if uses.continues else "", ", ".join(uses.serve), convert]
         shown = [f"`{model}`", f"`{objective}`", ", ".join(families), "yes"]
         rows.append(f"| {' | '.join([*shown, *(cell or '–' for cell in cells)])} |")
     return "\n".join(rows)
+
+
+def flag(name: str, value: object) -> str:
+    """A setting as the command takes it."""
+    stem, _, last = name.replace("_", "-").rpartition(".")
+    return f"--{stem}.{'no-' if value is False else ''}{last}" + ("" if isinstance(value, bool) else f" {value}")
 
 
 def cpu() -> str:
@@ -314,6 +320,7 @@ SAID = {
     r"iwae_(\d+)": "{:.2f} nats with {name} codes",
     r"accuracy": "{percent:.2f} % right",
     r"nearest_neighbour": "{percent:.2f} % right by the nearest neighbour",
+    r"nearest_neighbour_code": "{percent:.2f} % by that of the code alone",
     r"classified-(.+)": "{percent:.1f} % taken for their class",
     r"translated-(.+)(?<!_real)": "{percent:.1f} % keep their class",
     r"pixel_error": "pixels wrong by {:.3f}",

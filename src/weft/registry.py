@@ -136,7 +136,9 @@ METRICS = {
     "fid": Entry("weft.evaluation.image_measures:fid", 2017, "Fréchet distance, Inception score, precision, recall, by an extractor"),
     "classified": Entry("weft.evaluation.image_measures:classified", 0, "share of samples of a class that an extractor takes for it"),
     "nearest_neighbour": Entry(
-        "weft.evaluation.adversarial_measures:nearest_neighbour", 2016, "share of images whose nearest by code is of their class"
+        "weft.evaluation.adversarial_measures:nearest_neighbour",
+        2016,
+        "share of images whose nearest by features, by code, is of their class",
     ),
     "translated": Entry(
         "weft.evaluation.adversarial_measures:translated", 0, "share of translated images that an extractor's run takes for their class"
@@ -199,6 +201,7 @@ TOKENIZERS = {
     "tagged": Entry("weft.data.tagged:TagTokenizer", 0, "another tokenizer with the names of tags"),
     "table": Entry("weft.data.columns:Columns", 0, "the columns of a table"),
     "pairs": Entry("weft.data.pairs:MarkedTokenizer", 0, "another tokenizer with marks for padding, start and end"),
+    "answering": Entry("weft.data.pairs:AnsweringTokenizer", 0, "a foreign tokenizer with the marks of a model that answers"),
     "sentinels": Entry("weft.data.sentinels:SentinelTokenizer", 2019, "another tokenizer with marks and sentinels"),
     "marked_characters": Entry("weft.data.marked_characters:MarkedCharacters", 0, "one token per character, marks for padding and mask"),
 }

@@ -81,7 +81,7 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
         facts = {"recipe": config.to_dict(resolved), "data": data.info, "examples": len(data.train)}
         processes.compare(team, json.dumps(facts, default=str).encode(), tokenizer or b"")
         processes.refuse(model, objective, team)
-    plan = execution.choose(resolved.train, model, objective, team.processes, team.stages)
+    plan = execution.choose(resolved.train, model, objective, resolved.optim, team.processes, team.stages)
     size = sum(p.numel() for p in model.parameters())
     train = resolved.train
     source = Source(data.train, train.seed, plan.device)

@@ -52,3 +52,4 @@ def test_wrong_names_are_explained(command: Callable[..., Outcome], text_run: Pa
     assert command("evaluate", str(text_run), "--data.contxt", "3").code == 2
     assert "--data.context" in command("evaluate", str(text_run), "--help").out
     assert "Ω" not in command("evaluate", str(text_run), "--data.path", "/nowhere").out
+    assert "Or was the task 'copa' meant?" in command("evaluate", str(text_run), "cop").err

@@ -84,6 +84,10 @@ def test_the_likeliest_texts_of_a_beam(command: Callable[..., Outcome], text_run
         (["--temperature", "-1"], "temperature must be from 0"),
         (["--top-p", "0"], "top_p must be above 0"),
         (["--max-new-tokens", "0"], "at least 1"),
+        (["--beams", "2", "--temperature", "0.5"], "--temperature changes what is drawn, and --beams draws nothing"),
+        (["--beams", "2", "--temperature", "0", "--top-k", "3"], "--top-k changes what is drawn"),
+        (["--length-penalty", "1"], "--length-penalty is of a search, and there is none without --beams"),
+        (["--iterations", "2"], "--iterations is for models that make all tokens of an answer at once"),
     ],
 )
 def test_what_cannot_be_sampled_is_one_line(command: Callable[..., Outcome], text_run: Path, words: list[str], said: str) -> None:

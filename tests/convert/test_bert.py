@@ -10,10 +10,11 @@ from tests.training import toys
 from weft.benchmarks.references import CASES, reference
 from weft.convert.bert import FAMILY
 from weft.data.base import IGNORE
+from weft.errors import CheckpointError
 from weft.objectives.masked_pair import MaskedPair, MaskedPairConfig
 from weft.training.optim import AdamW
 
-pytest.importorskip("transformers")
+BertConfig = pytest.importorskip("transformers").BertConfig
 SMALL = CASES["bert"]["2 layers of 32"]
 
 
@@ -57,3 +58,12 @@ def test_a_hundred_steps_of_pretraining_equal_those_of_the_reference() -> None:
         trainer.means.clear()
     assert max(abs(mine - other) / other for mine, other in losses) < 1e-4
     assert sum(other for _, other in losses[-10:]) < 0.9 * sum(other for _, other in losses[:10])
+
+
+def test_what_we_do_not_have_is_refused() -> None:
+    config = BertConfig(**SMALL, architectures=["BertForMaskedLM"], num_labels=3).to_dict()
+    with pytest.raises(CheckpointError, match="tie_word_embeddings is False"):
+        FAMILY.settings({**config, "tie_word_embeddings": False})
+    numbers = {**config, "architectures": ["BertForSequenceClassification"], "problem_type": "regression"}
+    with pytest.raises(CheckpointError, match="problem_type is 'regression' with 3 labels"):
+        FAMILY.settings(numbers)

@@ -77,6 +77,9 @@ def test_there_and_back(name: str, tmp_path: Path) -> None:
     foreign = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
     own = getattr(ours.tokenizer, "tokens", ours.tokenizer)
     assert foreign(words[0])["input_ids"][1:-1] == own.encode(words[0]).tolist()
+    pair = foreign("one", "two three")
+    first, second = (own.encode(text).tolist() for text in ("one", "two three"))
+    assert pair["token_type_ids"] == [0] * (len(first) + 2) + [1] * (len(second) + 1)
 
 
 def test_names_of_classes_and_the_kind_of_problem(tmp_path: Path) -> None:

@@ -100,3 +100,10 @@ def test_a_tensor_in_two_files_is_an_error(tmp_path: Path) -> None:
     save_file({"t0": torch.ones(1)}, path / "model-00001-of-00003.safetensors")
     with pytest.raises(CheckpointError, match="'t0' is in another file too"):
         folder.read(path)
+
+
+def test_a_tensor_that_the_index_names_in_vain_is_an_error(tmp_path: Path) -> None:
+    path = made(tmp_path / "m", parts=3)
+    save_file({"t3": torch.ones(1)}, path / "model-00000-of-00003.safetensors")
+    with pytest.raises(CheckpointError, match=r"index\.json: names 't0', which none of its files holds"):
+        folder.read(path)

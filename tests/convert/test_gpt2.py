@@ -27,3 +27,12 @@ def test_what_we_do_not_have_is_refused() -> None:
         FAMILY.settings({**config, "activation_function": "mish"})
     with pytest.raises(CheckpointError, match="'n_head' is missing"):
         FAMILY.settings({name: value for name, value in config.items() if name != "n_head"})
+
+
+def test_two_names_of_one_setting_agree() -> None:
+    """Transformers lets num_attention_heads stand for n_head, and where both are there goes by the later one."""
+    config = transformers.GPT2Config(**SMALL).to_dict()
+    renamed = {**config, "n_head": None, "num_attention_heads": 2}
+    assert FAMILY.settings(renamed) == FAMILY.settings(config) == FAMILY.settings({**config, "num_attention_heads": 2})
+    with pytest.raises(CheckpointError, match="n_head 2 and num_attention_heads 4 name one thing, but differ"):
+        FAMILY.settings({**config, "num_attention_heads": 4})

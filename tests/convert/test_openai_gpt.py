@@ -13,6 +13,6 @@ transformers = pytest.importorskip("transformers")
 
 def test_what_we_do_not_have_is_refused() -> None:
     config = transformers.OpenAIGPTConfig(**next(iter(CASES["openai-gpt"].values()))).to_dict()
-    for changes in ({"afn": "relu"}, {"layer_norm_epsilon": 0.1}):
+    for changes in ({"afn": "relu"}, {"layer_norm_epsilon": 0.1}, {"tie_word_embeddings": False}):
         with pytest.raises(CheckpointError, match=r"config\.json"):
             FAMILY.settings({**config, **changes})

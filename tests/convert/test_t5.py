@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from safetensors.torch import load_file
 
-from tests.convert.parity import close, imported
+from tests.convert.parity import close, imported, imported_files
 from weft.benchmarks.references import CASES, KINDS, reference
 from weft.convert.t5 import FAMILY
 from weft.errors import CheckpointError
@@ -105,6 +107,19 @@ def test_published_settings_are_understood() -> None:
         assert (found.gated, found.tied) == (True, False)
 
 
+@torch.no_grad()
+def test_an_untied_model_as_transformers_builds_and_keeps_it(tmp_path: Path) -> None:
+    """Without a head in its file, and with states that are not scaled."""
+    torch.manual_seed(0)
+    theirs = transformers.T5ForConditionalGeneration(transformers.T5Config(**{**SIZES[0], **V11})).eval()
+    ours = imported_files(theirs, FAMILY, tmp_path)
+    assert "lm_head.weight" not in load_file(tmp_path / "theirs" / "model.safetensors")
+    reads = KINDS["t5"].reads
+    given = reads.inputs(theirs.config)
+    for mine, expected in zip(reads.ours(ours, given), reads.theirs(theirs, given), strict=True):
+        close(mine, expected)
+
+
 def test_repeats_and_what_is_never_used_may_stand_in_the_file() -> None:
     theirs = reference("t5", SIZES[0])
     tensors = dict(theirs.state_dict())
@@ -120,6 +135,10 @@ def test_what_we_do_not_have_is_refused() -> None:
     config = transformers.T5Config(**SIZES[0]).to_dict()
     with pytest.raises(CheckpointError, match="feed_forward_proj is 'gated-silu'"):
         FAMILY.settings({**config, "feed_forward_proj": "gated-silu"})
+    with pytest.raises(CheckpointError, match="dense_act_fn is 'gelu', which weft's T5 does not have with feed_forward_proj 'relu'"):
+        FAMILY.settings({**config, "dense_act_fn": "gelu"})
+    with pytest.raises(CheckpointError, match="is_gated_act is True"):
+        FAMILY.settings({**config, "is_gated_act": True})
     with pytest.raises(CheckpointError, match=r"layer_norm_epsilon is 0\.1"):
         FAMILY.settings({**config, "layer_norm_epsilon": 0.1})
     with pytest.raises(CheckpointError, match="'d_kv' is missing"):

@@ -35,6 +35,17 @@ def test_sums_are_the_corpus_of_sacrebleu() -> None:
     assert bleu(total) == pytest.approx(expected.score, abs=1e-6)
 
 
+@pytest.mark.parametrize("words", [1, 2, 3, 6])
+def test_few_sentences_are_smoothed_as_sacrebleu_does(words: int) -> None:
+    sacrebleu = pytest.importorskip("sacrebleu")
+    chance = random.Random(words)
+    for _ in range(20):
+        sides = [[[chance.choice("abcdef") * 2 for _ in range(chance.randint(1, words))] for _ in range(3)] for _ in range(2)]
+        total = torch.stack([statistics(*pair) for pair in zip(*sides, strict=True)]).sum(0)
+        said, wanted = ([" ".join(one) for one in side] for side in sides)
+        assert bleu(total, smooth=True) == pytest.approx(sacrebleu.corpus_bleu(said, [wanted], tokenize="none").score, abs=1e-6)
+
+
 def test_single_sentences_are_smoothed_as_sacrebleu_does() -> None:
     sacrebleu = pytest.importorskip("sacrebleu")
     chance = random.Random(1)

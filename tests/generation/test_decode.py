@@ -7,9 +7,12 @@ import dataclasses
 import pytest
 import torch
 
+from weft.data.subwords import ByteBPE
 from weft.data.tokenizers import ByteTokenizer, CharacterTokenizer, WordTokenizer
 from weft.errors import CapabilityError, ConfigError, DataError
-from weft.generation.decode import can_continue, generate
+from weft.generation.decode import can_continue, generate, open_prompt
+from weft.generation.engine import Engine, answer_all
+from weft.generation.request import Request, Sampling
 from weft.models.bert import TINY as TINY_BERT
 from weft.models.gpt import GPT, TINY
 from weft.models.mlp import TINY as TINY_MLP
@@ -84,3 +87,17 @@ def test_wrong_prompts_and_numbers_are_refused(model: GPT) -> None:
         generate(model, TOKENS, "az")
     with pytest.raises(ConfigError, match="at least 1"):
         generate(model, TOKENS, "a", n=0)
+
+
+def test_a_model_of_others_gets_the_marks_it_is_used_to() -> None:
+    """As the library puts them before a text, and as the server does."""
+    processors = pytest.importorskip("tokenizers").processors
+    tokenizer = ByteBPE.train("a b a b", 300, marks=["start", "end"])
+    model = dataclasses.replace(TINY, vocabulary=tokenizer.size, context=16).build().eval()
+    plain = generate(model, tokenizer, "ab", max_new_tokens=6, temperature=0.0)[0]
+    tokenizer.engine.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 1)])
+    assert open_prompt(tokenizer, "ab") == [0, *tokenizer.encode("ab").tolist()]
+    assert open_prompt(tokenizer, "") == [0]
+    marked = generate(model, tokenizer, "ab", max_new_tokens=6, temperature=0.0)[0]
+    assert marked.text != plain.text
+    assert marked.text == answer_all(Engine(model, tokenizer), [Request(tuple(open_prompt(tokenizer, "ab")), Sampling(6, 0.0))])[0].text

@@ -16,7 +16,7 @@ from weft.data.columns import Columns
 from weft.data.framed import FramedTokenizer
 from weft.data.labels import LabelledTokenizer
 from weft.data.marked_characters import MarkedCharacters
-from weft.data.pairs import END, MarkedTokenizer
+from weft.data.pairs import END, AnsweringTokenizer, MarkedTokenizer
 from weft.data.sentence_pairs import BERTWordTokenizer
 from weft.data.sentinels import SentinelTokenizer
 from weft.data.subword_engines import bert, library
@@ -73,6 +73,7 @@ MAKERS: dict[str, Callable[[], Tokenizer]] = {
     "tagged": lambda: TagTokenizer(made("wordpiece"), ["a"]),
     "table": lambda: Columns("label", ["a", "b"], [], 0, 0),
     "pairs": lambda: MarkedTokenizer(made("byte_bpe")),
+    "answering": lambda: AnsweringTokenizer(made("unigram"), 5, 9),
     "sentinels": lambda: SentinelTokenizer(made("words"), 3),
     "marked_characters": lambda: MarkedCharacters.train(TEXT),
     "framed bytes": lambda: FramedTokenizer(made("bytes")),

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from weft.data.base import IGNORE
 from weft.layers import token_loss as module
-from weft.layers.token_loss import chunk_rows, chunked_loss, token_loss
+from weft.layers.token_loss import add_product, chunk_rows, chunked_loss, row_losses, token_loss
 
 
 def given(rows: int = 37, width: int = 12, vocabulary: int = 29) -> tuple[nn.Linear, Tensor, Tensor]:
@@ -75,6 +75,32 @@ def test_the_operation_keeps_pytorchs_rules() -> None:
 def test_chunks_are_of_one_size() -> None:
     assert chunk_rows(65536, 50304) == 65536 // 8 + 65536 % 8 or chunk_rows(65536, 50304) * 50304 <= module.CHUNK + 50304
     assert chunk_rows(10, 50304) == 10
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+def test_the_first_product_is_no_sum(kind: torch.dtype) -> None:
+    total, a, b = torch.full((3, 4), torch.nan), torch.randn(3, 5).to(kind), torch.randn(5, 4).to(kind)
+    add_product(total, a, b, first=True)
+    torch.testing.assert_close(total, (a @ b).float())
+    add_product(total, a, b)
+    torch.testing.assert_close(total, 2 * (a @ b).float())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("rows", "width", "size"), [(300, 50304, 50257), (7, 65536, 65536), (301, 5120, 5003), (9, 1024, 1000), (5, 520, 513)]
+)
+def test_rows_on_a_gpu_are_those_of_plain_arithmetic(rows: int, width: int, size: int) -> None:
+    torch.manual_seed(0)
+    logits = (4 * torch.randn(rows, width) - 60).bfloat16()  # softmax forgets the shift, exponentials do not
+    targets = torch.randint(0, size, (rows,))
+    targets[::5], targets[1], targets[2] = IGNORE, 0, size - 1
+    change = logits.cuda()
+    losses = row_losses(change, size, targets.cuda(), learn=True).cpu()
+    torch.testing.assert_close(row_losses(logits.cuda(), size, targets.cuda(), learn=False).cpu(), losses)
+    torch.testing.assert_close(losses, row_losses(logits, size, targets, learn=True), rtol=1e-5, atol=1e-4)
+    assert (change[:, :size].cpu().float() - logits[:, :size].float()).norm() <= 5e-3 * logits[:, :size].float().norm()
+    assert not change[:, size:].any() and not change[::5].any()
 
 
 @pytest.mark.gpu

@@ -85,6 +85,8 @@ def test_a_stream(live: Live) -> None:
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages", "not 'image_url'"),
         ({"max_tokens": 0}, "max_tokens", "greater than or equal to 1"),
         ({"max_tokens": 4000, "messages": [{"role": "user", "content": "x" * 200}]}, "max_tokens", "maximum context length is 4096"),
+        ({"messages": [{"role": "user", "content": "x" * 5000}]}, "messages", "maximum context length is 4096"),
+        ({"temperature": -1}, "temperature", "must be from 0.0 to 100.0"),
     ],
 )
 def test_what_is_refused(live: Live, body: dict[str, Any], param: str, said: str) -> None:

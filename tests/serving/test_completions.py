@@ -9,7 +9,10 @@ import pytest
 from openai.types import Completion
 
 from tests.serving.conftest import Live
-from tests.serving.fake import LIKELY, UNLIKELY
+from tests.serving.fake import LIKELY, UNLIKELY, ToyTokenizer
+from weft.generation.request import Piece, Request, Sampling, Token
+from weft.serving.replies import CompletionReply, Draft
+from weft.serving.tokens import TokenTexts
 
 
 def ask(live: Live, **body: Any) -> dict[str, Any]:
@@ -169,3 +172,16 @@ def test_streams_say_what_whole_answers_say(live: Live, more: dict[str, Any]) ->
         if "logprobs" in more:
             for key, values in choice["logprobs"].items():
                 assert [value for piece in mine if piece["logprobs"] for value in piece["logprobs"][key]] == values
+
+
+def test_offsets_of_a_stream_count_what_is_held_back() -> None:
+    """The beginning of a stop text is not told until it is none; the token after it begins where it does in the whole answer."""
+    draft = Draft(Request((97,), Sampling()))
+    reply = CompletionReply("toy", TokenTexts(ToyTokenizer()), [draft], top=0, keep=1, count=1)
+    found = []
+    for text, letter in (("", "b"), ("", "c"), ("bcd", "d"), ("e", "e")):
+        piece = Piece(text, (Token(ord(letter), LIKELY),))
+        draft.add(piece)
+        found += [chunk["choices"][0]["logprobs"]["text_offset"] for chunk in reply.chunks(0, piece)]
+    assert found == [[0], [1], [2], [3]]
+    assert reply.whole()["choices"][0]["logprobs"]["text_offset"] == [0, 1, 2, 3]

@@ -45,7 +45,7 @@ def test_offsets_say_where_tokens_begin(tokens: TokenTexts) -> None:
     assert offsets == sorted(offsets)
     whole = tokens.decode(ids)
     if isinstance(tokens.tokenizer, EXACT):
-        starts = [len(b"".join(tokens.spelling(number) for number in ids[:place]).decode(errors="ignore")) for place in range(len(ids))]
+        starts = [len(b"".join(tokens.spelling(number) for number in ids[:place]).decode(errors="ignore")) for place in range(len(ids) + 1)]
         assert offsets == starts
     for place in range(0, len(ids), 7):
         word = tokens.text(ids[place]).strip()

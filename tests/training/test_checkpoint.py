@@ -239,6 +239,14 @@ def test_names_of_checkpoints(tmp_path: Path) -> None:
         checkpoint.resolve(tmp_path / "absent")
 
 
+def test_a_model_of_others_is_to_be_converted_first(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.gguf").write_bytes(b"GGUF")
+    for path in (tmp_path, tmp_path / "model.gguf"):
+        with pytest.raises(CheckpointError, match=f"make it one of ours first: weft convert {path} runs/NAME"):
+            checkpoint.resolve(path)
+
+
 def test_where_the_best_is_damaged_another_stands_in(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run = make_run(tmp_path, best=(10, 20))
     (run / "checkpoints" / "00000020" / "model.safetensors").unlink()

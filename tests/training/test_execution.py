@@ -9,7 +9,9 @@ from torch import nn
 from tests.training import toys
 from weft.errors import ConfigError
 from weft.models.gpt import GPTConfig
+from weft.objectives.next_token import NextTokenConfig
 from weft.training import execution
+from weft.training.optim import SGD, Adam, AdamW, Muon, OptimConfig
 from weft.training.settings import Train
 
 CPU = Train(device="cpu")
@@ -93,6 +95,41 @@ def test_a_compiled_step_equals_an_eager_one() -> None:
         results.append(toys.weights(trainer.model))
     for name, value in results[0].items():
         torch.testing.assert_close(value, results[1][name], atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("optim", "served"),
+    [
+        (Adam(), True),
+        (AdamW(), True),
+        (Adam(eps_inside_sqrt=True), False),
+        (AdamW(l1=0.1), False),
+        (SGD(), False),
+        (Muon(), False),
+        (None, False),
+    ],
+)
+def test_adam_alone_writes_copies(optim: OptimConfig | None, served: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execution.importlib.util, "find_spec", lambda name: name)
+    why = execution.never_fused(Train(), True, "bf16", toys.Regression(), optim, 1)
+    assert (not why) if served else why.startswith("it is for Adam and AdamW")
+
+
+def test_large_models_fuse_the_update() -> None:
+    found = {
+        (why, logits): execution.settle("auto", execution.of_update(why, logits))[0]
+        for why in ("", "no")
+        for logits in ("whole", "chunked")
+    }
+    assert found == {("", "chunked"): "fused", ("", "whole"): "apart", ("no", "chunked"): "apart", ("no", "whole"): "apart"}
+
+
+@pytest.mark.gpu
+def test_a_gpu_fuses_the_update_of_a_language_model() -> None:
+    model, objective = GPTConfig(vocabulary=5000, context=4, layers=1, heads=2, width=8).build(), NextTokenConfig().build()
+    assert execution.choose(Train(), model, objective, AdamW()).update == "fused"
+    for settings, optim in ((Train(), SGD()), (Train(), None), (Train(batch=8, micro=2), AdamW()), (Train(precision="fp32"), AdamW())):
+        assert execution.choose(settings, model, objective, optim).update == "apart"
 
 
 @pytest.mark.gpu

@@ -98,7 +98,7 @@ CONTESTS: dict[str, Callable[[], Contest]] = {
 def ours(contest: Contest, settings: Train, dropout: bool) -> Trainer:
     torch.manual_seed(0)
     model = changed(contest.model, dropout).build()
-    plan = execution.choose(settings, model, contest.objective)
+    plan = execution.choose(settings, model, contest.objective, OPTIM)
     source = Source(TensorDataset(contest.examples), settings.seed, plan.device)
     return Trainer(model, contest.objective, source, settings, OPTIM, plan, tokens=contest.tokens)
 

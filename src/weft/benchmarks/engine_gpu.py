@@ -35,7 +35,7 @@ def make_trainer(train: Train = TRAIN, model: GPTConfig = MODEL) -> Trainer:
     """The reference model on random tokens, as `weft train` would run it."""
     torch.manual_seed(0)
     network, objective = model.build(), NextTokenConfig().build()
-    plan = execution.choose(train, network, objective)
+    plan = execution.choose(train, network, objective, OPTIM)
     tokens = torch.randint(0, 256, (1_000_000,), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
     source = Source(TokenWindows(tokens, 127, overlapping=True), 1, plan.device)
     return Trainer(network, objective, source, train, OPTIM, plan, tokens=127)

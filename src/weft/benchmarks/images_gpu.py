@@ -125,7 +125,7 @@ def ours(contest: Contest, changes: dict[str, Any]) -> Trainer:
     resolved = made.resolve(facts)
     torch.manual_seed(0)
     model, objective = resolved.model.build(), resolved.objective.build()
-    plan = execution.choose(resolved.train, model, objective)
+    plan = execution.choose(resolved.train, model, objective, resolved.optim)
     source = Source(TensorDataset({"image": pixels}, made.data.transform(pixels)), resolved.train.seed, plan.device)
     return Trainer(model, objective, source, resolved.train, resolved.optim, plan)  # type: ignore[arg-type]
 

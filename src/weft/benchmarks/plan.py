@@ -50,7 +50,7 @@ def trainer_of(case: Subject) -> Trainer:
     torch.manual_seed(0)
     train = Train(steps=100_000, batch=case.batch, log_every=1000)
     network, objective = case.model.build(), case.objective.build()
-    chosen = execution.choose(train, network, objective)
+    chosen = execution.choose(train, network, objective, OPTIM)
     tokens = torch.randint(0, case.model.vocabulary, (1_000_000,), generator=torch.Generator().manual_seed(0), dtype=torch.int32)  # type: ignore[attr-defined]
     source = Source(TokenWindows(tokens, case.tokens, overlapping=True), 1, chosen.device)
     return Trainer(network, objective, source, train, OPTIM, chosen, tokens=case.tokens)

@@ -109,9 +109,9 @@ class Course:
         data = recipe.data.build()
         self.name, self.recipe, self.examples = name, recipe.resolve(data.info), examples
         model, objective = run.build(self.recipe)
-        plan = execution.choose(self.recipe.train, model, objective)
-        source = Source(data.train, 1, plan.device)
         optim: Any = self.recipe.optim
+        plan = execution.choose(self.recipe.train, model, objective, optim)
+        source = Source(data.train, 1, plan.device)
         self.trainer = Trainer(model, objective, source, self.recipe.train, optim, plan, tokens=data.info["tokens"])
         self.updater = self.trainer.updaters[""]
         self.peaks, self.lr = self.updater.peaks, optim.lr

@@ -68,7 +68,7 @@ def make(model: GPTConfig, train: Train, tokens: Tensor, optim: AdamW) -> Traine
     """The trainer that `weft train` would run."""
     torch.manual_seed(0)
     network, objective = model.build(), NextTokenConfig().build()
-    plan = execution.choose(train, network, objective)
+    plan = execution.choose(train, network, objective, optim)
     source = Source(TokenWindows(tokens, model.context, overlapping=True), train.seed, plan.device)
     return Trainer(network, objective, source, train, optim, plan, tokens=model.context)
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft import config, registry
 from weft.cli import console, flags, tasks
 from weft.config import Config
-from weft.errors import ConfigError
+from weft.errors import ConfigError, DataError
 from weft.report.words import number
 
 if TYPE_CHECKING:  # what needs a model is imported when there is one, so that --help is quick
@@ -83,7 +84,13 @@ def metrics(loaded: Loaded, names: list[str], options: Options, changes: dict[st
     from weft.evaluation.evaluate import evaluate
 
     settings = {name: getattr(options, name) for name in ("iterations", "length_factor") if getattr(options, name)}
-    result = evaluate(loaded, *names, data=changes or None, settings=settings, examples=options.examples, batch=options.batch)
+    try:
+        result = evaluate(loaded, *names, data=changes or None, settings=settings, examples=options.examples, batch=options.batch)
+    except (ConfigError, DataError) as error:
+        close = [task for name in names for task in get_close_matches(name, list(registry.TABLES["tasks"]), n=1)]
+        if close:
+            raise type(error)(f"{error}. Or was the task {close[0]!r} meant?") from error
+        raise
     print(f"{loaded.recipe.name} at {loaded.path}: {result.examples:,} examples in {result.seconds:.1f} s")
     for line in result.problems:
         print(f"data: {line}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -17,8 +18,9 @@ from weft.generation.beam import Beam
 from weft.generation.decode import Generation, can_continue, generate, need_continuing
 from weft.generation.neighbours import neighbours
 from weft.generation.parallel import Filling
+from weft.generation.request import GREEDY
 from weft.generation.weights import Weights, keep_weights
-from weft.models.base import Embeds, Restyles, Samples, Scores, offers
+from weft.models.base import Embeds, Fills, Restyles, Samples, Scores, offers
 from weft.run import Loaded, load
 from weft.training import files
 
@@ -81,7 +83,8 @@ class Options(Config):
     """auto, cpu, cuda or cuda:1."""
 
 
-SAMPLING = ("max_new_tokens", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed", "stop", "beams", "length_penalty")
+DRAWING = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
+SAMPLING = ("max_new_tokens", *DRAWING, "seed", "stop", "beams", "length_penalty")
 
 
 def main(words: list[str]) -> int:
@@ -103,6 +106,9 @@ def main(words: list[str]) -> int:
     if can_continue(loaded.model, loaded.tokenizer):
         return texts(loaded, prompt, options)
     if can_answer(loaded.model):
+        refuse(options, (*DRAWING, "max_new_tokens", "stop", "draft"), "is for models that continue a text, and this one answers it")
+        if offers(loaded.model, Fills):
+            refuse(options, ("beams", "length_penalty", "coverage_penalty"), "is of a search, and this model makes all tokens at once")
         how = answering.How(
             Filling(iterations=options.iterations, length_factor=options.length_factor),
             Beam(options.beams or answering.BEAMS, options.length_penalty, options.coverage_penalty),
@@ -126,7 +132,20 @@ def main(words: list[str]) -> int:
     )
 
 
+def refuse(options: Options, names: Iterable[str], why: str) -> None:
+    """Name a setting that would change nothing, rather than leave it unused."""
+    for name in names:
+        if getattr(options, name) != getattr(Options(), name):
+            raise ConfigError(f"--{name.replace('_', '-')} {why}; leave it out")
+
+
 def texts(loaded: Loaded, prompt: str, options: Options) -> int:
+    refuse(options, ("iterations", "length_factor"), "is for models that make all tokens of an answer at once")
+    if options.beams:
+        drawn = DRAWING[1:] if options.temperature == GREEDY else DRAWING
+        refuse(options, drawn, "changes what is drawn, and --beams draws nothing")
+    else:
+        refuse(options, ("length_penalty",), "is of a search, and there is none without --beams")
     if options.coverage_penalty:
         raise ConfigError("--coverage-penalty is for models that answer a text: one that continues it has no source to cover")
     if options.out:

@@ -27,6 +27,10 @@ def task_of(config: dict[str, Any]) -> Task:
     found: Task = next((task for task, name in ARCHITECTURES.items() if name == written[0]), "pretrain")
     if found == "classify" and config.get("problem_type") == SEVERAL:
         raise CheckpointError(f"config.json: problem_type is {SEVERAL!r}; weft's BERT tells one class of a text, or a number")
+    if found == "classify" and config.get("problem_type") == "regression" and count(config) != 1:
+        raise CheckpointError(f"config.json: problem_type is 'regression' with {count(config)} labels; weft's BERT tells one number")
+    if found == "pretrain" and written[0] != "BertModel":
+        need(config, tie_word_embeddings=True)
     return found
 
 

@@ -17,8 +17,9 @@ from weft.convert import folder, gguf, labels, pixels, pypi
 from weft.convert.family import Family
 from weft.convert.folder import Foreign
 from weft.data import tokenizers
-from weft.data.foreign_tokenizers import foreign_files
+from weft.data.foreign_tokenizers import foreign_files, padding_of
 from weft.data.images import ImagesConfig
+from weft.data.pairs import AnsweringTokenizer, MarkedTokenizer
 from weft.errors import CheckpointError, ConfigError, WeftError
 from weft.models.base import ModelConfig
 from weft.recipes.base import Recipe
@@ -29,6 +30,10 @@ from weft.training import checkpoint, files
 
 LARGEST_SIZE = 1 << 24
 """No setting of a real model is larger."""
+
+CONTINUING = ("LMHeadModel", "ForCausalLM")
+ENDS = {"bos": "start", "eos": "end", "pad": "padding"}
+"""Their names of marks, and ours. What is not said there is taken to be some small number, at which their `generate` would stop."""
 
 
 @dataclass
@@ -74,7 +79,7 @@ def bring_in(foreign: Foreign, target: Path, origin: dict[str, str]) -> Converte
     settings = settings_of(foreign, family)
     model, fresh = fill(settings, family, family.table(settings).to_own(foreign.tensors))
     recipe = dataclasses.replace(find_recipe(family.recipe_of(settings)), model=settings)
-    tokenizer = foreign.tokenizer
+    tokenizer = answering(foreign, family)
     if isinstance(recipe.data, ImagesConfig):
         recipe = dataclasses.replace(recipe, data=pixels.shown(recipe.data, settings.image, foreign.preprocessor))  # type: ignore[attr-defined]
         tokenizer = labels.class_names(foreign.config)
@@ -94,6 +99,18 @@ def bring_in(foreign: Foreign, target: Path, origin: dict[str, str]) -> Converte
     with files.writing(target.parent):
         checkpoint.save(target, content)
     return Converted(target, str(kind), size(model), fresh, foreign.tokenizer is not None, len(names), origin)
+
+
+def answering(foreign: Foreign, family: Family) -> tokenizers.Tokenizer | None:
+    """The foreign tokenizer, of a model with an encoder and a decoder with the marks of its targets."""
+    tokenizer = foreign.tokenizer
+    if tokenizer is None or family.marks is None:
+        return tokenizer
+    marks = family.marks(foreign.config)
+    for name, number in zip(("decoder_start_token_id", "eos_token_id"), marks, strict=True):
+        if type(number) is not int or not 0 <= number < tokenizer.size:
+            raise CheckpointError(f"config.json: {name} is {number!r}, which is no token; its tokenizer has those below {tokenizer.size}")
+    return AnsweringTokenizer(tokenizer, *marks)
 
 
 def written(recipe: Recipe) -> bytes:
@@ -154,6 +171,10 @@ def send_out(source: str, target: Path) -> Converted:
     name = "ema.safetensors" if "ema.safetensors" in found.files else "model.safetensors"
     model = settings.build()
     checkpoint.load_weights(model, found.tensors(name), str(found.path))
+    if "decoder_start_token_id" in described and isinstance(tokenizer, MarkedTokenizer):
+        described |= told_marks(tokenizer, "forced_eos_token_id" in described)
+    if described["architectures"][0].endswith(CONTINUING):
+        described |= {f"{name}_token_id": getattr(tokenizer, "marks", {}).get(role) for name, role in ENDS.items()}
     tensors = labels.in_units(dict(model.named_parameters()), tokenizer)
     content = folder.content(described, family.table(settings).to_foreign(tensors))
     extra = foreign_files(getattr(tokenizer, "tokens", tokenizer))
@@ -162,6 +183,12 @@ def send_out(source: str, target: Path) -> Converted:
     with files.writing(target.parent):
         files.write_folder(target, content)
     return Converted(target, kind, size(model), [], bool(extra), len(described.get("id2label", ())), {})
+
+
+def told_marks(tokenizer: MarkedTokenizer, forced: bool) -> dict[str, int]:
+    """What their config.json says of padding, and of a target's first and last token."""
+    found = {"pad_token_id": padding_of(tokenizer), "decoder_start_token_id": tokenizer.start, "eos_token_id": tokenizer.end}
+    return {**found, "forced_eos_token_id": tokenizer.end} if forced else found
 
 
 def family_of(settings: ModelConfig) -> tuple[str, Family, dict[str, Any]]:

@@ -28,6 +28,9 @@ class Family:
     finetuned: Callable[[Any], str] | None = None
     """Our settings -> the recipe of a model for another task, or none."""
 
+    marks: Callable[[dict[str, Any]], tuple[int, int]] | None = None
+    """Their config.json -> the ids that a target begins and ends with, of a model with an encoder and a decoder."""
+
     def recipe_of(self, settings: ModelConfig) -> str:
         """The recipe that a model with these settings comes with."""
         return (self.finetuned and self.finetuned(settings)) or self.recipe
@@ -40,6 +43,17 @@ def need(config: dict[str, Any], **wanted: Any) -> None:
             raise CheckpointError(f"config.json: {name} is {config[name]!r}; weft's model of this family has only {value!r}")
 
 
+def answer_marks(padding: int, end: int) -> Callable[[dict[str, Any]], tuple[int, int]]:
+    """What config.json says of a target's first and last token; these two where it says nothing, as padding usually begins one."""
+
+    def read(config: dict[str, Any]) -> tuple[int, int]:
+        told: dict[str, Any] = {"pad_token_id": padding, "eos_token_id": end} | {k: v for k, v in config.items() if v is not None}
+        last = told["eos_token_id"]
+        return told.get("decoder_start_token_id", told["pad_token_id"]), last[0] if isinstance(last, list) and last else last
+
+    return read
+
+
 def only(config: ModelConfig, **wanted: Any) -> None:
     """Refuse to write a model of ours in a format that has no place for one of its settings."""
     for name, value in wanted.items():
@@ -48,11 +62,15 @@ def only(config: ModelConfig, **wanted: Any) -> None:
 
 
 def setting(config: dict[str, Any], *names: str) -> Any:
-    """The first of several names that config.json has."""
-    for name in names:
-        if config.get(name) is not None:
-            return config[name]
-    raise CheckpointError(f"config.json: {names[0]!r} is missing")
+    """What config.json says under any of several names for one thing, which must agree."""
+    told = {name: config[name] for name in names if config.get(name) is not None}
+    if not told:
+        raise CheckpointError(f"config.json: {names[0]!r} is missing")
+    first, *others = told.values()
+    if any(other != first for other in others):
+        said = " and ".join(f"{name} {value!r}" for name, value in told.items())
+        raise CheckpointError(f"config.json: {said} name one thing, but differ")
+    return first
 
 
 ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu", "silu": "silu", "squared_relu": "relu2"}

@@ -20,6 +20,7 @@ from weft.errors import CheckpointError
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".msgpack", ".h5")
 LARGEST_HEADER = 100 << 20
 LARGEST_JSON = 64 << 20
+INDEX = "model.safetensors.index.json"
 CHAT_TEMPLATE = "chat_template.jinja"
 
 
@@ -65,6 +66,8 @@ def read(folder: Path) -> Foreign:
         if twice := sorted(set(part) & set(tensors)):
             raise CheckpointError(f"{path}: {twice[0]!r} is in another file too")
         tensors |= part
+    if lost := sorted(set(weight_map(folder)) - set(tensors)):
+        raise CheckpointError(f"{folder / INDEX}: names {lost[0]!r}, which none of its files holds")
     preprocessor = folder / "preprocessor_config.json"
     shown = read_json(preprocessor) if preprocessor.is_file() else None
     return Foreign(config, tensors, read_foreign(folder), shown, read_chat_template(folder))
@@ -85,22 +88,30 @@ def read_chat_template(folder: Path) -> str:
     return found if isinstance(found, str) else ""
 
 
+def weight_map(folder: Path) -> dict[str, str]:
+    """Tensors and the file that each is in, as the index of several files has them; nothing where there is none."""
+    index = folder / INDEX
+    if not index.is_file():
+        return {}
+    named = read_json(index).get("weight_map")
+    if not isinstance(named, dict) or not all(isinstance(name, str) for name in named.values()):
+        raise CheckpointError(f"{index}: holds no weight_map from tensors to files")
+    return named
+
+
 def weight_files(folder: Path) -> list[Path]:
     """The safetensors files of a folder: those its index names, or the only one."""
-    index = folder / "model.safetensors.index.json"
-    if index.is_file():
-        named = read_json(index).get("weight_map")
-        if not isinstance(named, dict) or not all(isinstance(name, str) for name in named.values()):
-            raise CheckpointError(f"{index}: holds no weight_map from tensors to files")
-        for name in set(named.values()):
+    if (folder / INDEX).is_file():
+        named = set(weight_map(folder).values())
+        for name in named:
             if Path(name).name != name or "\\" in name or not name.endswith(".safetensors"):
-                raise CheckpointError(f"{index}: names the file {name!r}; only safetensors files beside it are read")
-        return [folder / name for name in sorted(set(named.values()))]
+                raise CheckpointError(f"{folder / INDEX}: names the file {name!r}; only safetensors files beside it are read")
+        return [folder / name for name in sorted(named)]
     found = sorted(folder.glob("*.safetensors"))
     if len(found) == 1:
         return found
     if found:
-        raise CheckpointError(f"{folder}: holds {len(found)} safetensors files but no model.safetensors.index.json")
+        raise CheckpointError(f"{folder}: holds {len(found)} safetensors files but no {INDEX}")
     if pickled := sorted(path.name for path in folder.iterdir() if path.suffix in PICKLES):
         raise CheckpointError(
             f"{folder}: its weights are only in {pickled[0]!r}, a format that can run code when it is read;"

@@ -20,10 +20,10 @@ def settings(config: dict[str, Any]) -> GPTConfig:
     need(config, scale_attn_weights=True, scale_attn_by_inverse_layer_idx=False, add_cross_attention=False, layer_norm_epsilon=1e-5)
     return GPTConfig(
         vocabulary=setting(config, "vocab_size"),
-        context=setting(config, "n_positions", "n_ctx"),
-        layers=setting(config, "n_layer"),
-        heads=setting(config, "n_head"),
-        width=setting(config, "n_embd"),
+        context=setting({"n_positions": config.get("n_ctx"), **config}, "n_positions", "max_position_embeddings"),
+        layers=setting(config, "n_layer", "num_hidden_layers"),
+        heads=setting(config, "n_head", "num_attention_heads"),
+        width=setting(config, "n_embd", "hidden_size"),
         inner=config.get("n_inner") or 0,
         activation=activation(config.get("activation_function", "gelu_new")),  # type: ignore[arg-type]
         tied=config.get("tie_word_embeddings", True),

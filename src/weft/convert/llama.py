@@ -11,15 +11,14 @@ from weft.models.llama import LlamaConfig
 
 
 def settings(config: dict[str, Any]) -> LlamaConfig:
-    need(config, attention_bias=False, mlp_bias=False)
+    need(config, attention_bias=False, mlp_bias=False, is_causal=True)
     width, heads = setting(config, "hidden_size"), setting(config, "num_attention_heads")
     need(config, head_dim=width // heads)
     if activation(config.get("hidden_act", "silu")) != "silu":
         raise CheckpointError(f"config.json: hidden_act is {config['hidden_act']!r}; weft's Llama has only 'silu'")
-    positions = config.get("rope_parameters") or {}
-    for told in (positions, config.get("rope_scaling") or {}):  # the older name, which counts where both are there
-        if told.get("rope_type", told.get("type", "default")) != "default":
-            raise CheckpointError(f"config.json: weft has no scaled rotary positions ({told})")
+    positions = config.get("rope_scaling") or config.get("rope_parameters") or {}  # the older name counts where both are there
+    if positions.get("rope_type", positions.get("type", "default")) != "default":
+        raise CheckpointError(f"config.json: weft has no scaled rotary positions ({positions})")
     for told in (positions, config):
         need(told, partial_rotary_factor=1.0)
     return LlamaConfig(

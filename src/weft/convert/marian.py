@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from weft.convert.family import ACTIVATIONS, Family, activation, need, only, setting
+from weft.convert.family import ACTIVATIONS, Family, activation, answer_marks, need, only, setting
 from weft.convert.table import Ignore, Join, Rename, Row, Same, Table
 from weft.models.transformer import TransformerConfig
 
@@ -14,15 +14,15 @@ from weft.models.transformer import TransformerConfig
 def settings(config: dict[str, Any]) -> TransformerConfig:
     need(config, share_encoder_decoder_embeddings=True, tie_word_embeddings=True, activation_dropout=0.0)
     need({"scale_embedding": False, **config}, scale_embedding=True)
-    heads, inner = setting(config, "encoder_attention_heads"), setting(config, "encoder_ffn_dim")
+    heads, inner = setting(config, "encoder_attention_heads", "num_attention_heads"), setting(config, "encoder_ffn_dim")
     need(config, decoder_attention_heads=heads, decoder_ffn_dim=inner)
     return TransformerConfig(
         vocabulary=setting(config, "vocab_size"),
         context=setting(config, "max_position_embeddings"),
-        layers=setting(config, "encoder_layers"),
+        layers=setting(config, "encoder_layers", "num_hidden_layers"),
         decoder_layers=setting(config, "decoder_layers"),
         heads=heads,
-        width=setting(config, "d_model"),
+        width=setting(config, "d_model", "hidden_size"),
         inner=inner,
         activation=activation(config.get("activation_function", "gelu")),  # type: ignore[arg-type]
         interleaved=False,
@@ -102,4 +102,5 @@ def linear_rows(theirs: str, ours: str, *parts: str) -> list[Row]:
     return [Join(tuple(f"{theirs}{part}.{leaf}" for part in parts), f"{ours}.{leaf}") for leaf in ("weight", "bias")]
 
 
-FAMILY = Family("transformer/pairs", TransformerConfig, settings, describe, table, fresh=("head.bias",))
+MARKS = answer_marks(padding=58100, end=0)
+FAMILY = Family("transformer/pairs", TransformerConfig, settings, describe, table, fresh=("head.bias",), marks=MARKS)

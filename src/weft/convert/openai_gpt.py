@@ -11,13 +11,13 @@ from weft.models.gpt import GPTConfig
 
 
 def settings(config: dict[str, Any]) -> GPTConfig:
-    need(config, layer_norm_epsilon=1e-5, afn="gelu")
+    need(config, layer_norm_epsilon=1e-5, afn="gelu", tie_word_embeddings=True)
     return GPTConfig(
         vocabulary=setting(config, "vocab_size"),
-        context=setting(config, "n_positions"),
-        layers=setting(config, "n_layer"),
-        heads=setting(config, "n_head"),
-        width=setting(config, "n_embd"),
+        context=setting(config, "n_positions", "max_position_embeddings"),
+        layers=setting(config, "n_layer", "num_hidden_layers"),
+        heads=setting(config, "n_head", "num_attention_heads"),
+        width=setting(config, "n_embd", "hidden_size"),
         norm="post",
         activation="gelu_tanh",  # what this family calls "gelu"
         embedding_dropout=config.get("embd_pdrop", 0.1),

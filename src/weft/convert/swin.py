@@ -23,7 +23,7 @@ def settings(config: dict[str, Any]) -> SwinConfig:
         patch=patch(config),
         window=setting(config, "window_size"),
         layers=tuple(setting(config, "depths")),
-        heads=tuple(setting(config, "num_heads")),
+        heads=tuple(setting(config, "num_heads", "num_attention_heads")),
         width=setting(config, "embed_dim"),
         expansion=int(ratio),
         activation=activation(config.get("hidden_act", "gelu")),  # type: ignore[arg-type]

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.convert.family import Family, need, setting
+from torch import Tensor
+
+from weft.convert.family import Family, activation, answer_marks, need, setting
 from weft.convert.table import Ignore, Join, Rename, Row, Same, Table
 from weft.errors import CheckpointError
 from weft.models.t5 import T5Config
+
+HEAD = "lm_head.weight"
 
 
 def settings(config: dict[str, Any]) -> T5Config:
@@ -15,13 +19,17 @@ def settings(config: dict[str, Any]) -> T5Config:
     kind = config.get("feed_forward_proj", "relu")
     if kind not in ("relu", "gated-gelu"):
         raise CheckpointError(f"config.json: feed_forward_proj is {kind!r}; weft's T5 has only 'relu' and 'gated-gelu'")
+    need(config, is_gated_act=kind == "gated-gelu")
+    function = config.get("dense_act_fn")  # follows from the one before; where a file says another, it counts
+    if function is not None and activation(function) != ("gelu_tanh" if kind == "gated-gelu" else "relu"):
+        raise CheckpointError(f"config.json: dense_act_fn is {function!r}, which weft's T5 does not have with feed_forward_proj {kind!r}")
     return T5Config(
         vocabulary=setting(config, "vocab_size"),
-        layers=setting(config, "num_layers"),
+        layers=setting(config, "num_layers", "num_hidden_layers"),
         decoder_layers=config.get("num_decoder_layers") or 0,
-        heads=setting(config, "num_heads"),
-        head=setting(config, "d_kv"),
-        width=setting(config, "d_model"),
+        heads=setting(config, "num_heads", "num_attention_heads"),
+        head=setting(config, "d_kv", "head_dim"),
+        width=setting(config, "d_model", "hidden_size"),
         inner=setting(config, "d_ff"),
         gated=kind == "gated-gelu",
         # transformers 5 writes that every T5 is tied, and beside it whether the states are scaled, which only a tied one's are
@@ -56,10 +64,19 @@ def describe(c: T5Config) -> dict[str, Any]:
     }
 
 
+class T5Table(Table):
+    """A file of an untied model may lack its head: transformers 5 ties every one it builds, and then keeps the embedding alone."""
+
+    def to_own(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        own = super().to_own(tensors)
+        missing = any(row.foreign == HEAD for row in self.rows if isinstance(row, Rename)) and HEAD not in tensors
+        return {**own, "head.weight": own["embed.weight"]} if missing and "embed.weight" in own else own
+
+
 def table(c: T5Config) -> Table:
     rows: list[Row] = [
         Rename("shared.weight", "embed.weight"),
-        Same("lm_head.weight", "shared.weight") if c.tied else Rename("lm_head.weight", "head.weight"),
+        Same(HEAD, "shared.weight") if c.tied else Rename(HEAD, "head.weight"),
         Rename("encoder.final_layer_norm.weight", "encoder_norm.weight"),
         Rename("decoder.final_layer_norm.weight", "norm.weight"),
         Ignore("decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"),  # in the first files, never used
@@ -72,7 +89,7 @@ def table(c: T5Config) -> Table:
         for place in range(feedforward + 1):
             rows.append(Rename(f"{stack}.block.{{i}}.layer.{place}.layer_norm.weight", f"{stack}.{{i}}.norm{place + 1}.weight"))
     rows += attention_rows("decoder.block.{i}.layer.1.EncDecAttention.", "decoder.{i}.cross.")
-    return Table(rows)
+    return T5Table(rows)
 
 
 def attention_rows(theirs: str, ours: str) -> list[Row]:
@@ -90,4 +107,4 @@ def feedforward_rows(theirs: str, ours: str, gated: bool) -> list[Row]:
     return [rise, Rename(theirs + "wo.weight", ours + "fall.weight")]
 
 
-FAMILY = Family("t5/text", T5Config, settings, describe, table)
+FAMILY = Family("t5/text", T5Config, settings, describe, table, marks=answer_marks(padding=0, end=1))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.data.files import read_bytes, reason, show, unix_lines, well_formed
+from weft.data.pairs import END, MARKS, PAD, AnsweringTokenizer, MarkedTokenizer
 from weft.data.subword_engines import bert, byte_level, check_ids, check_merges, library, parse
 from weft.data.subwords import BPE, ByteBPE, Subwords, Unigram, WordPiece
 from weft.data.tokenizers import Tokenizer
@@ -16,6 +17,8 @@ from weft.errors import CapabilityError, DataError
 VOCABULARIES = ("vocab.json", "encoder.json", "encoder_bpe_40000.json")
 MERGES = ("merges.txt", "vocab.bpe", "vocab_40000.bpe")
 END_OF_WORD = "</w>"
+PAIR_MARKS = {"padding": "<pad>", "start": "<s>", "end": "</s>"}
+"""How the marks of pairs are written for others, in the order of their ids."""
 ROLES = {
     "padding": ("pad_token", "[PAD]", "<pad>"),
     "unknown": ("unk_token", "[UNK]", "<unk>"),
@@ -132,11 +135,50 @@ def special_tokens(engine: Any) -> list[str]:
 
 def foreign_files(tokenizer: Tokenizer) -> dict[str, bytes]:
     """The files in which transformers reads a tokenizer; none for one that the tokenizers library does not run."""
+    if isinstance(tokenizer, MarkedTokenizer):
+        tokenizer = tokenizer.inner if isinstance(tokenizer, AnsweringTokenizer) else moved(tokenizer)
     if not isinstance(tokenizer, Subwords):
         return {}
     marks = {ROLES[role][0]: tokenizer.engine.id_to_token(number) for role, number in tokenizer.marks.items()}
-    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **marks}
+    settings: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **marks}
+    if {"cls", "sep"} <= set(tokenizer.marks):  # a model that tells the second of two texts by its segment
+        settings["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
     return {"tokenizer.json": tokenizer.engine.to_str().encode(), "tokenizer_config.json": json.dumps(settings, indent=2).encode()}
+
+
+def moved(tokenizer: MarkedTokenizer) -> Tokenizer:
+    """A tokenizer of the library with the ids of one of ours: marks first, then all pieces, sentinels last, and an end after each text."""
+    inner = tokenizer.inner
+    if not isinstance(inner, Subwords):
+        return inner
+    content = json.loads(inner.engine.to_str())
+    model, count = content["model"], getattr(tokenizer, "sentinels", 0)
+    last = [f"<X{number}>" for number in reversed(range(count))]
+    numbers = {mark: number for number, mark in enumerate(PAIR_MARKS.values())}
+    numbers |= {mark: number for number, mark in enumerate(last, tokenizer.size - count)}
+    if set(numbers) & set(inner.engine.get_vocab()):
+        return tokenizer  # a piece that looks like a mark would have two ids
+    if isinstance(model["vocab"], dict):
+        model["vocab"] = numbers | {piece: number + MARKS for piece, number in model["vocab"].items()}
+    else:
+        model["vocab"] = [[mark, 0.0] for mark in PAIR_MARKS.values()] + model["vocab"] + [[mark, 0.0] for mark in last]
+        model["unk_id"] += MARKS
+    added = [{**token, "id": token["id"] + MARKS} for token in content["added_tokens"]]
+    plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    content["added_tokens"] = added + [{"id": number, "content": mark, **plain} for mark, number in numbers.items()]
+    content["added_tokens"].sort(key=lambda token: token["id"])
+    engine, end = parse(content), PAIR_MARKS["end"]
+    engine.post_processor = library().processors.TemplateProcessing(
+        single=f"$A {end}", pair=f"$A {end} $B {end}", special_tokens=[(end, END)]
+    )
+    return type(inner)(engine, {role: numbers[mark] for role, mark in PAIR_MARKS.items()})
+
+
+def padding_of(tokenizer: MarkedTokenizer) -> int:
+    """The id that stands for nothing."""
+    if not isinstance(tokenizer, AnsweringTokenizer):
+        return PAD
+    return int(getattr(tokenizer.inner, "marks", {}).get("padding", tokenizer.start))
 
 
 def write_foreign(tokenizer: Tokenizer, folder: str | Path) -> None:

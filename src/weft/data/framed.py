@@ -41,6 +41,10 @@ class FramedTokenizer(Tokenizer):
         self.marks = {mark: inner.size + number for number, mark in enumerate(MARKS)}
         self.size = inner.size + len(MARKS)
 
+    @property
+    def around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        return self.inner.around
+
     def encode(self, text: str) -> np.ndarray:
         return self.inner.encode(text)
 

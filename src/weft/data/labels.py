@@ -29,6 +29,10 @@ class LabelledTokenizer(Tokenizer):
         mean, deviation = float(values.mean()), float(values.std())
         return cls(tokens, [], mean, deviation if deviation > 1e-9 * abs(mean) else 1.0)
 
+    @property
+    def around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        return self.tokens.around
+
     def encode(self, text: str) -> np.ndarray:
         return self.tokens.encode(text)
 

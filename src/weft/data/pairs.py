@@ -33,6 +33,7 @@ class MarkedTokenizer(Tokenizer):
     """Another tokenizer with its ids moved up by three, to make room for PAD, START and END."""
 
     name = "pairs"
+    start, end = START, END
 
     def __init__(self, inner: Tokenizer):
         self.inner = inner
@@ -53,6 +54,32 @@ class MarkedTokenizer(Tokenizer):
     def from_json(cls, data: dict[str, Any]) -> MarkedTokenizer:
         inner: Tokenizer = registry.find("tokenizers", data["inner"]["type"]).from_json(data["inner"])
         return cls(inner)
+
+
+class AnsweringTokenizer(MarkedTokenizer):
+    """A foreign tokenizer whose own ids a model with an encoder and a decoder begins and ends its targets with."""
+
+    name = "answering"
+
+    def __init__(self, inner: Tokenizer, start: int, end: int):
+        self.inner, self.start, self.end = inner, start, end  # type: ignore[misc]
+        self.size = inner.size
+
+    def encode(self, text: str) -> np.ndarray:
+        return self.inner.encode(text).astype(np.int64)
+
+    def decode(self, ids: list[int]) -> str:
+        """The text up to the first mark of the end, without that of the start."""
+        until = ids.index(self.end) if self.end in ids else len(ids)
+        return self.inner.decode([i for i in ids[:until] if i != self.start])
+
+    def to_json(self) -> dict[str, Any]:
+        return {**super().to_json(), "start": self.start, "end": self.end}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> AnsweringTokenizer:
+        inner: Tokenizer = registry.find("tokenizers", data["inner"]["type"]).from_json(data["inner"])
+        return cls(inner, int(data["start"]), int(data["end"]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,8 +126,8 @@ class PairsConfig(DataConfig):
         info: dict[str, Any] = {
             "vocabulary": tokenizer.size,
             "context": self.longest + 2,
-            "start": START,
-            "end": END,
+            "start": tokenizer.start,
+            "end": tokenizer.end,
             "tokens": self.tokens or first.source.longest + first.target.longest,
             "training_examples": len(first),
             "validation_examples": len(second),
@@ -166,12 +193,12 @@ class PairsConfig(DataConfig):
 
     def _dataset(self, pairs: list[tuple[str, str]], tokenizer: MarkedTokenizer, problems: Problems) -> Pairs:
         sides = []
-        for side, marks in ((0, ()), (1, (START,))):
+        for side, marks in ((0, ()), (1, (tokenizer.start,))):
             ids = [tokenizer.encode(pair[side]) for pair in pairs]
             cut = sum(len(row) > self.longest for row in ids)
             if cut:
                 problems.add(f"texts cut to {self.longest} tokens", ("source", "target")[side], cut)
-            sides.append(join([np.concatenate((marks, row[: self.longest], (END,))) for row in ids]))
+            sides.append(join([np.concatenate((marks, row[: self.longest], (tokenizer.end,))) for row in ids]))
         return Pairs(*sides)
 
 

@@ -67,6 +67,15 @@ class Subwords(Tokenizer):
         engine.add_special_tokens(list(looks.values()))
         return cls(engine, {name: engine.token_to_id(look) for name, look in looks.items()})
 
+    @property
+    def around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Those that the library puts there."""
+        plain, whole = (self.engine.encode("a", add_special_tokens=marked).ids for marked in (False, True))
+        for first in range(len(whole) - len(plain) + 1):
+            if plain and whole[first : first + len(plain)] == plain:
+                return tuple(whole[:first]), tuple(whole[first + len(plain) :])
+        return (), ()
+
     def encode(self, text: str) -> np.ndarray:
         text = well_formed(text)
         parts = list(cut(text)) if self._separable else [text]

@@ -22,6 +22,12 @@ class Tokenizer:
     name = ""
     size = 0
 
+    @property
+    def around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The marks that a model is used to before and after a text: BERT's, where there are any."""
+        marks: dict[str, int] = getattr(self, "marks", {})
+        return ((marks["cls"],), (marks["sep"],)) if "cls" in marks and "sep" in marks else ((), ())
+
     @classmethod
     def train(cls, text: str, limit: int = 0) -> Tokenizer:
         """Learn what is needed from a text; `limit` bounds the vocabulary where that makes sense."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -18,26 +19,36 @@ from weft.run import Loaded
 
 
 def nearest_neighbour(loaded: Loaded, data: Changes = None, argument: str = "") -> dict[str, float]:
-    """Share of validation images whose nearest training image, by the angle between their codes, is of the same class."""
+    """Share of validation images whose nearest training image is of the same class: by their codes, and by the features these are made of.
+
+    Donahue et al. (2016) report the latter, the encoder's last hidden layer; their code finds 97.35 % by it and 92.1 % by codes.
+    """
     need(loaded.model, Inverts)
     device = next(loaded.model.parameters()).device
     built = plain(change_data(loaded.recipe.data, data)).build_with(loaded.tokenizer)
     if built.validation is None:
         raise DataError("there are no validation images whose neighbours could be looked for; keep some with --data.validation")
-    known, known_label = codes(loaded.model, built.train, device)
-    asked, label = codes(loaded.model, built.validation, device)
-    near = torch.cat([known_label[(part @ known.mT).argmax(1)] for part in asked.split(1024)])  # type: ignore[no-untyped-call]
-    return {"nearest_neighbour": float((near == label).float().mean())}
+    ways: dict[str, Any] = {"nearest_neighbour": getattr(loaded.model, "features", None), "nearest_neighbour_code": loaded.model.to_latent}
+    return {name: alike(way, built.train, built.validation, device) for name, way in ways.items() if way}
 
 
-def codes(model: Any, data: Dataset, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Codes of length 1 (N, Z) and labels (N,) of all examples that have a label."""
+def alike(way: Callable[[Tensor], Tensor], known: Dataset, asked: Dataset, device: torch.device) -> float:
+    """Share of examples whose nearest known one by this way to see them is of their class."""
+    (there, there_label), (here, label) = (described(way, data, device) for data in (known, asked))
+    lengths = there.square().sum(1)
+    near = torch.cat([(lengths - 2 * part @ there.mT).argmin(1) for part in here.split(1024)])  # type: ignore[no-untyped-call]
+    return float((there_label[near] == label).float().mean())
+
+
+@torch.no_grad()
+def described(way: Callable[[Tensor], Tensor], data: Dataset, device: torch.device) -> tuple[Tensor, Tensor]:
+    """What an image is seen as (N, F), and labels (N,), of all examples that have a label."""
     some = [batch for batch in batches(data, device) if "label" in batch and bool((batch["label"] != UNLABELLED).any())]
     if not some:
         raise CapabilityError("these images have no classes by which a neighbour could be judged")
-    found = [(F.normalize(model.to_latent(batch["image"]), dim=1), batch["label"]) for batch in some]
-    code, label = torch.cat([code for code, _ in found]), torch.cat([label for _, label in found])
-    return code[label != UNLABELLED], label[label != UNLABELLED]
+    found = [(way(batch["image"]).flatten(1).float(), batch["label"]) for batch in some]
+    seen, label = torch.cat([seen for seen, _ in found]), torch.cat([label for _, label in found])
+    return seen[label != UNLABELLED], label[label != UNLABELLED]
 
 
 def translated(loaded: Loaded, data: Changes = None, argument: str = "") -> dict[str, float]:

@@ -20,27 +20,33 @@ def statistics(candidate: Sequence[object], reference: Sequence[object]) -> Tens
     return torch.tensor([*found, len(candidate), len(reference)], dtype=torch.float64)
 
 
-def bleu(sums: Tensor) -> float:
-    """Corpus BLEU in percent from summed statistics (10,); 0 where an order has no match."""
+def bleu(sums: Tensor, smooth: bool = False) -> float:
+    """Corpus BLEU in percent from summed statistics (10,); 0 where an order has no match, unless smoothed as sacrebleu does by default."""
     matches, totals = sums[0:8:2], sums[1:8:2]
+    matches = smoothed(matches, totals) if smooth and float(matches[0]) else matches
     if not bool((matches > 0).all()):
         return 0.0
     brevity = min(0.0, 1 - float(sums[9] / sums[8]))
     return float(100 * torch.exp((matches / totals).log().mean() + brevity))
 
 
+def smoothed(matches: Tensor, totals: Tensor) -> Tensor:
+    """Matches of each order (4,): the first without any counts as half a match, the next as a quarter, and so on (the exponential
+    smoothing of mteval and sacrebleu); one longer than every candidate keeps none."""
+    found, share = matches.clone(), 1.0
+    for order in range(ORDER):
+        if float(totals[order]) and not float(found[order]):
+            share /= 2
+            found[order] = share
+    return found
+
+
 def sentence_bleu(candidate: Sequence[object], reference: Sequence[object]) -> float:
-    """BLEU of one sentence in percent. An order without a match counts as half a match, the next such as a quarter, and so on (the
-    exponential smoothing of mteval and sacrebleu); orders longer than the candidate are left out."""
+    """BLEU of one sentence in percent, smoothed; orders longer than the candidate are left out."""
     sums = statistics(candidate, reference)
-    matches, totals = sums[0:8:2].clone(), sums[1:8:2]
+    matches, totals = sums[0:8:2], sums[1:8:2]
     if not float(matches[0]):
         return 0.0
-    share = 1.0
-    for order in range(ORDER):
-        if float(totals[order]) and not float(matches[order]):
-            share /= 2
-            matches[order] = share
-    there = totals > 0
+    matches, there = smoothed(matches, totals), totals > 0
     brevity = min(0.0, 1 - float(sums[9] / sums[8]))
     return float(100 * torch.exp((matches[there] / totals[there]).log().mean() + brevity))

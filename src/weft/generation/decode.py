@@ -67,7 +67,7 @@ def generate(
     sampling = Sampling(stop=stops, **settings)
     if n < 1 or sampling.max_new_tokens < 1:
         raise ConfigError(f"n and max_new_tokens must be at least 1, not {n} and {sampling.max_new_tokens}")
-    ids = tuple(encode_prompt(tokenizer, prompt).tolist())
+    ids = tuple(open_prompt(tokenizer, prompt))
     requests = [Request(ids, sampling, number) for number in range(n)]
     if draft is not None:
         answers = [speculate(model, draft, tokenizer, request).answer for request in requests]
@@ -80,7 +80,7 @@ def searched(model: nn.Module, tokenizer: Any, prompt: str, n: int, beam: Beam, 
     """The n likeliest continuations, best first."""
     if not 1 <= n <= beam.beams:
         raise ConfigError(f"{beam.beams} beams find 1 to {beam.beams} continuations, not {n}; n must not be above beams")
-    ids = encode_prompt(tokenizer, prompt).tolist()
+    ids = open_prompt(tokenizer, prompt)
     end = next(iter(ends_of(tokenizer)), NEVER)
     [best] = continuations(model, [ids], beam=beam, longest=sampling.max_new_tokens, end=end, vocabulary=tokenizer.size)
     return [written(tokenizer, prompt, ids, one, end, sampling.seed) for one in best[:n]]
@@ -109,6 +109,12 @@ def need_continuing(model: nn.Module, tokenizer: Any) -> None:
         raise CapabilityError(f"{type(model).__name__} tells classes and has no tokens of text, so it cannot continue one")
     if not can_continue(model, tokenizer):
         raise CapabilityError(f"{type(model).__name__} reads a text from both sides, so it cannot continue one")
+
+
+def open_prompt(tokenizer: Any, prompt: str) -> list[int]:
+    """Tokens of a text to be continued, behind the marks that a model of others is used to before it."""
+    before, _ = tokenizer.around
+    return [*before, *(encode_prompt(tokenizer, prompt).tolist() if prompt or not before else [])]
 
 
 def encode_prompt(tokenizer: Any, prompt: str) -> np.ndarray:

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from weft.errors import ConfigError
-from weft.generation.answer import END, PAD, START
+from weft.generation.answer import PAD, marks_of
 from weft.generation.engine import Row, trimmed
 from weft.generation.penalties import check_bias
 from weft.generation.pick import Choosers
@@ -34,7 +34,8 @@ class Target(Row):
 
     def __init__(self, number: int, request: Request, tokenizer: Any):
         super().__init__(number, replace(request, ids=()), tokenizer)
-        self.source = request.ids if request.ids[-1:] == (END,) else (*request.ids, END)
+        _, end = marks_of(tokenizer)
+        self.source = request.ids if request.ids[-1:] == (end,) else (*request.ids, end)
 
 
 class SourceEngine:
@@ -48,6 +49,7 @@ class SourceEngine:
         self.cached = cached and offers(model, Decodes)
         self.context: int = getattr(model.config, "context", 0) or LONGEST
         self.device = next(model.parameters()).device
+        self.start, self.end = marks_of(tokenizer)
         self.queue: deque[Target] = deque()
         self.rows: list[Target] = []
         self.choosers: Choosers | None = None
@@ -118,11 +120,11 @@ class SourceEngine:
     def _read(self) -> Tensor:
         """The state (B, D) of the last token of each target."""
         if self.cache:
-            last = torch.tensor([[row.answer[-1] if row.answer else START] for row in self.rows], device=self.device)
+            last = torch.tensor([[row.answer[-1] if row.answer else self.start] for row in self.rows], device=self.device)
             states: Tensor = self.model.decode(last, self.memory, self.lengths, self.cache)[:, -1]
             self.cache.count([1] * len(self.rows))
             return states
-        states = self.model.decode(self._filled([(START, *row.answer) for row in self.rows]), self.memory, self.lengths)
+        states = self.model.decode(self._filled([(self.start, *row.answer) for row in self.rows]), self.memory, self.lengths)
         return torch.stack([found[len(row.answer)] for row, found in zip(self.rows, states, strict=True)])
 
     def _filled(self, rows: Sequence[Sequence[int]]) -> Tensor:
@@ -139,9 +141,9 @@ class SourceEngine:
         self.choosers.record(ids)
         most = max(request.sampling.logprobs for request in requests)
         chosen = Choosers.told(logits, ids, most) if most >= 0 else [Token(number) for number in ids.tolist()]
-        room = max(1, self.context - 1)  # START takes a place
+        room = max(1, self.context - 1)  # the start takes a place
         return {
-            row.number: row.push(trimmed(token, row.request.sampling.logprobs), {END}, room)
+            row.number: row.push(trimmed(token, row.request.sampling.logprobs), {self.end}, room)
             for row, token in zip(self.rows, chosen, strict=True)
         }
 

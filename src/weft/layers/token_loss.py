@@ -43,11 +43,12 @@ def chunked_loss(hidden: Tensor, weight: Tensor, targets: Tensor, learn: bool) -
     """hidden (N, D), weight (V, D), targets (N,) -> the summed loss and, to `learn`, its gradients (N, D) and (V, D)."""
     size, (rows, width) = len(weight), hidden.shape
     padded = -(-size // MULTIPLE) * MULTIPLE if hidden.is_cuda else size
-    table = hidden.new_zeros(padded, width)  # products are made in the precision of the states
+    table = hidden.new_empty(padded, width)  # products are made in the precision of the states
     table[:size].copy_(weight)
+    table[size:].zero_()
     losses = torch.empty(rows, dtype=torch.promote_types(hidden.dtype, torch.float32), device=hidden.device)
     back = torch.empty_like(hidden, memory_format=torch.contiguous_format) if learn else hidden.new_empty(0)
-    change = torch.zeros(padded, width, dtype=losses.dtype, device=hidden.device) if learn else weight.new_empty(0)
+    change = torch.empty(padded, width, dtype=losses.dtype, device=hidden.device) if learn else weight.new_empty(0)
     step = chunk_rows(rows, padded)
     held = hidden.new_empty(step, padded)
     for start in range(0, rows, step):
@@ -56,7 +57,7 @@ def chunked_loss(hidden: Tensor, weight: Tensor, targets: Tensor, learn: bool) -
         losses[start : start + step] = row_losses(logits, size, wanted, learn)
         if learn:
             torch.mm(logits, table, out=back[start : start + step])
-            add_product(change, logits.t(), some)
+            add_product(change, logits.t(), some, first=not start)
     return losses.sum(), back, change[:size].to(weight.dtype) if learn else change
 
 
@@ -86,12 +87,15 @@ def row_losses(logits: Tensor, size: int, targets: Tensor, learn: bool) -> Tenso
     return found
 
 
-def add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
-    """total += a b, summed in the precision of the total."""
+def add_product(total: Tensor, a: Tensor, b: Tensor, first: bool = False) -> None:
+    """total += a b, summed in the precision of the total; the first is no sum, and the total holds nothing yet."""
+    before = 0 if first else 1
     if total.is_cuda and total.dtype != a.dtype and adds_exactly(a.dtype):
-        torch.ops.aten.addmm.dtype_out(total, a, b, total.dtype, out=total)
+        torch.ops.aten.addmm.dtype_out(total, a, b, total.dtype, beta=before, out=total)
     elif total.dtype == a.dtype:
-        total.addmm_(a, b)
+        total.addmm_(a, b, beta=before)
+    elif first:
+        total.copy_(a @ b)
     else:
         total += a @ b
 

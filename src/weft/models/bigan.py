@@ -32,7 +32,7 @@ class BiGANConfig(ModelConfig):
     hidden: tuple[int, ...] = (1024, 1024)
     """Widths of the hidden layers of each of the three networks."""
     batch_norm: bool = True
-    """Whether hidden layers but the first of generator, encoder and discriminator are normalised over the batch."""
+    """Whether hidden layers are normalised over the batch, all of the generator, and all but those that read an example."""
     initial: Initial = "normal"
     """How weights are drawn."""
 
@@ -49,7 +49,7 @@ class BiGAN(nn.Module):
         if min(c.hidden, default=1) < 1:
             raise ConfigError(f"--model.hidden: widths of layers must be at least 1, not {c.hidden}")
         self.separable = not c.batch_norm
-        self.generator = perceptron((c.latent, *c.hidden, c.features), nn.ReLU(), c.batch_norm)
+        self.generator = perceptron((c.latent, *c.hidden, c.features), nn.ReLU(), c.batch_norm, first=True)
         self.encoder = perceptron((c.features, *c.hidden, c.latent), nn.LeakyReLU(0.2), c.batch_norm)
         self.discriminator = perceptron((c.features + c.latent, *c.hidden, 1), nn.LeakyReLU(0.2), c.batch_norm)
         for module in self.modules():
@@ -65,8 +65,13 @@ class BiGAN(nn.Module):
 
     def to_latent(self, x: Tensor) -> Tensor:
         """x (B, ...) -> E(x) (B, Z), in (-1, 1) as the codes that are drawn."""
-        code: Tensor = self.encoder(2 * x.flatten(1) - 1).float().tanh()
+        code: Tensor = self.encoder[-1](self.features(x)).float().tanh()
         return code
+
+    def features(self, x: Tensor) -> Tensor:
+        """x (B, ...) -> the encoder's last hidden layer (B, F), by which Donahue et al. look for neighbours."""
+        found: Tensor = self.encoder[:-1](2 * x.flatten(1) - 1)
+        return found
 
     def latents(self, key: Tensor) -> Tensor:
         """key (B,) -> a code of each, even in [-1, 1], (B, Z)."""
@@ -86,13 +91,13 @@ class BiGAN(nn.Module):
         return self.to_data(self.to_latent(x)).view_as(x)
 
 
-def perceptron(sizes: tuple[int, ...], activation: nn.Module, batch_norm: bool) -> nn.Sequential:
-    """Fully connected layers; hidden ones after the first are normalised, so that the input keeps its scale."""
+def perceptron(sizes: tuple[int, ...], activation: nn.Module, batch_norm: bool, first: bool = False) -> nn.Sequential:
+    """Fully connected layers; hidden ones are normalised, but the first only where asked for, so that an example keeps its scale."""
     parts: list[nn.Module] = []
-    for number, (first, second) in enumerate(pairwise(sizes)):
+    for number, (inputs, outputs) in enumerate(pairwise(sizes)):
         last = number == len(sizes) - 2
-        norm = batch_norm and number > 0 and not last
-        parts += [nn.Linear(first, second, bias=not norm), *([nn.BatchNorm1d(second)] if norm else [])]
+        norm = batch_norm and (first or number > 0) and not last
+        parts += [nn.Linear(inputs, outputs, bias=not norm), *([nn.BatchNorm1d(outputs)] if norm else [])]
         parts += [] if last else [activation]
     return nn.Sequential(*parts)
 

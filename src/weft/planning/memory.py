@@ -1,6 +1,7 @@
 """Bytes on one device, by part, at the moment when most are needed.
 
-Weights, their gradients and the optimiser's state are fp32, as the trainer keeps them; products read bf16 copies. The moment is
+Weights, their gradients and the optimiser's state are fp32, as the trainer keeps them; products read bf16 copies. Where Adam writes
+these itself they stay, and gradients are bf16: as many bytes at the end of the backward pass. The moment is
 either the start of the backward pass, when everything that was kept is there and the loss besides, or its end, when all
 gradients are. While gradients add up over micro-batches they are there throughout.
 """

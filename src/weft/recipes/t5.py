@@ -13,7 +13,8 @@ from weft.training.settings import Train
 
 
 def small() -> T5Config:
-    return T5Config(layers=2, heads=4, head=32, width=128, gated=True, dropout=0.0)
+    """In the form of version 1.1: with a tied head of a scale of 1, Adam has to unlearn first that a token follows itself."""
+    return T5Config(layers=2, heads=4, head=32, width=128, gated=True, tied=False, dropout=0.0)
 
 
 def text() -> Recipe:
@@ -47,15 +48,15 @@ def pairs() -> Recipe:
 
 
 def novels() -> Recipe:
-    """Pretraining of 9 M parameters on eighteen English novels, pieces of 15 % cut out.
+    """Pretraining of 11 M parameters on eighteen English novels, pieces of 15 % cut out.
 
     Run:      weft train t5/novels && weft train t5/sst2 --init runs/t5-novels
     """
     return Recipe(
         data=SentinelsConfig(path="novels/novels_18.tar.xz", vocabulary=8000, context=256, validation=0.1),
-        model=T5Config(layers=4, heads=4, head=64, width=256, gated=True),
+        model=T5Config(layers=4, heads=4, head=64, width=256, gated=True, tied=False),
         objective=Seq2SeqConfig(smoothing=0.0, decode=False),
-        optim=AdamW(lr=2e-3, betas=(0.9, 0.98), weight_decay=0.01, clip_norm=1.0, schedule=Schedule(kind="cosine", warmup=500, floor=0.05)),
+        optim=AdamW(lr=1e-3, betas=(0.9, 0.98), weight_decay=0.01, clip_norm=1.0, schedule=Schedule(kind="cosine", warmup=500, floor=0.05)),
         train=Train(steps=10_000, batch=64, log_every=200, eval_every=1000, eval_examples=512, save_every=2000),
     )
 
@@ -68,7 +69,7 @@ def sst2() -> Recipe:
     """
     return Recipe(
         data=PairsConfig(path="glue/SST-2/train.tsv.gz", unit="byte_bpe", vocabulary=8000, longest=64, validation=0.01),
-        model=T5Config(layers=4, heads=4, head=64, width=256, gated=True),
+        model=T5Config(layers=4, heads=4, head=64, width=256, gated=True, tied=False),
         objective=Seq2SeqConfig(smoothing=0.0, beams=1),
         optim=AdamW(lr=5e-4, betas=(0.9, 0.98), weight_decay=0.01, clip_norm=1.0, schedule=Schedule(kind="linear", warmup=300)),
         train=Train(steps=4000, batch=64, log_every=200, eval_every=1000),

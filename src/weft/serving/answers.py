@@ -15,13 +15,14 @@ from fastapi import Request as HttpRequest
 from fastapi import Response
 
 from weft.data.files import well_formed
-from weft.generation.answer import END
-from weft.generation.decode import encode_prompt
-from weft.generation.request import GREEDY, Piece, Request
+from weft.errors import ConfigError
+from weft.generation.answer import marks_of
+from weft.generation.decode import encode_prompt, open_prompt
+from weft.generation.request import GREEDY, Piece, Request, Sampling
 from weft.serving.beams import searched
 from weft.serving.errors import ApiError, Json
 from weft.serving.replies import ChatReply, CompletionReply, Draft, Reply
-from weft.serving.schemas import ChatRequest, CompletionRequest
+from weft.serving.schemas import ChatRequest, CompletionRequest, Sampled
 from weft.serving.service import LONG, ServedModel, Service
 from weft.serving.streams import EventStream, attended, events, left
 from weft.serving.worker import Submission
@@ -50,17 +51,25 @@ async def prompts_of(service: Service, model: ServedModel, given: Any, param: st
 
 def asked_of(model: ServedModel, text: str, marked: bool) -> list[int]:
     """Tokens of a prompt: a whole text where the model answers it, an open one where it goes on with it."""
-    return [*model.tokens.encode(text, marked=False), END] if model.answers else opened(model, text, marked)
+    return [*model.tokens.encode(text, marked=False), marks_of(model.tokenizer)[1]] if model.answers else opened(model, text, marked)
 
 
 def opened(model: ServedModel, text: str, marked: bool) -> list[int]:
     """Tokens of a text to be continued: the marks that open one, but not those that close it."""
-    before = model.tokens.before if marked else ()
-    return [*before, *(encode_prompt(model.tokenizer, text).tolist() if text or not before else [])]
+    return open_prompt(model.tokenizer, text) if marked else encode_prompt(model.tokenizer, text).tolist()
 
 
-def new_tokens(service: Service, model: ServedModel, prompt: int, asked: int | None, default: int) -> int:
-    """How long an answer may be; refused where prompt and answer do not fit the context together."""
+def sampling_of(body: Sampled, length: int, logprobs: int, seed: int, model: ServedModel) -> Sampling:
+    """How tokens are chosen; the sentence about a field that is refused begins with it."""
+    try:
+        return body.sampling(length, logprobs, seed, model.tokens.size)
+    except ConfigError as error:
+        field = str(error).split()[0].rstrip(":")
+        raise ApiError(400, str(error), param=field if field in type(body).model_fields else None) from error
+
+
+def new_tokens(service: Service, model: ServedModel, prompt: int, asked: int | None, default: int, given: str = "prompt") -> int:
+    """How long an answer may be; refused where prompt (the field `given`) and answer do not fit the context together."""
     most, context = service.limits.max_tokens, model.context
     if asked is not None and asked > most:
         raise ApiError(400, f"max_tokens may be at most {most}, the server's --max-tokens, not {asked}", param="max_tokens")
@@ -70,7 +79,7 @@ def new_tokens(service: Service, model: ServedModel, prompt: int, asked: int | N
     if context and prompt + wanted > context:
         said = f"{prompt + wanted} tokens ({prompt} in the prompt, {wanted} for the answer)"
         message = f"this model's maximum context length is {context} tokens, but {said} were asked for"
-        raise ApiError(400, message, param="max_tokens" if prompt < context else "prompt", code="context_length_exceeded")
+        raise ApiError(400, message, param="max_tokens" if prompt < context else given, code="context_length_exceeded")
     return wanted
 
 
@@ -97,7 +106,7 @@ async def complete(service: Service, http: HttpRequest, body: CompletionRequest)
         return await searched(service, model, http, body, prompts, lengths)
     count, seed = body.best_of or body.n, body.seed if body.seed is not None else secrets.randbits(63)
     logprobs = body.logprobs if body.logprobs is not None else 0 if count > body.n else -1
-    sampling = body.sampling(0, logprobs, seed, model.tokens.size)
+    sampling = sampling_of(body, 0, logprobs, seed, model)
     if model.answers and "temperature" not in body.model_fields_set:  # a translation is not drawn, unless somebody says so
         sampling = replace(sampling, temperature=GREEDY)
     check_number(model, len(prompts) * count)
@@ -138,9 +147,9 @@ async def chat(service: Service, http: HttpRequest, body: ChatRequest) -> Respon
     ids = await chat_prompt(service, model, [message.plain() for message in body.messages])
     seed = body.seed if body.seed is not None else secrets.randbits(63)
     most = body.max_completion_tokens if body.max_completion_tokens is not None else body.max_tokens
-    length = new_tokens(service, model, len(ids), most, service.limits.max_tokens)
+    length = new_tokens(service, model, len(ids), most, service.limits.max_tokens, "messages")
     top = (body.top_logprobs or 0) if body.logprobs else None
-    sampling = body.sampling(length, -1 if top is None else top, seed, model.tokens.size)
+    sampling = sampling_of(body, length, -1 if top is None else top, seed, model)
     own = model.template
     sampling = replace(sampling, stop=sampling.stop + own.stop, stop_tokens=sampling.stop_tokens + own.stop_tokens)
     check_number(model, body.n)

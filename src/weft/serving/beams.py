@@ -9,7 +9,7 @@ import torch
 from fastapi import Request as HttpRequest
 from fastapi import Response
 
-from weft.generation.answer import END, START
+from weft.generation.answer import marks_of
 from weft.generation.beam import Beam, Hypothesis
 from weft.generation.beam_models import NEVER, continuing, translating
 from weft.generation.engine import ends_of
@@ -48,9 +48,9 @@ def searches(model: ServedModel, prompts: Prompts, lengths: Sequence[int], beam:
     device = next(model.model.parameters()).device
     for ids, longest in zip(prompts, lengths, strict=True):
         if model.answers:
-            source = torch.tensor([ids if ids[-1] == END else [*ids, END]], device=device)
+            source = torch.tensor([ids if ids[-1] == end_of(model) else [*ids, end_of(model)]], device=device)
             size = torch.tensor([source.size(1)], device=device)
-            [best] = yield from translating(model.model, source, size, START, END, beam, longest)
+            [best] = yield from translating(model.model, source, size, *marks_of(model.tokenizer), beam, longest)
         else:
             [best] = yield from continuing(model.model, [ids], beam, longest, end_of(model), model.tokens.size)
         found.append(best)
@@ -59,7 +59,7 @@ def searches(model: ServedModel, prompts: Prompts, lengths: Sequence[int], beam:
 
 def end_of(model: ServedModel) -> int:
     """The token by which a model ends its answers."""
-    return END if model.answers else next(iter(ends_of(model.tokenizer)), NEVER)
+    return marks_of(model.tokenizer)[1] if model.answers else next(iter(ends_of(model.tokenizer)), NEVER)
 
 
 def drafted(model: ServedModel, prompt: Sequence[int], one: Hypothesis, number: int) -> Draft:

@@ -17,7 +17,7 @@ from pydantic import Field
 from torch import Tensor
 
 from weft.errors import CapabilityError
-from weft.generation.answer import END, PAD, START
+from weft.generation.answer import END, PAD, START, marks_of
 from weft.generation.attention_weights import Recorder
 from weft.generation.beam_models import translate
 from weft.generation.parallel import Filling, fill_in
@@ -65,9 +65,12 @@ def attention_routes(service: Service) -> APIRouter:
 
 async def inspected(service: Service, body: AttentionRequest) -> Response:
     model = service.find(body.model)
-    ids = [*model.tokens.encode(body.text), END] if model.answers else tokens_of(model, body.text)
+    ids = [*model.tokens.encode(body.text, marked=False), marks_of(model.tokenizer)[1]] if model.answers else tokens_of(model, body.text)
     check_length(model, ids)
-    look = partial(look_at_whole, how=model.filling) if model.filling else look_at_translation if model.answers else look_at_text
+    look = partial(look_at_whole, how=model.filling) if model.filling else look_at_text
+    if model.answers and not model.filling:
+        start, end = marks_of(model.tokenizer)
+        look = partial(look_at_translation, start=start, end=end)
     views = await model.worker.call(partial(look, model.model, ids))
     content = await asyncio.to_thread(lambda: packed(told(model, views, body.layer)))
     return Response(content, media_type="application/json")
@@ -98,7 +101,7 @@ def look_at_text(model: Any, ids: list[int]) -> list[View]:
 
 
 @torch.inference_mode()
-def look_at_translation(model: Any, ids: list[int]) -> list[View]:
+def look_at_translation(model: Any, ids: list[int], start: int = START, end: int = END) -> list[View]:
     """The likeliest answer is searched first, then read once as a whole, which gives the weights that it was written with.
 
     A decoder looks around before it writes, so in the cross-attention each row is named after the token that it wrote.
@@ -106,8 +109,8 @@ def look_at_translation(model: Any, ids: list[int]) -> list[View]:
     device = next(model.parameters()).device
     source, lengths = torch.tensor([ids], device=device), torch.tensor([len(ids)], device=device)
     longest = min(3 * len(ids) + 50, MOST_TOKENS - 1)
-    written = translate(model, source, lengths, START, END, longest=longest)[0][0].ids
-    read = [START, *written[:-1]]
+    written = translate(model, source, lengths, start, end, longest=longest)[0][0].ids
+    read = [start, *written[:-1]]
     with Recorder(model) as recorder:
         model.decode(torch.tensor([read], device=device), model.encode(source, lengths), lengths)
     return three_views(model, recorder, ids, written, read)
@@ -171,9 +174,8 @@ def told(model: ServedModel, views: Sequence[View], layer: int | None) -> dict[s
     }
 
 
-MARKS = {PAD: "⟨pad⟩", START: "⟨start⟩", END: "⟨end⟩"}
-
-
 def shown(model: ServedModel, number: int, marked: bool) -> str:
     """A token as text; what writes nothing has a name all the same."""
-    return model.tokens.text(number) or (MARKS.get(number) if marked else None) or f"⟨{number}⟩"
+    start, end = marks_of(model.tokenizer)
+    names = {PAD: "⟨pad⟩", start: "⟨start⟩", end: "⟨end⟩"} if marked else {}
+    return model.tokens.text(number) or names.get(number) or f"⟨{number}⟩"

@@ -116,7 +116,7 @@ class CompletionReply(Reply):
 
     def choice(self, index: int, draft: Draft) -> dict[str, Any]:
         place = next(place for place, other in enumerate(self.drafts) if other is draft)
-        told = None if self.top is None else self.logprobs(draft.tokens, 0, ())
+        told = None if self.top is None else self.logprobs(draft.tokens, self.offsets(draft.tokens))
         return {**completion_choice(index, self.echoed[place] + draft.text, told, FINISH.get(draft.finish)), **draft.more}
 
     def chunks(self, place: int, piece: Piece) -> list[dict[str, Any]]:
@@ -127,20 +127,23 @@ class CompletionReply(Reply):
         if self.top is not None and piece.tokens:
             told_before = self.told[place]
             before = [token.id for token in draft.tokens[max(0, told_before - WINDOW) : told_before]]
-            told = self.logprobs(piece.tokens, self.offset[place], before)
+            offsets = self.offsets(piece.tokens, self.offset[place], before)
+            told = self.logprobs(piece.tokens, offsets)
+            self.offset[place] = offsets[-1]  # not that of the text told so far, of which some may be held back
         self.told[place] = len(draft.tokens)
-        self.offset[place] += len(text)
         if not (text or told or piece.finish):
             return []
         return [self.chunk(completion_choice(place, text, told, FINISH.get(piece.finish)))]
 
-    def logprobs(self, tokens: Sequence[Token], start: int, before: Sequence[int]) -> dict[str, Any]:
-        ids = [token.id for token in tokens]
+    def offsets(self, tokens: Sequence[Token], start: int = 0, before: Sequence[int] = ()) -> list[int]:
+        return self.tokens.offsets([token.id for token in tokens], start, before)
+
+    def logprobs(self, tokens: Sequence[Token], offsets: Sequence[int]) -> dict[str, Any]:
         return {
-            "tokens": [self.tokens.text(number) for number in ids],
+            "tokens": [self.tokens.text(token.id) for token in tokens],
             "token_logprobs": [None if token.logprob is None else finite(token.logprob) for token in tokens],
             "top_logprobs": [self.alternatives(token) for token in tokens] if self.top else None,
-            "text_offset": self.tokens.offsets(ids, start, before),
+            "text_offset": offsets[: len(tokens)],
         }
 
     def alternatives(self, token: Token) -> dict[str, float] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,7 @@ class TokenTexts:
         self._spelled: dict[int, bytes] = {}
         engine = self.inner.engine if isinstance(self.inner, Subwords) else None
         self.marks: dict[str, int] = {text: engine.token_to_id(text) for text in special_tokens(engine) if text} if engine else {}
-        self.before, self.after = around(engine, getattr(self.inner, "marks", {}))
+        self.before, self.after = self.inner.around
 
     def spelling(self, number: int) -> bytes:
         """What a token writes; half a character is possible."""
@@ -89,7 +89,8 @@ class TokenTexts:
         return well_formed(text)
 
     def offsets(self, numbers: Sequence[int], start: int = 0, before: Sequence[int] = ()) -> list[int]:
-        """Where each token begins, in characters of the text that all of them make; `before` stand in front, `start` characters long."""
+        """Where each token begins, and where the next would, in characters of the text that all of them make; `before` stand in
+        front, `start` characters long."""
         every = [*before[-WINDOW:], *numbers]
         skipped = len(every) - len(numbers)
         found = []
@@ -97,7 +98,7 @@ class TokenTexts:
             found.append(start)
             window = every[max(0, place - WINDOW) : place + 1]
             start += self._length(window) - self._length(window[:-1])
-        return found
+        return [*found, start]
 
     def _length(self, numbers: Sequence[int]) -> int:
         return len(self.decode(numbers).rstrip("\ufffd")) if numbers else 0
@@ -119,17 +120,6 @@ class TokenTexts:
                 ids.append(np.array([self.marks[part]]) if part in self.marks else self.tokenizer.encode(part))
         found: list[int] = np.concatenate(ids).tolist()
         return found
-
-
-def around(engine: Any, marks: Mapping[str, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The marks before and after a text: those that a tokenizer of the library puts there, or BERT's."""
-    if engine is None:
-        return ((marks["cls"],), (marks["sep"],)) if "cls" in marks and "sep" in marks else ((), ())
-    plain, whole = (engine.encode("a", add_special_tokens=marked).ids for marked in (False, True))
-    for first in range(len(whole) - len(plain) + 1):
-        if plain and whole[first : first + len(plain)] == plain:
-            return tuple(whole[:first]), tuple(whole[first + len(plain) :])
-    return (), ()
 
 
 def hexadecimal(spelled: bytes) -> str:

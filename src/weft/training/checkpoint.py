@@ -251,6 +251,8 @@ def meant(name: str | Path) -> list[Path]:
     if (run / "manifest.json").exists():
         return [run]
     candidates = folders(run)[::-1]
+    if not candidates and ((run / "config.json").is_file() or (run.suffix == ".gguf" and run.is_file())):
+        raise CheckpointError(f"{text}: holds a model of another project; make it one of ours first: weft convert {text} runs/NAME")
     if not candidates:
         raise CheckpointError(f"{text}: no checkpoint here; train one with: weft train RECIPE --out {path}")
     if which and which != "last":

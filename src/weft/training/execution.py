@@ -17,6 +17,7 @@ from torch import nn
 from weft.data.base import Batch
 from weft.errors import ConfigError
 from weft.objectives.base import Objective
+from weft.training.optim import OptimConfig, copies_itself
 from weft.training.settings import Train
 
 Options = list[tuple[bool, str, str]]
@@ -107,8 +108,8 @@ def cpu_prefers_onednn() -> bool:
     return amd and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
-def choose(settings: Train, model: nn.Module, objective: Objective, processes: int = 1, stages: int = 1) -> Plan:
-    """Decide from (device, model, objective) what the settings leave open, and say why."""
+def choose(settings: Train, model: nn.Module, objective: Objective, optim: object = None, processes: int = 1, stages: int = 1) -> Plan:
+    """Decide from (device, model, objective) what the settings leave open, and say why; on the optimiser only the update depends."""
     device = pick_device(settings.device)
     gpu = device.type == "cuda"
     size = sum(p.numel() for p in model.parameters())
@@ -180,21 +181,32 @@ def choose(settings: Train, model: nn.Module, objective: Objective, processes: i
     logits = decide("logits", settings.logits, of_logits(gpu, model, objective))
     memory = torch.cuda.get_device_properties(device).total_memory if gpu else 0
     activations = decide("activations", settings.activations, of_activations(size, memory))
-    update = decide("update", settings.update, [(True, "apart", "fused, it saves a hundredth of a step of GPT-2 and serves Adam alone")])
-    if update == "fused" and (why := never_fused(settings, gpu, precision, objective, processes)):
+    why = never_fused(settings, gpu, precision, objective, optim, processes)
+    update = decide("update", settings.update, of_update(why, logits))
+    if update == "fused" and why:
         update, reasons["update"] = "apart", f"fused was asked for, but {why}"
     graphed = graphs == "on" and gpu
     choices = (attention, blocks, logits, activations, update)
     return Plan(device, precision, compiled == "on", graphed, *choices, settings.deterministic, reasons)
 
 
-def never_fused(settings: Train, gpu: bool, precision: str, objective: Objective, processes: int) -> str:
+def of_update(never_fused: str, logits: str) -> Options:
+    return [
+        (bool(never_fused), "apart", never_fused),
+        (logits != "chunked", "apart", "the casts of a small model's matrices take no time"),
+        (True, "fused", "Adam itself reads bf16 gradients of matrices and writes their bf16 copies, which spares a pass for each"),
+    ]
+
+
+def never_fused(settings: Train, gpu: bool, precision: str, objective: Objective, optim: object, processes: int) -> str:
     """Why Adam cannot hold bf16 copies of the matrices; nothing where it can."""
     reasons = {
         "it needs a GPU and Triton": not gpu or importlib.util.find_spec("triton") is None,
         "products are not made in bf16": precision != "bf16",
         "bf16 gradients should not be added up over micro-batches": 0 < settings.micro < settings.batch,
         "it does not know several processes": processes > 1,
+        "it is for Adam and AdamW without l1, l2, clip_value and eps_inside_sqrt": not isinstance(optim, OptimConfig)
+        or not copies_itself(optim),
         "the objective has several turns or changes weights itself": len(objective.turns) > 1
         or type(objective).after_update is not Objective.after_update,
     }

@@ -17,7 +17,7 @@ RESAMPLES = 1000
 def finish(metric: str, sums: np.ndarray, count: int) -> float:
     """A metric from the summed statistics of so many examples: BLEU, the exponent of a mean, or a mean."""
     if metric == "bleu":
-        return bleu(torch.from_numpy(sums))
+        return bleu(torch.from_numpy(sums), smooth=True)
     mean = float(sums[0]) / count
     return math.exp(min(mean, 700.0)) if metric == "perplexity" else mean
 
