@@ -104,7 +104,7 @@ constexpr int POINTERS = 12;  // of a layer
 constexpr long long PATIENCE = 4000000000ll;  // clock ticks, two seconds, after which something is wrong
 
 static_assert(D % (CHUNK * HEADS) == 0 && 32 % LANES == 0 && WARPS % UNITS == 0 && UNITS % F == 0, "sizes");
-static_assert(CHUNKS <= THREADS && HEADS * PARTS <= BLOCKS && MOST_PLACES > 0 && 3 * LANES <= THREADS && K <= THREADS && BATCH <= THREADS && BATCH % UNITS == 0, "sizes");
+static_assert(CHUNKS <= THREADS && HEADS * PARTS <= BLOCKS && MOST_PLACES > 0 && K <= THREADS && BATCH <= THREADS && BATCH % UNITS == 0, "sizes");
 
 // mail of a layer, in half words
 constexpr int AFTER_LOOK = 0, AFTER_FEED = D, QKV = 2 * D, RISEN = 5 * D, MIXES = (5 + F) * D, WEIGHTS = MIXES + PARTS * D;
@@ -137,7 +137,6 @@ struct Known {
     float own[ROWS];  // the block's rows of the residual stream
     float sums[2][BATCH][SPLIT + 1];  // one place more than needed, so that rows begin in different banks
     float tops[WARPS], totals[WARPS], mixed[WARPS][K];
-    uint4 head[3 * LANES];  // q, k and v of the new token
     uint4 x[F * CHUNKS];  // what a product reads
 };
 constexpr int LINE = 128;  // where the ring begins is a multiple of this
@@ -173,10 +172,10 @@ __device__ inline float warp_sum(float x) {
 
 __device__ inline float activated(float x) {
     if (KIND == 0) return 0.5f * x * (1.0f + erff(x * 0.7071067811865476f));
-    if (KIND == 1) return x / (1.0f + __expf(-2.0f * 0.7978845608028654f * (x + 0.044715f * x * x * x)));
+    if (KIND == 1) return __fdividef(x, 1.0f + __expf(-2.0f * 0.7978845608028654f * (x + 0.044715f * x * x * x)));
     if (KIND == 2) return fmaxf(x, 0.0f);
     if (KIND == 3) return fmaxf(x, 0.0f) * fmaxf(x, 0.0f);
-    return x / (1.0f + __expf(-x));
+    return __fdividef(x, 1.0f + __expf(-x));
 }
 
 // A block's units of a product
@@ -267,6 +266,7 @@ struct Job {
     int first_row, rows;
     int head, part, parts, begin, places, together_places;  // of the cache: those that this block looks at; head < 0: none
     long long last = 0;
+    uint4 scale, shift;  // the thread's, of the norm to come
 
     __device__ inline void mark(int number) {
         if (a.ticks && thread == 0) {
@@ -343,7 +343,8 @@ struct Job {
     }
 
     // the residual stream, a chunk for each of the first threads, -> its norm in s->x
-    __device__ inline void norm(uint4 v, bool mine, uint4 scale, uint4 shift) {
+    __device__ inline void norm(uint4 v) {
+        bool mine = thread < CHUNKS;
         float x[CHUNK], sum = 0, squares = 0, a[CHUNK], b[CHUNK];
         unpack(v, x);
         for (int i = 0; i < CHUNK; ++i) sum += x[i], squares += x[i] * x[i];
@@ -357,8 +358,8 @@ struct Job {
         if (mine) {
             float all = 0, spread = 0;
             for (int w = 0; w < (CHUNKS + 31) / 32; ++w) all += s->sum[w], spread += s->squares[w];
-            all /= D;
-            float rate = rsqrtf(fmaxf(spread / D - all * all, 0.0f) + (float)EPS);
+            all *= 1.0f / D;
+            float rate = rsqrtf(fmaxf(spread * (1.0f / D) - all * all, 0.0f) + (float)EPS);
             unpack(scale, a), unpack(shift, b);
             for (int i = 0; i < CHUNK; ++i) x[i] = (x[i] - all) * rate * a[i] + b[i];
             s->x[thread] = pack(x);
@@ -369,14 +370,22 @@ struct Job {
         return vector && thread < CHUNKS ? __ldg((const uint4*)vector + thread) : make_uint4(0, 0, 0, 0);
     }
 
+    // asked for long before it is needed, as memory is slow to answer while weights stream
+    __device__ inline void expect_norm(const half_word* weight, const half_word* bias) { scale = chunk_of(weight), shift = chunk_of(bias); }
+    __device__ inline void expect_first_norm(int layer) {
+        const long_word* last = s->pointers + LAYERS * POINTERS;
+        if (layer < LAYERS) expect_norm(pointer(layer, NORM1_W), pointer(layer, NORM1_B));
+        else expect_norm((const half_word*)last[NORM_W], (const half_word*)last[NORM_B]);
+    }
+
     // ---- phases
     __device__ inline void queries(int layer, const half_word* before) {
         int first = qkv.first, units = qkv.units;
         float bias = bias_of(pointer(layer, QKV_B), first, units);
-        uint4 scale = chunk_of(pointer(layer, NORM1_W)), shift = chunk_of(pointer(layer, NORM1_B)), v = make_uint4(0, 0, 0, 0), x[TURNS];
+        uint4 v = make_uint4(0, 0, 0, 0), x[TURNS];
         if (thread < CHUNKS) v = layer ? receive(before + thread * CHUNK, watch, FOR_X) : embedded();
         mark(0);
-        norm(v, thread < CHUNKS, scale, shift);
+        norm(v);
         take(x);
         mark(1);
         product(units, x, [&](int unit, float sum) {
@@ -399,21 +408,23 @@ struct Job {
 
     __device__ inline void attend() {
         if (head < 0) return;
-        if (thread < 3 * LANES) s->head[thread] = receive(mail + QKV + thread / LANES * D + head * K + thread % LANES * CHUNK, watch, FOR_QKV);
-        together();
-        mark(3);
         float q[CHUNK], y[CHUNK], mixed[CHUNK] = {0, 0, 0, 0, 0, 0, 0, 0}, top = LEAST, total = 0;
         int at = lane % LANES, group = lane / LANES;
-        unpack(s->head[at], q);
+        const half_word* fresh = mail + QKV + head * K + at * CHUNK;  // of the new token; every warp asks for it, which takes no barrier
+        unpack(receive(fresh, watch, FOR_QKV), q);
         for (int i = 0; i < CHUNK; ++i) q[i] *= rsqrtf((float)K);
-        float itself = 0;
-        unpack(s->head[LANES + at], y);
-        for (int i = 0; i < CHUNK; ++i) itself += q[i] * y[i];
-        for (int apart = 1; apart < LANES; apart *= 2) itself += __shfl_xor_sync(0xFFFFFFFFu, itself, apart);
-        if (part == 0 && warp == 0 && group == 0) {
-            top = itself, total = 1;
-            unpack(s->head[2 * LANES + at], mixed);
+        if (part == 0 && warp == 0) {
+            float itself = 0;
+            unpack(receive(fresh + D, watch, FOR_QKV), y);
+            for (int i = 0; i < CHUNK; ++i) itself += q[i] * y[i];
+            for (int apart = 1; apart < LANES; apart *= 2) itself += __shfl_xor_sync(0xFFFFFFFFu, itself, apart);
+            unpack(receive(fresh + 2 * D, watch, FOR_QKV), y);
+            if (group == 0) {
+                top = itself, total = 1;
+                for (int i = 0; i < CHUNK; ++i) mixed[i] = y[i];
+            }
         }
+        mark(3);
         int stages = (places + together_places - 1) / together_places;
         for (int stage = first_stage(); MODE != 2 && stage < stages; stage += TEAMS) {
             int slot = (count + stage) % STAGES, here = min(together_places, places - stage * together_places);
@@ -454,7 +465,7 @@ struct Job {
                 sum += s->totals[w] * weight, mix += s->mixed[w][thread] * weight;
             }
             int job = head * PARTS + part;
-            tell(mail + MIXES + job * K + thread, rounded(sum > 0 ? mix / sum : 0.0f));
+            tell(mail + MIXES + job * K + thread, rounded(sum > 0 ? __fdividef(mix, sum) : 0.0f));
             if (thread == 0) tell_word((word*)(mail + WEIGHTS) + job, __float_as_uint(sum > 0 ? highest + __logf(sum) : LEAST));
         }
         mark(4);
@@ -487,13 +498,14 @@ struct Job {
                     unpack(found[p], y);
                     for (int i = 0; i < CHUNK; ++i) x[i] += weight * y[i];
                 }
-            for (int i = 0; i < CHUNK; ++i) x[i] /= sum;
+            for (int i = 0; i < CHUNK; ++i) x[i] = __fdividef(x[i], sum);
             s->x[thread] = pack(x);
         }
         together();
     }
     __device__ inline void look_out(int layer) {
         float bias = bias_of(pointer(layer, OUT_B), first_row, rows);
+        expect_norm(pointer(layer, NORM2_W), pointer(layer, NORM2_B));
         uint4 x[TURNS];
         mark(5);
         gather();
@@ -508,10 +520,10 @@ struct Job {
     __device__ inline void rise(int layer) {
         int first = risen.first, units = risen.units;
         float bias = bias_of(pointer(layer, RISE_B), first, units);
-        uint4 scale = chunk_of(pointer(layer, NORM2_W)), shift = chunk_of(pointer(layer, NORM2_B)), v = make_uint4(0, 0, 0, 0), x[TURNS];
+        uint4 v = make_uint4(0, 0, 0, 0), x[TURNS];
         if (thread < CHUNKS) v = receive(mail + AFTER_LOOK + thread * CHUNK, watch, FOR_X1);
         mark(8);
-        norm(v, thread < CHUNKS, scale, shift);
+        norm(v);
         take(x);
         mark(9);
         product(units, x, [&](int unit, float sum) {
@@ -522,6 +534,7 @@ struct Job {
 
     __device__ inline void fall(int layer) {
         float bias = bias_of(pointer(layer, FALL_B), first_row, rows);
+        expect_first_norm(layer + 1);
         uint4 v[WIDE], x[TURNS];
         for (int i = 0; i < WIDE; ++i) v[i] = make_uint4(ABSENT, ABSENT, ABSENT, ABSENT);
         for (bool lacking = true; lacking;) {
@@ -544,13 +557,11 @@ struct Job {
     }
 
     __device__ inline void logits(const half_word* before) {
-        const long_word* last = s->pointers + LAYERS * POINTERS;
         int first = of_head.first, units = of_head.units;
-        uint4 scale = chunk_of((const half_word*)last[NORM_W]), shift = chunk_of((const half_word*)last[NORM_B]);
         uint4 v = make_uint4(0, 0, 0, 0), x[TURNS];
         if (thread < CHUNKS) v = receive(before + thread * CHUNK, watch, FOR_X);
         mark(14);
-        norm(v, thread < CHUNKS, scale, shift);
+        norm(v);
         take(x);
         mark(15);
         product(units, x, [&](int unit, float sum) { a.logits[first + unit] = rounded(sum); });
@@ -624,6 +635,7 @@ extern "C" __global__ void __launch_bounds__(THREADS + 32, 1) one_row(const __gr
     for (int i = block * THREADS + thread; i < LAYERS * MAIL / 8; i += BLOCKS * THREADS) next[i] = make_uint4(ABSENT, ABSENT, ABSENT, ABSENT);
     half_word* mail = a.mail + (long long)set * LAYERS * MAIL;
     job.last = clock64();
+    job.expect_first_norm(0);
     for (int layer = 0; layer < LAYERS; ++layer, mail += MAIL) {
         job.mail = mail, job.watch.layer = layer;
         job.queries(layer, mail - MAIL + AFTER_FEED);
