@@ -326,7 +326,8 @@ struct Job {
     // done(result, sum) by one thread for each result, the sum of EACH units
     template <int EACH = 1, class Done>
     __device__ inline void product(int units, const uint4 (&x)[TURNS], Done done) {
-        for (int first = 0; first < units; first += BATCH, ++batch) {
+        int first = 0;
+        do {  // once at least, as all warps have to be done with x before another is written
             int here = min(BATCH, units - first);
             multiply_all(here, x);
             together();
@@ -339,7 +340,8 @@ struct Job {
                 }
                 done(first / EACH + thread, sum);
             }
-        }
+            first += BATCH, ++batch;
+        } while (first < units);
     }
 
     // the residual stream, a chunk for each of the first threads, -> its norm in s->x
