@@ -200,8 +200,8 @@ TOKENIZERS = {
     "classes": Entry("weft.data.tokenizers:ClassNames", 0, "the names of classes"),
     "tagged": Entry("weft.data.tagged:TagTokenizer", 0, "another tokenizer with the names of tags"),
     "table": Entry("weft.data.columns:Columns", 0, "the columns of a table"),
-    "pairs": Entry("weft.data.pairs:MarkedTokenizer", 0, "another tokenizer with marks for padding, start and end"),
-    "answering": Entry("weft.data.pairs:AnsweringTokenizer", 0, "a foreign tokenizer with the marks of a model that answers"),
+    "pairs": Entry("weft.data.marked_tokenizers:MarkedTokenizer", 0, "another tokenizer with marks for padding, start and end"),
+    "answering": Entry("weft.data.marked_tokenizers:AnsweringTokenizer", 0, "a foreign tokenizer with the marks of a model that answers"),
     "sentinels": Entry("weft.data.sentinels:SentinelTokenizer", 2019, "another tokenizer with marks and sentinels"),
     "marked_characters": Entry("weft.data.marked_characters:MarkedCharacters", 0, "one token per character, marks for padding and mask"),
 }

@@ -10,7 +10,8 @@ import torch
 
 from weft.data.base import Source
 from weft.data.buckets import ABSENT, Buckets, widths
-from weft.data.pairs import PAD, PairsConfig
+from weft.data.marked_tokenizers import PAD
+from weft.data.pairs import PairsConfig
 from weft.errors import ConfigError, DataError
 
 

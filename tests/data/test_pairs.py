@@ -9,7 +9,8 @@ import torch
 from weft.config import from_dict, to_dict
 from weft.data import tokenizers
 from weft.data.base import Dataset
-from weft.data.pairs import END, PAD, START, PairsConfig
+from weft.data.marked_tokenizers import END, PAD, START
+from weft.data.pairs import PairsConfig
 from weft.errors import ConfigError, DataError
 
 LINES = [("good morning", "guten Morgen"), ("a", "ein"), ("the end", "Ende"), ("snow", "Schnee")]

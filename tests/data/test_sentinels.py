@@ -9,7 +9,7 @@ import torch
 
 from weft import random
 from weft.data import tokenizers
-from weft.data.pairs import END, MARKS, START
+from weft.data.marked_tokenizers import END, MARKS, START
 from weft.data.sentinels import Sentinels, SentinelsConfig, SentinelTokenizer, cut_out, division
 from weft.data.tokenizers import ByteTokenizer, WordTokenizer
 from weft.errors import ConfigError, DataError

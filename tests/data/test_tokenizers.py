@@ -4,7 +4,7 @@ import pytest
 
 from weft.data import tokenizers
 from weft.data.columns import Column, Columns
-from weft.data.pairs import MarkedTokenizer
+from weft.data.marked_tokenizers import MarkedTokenizer
 from weft.data.tokenizers import ByteTokenizer, CharacterTokenizer, ClassNames, Tokenizer, WordTokenizer
 from weft.errors import DataError
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from weft.data.pairs import MarkedTokenizer
+from weft.data.marked_tokenizers import MarkedTokenizer
 from weft.data.tokenizers import ByteTokenizer
 from weft.errors import ConfigError
 from weft.generation import sources

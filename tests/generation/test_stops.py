@@ -16,7 +16,7 @@ from weft.data.columns import Columns
 from weft.data.framed import FramedTokenizer
 from weft.data.labels import LabelledTokenizer
 from weft.data.marked_characters import MarkedCharacters
-from weft.data.pairs import END, AnsweringTokenizer, MarkedTokenizer
+from weft.data.marked_tokenizers import END, AnsweringTokenizer, MarkedTokenizer
 from weft.data.sentence_pairs import BERTWordTokenizer
 from weft.data.sentinels import SentinelTokenizer
 from weft.data.subword_engines import bert, library

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.serving.small import small_filler
-from weft.data.pairs import MarkedTokenizer
+from weft.data.marked_tokenizers import MarkedTokenizer
 from weft.data.tokenizers import ByteTokenizer
 from weft.errors import ConfigError
 from weft.generation.answer import END, START

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from weft.data.base import Batch
-from weft.data.pairs import END, PAD, START
+from weft.data.marked_tokenizers import END, PAD, START
 from weft.errors import ConfigError
 from weft.models.transformer import TransformerConfig
 from weft.objectives.seq2seq import Seq2Seq, Seq2SeqConfig, disagreement

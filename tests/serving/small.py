@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from weft.data.pairs import MarkedTokenizer
+from weft.data.marked_tokenizers import MarkedTokenizer
 from weft.data.tokenizers import ByteTokenizer, ClassNames
 from weft.models.conditional_vae import ConditionalVAEConfig
 from weft.models.gpt import GPTConfig

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from weft.data.labels import LabelledTokenizer
-from weft.data.pairs import MarkedTokenizer
+from weft.data.marked_tokenizers import MarkedTokenizer
 from weft.data.sentence_pairs import BERTWordTokenizer
 from weft.data.subwords import BPE, ByteBPE, Unigram, WordPiece
 from weft.data.tokenizers import ByteTokenizer, CharacterTokenizer, WordTokenizer

@@ -19,7 +19,7 @@ from weft.convert.folder import Foreign
 from weft.data import tokenizers
 from weft.data.foreign_tokenizers import foreign_files, padding_of
 from weft.data.images import ImagesConfig
-from weft.data.pairs import AnsweringTokenizer, MarkedTokenizer
+from weft.data.marked_tokenizers import AnsweringTokenizer, MarkedTokenizer
 from weft.errors import CheckpointError, ConfigError, WeftError
 from weft.models.base import ModelConfig
 from weft.recipes.base import Recipe

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.data.files import read_bytes, reason, show, unix_lines, well_formed
-from weft.data.pairs import END, MARKS, PAD, AnsweringTokenizer, MarkedTokenizer
+from weft.data.marked_tokenizers import END, MARKS, PAD, AnsweringTokenizer, MarkedTokenizer
 from weft.data.subword_engines import bert, byte_level, check_ids, check_merges, library, parse
 from weft.data.subwords import BPE, ByteBPE, Subwords, Unigram, WordPiece
 from weft.data.tokenizers import Tokenizer

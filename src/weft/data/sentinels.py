@@ -20,7 +20,7 @@ from torch import Tensor
 from weft import random, registry
 from weft.data.base import Batch, Data, DataConfig, Dataset, Problems
 from weft.data.documentation import documents
-from weft.data.pairs import END, MARKS, START, MarkedTokenizer
+from weft.data.marked_tokenizers import END, MARKS, START, MarkedTokenizer
 from weft.data.text import Unit, as_tensor
 from weft.data.tokenizers import Tokenizer
 from weft.errors import ConfigError, DataError

@@ -74,10 +74,11 @@ class Held(NamedTuple):
 class _Block(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, heads: int, eps: float, approximate: str, *held: Tensor | None) -> Tensor:
-        out, kept = forth(x.reshape(-1, x.size(2)), Held(*held), x.size(1), heads, eps, approximate)
+        out = torch.empty_like(x, memory_format=torch.contiguous_format)  # no view, as FSDP wants none from a block
+        kept = forth(x.reshape(-1, x.size(2)), out.view(-1, x.size(2)), Held(*held), x.size(1), heads, eps, approximate)
         ctx.save_for_backward(*held, *kept)
         ctx.shape, ctx.approximate = x.shape, approximate
-        return out.view(x.shape)
+        return out
 
     @staticmethod
     @once_differentiable  # type: ignore[misc]
@@ -119,8 +120,8 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return found
 
 
-def forth(rows: Tensor, w: Held, t: int, heads: int, eps: float, approximate: str) -> tuple[Tensor, list[Tensor]]:
-    """What a block makes of sequences' rows (M, D), and what the backward pass needs."""
+def forth(rows: Tensor, place: Tensor, w: Held, t: int, heads: int, eps: float, approximate: str) -> list[Tensor]:
+    """What a block makes of sequences' rows (M, D) goes to `place`; what the backward pass needs is returned."""
     d = rows.size(1)
     normed1, mean1, rate1 = torch.native_layer_norm(rows, [d], w.scale1, w.shift1, eps)
     mixed, laid, weights, _ = attend(product(normed1, w.qkv, w.qkv_bias).view(-1, t, 3, heads, d // heads))
@@ -129,8 +130,8 @@ def forth(rows: Tensor, w: Held, t: int, heads: int, eps: float, approximate: st
     normed2, mean2, rate2 = torch.native_layer_norm(middle, [d], w.scale2, w.shift2, eps)
     risen = product(normed2, w.rise, w.rise_bias)
     active = F.gelu(risen, approximate=approximate)
-    out = product(active, w.fall, w.fall_bias).add_(middle)
-    return out, [rows, normed1, mean1, rate1, laid, mixed, middle, normed2, mean2, rate2, risen, active, *weights]
+    torch.add(product(active, w.fall, w.fall_bias), middle, out=place)
+    return [rows, normed1, mean1, rate1, laid, mixed, middle, normed2, mean2, rate2, risen, active, *weights]
 
 
 def back(
