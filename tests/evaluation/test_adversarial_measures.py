@@ -13,7 +13,7 @@ import weft
 from tests.contracts.tiny import tiny
 from weft.data.base import UNLABELLED, Source, TensorDataset
 from weft.data.digits import DigitsConfig
-from weft.errors import CapabilityError
+from weft.errors import CapabilityError, ConfigError
 from weft.evaluation.adversarial_measures import described
 from weft.evaluation.image_measures import Extractor
 from weft.models.bigan import BiGANConfig
@@ -31,6 +31,8 @@ def test_neighbours_by_random_codes_are_better_than_chance(tmp_path: Path) -> No
     found = weft.evaluate(run("bigan/digits", tmp_path, 2), "nearest_neighbour")
     assert found["nearest_neighbour"] > 0.5
     assert found["nearest_neighbour_code"] > 0.2
+    with pytest.raises(ConfigError, match="did you mean 'nearest_neighbour'"):
+        weft.evaluate(tmp_path / "run", "nearest_neighbor")
 
 
 def test_without_classes_nothing_is_judged(tmp_path: Path) -> None:

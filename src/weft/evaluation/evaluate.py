@@ -169,5 +169,5 @@ def choose(found: dict[str, float], names: Iterable[str]) -> dict[str, float]:
     """The named metrics, or all."""
     for name in names:
         if name not in found:
-            raise ConfigError(f"no metric is called {name!r}{registry.nearest(name, list(found))}")
+            raise ConfigError(f"no metric is called {name!r}{registry.nearest(name, [*found, *registry.TABLES['metrics']])}")
     return {name: found[name] for name in names} or found
