@@ -35,7 +35,6 @@ ALONE: dict[str, Any] = {
     "wide": GPTConfig(**SIZES | {"heads": 20, "width": 1280}, activation="squared_relu"),
 }
 """Models whose single row has a kernel of its own."""
-HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == one_row.HOPPER
 
 
 def built(name: str, dtype: torch.dtype = torch.float32) -> Any:
@@ -155,8 +154,8 @@ class Twins:
 
 @pytest.fixture
 def _hopper() -> Any:
-    if not HOPPER:
-        pytest.skip("needs a Hopper GPU")
+    if not one_row.runs_on(torch.device("cuda", 0)):
+        pytest.skip("needs a Hopper GPU of its own")
     with torch.inference_mode():
         yield
 

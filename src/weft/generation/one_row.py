@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from weft.layers.block import FeedForward
 from weft.layers.cache import Cache
-from weft.layers.cuda_source import kernel
+from weft.layers.cuda_source import is_shared, kernel
 
 HOPPER = 9
 KINDS = ["gelu", "gelu_tanh", "relu", "squared_relu", "silu"]
@@ -133,12 +133,15 @@ def room_of(device: torch.device) -> tuple[int, int]:
     return gpu.multi_processor_count, gpu.shared_memory_per_block_optin
 
 
+def runs_on(device: torch.device) -> bool:
+    """Whether a device is a Hopper GPU that a process has to itself: the kernel's blocks wait for one another, so all must run at once."""
+    return device.type == "cuda" and torch.cuda.get_device_capability(device)[0] == HOPPER and not is_shared(device)
+
+
 def fits(model: Any) -> bool:
     """Whether the kernel serves a stack of blocks where it is."""
     device = next(model.parameters()).device
-    if device.type != "cuda" or torch.cuda.get_device_capability(device)[0] != HOPPER:
-        return False
-    return is_like_gpt2(model) and sizes_fit(model, *room_of(device))
+    return runs_on(device) and is_like_gpt2(model) and sizes_fit(model, *room_of(device))
 
 
 class OneRow:

@@ -12,8 +12,8 @@ import torch
 
 from weft.errors import WeftError
 
-SHARED_BYTES = 8
-"""Number of a function's attribute in the driver."""
+SHARED_BYTES, SIDE_BY_SIDE = 8, 133
+"""Numbers of attributes in the driver, the first of a function, the other of a device."""
 
 
 def library(*names: str) -> ctypes.CDLL:
@@ -25,6 +25,14 @@ def library(*names: str) -> ctypes.CDLL:
         except OSError:
             continue
     raise WeftError(f"none of {', '.join(names)} is here; PyTorch built for CUDA brings them")
+
+
+def is_shared(device: torch.device) -> bool:
+    """Whether processes may run on a GPU side by side (MPS), so that none can count on all multiprocessors at once."""
+    driver, number, found = library("libcuda.so.1"), ctypes.c_int(), ctypes.c_int()
+    driver.cuDeviceGet(ctypes.byref(number), device.index)
+    driver.cuDeviceGetAttribute(ctypes.byref(found), SIDE_BY_SIDE, number)
+    return bool(found.value)
 
 
 def compiled(name: str, defines: tuple[tuple[str, Any], ...], arch: str) -> bytes:
