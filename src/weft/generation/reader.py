@@ -33,7 +33,7 @@ class Reader:
         self.cache = model.new_cache() if cached and offers(model, Decodes) else None
         self.steps: Any = None
         if self.cache and steps.fits(model):
-            self.steps = steps.Steps(model)
+            self.steps = steps.Steps(model, invariant=invariant)
         elif self.cache and cpu_steps.fits(model):
             self.steps = cpu_steps.CpuSteps(model)
             self.cache.parts = self.cache.parts.float()  # one row looks at them sooner than at those of 16 bits
@@ -75,7 +75,7 @@ class Reader:
     def step(self, last: Tensor) -> Tensor:
         """The last token of each row (R,), which the host need not know yet -> logits (R, V). Only the cache notes what was read."""
         assert self.cache is not None
-        if isinstance(self.steps, steps.Steps):  # the same to the last bit in any case
+        if isinstance(self.steps, steps.Steps):  # which was told of it
             return self.steps(last, self.cache)
         if not self.invariant:
             return self._step(last, self.cache)
