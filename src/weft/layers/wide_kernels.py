@@ -27,18 +27,29 @@ def activated(x, TANH: constexpr):
 
 
 @triton.jit
-def gelu_forward(x, out, size, TANH: constexpr, BLOCK: constexpr):
-    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+def turn(axis: constexpr, LAST_FIRST: constexpr):
+    """Which stretch of rows a program takes; the last first, where what the product before has written last is still in the cache."""
+    place = tl.program_id(axis)
+    if LAST_FIRST:
+        place = tl.num_programs(axis) - 1 - place
+    return place
+
+
+@triton.jit
+def gelu_forward(x, out, size, TANH: constexpr, BLOCK: constexpr, LAST_FIRST: constexpr):
+    place = turn(0, LAST_FIRST) * BLOCK + tl.arange(0, BLOCK)
     found, _slope = activated(tl.load(x + place, place < size, other=0.0).to(tl.float32), TANH)
     tl.store(out + place, found.to(out.dtype.element_ty), place < size)
 
 
 @triton.jit
 def gelu_backward(
-    change, x, back, parts, M, N: constexpr, TANH: constexpr, ROWS: constexpr, COLS: constexpr, EACH: constexpr, STAGES: constexpr
+    change, x, back, parts, M, N: constexpr, TANH: constexpr, ROWS: constexpr, COLS: constexpr, EACH: constexpr, STAGES: constexpr,
+    LAST_FIRST: constexpr,
 ):  # fmt: skip
     """The gradient (M, N) of GELU's input, and its sums over EACH rows for the bias before it."""
-    cols, begin = tl.program_id(0) * COLS + tl.arange(0, COLS), tl.program_id(1) * EACH
+    part = turn(1, LAST_FIRST)
+    cols, begin = tl.program_id(0) * COLS + tl.arange(0, COLS), part * EACH
     sums = tl.zeros([ROWS, COLS], tl.float32)
     for first in tl.range(begin, begin + EACH, ROWS, num_stages=STAGES):
         rows = first + tl.arange(0, ROWS)
@@ -49,32 +60,28 @@ def gelu_backward(
         g = g * slope
         tl.store(back + place, g.to(back.dtype.element_ty), inside)
         sums += g
-    tl.store(parts + tl.program_id(1) * N + cols, tl.sum(sums, 0))
+    tl.store(parts + part * N + cols, tl.sum(sums, 0))
 
 
 @triton.jit
-def pack(q, k, v, out, parts, M, N: constexpr, ROWS: constexpr, COLS: constexpr, EACH: constexpr, STAGES: constexpr):
-    """q, k, v (M, N) side by side (M, 3, N), and their sums over EACH rows."""
-    cols, begin, part = tl.program_id(0) * COLS + tl.arange(0, COLS), tl.program_id(1) * EACH, tl.program_id(2)
-    source = q
-    if part == 1:
-        source = k
-    elif part == 2:
-        source = v
+def sum_rows(
+    x, parts, M, stride, N: constexpr, ROWS: constexpr, COLS: constexpr, EACH: constexpr, STAGES: constexpr, LAST_FIRST: constexpr
+):  # fmt: skip
+    """Sums of x (M, N) over EACH rows, which begin `stride` numbers apart."""
+    part = turn(1, LAST_FIRST)
+    cols, begin = tl.program_id(0) * COLS + tl.arange(0, COLS), part * EACH
+    x += begin.to(tl.int64) * stride
     sums = tl.zeros([ROWS, COLS], tl.float32)
-    for first in tl.range(begin, begin + EACH, ROWS, num_stages=STAGES):
+    for first in tl.range(0, EACH, ROWS, num_stages=STAGES):
         rows = first + tl.arange(0, ROWS)
-        inside = (rows < M)[:, None]
-        z = tl.load(source + rows[:, None] * N + cols[None, :], inside, other=0.0)
-        tl.store(out + rows[:, None] * (3 * N) + part * N + cols[None, :], z, inside)
-        sums += z.to(tl.float32)
-    tl.store(parts + tl.program_id(1) * (3 * N) + part * N + cols, tl.sum(sums, 0))
+        sums += tl.load(x + rows[:, None] * stride + cols[None, :], (begin + rows < M)[:, None], other=0.0).to(tl.float32)
+    tl.store(parts + part * N + cols, tl.sum(sums, 0))
 
 
 @triton.jit
 def norm_backward(
     onward, change, x, mean, rate, scale, back, parts, M,
-    N: constexpr, BLOCK: constexpr, ROWS: constexpr, BIASES: constexpr, STAGES: constexpr,
+    N: constexpr, BLOCK: constexpr, ROWS: constexpr, BIASES: constexpr, STAGES: constexpr, LAST_FIRST: constexpr,
 ):  # fmt: skip
     """The gradient (M, N) of a norm's input: through the norm (change), and past it (onward). A program takes every so manieth row.
 
@@ -87,7 +94,10 @@ def norm_backward(
     if BIASES:
         behind, before = tl.zeros([ROWS, BLOCK], tl.float32), tl.zeros([ROWS, BLOCK], tl.float32)
     for first in tl.range(tl.program_id(0) * ROWS, M, tl.num_programs(0) * ROWS, num_stages=STAGES):
-        rows = first + tl.arange(0, ROWS)
+        begin = first
+        if LAST_FIRST:
+            begin = (tl.cdiv(M, ROWS) - 1) * ROWS - first
+        rows = begin + tl.arange(0, ROWS)
         inside, place = (rows < M)[:, None] & valid, rows[:, None] * N + cols[None, :]
         g = tl.load(change + place, inside, other=0.0).to(tl.float32)
         z = tl.load(x + place, inside, other=0.0).to(tl.float32)
