@@ -127,6 +127,9 @@ class Twins:
 
     def __init__(self, model: Any, *lengths: int):
         self.model, self.stepping = model, [Steps(model), Steps(model, invariant=True)]
+        for block in model.blocks:  # what is looked at then counts for more than rounding
+            for layer in (block.attention.qkv, block.attention.out):
+                layer.weight.mul_(4)
         self.read(*lengths)
 
     def read(self, *lengths: int) -> None:
@@ -147,7 +150,7 @@ class Twins:
             new = torch.randint(0, 500, (len(self.caches[0].lengths),), device="cuda")
             found, expected = (step(new, cache).float() for step, cache in zip(self.stepping, self.caches, strict=True))
             assert found.shape == expected.shape
-            assert (found - expected).abs().max() < 0.03 * expected.abs().max()
+            assert (found - expected).abs().max() < 0.04 * expected.abs().max()
             assert self.caches[0].lengths == self.caches[1].lengths
         assert self.stepping[0].alone and not self.stepping[1].alone
 
