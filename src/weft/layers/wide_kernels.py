@@ -27,29 +27,18 @@ def activated(x, TANH: constexpr):
 
 
 @triton.jit
-def turn(axis: constexpr, LAST_FIRST: constexpr):
-    """Which stretch of rows a program takes; the last first, where what the product before has written last is still in the cache."""
-    place = tl.program_id(axis)
-    if LAST_FIRST:
-        place = tl.num_programs(axis) - 1 - place
-    return place
-
-
-@triton.jit
-def gelu_forward(x, out, size, TANH: constexpr, BLOCK: constexpr, LAST_FIRST: constexpr):
-    place = turn(0, LAST_FIRST) * BLOCK + tl.arange(0, BLOCK)
+def gelu_forward(x, out, size, TANH: constexpr, BLOCK: constexpr):
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     found, _slope = activated(tl.load(x + place, place < size, other=0.0).to(tl.float32), TANH)
     tl.store(out + place, found.to(out.dtype.element_ty), place < size)
 
 
 @triton.jit
 def gelu_backward(
-    change, x, back, parts, M, N: constexpr, TANH: constexpr, ROWS: constexpr, COLS: constexpr, EACH: constexpr, STAGES: constexpr,
-    LAST_FIRST: constexpr,
+    change, x, back, parts, M, N: constexpr, TANH: constexpr, ROWS: constexpr, COLS: constexpr, EACH: constexpr, STAGES: constexpr
 ):  # fmt: skip
     """The gradient (M, N) of GELU's input, and its sums over EACH rows for the bias before it."""
-    part = turn(1, LAST_FIRST)
-    cols, begin = tl.program_id(0) * COLS + tl.arange(0, COLS), part * EACH
+    cols, begin = tl.program_id(0) * COLS + tl.arange(0, COLS), tl.program_id(1) * EACH
     sums = tl.zeros([ROWS, COLS], tl.float32)
     for first in tl.range(begin, begin + EACH, ROWS, num_stages=STAGES):
         rows = first + tl.arange(0, ROWS)
@@ -60,28 +49,25 @@ def gelu_backward(
         g = g * slope
         tl.store(back + place, g.to(back.dtype.element_ty), inside)
         sums += g
-    tl.store(parts + part * N + cols, tl.sum(sums, 0))
+    tl.store(parts + tl.program_id(1) * N + cols, tl.sum(sums, 0))
 
 
 @triton.jit
-def sum_rows(
-    x, parts, M, stride, N: constexpr, ROWS: constexpr, COLS: constexpr, EACH: constexpr, STAGES: constexpr, LAST_FIRST: constexpr
-):  # fmt: skip
+def sum_rows(x, parts, M, stride, N: constexpr, ROWS: constexpr, COLS: constexpr, EACH: constexpr, STAGES: constexpr):
     """Sums of x (M, N) over EACH rows, which begin `stride` numbers apart."""
-    part = turn(1, LAST_FIRST)
-    cols, begin = tl.program_id(0) * COLS + tl.arange(0, COLS), part * EACH
+    cols, begin = tl.program_id(0) * COLS + tl.arange(0, COLS), tl.program_id(1) * EACH
     x += begin.to(tl.int64) * stride
     sums = tl.zeros([ROWS, COLS], tl.float32)
     for first in tl.range(0, EACH, ROWS, num_stages=STAGES):
         rows = first + tl.arange(0, ROWS)
         sums += tl.load(x + rows[:, None] * stride + cols[None, :], (begin + rows < M)[:, None], other=0.0).to(tl.float32)
-    tl.store(parts + part * N + cols, tl.sum(sums, 0))
+    tl.store(parts + tl.program_id(1) * N + cols, tl.sum(sums, 0))
 
 
 @triton.jit
 def norm_backward(
     onward, change, x, mean, rate, scale, back, parts, M,
-    N: constexpr, BLOCK: constexpr, ROWS: constexpr, BIASES: constexpr, STAGES: constexpr, LAST_FIRST: constexpr,
+    N: constexpr, BLOCK: constexpr, ROWS: constexpr, BIASES: constexpr, STAGES: constexpr,
 ):  # fmt: skip
     """The gradient (M, N) of a norm's input: through the norm (change), and past it (onward). A program takes every so manieth row.
 
@@ -94,10 +80,7 @@ def norm_backward(
     if BIASES:
         behind, before = tl.zeros([ROWS, BLOCK], tl.float32), tl.zeros([ROWS, BLOCK], tl.float32)
     for first in tl.range(tl.program_id(0) * ROWS, M, tl.num_programs(0) * ROWS, num_stages=STAGES):
-        begin = first
-        if LAST_FIRST:
-            begin = (tl.cdiv(M, ROWS) - 1) * ROWS - first
-        rows = begin + tl.arange(0, ROWS)
+        rows = first + tl.arange(0, ROWS)
         inside, place = (rows < M)[:, None] & valid, rows[:, None] * N + cols[None, :]
         g = tl.load(change + place, inside, other=0.0).to(tl.float32)
         z = tl.load(x + place, inside, other=0.0).to(tl.float32)

@@ -17,10 +17,10 @@ from torch import Tensor, nn
 from torch._subclasses.functional_tensor import FunctionalTensorMode
 
 SHAPES: dict[str, dict[str, int]] = {
-    "gelu_forward": {"BLOCK": 1024, "num_warps": 4, "LAST_FIRST": 1},
-    "gelu_backward": {"TILE": 2048, "EACH": 256, "STAGES": 3, "num_warps": 4, "LAST_FIRST": 1},
-    "sum_rows": {"TILE": 4096, "EACH": 128, "STAGES": 3, "num_warps": 4, "LAST_FIRST": 1},
-    "norm_backward": {"PROGRAMS": 528, "ROWS": 2, "STAGES": 3, "num_warps": 4, "LAST_FIRST": 1},
+    "gelu_forward": {"BLOCK": 1024, "num_warps": 4},
+    "gelu_backward": {"TILE": 2048, "EACH": 256, "STAGES": 3, "num_warps": 4},
+    "sum_rows": {"TILE": 4096, "EACH": 128, "STAGES": 3, "num_warps": 4},
+    "norm_backward": {"PROGRAMS": 528, "ROWS": 2, "STAGES": 3, "num_warps": 4},
 }
 """Sizes of the kernels' tiles."""
 
