@@ -18,8 +18,8 @@ def small() -> T5Config:
 
 
 def relative(lr: float, schedule: Schedule) -> AdamW:
-    """T5 was trained with Adafactor, of which it needs the relative updates: its queries are drawn a hundred times smaller than its
-    embeddings, and under equal ones attention is lost before anything is read from the source."""
+    """T5 was trained with Adafactor, of which these are the relative updates: its queries are drawn a hundred times smaller than its
+    embeddings, so that updates of one size change the ones by a tenth and the others by a thousandth."""
     return AdamW(lr=lr, relative=True, betas=(0.9, 0.98), weight_decay=0.0, clip_norm=1.0, schedule=schedule)
 
 
