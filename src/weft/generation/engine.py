@@ -81,7 +81,7 @@ class Prompts:
             if reader.cache is None or row.request.echo:
                 reader.add_rows(1)
             else:
-                reader.join(prefixes.start(row.request.ids))
+                prefixes.start(reader, row.request.ids)
         self.unread = [list(row.request.ids[len(known) :]) for row, known in zip(rows, reader.ids, strict=True)]
         self.states: list[Any] = [None] * len(rows)
 
