@@ -150,8 +150,8 @@ def fresh(source: Source, batch: int) -> Callable[[], Given]:
     return draw
 
 
-def same_loss(contest: Contest, steps: int = 20) -> tuple[float, float, float]:
-    """Last losses of trainer and plain loop on the same batches and noise, and how far apart they were at most, as a share."""
+def same_loss(contest: Contest, steps: int = 20) -> tuple[float, float, list[float]]:
+    """Last losses of trainer and plain loop on the same batches and noise, and how far apart they were at each step, as a share."""
     trainer = ours(contest, {"train.compile": "off", "train.precision": "fp32"})
     step, batch = theirs(contest, trainer, compiled=False, half=False), trainer.settings.batch
     pairs = []
@@ -163,8 +163,10 @@ def same_loss(contest: Contest, steps: int = 20) -> tuple[float, float, float]:
         trainer.means.clear()
         trainer.run_step()
         numbers = trainer.means.read()
-        pairs.append((numbers["discriminator_loss" if "discriminator_loss" in numbers else "loss"], float(step(given))))
-    return *pairs[-1], max(abs(a - b) / abs(b) for a, b in pairs)
+        with trainer.plan.rounding():  # else convolutions of the plain loop alone would round to 10 bits
+            other = float(step(given))
+        pairs.append((numbers["discriminator_loss" if "discriminator_loss" in numbers else "loss"], other))
+    return *pairs[-1], [abs(a - b) / abs(b) for a, b in pairs]
 
 
 def contend(name: str, steps: int) -> dict[str, Any]:
@@ -179,7 +181,7 @@ def contend(name: str, steps: int) -> dict[str, Any]:
         row[f"{kind}_ms"] = timed(lambda step=step: step(batch()), steps, warm=15)  # type: ignore[misc]
         row[f"times_{kind}"] = row[f"{kind}_ms"] / row["weft_ms"]
     mine, other, apart = same_loss(contest)
-    return {**row, "losses": (mine, other), "apart": apart, "plan": trainer.plan.lines()}
+    return {**row, "losses": (mine, other), "apart": max(apart), "apart_by_step": apart, "plan": trainer.plan.lines()}
 
 
 def main(arguments: list[str] | None = None) -> None:
