@@ -12,12 +12,14 @@ from __future__ import annotations
 import copy
 import math
 import warnings
+from functools import cached_property
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from weft.generation import c_steps
 from weft.generation.steps import is_stack
 from weft.layers.block import ACTIVATIONS, GatedFeedForward
 from weft.layers.cache import Cache
@@ -146,10 +148,25 @@ class CpuSteps:
         place = torch.tensor(cache.lengths)  # (R,)
         cache.make_room(rows, max(cache.lengths) + 1)
         x = self.model.embedded(ids[:, None], place[:, None])[:, 0].float()
-        given = (x, *self._places(place, cache.lengths, cache.parts[:, :, :rows]))
-        logits: Tensor = self._stack(few, given)(*given)
+        if few and self.native:
+            logits = self.native(x.contiguous(), cache.lengths, cache.parts[:, :, :rows], self._turns(place))
+        else:
+            given = (x, *self._places(place, cache.lengths, cache.parts[:, :, :rows]))
+            logits = self._stack(few, given)(*given)
         cache.count([1] * rows)
         return logits
+
+    @cached_property
+    def native(self) -> c_steps.CStack | None:
+        """The step in C, where there is one; made when the first token is read."""
+        made = c_steps.compiled(self.model)
+        if made and weights(self.model) >= MANY:
+            use_large_pages()
+        return made
+
+    def _turns(self, place: Tensor) -> Tensor | None:
+        rotary: Tensor | None = getattr(self.model, "rotary", None)
+        return None if rotary is None else rotary.index_select(1, place).float()
 
     def _places(self, place: Tensor, lengths: list[int], parts: Tensor) -> tuple[Tensor, ...]:
         """All that `Stack` is given but the tokens. place (R,): the lengths of the rows, as a tensor. parts (2, L, R, G, S, K)."""

@@ -1,0 +1,159 @@
+"""One more token of every row of a decoder on a CPU, by one function in C (`layers/step.c`), where the machine has a compiler.
+
+It reads weights of 16 bits where the model has them, so that changes of these are seen, and of 8 bits from a copy in the order of the
+layer. Shapes: R rows, D width, L layers, G groups of heads, K head width, S places, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import weft.layers
+from weft.generation.steps import norm_of
+from weft.layers import c_source
+from weft.layers.block import GatedFeedForward
+from weft.layers.rounded import RoundedLinear
+
+SOURCE = Path(weft.layers.__path__[0]) / "step.c"
+NORMS = ("none", "layer", "rms")
+ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "squared_relu", "silu")
+Pointer, Number = ctypes.c_void_p, ctypes.c_int64
+
+
+class Vector(ctypes.Structure):
+    _fields_ = [("data", Pointer), ("half", Number)]
+
+
+class Norm(ctypes.Structure):
+    _fields_ = [("scale", Vector), ("shift", Vector), ("least", ctypes.c_double), ("kind", Number)]
+
+
+class Linear(ctypes.Structure):
+    _fields_ = [("weight", Pointer), ("scale", Pointer), ("bias", Vector), ("inputs", Number), ("outputs", Number)]
+
+
+class Layer(ctypes.Structure):
+    _fields_ = [
+        *[(name, Norm) for name in ("norm1", "norm2")],
+        *[(name, Linear) for name in ("qkv", "out", "rise", "fall")],
+        ("window", Number),
+    ]
+
+
+class Stack(ctypes.Structure):
+    _fields_ = [
+        ("layers", ctypes.POINTER(Layer)),
+        ("norm", Norm),
+        ("head", Linear),
+        *[(name, Number) for name in ("count", "width", "heads", "groups", "head_width", "widest", "pre", "gated", "activation")],
+    ]
+
+
+class Store(ctypes.Structure):
+    _fields_ = [("parts", Pointer), *[(name, Number) for name in ("kind", "layer", "row", "group")]]
+
+
+class Room(ctypes.Structure):
+    shared, own = ("qkv", "mixed", "risen", "middle", "end"), ("wide", "normed", "stream", "scores", "digits")
+    _fields_ = [*[(name, Pointer) for name in shared + own], ("places", Number)]
+
+
+class CStack:
+    """All that a token goes through behind its embedding."""
+
+    def __init__(self, model: Any, function: Any):
+        self.function, self.held = function, list[Tensor]()
+        """Tensors whose addresses the function is told."""
+        blocks = list(model.blocks)
+        windows = getattr(model, "windows", [0] * len(blocks))
+        layers = (Layer * len(blocks))(*map(self._layer, blocks, windows))
+        attention, feed = blocks[0].attention, blocks[0].feedforward
+        linears = [module for module in model.modules() if isinstance(module, (nn.Linear, RoundedLinear))]
+        self.widest = max(module.in_features for module in linears)
+        self.width, self.outputs = model.head.in_features, model.head.out_features
+        self.sizes = {"qkv": attention.qkv.out_features, "mixed": attention.out.in_features, "risen": feed.rise.out_features}
+        self.stack = Stack(
+            layers, self._norm(model.norm), self._linear(model.head), len(blocks), self.width,
+            attention.heads, attention.groups, attention.head, self.widest,
+            blocks[0].order == "pre", isinstance(feed, GatedFeedForward), ACTIVATIONS.index(feed.activation),
+        )  # fmt: skip
+        self.room: dict[tuple[int, int, int], tuple[Room, list[Tensor]]] = {}
+
+    def __call__(self, x: Tensor, lengths: Sequence[int], parts: Tensor, turns: Tensor | None) -> Tensor:
+        """x (R, D) -> logits (R, V). parts: keys and values (2, L, R, G, S, K), with room for one more. turns: of rotary positions
+        (2, R, K)."""
+        rows, threads = len(x), torch.get_num_threads()
+        logits = x.new_empty(rows, self.outputs)
+        kind, layer, row, group = parts.stride()[:4]
+        store = Store(parts.data_ptr(), kind, layer, row, group)
+        room = self._room(rows, parts.size(4), threads)
+        self.function(
+            ctypes.byref(self.stack), ctypes.byref(store), ctypes.byref(room), Pointer(x.data_ptr()), (Number * rows)(*lengths),
+            Pointer(None if turns is None else turns.data_ptr()), Pointer(logits.data_ptr()), Number(rows), Number(threads),
+        )  # fmt: skip
+        return logits
+
+    def _room(self, rows: int, places: int, threads: int) -> Room:
+        key = (rows, places, threads)
+        if key not in self.room:
+            sizes = {**self.sizes, "middle": self.width, "end": self.width}
+            tensors = [torch.empty(rows, sizes[name]) for name in Room.shared]
+            own = {"wide": rows * self.widest, "normed": self.widest, "stream": rows * self.width, "scores": places}
+            tensors += [torch.empty(threads, own[name]) for name in Room.own[:-1]]
+            tensors.append(torch.empty(threads, rows, 2, self.widest, dtype=torch.int8))
+            self.room = {key: (Room(*(tensor.data_ptr() for tensor in tensors), places), tensors)}
+        return self.room[key][0]
+
+    def _layer(self, block: Any, window: int) -> Layer:
+        attention, feed = block.attention, block.feedforward
+        norms = [self._norm(norm) for norm in (block.norm1, block.norm2)]
+        return Layer(*norms, *[self._linear(layer) for layer in (attention.qkv, attention.out, feed.rise, feed.fall)], window)
+
+    def _norm(self, module: nn.Module) -> Norm:
+        kind, scale, shift, least = norm_of(module)
+        if isinstance(module, nn.RMSNorm) and module.eps is None:
+            least = torch.finfo(torch.float32).eps  # sums are of float32, whatever the scale is of
+        return Norm(self._vector(scale), self._vector(shift), least, NORMS.index(kind))
+
+    def _linear(self, layer: Any) -> Linear:
+        bias = self._vector(layer.bias)
+        if isinstance(layer, RoundedLinear):
+            weight, scale = layer.as_rows()
+            return Linear(self._address(weight), self._address(scale), bias, layer.in_features, layer.out_features)
+        return Linear(self._address(layer.weight), None, bias, layer.in_features, layer.out_features)
+
+    def _vector(self, tensor: Tensor | None) -> Vector:
+        return Vector() if tensor is None else Vector(self._address(tensor), tensor.dtype == torch.bfloat16)
+
+    def _address(self, tensor: Tensor) -> int:
+        self.held.append(tensor.detach())
+        return tensor.data_ptr()
+
+
+def compiled(model: Any) -> CStack | None:
+    """A model's step in C; None where nothing compiles it, or the model is of other parts."""
+    library = c_source.load(SOURCE) if fits(model) else None
+    if library is None:
+        return None
+    library.step.restype = None
+    return CStack(model, library.step)
+
+
+def fits(model: Any) -> bool:
+    """Whether all blocks are alike, and numbers of 16 bits come in pairs."""
+    blocks = list(model.blocks)
+    shapes = {(block.order, type(block.feedforward), block.feedforward.activation, block.attention.heads) for block in blocks}
+    linears = [module for module in model.modules() if isinstance(module, (nn.Linear, RoundedLinear))]
+    tensors = [tensor for tensor in model.parameters() if tensor.ndim]
+    return (
+        len(shapes) == 1
+        and all(module.in_features % 2 == 0 for module in linears)
+        and all(isinstance(module, RoundedLinear) or module.weight.dtype == torch.bfloat16 for module in linears)
+        and all(tensor.is_contiguous() and tensor.dtype in (torch.float32, torch.bfloat16) for tensor in tensors)
+    )
