@@ -8,6 +8,8 @@ Shapes: R rows, D width, H heads in G groups that share keys, K head width, S pl
 
 #include <math.h>
 #include <omp.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 #ifdef __AVX2__
@@ -17,6 +19,7 @@ Shapes: R rows, D width, H heads in G groups that share keys, K head width, S pl
 enum { NO_NORM, LAYER_NORM, RMS_NORM };
 enum { GELU, GELU_TANH, RELU, SQUARED_RELU, SILU };
 enum { BASE = 128, HIGHEST = 63 }; /* of the two digits of an input to weights of 8 bits, as in layers/rounded.py */
+#define PATIENCE 20000             /* looks at what is waited for, some 20 microseconds */
 #define LINE 16                    /* numbers of a cache line, which two threads should not both write */
 
 typedef struct {
@@ -246,10 +249,26 @@ typedef struct {
     int64_t places;
 } Room;
 typedef struct {
+    atomic_int arrived, turn;
+} Meeting;
+typedef struct {
     int64_t rows, thread, threads;
+    Meeting *meeting;
     Input *inputs;
     float *normed, *stream, *scores;
 } Worker;
+
+/* Wait for the other threads, soon in a way that leaves the processor to those that have something to do */
+static void meet(const Worker *w) {
+    int turn = atomic_load(&w->meeting->turn);
+    if (atomic_fetch_add(&w->meeting->arrived, 1) == w->threads - 1) {
+        atomic_store(&w->meeting->arrived, 0);
+        atomic_store(&w->meeting->turn, turn + 1);
+        return;
+    }
+    for (int waited = 0; atomic_load(&w->meeting->turn) == turn; waited++)
+        if (waited > PATIENCE) sched_yield();
+}
 
 /* The first of the outputs that are a thread's own */
 static int64_t first(int64_t outputs, int64_t thread, int64_t threads) {
@@ -303,28 +322,30 @@ static void run(const Stack *s, const Worker *w, const Room *room, const Store *
         const Layer *l = s->layers + i;
         prepare_rows(w, &l->qkv, s->pre ? &l->norm1 : NULL, x, s->width);
         share_of(w, &l->qkv, NULL, room->qkv);
-#pragma omp barrier
+        meet(w);
         attend_all(s, w, l, room, store->parts + i * store->layer, store, lengths, turns);
-#pragma omp barrier
+        meet(w);
         prepare_rows(w, &l->out, NULL, room->mixed, l->out.inputs);
         share_of(w, &l->out, x, room->middle);
-#pragma omp barrier
+        meet(w);
         x = after(s, w, &l->norm1, room->middle);
         prepare_rows(w, &l->rise, s->pre ? &l->norm2 : NULL, x, s->width);
         rise(s, w, &l->rise, room->risen);
-#pragma omp barrier
+        meet(w);
         prepare_rows(w, &l->fall, NULL, room->risen, l->rise.outputs);
         share_of(w, &l->fall, x, room->end);
-#pragma omp barrier
+        meet(w);
         x = after(s, w, &l->norm2, room->end);
     }
     prepare_rows(w, &s->head, &s->norm, x, s->width);
     share_of(w, &s->head, NULL, logits);
+    meet(w);
 }
 
 /* x (R, D), lengths (R) of what the rows hold, turns (2, R, K) or NULL -> logits (R, vocabulary); the cache holds one token more */
 void step(const Stack *s, const Store *store, const Room *room, const float *x, const int64_t *lengths, const float *turns, float *logits,
           int64_t rows, int64_t threads) {
+    Meeting meeting = {0, 0};
 #pragma omp parallel num_threads(threads)
     {
         int64_t t = omp_get_thread_num();
@@ -333,7 +354,7 @@ void step(const Stack *s, const Store *store, const Room *room, const float *x, 
             inputs[r].wide = room->wide + (t * rows + r) * s->widest;
             inputs[r].digits = room->digits + (t * rows + r) * 2 * s->widest;
         }
-        Worker w = {rows, t, omp_get_num_threads(), inputs, room->normed + t * s->widest, room->stream + t * rows * s->width,
+        Worker w = {rows, t, omp_get_num_threads(), &meeting, inputs, room->normed + t * s->widest, room->stream + t * rows * s->width,
                     room->scores + t * room->places};
         run(s, &w, room, store, x, lengths, turns, logits);
     }
