@@ -124,7 +124,7 @@ class CStack:
     def _linear(self, layer: Any) -> Linear:
         bias = self._vector(layer.bias)
         if isinstance(layer, RoundedLinear):
-            weight, scale = layer.as_rows()
+            weight, scale = layer.rows
             return Linear(self._address(weight), self._address(scale), bias, layer.in_features, layer.out_features)
         return Linear(self._address(layer.weight), None, bias, layer.in_features, layer.out_features)
 

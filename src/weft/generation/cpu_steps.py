@@ -2,7 +2,8 @@
 
 At few rows a step takes as long as reading all weights from memory, so that what matters is how few bytes these are: the 16 bits of
 `layers.half`, or the 8 of `layers.rounded`. Beside that time calls from Python count, some three hundred a token. A step is therefore
-traced: torch notes its calls once and repeats them by itself. Models of other weights are read as in training.
+one function in C (`generation.c_steps`), or where no compiler is found, it is traced: torch notes its calls once and repeats them by
+itself. Models of other weights are read as in training.
 
 Shapes: R rows, D width, L layers, G groups of heads, K head width, S places, V vocabulary.
 """
@@ -131,7 +132,7 @@ class Stack(nn.Module):
 
 
 class CpuSteps:
-    """The same call as `steps.Steps` has. Weights are packed when the first token is read."""
+    """The same call as `steps.Steps` has. What it needs is made when the first token is read."""
 
     def __init__(self, model: Any):
         self.model = model

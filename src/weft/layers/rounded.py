@@ -10,6 +10,7 @@ Shapes: N rows, I inputs, O outputs.
 from __future__ import annotations
 
 import warnings
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -45,8 +46,9 @@ class RoundedLinear(nn.Module):
             self.register_buffer("whole", whole)
             self.register_buffer("scale", scale)
 
-    def as_rows(self) -> tuple[Tensor, Tensor]:
-        """Whole weights (O, I), an output after the other, and their scale (O,)."""
+    @cached_property
+    def rows(self) -> tuple[Tensor, Tensor]:
+        """Whole weights (O, I), an output after the other, and their scale (O,); made when first asked for, as few ask."""
         return (self.whole, self.scale) if self.packed is None else unpacked(self.packed)  # type: ignore[return-value]
 
     def forward(self, x: Tensor, added: Tensor | None = None) -> Tensor:

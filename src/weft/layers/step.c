@@ -152,6 +152,14 @@ static float half_product(const uint32_t *weight, const Input *in, int64_t n) {
     return a + b;
 }
 
+#ifdef __AVX2__
+static inline void add_up(__m256i as, __m256i bs, int32_t *a, int32_t *b) {
+    __m256i pairs = _mm256_hadd_epi32(as, bs), fours = _mm256_hadd_epi32(pairs, pairs);
+    __m128i sums = _mm_add_epi32(_mm256_castsi256_si128(fours), _mm256_extracti128_si256(fours, 1));
+    *a = _mm_cvtsi128_si32(sums), *b = _mm_extract_epi32(sums, 1);
+}
+#endif
+
 /* Processors multiply bytes without a sign by such with one: weights are taken 128 too large, which the sums of the digits set right */
 static float whole_product(const int8_t *weight, const Input *in, int64_t n) {
     const int8_t *high = in->digits, *low = high + n;
@@ -163,20 +171,18 @@ static float whole_product(const int8_t *weight, const Input *in, int64_t n) {
         __m512i w = _mm512_xor_si512(_mm512_loadu_si512(weight + i), sign);
         as = _mm512_dpbusd_epi32(as, w, _mm512_loadu_si512(high + i));
         bs = _mm512_dpbusd_epi32(bs, w, _mm512_loadu_si512(low + i));
-        _mm_prefetch((const char *)weight + i + 512, _MM_HINT_T0);
     }
-    a = _mm512_reduce_add_epi32(as), b = _mm512_reduce_add_epi32(bs);
+    add_up(_mm256_add_epi32(_mm512_castsi512_si256(as), _mm512_extracti64x4_epi64(as, 1)),
+           _mm256_add_epi32(_mm512_castsi512_si256(bs), _mm512_extracti64x4_epi64(bs, 1)), &a, &b);
 #elif defined(__AVX2__)
     __m256i as = _mm256_setzero_si256(), bs = as, sign = _mm256_set1_epi8(-128), one = _mm256_set1_epi16(1);
-    int32_t lanes[16];
     for (; i + 32 <= n; i += 32) {
         __m256i w = _mm256_xor_si256(_mm256_loadu_si256((const void *)(weight + i)), sign);
         __m256i h = _mm256_loadu_si256((const void *)(high + i)), l = _mm256_loadu_si256((const void *)(low + i));
         as = _mm256_add_epi32(as, _mm256_madd_epi16(_mm256_maddubs_epi16(w, h), one));
         bs = _mm256_add_epi32(bs, _mm256_madd_epi16(_mm256_maddubs_epi16(w, l), one));
     }
-    _mm256_storeu_si256((void *)lanes, as), _mm256_storeu_si256((void *)(lanes + 8), bs);
-    for (int j = 0; j < 8; j++) a += lanes[j], b += lanes[8 + j];
+    add_up(as, bs, &a, &b);
 #endif
 #ifdef __AVX2__
     for (; i < n; i++) a += (weight[i] + 128) * high[i], b += (weight[i] + 128) * low[i];
@@ -211,7 +217,8 @@ static void turn(float *x, const float *cos, int64_t k, int64_t to_sin) {
     }
 }
 
-static void look(const float *query, const float *keys, const float *values, int64_t places, int64_t k, float *scores, float *out) {
+static inline void look_by(const float *restrict query, const float *restrict keys, const float *restrict values, int64_t places,
+                           float *restrict scores, float *restrict out, int64_t k) {
     float top = -INFINITY, sum = 0, by = 1 / sqrtf((float)k);
     for (int64_t s = 0; s < places; s++) {
         float score = 0;
@@ -225,7 +232,15 @@ static void look(const float *query, const float *keys, const float *values, int
     memset(out, 0, k * sizeof *out);
     for (int64_t s = 0; s < places; s++)
 #pragma omp simd
-        for (int64_t i = 0; i < k; i++) out[i] += scores[s] / sum * values[s * k + i];
+        for (int64_t i = 0; i < k; i++) out[i] += scores[s] * values[s * k + i];
+    for (int64_t i = 0; i < k; i++) out[i] /= sum;
+}
+
+static void look(const float *query, const float *keys, const float *values, int64_t places, float *scores, float *out, int64_t k) {
+    if (k == 64) /* the usual width, for which the loops are unrolled */
+        look_by(query, keys, values, places, scores, out, 64);
+    else
+        look_by(query, keys, values, places, scores, out, k);
 }
 
 /* The heads of one group in one row: the new token's key and value are stored, then all that is stored is looked at */
@@ -238,7 +253,7 @@ static void attend(const Stack *s, float *qkv, float *keys, float *values, int64
     memcpy(values + length * k, value, k * sizeof *value);
     for (int64_t h = group * shared; h < (group + 1) * shared; h++) {
         if (cos) turn(qkv + h * k, cos, k, to_sin);
-        look(qkv + h * k, keys + from * k, values + from * k, length + 1 - from, k, scores, mixed + h * k);
+        look(qkv + h * k, keys + from * k, values + from * k, length + 1 - from, scores, mixed + h * k, k);
     }
 }
 
