@@ -144,32 +144,19 @@ def in_c(kept: Any) -> Reader:
 def test_the_step_in_c_gives_what_torch_gives(name: str, kind: Weights, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CONFIGS, name, MORE[name])
     _, kept = built(name, kind)
-    ours, theirs = in_c(kept), Reader(kept)
-    theirs.steps.native = None
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)  # more than torch takes in tests
-    asked = [prompts(12)[row] for row in (3, 11, 7)]
-    for reader in (ours, theirs):
-        reader.add_rows(3)
-        reader.read(asked)
-    for number in range(66):  # a cache grows by fewer places
-        found, wanted = (reader.step(torch.full((3,), number)) for reader in (ours, theirs))
-        assert (found - wanted).norm() < 1e-3 * wanted.norm()
-    assert ours.cache is not None
-    assert theirs.cache is not None
-    assert ours.cache.lengths == theirs.cache.lengths
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_in_c_a_row_is_the_same_to_the_last_bit_beside_others(kind: Weights) -> None:
-    _, kept = built("llama", kind)
-    together, alone = in_c(kept), [Reader(kept) for _ in range(FEW)]
-    for reader, ids in zip(alone, prompts(FEW), strict=True):
+    readers = [in_c(kept), in_c(kept), Reader(kept)]
+    readers[2].steps.native = None
+    for reader in readers:
         reader.add_rows(1)
-        reader.read([ids])
-        together.join(reader)
-    for number in (7, 8):
-        found = together.step(torch.full((FEW,), number))
-        assert all(torch.equal(reader.step(torch.tensor([number]))[0], found[row]) for row, reader in enumerate(alone))
+        reader.read([prompts(12)[4]])
+    for number in range(66):  # a cache grows by fewer places
+        found = []
+        for threads, reader in zip((1, 3, 1), readers, strict=True):
+            monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+            found.append(reader.step(torch.tensor([number])))
+        assert torch.equal(found[0], found[1])
+        assert (found[0] - found[2]).norm() < 1e-3 * found[2].norm()
+    assert all(reader.cache and reader.cache.lengths == [len(prompts(12)[4]) + 66] for reader in readers)
 
 
 def test_in_c_weights_that_change_in_place_are_seen() -> None:

@@ -1,13 +1,12 @@
-"""One more token of every row of a decoder on a CPU, by one function in C (`layers/step.c`), where the machine has a compiler.
+"""One more token of one row of a decoder on a CPU, by a function in C (`layers/step.c`), where the machine has a compiler.
 
 It reads weights of 16 bits where the model has them, so that changes of these are seen, and of 8 bits from a copy in the order of the
-layer. Shapes: R rows, D width, L layers, G groups of heads, K head width, S places, V vocabulary.
+layer. Shapes: D width, L layers, G groups of heads, K head width, S places, V vocabulary.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,12 +55,12 @@ class Stack(ctypes.Structure):
 
 
 class Store(ctypes.Structure):
-    _fields_ = [("parts", Pointer), *[(name, Number) for name in ("kind", "layer", "row", "group")]]
+    _fields_ = [("parts", Pointer), *[(name, Number) for name in ("kind", "layer", "group", "length")]]
 
 
 class Room(ctypes.Structure):
     shared, own = ("qkv", "mixed", "risen", "middle", "end"), ("wide", "normed", "stream", "scores", "digits")
-    _fields_ = [*[(name, Pointer) for name in shared + own], ("places", Number)]
+    _fields_ = [*[(name, Pointer) for name in (*shared, *own)], ("places", Number)]
 
 
 class CStack:
@@ -77,38 +76,32 @@ class CStack:
         linears = [module for module in model.modules() if isinstance(module, (nn.Linear, RoundedLinear))]
         self.widest = max(module.in_features for module in linears)
         self.width, self.outputs = model.head.in_features, model.head.out_features
-        self.sizes = {"qkv": attention.qkv.out_features, "mixed": attention.out.in_features, "risen": feed.rise.out_features}
+        self.shared = [attention.qkv.out_features, attention.out.in_features, feed.rise.out_features, self.width, self.width]
         self.stack = Stack(
             layers, self._norm(model.norm), self._linear(model.head), len(blocks), self.width,
             attention.heads, attention.groups, attention.head, self.widest,
             blocks[0].order == "pre", isinstance(feed, GatedFeedForward), ACTIVATIONS.index(feed.activation),
         )  # fmt: skip
-        self.room: dict[tuple[int, int, int], tuple[Room, list[Tensor]]] = {}
+        self.rooms: dict[tuple[int, int], Room] = {}
 
-    def __call__(self, x: Tensor, lengths: Sequence[int], parts: Tensor, turns: Tensor | None) -> Tensor:
-        """x (R, D) -> logits (R, V). parts: keys and values (2, L, R, G, S, K), with room for one more. turns: of rotary positions
-        (2, R, K)."""
-        rows, threads = len(x), torch.get_num_threads()
-        logits = x.new_empty(rows, self.outputs)
-        kind, layer, row, group = parts.stride()[:4]
-        store = Store(parts.data_ptr(), kind, layer, row, group)
-        room = self._room(rows, parts.size(4), threads)
-        self.function(
-            ctypes.byref(self.stack), ctypes.byref(store), ctypes.byref(room), Pointer(x.data_ptr()), (Number * rows)(*lengths),
-            Pointer(None if turns is None else turns.data_ptr()), Pointer(logits.data_ptr()), Number(rows), Number(threads),
-        )  # fmt: skip
+    def __call__(self, x: Tensor, length: int, parts: Tensor, turns: Tensor | None) -> Tensor:
+        """x (1, D) -> logits (1, V). parts: keys and values (2, L, 1, G, S, K), with room for one more than the length; it is written.
+        turns: of a rotary position (2, 1, K)."""
+        threads = torch.get_num_threads()
+        logits = x.new_empty(1, self.outputs)
+        kind, layer, _, group = parts.stride()[:4]
+        store, room = Store(parts.data_ptr(), kind, layer, group, length), self._room(parts.size(4), threads)
+        given = (x.data_ptr(), None if turns is None else turns.data_ptr(), logits.data_ptr())
+        self.function(ctypes.byref(self.stack), ctypes.byref(store), ctypes.byref(room), *map(Pointer, given), Number(threads))
         return logits
 
-    def _room(self, rows: int, places: int, threads: int) -> Room:
-        key = (rows, places, threads)
-        if key not in self.room:
-            sizes = {**self.sizes, "middle": self.width, "end": self.width}
-            tensors = [torch.empty(rows, sizes[name]) for name in Room.shared]
-            own = {"wide": rows * self.widest, "normed": self.widest, "stream": rows * self.width, "scores": places}
-            tensors += [torch.empty(threads, own[name]) for name in Room.own[:-1]]
-            tensors.append(torch.empty(threads, rows, 2, self.widest, dtype=torch.int8))
-            self.room = {key: (Room(*(tensor.data_ptr() for tensor in tensors), places), tensors)}
-        return self.room[key][0]
+    def _room(self, places: int, threads: int) -> Room:
+        if (places, threads) not in self.rooms:
+            own = [threads * size for size in (self.widest, self.widest, self.width, places)]
+            self.tensors = [torch.empty(size) for size in self.shared + own]
+            self.tensors.append(torch.empty(threads * 2 * self.widest, dtype=torch.int8))
+            self.rooms = {(places, threads): Room(*(tensor.data_ptr() for tensor in self.tensors), places)}
+        return self.rooms[places, threads]
 
     def _layer(self, block: Any, window: int) -> Layer:
         attention, feed = block.attention, block.feedforward

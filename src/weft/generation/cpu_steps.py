@@ -149,8 +149,8 @@ class CpuSteps:
         place = torch.tensor(cache.lengths)  # (R,)
         cache.make_room(rows, max(cache.lengths) + 1)
         x = self.model.embedded(ids[:, None], place[:, None])[:, 0].float()
-        if few and self.native:
-            logits = self.native(x.contiguous(), cache.lengths, cache.parts[:, :, :rows], self._turns(place))
+        if rows == 1 and self.native:
+            logits = self.native(x, cache.lengths[0], cache.parts[:, :, :1], self._turns(place))
         else:
             given = (x, *self._places(place, cache.lengths, cache.parts[:, :, :rows]))
             logits = self._stack(few, given)(*given)
@@ -159,7 +159,7 @@ class CpuSteps:
 
     @cached_property
     def native(self) -> c_steps.CStack | None:
-        """The step in C, where there is one; made when the first token is read."""
+        """The step of one row in C, where there is one; made when its first token is read."""
         made = c_steps.compiled(self.model)
         if made and weights(self.model) >= MANY:
             use_large_pages()

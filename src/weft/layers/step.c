@@ -1,10 +1,9 @@
-/* One more token of each of some rows, through a stack of Transformer blocks to the logits (see generation/c_steps.py).
+/* One more token of a text, through a stack of Transformer blocks to the logits (see generation/c_steps.py).
 
 The time of a step is that of reading the weights: each is read once, in the order in which it lies in memory, which a processor fetches
-ahead best. Everything between two products is small: rather than wait for one another, all threads compute it for themselves. A row's
-numbers are the same beside any others, and for any number of threads.
+ahead best. What is done between two products is little: rather than wait for one another, all threads do it for themselves.
 
-Shapes: R rows, D width, H heads in G groups that share keys, K head width, S places of the cache. All other numbers are float. */
+Shapes: D width, H heads in G groups that share keys, K head width, S places of the cache. All other numbers are float. */
 
 #include <math.h>
 #include <omp.h>
@@ -48,11 +47,11 @@ typedef struct {
     Linear head;
     int64_t count, width, heads, groups, head_width, widest, pre, gated, activation;
 } Stack;
-typedef struct { /* keys and values (2, L, R, G, S, K), by the distances between their parts */
+typedef struct { /* keys and values (2, L, G, S, K), by the distances between their parts */
     float *parts;
-    int64_t kind, layer, row, group;
+    int64_t kind, layer, group, length;
 } Store;
-typedef struct { /* what a product reads, of one row */
+typedef struct { /* what a product reads */
     float *wide;    /* for bfloat16: the inputs of even number, then the odd ones */
     int8_t *digits; /* for int8: the high digits, then the low ones */
     float unit;     /* of a low digit */
@@ -130,14 +129,13 @@ static void write_digits(const float *x, Input *in, int64_t n) {
     in->unit = top / (HIGHEST * BASE), in->sums[0] = high_sum, in->sums[1] = low_sum;
 }
 
-/* An input as a layer's product wants it. x may be where the numbers are put */
+/* x as a layer's product wants it */
 static void prepare(const Linear *layer, const float *x, Input *in) {
     int64_t n = layer->inputs;
-    if (layer->scale) {
+    if (layer->scale)
         write_digits(x, in, n);
-        return;
-    }
-    for (int64_t i = 0; i < n / 2; i++) in->wide[i] = x[2 * i], in->wide[n / 2 + i] = x[2 * i + 1];
+    else
+        for (int64_t i = 0; i < n / 2; i++) in->wide[i] = x[2 * i], in->wide[n / 2 + i] = x[2 * i + 1];
 }
 
 /* Two numbers of bfloat16 are the halves of one word, each a float without its last 16 bits */
@@ -194,22 +192,19 @@ static float whole_product(const int8_t *weight, const Input *in, int64_t n) {
     return ((float)a * BASE + (float)b) * in->unit;
 }
 
-/* Outputs from .. to of a layer, of each row, to which others may be added */
-static void multiply(const Linear *layer, const Input *in, int64_t rows, const float *added, float *out, int64_t from, int64_t to) {
+/* Outputs from .. to of a layer, to which others may be added */
+static void multiply(const Linear *layer, const Input *in, const float *added, float *out, int64_t from, int64_t to) {
     int64_t n = layer->inputs;
     for (int64_t o = from; o < to; o++) {
-        float bias = layer->bias.data ? entry(layer->bias, o) : 0;
-        for (int64_t r = 0; r < rows; r++) {
-            int64_t at = r * layer->outputs + o;
-            float sum = layer->scale ? whole_product((const int8_t *)layer->weight + o * n, in + r, n) * layer->scale[o]
-                                     : half_product((const uint32_t *)layer->weight + o * n / 2, in + r, n);
-            out[at] = sum + bias + (added ? added[at] : 0);
-        }
+        float sum = layer->scale ? whole_product((const int8_t *)layer->weight + o * n, in, n) * layer->scale[o]
+                                 : half_product((const uint32_t *)layer->weight + o * n / 2, in, n);
+        out[o] = sum + (layer->bias.data ? entry(layer->bias, o) : 0) + (added ? added[o] : 0);
     }
 }
 
-static void turn(float *x, const float *cos, int64_t k, int64_t to_sin) {
-    const float *sin = cos + to_sin;
+/* Halves of x by a rotary position: cosines, then sines (2, K) */
+static void turn(float *x, const float *turns, int64_t k) {
+    const float *cos = turns, *sin = turns + k;
     for (int64_t i = 0; i < k / 2; i++) {
         float first = x[i], second = x[k / 2 + i];
         x[i] = first * cos[i] - second * sin[i];
@@ -243,33 +238,33 @@ static void look(const float *query, const float *keys, const float *values, int
         look_by(query, keys, values, places, scores, out, k);
 }
 
-/* The heads of one group in one row: the new token's key and value are stored, then all that is stored is looked at */
-static void attend(const Stack *s, float *qkv, float *keys, float *values, int64_t length, int64_t window, const float *cos, int64_t to_sin,
-                   int64_t group, float *scores, float *mixed) {
+/* The heads of a group: the new token's key and value are stored, then all that is stored is looked at */
+static void attend(const Stack *s, float *qkv, float *keys, float *values, int64_t length, int64_t window, const float *turns, int64_t group,
+                   float *scores, float *mixed) {
     int64_t k = s->head_width, shared = s->heads / s->groups, from = window && length >= window ? length + 1 - window : 0;
     float *key = qkv + (s->heads + group) * k, *value = key + s->groups * k;
-    if (cos) turn(key, cos, k, to_sin);
+    if (turns) turn(key, turns, k);
     memcpy(keys + length * k, key, k * sizeof *key);
     memcpy(values + length * k, value, k * sizeof *value);
     for (int64_t h = group * shared; h < (group + 1) * shared; h++) {
-        if (cos) turn(qkv + h * k, cos, k, to_sin);
+        if (turns) turn(qkv + h * k, turns, k);
         look(qkv + h * k, keys + from * k, values + from * k, length + 1 - from, scores, mixed + h * k, k);
     }
 }
 
 typedef struct {
-    float *qkv, *mixed, *risen, *middle, *end; /* seen by all threads, (R, ...) */
-    float *wide, *normed, *stream, *scores;    /* of each thread: (R, widest), (widest), (R, D), (places) */
-    int8_t *digits;                            /* (R, 2, widest) */
+    float *qkv, *mixed, *risen, *middle, *end; /* that all threads see */
+    float *wide, *normed, *stream, *scores;    /* of each thread: (widest), (widest), (D), (S) */
+    int8_t *digits;                            /* (2, widest) */
     int64_t places;
 } Room;
 typedef struct {
     atomic_int arrived, turn;
 } Meeting;
 typedef struct {
-    int64_t rows, thread, threads;
+    int64_t thread, threads;
     Meeting *meeting;
-    Input *inputs;
+    Input *in;
     float *normed, *stream, *scores;
 } Worker;
 
@@ -290,87 +285,64 @@ static int64_t first(int64_t outputs, int64_t thread, int64_t threads) {
     return thread == threads ? outputs : outputs * thread / threads / LINE * LINE;
 }
 
-/* Rows x, that lie so far apart, under a norm or as they are, for a layer's product */
-static void prepare_rows(const Worker *w, const Linear *layer, const Norm *norm, const float *x, int64_t apart) {
-    for (int64_t r = 0; r < w->rows; r++) {
-        if (norm) normalise(norm, x + r * apart, w->normed, layer->inputs);
-        prepare(layer, norm ? w->normed : x + r * apart, w->inputs + r);
-    }
+/* A thread's own outputs of a layer for x, under a norm where one is given */
+static void linear(const Worker *w, const Linear *layer, const Norm *norm, const float *x, const float *added, float *out) {
+    if (norm) normalise(norm, x, w->normed, layer->inputs);
+    prepare(layer, norm ? w->normed : x, w->in);
+    multiply(layer, w->in, added, out, first(layer->outputs, w->thread, w->threads), first(layer->outputs, w->thread + 1, w->threads));
 }
 
-/* The outputs that are a thread's own, of the rows that were prepared */
-static void share_of(const Worker *w, const Linear *layer, const float *added, float *out) {
-    multiply(layer, w->inputs, w->rows, added, out, first(layer->outputs, w->thread, w->threads), first(layer->outputs, w->thread + 1, w->threads));
-}
-
-static void rise(const Stack *s, const Worker *w, const Linear *layer, float *risen) {
+/* The same of a feed-forward layer's first product and its activation */
+static void rise(const Stack *s, const Worker *w, const Linear *layer, const Norm *norm, const float *x, float *out) {
     int64_t inner = s->gated ? layer->outputs / 2 : layer->outputs;
     int64_t from = first(inner, w->thread, w->threads), to = first(inner, w->thread + 1, w->threads);
-    multiply(layer, w->inputs, w->rows, NULL, risen, from, to);
-    if (s->gated) multiply(layer, w->inputs, w->rows, NULL, risen, inner + from, inner + to);
-    for (int64_t r = 0; r < w->rows; r++) {
-        float *gate = risen + r * layer->outputs;
-        activate(s->activation, gate + from, to - from);
-        for (int64_t i = from; s->gated && i < to; i++) gate[i] *= gate[inner + i];
-    }
+    if (norm) normalise(norm, x, w->normed, layer->inputs);
+    prepare(layer, norm ? w->normed : x, w->in);
+    multiply(layer, w->in, NULL, out, from, to);
+    activate(s->activation, out + from, to - from);
+    if (!s->gated) return;
+    multiply(layer, w->in, NULL, out, inner + from, inner + to);
+    for (int64_t i = from; i < to; i++) out[i] *= out[inner + i];
 }
 
 static const float *after(const Stack *s, const Worker *w, const Norm *norm, const float *x) {
     if (s->pre) return x;
-    for (int64_t r = 0; r < w->rows; r++) normalise(norm, x + r * s->width, w->stream + r * s->width, s->width);
+    normalise(norm, x, w->stream, s->width);
     return w->stream;
 }
 
-static void attend_all(const Stack *s, const Worker *w, const Layer *l, const Room *room, float *keys, const Store *store,
-                       const int64_t *lengths, const float *turns) {
-    for (int64_t i = w->thread; i < w->rows * s->groups; i += w->threads) {
-        int64_t r = i / s->groups, g = i % s->groups;
-        float *own = keys + r * store->row + g * store->group;
-        attend(s, room->qkv + r * l->qkv.outputs, own, own + store->kind, lengths[r], l->window, turns ? turns + r * s->head_width : NULL,
-               w->rows * s->head_width, g, w->scores, room->mixed + r * l->out.inputs);
-    }
-}
-
-static void run(const Stack *s, const Worker *w, const Room *room, const Store *store, const float *x, const int64_t *lengths,
-                const float *turns, float *logits) {
+static void run(const Stack *s, const Worker *w, const Room *room, const Store *store, const float *x, const float *turns, float *logits) {
     for (int64_t i = 0; i < s->count; i++) {
         const Layer *l = s->layers + i;
-        prepare_rows(w, &l->qkv, s->pre ? &l->norm1 : NULL, x, s->width);
-        share_of(w, &l->qkv, NULL, room->qkv);
+        linear(w, &l->qkv, s->pre ? &l->norm1 : NULL, x, NULL, room->qkv);
         meet(w);
-        attend_all(s, w, l, room, store->parts + i * store->layer, store, lengths, turns);
+        for (int64_t g = w->thread; g < s->groups; g += w->threads) {
+            float *keys = store->parts + i * store->layer + g * store->group;
+            attend(s, room->qkv, keys, keys + store->kind, store->length, l->window, turns, g, w->scores, room->mixed);
+        }
         meet(w);
-        prepare_rows(w, &l->out, NULL, room->mixed, l->out.inputs);
-        share_of(w, &l->out, x, room->middle);
+        linear(w, &l->out, NULL, room->mixed, x, room->middle);
         meet(w);
         x = after(s, w, &l->norm1, room->middle);
-        prepare_rows(w, &l->rise, s->pre ? &l->norm2 : NULL, x, s->width);
-        rise(s, w, &l->rise, room->risen);
+        rise(s, w, &l->rise, s->pre ? &l->norm2 : NULL, x, room->risen);
         meet(w);
-        prepare_rows(w, &l->fall, NULL, room->risen, l->rise.outputs);
-        share_of(w, &l->fall, x, room->end);
+        linear(w, &l->fall, NULL, room->risen, x, room->end);
         meet(w);
         x = after(s, w, &l->norm2, room->end);
     }
-    prepare_rows(w, &s->head, &s->norm, x, s->width);
-    share_of(w, &s->head, NULL, logits);
+    linear(w, &s->head, &s->norm, x, NULL, logits);
     meet(w);
 }
 
-/* x (R, D), lengths (R) of what the rows hold, turns (2, R, K) or NULL -> logits (R, vocabulary); the cache holds one token more */
-void step(const Stack *s, const Store *store, const Room *room, const float *x, const int64_t *lengths, const float *turns, float *logits,
-          int64_t rows, int64_t threads) {
+/* x (D), turns of a rotary position (2, K) or NULL -> logits (vocabulary); what is stored of the new token is not counted yet */
+void step(const Stack *s, const Store *store, const Room *room, const float *x, const float *turns, float *logits, int64_t threads) {
     Meeting meeting = {0, 0};
 #pragma omp parallel num_threads(threads)
     {
         int64_t t = omp_get_thread_num();
-        Input inputs[rows];
-        for (int64_t r = 0; r < rows; r++) {
-            inputs[r].wide = room->wide + (t * rows + r) * s->widest;
-            inputs[r].digits = room->digits + (t * rows + r) * 2 * s->widest;
-        }
-        Worker w = {rows, t, omp_get_num_threads(), &meeting, inputs, room->normed + t * s->widest, room->stream + t * rows * s->width,
+        Input in = {room->wide + t * s->widest, room->digits + t * 2 * s->widest, 0, {0, 0}};
+        Worker w = {t, omp_get_num_threads(), &meeting, &in, room->normed + t * s->widest, room->stream + t * s->width,
                     room->scores + t * room->places};
-        run(s, &w, room, store, x, lengths, turns, logits);
+        run(s, &w, room, store, x, turns, logits);
     }
 }
