@@ -139,14 +139,18 @@ def compiled(model: Any) -> CStack | None:
 
 
 def fits(model: Any) -> bool:
-    """Whether all blocks are alike, and numbers of 16 bits come in pairs."""
-    blocks = list(model.blocks)
-    shapes = {(block.order, type(block.feedforward), block.feedforward.activation, block.attention.heads) for block in blocks}
+    """Whether all blocks are alike, and numbers of 16 bits come in pairs, each where a word may begin."""
+    shapes = set()
+    for block in model.blocks:
+        attention, feed = block.attention, block.feedforward
+        shapes.add((block.order, attention.heads, attention.groups, type(feed), feed.activation, feed.rise.out_features))
     linears = [module for module in model.modules() if isinstance(module, (nn.Linear, RoundedLinear))]
     tensors = [tensor for tensor in model.parameters() if tensor.ndim]
     return (
         len(shapes) == 1
         and all(module.in_features % 2 == 0 for module in linears)
         and all(isinstance(module, RoundedLinear) or module.weight.dtype == torch.bfloat16 for module in linears)
-        and all(tensor.is_contiguous() and tensor.dtype in (torch.float32, torch.bfloat16) for tensor in tensors)
+        and all(
+            tensor.is_contiguous() and tensor.data_ptr() % 4 == 0 and tensor.dtype in (torch.float32, torch.bfloat16) for tensor in tensors
+        )
     )

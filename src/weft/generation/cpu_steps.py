@@ -149,7 +149,7 @@ class CpuSteps:
         place = torch.tensor(cache.lengths)  # (R,)
         cache.make_room(rows, max(cache.lengths) + 1)
         x = self.model.embedded(ids[:, None], place[:, None])[:, 0].float()
-        if rows == 1 and self.native:
+        if rows == 1 and cache.parts.dtype == torch.float32 and self.native:
             logits = self.native(x, cache.lengths[0], cache.parts[:, :, :1], self._turns(place))
         else:
             given = (x, *self._places(place, cache.lengths, cache.parts[:, :, :rows]))

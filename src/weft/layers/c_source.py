@@ -5,15 +5,16 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
+import logging
 import os
 import platform
 import shutil
 import subprocess
 import sys
 import tempfile
-import warnings
 from pathlib import Path
 
+log = logging.getLogger("weft")
 COMPILERS = ("cc", "gcc", "clang")
 FLAGS = ("-O3", "-march=native", "-std=gnu11", "-fopenmp", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared")
 WIDE = "-mprefer-vector-width=512"
@@ -31,10 +32,10 @@ def load(source: Path) -> ctypes.CDLL | None:
     try:
         return _kept(source, compiler)
     except (OSError, subprocess.SubprocessError) as error:
-        told = getattr(error, "stderr", None) or str(error)
-        lines = told.strip().splitlines()
-        reason = next((line for line in lines if "error" in line), lines[0] if lines else type(error).__name__)
-        warnings.warn(f"{source.name} is not used, as {compiler} did not compile it ({reason}); steps on the CPU are slower", stacklevel=2)
+        told = error.stderr if isinstance(error, subprocess.CalledProcessError) else str(error)
+        lines = told.strip().splitlines() or [str(error)]
+        reason = next((line for line in lines if "error" in line), lines[0])
+        log.warning(f"{compiler} did not compile {source.name} ({reason}); torch does its work, more slowly")
         return None
 
 
@@ -49,7 +50,7 @@ def _kept(source: Path, compiler: str) -> ctypes.CDLL:
         if not (folder / name).exists():
             _compile(source, compiler, flags, folder / name)
         return ctypes.CDLL(str(folder / name))
-    except OSError:  # it cannot be written, or nothing may be run from there
+    except (OSError, RuntimeError):  # there is none, it cannot be written, or nothing may be run from there
         with tempfile.TemporaryDirectory() as other:
             _compile(source, compiler, flags, Path(other) / name)
             return ctypes.CDLL(str(Path(other) / name))  # what is loaded stays, without its file
