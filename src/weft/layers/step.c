@@ -72,7 +72,8 @@ static inline float entry(Vector v, int64_t i) {
 static inline float exponential(float x) {
     x = x < -87.0f ? -87.0f : x > 88.0f ? 88.0f : x;
     float whole = rintf(x * 1.44269504f), r = (x - whole * 0.693359375f) + whole * 2.12194440e-4f;
-    float series = 1 + r * (1 + r / 2 * (1 + r / 3 * (1 + r / 4 * (1 + r / 5 * (1 + r / 6 * (1 + r / 7))))));
+    float series = 1 / 720.0f + r * (1 / 5040.0f);
+    series = 1 + r * (1 + r * (1 / 2.0f + r * (1 / 6.0f + r * (1 / 24.0f + r * (1 / 120.0f + r * series)))));
     return series * from_bits((uint32_t)((int32_t)whole + 127) << 23);
 }
 
@@ -239,8 +240,8 @@ static void look(const float *query, const float *keys, const float *values, int
 }
 
 /* The heads of a group: the new token's key and value are stored, then all that is stored is looked at */
-static void attend(const Stack *s, float *qkv, float *keys, float *values, int64_t length, int64_t window, const float *turns, int64_t group,
-                   float *scores, float *mixed) {
+static void attend(const Stack *s, float *qkv, float *keys, float *values, int64_t length, int64_t window, const float *turns,
+                   int64_t group, float *scores, float *mixed) {
     int64_t k = s->head_width, shared = s->heads / s->groups, from = window && length >= window ? length + 1 - window : 0;
     float *key = qkv + (s->heads + group) * k, *value = key + s->groups * k;
     if (turns) turn(key, turns, k);
