@@ -386,7 +386,6 @@ BENCHES = {
     "encoders-gpu": Entry("weft.benchmarks.encoders_gpu:main", 0, "training step of BERT-base and a translator on the GPU, against a peer"),
     "training": Entry("weft.benchmarks.training:main", 0, "speed and memory of training GPT-2 on the GPU, against a peer"),
     "generation": Entry("weft.benchmarks.generation:main", 0, "tokens a second of a GPT-2, against a peer"),
-    "one-row": Entry("weft.benchmarks.one_row.bench:main", 0, "one kernel for a step of one row of a GPT-2 on a Hopper GPU, as a trial"),
     "transformers": Entry("weft.benchmarks.transformers:main", 0, "recipes of the Transformer family on real data, over several seeds"),
     "images": Entry("weft.benchmarks.images:main", 0, "generative models on real images, over several seeds"),
     "data-build": Entry("weft.benchmarks.data_build:main", 0, "text to token shards, against the tokenizers library on the same cores"),

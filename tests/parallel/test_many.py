@@ -105,7 +105,9 @@ def test_ragged_batches_give_the_weights_of_one_process(kind: str, layout: tuple
 
 
 @pytest.mark.parametrize(
-    "optim", [Muon(lr=0.05), Momentum(lr=0.1, clip_value=0.05), Adam(lr=0.05, l1=0.01, l2=0.01)], ids=lambda o: type(o).__name__
+    "optim",
+    [Muon(lr=0.05), Momentum(lr=0.1, clip_value=0.05), Adam(lr=0.05, l1=0.01, l2=0.01), AdamW(lr=0.05, relative=True)],
+    ids=lambda o: type(o).__name__,
 )
 @pytest.mark.parametrize("layout", [(2, 1), (1, 2)], ids=["copies", "parts"])
 def test_every_kind_of_optimiser(optim: OptimConfig, layout: tuple[int, int], tmp_path: Path) -> None:
@@ -157,7 +159,8 @@ def test_gradients_of_a_language_model(layouts: list[tuple[int, ...]], tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("optim", "steps", "tolerance"), [(Muon(lr=0.01, clip_norm=0.1), 1, 0.1), (AdamW(lr=0.01, clip_norm=0.1), 4, 1e-4)]
+    ("optim", "steps", "tolerance"),
+    [(Muon(lr=0.01, clip_norm=0.1), 1, 0.1), (AdamW(lr=0.01, clip_norm=0.1), 4, 1e-4), (AdamW(lr=0.1, relative=True), 4, 1e-4)],
 )
 def test_optimisers_of_divided_heads(optim: OptimConfig, steps: int, tolerance: float, tmp_path: Path) -> None:
     """Muon works in bf16 and makes all directions of a matrix equally long, small ones and their errors included."""

@@ -104,6 +104,7 @@ def test_a_compiled_step_equals_an_eager_one() -> None:
         (AdamW(), True),
         (Adam(eps_inside_sqrt=True), False),
         (AdamW(l1=0.1), False),
+        (AdamW(relative=True), False),
         (SGD(), False),
         (Muon(), False),
         (None, False),

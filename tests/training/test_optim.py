@@ -11,10 +11,12 @@ from torch import Tensor, nn
 
 from tests.training import toys
 from weft import registry
+from weft.errors import ConfigError
 from weft.models.gpt import GPTConfig
 from weft.training.muon import MuonOptimizer, orthogonalise
 from weft.training.optim import SGD, Adam, AdamW, Momentum, Muon, OptimConfig, RMSProp
 from weft.training.schedule import Schedule
+from weft.training.team import Team
 from weft.training.updater import Updater, audit
 
 
@@ -133,6 +135,59 @@ def test_rmsprop_equals_torch() -> None:
     gradients = noise(model, 50)
     theirs = torch_steps(twin, torch.optim.RMSprop(twin.parameters(), lr=5e-5, foreach=False), gradients)
     assert_same(steps(model, RMSProp(lr=5e-5), gradients), theirs, 1e-12)
+
+
+# -- relative updates -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_relative_update_is_a_share_of_the_root_mean_square(alone: bool) -> None:
+    """Adam's first step is the rate for every number; a parameter of zeros moves as if its numbers were 0.001."""
+    model = network()
+    with torch.no_grad():
+        model[0].weight.mul_(100)
+        model[0].bias.zero_()
+    before = [p.detach().clone() for p in model.parameters()]
+    update = Updater(Adam(lr=0.1, relative=True), [("", model)], halt=True, alone=alone)
+    assert bool(update.flats) == alone
+    update.set_rate(1, 1)
+    for p, gradient in zip(model.parameters(), noise(model, 1)[0], strict=True):
+        p.grad = gradient
+    update.step()
+    for old, p in zip(before, model.parameters(), strict=True):
+        size = max(float(old.square().mean().sqrt()), 1e-3)
+        torch.testing.assert_close((old - p.detach()).abs(), torch.full_like(old, 0.1 * size), rtol=1e-5, atol=0.0)
+
+
+def test_relative_adamw_equals_a_loop_by_hand() -> None:
+    model, lr, (first, second), decay = network(), 0.03, (0.9, 0.98), 0.1
+    gradients = noise(model, 30)
+    weights = [p.detach().numpy().copy() for p in model.parameters()]
+    means, squares, wanted = [0 * w for w in weights], [0 * w for w in weights], []
+    for t, given in enumerate(gradients, start=1):
+        for i, g in enumerate(given):
+            rate = lr * max(1e-3, float((weights[i] ** 2).mean() ** 0.5))
+            means[i] = first * means[i] + (1 - first) * g.numpy()
+            squares[i] = second * squares[i] + (1 - second) * g.numpy() ** 2
+            step = means[i] / (1 - first**t) / ((squares[i] / (1 - second**t)) ** 0.5 + 1e-8)
+            weights[i] = weights[i] - rate * step - rate * decay * (weights[i] if weights[i].ndim > 1 else 0.0)
+        wanted.append([torch.from_numpy(w.copy()) for w in weights])
+    assert_same(steps(model, AdamW(lr=lr, betas=(first, second), weight_decay=decay, relative=True), gradients), wanted, 1e-12)
+
+
+def test_a_refused_relative_update_changes_nothing() -> None:
+    model = network()
+    before = [p.detach().clone() for p in model.parameters()]
+    gradients = [[torch.full_like(p, float("nan")) for p in model.parameters()]]
+    assert_same(steps(model, AdamW(relative=True), gradients), [before], 0.0)
+
+
+def test_relative_updates_refuse_stages() -> None:
+    class Staged(Team):
+        stages = 2
+
+    with pytest.raises(ConfigError, match="pipeline at 1"):
+        Updater(AdamW(relative=True), [("", network())], halt=True, team=Staged())
 
 
 # -- Muon -----------------------------------------------------------------------------------------------------------------

@@ -302,7 +302,9 @@ def test_a_hook_that_cannot_start_leaves_the_others_finished() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("optim", [SGD(lr=0.1), Momentum(lr=0.1), AdamW(lr=0.01), Adam(lr=0.01, l1=1e-3, clip_norm=0.5)])
+@pytest.mark.parametrize(
+    "optim", [SGD(lr=0.1), Momentum(lr=0.1), AdamW(lr=0.01), Adam(lr=0.01, l1=1e-3, clip_norm=0.5), AdamW(lr=0.1, relative=True)]
+)
 def test_captured_steps_equal_eager_ones(optim: OptimConfig) -> None:
     results = []
     for graphs in ("off", "on"):

@@ -2,7 +2,8 @@
 
 Run: python -m weft bench generation [--sizes gpt2 gpt2-xl] [--batches 1 32] [--precision bf16] [--record results/generation.json]
 Weights are random and the same for both; a prompt has 64 tokens and 128 are added. The rate counts the whole answer, its prompt included.
-Beside it stands how many answers are not the same alone and in the batch, and what it costs that all are (invariant).
+Beside it stands how many answers are not the same alone and in the batch, and what it costs that all are (invariant). On a GPU it also
+tells how long a step takes without the rest (step_ms).
 On a CPU (--device cpu) weights of 8 bits run too, and the peer's static cache, which is not compiled there. Where other work shares the
 processors, what counts is the fastest turn of each (fastest).
 """
@@ -20,15 +21,17 @@ import torch
 
 from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.record import write_record
-from weft.benchmarks.timing import synchronise
+from weft.benchmarks.timing import synchronise, timed
 from weft.convert.gpt2 import FAMILY
 from weft.errors import require
 from weft.generation.engine import Engine, answer_all
+from weft.generation.reader import Reader
 from weft.generation.request import Request, Sampling
 from weft.generation.weights import keep_weights
 from weft.models.gpt import PRESETS
 
 PROMPT, ADDED = 64, 128
+STEPS, WARM_UP = 40, 5
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
@@ -75,6 +78,17 @@ def rates(runs: dict[str, Callable[[], Any]], tokens: int, repeats: int) -> tupl
     return {kind: {name: tokens / of(times) for name, times in taken.items()} for kind, of in kinds.items()}, said
 
 
+def step_ms(model: Any, rows: int, length: int, invariant: bool = False) -> float:
+    """Milliseconds of a step of rows that hold so many tokens, without prompts, choosing and the rest of the engine."""
+    reader = Reader(model, invariant=invariant)
+    reader.add_rows(rows)
+    assert reader.cache
+    reader.cache.make_room(rows, length + WARM_UP + STEPS)
+    reader.cache.count([length] * rows)
+    last = torch.zeros(rows, dtype=torch.int64, device=reader.device)
+    return timed(lambda: reader.step(last), STEPS, WARM_UP)
+
+
 def apart(first: list[list[int]], second: list[list[int]]) -> float:
     """Share of the answers that are not the same."""
     return statistics.fmean(a != b for a, b in zip(first, second, strict=True))
@@ -105,6 +119,9 @@ def measure(size: str, batches: list[int], precision: str, device: torch.device,
             runs["transformers static"] = theirs(peer, prompts, options.added, "static")
         found, said = rates(runs, batch * options.added, options.repeats)
         row: dict[str, Any] = {"model": size, "batch": batch, "precision": precision} | found
+        if device.type == "cuda":
+            kinds, length = {"weft": False, "weft invariant": True}, PROMPT + options.added // 2
+            row["step_ms"] = {name: step_ms(made, batch, length, invariant) for name, invariant in kinds.items()}
         row["differ_from_transformers"] = apart(said["weft"], said["transformers"])
         if batch > 1:  # the same prompts, each by itself
             for name, invariant in (("weft", False), ("weft invariant", True)):

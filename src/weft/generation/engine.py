@@ -15,9 +15,11 @@ import torch
 from torch import Tensor
 
 from weft.errors import ConfigError
+from weft.generation import steps
 from weft.generation.penalties import check_bias
 from weft.generation.pick import Choosers
 from weft.generation.prefixes import Prefixes
+from weft.generation.prompt_graphs import PromptGraphs
 from weft.generation.reader import Reader
 from weft.generation.request import Answer, Piece, Request, Token
 from weft.generation.stops import Detokeniser
@@ -79,7 +81,7 @@ class Prompts:
             if reader.cache is None or row.request.echo:
                 reader.add_rows(1)
             else:
-                reader.join(prefixes.start(row.request.ids))
+                prefixes.start(reader, row.request.ids)
         self.unread = [list(row.request.ids[len(known) :]) for row, known in zip(rows, reader.ids, strict=True)]
         self.states: list[Any] = [None] * len(rows)
 
@@ -137,6 +139,7 @@ class Engine:
         self.ends = ends_of(tokenizer)
         self.invariant = invariant
         self.reader = Reader(model, cached=cached, invariant=invariant)
+        self.graphs = PromptGraphs(model) if self.reader.cache and steps.fits(model) else None
         self.context = self.reader.context
         self.prefixes = Prefixes(model, 0 if invariant else prefixes)  # reading on rounds otherwise than reading anew
         self.rows: list[Row] = []
@@ -237,7 +240,7 @@ class Engine:
             self.prompts = None
         if not self.prompts and self.queue and free > 0:
             rows = [self.queue.popleft() for _ in range(1 if self.invariant else min(free, len(self.queue)))]
-            self.prompts = Prompts(rows, Reader(self.model, cached=self.cached), self.prefixes)
+            self.prompts = Prompts(rows, Reader(self.model, cached=self.cached, prompts=self.graphs), self.prefixes)
 
     def _join(self, prompts: Prompts, pieces: dict[int, Piece]) -> None:
         """Choose the first token behind each prompt; those that go on become rows."""

@@ -22,19 +22,17 @@ class Prefixes:
         self.found = 0
         """Tokens that did not have to be read again."""
 
-    def start(self, ids: tuple[int, ...]) -> Reader:
-        """A reader with one row that holds as much of a prompt as is known, but for its last token at least."""
-        reader = Reader(self.model)
+    def start(self, reader: Reader, ids: tuple[int, ...]) -> None:
+        """Add a row to a reader that holds as much of a prompt as is known, but for its last token at least."""
         best = max(self.kept, key=lambda other: common(ids, other), default=())
         length = min(common(ids, best), len(ids) - 1)
         if length < LEAST:
             reader.add_rows(1)
-            return reader
+            return
         self.kept.move_to_end(best)
         self.found += length
         reader.join(self.kept[best])
-        reader.cut(0, length)
-        return reader
+        reader.cut(len(reader) - 1, length)
 
     def keep(self, reader: Reader, row: int, ids: tuple[int, ...]) -> None:
         """Remember the prompt that a row of a reader holds."""

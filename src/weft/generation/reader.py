@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from weft.generation import cpu_steps, steps
+from weft.generation.prompt_graphs import PromptGraphs
 from weft.layers.cache import Cache
 from weft.models.base import Decodes, offers
 
@@ -23,17 +24,18 @@ FILLER = 0
 class Reader:
     """What a row gives does not depend on the rows beside it, but for the order in which numbers are added up."""
 
-    def __init__(self, model: Any, *, cached: bool = True, invariant: bool = False):
+    def __init__(self, model: Any, *, cached: bool = True, invariant: bool = False, prompts: PromptGraphs | None = None):
         """cached: read every token once, where the model can. invariant: what `step` gives to a row, or `read` to one that is read whole,
-        is the same to the last bit, whatever rows are beside it."""
+        is the same to the last bit, whatever rows are beside it. prompts: what reads rows from their first token on."""
         self.invariant = invariant
+        self.prompts = prompts
         self.model, self.ids = model, list[list[int]]()
         self.context: int = getattr(getattr(model, "config", None), "context", 0)
         self.device = next(model.parameters()).device
         self.cache = model.new_cache() if cached and offers(model, Decodes) else None
         self.steps: Any = None
         if self.cache and steps.fits(model):
-            self.steps = steps.Steps(model)
+            self.steps = steps.Steps(model, invariant=invariant)
         elif self.cache and cpu_steps.fits(model):
             self.steps = cpu_steps.CpuSteps(model)
             self.cache.parts = self.cache.parts.float()  # one row looks at them sooner than at those of 16 bits
@@ -58,7 +60,7 @@ class Reader:
         counts = [0 if row in whole else len(more) for row, more in enumerate(new)]
         states: list[Any] = [torch.empty(0, device=self.device)] * len(new)
         if self.cache and any(counts):
-            hidden = self.model.hidden(self._filled([more[:n] for more, n in zip(new, counts, strict=True)]), self.cache)
+            hidden = (self.prompts or self.model).hidden(self._filled([more[:n] for more, n in zip(new, counts, strict=True)]), self.cache)
             self.cache.count(counts)
             states = [hidden[row, :n] for row, n in enumerate(counts)]
         for rows in self._alike(whole):
@@ -75,7 +77,7 @@ class Reader:
     def step(self, last: Tensor) -> Tensor:
         """The last token of each row (R,), which the host need not know yet -> logits (R, V). Only the cache notes what was read."""
         assert self.cache is not None
-        if isinstance(self.steps, steps.Steps):  # the same to the last bit in any case
+        if isinstance(self.steps, steps.Steps):  # which was told of it
             return self.steps(last, self.cache)
         if not self.invariant:
             return self._step(last, self.cache)

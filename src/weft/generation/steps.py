@@ -1,21 +1,26 @@
 """One more token of every row of a decoder on a GPU, as one launch: the kernels of `layers.step_kernels`, captured as a CUDA graph.
 
 A graph serves a number of rows (a power of two, the rest idle) and a number of places of the cache. Capturing takes milliseconds, as
-nothing is compiled but the kernels themselves, once a machine.
+nothing is compiled but the kernels themselves, once a machine. A single row may have a kernel of its own, `one_row`.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import logging
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from weft.errors import WeftError
+from weft.generation import one_row
+from weft.generation.one_row import OneRow
 from weft.layers.attention import SelfAttention
 from weft.layers.block import Block, FeedForward, GatedFeedForward
 from weft.layers.cache import Cache
 
+log = logging.getLogger("weft")
 KERNELS: Any = None
 if torch.cuda.is_available() and importlib.util.find_spec("triton"):
     from weft.layers import step_kernels as KERNELS  # type: ignore[no-redef]
@@ -59,28 +64,33 @@ def parts_of(outputs: int, inputs: int) -> int:
 
 
 class Steps:
-    """What a row gets is the same to the last bit, alone and beside others."""
+    """Beside others, whichever, a row gets the same to the last bit; where that is asked for (invariant), also when it is alone."""
 
-    def __init__(self, model: Any):
+    def __init__(self, model: Any, *, invariant: bool = False):
+        """invariant: a row that is alone is read by the kernels for several, though the one of `one_row` is faster."""
         self.model = model
+        self.alone: OneRow | None = None
+        self.tries_alone = not invariant
         blocks = list(model.blocks)
         self.pre = all(block.order == "pre" for block in blocks)
         self.windows: list[int] = getattr(model, "windows", [0] * len(blocks))
         self.rotary: Tensor | None = getattr(model, "rotary", None)
         self.graphs: dict[Any, tuple[torch.cuda.CUDAGraph, Tensor]] = {}
-        self.held = 0
+        self.held: Any = None
         self.inputs: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
         self.known: list[int] = []
         """Lengths as the device has them."""
 
     def __call__(self, ids: Tensor, cache: Cache) -> Tensor:
         """The last token of each row (R,), read and counted -> logits (R, V), which the next call overwrites."""
+        if len(ids) == 1 and (logits := self._read_alone(ids, cache)) is not None:
+            return logits
         rows, lengths = len(ids), cache.lengths
         bucket = 1 << (rows - 1).bit_length()
         cache.make_room(bucket, max(lengths) + 1)
-        if cache.parts.data_ptr() != self.held:  # graphs know where it was
+        if (cache.parts.data_ptr(), cache.parts.shape) != self.held:  # graphs know where it was
             self.graphs.clear()
-            self.held = cache.parts.data_ptr()
+            self.held = (cache.parts.data_ptr(), cache.parts.shape)
         given, places, alive = self._inputs(bucket, ids)
         if self.known != lengths or len(self.known) != rows:
             places.copy_(torch.tensor(lengths + [0] * (bucket - rows)), non_blocking=True)
@@ -91,6 +101,20 @@ class Steps:
         cache.count([1] * rows)
         self.known = list(cache.lengths)
         return logits[:rows]
+
+    def _read_alone(self, ids: Tensor, cache: Cache) -> Tensor | None:
+        """By the kernel for one row, made when first asked for, and anew where weights have moved; nothing where it does not serve."""
+        if not self.tries_alone or cache.lengths[0] >= cache.room or cache.parts.dtype != torch.bfloat16:
+            return None
+        try:
+            if self.alone is None or not self.alone.is_current(cache):
+                self.alone = OneRow(self.model) if one_row.fits(self.model) else None
+                self.tries_alone = self.alone is not None
+            return self.alone(ids, cache) if self.alone else None
+        except (WeftError, OSError) as error:
+            log.warning("one row at a time is read by the kernels for several, which take longer: %s", error)
+            self.tries_alone, self.alone = False, None
+            return None
 
     def _inputs(self, bucket: int, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         if bucket not in self.inputs:

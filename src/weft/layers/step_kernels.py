@@ -58,17 +58,6 @@ def activated(x, KIND: tl.constexpr):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def normed(x, scale, shift, k, inside, mean, rate, SHIFTED: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Inputs k of x, minus the mean, times the rate, times the scale, plus the shift."""
-    x = (x - mean) * rate
-    if scale is not None:
-        x = x * tl.load(scale + k, inside, other=0.0).to(tl.float32)
-    if SHIFTED:
-        x = x + tl.load(shift + k, inside, other=0.0).to(tl.float32)
-    return x
-
-
-@triton.jit
 def many_rows(  # type: ignore[no-untyped-def]
     x, weight, bias, out, R, N, M, SHARE,
     KIND: tl.constexpr, GATED: tl.constexpr, PARTIAL: tl.constexpr, ROWS: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr,
@@ -85,6 +74,8 @@ def many_rows(  # type: ignore[no-untyped-def]
     part = tl.load(weight + rows + ahead[:, None], known, other=0.0)
     if GATED:
         second = tl.load(weight + rows + ahead[:, None] + N.to(tl.int64) * M, known, other=0.0)
+    if bias is not None:
+        shift = tl.load(bias + n, n < N, other=0.0).to(tl.float32)
     follow(EARLY)  # by now these weights are on their way
     given = tl.load(x + r[:, None] * M + ahead[None, :], (r < R)[:, None] & (ahead < end)[None, :], other=0.0)
     sums = tl.zeros([ROWS, BLOCK_N], tl.float32)
@@ -110,7 +101,7 @@ def many_rows(  # type: ignore[no-untyped-def]
         tl.store(out + tl.program_id(2).to(tl.int64) * R * N + target, sums, inside)
     else:
         if bias is not None:
-            sums += tl.load(bias + n, n < N, other=0.0).to(tl.float32)[None, :]
+            sums += shift[None, :]
         y = sums.to(x.dtype.element_ty).to(tl.float32)
         if GATED:
             y = activated(gates.to(x.dtype.element_ty).to(tl.float32), KIND).to(x.dtype.element_ty).to(tl.float32) * y
@@ -127,14 +118,20 @@ def settle(  # type: ignore[no-untyped-def]
     """Add the parts (parts, R, D) of a branch and its bias to x (R, D) in place -> out: norm(x) (R, D), which is x too where post."""
     row, k = tl.program_id(0), tl.arange(0, BLOCK)
     inside = k < D
-    follow(EARLY)
+    if scale is not None:
+        scales = tl.load(scale + k, inside, other=0.0).to(tl.float32)
+    if shift is not None:
+        shifts = tl.load(shift + k, inside, other=0.0).to(tl.float32)
+    if bias is not None:
+        biases = tl.load(bias + k, inside, other=0.0).to(tl.float32)
+    follow(EARLY)  # parameters are on their way
     value = tl.load(x + row * D + k, inside, other=0.0).to(tl.float32)
     if PARTS > 0:
         branch = tl.zeros([BLOCK], tl.float32)
         for part in tl.static_range(PARTS):
             branch += tl.load(parts + (part * R + row) * D + k, inside, other=0.0)
         if bias is not None:
-            branch += tl.load(bias + k, inside, other=0.0).to(tl.float32)
+            branch += biases
         value = (value + branch.to(x.dtype.element_ty).to(tl.float32)).to(x.dtype.element_ty).to(tl.float32)
     result = value
     if NORM != "none":
@@ -143,7 +140,11 @@ def settle(  # type: ignore[no-untyped-def]
             mean = tl.sum(value) / D
         apart = tl.where(inside, value - mean, 0.0)
         rate = 1.0 / tl.sqrt(tl.sum(apart * apart) / D + eps)
-        result = normed(value, scale, shift, k, inside, mean, rate, shift is not None)
+        result = (value - mean) * rate
+        if scale is not None:
+            result = result * scales
+        if shift is not None:
+            result = result + shifts
     if POST:
         tl.store(x + row * D + k, result, inside)
     elif PARTS > 0:
@@ -184,7 +185,11 @@ def attend(  # type: ignore[no-untyped-def]
     held = row.to(tl.int64) * row_stride + group * group_stride
     begin = tl.maximum(part * SPLIT, length + 1 - window)
     end = tl.minimum((part + 1) * SPLIT, length)
-    follow(EARLY)
+    s = begin + tl.arange(0, BLOCK_S)
+    there = (s < end)[:, None] & inside[None, :]
+    at = held + s[:, None] * K + k[None, :]
+    near, worth = tl.load(keys + at, there, other=0.0), tl.load(values + at, there, other=0.0)
+    follow(EARLY)  # what earlier steps kept is on its way
     q = turned(mine + head * K, cosines, sines, k, inside, K, ROTARY) * scale
     own = part == 0
     key = turned(mine + (H + group) * K, cosines, sines, k, inside, K, ROTARY)
@@ -197,17 +202,18 @@ def attend(  # type: ignore[no-untyped-def]
     mixed = tl.where(own, value, 0.0)
     for place in range(begin, end, BLOCK_S):
         s = place + tl.arange(0, BLOCK_S)
-        there = (s < end)[:, None] & inside[None, :]
-        at = held + s[:, None] * K + k[None, :]
-        near = tl.load(keys + at, there, other=0.0).to(tl.float32)
-        worth = tl.load(values + at, there, other=0.0).to(tl.float32)  # asked for together with the keys
-        score = tl.sum(near * q[None, :], 1)
+        later = s + BLOCK_S  # asked for before these are looked at
+        there = (later < end)[:, None] & inside[None, :]
+        at = held + later[:, None] * K + k[None, :]
+        near_later, worth_later = tl.load(keys + at, there, other=0.0), tl.load(values + at, there, other=0.0)
+        score = tl.sum(near.to(tl.float32) * q[None, :], 1)
         score = tl.where(s < end, score, float("-inf"))
         higher = tl.maximum(top, tl.max(score))
         weight, kept = tl.exp(score - higher), tl.exp(top - higher)
         total = total * kept + tl.sum(weight)
-        mixed = mixed * kept + tl.sum(weight[:, None] * worth, 0)
+        mixed = mixed * kept + tl.sum(weight[:, None] * worth.to(tl.float32), 0)
         top = higher
+        near, worth = near_later, worth_later
     if WHOLE:
         tl.store(out + (row * H + head) * K + k, mixed / total, inside)
     else:
@@ -252,9 +258,10 @@ def read_many(
 def add_and_norm(x: Tensor, parts: Tensor | None, bias: Tensor | None, norm: Any, out: Tensor, *, post: bool = False) -> None:
     """norm: its kind, scale, shift and least variance."""
     rows, d = x.shape
+    block = triton.next_power_of_2(d)
     settle[(rows,)](
         x, parts, bias, norm[1], norm[2], out, rows, d, norm[3],
-        PARTS=0 if parts is None else len(parts), NORM=norm[0], POST=post, BLOCK=triton.next_power_of_2(d), num_warps=4, **launch(),
+        PARTS=0 if parts is None else len(parts), NORM=norm[0], POST=post, BLOCK=block, num_warps=4 if block <= 1024 else 8, **launch(),
     )  # fmt: skip
 
 

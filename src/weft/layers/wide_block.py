@@ -12,7 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft.layers.attention import SelfAttention, served
-from weft.layers.wide_passes import beside_norm, gelu, packed_attention
+from weft.layers.packed_attention import packed_attention
+from weft.layers.wide_passes import beside_norm, gelu
 
 PIECES = {"norm", "gelu", "attention"}
 """Which of these are used; a benchmark may take some away."""
@@ -47,17 +48,19 @@ def wide_block(block: Any, x: Tensor, mask: Any, rotary: Tensor | None) -> Tenso
     own = "norm" in PIECES
     summed = own and not (block.dropout.share and block.training)  # the stream's gradient is that of what was added to it
     x, normed = beside_norm(x, block.norm1) if own else (x, block.norm1(x))
-    mixed = mix(attention, normed, mask, rotary)
-    x = x + block.dropout(product(attention.out, mixed, summed))
-    biases = (attention.out.bias, feed.fall.bias) if summed else (None, None)
+    packed = packs(attention, normed, mask, rotary)
+    mixed = packed_mix(attention, normed) if packed else attention.mix(normed, mask, rotary)
+    bias = beside_values(attention) if packed else attention.out.bias
+    x = x + block.dropout(product(attention.out, mixed, None if summed else bias))
+    biases = (bias, feed.fall.bias) if summed else (None, None)
     x, normed = beside_norm(x, block.norm2, *biases) if own else (x, block.norm2(x))
-    out: Tensor = x + block.dropout(product(feed.fall, risen(feed, normed), summed))
+    out: Tensor = x + block.dropout(product(feed.fall, risen(feed, normed), None if summed else feed.fall.bias))
     return out
 
 
-def product(layer: nn.Linear, x: Tensor, summed: bool = True) -> Tensor:
-    """The layer of x; where another operation makes the bias's sum, without a gradient for it."""
-    return F.linear(x, layer.weight, layer.bias.detach()) if summed else layer(x)
+def product(layer: nn.Linear, x: Tensor, bias: Tensor | None = None) -> Tensor:
+    """The layer of x; the bias has its gradient from here only where it is given."""
+    return F.linear(x, layer.weight, layer.bias.detach() if bias is None else bias)
 
 
 def risen(feed: Any, x: Tensor) -> Tensor:
@@ -69,14 +72,31 @@ def risen(feed: Any, x: Tensor) -> Tensor:
     return found
 
 
-def mix(attention: SelfAttention, x: Tensor, mask: Any, rotary: Tensor | None) -> Tensor:
-    """`SelfAttention.mix`, with the gradients of q, k and v packed and summed at once where cuDNN's kernel serves."""
+def packs(attention: SelfAttention, x: Tensor, mask: Any, rotary: Tensor | None) -> bool:
+    """Whether cuDNN's kernel serves q, k and v of x (B, T, D) as they lie side by side."""
     whole = mask is None and rotary is None and not attention.norm_heads and attention.groups == attention.heads
     dropped = attention.dropout and attention.training
     usual = attention.causal and attention.attention_backend == "cudnn" and not dropped and x.size(1) > 128
     heads = x.view(*x.shape[:2], attention.heads, attention.head)
-    if "attention" not in PIECES or not whole or not usual or not served(heads, heads, causal=False):
-        return attention.mix(x, mask, rotary)
+    return "attention" in PIECES and whole and usual and served(heads, heads, causal=False)
+
+
+def packed_mix(attention: SelfAttention, x: Tensor) -> Tensor:
+    """`SelfAttention.mix`, with gradients for the queries' bias only.
+
+    That of the keys has none: it adds the same to all scores of a query. That of the values has it from `beside_values`.
+    """
     packed = product(attention.qkv, x).view(*x.shape[:2], 3, attention.heads, attention.head)
-    found: Tensor = packed_attention(packed, attention.qkv.bias)[0]
+    found: Tensor = packed_attention(packed, attention.qkv.bias.chunk(3)[0])[0]
     return found
+
+
+def beside_values(attention: SelfAttention) -> Tensor:
+    """The bias (D,) of `out`, through which that of the values has its gradient too.
+
+    A query's weights sum to 1, so the values' bias is contained in all that attention finds, and `out` carries it on.
+    """
+    out, values = attention.out, attention.qkv.bias.chunk(3)[2]
+    with torch.autocast(values.device.type, enabled=False):
+        carried = out.weight.detach().to(values.dtype) @ values
+    return out.bias + (carried - carried.detach())

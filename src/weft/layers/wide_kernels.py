@@ -53,22 +53,15 @@ def gelu_backward(
 
 
 @triton.jit
-def pack(q, k, v, out, parts, M, N: constexpr, ROWS: constexpr, COLS: constexpr, EACH: constexpr, STAGES: constexpr):
-    """q, k, v (M, N) side by side (M, 3, N), and their sums over EACH rows."""
-    cols, begin, part = tl.program_id(0) * COLS + tl.arange(0, COLS), tl.program_id(1) * EACH, tl.program_id(2)
-    source = q
-    if part == 1:
-        source = k
-    elif part == 2:
-        source = v
+def sum_rows(x, parts, M, stride, N: constexpr, ROWS: constexpr, COLS: constexpr, EACH: constexpr, STAGES: constexpr):
+    """Sums of x (M, N) over EACH rows, which begin `stride` numbers apart."""
+    cols, begin = tl.program_id(0) * COLS + tl.arange(0, COLS), tl.program_id(1) * EACH
+    x += begin.to(tl.int64) * stride
     sums = tl.zeros([ROWS, COLS], tl.float32)
-    for first in tl.range(begin, begin + EACH, ROWS, num_stages=STAGES):
+    for first in tl.range(0, EACH, ROWS, num_stages=STAGES):
         rows = first + tl.arange(0, ROWS)
-        inside = (rows < M)[:, None]
-        z = tl.load(source + rows[:, None] * N + cols[None, :], inside, other=0.0)
-        tl.store(out + rows[:, None] * (3 * N) + part * N + cols[None, :], z, inside)
-        sums += z.to(tl.float32)
-    tl.store(parts + tl.program_id(1) * (3 * N) + part * N + cols, tl.sum(sums, 0))
+        sums += tl.load(x + rows[:, None] * stride + cols[None, :], (begin + rows < M)[:, None], other=0.0).to(tl.float32)
+    tl.store(parts + tl.program_id(1) * N + cols, tl.sum(sums, 0))
 
 
 @triton.jit

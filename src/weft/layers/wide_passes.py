@@ -3,7 +3,7 @@
 The compiler sums over rows, for biases and norms, in passes that read everything once more. Here these sums are made where their
 numbers are read or written anyway (`wide_kernels`). So a bias goes two ways: its product adds it, as ever, but the gradient reaches
 it through the operation that makes its sum, to which it is given for that sake alone. Without a GPU all is plain arithmetic.
-Shapes: B batch, T time, D width, H heads, K head width, M = B T rows, N columns.
+Shapes: B batch, T time, D width, M = B T rows, N columns.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch._subclasses.functional_tensor import FunctionalTensorMode
 SHAPES: dict[str, dict[str, int]] = {
     "gelu_forward": {"BLOCK": 1024, "num_warps": 4},
     "gelu_backward": {"TILE": 2048, "EACH": 256, "STAGES": 3, "num_warps": 4},
-    "pack": {"TILE": 2048, "EACH": 128, "STAGES": 1, "num_warps": 4},
+    "sum_rows": {"TILE": 4096, "EACH": 128, "STAGES": 3, "num_warps": 4},
     "norm_backward": {"PROGRAMS": 528, "ROWS": 2, "STAGES": 3, "num_warps": 4},
 }
 """Sizes of the kernels' tiles."""
@@ -120,6 +120,17 @@ def added(parts: Tensor) -> Tensor:
     return out
 
 
+def column_sums(x: Tensor) -> Tensor:
+    """x (M, N), whose rows may lie apart from one another -> their sum (N,)."""
+    if not x.is_cuda:
+        return x.float().sum(0)
+    from weft.layers import wide_kernels
+
+    parts, columns, shape = cut("sum_rows", x)
+    wide_kernels.sum_rows[(columns, len(parts))](x, parts, len(x), x.stride(0), N=x.size(1), **shape)
+    return added(parts)
+
+
 # -- GELU ---------------------------------------------------------------------------------------------------------------
 
 
@@ -159,12 +170,12 @@ def gelu_back(change: Tensor, x: Tensor, tanh: bool) -> tuple[Tensor, Tensor]:
     return back, added(parts)
 
 
-def cut(name: str, x: Tensor, times: int = 1) -> tuple[Tensor, int, dict[str, int]]:
-    """Room for partial sums (P, times * N) of x (M, N), the tiles across it, and the sizes of a kernel that goes down its columns."""
+def cut(name: str, x: Tensor) -> tuple[Tensor, int, dict[str, int]]:
+    """Room for partial sums (P, N) of x (M, N), the tiles across it, and the sizes of a kernel that goes down its columns."""
     (m, n), shape = x.shape, dict(SHAPES[name])
     columns = math.gcd(n, 256)
     shape |= {"COLS": columns, "ROWS": shape.pop("TILE") // columns}
-    return x.new_empty(-(-m // shape["EACH"]), times * n, dtype=torch.float32), n // columns, shape
+    return x.new_empty(-(-m // shape["EACH"]), n, dtype=torch.float32), n // columns, shape
 
 
 @gelu_back.register_fake
@@ -184,63 +195,3 @@ def _gelu_gradients(ctx: Any, change: Tensor) -> Any:
 
 
 gelu.register_autograd(_gelu_gradients, setup_context=_keep_gelu)
-
-
-# -- attention ----------------------------------------------------------------------------------------------------------
-
-
-@torch.library.custom_op("weft::packed_attention", mutates_args=())
-def packed_attention(packed: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Causal attention of packed (B, T, 3, H, K), in which the bias (3 D,) is contained: (B, T, D), and what the way back needs."""
-    b, t, _, h, k = packed.shape
-    q, k_, v = (part.transpose(1, 2) for part in packed.unbind(2))
-    found = torch.ops.aten._scaled_dot_product_cudnn_attention(q, k_, v, None, True, 0.0, True, False)
-    return found[0].transpose(1, 2).reshape(b, t, h * k), found[1], found[6], found[7]
-
-
-@packed_attention.register_fake
-def _(packed: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    b, t, _, h, k = packed.shape
-    number = packed.new_empty((), dtype=torch.long)
-    return packed.new_empty(b, t, h * k), packed.new_empty(b, h, t, 1, dtype=torch.float32), number, torch.empty_like(number)
-
-
-@torch.library.custom_op("weft::packed_attention_back", mutates_args=())
-def packed_attention_back(change: Tensor, packed: Tensor, out: Tensor, sums: Tensor, seed: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
-    """The gradients of packed (B, T, 3, H, K) and of the bias (3 D,)."""
-    b, t, _, h, k = packed.shape
-    parts = [part.transpose(1, 2) for part in packed.unbind(2)]
-    change, out = (part.contiguous().view(b, t, h, k).transpose(1, 2) for part in (change, out))
-    found = torch.ops.aten._scaled_dot_product_cudnn_attention_backward(
-        change, *parts, out, sums, seed, offset, None, None, None, t, t, 0.0, True
-    )
-    return packed_up([part.transpose(1, 2).reshape(b * t, h * k) for part in found], packed)
-
-
-def packed_up(parts: list[Tensor], like: Tensor) -> tuple[Tensor, Tensor]:
-    """Gradients of q, k and v (M, D) side by side, as they lie in `like` (B, T, 3, H, K), and their sums over the rows (3 D,)."""
-    from weft.layers import wide_kernels
-
-    back, (room, columns, shape) = torch.empty_like(like, memory_format=torch.contiguous_format), cut("pack", parts[0], 3)
-    wide_kernels.pack[(columns, len(room), 3)](*parts, back, room, len(parts[0]), N=parts[0].size(1), **shape)
-    return back, added(room)
-
-
-@packed_attention_back.register_fake
-def _(change: Tensor, packed: Tensor, out: Tensor, sums: Tensor, seed: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
-    width = packed[0, 0].numel()
-    return torch.empty_like(packed, memory_format=torch.contiguous_format), packed.new_empty(width, dtype=torch.float32)
-
-
-def _keep_attention(ctx: Any, inputs: Any, output: Any) -> None:
-    ctx.like = inputs[1].dtype
-    ctx.save_for_backward(inputs[0], *output)
-    ctx.set_materialize_grads(False)
-
-
-def _attention_gradients(ctx: Any, change: Tensor, *_: Any) -> Any:
-    back, sums = packed_attention_back(change, *ctx.saved_tensors)
-    return back, sums.to(ctx.like)
-
-
-packed_attention.register_autograd(_attention_gradients, setup_context=_keep_attention)

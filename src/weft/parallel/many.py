@@ -156,12 +156,28 @@ class Many(Team):
         return 2 * number if self._at_both_ends(like) else number
 
     def norm(self, gradients: list[Tensor], copies: list[int]) -> Tensor:
-        if self.stages * self.parallel.shard * self.parallel.tensor == 1:
+        if self._whole:
             return super().norm(gradients, copies)
-        squares = [norm.double().square() / number for norm, number in zip(torch._foreach_norm(gradients), copies, strict=True)]
-        square = torch.stack(squares).sum()
+        square = self._squares(gradients, copies).sum()
         dist.all_reduce(square, group=self.own)
         return square.sqrt().float()
+
+    def norms(self, parts: list[Tensor], copies: list[int]) -> Tensor:
+        if self._whole:
+            return super().norms(parts, copies)
+        squares = self._squares(parts, copies)
+        dist.all_reduce(squares, group=self.own)
+        return squares.sqrt().to(parts[0].dtype)
+
+    @property
+    def _whole(self) -> bool:
+        """Whether every process holds all of the model."""
+        return self.stages * self.parallel.shard * self.parallel.tensor == 1
+
+    @staticmethod
+    def _squares(tensors: list[Tensor], copies: list[int]) -> Tensor:
+        """What this process adds to the square of each tensor's norm."""
+        return torch.stack([norm.double().square() / number for norm, number in zip(torch._foreach_norm(tensors), copies, strict=True)])
 
     def largest(self, number: int) -> int:
         held = torch.tensor([number])  # on the CPU: nothing waits for the device

@@ -13,8 +13,14 @@ from weft.training.settings import Train
 
 
 def small() -> T5Config:
-    """In the form of version 1.1: with a tied head of a scale of 1, Adam has to unlearn first that a token follows itself."""
+    """In the form of version 1.1: with a tied head a model has to unlearn first that a token follows itself."""
     return T5Config(layers=2, heads=4, head=32, width=128, gated=True, tied=False, dropout=0.0)
+
+
+def relative(lr: float, schedule: Schedule) -> AdamW:
+    """T5 was trained with Adafactor, of which these are the relative updates: its queries are drawn a hundred times smaller than its
+    embeddings, so that updates of one size change the ones by a tenth and the others by a thousandth."""
+    return AdamW(lr=lr, relative=True, betas=(0.9, 0.98), weight_decay=0.0, clip_norm=1.0, schedule=schedule)
 
 
 def text() -> Recipe:
@@ -27,8 +33,8 @@ def text() -> Recipe:
         data=SentinelsConfig(vocabulary=2000, context=96),
         model=small(),
         objective=Seq2SeqConfig(smoothing=0.0, decode=False),
-        optim=AdamW(lr=3e-3, betas=(0.9, 0.98), weight_decay=0.01, clip_norm=1.0, schedule=Schedule(kind="cosine", warmup=100, floor=0.1)),
-        train=Train(steps=450, batch=16, log_every=50, eval_every=150, eval_examples=256),
+        optim=relative(3e-2, Schedule(kind="cosine", warmup=100, floor=0.1)),
+        train=Train(steps=450, batch=32, log_every=50, eval_every=150, eval_examples=256),
     )
 
 
@@ -41,7 +47,7 @@ def pairs() -> Recipe:
         data=PairsConfig(unit="byte_bpe", vocabulary=4000, longest=96),
         model=small(),
         objective=Seq2SeqConfig(smoothing=0.0),
-        optim=AdamW(lr=1e-3, betas=(0.9, 0.98), weight_decay=0.01, clip_norm=1.0, schedule=Schedule(kind="linear", warmup=100)),
+        optim=relative(1e-2, Schedule(kind="linear", warmup=100)),
         train=Train(steps=1000, batch=32, log_every=50, eval_every=250, eval_examples=256),
         progress=Progress(metric="token_bleu", goal="max"),
     )
@@ -56,7 +62,7 @@ def novels() -> Recipe:
         data=SentinelsConfig(path="novels/novels_18.tar.xz", vocabulary=8000, context=256, validation=0.1),
         model=T5Config(layers=4, heads=4, head=64, width=256, gated=True, tied=False),
         objective=Seq2SeqConfig(smoothing=0.0, decode=False),
-        optim=AdamW(lr=1e-3, betas=(0.9, 0.98), weight_decay=0.01, clip_norm=1.0, schedule=Schedule(kind="cosine", warmup=500, floor=0.05)),
+        optim=relative(2e-2, Schedule(kind="cosine", warmup=500, floor=0.05)),
         train=Train(steps=10_000, batch=64, log_every=200, eval_every=1000, eval_examples=512, save_every=2000),
     )
 
@@ -71,7 +77,7 @@ def sst2() -> Recipe:
         data=PairsConfig(path="glue/SST-2/train.tsv.gz", unit="byte_bpe", vocabulary=8000, longest=64, validation=0.01),
         model=T5Config(layers=4, heads=4, head=64, width=256, gated=True, tied=False),
         objective=Seq2SeqConfig(smoothing=0.0, beams=1),
-        optim=AdamW(lr=5e-4, betas=(0.9, 0.98), weight_decay=0.01, clip_norm=1.0, schedule=Schedule(kind="linear", warmup=300)),
+        optim=relative(1e-2, Schedule(kind="linear", warmup=300)),
         train=Train(steps=4000, batch=64, log_every=200, eval_every=1000),
         progress=Progress(metric="accuracy", goal="max"),
     )

@@ -205,7 +205,7 @@ def never_fused(settings: Train, gpu: bool, precision: str, objective: Objective
         "products are not made in bf16": precision != "bf16",
         "bf16 gradients should not be added up over micro-batches": 0 < settings.micro < settings.batch,
         "it does not know several processes": processes > 1,
-        "it is for Adam and AdamW without l1, l2, clip_value and eps_inside_sqrt": not isinstance(optim, OptimConfig)
+        "it is for Adam and AdamW without l1, l2, clip_value, relative and eps_inside_sqrt": not isinstance(optim, OptimConfig)
         or not copies_itself(optim),
         "the objective has several turns or changes weights itself": len(objective.turns) > 1
         or type(objective).after_update is not Objective.after_update,

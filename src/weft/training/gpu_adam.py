@@ -14,6 +14,9 @@ import triton.language as tl
 from torch import Tensor
 from torch.optim import Optimizer
 
+TOGETHER = 8
+"""Matrices that one launch updates: of a small one half the time would be its launch."""
+
 
 @triton.jit
 def _advance(step, refuse, table, beta1, beta2):
@@ -27,10 +30,32 @@ def _advance(step, refuse, table, beta1, beta2):
 
 @triton.jit
 def _update(
-    weight, gradient, mean, square, copy, rate, refuse, scale, table, size, beta1, beta2, eps, decay,
-    DECOUPLED: tl.constexpr, COPIED: tl.constexpr, BLOCK: tl.constexpr
+    weight, gradient, mean, square, rate, refuse, scale, table, size, beta1, beta2, eps, decay, DECOUPLED: tl.constexpr, BLOCK: tl.constexpr
 ):  # fmt: skip
     place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    settings = (rate, refuse, scale, table, beta1, beta2, eps, decay)
+    _update_block(weight, gradient, mean, square, weight, place, size, settings, DECOUPLED, False)
+
+
+@triton.jit
+def _update_all(
+    weights, gradients, means, squares, copies, sizes, rate, refuse, scale, table, beta1, beta2, eps, decay,
+    DECOUPLED: tl.constexpr, BLOCK: tl.constexpr
+):  # fmt: skip
+    """Several tensors at once, with copies: a program finds the one its block is of."""
+    settings = (rate, refuse, scale, table, beta1, beta2, eps, decay)
+    block = tl.program_id(0)
+    for i in tl.static_range(len(weights)):
+        number = tl.cdiv(sizes[i], BLOCK)
+        if (block >= 0) & (block < number):
+            place = block * BLOCK + tl.arange(0, BLOCK)
+            _update_block(weights[i], gradients[i], means[i], squares[i], copies[i], place, sizes[i], settings, DECOUPLED, True)
+        block -= number
+
+
+@triton.jit
+def _update_block(weight, gradient, mean, square, copy, place, size, settings, DECOUPLED: tl.constexpr, COPIED: tl.constexpr):
+    rate, refuse, scale, table, beta1, beta2, eps, decay = settings
     valid = (place < size) & (tl.load(refuse) == 0)
     w, g = tl.load(weight + place, mask=valid), tl.load(gradient + place, mask=valid).to(tl.float32) / tl.load(scale)
     lr = tl.load(rate)
@@ -105,9 +130,9 @@ class GPUAdam(Optimizer):
             state.update(step=torch.zeros((), device=p.device), exp_avg=torch.zeros_like(p), exp_avg_sq=torch.zeros_like(p))
         _advance[(1,)](state["step"], self.found_inf, self.corrections, beta1, beta2)
         moments = (state["exp_avg"], state["exp_avg_sq"])
-        tensors = (p, p.grad, *moments, p, group["lr"], self.found_inf, self.grad_scale, self.corrections)
+        tensors = (p, p.grad, *moments, group["lr"], self.found_inf, self.grad_scale, self.corrections)
         numbers = (p.numel(), beta1, beta2, group["eps"], group["weight_decay"])
-        _update[(triton.cdiv(p.numel(), block),)](*tensors, *numbers, DECOUPLED=self.decoupled, COPIED=False, BLOCK=block)
+        _update[(triton.cdiv(p.numel(), block),)](*tensors, *numbers, DECOUPLED=self.decoupled, BLOCK=block)
 
 
 class CopyingAdam(GPUAdam):
@@ -122,14 +147,16 @@ class CopyingAdam(GPUAdam):
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         for index, group in enumerate(self.param_groups):
-            (beta1, beta2), block = group["betas"], 2048
             if not index:  # one count for all
-                _advance[(1,)](self.number, self.found_inf, self.corrections, beta1, beta2)
-            for p in group["params"]:
-                state, half = self.state[p], self.halves[p]
-                moments = (state["exp_avg"], state["exp_avg_sq"])
-                tensors = (p, half.grad, *moments, half, group["lr"], self.found_inf, self.grad_scale, self.corrections)
-                numbers = (p.numel(), beta1, beta2, group["eps"], group["weight_decay"])
-                _update[(triton.cdiv(p.numel(), block),)](
-                    *tensors, *numbers, DECOUPLED=self.decoupled, COPIED=True, BLOCK=block, num_warps=8
-                )
+                _advance[(1,)](self.number, self.found_inf, self.corrections, *group["betas"])
+            matrices = group["params"]
+            for first in range(0, len(matrices), TOGETHER):
+                self._update_all(matrices[first : first + TOGETHER], group)
+
+    def _update_all(self, matrices: list[Tensor], group: dict[str, Any]) -> None:
+        sizes, halves, block = tuple(p.numel() for p in matrices), tuple(self.halves[p] for p in matrices), 2048
+        moments = [tuple(self.state[p][key] for p in matrices) for key in ("exp_avg", "exp_avg_sq")]
+        tensors = (tuple(matrices), tuple(half.grad for half in halves), *moments, halves)
+        told = (group["lr"], self.found_inf, self.grad_scale, self.corrections, *group["betas"], group["eps"], group["weight_decay"])
+        number = sum(triton.cdiv(size, block) for size in sizes)
+        _update_all[(number,)](*tensors, sizes, *told, DECOUPLED=self.decoupled, BLOCK=block, num_warps=8)

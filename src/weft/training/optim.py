@@ -37,6 +37,8 @@ class OptimConfig(Config):
     """Adds 2 * l2 * w to the gradient of every decayed weight; under Adam this is not weight decay."""
     weight_decay: float = 0.0
     """Weight decay in the optimiser's own way: decoupled in AdamW and Muon, part of the gradient elsewhere."""
+    relative: bool = False
+    """Multiply each parameter's rate by the root mean square of its numbers, at least 0.001, as Adafactor does: T5 needs it."""
 
     shaped: ClassVar[bool] = False
     """Whether the matrices inside the network must come in their own shape, as "matrices" of a group."""
@@ -77,7 +79,7 @@ def _adam(groups: Groups, rate: float | Tensor, betas: tuple[float, float], eps:
 
 def copies_itself(config: OptimConfig) -> bool:
     """Whether the updates of a configuration can read bf16 gradients and write bf16 copies of the weights."""
-    plain = not (config.l1 or config.l2 or config.clip_value)
+    plain = not (config.l1 or config.l2 or config.clip_value or config.relative)
     return plain and (isinstance(config, AdamW) or (isinstance(config, Adam) and not config.eps_inside_sqrt))
 
 

@@ -90,6 +90,10 @@ class Team:
         norm: Tensor = nn.utils.get_total_norm(gradients, foreach=True)
         return norm
 
+    def norms(self, parts: list[Tensor], copies: list[int]) -> Tensor:
+        """The norm of each parameter, of which these are this process's parts."""
+        return torch.stack(torch._foreach_norm(parts))
+
     def gradient(self, parameter: Tensor) -> Tensor | None:
         """What this process holds of a parameter's gradient."""
         return parameter.grad

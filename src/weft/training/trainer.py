@@ -185,7 +185,8 @@ class Trainer:
         others = {id(p) for t in self.objective.turns if t is not turn for m in t.modules for p in self.model.get_submodule(m).parameters()}
         alone = not any(id(p) in others for _, module in modules for p in module.parameters())
         if self.halves and not copies_itself(config):
-            raise ConfigError("--train.update fused needs Adam or AdamW without l1, l2, clip_value and eps_inside_sqrt; leave it away")
+            without = "l1, l2, clip_value, relative and eps_inside_sqrt"
+            raise ConfigError(f"--train.update fused needs Adam or AdamW without {without}; leave it away")
         halves = self.halves.copies if self.halves else None
         return Updater(config, modules, halt=self.settings.nonfinite != "skip", alone=alone, team=self.team, halves=halves)
 

@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 from weft.training.flat import Flat
 from weft.training.muon import MuonOptimizer
 from weft.training.optim import OptimConfig, copying
+from weft.training.relative import Relative
 from weft.training.team import ALONE, Team, saved
 
 Kind = Literal["matrix", "head", "plain"]
@@ -71,6 +72,7 @@ class Updater:
         self.copies = [team.copies(self.named[owners[id(held)]]) for held in self.held]
         self.optimizers = self._optimizers(groups, like)
         self._tell_muon()
+        self.relative = Relative([*self.owners()], self.named, team) if config.relative else None
         self.peaks = [[float(g["lr"]) for g in o.param_groups] for o in self.optimizers]
         self.lr = 0.0
         self.fused = like.is_cuda and all(o.defaults.get("fused") for o in self.optimizers)
@@ -118,11 +120,14 @@ class Updater:
         found = [(self.halves.get(p, p).grad, number) for p, number in zip(self.held, self.copies, strict=True)]
         gradients = [gradient for gradient, _ in found if gradient is not None]
         signs = torch._foreach_sign(self.regularised) if self.config.l1 and self.regularised else []
+        noted = self.relative.before() if self.relative else None
         if self.judges:
             self.optimizers[0].judge(gradients, self.norm, self.refused, self.config.clip_norm, self.halt)  # type: ignore[attr-defined]
             self.optimizers[0].step()
         else:
             self._judge_and_step(gradients, [number for gradient, number in found if gradient is not None])
+        if self.relative and noted:
+            self.relative.after(*noted)
         for weight, sign in zip(self.regularised, signs):
             weight.masked_fill_(weight * sign < 0, 0.0)  # the kink of |w| holds what would jump over it
 

@@ -15,9 +15,9 @@
 // matters: a wait tells phases of a barrier apart by parity alone, so whoever waits for a phase must know that the phase before is over. Had a
 // slot served different teams, a fast team could ask for stage g while stage g - STAGES, another team's, was still on its way, and be let in.
 //
-// To be defined: LAYERS, D width, HEADS, F, VOCABULARY, BLOCKS, PARTS (most parts of a head's cache), EPS, KIND of activation,
-// BYTES of shared memory, MAIL (half words of a layer's), BATCH (units whose sums are kept until all warps are done; the most of a block and a
-// product in a layer), WARPS (that compute), UNITS, MOST_FLIGHT (stages on their way; 0: as many as there are), PAUSE (ns between looks at mail), MODE (0 all; 1 the stream alone; 2 all but the stream).
+// To be defined: LAYERS, D width, HEADS, F, BLOCKS, PARTS (most parts of a head's cache), EPS, KIND of activation, BYTES of shared memory,
+// MAIL (half words of a layer's), BATCH (units whose sums are kept until all warps are done; the most of a block and a product in a layer),
+// WARPS (that compute), UNITS.
 
 #ifndef EMULATED
 typedef unsigned short half_word;
@@ -80,7 +80,6 @@ __device__ inline half_word rounded(float x) {  // NaN becomes 0x7FFF, never ABS
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
     return y;
 }
-__device__ inline void pause() { __nanosleep(PAUSE); }
 __device__ inline char* shared_memory() {
     extern __shared__ __align__(128) char memory[];
     return memory;
@@ -101,7 +100,8 @@ constexpr int WIDE = (F * CHUNKS + THREADS - 1) / THREADS;  // chunks of the wid
 constexpr word ABSENT = 0xFFFFFFFFu;
 #define LEAST __uint_as_float(0xFF800000u)
 constexpr int POINTERS = 12;  // of a layer
-constexpr long long PATIENCE = 4000000000ll;  // clock ticks, two seconds, after which something is wrong
+constexpr long long PATIENCE = 20000000000ll;  // clock ticks, some ten seconds, after which something is wrong
+constexpr int MOST_BYTES = 51200;  // on their way to a block: enough to keep memory busy, and mail need not stand behind more
 
 static_assert(D % (CHUNK * HEADS) == 0 && 32 % LANES == 0 && WARPS % UNITS == 0 && UNITS % F == 0, "sizes");
 static_assert(CHUNKS <= THREADS && HEADS * PARTS <= BLOCKS && MOST_PLACES > 0 && K <= THREADS && BATCH <= THREADS && BATCH % UNITS == 0, "sizes");
@@ -113,26 +113,22 @@ static_assert(WEIGHTS + 2 * HEADS * PARTS <= MAIL && MAIL % CHUNK == 0, "mail");
 enum Pointer { QKV_W, QKV_B, OUT_W, OUT_B, RISE_W, RISE_B, FALL_W, FALL_B, NORM1_W, NORM1_B, NORM2_W, NORM2_B };
 enum Last { EMBED, POSITION, NORM_W, NORM_B, HEAD_W, LAST };
 enum Share { OF_QKV, OF_ROWS, OF_RISE, OF_HEAD, SHARES };
-enum Wait { FOR_X, FOR_QKV, FOR_MIXES, FOR_X1, FOR_RISEN, FOR_STAGE, FOR_ROOM, FOR_FLIGHT };
 
 struct Args {
     const long_word* pointers;  // POINTERS of each layer, then LAST
     const long long* id;
-    long long* place;  // tokens in the cache; one more when done
-    word* steps;  // taken so far; one more when done
+    long long length;  // tokens in the cache
+    long long set;  // of mail, 0 and 1 in turns
     const int* shares;  // SHARES lists, where each block's units begin, and the end
     half_word* mail;  // 2 sets of LAYERS of MAIL
     half_word* keys;
     half_word* values;
     long long layer_stride, head_stride;  // of both, in numbers
     half_word* logits;
-    word* notes;  // what went wrong, in the host's memory
-    long_word* ticks;  // where the time went, of each block; or null
 };
 
 struct Known {
     long_word pointers[LAYERS * POINTERS + LAST];
-    long_word ticks[24];
     float sum[WARPS], squares[WARPS];
     float own[ROWS];  // the block's rows of the residual stream
     float sums[2][BATCH][SPLIT + 1];  // one place more than needed, so that rows begin in different banks
@@ -141,12 +137,12 @@ struct Known {
 };
 constexpr int LINE = 128;  // where the ring begins is a multiple of this
 constexpr int STAGES = (BYTES - LINE - (int)sizeof(Known)) / (STAGE + 2 * (int)sizeof(long_word)) / TEAMS * TEAMS;
-constexpr int FLIGHT = MOST_FLIGHT && MOST_FLIGHT < STAGES ? MOST_FLIGHT : STAGES;
+constexpr int FLIGHT = MOST_BYTES / STAGE < STAGES ? MOST_BYTES / STAGE : STAGES;  // most stages on their way
 struct Shared : Known {
     long_word full[STAGES], empty[STAGES];
 };
 constexpr int RING = (sizeof(Shared) + LINE - 1) / LINE * LINE;  // where the ring begins
-static_assert(STAGES > 0 && RING + STAGES * STAGE <= BYTES, "the ring does not fit");
+static_assert(FLIGHT > 0 && RING + STAGES * STAGE <= BYTES, "the ring does not fit");
 static_assert(STAGES % TEAMS == 0, "a slot of the ring has to serve one team alone");
 
 __device__ inline float low(word w) { return __uint_as_float(w << 16); }
@@ -188,32 +184,28 @@ __device__ inline Units share(const Args& a, int which) {
     return {first, a.shares[which * (BLOCKS + 1) + blockIdx.x + 1] - first};
 }
 
-// A clock that ends the kernel where something never comes, and says where it waited
+// A clock that ends the kernel, and the process's use of the GPU, where something never comes
 struct Watch {
-    word* notes;
-    int layer;
     long long begun = 0;
     unsigned looks = 0;
-    __device__ inline void look(int wait) {
-        if (PAUSE && wait < FOR_STAGE) pause();
+    __device__ inline void look() {
         if (++looks % 256) return;
         if (!begun) begun = clock64();
-        if (clock64() - begun < PATIENCE) return;
-        notes[1] = blockIdx.x, notes[2] = threadIdx.x, notes[3] = layer, notes[4] = wait, notes[0] = 1;
-        __threadfence_system();
-        __trap();
+        if (clock64() - begun > PATIENCE) __trap();
     }
 };
 
-__device__ inline void wait_for(long_word* barrier, int parity, Watch watch, int wait) {
-    while (!has_passed(barrier, parity)) watch.look(wait);
+__device__ inline void wait_for(long_word* barrier, int parity) {
+    Watch watch;
+    while (!has_passed(barrier, parity)) watch.look();
 }
 __device__ inline void look_again(uint4& v, const half_word* mail) {  // only where something lacks: every look takes from the stream
     if (lacks(v)) v = look(mail);
 }
-__device__ inline uint4 receive(const half_word* mail, Watch watch, int wait) {
+__device__ inline uint4 receive(const half_word* mail) {
+    Watch watch;
     uint4 v;
-    while (lacks(v = look(mail))) watch.look(wait);
+    while (lacks(v = look(mail))) watch.look();
     return v;
 }
 
@@ -222,14 +214,13 @@ struct Feeder {
     Shared* s;
     char* ring;
     long_word policy;
-    Watch watch;
     int count = 0;
 
     __device__ inline int next() {  // the slot of the next stage, once it is free and not too much is on its way
         int slot = count % STAGES;
-        if (count >= STAGES) wait_for(&s->empty[slot], (count / STAGES - 1) & 1, watch, FOR_ROOM);
+        if (count >= STAGES) wait_for(&s->empty[slot], (count / STAGES - 1) & 1);
         int early = count - FLIGHT;
-        if (early >= 0) wait_for(&s->full[early % STAGES], early / STAGES & 1, watch, FOR_FLIGHT);
+        if (early >= 0) wait_for(&s->full[early % STAGES], early / STAGES & 1);
         ++count;
         return slot;
     }
@@ -257,7 +248,6 @@ struct Job {
     Shared* s;
     char* ring;
     half_word* mail;  // of this layer
-    Watch watch;
     int thread, warp, lane, team, member;
     int count = 0;  // stages used by the phases before
     int batch = 0;  // of sums
@@ -265,16 +255,8 @@ struct Job {
     Units qkv, risen, of_head;
     int first_row, rows;
     int head, part, parts, begin, places, together_places;  // of the cache: those that this block looks at; head < 0: none
-    long long last = 0;
     uint4 scale, shift;  // the thread's, of the norm to come
 
-    __device__ inline void mark(int number) {
-        if (a.ticks && thread == 0) {
-            long long now = clock64();
-            s->ticks[number] += now - last;
-            last = now;
-        }
-    }
     __device__ inline const half_word* pointer(int layer, int which) const { return (const half_word*)s->pointers[layer * POINTERS + which]; }
 
     // x in s->x (D) -> a lane's share of it
@@ -302,15 +284,12 @@ struct Job {
         for (int stage = first_stage(); stage < stages; stage += TEAMS) {
             int slot = (count + stage) % STAGES;
             uint4 w[TURNS];
-            if (MODE != 2) {
-                wait_for(&s->full[slot], (count + stage) / STAGES & 1, watch, FOR_STAGE);
-                __syncwarp();  // lanes may have left the wait at different times
-                const uint4* row = (const uint4*)(ring + slot * STAGE + member * UNIT);
-                for (int i = 0; i < TURNS; ++i) w[i] = lane + 32 * i < CHUNKS ? row[lane + 32 * i] : make_uint4(0, 0, 0, 0);
-            }
+            wait_for(&s->full[slot], (count + stage) / STAGES & 1);
+            __syncwarp();  // lanes may have left the wait at different times
+            const uint4* row = (const uint4*)(ring + slot * STAGE + member * UNIT);
+            for (int i = 0; i < TURNS; ++i) w[i] = lane + 32 * i < CHUNKS ? row[lane + 32 * i] : make_uint4(0, 0, 0, 0);
             keep(under_way, units, sums);
             under_way = stage * UNITS + member;
-            if (MODE == 2) continue;
             for (int i = 0; i < 4; ++i)
                 for (int j = 0; j < 4; ++j) sums[i][j] = 0;
             for (int i = 0; i < TURNS; ++i) {
@@ -385,11 +364,9 @@ struct Job {
         int first = qkv.first, units = qkv.units;
         float bias = bias_of(pointer(layer, QKV_B), first, units);
         uint4 v = make_uint4(0, 0, 0, 0), x[TURNS];
-        if (thread < CHUNKS) v = layer ? receive(before + thread * CHUNK, watch, FOR_X) : embedded();
-        mark(0);
+        if (thread < CHUNKS) v = layer ? receive(before + thread * CHUNK) : embedded();
         norm(v);
         take(x);
-        mark(1);
         product(units, x, [&](int unit, float sum) {
             int n = first + unit, kind = n / D, within = n % D;
             half_word y = rounded(sum + bias);
@@ -397,7 +374,6 @@ struct Job {
             half_word* kept = kind == 1 ? a.keys : a.values;
             if (kind) kept[layer * a.layer_stride + within / K * a.head_stride + (long long)length * K + within % K] = y;
         });
-        mark(2);
     }
     __device__ inline uint4 embedded() const {
         const long_word* last = s->pointers + LAYERS * POINTERS;
@@ -413,24 +389,23 @@ struct Job {
         float q[CHUNK], y[CHUNK], mixed[CHUNK] = {0, 0, 0, 0, 0, 0, 0, 0}, top = LEAST, total = 0;
         int at = lane % LANES, group = lane / LANES;
         const half_word* fresh = mail + QKV + head * K + at * CHUNK;  // of the new token; every warp asks for it, which takes no barrier
-        unpack(receive(fresh, watch, FOR_QKV), q);
+        unpack(receive(fresh), q);
         for (int i = 0; i < CHUNK; ++i) q[i] *= rsqrtf((float)K);
         if (part == 0 && warp == 0) {
             float itself = 0;
-            unpack(receive(fresh + D, watch, FOR_QKV), y);
+            unpack(receive(fresh + D), y);
             for (int i = 0; i < CHUNK; ++i) itself += q[i] * y[i];
             for (int apart = 1; apart < LANES; apart *= 2) itself += __shfl_xor_sync(0xFFFFFFFFu, itself, apart);
-            unpack(receive(fresh + 2 * D, watch, FOR_QKV), y);
+            unpack(receive(fresh + 2 * D), y);
             if (group == 0) {
                 top = itself, total = 1;
                 for (int i = 0; i < CHUNK; ++i) mixed[i] = y[i];
             }
         }
-        mark(3);
         int stages = (places + together_places - 1) / together_places;
-        for (int stage = first_stage(); MODE != 2 && stage < stages; stage += TEAMS) {
+        for (int stage = first_stage(); stage < stages; stage += TEAMS) {
             int slot = (count + stage) % STAGES, here = min(together_places, places - stage * together_places);
-            wait_for(&s->full[slot], (count + stage) / STAGES & 1, watch, FOR_STAGE);
+            wait_for(&s->full[slot], (count + stage) / STAGES & 1);
             const uint4* keys = (const uint4*)(ring + slot * STAGE);
             const uint4* values = (const uint4*)(ring + slot * STAGE + STAGE / 2);
             for (int turn = member * GROUPS; turn < here; turn += UNITS * GROUPS) {
@@ -470,7 +445,6 @@ struct Job {
             tell(mail + MIXES + job * K + thread, rounded(sum > 0 ? __fdividef(mix, sum) : 0.0f));
             if (thread == 0) tell_word((word*)(mail + WEIGHTS) + job, __float_as_uint(sum > 0 ? highest + __logf(sum) : LEAST));
         }
-        mark(4);
     }
 
     // what the parts of a head found, weighed together, in s->x
@@ -480,6 +454,7 @@ struct Job {
             uint4 found[PARTS];
             word weights[PARTS];
             for (int p = 0; p < PARTS; ++p) found[p] = make_uint4(ABSENT, ABSENT, ABSENT, ABSENT), weights[p] = ABSENT;
+            Watch watch;
             for (bool lacking = true; lacking;) {
                 lacking = false;
                 for (int p = 0; p < PARTS; ++p)
@@ -488,7 +463,7 @@ struct Job {
                         if (weights[p] == ABSENT) weights[p] = look_word((const word*)(mail + WEIGHTS) + h * PARTS + p);
                     }
                 for (int p = 0; p < PARTS; ++p) lacking = lacking || (p < parts && (lacks(found[p]) || weights[p] == ABSENT));
-                if (lacking) watch.look(FOR_MIXES);
+                if (lacking) watch.look();
             }
             float highest = LEAST, sum = 0, x[CHUNK] = {0, 0, 0, 0, 0, 0, 0, 0}, y[CHUNK];
             for (int p = 0; p < PARTS; ++p)
@@ -509,29 +484,23 @@ struct Job {
         float bias = bias_of(pointer(layer, OUT_B), first_row, rows);
         expect_norm(pointer(layer, NORM2_W), pointer(layer, NORM2_B));
         uint4 x[TURNS];
-        mark(5);
         gather();
         take(x);
-        mark(6);
         product(rows, x, [&](int row, float sum) {
             tell(mail + AFTER_LOOK + first_row + row, rounded(s->own[row] + rounded_float(sum + bias)));
         });
-        mark(7);
     }
 
     __device__ inline void rise(int layer) {
         int first = risen.first, units = risen.units;
         float bias = bias_of(pointer(layer, RISE_B), first, units);
         uint4 v = make_uint4(0, 0, 0, 0), x[TURNS];
-        if (thread < CHUNKS) v = receive(mail + AFTER_LOOK + thread * CHUNK, watch, FOR_X1);
-        mark(8);
+        if (thread < CHUNKS) v = receive(mail + AFTER_LOOK + thread * CHUNK);
         norm(v);
         take(x);
-        mark(9);
         product(units, x, [&](int unit, float sum) {
             tell(mail + RISEN + first + unit, rounded(activated(rounded_float(sum + bias))));
         });
-        mark(10);
     }
 
     __device__ inline void fall(int layer) {
@@ -539,46 +508,30 @@ struct Job {
         expect_first_norm(layer + 1);
         uint4 v[WIDE], x[TURNS];
         for (int i = 0; i < WIDE; ++i) v[i] = make_uint4(ABSENT, ABSENT, ABSENT, ABSENT);
+        Watch watch;
         for (bool lacking = true; lacking;) {
             lacking = false;
             for (int i = 0; i < WIDE; ++i)
                 if (thread + i * THREADS < F * CHUNKS) look_again(v[i], mail + RISEN + (thread + i * THREADS) * CHUNK);
             for (int i = 0; i < WIDE; ++i) lacking = lacking || (thread + i * THREADS < F * CHUNKS && lacks(v[i]));
-            if (lacking) watch.look(FOR_RISEN);
+            if (lacking) watch.look();
         }
-        mark(11);
         for (int i = 0; i < WIDE; ++i)
             if (thread + i * THREADS < F * CHUNKS) s->x[thread + i * THREADS] = v[i];
         together();
         take(x, member % F * CHUNKS);
-        mark(12);
         product<F>(rows * F, x, [&](int row, float sum) {
             tell(mail + AFTER_FEED + first_row + row, rounded(s->own[row] + rounded_float(sum + bias)));
         });
-        mark(13);
     }
 
     __device__ inline void logits(const half_word* before) {
         int first = of_head.first, units = of_head.units;
         uint4 v = make_uint4(0, 0, 0, 0), x[TURNS];
-        if (thread < CHUNKS) v = receive(before + thread * CHUNK, watch, FOR_X);
-        mark(14);
+        if (thread < CHUNKS) v = receive(before + thread * CHUNK);
         norm(v);
         take(x);
-        mark(15);
         product(units, x, [&](int unit, float sum) { a.logits[first + unit] = rounded(sum); });
-        mark(16);
-    }
-
-    // all stages of the ring, unused: how fast weights come
-    __device__ inline void drain(int stages) {
-        for (int stage = first_stage(); stage < stages; stage += TEAMS) {
-            int slot = (count + stage) % STAGES;
-            wait_for(&s->full[slot], (count + stage) / STAGES & 1, watch, FOR_STAGE);
-            __syncwarp();
-            if (lane == 0) arrive(&s->empty[slot]);
-        }
-        count += stages;
     }
 };
 
@@ -586,10 +539,8 @@ extern "C" __global__ void __launch_bounds__(THREADS + 32, 1) one_row(const __gr
     Shared* s = (Shared*)shared_memory();
     char* ring = shared_memory() + RING;
     int thread = threadIdx.x, block = blockIdx.x;
-    int length = (int)*a.place;
-    unsigned set = *a.steps & 1;
+    int length = (int)a.length;
     for (int i = thread; i < LAYERS * POINTERS + LAST; i += THREADS + 32) s->pointers[i] = a.pointers[i];
-    if (thread < 24) s->ticks[thread] = 0;
     if (thread == 0) {
         for (int i = 0; i < STAGES; ++i) barrier_init(&s->full[i], 1), barrier_init(&s->empty[i], UNITS);
         barriers_ready();
@@ -605,11 +556,10 @@ extern "C" __global__ void __launch_bounds__(THREADS + 32, 1) one_row(const __gr
     Units fallen = {rows.first * F, rows.units * F};
 
     if (thread >= THREADS) {
-        if (thread > THREADS || MODE == 2) return;
-        Feeder feeder = {s, ring, read_once(), {a.notes, -1}};
+        if (thread > THREADS) return;
+        Feeder feeder = {s, ring, read_once()};
         for (int layer = 0; layer < LAYERS; ++layer) {
             const long_word* at = s->pointers + layer * POINTERS;
-            feeder.watch.layer = layer;
             feeder.weights(at[QKV_W], qkv);
             long long from = layer * a.layer_stride + head * a.head_stride + (long long)begin * K;
             feeder.cache(a.keys + from, a.values + from, places, together_places);
@@ -621,25 +571,16 @@ extern "C" __global__ void __launch_bounds__(THREADS + 32, 1) one_row(const __gr
         return;
     }
 
-    Job job = {a, s, ring, nullptr, {a.notes, 0}, thread, thread / 32, thread % 32, thread / 32 / UNITS, thread / 32 % UNITS};
+    Job job = {a, s, ring, nullptr, thread, thread / 32, thread % 32, thread / 32 / UNITS, thread / 32 % UNITS};
     job.length = length, job.qkv = qkv, job.risen = risen, job.of_head = of_head, job.first_row = rows.first, job.rows = rows.units;
     job.head = looks ? head : -1, job.part = part, job.parts = parts;
     job.begin = begin, job.places = places, job.together_places = together_places;
-    if (MODE == 1) {
-        for (int layer = 0; layer < LAYERS; ++layer) {
-            int of_cache = (places + together_places - 1) / together_places;
-            job.drain(qkv.stages() + of_cache + rows.stages() + risen.stages() + fallen.stages());
-        }
-        job.drain(of_head.stages());
-        return;
-    }
-    uint4* next = (uint4*)(a.mail + (long long)(set ^ 1) * LAYERS * MAIL);
+    uint4* next = (uint4*)(a.mail + (a.set ^ 1) * LAYERS * MAIL);
     for (int i = block * THREADS + thread; i < LAYERS * MAIL / 8; i += BLOCKS * THREADS) next[i] = make_uint4(ABSENT, ABSENT, ABSENT, ABSENT);
-    half_word* mail = a.mail + (long long)set * LAYERS * MAIL;
-    job.last = clock64();
+    half_word* mail = a.mail + a.set * LAYERS * MAIL;
     job.expect_first_norm(0);
     for (int layer = 0; layer < LAYERS; ++layer, mail += MAIL) {
-        job.mail = mail, job.watch.layer = layer;
+        job.mail = mail;
         job.queries(layer, mail - MAIL + AFTER_FEED);
         job.attend();
         job.look_out(layer);
@@ -647,7 +588,4 @@ extern "C" __global__ void __launch_bounds__(THREADS + 32, 1) one_row(const __gr
         job.fall(layer);
     }
     job.logits(mail - MAIL + AFTER_FEED);
-    if (thread == 0 && block == 0) *a.place += 1, *a.steps += 1;  // all blocks have read them long since
-    __syncwarp();
-    if (a.ticks && thread < 24) a.ticks[block * 24 + thread] = s->ticks[thread];
 }
