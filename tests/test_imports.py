@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -160,3 +161,9 @@ def test_everything_but_the_command_line_imports_without_extras() -> None:
     program = PROGRAM.format(hidden=set(HIDDEN), names=names)
     out = subprocess.run([sys.executable, "-W", "error::SyntaxWarning", "-c", program], capture_output=True, text=True)
     assert out.stdout == "done\n", out.stderr
+
+
+def test_what_is_no_module_goes_into_the_wheel() -> None:
+    package_data = tomllib.loads((ROOT.parent.parent / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["weft"]
+    others = {path for path in ROOT.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")}
+    assert others <= {path for pattern in package_data for path in ROOT.glob(pattern)}

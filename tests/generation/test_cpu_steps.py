@@ -8,13 +8,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.generation.test_steps import CONFIGS, prompts, tokens
+from tests.generation.test_steps import CONFIGS, SIZES, prompts, tokens
 from weft.data.corpus import python_files
 from weft.errors import ConfigError
-from weft.generation import cpu_steps
+from weft.generation import c_steps, cpu_steps
 from weft.generation.cpu_steps import FEW, CpuSteps, fits
 from weft.generation.reader import Reader
 from weft.generation.weights import Weights, keep_weights
+from weft.layers import c_source
 from weft.models.gpt import GPTConfig
 from weft.models.mlp import MLPConfig
 
@@ -120,3 +121,73 @@ def test_pages_are_left_alone_where_the_weights_are_few(kind: Weights, monkeypat
     monkeypatch.setattr(cpu_steps, "MANY", cpu_steps.weights(kept))
     tokens(kept, prompts(1))
     assert asked
+
+
+MORE: dict[str, Any] = {
+    **CONFIGS,
+    "silu": GPTConfig(**SIZES, activation="silu"),
+    "squared": GPTConfig(**SIZES, activation="squared_relu", bias=False, norm_embedding=True),
+    "odd sizes": GPTConfig(vocabulary=501, context=300, layers=3, heads=3, width=66, inner=130, activation="relu", window=5),
+}
+
+
+def in_c(kept: Any) -> Reader:
+    """Its step must be in C."""
+    reader = Reader(kept)
+    if reader.steps.native is None:
+        pytest.skip("nothing compiles it here")
+    return reader
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", MORE)
+def test_the_step_in_c_gives_what_torch_gives(name: str, kind: Weights, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CONFIGS, name, MORE[name])
+    _, kept = built(name, kind)
+    readers = [in_c(kept), in_c(kept), Reader(kept)]
+    readers[2].steps.native = None
+    for reader in readers:
+        reader.add_rows(1)
+        reader.read([prompts(12)[4]])
+    for number in range(66):  # a cache grows by fewer places
+        found = []
+        for threads, reader in zip((1, 3, 1), readers, strict=True):
+            monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+            found.append(reader.step(torch.tensor([number])))
+        assert torch.equal(found[0], found[1])
+        assert (found[0] - found[2]).norm() < 1e-3 * found[2].norm()
+    assert all(reader.cache and reader.cache.lengths == [len(prompts(12)[4]) + 66] for reader in readers)
+
+
+def test_in_c_weights_that_change_in_place_are_seen() -> None:
+    _, kept = built("gpt", "bf16")
+    reader = in_c(kept)
+    reader.add_rows(1)
+    reader.read([[1, 2, 3]])
+    reader.step(torch.tensor([4]))
+    with torch.no_grad():
+        for parameter in kept.parameters():
+            parameter.mul_(0.5)
+    reader.cut(0, 0)
+    reader.read([[1, 2, 3]])
+    found, own = reader.step(torch.tensor([4]))[0], last(kept, (1, 2, 3, 4))
+    assert (found - own).norm() < 0.03 * own.norm()
+
+
+def test_blocks_that_differ_are_no_matter_for_c() -> None:
+    model = built("gpt", "bf16")[1]
+    assert c_steps.fits(model)
+    model.blocks[1].feedforward.activation = "relu"
+    assert not c_steps.fits(model)
+    assert c_steps.compiled(model) is None
+
+
+def test_without_a_compiler_torch_takes_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(c_source, "load", lambda _: None)
+    _, kept = built("gpt", "int8")
+    reader = Reader(kept)
+    reader.add_rows(1)
+    reader.read([[1, 2, 3]])
+    found, own = reader.step(torch.tensor([4]))[0], last(kept, (1, 2, 3, 4))
+    assert reader.steps.native is None
+    assert (found - own).norm() < 1e-3 * own.norm()

@@ -2,7 +2,8 @@
 
 At few rows a step takes as long as reading all weights from memory, so that what matters is how few bytes these are: the 16 bits of
 `layers.half`, or the 8 of `layers.rounded`. Beside that time calls from Python count, some three hundred a token. A step is therefore
-traced: torch notes its calls once and repeats them by itself. Models of other weights are read as in training.
+one function in C (`generation.c_steps`), or where no compiler is found, it is traced: torch notes its calls once and repeats them by
+itself. Models of other weights are read as in training.
 
 Shapes: R rows, D width, L layers, G groups of heads, K head width, S places, V vocabulary.
 """
@@ -12,12 +13,14 @@ from __future__ import annotations
 import copy
 import math
 import warnings
+from functools import cached_property
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from weft.generation import c_steps
 from weft.generation.steps import is_stack
 from weft.layers.block import ACTIVATIONS, GatedFeedForward
 from weft.layers.cache import Cache
@@ -129,7 +132,7 @@ class Stack(nn.Module):
 
 
 class CpuSteps:
-    """The same call as `steps.Steps` has. Weights are packed when the first token is read."""
+    """The same call as `steps.Steps` has. What it needs is made when the first token is read."""
 
     def __init__(self, model: Any):
         self.model = model
@@ -146,10 +149,25 @@ class CpuSteps:
         place = torch.tensor(cache.lengths)  # (R,)
         cache.make_room(rows, max(cache.lengths) + 1)
         x = self.model.embedded(ids[:, None], place[:, None])[:, 0].float()
-        given = (x, *self._places(place, cache.lengths, cache.parts[:, :, :rows]))
-        logits: Tensor = self._stack(few, given)(*given)
+        if rows == 1 and cache.parts.dtype == torch.float32 and self.native:
+            logits = self.native(x, cache.lengths[0], cache.parts[:, :, :1], self._turns(place))
+        else:
+            given = (x, *self._places(place, cache.lengths, cache.parts[:, :, :rows]))
+            logits = self._stack(few, given)(*given)
         cache.count([1] * rows)
         return logits
+
+    @cached_property
+    def native(self) -> c_steps.CStack | None:
+        """The step of one row in C, where there is one; made when its first token is read."""
+        made = c_steps.compiled(self.model)
+        if made and weights(self.model) >= MANY:
+            use_large_pages()
+        return made
+
+    def _turns(self, place: Tensor) -> Tensor | None:
+        rotary: Tensor | None = getattr(self.model, "rotary", None)
+        return None if rotary is None else rotary.index_select(1, place).float()
 
     def _places(self, place: Tensor, lengths: list[int], parts: Tensor) -> tuple[Tensor, ...]:
         """All that `Stack` is given but the tokens. place (R,): the lengths of the rows, as a tensor. parts (2, L, R, G, S, K)."""

@@ -10,6 +10,7 @@ Shapes: N rows, I inputs, O outputs.
 from __future__ import annotations
 
 import warnings
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -45,6 +46,11 @@ class RoundedLinear(nn.Module):
             self.register_buffer("whole", whole)
             self.register_buffer("scale", scale)
 
+    @cached_property
+    def rows(self) -> tuple[Tensor, Tensor]:
+        """Whole weights (O, I), an output after the other, and their scale (O,); made when first asked for, as few ask."""
+        return (self.whole, self.scale) if self.packed is None else unpacked(self.packed)  # type: ignore[return-value]
+
     def forward(self, x: Tensor, added: Tensor | None = None) -> Tensor:
         """x (..., I) -> (..., O); added: what the result is added to, of its shape."""
         if x.ndim != 2:  # one view less where every microsecond counts
@@ -66,6 +72,14 @@ class RoundedLinear(nn.Module):
         high, low = MULTIPLY(digits, 1.0, BASE // 2, self.packed).unbind(0)
         out: Tensor = low.add_(high, alpha=BASE)
         return out
+
+
+def unpacked(packed: Any) -> tuple[Tensor, Tensor]:
+    """What `packed` was given: whole weights (O, I) and their scale (O,)."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tensor = torch.ops.quantized.linear_unpack(packed)[0]
+        return tensor.int_repr(), (tensor.q_per_channel_scales() * LARGEST).float()
 
 
 def packed(whole: Tensor, scale: Tensor) -> Any:
