@@ -280,7 +280,8 @@ def training() -> str:
             cells = (f"{row['size']}, {row['batch']}", name, f"{one['ms']:.1f}", f"{one['tokens_per_second']:,.0f}")
             rows.append(f"| {' | '.join(cells)} | {row['nanogpt']['ms'] / one['ms']:.3f} | {share} | {one['gib']:.1f} |")
     where = f"{found['hardware']}, torch {found['versions']['torch']}, {found['date']}. {found.get('note', '')}"
-    rows += ["", where, "", "| kernels, ms a step | " + " | ".join(found["rows"][0]["kernel_ms"]) + " |", "|---" * 4 + "|"]
+    names = list(found["rows"][0]["kernel_ms"])
+    rows += ["", where, "", f"| kernels, ms a step | {' | '.join(names)} |", "|---" * (1 + len(names)) + "|"]
     kinds = {kind: None for one in found["rows"][0]["kernel_ms"].values() for kind in one}
     for kind in kinds:
         times = [one.get(kind) for one in found["rows"][0]["kernel_ms"].values()]

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
@@ -29,14 +30,18 @@ def text(vocabulary: int) -> Tensor:
 
 
 def curves(size: str, batch: int, steps: int, folder: str, words: str, device: torch.device) -> dict[str, Any]:
-    """The losses of both from the same weights on the same batches of a text, without decay, as they decay other parameters."""
+    """The losses of both from the same weights on the same batches of a text, without decay, as they decay other parameters.
+
+    How far nanoGPT comes from itself, begun from weights that differ in the last bits, tells what rounding alone makes of it.
+    """
     model = model_of(size)
     optim = dataclasses.replace(OPTIM, weight_decay=0.0, schedule=Schedule(warmup=min(100, steps // 5)))
     tokens = text(model.vocabulary)
     with variant(words) as settings:
         trainer = make(model, Train(steps=max(steps, 500), batch=batch, **settings), tokens, optim)
-        twin = nanogpt.build(folder, model, model.vocabulary)
-        nanogpt.take_weights(twin, trainer.model)
+        twins = [nanogpt.build(folder, model, model.vocabulary) for _ in range(2)]
+        for twin in twins:
+            nanogpt.take_weights(twin, trainer.model)
         source = Source(TokenWindows(tokens, model.context, overlapping=True), trainer.settings.seed, device)
         mine = []
         for _ in range(steps):
@@ -45,8 +50,18 @@ def curves(size: str, batch: int, steps: int, folder: str, words: str, device: t
             mine.append(trainer.means.read()["loss"])
     del trainer
     forget()
+    with torch.no_grad():
+        for parameter in twins[1].parameters():
+            parameter.mul_(1 + 1e-6 * torch.randn_like(parameter))
+    theirs, again = ([float(loss) for loss in nanogpt_losses(twin, optim, source, batch, steps, device)] for twin in twins)
+    found = {"size": size, "batch": batch, "steps": steps, **distance(mine, theirs), "noise": distance(again, theirs)}
+    print(json.dumps(found), flush=True)
+    return found | {"weft": mine, "nanogpt": theirs, "nanogpt_again": again}
+
+
+def nanogpt_losses(twin: Any, optim: Any, source: Source, batch: int, steps: int, device: torch.device) -> Iterator[Tensor]:
     numbers, positions = count(), count(1)
-    other = nanogpt.stepper(
+    step = nanogpt.stepper(
         twin,
         optim,
         device,
@@ -54,11 +69,17 @@ def curves(size: str, batch: int, steps: int, folder: str, words: str, device: t
         device.type == "cuda",
         lambda: optim.lr * optim.schedule.factor(next(positions), steps),
     )
-    theirs = [float(other()) for _ in range(steps)]
+    return (step() for _ in range(steps))
+
+
+def distance(mine: list[float], theirs: list[float]) -> dict[str, Any]:
+    """How far two curves are apart, as shares: at most, on average, and at the end."""
     apart = [abs(a - b) / b for a, b in zip(mine, theirs, strict=True)]
-    tail = max(1, steps // 10)
+    tail = max(1, len(mine) // 10)
     ends = [sum(losses[-tail:]) / tail for losses in (mine, theirs)]
-    found = {"size": size, "batch": batch, "steps": steps, "largest_apart": max(apart), "mean_apart": sum(apart) / steps}
-    found |= {"last_tenth": ends, "last_tenth_apart": abs(ends[0] - ends[1]) / ends[1]}
-    print(json.dumps(found), flush=True)
-    return found | {"weft": mine, "nanogpt": theirs}
+    return {
+        "largest_apart": max(apart),
+        "mean_apart": sum(apart) / len(apart),
+        "last_tenth": ends,
+        "last_tenth_apart": abs(ends[0] - ends[1]) / ends[1],
+    }
