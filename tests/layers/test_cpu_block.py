@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from weft.layers import cpu_block as module
+from weft.layers import passes
 from weft.layers.attention import SelfAttention
 from weft.layers.block import Block, FeedForward, GatedFeedForward
 from weft.models.gpt import GPTConfig
@@ -125,3 +126,83 @@ def test_evaluation_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     layer = block().eval()
     layer.blocks_backend = "fused"
     layer(torch.randn(2, 5, 48))
+
+
+def in_c_and_torch(monkeypatch: pytest.MonkeyPatch, compute: Any) -> tuple[list[Tensor | None], list[Tensor | None]]:
+    """What some passes find in C and without it."""
+    if passes.functions() is None:
+        pytest.skip("no compiler")
+    torch.manual_seed(0)
+    ours = compute()
+    monkeypatch.setattr(passes, "functions", lambda *_: None)
+    torch.manual_seed(0)
+    return ours, compute()
+
+
+def alike(ours: list[Tensor | None], expected: list[Tensor | None]) -> None:
+    for number, (one, other) in enumerate(zip(ours, expected, strict=True)):
+        if one is not None and other is not None:  # torch does not know the sums
+            assert one.shape == other.shape
+            assert (one - other).abs().max() <= 1e-6 * other.abs().max() + 1e-7, number
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 17), (131, 31), (300, 64)], ids=str)
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_gelu_in_c(shape: tuple[int, int], approximate: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def compute() -> list[Tensor | None]:
+        x, change = 3 * torch.randn(shape), torch.randn(shape)
+        active, kept = passes.gelu(x, approximate)
+        found, sums = passes.gelu_back(change, kept, approximate)
+        return [active, found, found.sum(0) if sums is None else sums, passes.columns(found)]
+
+    alike(*in_c_and_torch(monkeypatch, compute))
+
+
+def test_gelu_in_c_at_its_ends() -> None:
+    x = torch.tensor([-1e30, -100.0, -14.0, -0.0, 0.0, 14.0, 100.0, 1e30, float("nan")])
+    for approximate in ("none", "tanh"):
+        expected = nn.functional.gelu(x, approximate=approximate)
+        torch.testing.assert_close(passes.gelu(x.clone(), approximate)[0], expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("shape", [(1, 2), (2, 17), (131, 31), (300, 64)], ids=str)
+@pytest.mark.parametrize("bias", [True, False])
+def test_norms_in_c(shape: tuple[int, int], bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def compute() -> list[Tensor | None]:
+        x, added, change = torch.randn(shape) + 1, torch.randn(shape), torch.randn(shape)
+        scale, shift = torch.randn(shape[1]), torch.randn(shape[1]) if bias else None
+        out, mean, rate = passes.norm(x, added, scale, shift, 1e-5)
+        back, dscale, dshift, sums = passes.norm_back(change, x, mean, rate, scale, shift, added, [True, True, bias])
+        return [x, out, mean, rate, back, dscale, dshift if bias else None, back.sum(0) if sums is None else sums]
+
+    alike(*in_c_and_torch(monkeypatch, compute))
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1, 1), (2, 5, 3, 7), (1, 64, 2, 16), (2, 65, 1, 40), (1, 150, 3, 32), (1, 133, 1, 65)], ids=str)
+def test_attention_in_c(shape: tuple[int, int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    b, t, h, k = shape
+
+    def compute() -> list[Tensor | None]:
+        qkv, change = torch.randn(b, t, 3, h, k), torch.randn(b, t, h * k)
+        found, kept = passes.attend(qkv)
+        return [found, passes.attend_back(change, kept)]
+
+    alike(*in_c_and_torch(monkeypatch, compute))
+
+
+def test_what_does_not_lie_in_order_is_left_to_torch() -> None:
+    assert passes.functions(torch.ones(3, 4).t()) is None
+    assert passes.functions(torch.ones(3, dtype=torch.float64)) is None
+    x, scale = torch.randn(4, 6), torch.randn(12)[::2]
+    torch.testing.assert_close(passes.norm(x, None, scale, None, 1e-5)[0], nn.functional.layer_norm(x, [6], scale))
+
+
+@pytest.mark.parametrize("settings", [{}, {"bias": False}, {"activation": "gelu_tanh"}], ids=str)
+def test_a_machine_without_a_compiler(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passes.c_source, "load", lambda _: None)
+    passes._functions.cache_clear()
+    try:
+        assert passes.functions() is None
+        agree(block(**settings), torch.randn(3, 70, 48, requires_grad=True))
+    finally:
+        passes._functions.cache_clear()

@@ -1,7 +1,7 @@
 """A Transformer block in training on a CPU, in fp32, as one operation with a backward pass of our own.
 
 PyTorch multiplies fp32 matrices by MKL, which on AMD's processors is a tenth slower than oneDNN; the gradients of weights stay with
-MKL, which reads transposed matrices faster. Attention is causal, and made of products.
+MKL, which reads transposed matrices faster. What is done between products is in `passes`. Attention is causal.
 Shapes: B batch, T time, D width, H heads, K head width, M = B T rows, I and O what goes into a product and comes out.
 """
 
@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from weft.layers import passes
 from weft.layers.attention import SelfAttention
-from weft.layers.causal_attention import attend, attend_back
 
 APPROXIMATE = {"gelu": "none", "gelu_tanh": "tanh"}
 
@@ -29,6 +28,7 @@ def fits(block: Any, x: Tensor, mask: Any, rotary: Tensor | None) -> bool:
         x.device.type == "cpu"
         and x.dtype == torch.float32
         and x.numel() > 0
+        and type(x) in (Tensor, nn.Parameter)  # whose numbers can be read where they lie
         and mask is rotary is None
         and block.order == "pre"
         and not block.dropout.share
@@ -96,22 +96,24 @@ class Found(dict[str, Tensor]):
     def __init__(self, wanted: Sequence[bool]):
         self.wanted = {name for name, want in zip(Held._fields, wanted, strict=True) if want}
 
-    def layer(self, name: str, change: Tensor, x: Tensor) -> None:
-        """What a layer's output's gradient (M, O) and its input (M, I) make of its weight (O, I) and bias (O,)."""
+    def layer(self, name: str, change: Tensor, x: Tensor, sums: Tensor | None = None) -> None:
+        """What a layer's output's gradient (M, O) and its input (M, I) make of its weight (O, I) and bias (O,); sums: the gradient's, if
+        they are known."""
         if name in self.wanted:
             self[name] = torch.mm(change.t(), x)
         if f"{name}_bias" in self.wanted:
-            self[f"{name}_bias"] = change.sum(0)
+            self[f"{name}_bias"] = passes.columns(change) if sums is None else sums
 
-    def norm(self, number: int, change: Tensor, x: Tensor, mean: Tensor, rate: Tensor, w: Held) -> Tensor:
-        """The gradient of x (M, D) from that of its norm, whose weights get theirs."""
+    def norm(
+        self, number: int, change: Tensor, x: Tensor, mean: Tensor, rate: Tensor, w: Held, added: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
+        """The gradient of x (M, D) from that of its norm, whose weights get theirs, plus what is added, and its sums if they are known."""
         names = (f"scale{number}", f"shift{number}")
         wanted = [True, *(name in self.wanted for name in names)]
-        held = [getattr(w, name) for name in names]
-        found, *sums = torch.ops.aten.native_layer_norm_backward(change, x, [x.size(-1)], mean, rate, *held, wanted)
-        self.update({name: value for name, value in zip(names, sums, strict=True) if name in self.wanted})
-        out: Tensor = found
-        return out
+        scale, shift = (getattr(w, name) for name in names)
+        out, dscale, dshift, sums = passes.norm_back(change, x, mean, rate, scale, shift, added, wanted)
+        self.update({name: value for name, value in zip(names, (dscale, dshift), strict=True) if name in self.wanted})
+        return out, sums
 
 
 def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -123,15 +125,14 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 def forth(rows: Tensor, place: Tensor, w: Held, t: int, heads: int, eps: float, approximate: str) -> list[Tensor]:
     """What a block makes of sequences' rows (M, D) goes to `place`; what the backward pass needs is returned."""
     d = rows.size(1)
-    normed1, mean1, rate1 = torch.native_layer_norm(rows, [d], w.scale1, w.shift1, eps)
-    mixed, laid, weights, _ = attend(product(normed1, w.qkv, w.qkv_bias).view(-1, t, 3, heads, d // heads))
+    normed1, mean1, rate1 = passes.norm(rows, None, w.scale1, w.shift1, eps)
+    mixed, seen = passes.attend(product(normed1, w.qkv, w.qkv_bias).view(-1, t, 3, heads, d // heads))
     mixed = mixed.view(-1, d)
-    middle = product(mixed, w.out, w.out_bias).add_(rows)
-    normed2, mean2, rate2 = torch.native_layer_norm(middle, [d], w.scale2, w.shift2, eps)
-    risen = product(normed2, w.rise, w.rise_bias)
-    active = F.gelu(risen, approximate=approximate)
+    middle = product(mixed, w.out, w.out_bias)
+    normed2, mean2, rate2 = passes.norm(middle, rows, w.scale2, w.shift2, eps)
+    active, slope = passes.gelu(product(normed2, w.rise, w.rise_bias), approximate)
     torch.add(product(active, w.fall, w.fall_bias), middle, out=place)
-    return [rows, normed1, mean1, rate1, laid, mixed, middle, normed2, mean2, rate2, risen, active, *weights]
+    return [rows, normed1, mean1, rate1, mixed, middle, normed2, mean2, rate2, slope, active, *seen]
 
 
 def back(
@@ -143,23 +144,21 @@ def back(
     normed1: Tensor,
     mean1: Tensor,
     rate1: Tensor,
-    laid: Tensor,
     mixed: Tensor,
     middle: Tensor,
     normed2: Tensor,
     mean2: Tensor,
     rate2: Tensor,
-    risen: Tensor,
+    slope: Tensor,
     active: Tensor,
-    *weights: Tensor,
+    *seen: Tensor,
 ) -> Tensor:
     """The gradient of those rows (M, D) from that of what was made of them; those of the weights go to `found`."""
     found.layer("fall", change, active)
-    inner = torch.ops.aten.gelu_backward(product(change, w.fall.t()), risen, approximate=ctx.approximate)
-    found.layer("rise", inner, normed2)
-    onward = found.norm(2, product(inner, w.rise.t()), middle, mean2, rate2, w).add_(change)
-    found.layer("out", onward, mixed)
-    mixing = product(onward, w.out.t()).view(-1, *ctx.shape[1:])
-    packed = attend_back(mixing, laid, list(weights), []).view(len(change), -1)
+    inner, sums = passes.gelu_back(product(change, w.fall.t()), slope, ctx.approximate)
+    found.layer("rise", inner, normed2, sums)
+    onward, sums = found.norm(2, product(inner, w.rise.t()), middle, mean2, rate2, w, change)
+    found.layer("out", onward, mixed, sums)
+    packed = passes.attend_back(product(onward, w.out.t()).view(-1, *ctx.shape[1:]), seen).view(len(change), -1)
     found.layer("qkv", packed, normed1)
-    return found.norm(1, product(packed, w.qkv.t()), rows, mean1, rate1, w).add_(onward)
+    return found.norm(1, product(packed, w.qkv.t()), rows, mean1, rate1, w, onward)[0]
