@@ -18,7 +18,8 @@ from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selectiv
 Kept = Literal["all", "products", "inputs"]
 SHARE = {"all": 1.0, "products": 5 / 8}
 """Memory of a block, about, of that of all. Of GPT's 16 widths for each token, norms and activations are 6."""
-COSTLY = ("mm", "addmm", "native_dropout", "randint", "scaled_dot_product", "short_attention", "packed_attention")
+PRODUCTS = ("mm", "addmm", "product", "feed_forward")
+COSTLY = (*PRODUCTS, "native_dropout", "randint", "scaled_dot_product", "short_attention", "packed_attention")
 """How the names of the operations begin whose results are kept."""
 
 
