@@ -19,8 +19,8 @@ from weft.layers.tuned_products import multiply
 
 IGNORE = -100
 """A target that counts for nothing, as in PyTorch's own losses and in the data."""
-CHUNK = 1 << 30
-"""Logits that are held at a time, 2 GiB of them in bf16."""
+CHUNK = 3 << 28
+"""Logits that are held at a time, 1.5 GiB of them in bf16."""
 HELD = 1 << 16
 """Logits of the longest row that a GPU keeps in registers, where it is read only once."""
 TILE = 256
