@@ -32,15 +32,17 @@ class Choosers:
     def __init__(self, requests: Sequence[Request], vocabulary: int, device: Any = None, answers: Sequence[Sequence[int]] = ()):
         """answers: the tokens that each request got so far, which its penalties count; by default none."""
         settings = [request.sampling for request in requests]
-        self.draws = any(s.temperature != GREEDY for s in settings)
-        self.greedy = torch.tensor([s.temperature == GREEDY for s in settings], device=device)  # (B,)
-        self.mixed = self.draws and any(s.temperature == GREEDY for s in settings)
+        self.penalties = Penalties.of(requests, answers, vocabulary, device)
         seeds = torch.tensor([random.seed_of(s.seed, "generate") for s in settings])
         self.keys = random.fold(torch.tensor([r.number for r in requests]), seeds).to(device)  # (B,) as random.keys makes them of one seed
+        self.draws = any(s.temperature != GREEDY for s in settings)
+        if not self.draws:
+            return  # nothing else is needed, and each tensor that is sent to a device takes its time
+        self.greedy = torch.tensor([s.temperature == GREEDY for s in settings], device=device)  # (B,)
+        self.mixed = any(s.temperature == GREEDY for s in settings)
         self.temperature = torch.tensor([[max(s.temperature, COLDEST)] for s in settings], device=device)  # (B, 1)
         floors = [[math.log(s.min_p) if s.min_p else -math.inf] for s in settings]
         self.floor = torch.tensor(floors, device=device) if any(s.min_p for s in settings) else None  # (B, 1)
-        self.penalties = Penalties.of(requests, answers, vocabulary, device)
         self.truncation = Truncation.of(settings, vocabulary, device)
 
     def choose(self, logits: Tensor, position: Tensor) -> Tensor:

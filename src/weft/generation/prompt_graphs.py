@@ -23,6 +23,14 @@ KEPT = 8
 """Shapes whose memory is kept; beyond them all are forgotten."""
 
 
+class First(Store):
+    """A layer's part of a cache whose rows all begin here, and end here."""
+
+    def add(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """As its own, but in one stretch."""
+        return self.keys.copy_(keys), self.values.copy_(values)
+
+
 class Blank:
     """A cache that is empty before every reading, always at the same place."""
 
@@ -32,7 +40,7 @@ class Blank:
         self.parts = like.new_zeros(2, layers, rows, groups, tokens, head)
         place = torch.arange(tokens, device=like.device).expand(rows, tokens)
         mask = torch.ones(tokens, tokens, dtype=torch.bool, device=like.device).tril().expand(rows, 1, tokens, tokens)
-        self.reading = Reading(place, mask, [Store(keys, values, place) for keys, values in zip(*self.parts, strict=True)])
+        self.reading = Reading(place, mask, [First(keys, values, place) for keys, values in zip(*self.parts, strict=True)])
 
     def read(self, t: int) -> Reading:
         return self.reading

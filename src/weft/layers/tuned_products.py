@@ -1,9 +1,8 @@
 """Large matrix products on a GPU, each by the fastest way that its shape has.
 
-PyTorch takes the kernel that cuBLAS's rule names first. In training a GPU is held back by its power, and there the kernel that moves
-least about is fastest, up to a fifth ahead of that one. So when a shape first comes, the kernels that cuBLAS proposes for it take turns,
-with the GPU busy all the while, and the fastest serves from then on. Where results must be the same in every run (deterministic), and for
-products that are small or that cuBLAS refuses, PyTorch's own serves. Shapes: M rows, K inputs, N outputs.
+PyTorch takes the kernel that cuBLAS's rule names first, which is not always the fastest. So when a shape first comes, the kernels that
+cuBLAS proposes for it take turns, and the fastest serves from then on. Where results must be the same in every run (deterministic), and
+for products that are small or that cuBLAS refuses, PyTorch's own serves. Shapes: M rows, K inputs, N outputs.
 """
 
 from __future__ import annotations
@@ -23,11 +22,14 @@ from weft.layers.cuda_source import library
 
 log = logging.getLogger("weft")
 LARGE = 1 << 34
-"""Multiplications from which on a product is worth a race: a millisecond of it takes a twentieth of a millisecond."""
+"""Multiplications from which on a product is worth a race: they take a twentieth of a millisecond."""
 PROPOSED = 8
 """Kernels that are asked for; cuBLAS has hardly more."""
-ROUNDS, MILLISECONDS = 3, 4.0
-"""Of a race: turns of each, and how long one takes, about; shorter ones would end before the GPU's clock has followed."""
+ROUNDS, MILLISECONDS = 3, 3.0
+"""Of a race: turns of each, and how long one takes, about."""
+COPIES, COPIED = 16, 1 << 26
+"""Copies of so many bytes before each call in a race. Of products alone a GPU grows so hot that its clock falls and other kernels win than
+in training, where passes over memory stand between products."""
 SPACE = 64 << 20
 """Bytes that a kernel may use for itself; PyTorch allows half as much on Hopper."""
 ALIGNED = 16
@@ -99,14 +101,17 @@ def winner(ways: Sequence[Callable[[], Any]]) -> int:
 
 
 def milliseconds(way: Callable[[], Any], repeats: int) -> float:
-    """Of one call, the GPU never pausing between them."""
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-    begin.record()
-    for _ in range(repeats):
+    """Of one call, on the average."""
+    one, other = torch.empty(2, COPIED, dtype=torch.uint8, device="cuda")
+    marks = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(repeats)]  # type: ignore[no-untyped-call]
+    for begin, end in marks:
+        for _ in range(COPIES):
+            one.copy_(other)
+        begin.record()
         way()
-    end.record()
-    end.synchronize()
-    return float(begin.elapsed_time(end)) / repeats
+        end.record()
+    torch.cuda.synchronize()
+    return sum(float(begin.elapsed_time(end)) for begin, end in marks) / repeats
 
 
 # -- cublasLt, to which matrices are columns ------------------------------------------------------------------------------
