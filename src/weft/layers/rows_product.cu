@@ -44,6 +44,10 @@ __device__ inline float activated(float x) {
 __device__ inline void wait_for(long_word* barrier, int phase) {
     while (!has_passed(barrier, phase & 1)) {}
 }
+__device__ inline void warp_waits_for(long_word* barrier, int phase) {
+    wait_for(barrier, phase);
+    __syncwarp();
+}
 
 __device__ inline void fetch_weights(const Args& a, char* ring, Known* known, int first, int part) {
     const char* from = (const char*)(a.weight + (long long)first * M + (long long)part * SHARE);
@@ -87,7 +91,7 @@ __device__ inline void take_x(word (&values)[OWN][TILES][2][4], const char* at, 
 template <int COUNT> __device__ inline void add_products(float (&sums)[TILES][UNITS][4], int unit, const word (&values)[OWN][TILES][2][4], const char* at,
                                                          Known* known, int warp) {
 #pragma unroll
-    for (int u = unit; u < unit + COUNT; ++u) wait_for(&known->full[u % SLOTS], u / SLOTS);
+    for (int u = unit; u < unit + COUNT; ++u) warp_waits_for(&known->full[u % SLOTS], u / SLOTS);
 #pragma unroll
     for (int i = 0; i < OWN; ++i) {
         if (BLOCKS % WARPS && warp + i * WARPS >= BLOCKS) break;
@@ -171,12 +175,13 @@ extern "C" __global__ void __launch_bounds__(THREADS + 64, 1) rows_product(const
     word nothing = (word)(a.rows >> 32);  // a zero that the compiler does not know, so that it lays out `values` once and for all
     word values[OWN][TILES][2][4];
     float sums[TILES][UNITS][4] = {};
-    wait_for(&known->given, 0);
+    warp_waits_for(&known->given, 0);
     cluster_arrive();  // nobody writes here from elsewhere any more
     take_x(values, given + inputs, warp, nothing);
 #pragma unroll
     for (int unit = 0; unit + 1 < UNITS; unit += 2) add_products<2>(sums, unit, values, ring + inputs, known, warp);
     if (UNITS % 2) add_products<1>(sums, UNITS - 1, values, ring + inputs, known, warp);
     tell(a, sums, (float2*)given, known, first, part, above);
+    __syncwarp();
     cluster_wait();
 }
