@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from weft.layers.rows_cuda import CLUSTER, INPUTS, MOST_OWN, UNIT, Cut, Look, Product, cut, cut_of, grid_of, looks
+from weft.layers.rows_cuda import INPUTS, MOST_OUTPUTS, MOST_OWN, MOST_WARPS, UNIT, Cut, Look, Product, cut, cut_of, looks, warps_of
 
 BLOCKS, SHARED = 132, 232_448
-SHAPES = [(3 * width, width, True) for width in (256, 768, 1024, 1280, 1600)] + [
-    (outputs, inputs, False) for width in (256, 768, 1280, 1600) for outputs, inputs in ((width, width), (width, 4 * width))
+WIDTHS = (64, 256, 576, 768, 1024, 1280, 1600)
+SHAPES = [(3 * width, width, True) for width in WIDTHS] + [
+    (outputs, inputs, False) for width in WIDTHS for outputs, inputs in ((width, width), (width, 4 * width))
 ]
 
 
@@ -20,18 +21,24 @@ def test_a_products_parts_cover_it_and_fit(outputs: int, inputs: int, whole: boo
     assert found.share * found.parts == inputs
     assert not whole or found.parts == 1
     assert found.share % INPUTS == 0
-    assert found.warps <= found.share // INPUTS <= found.warps * MOST_OWN
-    blocks = grid_of(outputs, found.outputs)
-    assert blocks * found.outputs >= outputs
-    assert blocks % CLUSTER == 0
-    assert blocks * found.parts <= BLOCKS
+    assert found.share // INPUTS <= found.warps * MOST_OWN
+    assert found.warps <= MOST_WARPS
+    assert found.outputs % UNIT == 0
+    assert found.outputs <= MOST_OUTPUTS
+    assert -(-outputs // found.outputs) * found.parts < BLOCKS
     assert found.shared <= SHARED
-    assert found.slots == found.outputs // UNIT or found.slots % 2 == 0
     assert found.line % 128 == 64  # so that two rows lie in different banks
 
 
-def test_of_two_cuts_the_one_that_reads_less_is_taken() -> None:
-    assert cut(1600, 6400, False, BLOCKS, SHARED) == Cut(outputs=64, parts=4, share=1600, warps=10, slots=4)
+def test_the_products_of_gpt2_xl_are_divided_as_was_measured_to_be_fastest() -> None:
+    assert cut(4800, 1600, True, BLOCKS, SHARED) == Cut(outputs=48, parts=1, share=1600, warps=10)
+    assert cut(1600, 1600, False, BLOCKS, SHARED) == Cut(outputs=32, parts=2, share=800, warps=5)
+    assert cut(6400, 1600, True, BLOCKS, SHARED) == Cut(outputs=56, parts=1, share=1600, warps=10)
+    assert cut(1600, 6400, False, BLOCKS, SHARED) == Cut(outputs=56, parts=4, share=1600, warps=10)
+
+
+def test_warps_take_the_same_number_of_inputs_where_they_can() -> None:
+    assert [warps_of(times) for times in (1, 2, 18, 24, 25, 48, 50, 51)] == [1, 2, 6, 6, 5, 10, 10, 0]
 
 
 @pytest.mark.parametrize(("outputs", "inputs"), [(50257, 1600), (4800, 1601), (8192, 4096)])

@@ -12,8 +12,8 @@ import torch
 
 from weft.errors import WeftError
 
-SHARED_BYTES, SIDE_BY_SIDE, IN_CLUSTERS, BEGUN_EARLY = 8, 133, 4, 6
-"""Numbers of attributes in the driver: of a function, of a device, and two of a launch."""
+SHARED_BYTES, SIDE_BY_SIDE, BEGUN_EARLY = 8, 133, 6
+"""Numbers of attributes in the driver: of a function, of a device and of a launch."""
 
 
 class Attribute(ctypes.Structure):
@@ -90,15 +90,14 @@ class Kernel:
             failed = self.driver.cuLaunchCooperativeKernel(self.function, blocks, 1, 1, *self.shape, stream, given_as(arguments))
             self.check(failed, "starting")
 
-    def early(self, arguments: ctypes.Structure, grid: tuple[int, int, int], cluster: int = 1) -> None:
-        """Start it in clusters of blocks, maybe before what PyTorch started last has ended: the kernel waits for that itself."""
-        attributes = (Attribute * 2)()
-        attributes[0].number, attributes[0].value[0] = BEGUN_EARLY, 1
-        attributes[1].number, attributes[1].value[:3] = IN_CLUSTERS, [cluster, 1, 1]
+    def early(self, arguments: ctypes.Structure, grid: tuple[int, int, int]) -> None:
+        """Start it, maybe before what PyTorch started last has ended: the kernel waits for that itself."""
+        attribute = Attribute(BEGUN_EARLY)
+        attribute.value[0] = 1
         with torch.cuda.device(self.device):
             stream = torch.cuda.current_stream().cuda_stream
             self.take_context()
-            launch = Launch(*grid, *self.shape, stream, ctypes.addressof(attributes), len(attributes))
+            launch = Launch(*grid, *self.shape, stream, ctypes.addressof(attribute), 1)
             self.check(self.driver.cuLaunchKernelEx(ctypes.byref(launch), self.function, given_as(arguments), None), "starting")
 
     def take_context(self) -> None:

@@ -17,9 +17,6 @@ __device__ inline void barrier_init(long_word* barrier, int count) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(place_of(barrier)), "r"(count) : "memory");
 }
 __device__ inline void barriers_ready() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-__device__ inline void arrive(long_word* barrier) {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(place_of(barrier)) : "memory");
-}
 __device__ inline void arrive_expecting(long_word* barrier, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(place_of(barrier)), "r"(bytes) : "memory");
 }
@@ -42,20 +39,13 @@ __device__ inline void fetch(void* to, const void* from, int bytes, long_word* b
         "l"(from), "r"(bytes), "r"(place_of(barrier)), "l"(policy)
         : "memory");
 }
-// to the same place in each block of a cluster, whose barriers at the same place count it
-__device__ inline void fetch_for_all(void* to, const void* from, int bytes, long_word* barrier, int blocks) {
-    asm volatile(
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], %4;" ::"r"(place_of(to)),
-        "l"(from), "r"(bytes), "r"(place_of(barrier)), "h"((half_word)((1 << blocks) - 1))
-        : "memory");
+
+// ---- 16 bytes past the first-level cache, which may hold what lay there before the kernel before
+__device__ inline uint4 read16(const void* from) {
+    uint4 v;
+    asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from) : "memory");
+    return v;
 }
-__device__ inline int rank_in_cluster() {
-    int rank;
-    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    return rank;
-}
-__device__ inline void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
-__device__ inline void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
 // ---- copies of 16 bytes to shared memory that a thread waits for itself
 __device__ inline void copy(void* to, const void* from, bool there) {  // zeros where there is nothing

@@ -1,8 +1,8 @@
 """Products and attention of a step in CUDA C++, for bfloat16 on Hopper GPUs (`rows_product.cu`, `rows_attend.cu`).
 
-What they read of weights and cache is on its way before the kernel before has ended, and several blocks share what they read of the rows,
-which Triton's kernels, that serve elsewhere, cannot say. How a product is divided depends on its shape alone, never on the number of rows,
-so that a row's sums are made in one order.
+What they read of weights and cache is on its way to shared memory before the kernel before has ended, which Triton's kernels, that serve
+elsewhere, cannot say. How a product is divided depends on its shape alone, never on the number of rows, so that a row's sums are made in
+one order.
 """
 
 from __future__ import annotations
@@ -26,15 +26,13 @@ INPUTS = 32
 """That a warp takes at once."""
 UNIT = 8
 """Outputs whose weights are fetched at once; a block has some of these units."""
-ROWS, MOST_OUTPUTS, MOST_WARPS, MOST_OWN = 32, 64, 10, 5
+ROWS, MOST_OUTPUTS, LEAST_WARPS, MOST_WARPS, MOST_OWN = 32, 64, 4, 10, 5
 """Of a block: rows, outputs, warps, and times that a warp takes inputs, as many as its registers hold."""
 FLIGHT = 2
 """Units on their way at a time: with more, whoever else asks for something waits long."""
-CLUSTER = 4
-"""Blocks that share what they read of the rows."""
-SPARE = 8
-"""Multiprocessors that are left, as clusters do not fill all."""
-PART = 2_000
+SPARE = 10
+"""One multiprocessor in so many is left, for blocks of the kernel after to begin on."""
+PART = 10_000
 """What a part of the inputs costs, in inputs that a block reads."""
 LOOK_WARPS, LOOK_STAGES, MOST_QUERIES = 2, 3, 8
 ALIGNED = 16
@@ -51,48 +49,44 @@ class Cut(NamedTuple):
     parts: int
     share: int
     warps: int
-    slots: int
 
     @property
     def line(self) -> int:
-        """Bytes of a row in shared memory."""
+        """Bytes of a row of weights in shared memory."""
         return 2 * self.share + (0 if self.share // INPUTS % 2 else 64)
 
     @property
-    def sums(self) -> int:
-        """Bytes of all warps' sums."""
-        return self.warps * ROWS * self.outputs * 4
-
-    @property
-    def known(self) -> int:
-        """Bytes of barriers and biases."""
-        return 16 * self.slots + 8 + 4 * self.outputs
-
-    @property
     def shared(self) -> int:
-        return self.slots * UNIT * self.line + max(ROWS * self.line, self.sums) + self.known
+        """Bytes of a block: weights, or afterwards all warps' sums; barriers and biases."""
+        sums = self.warps * ROWS * self.outputs * 4
+        return max(self.outputs * self.line, sums) + 8 * (self.outputs // UNIT) + 4 * self.outputs
+
+    @property
+    def cost(self) -> int:
+        """What a block reads of weights and rows, and what is added later."""
+        return (self.outputs + ROWS) * self.share + PART * self.parts
 
 
 def cut(outputs: int, inputs: int, whole: bool, blocks: int, shared: int) -> Cut | None:
-    """The cheapest for so many blocks with so many bytes of shared memory; whole: not cut along its inputs. None where none fits."""
-    costs: dict[Cut, int] = {}
+    """The cheapest whose blocks all run at once where there is room for so many, with so many bytes of shared memory each, or None.
+
+    whole: not cut along its inputs.
+    """
+    found, usable = [], blocks - blocks // SPARE
     for parts in (1,) if whole else range(1, 9):
-        share, left = divmod(inputs, parts)
-        own = -(-share // (INPUTS * MOST_WARPS))
-        columns = [n for n in range(UNIT, MOST_OUTPUTS + 1, UNIT) if grid_of(outputs, n) * parts <= blocks - SPARE]
-        if left or share % INPUTS or own > MOST_OWN or not columns:
+        share = inputs // parts
+        if share * parts != inputs or share % INPUTS:
             continue
-        narrow = Cut(columns[0], parts, share, -(-share // (INPUTS * own)), 0)
-        slots = (shared - narrow.shared) // (UNIT * narrow.line + 16)
-        found = narrow._replace(slots=narrow.outputs // UNIT if slots * UNIT >= narrow.outputs else slots // 2 * 2)
-        if found.slots:
-            costs[found] = (found.outputs + ROWS // CLUSTER) * share + PART * parts
-    return min(costs, key=lambda found: costs[found]) if costs else None
+        columns = [n for n in range(UNIT, MOST_OUTPUTS + 1, UNIT) if -(-outputs // n) * parts <= usable]
+        if columns and (warps := warps_of(share // INPUTS)):
+            found.append(Cut(columns[0], parts, share, warps))
+    return min((one for one in found if one.shared <= shared), key=lambda one: one.cost, default=None)
 
 
-def grid_of(outputs: int, of_block: int) -> int:
-    """Blocks for all outputs, in whole clusters."""
-    return -(-outputs // (of_block * CLUSTER)) * CLUSTER
+def warps_of(times: int) -> int:
+    """The fewest that take inputs so many times, as evenly as can be; 0 where they are too many."""
+    able = [warps for warps in range(min(times, LEAST_WARPS), MOST_WARPS + 1) if times <= warps * MOST_OWN]
+    return min(able, key=lambda warps: (-times % warps, warps), default=0)
 
 
 def runs_on(device: torch.device) -> bool:
@@ -142,12 +136,12 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor, found: 
     rows, (outputs, inputs) = len(x), weight.shape
     defines = {
         "M": inputs, "SHARE": found.share, "BN": found.outputs, "TILES": 1 if rows <= ROWS // 2 else 2, "WARPS": found.warps,
-        "SLOTS": found.slots, "FLIGHT": FLIGHT, "CLUSTER": CLUSTER, "PARTS": 0 if whole else found.parts, "KIND": KINDS.index(kind),
+        "FLIGHT": FLIGHT, "PARTS": 0 if whole else found.parts, "KIND": KINDS.index(kind),
     }  # fmt: skip
-    start = found_kernel("rows_product", defines, x.device, 32 * found.warps + 64, found.shared)
+    start = found_kernel("rows_product", defines, x.device, 32 * found.warps + 32, found.shared)
     if start:
         given = Product(x.data_ptr(), weight.data_ptr(), 0 if bias is None else bias.data_ptr(), out.data_ptr(), rows, outputs)
-        start.early(given, (grid_of(outputs, found.outputs), found.parts, -(-rows // ROWS)), CLUSTER)
+        start.early(given, (-(-outputs // found.outputs), found.parts, -(-rows // ROWS)))
     return start is not None
 
 
