@@ -19,10 +19,10 @@ def test_names() -> None:
 
 def test_a_variant_holds_only_while_it_is_open() -> None:
     before = token_loss.CHUNK, dict(execution.COMPILER)
-    with training.variant("attention=fused,chunk=20,pieces=norm+gelu,inductor.combo_kernels=off") as settings:
+    with training.variant("attention=fused,chunk=20,pieces=norm+feed,inductor.combo_kernels=off") as settings:
         assert settings == {"attention": "fused"}
         assert token_loss.CHUNK == 1 << 20
-        assert not wide_block.PIECES ^ {"norm", "gelu"}
+        assert not wide_block.PIECES ^ {"norm", "feed"}
         assert not execution.COMPILER["combo_kernels"]
     assert before == (token_loss.CHUNK, execution.COMPILER)
     assert "attention" in wide_block.PIECES

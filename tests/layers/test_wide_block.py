@@ -11,9 +11,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from weft.errors import WeftError
 from weft.layers import packed_attention as attending
+from weft.layers import tuned_products as tuned
 from weft.layers import wide_block as module
 from weft.layers import wide_passes as passes
+from weft.layers import wide_products as products
 from weft.layers.attention import SelfAttention
 from weft.layers.block import Block, FeedForward, GatedFeedForward
 from weft.layers.recompute import Kept, keeping
@@ -39,7 +42,7 @@ def wide(layer: Block, x: Tensor, kept: Kept = "all") -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu_tanh"])
-@pytest.mark.parametrize("pieces", [{"norm"}, {"gelu"}, {"norm", "gelu", "attention"}], ids=sorted)
+@pytest.mark.parametrize("pieces", [{"norm"}, {"feed"}, {"products"}, {"norm", "feed", "attention", "products"}], ids=sorted)
 def test_gradients_are_those_of_the_plain_block(pieces: set[str], activation: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PIECES", pieces)
     layer = block(torch.device("cpu"), activation=activation)
@@ -53,6 +56,7 @@ def test_gradients_are_those_of_the_plain_block(pieces: set[str], activation: st
 def test_what_is_computed_again_gives_the_same(kept: Kept) -> None:
     layer, x = block(torch.device("cpu")), torch.randn(2, 5, 64, requires_grad=True)
     expected = wide(layer, x)
+    layer.activations_backend = kept
     for name, value in wide(layer, x, kept).items():
         torch.testing.assert_close(value, expected[name])
 
@@ -76,7 +80,10 @@ def test_a_compiled_block_is_the_same(backend: str) -> None:
 
 def test_the_operations_keep_pytorchs_rules() -> None:
     x, scale, shift = (torch.randn(size, requires_grad=True) for size in ((2, 3, 8), (8,), (8,)))
-    torch.library.opcheck(passes.gelu, (x, shift, True))
+    weight, fall, inner = (torch.randn(size, requires_grad=True) for size in ((12, 8), (8, 12), (12,)))
+    torch.library.opcheck(products.product, (x, weight, inner))
+    for again in (False, True):
+        torch.library.opcheck(products.feed_forward, (x, weight, inner.detach(), fall, shift, inner, True, again))
     torch.library.opcheck(passes.stream_and_norm, (x, scale, shift, shift, shift, 1e-5, False))
 
 
@@ -119,12 +126,19 @@ def test_kernels_are_the_plain_arithmetic(m: int, width: int) -> None:
     for biases in (False, True):
         close(passes.norm_back(*given, biases), passes.norm_back(*(part.cpu() for part in given), biases))
     for tanh in (False, True):
-        close([passes.gelu(x, scale, tanh)], [passes.gelu(x.cpu().float(), scale.cpu(), tanh)])
-        close(passes.gelu_back(change, x, tanh), passes.gelu_back(change.cpu(), x.cpu(), tanh))
+        for again in (False, True):
+            close(gelu_both_ways(change, x, tanh, again), gelu_both_ways(change.cpu(), x.cpu(), tanh, again))
     apart = torch.stack([x, change, onward], 1)[:, 1]
     once, again = (passes.column_sums(apart) for _ in range(2))
     assert torch.equal(once, again)
     close([once], [passes.column_sums(apart.cpu())])
+
+
+def gelu_both_ways(change: Tensor, x: Tensor, tanh: bool, again: bool) -> list[Tensor]:
+    found, back, made = torch.empty_like(x), change.clone(), torch.zeros_like(x)
+    passes.gelu(x, found, tanh)
+    sums = passes.gelu_back(back, x, tanh, made if again else None)
+    return [found, back, sums, *([made] if again else [])]
 
 
 def close(found: Any, expected: Any) -> None:
@@ -209,3 +223,57 @@ def test_gelu_is_exact_within_a_unit_of_the_last_place() -> None:
     exact = (x * 0.5 * torch.special.erfc(-x * 0.5**0.5)).bfloat16()
     places = found.view(torch.int16).int() - exact.view(torch.int16).int()
     assert int(places.abs().max()) <= 1
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("tanh", [False, True])
+@pytest.mark.parametrize("again", [False, True])
+def test_a_feed_forward_network_whose_products_are_tuned(tanh: bool, again: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuned, "LARGE", 1)
+    torch.manual_seed(0)
+    shapes = {"x": (4, 300, 128), "rise": (512, 128), "rise_bias": (512,), "fall": (128, 512), "fall_bias": (128,)}
+    given = {name: (torch.randn(shape, device="cuda") / shape[-1] ** 0.5).bfloat16().requires_grad_() for name, shape in shapes.items()}
+    learner = given["rise_bias"].detach().float().requires_grad_()
+    exact = {name: part.detach().double().requires_grad_() for name, part in given.items()}
+    change = torch.randn(4, 300, 128, device="cuda")
+    inner = F.gelu(F.linear(exact["x"], exact["rise"], exact["rise_bias"]), approximate="tanh" if tanh else "none")
+    truth = F.linear(inner, exact["fall"], exact["fall_bias"])
+    expected = torch.autograd.grad(truth, list(exact.values()), change.double())
+    found = products.feed_forward(*given.values(), learner, tanh, again)[0]
+    by_x, by_rise, by_fall, by_fall_bias, by_learner = torch.autograd.grad(
+        found, [given["x"], given["rise"], given["fall"], given["fall_bias"], learner], change.bfloat16()
+    )
+    assert tuned.CHOSEN
+    close([found, by_x, by_rise, by_learner, by_fall, by_fall_bias], [truth.detach(), *expected])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float32])
+def test_every_way_to_a_product_gives_it(kind: torch.dtype) -> None:
+    torch.manual_seed(0)
+    x, y = (torch.randn(256, size, device="cuda").bfloat16() for size in (128, 64))
+    weight, bias = torch.randn(64, 128, device="cuda").bfloat16(), torch.randn(64, device="cuda").bfloat16()
+    cases = [(x, weight.t(), bias), (x, weight.t(), None), (y, weight, None), (y.t(), x, None)]
+    for a, b, more in cases if kind == torch.bfloat16 else cases[-1:]:
+        out = torch.empty(a.size(0), b.size(1), device="cuda", dtype=kind)
+        expected = a.double() @ b.double() + (0 if more is None else more.double())
+        plan = tuned.plan_of(a, b, out, more, None)
+        assert plan
+        assert plan.count > 1
+        for number in range(plan.count):
+            out.fill_(3.0)
+            plan(number, a, b, out, more, None, False)
+            close([out], [expected])
+            if more is None:
+                plan(number, a, b, out, more, None, True)
+                close([out], [2 * expected])
+
+
+def test_the_fastest_way_wins_and_those_that_fail_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> None:
+        raise WeftError("no")
+
+    ways: list[Any] = [lambda: None, fails, lambda: None]
+    times = {ways[0]: 2.0, fails: 0.0, ways[2]: 1.0}
+    monkeypatch.setattr(tuned, "milliseconds", lambda way, repeats: times[way])
+    assert tuned.winner(ways) == 2

@@ -35,7 +35,7 @@ NAMES = {
 
 
 def build(folder: str, model: GPTConfig, vocabulary: int) -> Any:
-    """Its model of the same shape."""
+    """Its model of the same shape, and with the same GELU: by tanh, as in GPT-2, where its own is exact."""
     path = Path(folder) / "model.py"
     if not path.is_file():
         raise DataError(f"--nanogpt: {path} is not there; give the folder of nanoGPT's model.py")
@@ -45,7 +45,10 @@ def build(folder: str, model: GPTConfig, vocabulary: int) -> Any:
     spec.loader.exec_module(module)
     sizes = {"n_layer": model.layers, "n_head": model.heads, "n_embd": model.width, "block_size": model.context}
     with contextlib.redirect_stdout(io.StringIO()):
-        return module.GPT(module.GPTConfig(**sizes, vocab_size=vocabulary, dropout=0.0, bias=model.bias))
+        twin = module.GPT(module.GPTConfig(**sizes, vocab_size=vocabulary, dropout=0.0, bias=model.bias))
+    for block in twin.transformer.h:
+        block.mlp.gelu = nn.GELU(approximate="tanh" if model.activation == "gelu_tanh" else "none")
+    return twin
 
 
 def translated(name: str) -> str:

@@ -1,12 +1,13 @@
 """Training speed and memory of GPT-2 on one GPU against nanoGPT and against what the products alone would take, in one run.
 
 Run: python -m weft bench training --nanogpt FOLDER [--sizes gpt2 gpt2-medium gpt2-xl] [--record results/training_gpu.json]
-     ... --sizes gpt2 --variants default blocks=plain pieces=norm+gelu,chunk=28             several ways to run ours, a line each
+     ... --sizes gpt2 --variants default blocks=plain pieces=norm+feed,chunk=28             several ways to run ours, a line each
      ... --sizes gpt2 --losses 500                                                          the loss curves of both from the same weights
      ... --sizes gpt2 --profile                                                             where the time of a step goes
      ... --sizes tiny --steps 5 --batch 2                                                   anywhere, to see that it runs
 
-Both train on 1,024 tokens an example in bf16, compiled, with AdamW and clipping, without dropout; ours through the trainer itself.
+Both train on 1,024 tokens an example in bf16, compiled, with AdamW and clipping, without dropout; ours through the trainer itself. Both
+have GPT-2's own GELU, by tanh; with --activation gelu they have nanoGPT's, which is exact.
 A variant is settings of training joined by commas: its names (attention, blocks, logits, activations, update, compile, graphs),
 chunk (log2 of the logits held at a time), held (the longest row of them that is read once), pieces (of a wide block, joined by +, that
 have kernels of our own; or none), or options of the compiler (inductor.combo_kernels=off).
@@ -52,12 +53,12 @@ PADDED = 50304
 """Vocabulary to which nanoGPT fills up GPT-2's."""
 
 
-def model_of(size: str) -> GPTConfig:
-    """The preset without dropout, and with nanoGPT's exact GELU."""
+def model_of(size: str, activation: Any = "gelu_tanh") -> GPTConfig:
+    """The preset without dropout."""
     if size == "tiny":
-        return GPTConfig(vocabulary=301, context=32, layers=2, heads=2, width=64)
+        return GPTConfig(vocabulary=301, context=32, layers=2, heads=2, width=64, activation=activation)
     off = {"embedding_dropout": 0.0, "attention_dropout": 0.0, "residual_dropout": 0.0}
-    return dataclasses.replace(PRESETS[size], activation="gelu", **off)  # type: ignore[arg-type]
+    return dataclasses.replace(PRESETS[size], activation=activation, **off)  # type: ignore[arg-type]
 
 
 def noise(vocabulary: int) -> Tensor:
@@ -114,6 +115,11 @@ class Bench:
     steps: int
     profile: bool
     device: torch.device
+    activation: str = "gelu_tanh"
+
+    @property
+    def model(self) -> GPTConfig:
+        return model_of(self.size, self.activation)
 
     def warm(self, begin: Callable[[], Callable[[], object]]) -> tuple[Callable[[], object], dict[str, Any]]:
         """A contender's step, after some have been made, and its memory."""
@@ -138,7 +144,7 @@ class Bench:
                 taken[name].append(timed(step, self.steps // TURNS, warm=2))
         for name, step in steps.items():
             ms = statistics.median(taken[name])
-            rate = self.batch * model_of(self.size).context / ms * 1e3
+            rate = self.batch * self.model.context / ms * 1e3
             found[name] |= {"ms": ms, "turns_ms": taken[name], "tokens_per_second": rate, "mfu": self.flops / ms / 1e-3 / PEAK}
             print(told(name, found[name]), flush=True)
             if self.profile and torch.cuda.is_available():
@@ -147,7 +153,7 @@ class Bench:
     @property
     def flops(self) -> float:
         """Of a step, by nanoGPT's formula: positions are no parameters, and attention is counted whole."""
-        model = model_of(self.size)
+        model = self.model
         return self.batch * model.context * (6.0 * parameters(model) + 12.0 * model.layers * model.width * model.context)
 
     def ours(self, words: str) -> tuple[Callable[[], object], dict[str, Any]]:
@@ -156,7 +162,7 @@ class Bench:
             lines: list[str] = []
 
             def begin() -> Callable[[], object]:
-                model = model_of(self.size)
+                model = self.model
                 trainer = make(model, train, noise(model.vocabulary), OPTIM)
                 lines.extend(trainer.plan.lines())
                 return trainer.run_step
@@ -167,7 +173,7 @@ class Bench:
     def theirs(self, folder: str) -> tuple[Callable[[], object], dict[str, Any]]:
         def begin() -> Callable[[], object]:
             torch.manual_seed(0)
-            model = model_of(self.size)
+            model = self.model
             twin = nanogpt.build(folder, model, PADDED if model.vocabulary == 50257 else model.vocabulary)
             source = Source(TokenWindows(noise(model.vocabulary), model.context, overlapping=True), 1, self.device)
             numbers = count()
@@ -199,7 +205,7 @@ def told(name: str, found: dict[str, Any]) -> str:
 
 def contend(bench: Bench, variants: list[str], folder: str) -> dict[str, Any]:
     """All contenders at one size: side by side where the GPU holds them all, else one after another."""
-    row: dict[str, Any] = {"size": bench.size, "batch": bench.batch}
+    row: dict[str, Any] = {"size": bench.size, "batch": bench.batch, "activation": bench.activation}
     print(f"{bench.size}, batch {bench.batch}", flush=True)
     makers: dict[str, Callable[[], Any]] = {"nanoGPT": partial(bench.theirs, folder)} if folder else {}
     makers |= {f"weft {words}": partial(bench.ours, words) for words in variants}
@@ -217,7 +223,7 @@ def contend(bench: Bench, variants: list[str], folder: str) -> dict[str, Any]:
     bench.time(steps, found)
     steps.clear()
     forget()
-    row["ceiling"] = ceiling.measure(model_of(bench.size), bench.batch, bench.device)
+    row["ceiling"] = ceiling.measure(bench.model, bench.batch, bench.device)
     print(f"{'ceiling':40} {row['ceiling']['ms']:8.2f} ms: {json.dumps(row['ceiling'])}", flush=True)
     row |= {"nanogpt": found.pop("nanoGPT")} if "nanoGPT" in found else {}
     row["variants"] = list(found.values())
@@ -254,6 +260,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--variants", nargs="+", default=["default"], help="ways to run ours")
     parser.add_argument("--batch", type=at_least(0), default=0, help="examples; 0 is the usual number for each size")
     parser.add_argument("--steps", type=at_least(1), default=20, help="timed steps of each contender")
+    parser.add_names("--activation", ["gelu_tanh", "gelu"], default="gelu_tanh")
     parser.add_argument("--losses", type=at_least(0), default=0, help="compare so many steps' losses instead")
     parser.add_argument("--profile", action="store_true", help="also tell where each contender's time goes")
     parser.add_argument("--record", default="", help="JSON file to write")
@@ -267,9 +274,11 @@ def main(arguments: list[str] | None = None) -> None:
 
             rows.append(curves(size, options.batch or 16, options.losses, options.nanogpt, options.variants[0], device))
         else:
-            rows.append(contend(Bench(size, batch, options.steps, options.profile, device), options.variants, options.nanogpt))
+            bench = Bench(size, batch, options.steps, options.profile, device, options.activation)
+            rows.append(contend(bench, options.variants, options.nanogpt))
     if options.record:
         flags = f"--sizes {' '.join(options.sizes)} --variants {' '.join(options.variants)} --steps {options.steps} --batch {options.batch}"
+        flags += "" if options.activation == "gelu_tanh" else f" --activation {options.activation}"
         losses = f" --losses {options.losses}" if options.losses else ""
         write_record(options.record, "training_gpu", f"weft bench training --nanogpt FOLDER {flags}{losses}", {"rows": rows})
 

@@ -98,7 +98,8 @@ class Block(nn.Module):
         """x (B, T, D) -> (B, T, D)."""
         chosen = self.training and self.blocks_backend == "fused" and store is None
         if chosen and FUSED and wide_block.fits(self, x):
-            return keeping(self.activations_backend, wide_block.wide_block, self, x, mask, rotary)
+            kept: Kept = "inputs" if self.activations_backend == "inputs" else "all"  # it sees to "products" itself
+            return keeping(kept, wide_block.wide_block, self, x, mask, rotary)
         if chosen and self.activations_backend == "all" and cpu_block.fits(self, x, mask, rotary):
             return cpu_block.cpu_block(self, x)
         return keeping(self.activations_backend, self.compute, x, mask, rotary, store)

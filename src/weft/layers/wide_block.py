@@ -1,4 +1,4 @@
-"""What stands between the products of a wide Transformer block, in training: norms, GELU and attention with passes of our own.
+"""A wide Transformer block in training: norms, GELU and attention with passes of our own, products by the fastest kernels.
 
 Shapes: B batch, T time, D width, N columns.
 """
@@ -13,9 +13,11 @@ from torch import Tensor, nn
 
 from weft.layers.attention import SelfAttention, served
 from weft.layers.packed_attention import packed_attention
-from weft.layers.wide_passes import beside_norm, gelu
+from weft.layers.wide_passes import beside_norm
+from weft.layers.wide_products import feed_forward
+from weft.layers.wide_products import product as tuned_product
 
-PIECES = {"norm", "gelu", "attention"}
+PIECES = {"norm", "feed", "attention", "products"}
 """Which of these are used; a benchmark may take some away."""
 WIDEST = 8192
 
@@ -54,21 +56,35 @@ def wide_block(block: Any, x: Tensor, mask: Any, rotary: Tensor | None) -> Tenso
     x = x + block.dropout(product(attention.out, mixed, None if summed else bias))
     biases = (bias, feed.fall.bias) if summed else (None, None)
     x, normed = beside_norm(x, block.norm2, *biases) if own else (x, block.norm2(x))
-    out: Tensor = x + block.dropout(product(feed.fall, risen(feed, normed), None if summed else feed.fall.bias))
+    again = block.activations_backend == "products"
+    out: Tensor = x + block.dropout(fed(feed, normed, None if summed else feed.fall.bias, again))
     return out
 
 
 def product(layer: nn.Linear, x: Tensor, bias: Tensor | None = None) -> Tensor:
     """The layer of x; the bias has its gradient from here only where it is given."""
-    return F.linear(x, layer.weight, layer.bias.detach() if bias is None else bias)
+    bias = layer.bias.detach() if bias is None else bias
+    if "products" not in PIECES:
+        return F.linear(x, layer.weight, bias)
+    found: Tensor = tuned_product(*alike(x, layer.weight, bias))
+    return found
 
 
-def risen(feed: Any, x: Tensor) -> Tensor:
-    """The inner layer of a feed-forward network: x (B, T, D) -> (B, T, N)."""
+def alike(x: Tensor, *parameters: Tensor) -> list[Tensor]:
+    """x in the precision of the products, and parameters in that of x, as `F.linear` takes them."""
+    device = x.device.type
+    kind = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+    return [part.to(kind) for part in (x, *parameters)]
+
+
+def fed(feed: Any, x: Tensor, bias: Tensor | None, again: bool) -> Tensor:
+    """A feed-forward network: x (B, T, D) -> (B, T, D); the last bias as in `product`. again: GELU's result is not kept."""
     tanh = feed.activation == "gelu_tanh"
-    if "gelu" not in PIECES:
-        return F.gelu(feed.rise(x), approximate="tanh" if tanh else "none")
-    found: Tensor = gelu(product(feed.rise, x), feed.rise.bias, tanh)
+    if "feed" not in PIECES:
+        return product(feed.fall, F.gelu(feed.rise(x), approximate="tanh" if tanh else "none"), bias)
+    last = feed.fall.bias.detach() if bias is None else bias
+    given = alike(x, feed.rise.weight, feed.rise.bias.detach(), feed.fall.weight, last)
+    found: Tensor = feed_forward(*given, feed.rise.bias, tanh, again)[0]
     return found
 
 

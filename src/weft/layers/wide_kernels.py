@@ -35,9 +35,10 @@ def gelu_forward(x, out, size, TANH: constexpr, BLOCK: constexpr):
 
 @triton.jit
 def gelu_backward(
-    change, x, back, parts, M, N: constexpr, TANH: constexpr, ROWS: constexpr, COLS: constexpr, EACH: constexpr, STAGES: constexpr
+    change, x, again, parts, M,
+    N: constexpr, TANH: constexpr, AGAIN: constexpr, ROWS: constexpr, COLS: constexpr, EACH: constexpr, STAGES: constexpr,
 ):  # fmt: skip
-    """The gradient (M, N) of GELU's input, and its sums over EACH rows for the bias before it."""
+    """The gradient (M, N) of GELU's input in the place of its result's, its sums over EACH rows for the bias before it, and GELU AGAIN."""
     cols, begin = tl.program_id(0) * COLS + tl.arange(0, COLS), tl.program_id(1) * EACH
     sums = tl.zeros([ROWS, COLS], tl.float32)
     for first in tl.range(begin, begin + EACH, ROWS, num_stages=STAGES):
@@ -45,9 +46,11 @@ def gelu_backward(
         inside, place = (rows < M)[:, None], rows[:, None] * N + cols[None, :]
         z = tl.load(x + place, inside, other=0.0).to(tl.float32)
         g = tl.load(change + place, inside, other=0.0).to(tl.float32)
-        _found, slope = activated(z, TANH)
+        found, slope = activated(z, TANH)
         g = g * slope
-        tl.store(back + place, g.to(back.dtype.element_ty), inside)
+        tl.store(change + place, g.to(change.dtype.element_ty), inside)
+        if AGAIN:
+            tl.store(again + place, found.to(again.dtype.element_ty), inside)
         sums += g
     tl.store(parts + tl.program_id(1) * N + cols, tl.sum(sums, 0))
 

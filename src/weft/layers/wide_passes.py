@@ -1,4 +1,4 @@
-"""The passes of `wide_block` as operations that a compiler leaves as they are, each with a gradient of its own.
+"""The passes of `wide_block` between its products; the norm as an operation with a gradient of its own.
 
 The compiler sums over rows, for biases and norms, in passes that read everything once more. Here these sums are made where their
 numbers are read or written anyway (`wide_kernels`). So a bias goes two ways: its product adds it, as ever, but the gradient reaches
@@ -134,40 +134,33 @@ def column_sums(x: Tensor) -> Tensor:
 # -- GELU ---------------------------------------------------------------------------------------------------------------
 
 
-@torch.library.custom_op("weft::gelu", mutates_args=())
-def gelu(x: Tensor, bias: Tensor, tanh: bool) -> Tensor:
-    """GELU of x (..., N), in which the bias (N,) is contained already."""
+def gelu(x: Tensor, out: Tensor, tanh: bool) -> None:
+    """Of x (M, N) into `out`."""
     if not x.is_cuda:
-        return F.gelu(x, approximate="tanh" if tanh else "none")
+        out.copy_(F.gelu(x, approximate="tanh" if tanh else "none"))
+        return
     import triton
 
     from weft.layers import wide_kernels
 
-    x, shape = x.contiguous(), SHAPES["gelu_forward"]
-    out = torch.empty_like(x)
+    shape = SHAPES["gelu_forward"]
     wide_kernels.gelu_forward[(triton.cdiv(x.numel(), shape["BLOCK"]),)](x, out, x.numel(), TANH=tanh, **shape)
-    return out
 
 
-@gelu.register_fake
-def _(x: Tensor, bias: Tensor, tanh: bool) -> Tensor:
-    return torch.empty_like(x, memory_format=torch.contiguous_format)
-
-
-@torch.library.custom_op("weft::gelu_back", mutates_args=())
-def gelu_back(change: Tensor, x: Tensor, tanh: bool) -> tuple[Tensor, Tensor]:
-    """The gradients of x (..., N) and of the bias (N,)."""
-    n = x.size(-1)
-    change, x = change.contiguous().view(-1, n), x.contiguous().view(-1, n)
+def gelu_back(change: Tensor, x: Tensor, tanh: bool, again: Tensor | None = None) -> Tensor:
+    """The gradient of GELU's result (M, N) becomes that of x, which is GELU's input; its sum over rows (N,). again: room for the result."""
     if not x.is_cuda:
-        found = torch.ops.aten.gelu_backward(change.float(), x.float(), approximate="tanh" if tanh else "none")
-        return found.to(x.dtype), found.sum(0)
+        if again is not None:
+            gelu(x, again, tanh)
+        found: Tensor = torch.ops.aten.gelu_backward(change.float(), x.float(), approximate="tanh" if tanh else "none")
+        change.copy_(found)
+        return found.sum(0)
     from weft.layers import wide_kernels
 
-    back = torch.empty_like(x)
     parts, columns, shape = cut("gelu_backward", x)
-    wide_kernels.gelu_backward[(columns, len(parts))](change, x, back, parts, len(x), N=n, TANH=tanh, **shape)
-    return back, added(parts)
+    flags = {"N": x.size(1), "TANH": tanh, "AGAIN": again is not None}
+    wide_kernels.gelu_backward[(columns, len(parts))](change, x, change if again is None else again, parts, len(x), **flags, **shape)
+    return added(parts)
 
 
 def cut(name: str, x: Tensor) -> tuple[Tensor, int, dict[str, int]]:
@@ -176,22 +169,3 @@ def cut(name: str, x: Tensor) -> tuple[Tensor, int, dict[str, int]]:
     columns = math.gcd(n, 256)
     shape |= {"COLS": columns, "ROWS": shape.pop("TILE") // columns}
     return x.new_empty(-(-m // shape["EACH"]), n, dtype=torch.float32), n // columns, shape
-
-
-@gelu_back.register_fake
-def _(change: Tensor, x: Tensor, tanh: bool) -> tuple[Tensor, Tensor]:
-    return x.new_empty(x.numel() // x.size(-1), x.size(-1)), x.new_empty(x.size(-1), dtype=torch.float32)
-
-
-def _keep_gelu(ctx: Any, inputs: Any, output: Any) -> None:
-    x, ctx.like, ctx.tanh = inputs[0], inputs[1].dtype, inputs[2]
-    ctx.save_for_backward(x)
-
-
-def _gelu_gradients(ctx: Any, change: Tensor) -> Any:
-    (x,) = ctx.saved_tensors
-    back, sums = gelu_back(change, x, ctx.tanh)
-    return back.view(x.shape), sums.to(ctx.like), None
-
-
-gelu.register_autograd(_gelu_gradients, setup_context=_keep_gelu)

@@ -1,0 +1,219 @@
+"""Large matrix products on a GPU, each by the fastest way that its shape has.
+
+PyTorch takes the kernel that cuBLAS's rule names first. In training a GPU is held back by its power, and there the kernel that moves
+least about is fastest, up to a fifth ahead of that one. So when a shape first comes, the kernels that cuBLAS proposes for it take turns,
+with the GPU busy all the while, and the fastest serves from then on. Where results must be the same in every run (deterministic), and for
+products that are small or that cuBLAS refuses, PyTorch's own serves. Shapes: M rows, K inputs, N outputs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft.errors import WeftError
+from weft.layers.cuda_source import library
+
+log = logging.getLogger("weft")
+LARGE = 1 << 34
+"""Multiplications from which on a product is worth a race: a millisecond of it takes a twentieth of a millisecond."""
+PROPOSED = 8
+"""Kernels that are asked for; cuBLAS has hardly more."""
+ROUNDS, MILLISECONDS = 3, 4.0
+"""Of a race: turns of each, and how long one takes, about; shorter ones would end before the GPU's clock has followed."""
+SPACE = 64 << 20
+"""Bytes that a kernel may use for itself; PyTorch allows half as much on Hopper."""
+ALIGNED = 16
+KINDS = {torch.bfloat16: 14, torch.float32: 0}
+"""Numbers of these in CUDA, and so on below in cublasLt."""
+COMPUTE_FP32, TRANSPOSE_A, TRANSPOSE_B, EPILOGUE, BIAS_AT, AUX_AT, AUX_LINE = 68, 3, 4, 7, 8, 11, 12
+PLAIN, BIAS, GELU_AUX_BIAS = 1, 4, 164
+MOST_SPACE, ALIGNMENTS = 1, (5, 6, 7, 8)
+CHOSEN: dict[Any, int] = {}
+"""Which of its ways each shape takes."""
+LOCK = threading.Lock()
+
+
+def multiply(a: Tensor, b: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
+    """a (M, K) b (K, N) + bias (N,) -> (M, N), into `out` where it is given. Any of a and b may be transposed."""
+    out = a.new_empty(len(a), b.size(1)) if out is None else out
+    usual = partial(torch.mm, a, b, out=out) if bias is None else partial(torch.addmm, bias, a, b, out=out)
+    fastest(a, b, out, usual, bias=bias)
+    return out
+
+
+def add_product(total: Tensor, a: Tensor, b: Tensor, usual: Callable[[], Any], *, first: bool) -> None:
+    """total (M, N) += a b; the first is no sum. A race is only run for the first, as it may write often but not add often."""
+    fastest(a, b, total, usual, add=not first)
+
+
+def multiply_gelu(a: Tensor, b: Tensor, bias: Tensor, usual: Callable[[Tensor, Tensor], Any]) -> tuple[Tensor, Tensor]:
+    """GELU (by tanh) of a b + bias, and that sum, both (M, N). usual: writes both another way."""
+    found, before = (a.new_empty(len(a), b.size(1)) for _ in range(2))
+    fastest(a, b, found, partial(usual, found, before), bias=bias, before=before)
+    return found, before
+
+
+def fastest(
+    a: Tensor, b: Tensor, out: Tensor, usual: Callable[[], Any], bias: Tensor | None = None, before: Tensor | None = None, add: bool = False
+) -> None:
+    """Make out of a, b and the rest, the usual way or a faster one."""
+    plan = plan_of(a, b, out, bias, before) if is_worth_it(a, b, out) else None
+    if plan is None:
+        usual()
+        return
+    ways: list[Callable[[], Any]] = [usual, *(partial(plan, number, a, b, out, bias, before, add) for number in range(plan.count))]
+    if plan.key not in CHOSEN and not add and not torch.cuda.is_current_stream_capturing():
+        CHOSEN[plan.key] = winner(ways)
+    ways[CHOSEN.get(plan.key, 0)]()
+
+
+def is_worth_it(a: Tensor, b: Tensor, out: Tensor) -> bool:
+    aligned = all(1 in part.stride() and (part.data_ptr() | line(part) * part.element_size()) % ALIGNED == 0 for part in (a, b, out))
+    alike = a.dtype == b.dtype == torch.bfloat16 and out.dtype in KINDS and out.is_contiguous()
+    large = a.size(0) * a.size(1) * b.size(1) >= LARGE
+    return a.is_cuda and large and alike and aligned and not torch.are_deterministic_algorithms_enabled()
+
+
+def winner(ways: Sequence[Callable[[], Any]]) -> int:
+    """The number of the fastest, in turns; of those that fail none."""
+    able, repeats = [], {}
+    for number, way in enumerate(ways):
+        try:
+            way()
+            repeats[number] = max(2, round(MILLISECONDS / milliseconds(way, 2)))
+            able.append(number)
+        except WeftError:
+            continue
+    taken = dict.fromkeys(able, 0.0)
+    for number in able * ROUNDS:
+        taken[number] += milliseconds(ways[number], repeats[number])
+    return min(able, key=lambda number: taken[number])
+
+
+def milliseconds(way: Callable[[], Any], repeats: int) -> float:
+    """Of one call, the GPU never pausing between them."""
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+    begin.record()
+    for _ in range(repeats):
+        way()
+    end.record()
+    end.synchronize()
+    return float(begin.elapsed_time(end)) / repeats
+
+
+# -- cublasLt, to which matrices are columns ------------------------------------------------------------------------------
+
+
+class Proposal(ctypes.Structure):
+    _fields_ = [("algorithm", ctypes.c_uint64 * 8), ("space", ctypes.c_size_t), ("state", ctypes.c_int), ("waves", ctypes.c_float)]
+    _fields_ += [("reserved", ctypes.c_int * 4)]
+
+
+def given(value: Any) -> tuple[Any, ctypes.c_size_t]:
+    """A value as cublasLt takes one: where it is, and its size."""
+    return ctypes.byref(value), ctypes.c_size_t(ctypes.sizeof(value))
+
+
+def line(matrix: Tensor) -> int:
+    """Numbers from one of its rows to the next, or from one column to the next."""
+    return matrix.stride(0) if matrix.stride(1) == 1 else matrix.stride(1)
+
+
+class Plan:
+    """The kernels that cublasLt proposes for a product of some shape."""
+
+    def __init__(self, key: Any, a: Tensor, b: Tensor, out: Tensor, bias: Tensor | None, before: Tensor | None):
+        self.key, self.lt, self.handle, self.description, self.count = key, cublas(), handle(a.device), ctypes.c_void_p(), 0
+        self.proposals = (Proposal * PROPOSED)()
+        self.check(self.lt.cublasLtMatmulDescCreate(ctypes.byref(self.description), COMPUTE_FP32, KINDS[torch.float32]))
+        self.set(TRANSPOSE_A, ctypes.c_int(b.stride(1) != 1))
+        self.set(TRANSPOSE_B, ctypes.c_int(a.stride(1) != 1))
+        self.set(EPILOGUE, ctypes.c_int(GELU_AUX_BIAS if before is not None else BIAS if bias is not None else PLAIN))
+        self.point(bias, before)
+        self.layouts = [self.layout(part) for part in (b, a, out)]  # row by row is column by column of the transposed
+        self.propose()
+
+    def layout(self, matrix: Tensor) -> ctypes.c_void_p:
+        found, (rows, columns) = ctypes.c_void_p(), matrix.shape if matrix.stride(1) == 1 else matrix.t().shape
+        sizes = (ctypes.c_uint64(columns), ctypes.c_uint64(rows), ctypes.c_int64(line(matrix)))
+        self.check(self.lt.cublasLtMatrixLayoutCreate(ctypes.byref(found), KINDS[matrix.dtype], *sizes))
+        return found
+
+    def propose(self) -> None:
+        wishes, count = ctypes.c_void_p(), ctypes.c_int()
+        self.check(self.lt.cublasLtMatmulPreferenceCreate(ctypes.byref(wishes)))
+        numbers = {MOST_SPACE: ctypes.c_size_t(SPACE), **{name: ctypes.c_uint32(ALIGNED) for name in ALIGNMENTS}}
+        for name, number in numbers.items():
+            self.check(self.lt.cublasLtMatmulPreferenceSetAttribute(wishes, name, *given(number)))
+        b, a, out = self.layouts
+        found = (wishes, PROPOSED, self.proposals, ctypes.byref(count))
+        failed = self.lt.cublasLtMatmulAlgoGetHeuristic(self.handle, self.description, b, a, out, out, *found)
+        self.count = 0 if failed else count.value
+        self.lt.cublasLtMatmulPreferenceDestroy(wishes)
+
+    def set(self, what: int, value: Any) -> None:
+        self.check(self.lt.cublasLtMatmulDescSetAttribute(self.description, what, *given(value)))
+
+    def point(self, bias: Tensor | None, before: Tensor | None) -> None:
+        if bias is not None:
+            self.set(BIAS_AT, ctypes.c_void_p(bias.data_ptr()))
+        if before is not None:
+            self.set(AUX_AT, ctypes.c_void_p(before.data_ptr()))
+            self.set(AUX_LINE, ctypes.c_int64(before.size(1)))
+
+    def __call__(self, number: int, a: Tensor, b: Tensor, out: Tensor, bias: Tensor | None, before: Tensor | None, add: bool) -> None:
+        """By the kernel of that number, behind what PyTorch started before."""
+        space = torch.empty(SPACE, dtype=torch.uint8, device=a.device)
+        at = [ctypes.c_void_p(part.data_ptr()) for part in (b, a, out)]
+        one, before_it = ctypes.byref(ctypes.c_float(1.0)), ctypes.byref(ctypes.c_float(float(add)))
+        stream = ctypes.c_void_p(torch.cuda.current_stream(a.device).cuda_stream)
+        with LOCK:  # where a bias lies is noted in the description
+            self.point(bias, before)
+            left, right, made = self.layouts
+            matrices = (one, at[0], left, at[1], right, before_it, at[2], made, at[2], made)
+            rest = (ctypes.byref(self.proposals[number]), ctypes.c_void_p(space.data_ptr()), ctypes.c_size_t(SPACE), stream)
+            self.check(self.lt.cublasLtMatmul(self.handle, self.description, *matrices, *rest))
+
+    def check(self, failed: int) -> None:
+        if failed:
+            raise WeftError(f"cuBLAS refused a product of {self.key}: error {failed}")
+
+
+PLANS: dict[Any, Plan | None] = {}
+
+
+def plan_of(a: Tensor, b: Tensor, out: Tensor, bias: Tensor | None, before: Tensor | None) -> Plan | None:
+    """None where cublasLt is not there or has nothing to propose."""
+    shapes = tuple((tuple(part.shape), part.stride(1) == 1, line(part)) for part in (a, b))
+    key = (a.device, shapes, out.dtype, bias is not None, before is not None)
+    if key not in PLANS:
+        try:
+            plan = Plan(key, a, b, out, bias, before)
+            PLANS[key] = plan if plan.count else None
+        except (WeftError, OSError) as error:
+            log.warning("products are made by PyTorch's choice of kernels, which may take longer: %s", error)
+            PLANS[key] = None
+    return PLANS[key]
+
+
+@cache
+def cublas() -> ctypes.CDLL:
+    major = (torch.version.cuda or "13").split(".")[0]
+    return library(f"libcublasLt.so.{major}", "libcublasLt.so")
+
+
+@cache
+def handle(device: torch.device) -> ctypes.c_void_p:
+    found = ctypes.c_void_p()
+    with torch.cuda.device(device):
+        if failed := cublas().cublasLtCreate(ctypes.byref(found)):
+            raise WeftError(f"cuBLAS could not begin: error {failed}")
+    return found
