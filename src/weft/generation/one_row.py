@@ -149,17 +149,17 @@ class OneRow:
 
     def __init__(self, model: Any):
         device = next(model.parameters()).device
-        blocks, shared = room_of(device)
-        sizes = sizes_of(model, blocks, shared)
+        self.blocks, shared = room_of(device)
+        sizes = sizes_of(model, self.blocks, shared)
         self.slots = slots_of(model)
         self.addresses = addresses(self.slots)
         self.pointers = torch.tensor(self.addresses, device=device)
-        of_blocks = all_shares(sizes["D"], sizes["F"], model.head.out_features, blocks)
+        of_blocks = all_shares(sizes["D"], sizes["F"], model.head.out_features, self.blocks)
         self.shares = torch.tensor(of_blocks, dtype=torch.int32, device=device)
         self.mail = torch.full((2, sizes["LAYERS"], sizes["MAIL"]), -1, dtype=torch.int16, device=device)  # nothing has come yet
         self.logits = torch.zeros(1, model.head.out_features, dtype=torch.bfloat16, device=device)
         self.set, self.following = 0, 0
-        self.kernel = kernel("one_row", tuple(sizes.items()), device, blocks, 32 * sizes["WARPS"] + 32, shared)
+        self.kernel = kernel("one_row", tuple(sizes.items()), device, 32 * sizes["WARPS"] + 32, shared)
         tensors = {"pointers": self.pointers, "shares": self.shares, "mail": self.mail, "logits": self.logits}
         self.arguments = Arguments(**{name: tensor.data_ptr() for name, tensor in tensors.items()})
 
@@ -177,7 +177,7 @@ class OneRow:
         given.keys = cache.parts.data_ptr()
         given.values = given.keys + to_values * cache.parts.element_size()
         given.id, given.length, given.set = ids.data_ptr(), length, self.set
-        self.kernel(given)
+        self.kernel(given, self.blocks)
         self.set, self.following = 1 - self.set, length + 1
         cache.count([1])
         return self.logits

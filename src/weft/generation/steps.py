@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from weft.errors import WeftError
 from weft.generation import one_row
 from weft.generation.one_row import OneRow
+from weft.layers import rows_cuda
 from weft.layers.attention import SelfAttention
 from weft.layers.block import Block, FeedForward, GatedFeedForward
 from weft.layers.cache import Cache
@@ -57,8 +58,11 @@ def norm_of(module: nn.Module) -> tuple[Any, ...]:
     return NO_NORM
 
 
-def parts_of(outputs: int, inputs: int) -> int:
+def parts_of(weight: Tensor) -> int:
     """Into how many sums a product is cut; by its shape alone, so that a row's sums are the same beside any others."""
+    if found := rows_cuda.cut_of(weight, whole=False):
+        return found.parts
+    outputs, inputs = weight.shape
     programs = -(-outputs // 32)
     return max(1, min(-(-BUSY // programs), inputs // 256, 8))
 
@@ -178,6 +182,6 @@ class Steps:
 
     def _branch(self, x: Tensor, given: Tensor, layer: nn.Linear, norm: Any, y: Tensor, post: bool) -> None:
         """x + layer(given), and its norm in y."""
-        parts = x.new_empty(parts_of(*layer.weight.shape), len(x), layer.out_features, dtype=torch.float32)
+        parts = x.new_empty(parts_of(layer.weight), len(x), layer.out_features, dtype=torch.float32)
         KERNELS.read_many(given, layer.weight, None, parts, parts=len(parts))
         KERNELS.add_and_norm(x, parts, layer.bias, norm, y, post=post)

@@ -16,6 +16,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from weft.layers import rows_cuda
+
 SPLIT = 256
 """Places of the cache that one program looks at."""
 PRODUCT = {"BLOCK_N": 32, "BLOCK_M": 128, "AHEAD": 128, "num_stages": 4, "num_warps": 4}
@@ -241,6 +243,9 @@ def read_many(
     x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor, *, kind: str = "none", gated: bool = False, parts: int = 0
 ) -> None:
     """parts: 0 for the whole product, else how many sums over shares of the inputs are kept apart, in `out` (parts, R, N)."""
+    found = None if gated else rows_cuda.cut_of(weight, whole=not parts)
+    if found and rows_cuda.product(x, weight, bias, out, found, kind=kind, whole=not parts):
+        return
     rows, n, m = len(x), weight.size(0) // (2 if gated else 1), weight.size(1)
     tile, shape = 16 if rows <= 16 else 32, dict(PRODUCT)
     if x.dtype == torch.float32:
@@ -272,12 +277,14 @@ def look(qkv: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, rotary: Ten
     table = qkv if rotary is None else rotary
     mixes, tops, totals = room or (out, out, out)
     parts, block_k = len(tops) if room else 1, triton.next_power_of_2(head)
-    attend[(rows, heads, parts)](
-        qkv, keys, values, lengths, table, out, mixes, tops, totals, 0 if rotary is None else rotary.size(1),
-        keys.stride(0), keys.stride(1), window or places + 1, head**-0.5,
-        H=heads, G=groups, K=head, ROTARY=rotary is not None, WHOLE=not room, SPLIT=SPLIT, BLOCK_K=block_k, **LOOK,
-        **launch(),
-    )  # fmt: skip
+    given = (qkv, keys, values, lengths, rotary, out, room)
+    if not (rows_cuda.looks(keys, heads) and rows_cuda.look(*given, window=window, heads=heads, split=SPLIT)):
+        attend[(rows, heads, parts)](
+            qkv, keys, values, lengths, table, out, mixes, tops, totals, 0 if rotary is None else rotary.size(1),
+            keys.stride(0), keys.stride(1), window or places + 1, head**-0.5,
+            H=heads, G=groups, K=head, ROTARY=rotary is not None, WHOLE=not room, SPLIT=SPLIT, BLOCK_K=block_k, **LOOK,
+            **launch(),
+        )  # fmt: skip
     if room:
         gather[(rows * heads,)](
             mixes, tops, totals, out, parts, head, BLOCK_P=triton.next_power_of_2(parts), BLOCK_K=block_k, num_warps=1, **launch()
