@@ -282,3 +282,13 @@ def test_one_row_of_another_model_is_read_as_several() -> None:
         new = torch.randint(0, 500, (1,), device="cuda")
         assert torch.equal(twins.stepping[0](new, twins.caches[0]), twins.stepping[1](new, twins.caches[1]))
         assert twins.stepping[0].alone is None
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+def test_the_likeliest_token_is_the_first_of_equals(kind: torch.dtype) -> None:
+    logits = torch.randn(5, 50300, generator=torch.Generator().manual_seed(0)).to("cuda", kind)[:, :50257]
+    logits[1, [40, 20_000, 50_256]] = 9.0
+    logits[2] = -torch.inf
+    logits[3, 50_256] = 9.0
+    assert torch.equal(steps.KERNELS.likeliest(logits), logits.argmax(-1))

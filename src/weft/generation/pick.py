@@ -19,6 +19,7 @@ from torch import Tensor
 from weft import random
 from weft.generation.penalties import Penalties
 from weft.generation.request import GREEDY, Request, Sampling, Token
+from weft.generation.steps import KERNELS
 
 CERTAIN = 1 << 40
 """Weight of a row's likeliest token. Those a trillion times less likely are never drawn; 2^22 tokens can be summed in 63 bits."""
@@ -50,9 +51,9 @@ class Choosers:
         if self.penalties:
             logits = self.penalties.apply(logits.float())
         if not self.draws:
-            return logits.argmax(-1)  # the first of equals
+            return likeliest_of(logits)
         drawn = self._draw(logits.float(), random.fold(self.keys, position))
-        return torch.where(self.greedy, logits.argmax(-1), drawn) if self.mixed else drawn
+        return torch.where(self.greedy, likeliest_of(logits), drawn) if self.mixed else drawn
 
     def record(self, ids: Tensor) -> None:
         """Tell the penalties what was chosen, (B,)."""
@@ -96,6 +97,14 @@ class Choosers:
             named = tuple(zip(*row, strict=True))
             tokens.append(Token(number, chance, named if number in row[0] else (*named, (number, chance))))
         return tokens
+
+
+def likeliest_of(logits: Tensor) -> Tensor:
+    """logits (B, V) -> ids (B,), of equals the first."""
+    if KERNELS is None or not logits.is_cuda or logits.dtype == torch.float64 or logits.stride(1) != 1:
+        return logits.argmax(-1)
+    found: Tensor = KERNELS.likeliest(logits)
+    return found
 
 
 class Truncation:

@@ -37,10 +37,10 @@ class Blank:
     def __init__(self, like: Tensor, rows: int, tokens: int):
         """like: the parts of a cache (2, L, B, G, S, K)."""
         layers, groups, head = like.size(1), like.size(3), like.size(5)
-        self.parts = like.new_zeros(2, layers, rows, groups, tokens, head)
+        self.parts = like.new_zeros(2, layers, rows, groups, tokens + 1, head)  # as a cache has them
         place = torch.arange(tokens, device=like.device).expand(rows, tokens)
         mask = torch.ones(tokens, tokens, dtype=torch.bool, device=like.device).tril().expand(rows, 1, tokens, tokens)
-        self.reading = Reading(place, mask, [First(keys, values, place) for keys, values in zip(*self.parts, strict=True)])
+        self.reading = Reading(place, mask, [First(keys, values, place) for keys, values in zip(*self.parts[..., :tokens, :], strict=True)])
 
     def read(self, t: int) -> Reading:
         return self.reading
@@ -75,7 +75,10 @@ class PromptGraphs:
         self.shapes: dict[tuple[int, int], Shape] = {}
 
     def hidden(self, ids: Tensor, cache: Cache) -> Tensor:
-        """As the model's own: ids (B, T) -> states (B, T, D), keys and values in the cache."""
+        """As the model's own: ids (B, T) -> states (B, T, D), keys and values in the cache.
+
+        They lie where the next prompt of that shape is read to: what is to outlive it must have been copied, as by `Reader.join`.
+        """
         rows, t = ids.shape
         tokens = next((length for length in LENGTHS if t <= length <= cache.room and rows * length <= MOST), 0)
         if any(cache.lengths) or not tokens:
@@ -88,8 +91,7 @@ class PromptGraphs:
         shape = self.shapes.get((rows, tokens)) or self.shapes.setdefault((rows, tokens), Shape(cache.parts, rows, tokens))
         shape.ids.zero_()[:, :t] = ids
         self._read(shape)
-        cache.make_room(rows, t)
-        cache.parts[:, :, :rows, :, :t] = shape.cache.parts[:, :, :, :, :t]
+        cache.parts = shape.cache.parts
         return shape.states[:, :t].clone()  # the next prompt overwrites them
 
     def _read(self, shape: Shape) -> None:
