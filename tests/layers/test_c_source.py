@@ -56,6 +56,19 @@ def test_what_was_compiled_is_kept_by_its_source(source: Path, tmp_path: Path, m
 
 
 @needs_compiler
+def test_a_header_that_changes_is_compiled_again(source: Path, tmp_path: Path) -> None:
+    header = source.with_name("number.h")
+    source.write_text('#include "number.h"\nint seven(void) { return NUMBER; }\n')
+    for number in (7, 8):
+        header.write_text(f"#define NUMBER {number}\n")
+        c_source.load.cache_clear()
+        library = c_source.load(source)
+        assert library is not None
+        assert library.seven() == number
+    assert len(kept(tmp_path)) == 2
+
+
+@needs_compiler
 def test_a_folder_that_cannot_be_written_costs_compiling_again(source: Path, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("no folder")
     library = c_source.load(source)

@@ -85,7 +85,7 @@ def is_like_gpt2(model: Any) -> bool:
         and all(block.order == "pre" and type(block.feedforward) is FeedForward for block in blocks)
         and len({(block.attention.heads, block.feedforward.activation) for block in blocks}) == 1
         and all(type(layer) is nn.Linear for layer in layers)
-        and all(type(norm) is nn.LayerNorm and norm.elementwise_affine and norm.eps == model.norm.eps for norm in norms)
+        and all(isinstance(norm, nn.LayerNorm) and norm.elementwise_affine and norm.eps == model.norm.eps for norm in norms)
         and has_weights(model)
     )
 

@@ -40,10 +40,11 @@ def load(source: Path) -> ctypes.CDLL | None:
 
 
 def _kept(source: Path, compiler: str) -> ctypes.CDLL:
-    text, processor = source.read_bytes(), _processor()
+    """Found by all that it is made from, the headers beside the source too, as it may include any of them."""
+    processor, texts = _processor(), [path.read_bytes() for path in (source, *sorted(source.parent.glob("*.h")))]
     flags = [*FLAGS, WIDE] if "avx512f" in processor.split() else list(FLAGS)
     version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
-    key = hashlib.sha256("\0".join([*flags, compiler, version, processor]).encode() + text).hexdigest()
+    key = hashlib.sha256("\0".join([*flags, compiler, version, processor]).encode() + b"\0".join(texts)).hexdigest()
     name = f"{source.stem}-{key[:32]}.so"
     try:
         folder = _folder()

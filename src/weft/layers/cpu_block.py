@@ -39,7 +39,7 @@ def fits(block: Any, x: Tensor, mask: Any, rotary: Tensor | None) -> bool:
         and getattr(feed, "activation", "") in APPROXIMATE
         and all(type(layer) is nn.Linear for layer in linear)
         and all(type(parameter.data) is Tensor for parameter in block.parameters())  # not a part of one that processes share
-        and all(type(norm) is nn.LayerNorm and norm.elementwise_affine for norm in (block.norm1, block.norm2))
+        and all(isinstance(norm, nn.LayerNorm) and norm.elementwise_affine for norm in (block.norm1, block.norm2))
         and block.norm1.eps == block.norm2.eps
         and not (torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling())
     )

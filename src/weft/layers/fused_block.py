@@ -58,7 +58,7 @@ def fits(block: Any, x: Tensor) -> bool:
         and attention.groups == attention.heads
         and attention.head in (16, 32, 64, 128)
         and getattr(feed, "activation", "") == "gelu"
-        and all(type(norm) is nn.LayerNorm and norm.eps == 1e-5 for norm in norms)
+        and all(isinstance(norm, nn.LayerNorm) and norm.eps == 1e-5 for norm in norms)
         and all(type(layer) is nn.Linear and layer.weight.dtype == torch.float32 for layer in linear)
         and feed.rise.out_features % 256 == 0
         and feed.rise.out_features == feed.fall.in_features

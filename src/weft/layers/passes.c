@@ -8,6 +8,8 @@ always finds the same. Shapes: M rows, N columns, B batch, T time, H heads, K he
 #include <stdint.h>
 #include <string.h>
 
+#include "exponential.h"
+
 #ifdef __AVX512F__
 enum { LANES = 16, HEIGHT = 8 }; /* of a vector, and rows of a product that registers hold */
 #else
@@ -16,21 +18,6 @@ enum { LANES = 8, HEIGHT = 4 };
 enum { BAND = 64, NEAR = 64 }; /* rows of scores, and of sums, that are taken together */
 typedef float Lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int32_t Places __attribute__((vector_size(4 * LANES)));
-
-static inline float from_bits(uint32_t bits) {
-    float number;
-    memcpy(&number, &bits, sizeof number);
-    return number;
-}
-
-/* e^x by the series around the nearest power of two */
-static inline float exponential(float x) {
-    x = x < -87.0f ? -87.0f : x > 88.0f ? 88.0f : x;
-    float whole = rintf(x * 1.44269504f), r = (x - whole * 0.693359375f) + whole * 2.12194440e-4f;
-    float series = 1 / 720.0f + r * (1 / 5040.0f);
-    series = 1 + r * (1 + r * (1 / 2.0f + r * (1 / 6.0f + r * (1 / 24.0f + r * (1 / 120.0f + r * series)))));
-    return series * from_bits((uint32_t)((int32_t)whole + 127) << 23);
-}
 
 /* x becomes the slope of GELU there. What a normal number leaves above x is a series by e^(-x^2/2), in the form of Abramowitz and Stegun
    7.1.26, fitted with one term more to 1e-8 */

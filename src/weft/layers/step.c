@@ -15,6 +15,8 @@ Shapes: D width, H heads in G groups that share keys, K head width, S places of 
 #include <immintrin.h>
 #endif
 
+#include "exponential.h"
+
 enum { NO_NORM, LAYER_NORM, RMS_NORM };
 enum { GELU, GELU_TANH, RELU, SQUARED_RELU, SILU };
 enum { BASE = 128, HIGHEST = 63 }; /* of the two digits of an input to weights of 8 bits, as in layers/rounded.py */
@@ -58,23 +60,8 @@ typedef struct { /* what a product reads */
     int32_t sums[2];
 } Input;
 
-static inline float from_bits(uint32_t bits) {
-    float number;
-    memcpy(&number, &bits, sizeof number);
-    return number;
-}
-
 static inline float entry(Vector v, int64_t i) {
     return v.half ? from_bits((uint32_t)((const uint16_t *)v.data)[i] << 16) : ((const float *)v.data)[i];
-}
-
-/* e^x by the series around the nearest power of two; libm's is exact to a bit more, and one at a time */
-static inline float exponential(float x) {
-    x = x < -87.0f ? -87.0f : x > 88.0f ? 88.0f : x;
-    float whole = rintf(x * 1.44269504f), r = (x - whole * 0.693359375f) + whole * 2.12194440e-4f;
-    float series = 1 / 720.0f + r * (1 / 5040.0f);
-    series = 1 + r * (1 + r * (1 / 2.0f + r * (1 / 6.0f + r * (1 / 24.0f + r * (1 / 120.0f + r * series)))));
-    return series * from_bits((uint32_t)((int32_t)whole + 127) << 23);
 }
 
 /* To 1.5e-7 (Abramowitz and Stegun, 7.1.26) */

@@ -31,7 +31,7 @@ def fits(block: Any, x: Tensor) -> bool:
         and block.order == "pre"
         and getattr(feed, "activation", "") in ("gelu", "gelu_tanh")
         and type(block.attention) is SelfAttention
-        and all(type(norm) is nn.LayerNorm for norm in (block.norm1, block.norm2))
+        and all(isinstance(norm, nn.LayerNorm) for norm in (block.norm1, block.norm2))
         and all(type(layer) is nn.Linear for layer in linear)
         and all(part.weight is not None and part.bias is not None for part in (block.norm1, block.norm2, *linear))
         and suits(x, feed.rise.out_features)

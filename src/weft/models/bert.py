@@ -20,6 +20,7 @@ from weft.layers import init
 from weft.layers.attention import SelfAttention, visible
 from weft.layers.block import ACTIVATIONS, Activation, Block, FeedForward
 from weft.layers.both_ways import BothWays
+from weft.layers.norm import LayerNorm
 from weft.models.base import ModelConfig, check_shares, check_sizes
 
 Task = Literal["pretrain", "classify", "tag", "answer", "choose"]
@@ -72,7 +73,7 @@ class TokenHead(nn.Module):
     def __init__(self, config: BERTConfig, embedding: nn.Embedding):
         super().__init__()
         self.transform = nn.Linear(config.width, config.width)
-        self.norm = nn.LayerNorm(config.width, eps=config.eps)
+        self.norm = LayerNorm(config.width, eps=config.eps)
         self.activation = ACTIVATIONS[config.activation]
         self.decoder = nn.Linear(config.width, embedding.num_embeddings)
         self.decoder.weight = embedding.weight
@@ -102,7 +103,7 @@ class BERT(nn.Module):
         self.embed = nn.Embedding(c.vocabulary, c.width)
         self.position = nn.Embedding(c.context, c.width)
         self.segment = nn.Embedding(c.segments, c.width)
-        self.norm = nn.LayerNorm(c.width, eps=c.eps)
+        self.norm = LayerNorm(c.width, eps=c.eps)
         self.dropout = nn.Dropout(c.dropout)
         self.blocks = nn.ModuleList(self._block() for _ in range(c.layers))
         self.lstm = BothWays(c.width) if c.lstm else None
@@ -119,7 +120,7 @@ class BERT(nn.Module):
         c = self.config
         attention = SelfAttention(c.width, c.heads, causal=c.left_to_right, dropout=c.attention_dropout)
         feedforward = FeedForward(c.width, c.inner or 4 * c.width, activation=c.activation)
-        return Block(attention, feedforward, partial(nn.LayerNorm, c.width, eps=c.eps), order="post", dropout=c.dropout)
+        return Block(attention, feedforward, partial(LayerNorm, c.width, eps=c.eps), order="post", dropout=c.dropout)
 
     def _initialise(self, module: nn.Module) -> None:
         if isinstance(module, (nn.Linear, nn.Embedding)):

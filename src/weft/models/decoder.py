@@ -16,6 +16,7 @@ from weft.layers import init
 from weft.layers.attention import SelfAttention
 from weft.layers.block import Block, FeedForward, Order
 from weft.layers.dropout import Dropout
+from weft.layers.norm import LayerNorm
 from weft.layers.position import rotary, sinusoidal
 from weft.models.base import check_shares
 
@@ -46,7 +47,7 @@ class Decoder(nn.Module):
         norm_heads = getattr(c, "norm_heads", False)
         attention = SelfAttention(c.width, c.heads, causal=True, dropout=c.attention_dropout, bias=c.bias, norm_heads=norm_heads)
         feedforward = FeedForward(c.width, c.inner or 4 * c.width, activation=c.activation, bias=c.bias)
-        return Block(attention, feedforward, partial(nn.LayerNorm, c.width, bias=c.bias), order=order, dropout=c.residual_dropout)
+        return Block(attention, feedforward, partial(LayerNorm, c.width, bias=c.bias), order=order, dropout=c.residual_dropout)
 
     def _initialise(self) -> None:
         for name, parameter in self.named_parameters():

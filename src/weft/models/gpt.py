@@ -19,6 +19,7 @@ from weft.layers.block import Activation, Order, together
 from weft.layers.cache import Cache
 from weft.layers.documents import document_mask, places
 from weft.layers.dropout import Dropout
+from weft.layers.norm import LayerNorm
 from weft.models.base import ModelConfig, check_shares, check_sizes
 from weft.models.decoder import Decoder
 
@@ -88,7 +89,7 @@ class GPT(Decoder):
         check_shares(c, "task_dropout")
         super().__init__(config)
         self.blocks = nn.ModuleList(self._block(c.norm) for _ in range(c.layers))
-        self.norm = nn.LayerNorm(c.width, bias=c.bias) if c.norm == "pre" else nn.Identity()
+        self.norm = LayerNorm(c.width, bias=c.bias) if c.norm == "pre" else nn.Identity()
         self.head = nn.Linear(c.width, c.vocabulary, bias=False)
         if c.classes:
             self.task_dropout = Dropout(c.task_dropout)

@@ -23,6 +23,7 @@ from weft.layers.attention import SelfAttention, visible
 from weft.layers.block import Block, FeedForward
 from weft.layers.cross_attention import CrossAttention
 from weft.layers.dropout import Dropout
+from weft.layers.norm import LayerNorm
 from weft.layers.position import sinusoidal
 from weft.models.base import ModelConfig, check_shares, check_sizes
 
@@ -64,7 +65,7 @@ class ParallelBlock(nn.Module):
         self.attention = SelfAttention(c.width, c.heads, causal=False, dropout=c.attention_dropout)
         self.cross = CrossAttention(c.width, c.heads, dropout=c.attention_dropout)
         self.feedforward = FeedForward(c.width, c.inner or 4 * c.width, activation="relu")
-        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(c.width) for _ in range(3))
+        self.norm1, self.norm2, self.norm3 = (LayerNorm(c.width) for _ in range(3))
 
     def forward(self, x: Tensor, memory: Tensor, seen: Tensor | None, mask: Tensor | None) -> Tensor:
         """x (B, T, D), memory (B, S, D), seen (B, 1, 1, T) and mask (B, 1, 1, S) True where no padding is -> (B, T, D)."""
@@ -91,7 +92,7 @@ class NonAutoregressive(nn.Module):
         self.dropout = Dropout(c.dropout)
         self.encoder = nn.ModuleList(self._encoder_block() for _ in range(c.layers))
         self.decoder = nn.ModuleList(ParallelBlock(c) for _ in range(c.decoder_layers or c.layers))
-        self.encoder_norm, self.norm = nn.LayerNorm(c.width), nn.LayerNorm(c.width)
+        self.encoder_norm, self.norm = LayerNorm(c.width), LayerNorm(c.width)
         self.head = nn.Linear(c.width, c.vocabulary, bias=False)
         self.head.weight = self.embed.weight
         self.difference = None if c.places else FeedForward(c.width, c.width, activation="relu")
@@ -101,7 +102,7 @@ class NonAutoregressive(nn.Module):
         c = self.config
         attention = SelfAttention(c.width, c.heads, causal=False, dropout=c.attention_dropout)
         feedforward = FeedForward(c.width, c.inner or 4 * c.width, activation="relu")
-        return Block(attention, feedforward, partial(nn.LayerNorm, c.width), order="pre", dropout=c.dropout)
+        return Block(attention, feedforward, partial(LayerNorm, c.width), order="pre", dropout=c.dropout)
 
     def _initialise(self) -> None:
         """As the Transformer: Xavier for every product; embeddings of length one, so of variance one once scaled."""

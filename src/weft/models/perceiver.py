@@ -24,6 +24,7 @@ from weft.layers import init
 from weft.layers.block import Activation, FeedForward
 from weft.layers.cross_attention import CrossAttention, sees
 from weft.layers.dropout import Dropout
+from weft.layers.norm import LayerNorm
 from weft.models.base import ModelConfig, check_sizes
 from weft.models.decoder import Decoder
 
@@ -73,7 +74,7 @@ class CrossBlock(nn.Module):
         c, self.normed = config, normed
         self.attention = CrossAttention(c.width, c.heads, dropout=c.attention_dropout, bias=c.bias)
         self.feedforward = FeedForward(c.width, c.inner or 4 * c.width, activation=c.activation, bias=c.bias)
-        self.norm1, self.norm2 = nn.LayerNorm(c.width, bias=c.bias), nn.LayerNorm(c.width, bias=c.bias)
+        self.norm1, self.norm2 = LayerNorm(c.width, bias=c.bias), LayerNorm(c.width, bias=c.bias)
         self.dropout = Dropout(c.residual_dropout)
 
     def forward(self, x: Tensor, memory: Tensor, mask: Tensor, rotary: Tensor | None, memory_rotary: Tensor | None) -> Tensor:
@@ -98,7 +99,7 @@ class Perceiver(Decoder):
         else:
             self.down = CrossBlock(c, "both")
         self.blocks = nn.ModuleList(self._block() for _ in range(c.layers - (2 if c.queries == "learned" else 1)))
-        self.norm = nn.LayerNorm(c.width, bias=c.bias)
+        self.norm = LayerNorm(c.width, bias=c.bias)
         self.head = nn.Linear(c.width, c.vocabulary, bias=False)
         self._initialise()
 

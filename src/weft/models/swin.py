@@ -18,6 +18,7 @@ from weft.layers import init
 from weft.layers.attention import ATTEND
 from weft.layers.block import Activation, FeedForward
 from weft.layers.dropout import Dropout
+from weft.layers.norm import LayerNorm
 from weft.models.base import ModelConfig, check_shares, check_sizes
 
 
@@ -156,7 +157,7 @@ class SwinBlock(nn.Module):
         self.padded = [side + -side % self.window for side in grid]
         self.attention = WindowAttention(width, c.heads[stage], c.window, dropout=c.attention_dropout)
         self.feedforward = FeedForward(width, c.expansion * width, activation=c.activation)
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.norm1, self.norm2 = LayerNorm(width), LayerNorm(width)
         self.dropout, self.depth_dropout = Dropout(c.dropout), DepthDropout(depth_dropout)
         self.register_buffer("offsets", offsets(self.window, c.window), persistent=False)
         seen = neighbours(self.window, self.shift, *self.padded) if self.shift else None
@@ -182,7 +183,7 @@ class Merge(nn.Module):
 
     def __init__(self, width: int):
         super().__init__()
-        self.norm = nn.LayerNorm(4 * width)
+        self.norm = LayerNorm(4 * width)
         self.reduce = nn.Linear(4 * width, 2 * width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -207,14 +208,14 @@ class Swin(nn.Module):
         grid = (-(-height // c.patch), -(-width // c.patch))
         last = len(c.layers) - 1
         self.patches = nn.Conv2d(channels, c.width, kernel_size=c.patch, stride=c.patch)
-        self.patch_norm = nn.LayerNorm(c.width)
+        self.patch_norm = LayerNorm(c.width)
         self.dropout = Dropout(c.dropout)
         self.stages, self.merges = nn.ModuleList(), nn.ModuleList()
         for stage in range(len(c.layers)):
             self.stages.append(self._stage(stage, grid))
             self.merges.append(Merge(c.width * 2**stage) if stage < last else nn.Identity())
             grid = (-(-grid[0] // 2), -(-grid[1] // 2))
-        self.norm = nn.LayerNorm(c.width * 2**last)
+        self.norm = LayerNorm(c.width * 2**last)
         self.head = nn.Linear(c.width * 2**last, c.classes)
         for name, parameter in self.named_parameters():
             if parameter.ndim > 1:

@@ -19,6 +19,7 @@ from weft.layers.block import Activation, Block, FeedForward, Order
 from weft.layers.cache import NOTHING, Cache, Past
 from weft.layers.cross_attention import CrossAttention
 from weft.layers.dropout import Dropout
+from weft.layers.norm import LayerNorm
 from weft.layers.position import sinusoidal
 from weft.models.base import ModelConfig, check_shares, check_sizes
 
@@ -70,7 +71,7 @@ class DecoderBlock(nn.Module):
         self.attention = SelfAttention(c.width, c.heads, causal=True, dropout=c.attention_dropout)
         self.cross = CrossAttention(c.width, c.heads, dropout=c.attention_dropout)
         self.feedforward = FeedForward(c.width, c.inner or 4 * c.width, activation=c.activation)
-        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(c.width) for _ in range(3))
+        self.norm1, self.norm2, self.norm3 = (LayerNorm(c.width) for _ in range(3))
 
     def forward(self, x: Tensor, memory: Tensor, mask: Tensor | None = None, past: Past = NOTHING) -> Tensor:
         """x (B, T, D), memory (B, S, D), mask (B, 1, 1, S) True where the source may be seen -> (B, T, D)."""
@@ -103,8 +104,8 @@ class Transformer(nn.Module):
         self.dropout = Dropout(c.dropout)
         self.encoder = nn.ModuleList(self._encoder_block() for _ in range(c.layers))
         self.decoder = nn.ModuleList(DecoderBlock(c) for _ in range(c.decoder_layers or c.layers))
-        self.encoder_norm = nn.LayerNorm(c.width) if c.norm == "pre" else nn.Identity()
-        self.norm = nn.LayerNorm(c.width) if c.norm == "pre" else nn.Identity()
+        self.encoder_norm = LayerNorm(c.width) if c.norm == "pre" else nn.Identity()
+        self.norm = LayerNorm(c.width) if c.norm == "pre" else nn.Identity()
         self.head = nn.Linear(c.width, c.vocabulary, bias=c.output_bias)
         if c.tied:
             self.head.weight = self.embed.weight
@@ -114,7 +115,7 @@ class Transformer(nn.Module):
         c = self.config
         attention = SelfAttention(c.width, c.heads, causal=False, dropout=c.attention_dropout)
         feedforward = FeedForward(c.width, c.inner or 4 * c.width, activation=c.activation)
-        return Block(attention, feedforward, partial(nn.LayerNorm, c.width), order=c.norm, dropout=c.dropout)
+        return Block(attention, feedforward, partial(LayerNorm, c.width), order=c.norm, dropout=c.dropout)
 
     def _initialise(self) -> None:
         """Xavier for every product, also where several are stored as one; embeddings of length one, so of variance one once scaled."""

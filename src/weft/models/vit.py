@@ -18,6 +18,7 @@ from weft.layers import init
 from weft.layers.attention import SelfAttention
 from weft.layers.block import Activation, Block, FeedForward
 from weft.layers.dropout import Dropout
+from weft.layers.norm import LayerNorm
 from weft.models.base import ModelConfig, check_shares, check_sizes
 
 CONVOLUTIONS = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
@@ -74,7 +75,7 @@ class ViT(nn.Module):
         self.position_embedding = nn.Parameter(torch.empty(1, 1 + number, c.width))
         self.dropout = Dropout(c.dropout)
         self.blocks = nn.ModuleList(self._block() for _ in range(c.layers))
-        self.norm = nn.LayerNorm(c.width, eps=c.eps)
+        self.norm = LayerNorm(c.width, eps=c.eps)
         self.head = nn.Linear(c.width, c.classes)
         for name, parameter in self.named_parameters():
             if parameter.ndim > 1:
@@ -97,7 +98,7 @@ class ViT(nn.Module):
         c = self.config
         attention = SelfAttention(c.width, c.heads, causal=False, dropout=c.attention_dropout)
         feedforward = FeedForward(c.width, c.inner or 4 * c.width, activation=c.activation)
-        return Block(attention, feedforward, partial(nn.LayerNorm, c.width, eps=c.eps), dropout=c.dropout)
+        return Block(attention, feedforward, partial(LayerNorm, c.width, eps=c.eps), dropout=c.dropout)
 
     def hidden(self, image: Tensor) -> Tensor:
         """image (B, C, height, width) -> the last layer's normed states (B, 1 + N, D), that of the class token first."""
