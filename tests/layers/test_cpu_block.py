@@ -89,8 +89,9 @@ def test_a_block_that_is_used_twice() -> None:
 
 
 def test_a_model_with_a_shared_head_learns_the_same() -> None:
-    losses = []
+    losses: list[list[float]] = []
     for backend in ("plain", "fused"):
+        losses.append([])
         torch.manual_seed(0)
         model = GPTConfig(vocabulary=11, context=9, layers=2, heads=2, width=16).build()
         for layer in model.blocks:
@@ -101,9 +102,10 @@ def test_a_model_with_a_shared_head_learns_the_same() -> None:
             descent.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             descent.step()
-        losses.append(float(loss.detach()))
-    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
-    assert losses[0] < 1.0
+            losses[-1].append(float(loss.detach()))
+    assert losses[0][:8] == pytest.approx(losses[1][:8], rel=1e-6)
+    assert losses[0][-1] == pytest.approx(losses[1][-1], rel=1e-4)  # steps make roundings larger
+    assert losses[0][-1] < 1.0
 
 
 def test_what_it_does_not_serve_goes_the_plain_way() -> None:
