@@ -86,7 +86,18 @@ def cpu() -> str:
     for row in found["rows"]:
         loss = "" if row["loss"] is None else f"{row['loss']:.4f}"
         rows.append(f"| {row['model']} | {row['contender']} | {row['tokens_per_second']:,.0f} | {loss} |")
-    return "\n".join([*rows, "", f"{found['hardware']}, torch {found['versions']['torch']}, {found['date']}."])
+    where = f"{found['hardware']}, torch {found['versions']['torch']}, {found['date']}."
+    return "\n".join([*rows, "", where, *cpu_losses(found.get("losses", []))])
+
+
+def cpu_losses(rows: list[dict[str, Any]]) -> list[str]:
+    """How far apart the losses are for each seed of weights and batches."""
+    from weft.benchmarks.engine_cpu import COMPARED, ROUNDED, apart
+
+    names = dict.fromkeys(row["model"] for row in rows)
+    own = {name: [row for row in rows if row["model"] == name] for name in names}
+    lines = [f"- {name}: {apart(own[name], kind)}" for name in names for kind in (COMPARED[1], ROUNDED)]
+    return ["", "Losses above those of transformers in fp32, for each seed of weights and batches:", *lines] if rows else []
 
 
 def quickstart() -> str:
