@@ -17,3 +17,7 @@ def test_losses_are_compared_over_seeds(monkeypatch: pytest.MonkeyPatch) -> None
     assert engine_cpu.apart(rows, "weft own choice") == "weft own choice +0.00, +0.50, +1.00; mean +0.50 ± 0.29 %"
     assert engine_cpu.apart(rows[1:2], engine_cpu.ROUNDED) == "transformers fp32 from rounded weights +0.00; mean +0.00 %"
     assert engine_cpu.seed_losses("small", table, seeds=0, steps=200) == []
+
+
+def test_a_slow_while_of_the_machine_changes_no_ratio() -> None:
+    assert engine_cpu.times([30.0, 3.0, 30.0], [20.0, 2.0, 20.0, 19.0]) == pytest.approx(1.5)
