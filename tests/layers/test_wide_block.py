@@ -81,9 +81,10 @@ def test_a_compiled_block_is_the_same(backend: str) -> None:
 def test_the_operations_keep_pytorchs_rules() -> None:
     x, scale, shift = (torch.randn(size, requires_grad=True) for size in ((2, 3, 8), (8,), (8,)))
     weight, fall, inner = (torch.randn(size, requires_grad=True) for size in ((12, 8), (8, 12), (12,)))
-    torch.library.opcheck(products.product, (x, weight, inner))
+    for onto in (None, torch.randn(2, 3, 12, requires_grad=True)):
+        torch.library.opcheck(products.product, (x, weight, inner, onto))
     for again in (False, True):
-        torch.library.opcheck(products.feed_forward, (x, weight, inner.detach(), fall, shift, inner, True, again))
+        torch.library.opcheck(products.feed_forward, (x, weight, inner.detach(), fall, shift, None if again else x, inner, True, again))
     torch.library.opcheck(passes.stream_and_norm, (x, scale, shift, shift, shift, 1e-5, False))
 
 
@@ -122,6 +123,7 @@ def test_kernels_are_the_plain_arithmetic(m: int, width: int) -> None:
     scale = torch.randn(width, device="cuda")
     exact = x.float()
     mean, rate = exact.mean(1, keepdim=True), (exact.var(1, correction=0, keepdim=True) + 1e-5).rsqrt()
+    close(passes.norm_rows(x, scale, scale, 1e-5, True), passes.norm_rows(x.cpu(), scale.cpu(), scale.cpu(), 1e-5, True))
     given = (onward, change, x, mean, rate, scale)
     for biases in (False, True):
         close(passes.norm_back(*given, biases), passes.norm_back(*(part.cpu() for part in given), biases))
@@ -239,12 +241,14 @@ def test_a_feed_forward_network_whose_products_are_tuned(tanh: bool, again: bool
     inner = F.gelu(F.linear(exact["x"], exact["rise"], exact["rise_bias"]), approximate="tanh" if tanh else "none")
     truth = F.linear(inner, exact["fall"], exact["fall_bias"])
     expected = torch.autograd.grad(truth, list(exact.values()), change.double())
-    found = products.feed_forward(*given.values(), learner, tanh, again)[0]
+    found = products.feed_forward(*given.values(), None, learner, tanh, again)[0]
     by_x, by_rise, by_fall, by_fall_bias, by_learner = torch.autograd.grad(
         found, [given["x"], given["rise"], given["fall"], given["fall_bias"], learner], change.bfloat16()
     )
     assert tuned.CHOSEN
     close([found, by_x, by_rise, by_learner, by_fall, by_fall_bias], [truth.detach(), *expected])
+    onto = torch.randn(4, 300, 128, device="cuda").bfloat16()
+    close([products.feed_forward(*given.values(), onto, learner, tanh, again)[0]], [truth.detach() + onto])
 
 
 @pytest.mark.gpu
@@ -262,11 +266,16 @@ def test_every_way_to_a_product_gives_it(kind: torch.dtype) -> None:
         assert plan.count > 1
         for number in range(plan.count):
             out.fill_(3.0)
-            plan(number, a, b, out, more, None, False)
+            plan(number, a, b, out, more, None, None)
             close([out], [expected])
-            if more is None:
-                plan(number, a, b, out, more, None, True)
-                close([out], [2 * expected])
+            plan(number, a, b, out, more, None, out)
+            close([out], [2 * expected])
+        plus = torch.randn_like(out)
+        plan = tuned.plan_of(a, b, out, more, None, adds=True)
+        assert plan
+        for number in range(plan.count):
+            plan(number, a, b, out, more, None, plus)
+            close([out], [expected + plus])
 
 
 def test_the_fastest_way_wins_and_those_that_fail_do_not(monkeypatch: pytest.MonkeyPatch) -> None:

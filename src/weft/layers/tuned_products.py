@@ -43,17 +43,22 @@ CHOSEN: dict[Any, int] = {}
 LOCK = threading.Lock()
 
 
-def multiply(a: Tensor, b: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
-    """a (M, K) b (K, N) + bias (N,) -> (M, N), into `out` where it is given. Any of a and b may be transposed."""
+def multiply(a: Tensor, b: Tensor, bias: Tensor | None = None, *, plus: Tensor | None = None, out: Tensor | None = None) -> Tensor:
+    """a (M, K) b (K, N) + bias (N,) + plus (M, N) -> (M, N), into `out` where it is given. Any of a and b may be transposed."""
     out = a.new_empty(len(a), b.size(1)) if out is None else out
-    usual = partial(torch.mm, a, b, out=out) if bias is None else partial(torch.addmm, bias, a, b, out=out)
-    fastest(a, b, out, usual, bias=bias)
+    fastest(a, b, out, partial(_multiply, a, b, bias, plus, out), bias=bias, plus=plus)
     return out
+
+
+def _multiply(a: Tensor, b: Tensor, bias: Tensor | None, plus: Tensor | None, out: Tensor) -> None:
+    torch.mm(a, b, out=out) if bias is None else torch.addmm(bias, a, b, out=out)
+    if plus is not None:
+        out += plus
 
 
 def add_product(total: Tensor, a: Tensor, b: Tensor, usual: Callable[[], Any], *, first: bool) -> None:
     """total (M, N) += a b; the first is no sum. A race is only run for the first, as it may write often but not add often."""
-    fastest(a, b, total, usual, add=not first)
+    fastest(a, b, total, usual, plus=None if first else total)
 
 
 def multiply_gelu(a: Tensor, b: Tensor, bias: Tensor, usual: Callable[[Tensor, Tensor], Any]) -> tuple[Tensor, Tensor]:
@@ -64,22 +69,31 @@ def multiply_gelu(a: Tensor, b: Tensor, bias: Tensor, usual: Callable[[Tensor, T
 
 
 def fastest(
-    a: Tensor, b: Tensor, out: Tensor, usual: Callable[[], Any], bias: Tensor | None = None, before: Tensor | None = None, add: bool = False
+    a: Tensor,
+    b: Tensor,
+    out: Tensor,
+    usual: Callable[[], Any],
+    bias: Tensor | None = None,
+    before: Tensor | None = None,
+    plus: Tensor | None = None,
 ) -> None:
     """Make out of a, b and the rest, the usual way or a faster one."""
-    plan = plan_of(a, b, out, bias, before) if is_worth_it(a, b, out) else None
+    adds = plus is not None and plus is not out
+    plan = plan_of(a, b, out, bias, before, adds) if is_worth_it(a, b, out, *((plus,) if plus is not None else ())) else None
     if plan is None:
         usual()
         return
-    ways: list[Callable[[], Any]] = [usual, *(partial(plan, number, a, b, out, bias, before, add) for number in range(plan.count))]
-    if plan.key not in CHOSEN and not add and not torch.cuda.is_current_stream_capturing():
+    ways: list[Callable[[], Any]] = [usual, *(partial(plan, number, a, b, out, bias, before, plus) for number in range(plan.count))]
+    if plan.key not in CHOSEN and plus is not out and not torch.cuda.is_current_stream_capturing():
         CHOSEN[plan.key] = winner(ways)
     ways[CHOSEN.get(plan.key, 0)]()
 
 
-def is_worth_it(a: Tensor, b: Tensor, out: Tensor) -> bool:
-    aligned = all(1 in part.stride() and (part.data_ptr() | line(part) * part.element_size()) % ALIGNED == 0 for part in (a, b, out))
-    alike = a.dtype == b.dtype == torch.bfloat16 and out.dtype in KINDS and out.is_contiguous()
+def is_worth_it(a: Tensor, b: Tensor, *made: Tensor) -> bool:
+    """made: the result, and what is added to it."""
+    aligned = all(1 in part.stride() and (part.data_ptr() | line(part) * part.element_size()) % ALIGNED == 0 for part in (a, b, *made))
+    kind = made[0].dtype
+    alike = a.dtype == b.dtype == torch.bfloat16 and kind in KINDS and all(part.dtype == kind and part.is_contiguous() for part in made)
     large = a.size(0) * a.size(1) * b.size(1) >= LARGE
     return a.is_cuda and large and alike and aligned and not torch.are_deterministic_algorithms_enabled()
 
@@ -174,16 +188,18 @@ class Plan:
             self.set(AUX_AT, ctypes.c_void_p(before.data_ptr()))
             self.set(AUX_LINE, ctypes.c_int64(before.size(1)))
 
-    def __call__(self, number: int, a: Tensor, b: Tensor, out: Tensor, bias: Tensor | None, before: Tensor | None, add: bool) -> None:
+    def __call__(
+        self, number: int, a: Tensor, b: Tensor, out: Tensor, bias: Tensor | None, before: Tensor | None, plus: Tensor | None
+    ) -> None:
         """By the kernel of that number, behind what PyTorch started before."""
         space = torch.empty(SPACE, dtype=torch.uint8, device=a.device)
-        at = [ctypes.c_void_p(part.data_ptr()) for part in (b, a, out)]
-        one, before_it = ctypes.byref(ctypes.c_float(1.0)), ctypes.byref(ctypes.c_float(float(add)))
+        at = [ctypes.c_void_p(part.data_ptr()) for part in (b, a, out if plus is None else plus, out)]
+        one, times = ctypes.byref(ctypes.c_float(1.0)), ctypes.byref(ctypes.c_float(float(plus is not None)))
         stream = ctypes.c_void_p(torch.cuda.current_stream(a.device).cuda_stream)
         with LOCK:  # where a bias lies is noted in the description
             self.point(bias, before)
             left, right, made = self.layouts
-            matrices = (one, at[0], left, at[1], right, before_it, at[2], made, at[2], made)
+            matrices = (one, at[0], left, at[1], right, times, at[2], made, at[3], made)
             rest = (ctypes.byref(self.proposals[number]), ctypes.c_void_p(space.data_ptr()), ctypes.c_size_t(SPACE), stream)
             self.check(self.lt.cublasLtMatmul(self.handle, self.description, *matrices, *rest))
 
@@ -195,10 +211,10 @@ class Plan:
 PLANS: dict[Any, Plan | None] = {}
 
 
-def plan_of(a: Tensor, b: Tensor, out: Tensor, bias: Tensor | None, before: Tensor | None) -> Plan | None:
-    """None where cublasLt is not there or has nothing to propose."""
+def plan_of(a: Tensor, b: Tensor, out: Tensor, bias: Tensor | None, before: Tensor | None, adds: bool = False) -> Plan | None:
+    """None where cublasLt is not there or has nothing to propose. adds: something else than what `out` holds."""
     shapes = tuple((tuple(part.shape), part.stride(1) == 1, line(part)) for part in (a, b))
-    key = (a.device, shapes, out.dtype, bias is not None, before is not None)
+    key = (a.device, shapes, out.dtype, bias is not None, before is not None, adds)
     if key not in PLANS:
         try:
             plan = Plan(key, a, b, out, bias, before)

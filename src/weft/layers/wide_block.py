@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from weft.layers.attention import SelfAttention, served
 from weft.layers.packed_attention import packed_attention
-from weft.layers.wide_passes import beside_norm
+from weft.layers.wide_passes import beside_norm, kind_of_products
 from weft.layers.wide_products import feed_forward
 from weft.layers.wide_products import product as tuned_product
 
@@ -47,44 +47,45 @@ def suits(x: Tensor, inner: int) -> bool:
 def wide_block(block: Any, x: Tensor, mask: Any, rotary: Tensor | None) -> Tensor:
     """`Block.compute`, x (B, T, D) -> (B, T, D)."""
     attention, feed = block.attention, block.feedforward
-    own = "norm" in PIECES
-    summed = own and not (block.dropout.share and block.training)  # the stream's gradient is that of what was added to it
+    own, drops = "norm" in PIECES, block.dropout.share and block.training
+    summed = own and not drops  # the stream's gradient is that of what was added to it
+    joins = not drops and x.dtype == kind_of_products(x)  # a product adds what it finds to the stream
     x, normed = beside_norm(x, block.norm1) if own else (x, block.norm1(x))
     packed = packs(attention, normed, mask, rotary)
     mixed = packed_mix(attention, normed) if packed else attention.mix(normed, mask, rotary)
     bias = beside_values(attention) if packed else attention.out.bias
-    x = x + block.dropout(product(attention.out, mixed, None if summed else bias))
+    found = product(attention.out, mixed, None if summed else bias, x if joins else None)
+    x = found if joins else x + block.dropout(found)
     biases = (bias, feed.fall.bias) if summed else (None, None)
     x, normed = beside_norm(x, block.norm2, *biases) if own else (x, block.norm2(x))
     again = block.activations_backend == "products"
-    out: Tensor = x + block.dropout(fed(feed, normed, None if summed else feed.fall.bias, again))
-    return out
+    found = fed(feed, normed, None if summed else feed.fall.bias, again, x if joins else None)
+    return found if joins else x + block.dropout(found)
 
 
-def product(layer: nn.Linear, x: Tensor, bias: Tensor | None = None) -> Tensor:
-    """The layer of x; the bias has its gradient from here only where it is given."""
+def product(layer: nn.Linear, x: Tensor, bias: Tensor | None = None, onto: Tensor | None = None) -> Tensor:
+    """The layer of x, added to `onto`; the bias has its gradient from here only where it is given."""
     bias = layer.bias.detach() if bias is None else bias
     if "products" not in PIECES:
-        return F.linear(x, layer.weight, bias)
-    found: Tensor = tuned_product(*alike(x, layer.weight, bias))
+        plain = F.linear(x, layer.weight, bias)
+        return plain if onto is None else onto + plain
+    found: Tensor = tuned_product(*alike(x, layer.weight, bias), onto)
     return found
 
 
 def alike(x: Tensor, *parameters: Tensor) -> list[Tensor]:
     """x in the precision of the products, and parameters in that of x, as `F.linear` takes them."""
-    device = x.device.type
-    kind = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
-    return [part.to(kind) for part in (x, *parameters)]
+    return [part.to(kind_of_products(x)) for part in (x, *parameters)]
 
 
-def fed(feed: Any, x: Tensor, bias: Tensor | None, again: bool) -> Tensor:
-    """A feed-forward network: x (B, T, D) -> (B, T, D); the last bias as in `product`. again: GELU's result is not kept."""
+def fed(feed: Any, x: Tensor, bias: Tensor | None, again: bool, onto: Tensor | None) -> Tensor:
+    """A feed-forward network: x (B, T, D) -> (B, T, D); the last bias and `onto` as in `product`. again: GELU's result is not kept."""
     tanh = feed.activation == "gelu_tanh"
     if "feed" not in PIECES:
-        return product(feed.fall, F.gelu(feed.rise(x), approximate="tanh" if tanh else "none"), bias)
+        return product(feed.fall, F.gelu(feed.rise(x), approximate="tanh" if tanh else "none"), bias, onto)
     last = feed.fall.bias.detach() if bias is None else bias
     given = alike(x, feed.rise.weight, feed.rise.bias.detach(), feed.fall.weight, last)
-    found: Tensor = feed_forward(*given, feed.rise.bias, tanh, again)[0]
+    found: Tensor = feed_forward(*given, onto, feed.rise.bias, tanh, again)[0]
     return found
 
 

@@ -68,6 +68,24 @@ def sum_rows(x, parts, M, stride, N: constexpr, ROWS: constexpr, COLS: constexpr
 
 
 @triton.jit
+def norm_forward(x, scale, shift, normed, mean, rate, M, eps, N: constexpr, BLOCK: constexpr, ROWS: constexpr, STAGES: constexpr):
+    """The norm of x (M, N), with means and rates (M,) of its rows. A program takes every so manieth row."""
+    cols = tl.arange(0, BLOCK)
+    valid = (cols < N)[None, :]
+    factor, summand = tl.load(scale + cols, cols < N, other=0.0)[None, :], tl.load(shift + cols, cols < N, other=0.0)[None, :]
+    for first in tl.range(tl.program_id(0) * ROWS, M, tl.num_programs(0) * ROWS, num_stages=STAGES):
+        rows = first + tl.arange(0, ROWS)
+        inside, place = (rows < M)[:, None] & valid, rows[:, None] * N + cols[None, :]
+        z = tl.load(x + place, inside, other=0.0).to(tl.float32)
+        middle = tl.sum(z, 1) / N
+        z = tl.where(valid, z - middle[:, None], 0.0)
+        r = tl.rsqrt(tl.sum(z * z, 1) / N + eps)
+        tl.store(normed + place, (z * r[:, None] * factor + summand).to(normed.dtype.element_ty), inside)
+        tl.store(mean + rows, middle, rows < M)
+        tl.store(rate + rows, r, rows < M)
+
+
+@triton.jit
 def norm_backward(
     onward, change, x, mean, rate, scale, back, parts, M,
     N: constexpr, BLOCK: constexpr, ROWS: constexpr, BIASES: constexpr, STAGES: constexpr,

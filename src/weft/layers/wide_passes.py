@@ -20,6 +20,7 @@ SHAPES: dict[str, dict[str, int]] = {
     "gelu_forward": {"BLOCK": 1024, "num_warps": 4},
     "gelu_backward": {"TILE": 2048, "EACH": 256, "STAGES": 3, "num_warps": 4},
     "sum_rows": {"TILE": 4096, "EACH": 128, "STAGES": 3, "num_warps": 4},
+    "norm_forward": {"PROGRAMS": 1056, "ROWS": 1, "STAGES": 3, "num_warps": 4},
     "norm_backward": {"PROGRAMS": 528, "ROWS": 2, "STAGES": 3, "num_warps": 4},
 }
 """Sizes of the kernels' tiles."""
@@ -32,21 +33,73 @@ def beside_norm(x: Tensor, norm: nn.LayerNorm, before: Tensor | None = None, beh
 
     `before` and `behind` are biases (D,) of what was last added to x and of what will be added next.
     """
-    device = x.device.type
-    kind = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
-    stream, normed, _, _ = stream_and_norm(x, norm.weight, norm.bias, before, behind, norm.eps, kind == torch.bfloat16)
+    stream, normed, _, _ = stream_and_norm(x, norm.weight, norm.bias, before, behind, norm.eps, kind_of_products(x) == torch.bfloat16)
     return stream, normed
 
 
-def _stream_and_norm(
+def kind_of_products(x: Tensor) -> torch.dtype:
+    """The precision in which x enters a product."""
+    device = x.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+
+
+@torch.library.custom_op("weft::stream_and_norm", mutates_args=())
+def stream_and_norm(
     x: Tensor, scale: Tensor, shift: Tensor, before: Tensor | None, behind: Tensor | None, eps: float, half: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """x, its norm, and its rows' means and rates. A compiler fuses this with what stands around it, and the copy vanishes."""
-    exact = x.float()
-    spread, mean = torch.var_mean(exact, -1, correction=0, keepdim=True)
-    rate = (spread + eps).rsqrt()
-    normed = (exact - mean) * rate * scale + shift
-    return x.clone(), normed.to(torch.bfloat16 if half else x.dtype), mean, rate
+    """x, its norm, and its rows' means and rates. One operation, so that going back one pass has both gradients of x."""
+    return x.clone(), *norm_rows(x, scale, shift, eps, half)
+
+
+@stream_and_norm.register_fake
+def _(
+    x: Tensor, scale: Tensor, shift: Tensor, before: Tensor | None, behind: Tensor | None, eps: float, half: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    return torch.empty_like(x), *norm_rows(x, scale, shift, eps, half)
+
+
+@stream_and_norm.register_torch_dispatch(FunctionalTensorMode)
+def _(mode: Any, op: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    """A compiler, to which nothing is overwritten, passes x itself on instead of a copy."""
+    x, scale, shift, _, _, eps, half = args
+    with mode:
+        return x, *norm_rows(x, scale, shift, eps, half)
+
+
+@torch.library.custom_op("weft::norm_rows", mutates_args=())
+def norm_rows(x: Tensor, scale: Tensor, shift: Tensor, eps: float, half: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """x (..., D) -> its norm, in bf16 if half, and means and rates (..., 1) of its rows."""
+    x = x.contiguous()
+    made = [x.new_empty(x.shape, dtype=torch.bfloat16 if half else x.dtype)]
+    made += [x.new_empty(*x.shape[:-1], 1, dtype=torch.float32) for _ in range(2)]
+    if x.is_cuda:
+        _norm_rows(x, scale, shift, eps, *made)
+    else:
+        exact = x.float()
+        spread, mean = torch.var_mean(exact, -1, correction=0, keepdim=True)
+        rate = (spread + eps).rsqrt()
+        for room, found in zip(made, ((exact - mean) * rate * scale + shift, mean, rate), strict=True):
+            room.copy_(found)
+    normed, mean, rate = made
+    return normed, mean, rate
+
+
+@norm_rows.register_fake
+def _(x: Tensor, scale: Tensor, shift: Tensor, eps: float, half: bool) -> tuple[Tensor, Tensor, Tensor]:
+    mean = x.new_empty(*x.shape[:-1], 1, dtype=torch.float32)
+    return x.new_empty(x.shape, dtype=torch.bfloat16 if half else x.dtype), mean, torch.empty_like(mean)
+
+
+def _norm_rows(x: Tensor, scale: Tensor, shift: Tensor, eps: float, normed: Tensor, mean: Tensor, rate: Tensor) -> None:
+    import triton
+
+    from weft.layers import wide_kernels
+
+    d = x.size(-1)
+    m, block, shape = x.numel() // d, triton.next_power_of_2(d), dict(SHAPES["norm_forward"])
+    programs = min(shape.pop("PROGRAMS"), triton.cdiv(m, shape["ROWS"]))
+    shape["num_warps"] *= max(1, block // 1024)
+    wide_kernels.norm_forward[(programs,)](x, scale, shift, normed, mean, rate, m, eps, N=d, BLOCK=block, **shape)
 
 
 def _keep_norm(ctx: Any, inputs: Any, output: Any) -> None:
@@ -65,16 +118,7 @@ def _norm_gradients(ctx: Any, onward: Tensor | None, change: Tensor | None, *_: 
     return back.view(x.shape), by_scale, by_shift, before, behind, None, None
 
 
-stream_and_norm = torch.library.custom_op("weft::stream_and_norm", mutates_args=())(_stream_and_norm)
-stream_and_norm.register_fake(_stream_and_norm)
 stream_and_norm.register_autograd(_norm_gradients, setup_context=_keep_norm)
-
-
-@stream_and_norm.register_torch_dispatch(FunctionalTensorMode)
-def _(mode: Any, op: Any, types: Any, args: Any, kwargs: Any) -> Any:
-    """A compiler looks into the operation, as `torch.library.triton_op` lets it, though its gradient is our own."""
-    with mode:
-        return _stream_and_norm(*args, **kwargs)
 
 
 @torch.library.custom_op("weft::norm_back", mutates_args=())

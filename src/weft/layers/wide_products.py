@@ -20,13 +20,13 @@ from weft.layers.wide_passes import gelu, gelu_back
 
 
 @torch.library.custom_op("weft::product", mutates_args=())
-def product(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """x (..., D), weight (N, D), bias (N,), all of one kind -> (..., N)."""
-    return multiply(rows_of(x), weight.t(), bias).view(*x.shape[:-1], len(weight))
+def product(x: Tensor, weight: Tensor, bias: Tensor, onto: Tensor | None) -> Tensor:
+    """x (..., D), weight (N, D), bias (N,), all of one kind -> (..., N), added to `onto` (..., N)."""
+    return multiply(rows_of(x), weight.t(), bias, plus=rows_or_none(onto)).view(*x.shape[:-1], len(weight))
 
 
 @product.register_fake
-def _(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+def _(x: Tensor, weight: Tensor, bias: Tensor, onto: Tensor | None) -> Tensor:
     return x.new_empty(*x.shape[:-1], len(weight))
 
 
@@ -46,13 +46,17 @@ def rows_of(x: Tensor) -> Tensor:
     return x.contiguous().view(-1, x.size(-1))
 
 
+def rows_or_none(x: Tensor | None) -> Tensor | None:
+    return None if x is None else rows_of(x)
+
+
 def _keep(ctx: Any, inputs: Any, output: Any) -> None:
     ctx.save_for_backward(*inputs[:2])
 
 
 def _gradients(ctx: Any, change: Tensor) -> Any:
     back, by_weight = product_back(change, *ctx.saved_tensors)
-    return back, by_weight, summed(change) if ctx.needs_input_grad[2] else None
+    return back, by_weight, summed(change) if ctx.needs_input_grad[2] else None, change if ctx.needs_input_grad[3] else None
 
 
 def summed(change: Tensor) -> Tensor:
@@ -67,17 +71,25 @@ product.register_autograd(_gradients, setup_context=_keep)
 
 @torch.library.custom_op("weft::feed_forward", mutates_args=())
 def feed_forward(
-    x: Tensor, rise: Tensor, rise_bias: Tensor, fall: Tensor, fall_bias: Tensor, learner: Tensor, tanh: bool, again: bool
+    x: Tensor,
+    rise: Tensor,
+    rise_bias: Tensor,
+    fall: Tensor,
+    fall_bias: Tensor,
+    onto: Tensor | None,
+    learner: Tensor,
+    tanh: bool,
+    again: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """x (..., D), weights (I, D) and (D, I) with biases -> (..., D), and what is kept: GELU's result (M, I), unless it is made again, and
-    its input (M, I). learner: what has the gradient of the first bias, unrounded. tanh: GELU by its approximation."""
+    """x (..., D), weights (I, D) and (D, I) with biases -> (..., D), added to `onto`, and what is kept: GELU's result (M, I), unless it is
+    made again, and its input (M, I). learner: what has the gradient of the first bias, unrounded. tanh: GELU by its approximation."""
     rows = rows_of(x)
     if tanh:
         inner, before = multiply_gelu(rows, rise.t(), rise_bias, partial(_rise, rows, rise, rise_bias, tanh))
     else:
         inner, before = (x.new_empty(len(rows), len(rise)) for _ in range(2))
         _rise(rows, rise, rise_bias, tanh, inner, before)
-    out = multiply(inner, fall.t(), fall_bias).view(x.shape)
+    out = multiply(inner, fall.t(), fall_bias, plus=rows_or_none(onto)).view(x.shape)
     return out, inner.new_empty(0) if again else inner, before
 
 
@@ -88,7 +100,15 @@ def _rise(x: Tensor, weight: Tensor, bias: Tensor, tanh: bool, inner: Tensor, be
 
 @feed_forward.register_fake
 def _(
-    x: Tensor, rise: Tensor, rise_bias: Tensor, fall: Tensor, fall_bias: Tensor, learner: Tensor, tanh: bool, again: bool
+    x: Tensor,
+    rise: Tensor,
+    rise_bias: Tensor,
+    fall: Tensor,
+    fall_bias: Tensor,
+    onto: Tensor | None,
+    learner: Tensor,
+    tanh: bool,
+    again: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     before = x.new_empty(x.numel() // x.size(-1), len(rise))
     return x.new_empty(x.shape), x.new_empty(0) if again else torch.empty_like(before), before
@@ -115,7 +135,7 @@ def _(
 
 
 def _keep_both(ctx: Any, inputs: Any, output: Any) -> None:
-    x, rise, _, fall, _, learner, ctx.tanh, _ = inputs
+    x, rise, _, fall, _, _, learner, ctx.tanh, _ = inputs
     ctx.like = learner.dtype
     ctx.save_for_backward(x, rise, fall, *output[1:])
     ctx.set_materialize_grads(False)
@@ -124,7 +144,7 @@ def _keep_both(ctx: Any, inputs: Any, output: Any) -> None:
 def _gradients_of_both(ctx: Any, change: Tensor, *_: Any) -> Any:
     back, by_rise, sums, by_fall = feed_forward_back(change, *ctx.saved_tensors, ctx.tanh)
     by_bias = summed(change) if ctx.needs_input_grad[4] else None
-    return back, by_rise, None, by_fall, by_bias, sums.to(ctx.like), None, None
+    return back, by_rise, None, by_fall, by_bias, change if ctx.needs_input_grad[5] else None, sums.to(ctx.like), None, None
 
 
 feed_forward.register_autograd(_gradients_of_both, setup_context=_keep_both)
