@@ -1,4 +1,4 @@
-// What the kernels for several rows have in common: the instructions of a Hopper GPU that they are made of, and rounded numbers.
+// What the kernels for one row and for several have in common: the instructions of a Hopper GPU that they are made of, and rounded numbers.
 #pragma once
 
 #ifndef EMULATED
@@ -28,7 +28,7 @@ __device__ inline bool has_passed(long_word* barrier, int parity) {
                  : "memory");
     return passed;
 }
-__device__ inline long_word read_once() {  // weights leave the second-level cache first
+__device__ inline long_word read_once() {  // weights leave the second-level cache first, so that all else stays there
     long_word policy;
     asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
     return policy;
@@ -74,7 +74,7 @@ __device__ inline void multiply(float (&sums)[4], const word (&a)[4], word b0, w
 }
 
 // ---- numbers
-__device__ inline half_word rounded(float x) {
+__device__ inline half_word rounded(float x) {  // NaN becomes 0x7FFF
     half_word y;
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
     return y;

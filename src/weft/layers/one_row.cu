@@ -19,41 +19,11 @@
 // MAIL (half words of a layer's), BATCH (units whose sums are kept until all warps are done; the most of a block and a product in a layer),
 // WARPS (that compute), UNITS.
 
-#ifndef EMULATED
-typedef unsigned short half_word;
-typedef unsigned int word;
-typedef unsigned long long long_word;
+#include "hopper.h"
 
-__device__ inline unsigned place_of(const void* shared) { return (unsigned)__cvta_generic_to_shared(shared); }
-__device__ inline void barrier_init(long_word* barrier, int count) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(place_of(barrier)), "r"(count) : "memory");
-}
-__device__ inline void barriers_ready() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+#ifndef EMULATED
 __device__ inline void arrive(long_word* barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(place_of(barrier)) : "memory");
-}
-__device__ inline void arrive_expecting(long_word* barrier, int bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(place_of(barrier)), "r"(bytes) : "memory");
-}
-__device__ inline bool has_passed(long_word* barrier, int parity) {
-    unsigned passed;
-    asm volatile(
-        "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-        : "=r"(passed)
-        : "r"(place_of(barrier)), "r"(parity)
-        : "memory");
-    return passed;
-}
-__device__ inline long_word read_once() {  // weights leave the second-level cache first, so that mail, norms and biases stay there
-    long_word policy;
-    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-    return policy;
-}
-__device__ inline void fetch(void* to, const void* from, int bytes, long_word* barrier, long_word policy) {
-    asm volatile(
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(place_of(to)),
-        "l"(from), "r"(bytes), "r"(place_of(barrier)), "l"(policy)
-        : "memory");
 }
 __device__ inline uint4 look(const void* mail) {
     uint4 v;
@@ -74,15 +44,6 @@ __device__ inline void multiply(float (&sums)[4], word a0, word a1, word b0, wor
         "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %5}, {%7, %8}, {%0, %1, %2, %3};"
         : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
         : "r"(a0), "r"(0), "r"(a1), "r"(b0), "r"(b1));
-}
-__device__ inline half_word rounded(float x) {  // NaN becomes 0x7FFF, never ABSENT
-    half_word y;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
-    return y;
-}
-__device__ inline char* shared_memory() {
-    extern __shared__ __align__(128) char memory[];
-    return memory;
 }
 #endif
 
@@ -147,9 +108,7 @@ static_assert(STAGES % TEAMS == 0, "a slot of the ring has to serve one team alo
 
 __device__ inline float low(word w) { return __uint_as_float(w << 16); }
 __device__ inline float high(word w) { return __uint_as_float(w & 0xFFFF0000u); }
-__device__ inline float widened(half_word h) { return __uint_as_float((word)h << 16); }
 __device__ inline float rounded_float(float x) { return widened(rounded(x)); }
-__device__ inline word packed(float a, float b) { return rounded(a) | (word)rounded(b) << 16; }
 
 __device__ inline void unpack(uint4 v, float (&x)[CHUNK]) {
     x[0] = low(v.x), x[1] = high(v.x), x[2] = low(v.y), x[3] = high(v.y);

@@ -20,10 +20,10 @@ SHAPES: dict[str, dict[str, int]] = {
     "gelu_forward": {"BLOCK": 1024, "num_warps": 4},
     "gelu_backward": {"TILE": 2048, "EACH": 256, "STAGES": 3, "num_warps": 4},
     "sum_rows": {"TILE": 4096, "EACH": 128, "STAGES": 3, "num_warps": 4},
-    "norm_forward": {"PROGRAMS": 1056, "ROWS": 1, "STAGES": 3, "num_warps": 4},
-    "norm_backward": {"PROGRAMS": 528, "ROWS": 2, "STAGES": 3, "num_warps": 4},
+    "norm_forward": {"PROGRAMS": 2112, "ROWS": 4, "STAGES": 1, "num_warps": 2},
+    "norm_backward": {"PROGRAMS": 528, "ROWS": 2, "STAGES": 3, "num_warps": 2},
 }
-"""Sizes of the kernels' tiles."""
+"""Sizes of the kernels' tiles; of the norms' for a row of up to 1,024."""
 
 # -- norm ---------------------------------------------------------------------------------------------------------------
 
@@ -91,15 +91,22 @@ def _(x: Tensor, scale: Tensor, shift: Tensor, eps: float, half: bool) -> tuple[
 
 
 def _norm_rows(x: Tensor, scale: Tensor, shift: Tensor, eps: float, normed: Tensor, mean: Tensor, rate: Tensor) -> None:
-    import triton
-
     from weft.layers import wide_kernels
 
     d = x.size(-1)
-    m, block, shape = x.numel() // d, triton.next_power_of_2(d), dict(SHAPES["norm_forward"])
-    programs = min(shape.pop("PROGRAMS"), triton.cdiv(m, shape["ROWS"]))
-    shape["num_warps"] *= max(1, block // 1024)
-    wide_kernels.norm_forward[(programs,)](x, scale, shift, normed, mean, rate, m, eps, N=d, BLOCK=block, **shape)
+    m = x.numel() // d
+    programs, shape = shape_of("norm_forward", m, d)
+    wide_kernels.norm_forward[(programs,)](x, scale, shift, normed, mean, rate, m, eps, N=d, **shape)
+
+
+def shape_of(name: str, m: int, d: int) -> tuple[int, dict[str, int]]:
+    """Of a kernel whose programs take whole rows (m, d): how many there are, fewer of long rows, and its sizes."""
+    import triton
+
+    shape, block = dict(SHAPES[name]), triton.next_power_of_2(d)
+    times = max(1, block // 1024)
+    shape |= {"BLOCK": block, "num_warps": times * shape["num_warps"]}
+    return min(shape.pop("PROGRAMS") // times, triton.cdiv(m, shape["ROWS"])), shape
 
 
 def _keep_norm(ctx: Any, inputs: Any, output: Any) -> None:
@@ -137,16 +144,12 @@ def norm_back(onward: Tensor, change: Tensor, x: Tensor, mean: Tensor, rate: Ten
 
 
 def _norm_back(onward: Tensor, change: Tensor, x: Tensor, mean: Tensor, rate: Tensor, scale: Tensor, biases: bool) -> tuple[Tensor, Tensor]:
-    import triton
-
     from weft.layers import wide_kernels
 
-    (m, d), shape = x.shape, dict(SHAPES["norm_backward"])
-    programs = min(shape.pop("PROGRAMS"), triton.cdiv(m, shape["ROWS"]))
+    m, d = x.shape
+    programs, shape = shape_of("norm_backward", m, d)
     back, parts = torch.empty_like(x), x.new_empty(programs, 4 if biases else 2, d, dtype=torch.float32)
-    block = triton.next_power_of_2(d)
-    shape["num_warps"] *= max(1, block // 1024)
-    wide_kernels.norm_backward[(programs,)](onward, change, x, mean, rate, scale, back, parts, m, N=d, BLOCK=block, BIASES=biases, **shape)
+    wide_kernels.norm_backward[(programs,)](onward, change, x, mean, rate, scale, back, parts, m, N=d, BIASES=biases, **shape)
     return back, added(parts)
 
 
