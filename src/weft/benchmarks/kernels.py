@@ -13,7 +13,7 @@ GROUPS = {
     "products": r"gemm|cutlass|nvjet|xmma|cublas|splitK",
     "loss": r"^_row|nll|cross_entropy|log_softmax",
     "optimiser": r"multi_tensor|adam|^_update|^_advance|lpnorm",
-    "passes of our own": r"^norm_backward|^gelu_|^sum_rows|^add_up",
+    "passes of our own": r"^norm_forward|^norm_backward|^gelu_|^sum_rows|^add_up",
     "fused reductions": r"triton_red|triton_per|triton_for|triton_mix",
     "fused elementwise": r"triton_",
     "copies": r"memcpy|memset|copy|fill",

@@ -1,6 +1,7 @@
 """What `weft plan` says of a training step against the step itself: memory and time of three GPT-2 on one GPU.
 
 Run: python -m weft bench plan [--models gpt2 gpt2-medium gpt2-xl] [--record results]
+     python -m weft bench plan --measured results/training_gpu.json      against steps that `weft bench training` has measured
      python -m weft bench plan --layouts [--record results]      GPT-3 on 64 to 4,096 GPUs, each layout built by PyTorch's own sharding
      python -m weft bench plan --models tiny --steps 3           anywhere, to see that it runs
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.record import write_record
 from weft.data.base import Source
 from weft.data.text import TokenWindows
+from weft.errors import WeftError
 from weft.planning import plan
 from weft.planning.layout import Layout
 from weft.planning.shards import bytes_on
@@ -75,6 +78,25 @@ def measured(case: Subject, steps: int) -> dict[str, Any]:
     return {"step_seconds": seconds, "tensors": memory, "reserved": reserved, "execution": trainer.plan.lines()}
 
 
+def known(record: str, name: str) -> dict[str, Any]:
+    """The same of a model in a record of `weft bench training`."""
+    try:
+        rows = {row["size"]: row for row in json.loads(Path(record).read_text())["rows"]}
+        batch, found = rows[name]["batch"], rows[name]["variants"][0]
+        facts = {"step_seconds": found["ms"] / 1e3, "tensors": found["gib"] * 2**30, "reserved": None, "execution": found["execution"]}
+    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
+        raise WeftError(f"{record} holds no step of {name}; write it by: weft bench training --sizes {name} --record {record}") from error
+    if batch != BATCHES[name]:
+        raise WeftError(f"{record}: {name} was measured with a batch of {batch}, the plan is for {BATCHES[name]}")
+    return facts
+
+
+def where(record: str) -> dict[str, Any]:
+    """On what, with what and when the steps of a record were measured."""
+    found = json.loads(Path(record).read_text())
+    return {name: found[name] for name in ("hardware", "versions", "date")}
+
+
 def wait() -> None:
     if torch.cuda.is_available():
         torch.cuda.synchronize()
@@ -88,12 +110,12 @@ def forget() -> None:
         torch.cuda.empty_cache()
 
 
-def compare(name: str, batch: int, steps: int, device: str) -> dict[str, Any]:
-    """One row: planned, measured, and how far off the plan is."""
-    one = case(name, batch)
+def compare(name: str, batch: int, steps: int, device: str, record: str = "") -> dict[str, Any]:
+    """One row: planned, measured now or before, and how far off the plan is."""
+    one, before = case(name, batch), known(record, name) if record else None
     wishes = plan.Wishes(micro=batch, checkpoint=False, asked=Layout(1, 1, 1, 1))
     planned = plan.make(one, device, wishes)
-    found = measured(one, steps)
+    found = before or measured(one, steps)
     forget()
     row: dict[str, Any] = {"model": name, "parameters": planned.footprint.counts.parameters, "batch": batch, "tokens": one.tokens}
     row |= {"planned_seconds": planned.seconds, "measured_seconds": found["step_seconds"], "planned_mfu": planned.mfu}
@@ -125,20 +147,26 @@ def main(arguments: list[str] | None = None) -> None:
     parser = Arguments(__doc__, "weft bench plan")
     parser.add_names("--models", BATCHES, nargs="+", default=["gpt2", "gpt2-medium", "gpt2-xl"])
     parser.add_argument("--steps", type=at_least(1), default=30, help="timed steps, after ten that compile and warm up")
-    parser.add_argument("--device", default="h200" if torch.cuda.is_available() else "cpu", help="what the plan is made for")
+    parser.add_argument("--measured", default="", help="a record of `weft bench training` to take the steps from, instead of training now")
+    parser.add_argument(
+        "--device", default="", help="what the plan is made for; h200 where there is a GPU or steps were measured, else cpu"
+    )
     parser.add_argument("--layouts", action="store_true", help="plan and check GPT-3 on many GPUs instead")
     parser.add_argument("--record", default="", help="folder for the JSON record")
     options = parser.parse_args(arguments)
+    device = options.device or ("h200" if options.measured or torch.cuda.is_available() else "cpu")
     if options.layouts:
         name, rows = "plan-layouts", layouts()
     else:
         name, rows = "plan", []
         for model in options.models:
-            rows.append(compare(model, BATCHES[model], options.steps, options.device))
+            rows.append(compare(model, BATCHES[model], options.steps, device, options.measured))
             print(told(rows[-1]), flush=True)
     if options.record:
-        flag = "--layouts" if options.layouts else f"--models {' '.join(options.models)} --steps {options.steps}"
-        write_record(Path(options.record) / f"{name}.json", name, f"weft bench plan {flag}", {"rows": rows})
+        way = f"--measured {options.measured}" if options.measured else f"--steps {options.steps}"
+        flag = "--layouts" if options.layouts else f"--models {' '.join(options.models)} {way}"
+        content = {"rows": rows, **(where(options.measured) if options.measured else {})}
+        write_record(Path(options.record) / f"{name}.json", name, f"weft bench plan {flag}", content)
 
 
 def told(row: dict[str, Any]) -> str:

@@ -23,7 +23,7 @@ SHAPES: dict[str, dict[str, int]] = {
     "norm_forward": {"PROGRAMS": 2112, "ROWS": 4, "STAGES": 1, "num_warps": 2},
     "norm_backward": {"PROGRAMS": 528, "ROWS": 2, "STAGES": 3, "num_warps": 2},
 }
-"""Sizes of the kernels' tiles; of the norms' for a row of up to 1,024."""
+"""Sizes of the kernels' tiles; a norm of rows longer than 1,024 has more warps."""
 
 # -- norm ---------------------------------------------------------------------------------------------------------------
 
@@ -100,13 +100,12 @@ def _norm_rows(x: Tensor, scale: Tensor, shift: Tensor, eps: float, normed: Tens
 
 
 def shape_of(name: str, m: int, d: int) -> tuple[int, dict[str, int]]:
-    """Of a kernel whose programs take whole rows (m, d): how many there are, fewer of long rows, and its sizes."""
+    """Of a kernel whose programs take whole rows (m, d): how many there are, and its sizes."""
     import triton
 
     shape, block = dict(SHAPES[name]), triton.next_power_of_2(d)
-    times = max(1, block // 1024)
-    shape |= {"BLOCK": block, "num_warps": times * shape["num_warps"]}
-    return min(shape.pop("PROGRAMS") // times, triton.cdiv(m, shape["ROWS"])), shape
+    shape |= {"BLOCK": block, "num_warps": max(1, block // 1024) * shape["num_warps"]}
+    return min(shape.pop("PROGRAMS"), triton.cdiv(m, shape["ROWS"])), shape
 
 
 def _keep_norm(ctx: Any, inputs: Any, output: Any) -> None:
