@@ -62,16 +62,18 @@ CIFAR10 = ImagesConfig(
 
 
 def cifar10() -> Recipe:
-    """ViT of 12.5 M parameters on CIFAR-10, 64 patches of 4 by 4 pixels; images mixed in twos, 10 M of them in all.
+    """ViT of 12.5 M parameters on CIFAR-10, 64 patches of 4 by 4 pixels; images mixed in twos, 8 M of them in all.
 
     Run:      weft train vit/cifar10
               weft evaluate RUN --data.validate_on test
+    Expect:   67 % of the test images after learning from 20,000, of which the convolutions of classifier/cifar10_extractor know 87;
+              3 min of an H200.
     """
     return Recipe(
         data=CIFAR10,
-        model=ViTConfig(patch=4, layers=7, heads=6, width=384, dropout=0.1),
+        model=ViTConfig(patch=4, layers=7, heads=6, width=384, deviation=0.05),
         objective=ClassificationConfig(smoothing=0.1),
         optim=adamw(1e-3, warmup=1000),
-        train=Train(steps=20_000, batch=512, log_every=100, eval_every=2000, save_every=5000, ema=0.999),
+        train=Train(steps=16_000, batch=512, log_every=100, eval_every=2000, save_every=5000, ema=0.999),
         progress=ACCURACY,
     )
