@@ -2,11 +2,11 @@
 
 Run: python -m weft bench engine-cpu [--record results/engine_cpu.json]
 Two models on the source code of this Python installation. Same precision: fp32 against fp32. Own choice: whatever weft
-chooses by itself against transformers' default (fp32), from the same weights; their losses after 200 steps must agree (their
-GELU is the tanh approximation, ours the exact one, which PyTorch computes faster). Without warm-up one hard batch among the first
-steps makes percents of differences in the last bits of bf16, so the losses of one seed are chance in part: with --seeds they are
-compared over several, beside transformers from weights rounded to bf16, which tells how far apart that alone brings fp32. Own
-processes, because what weft tells the C library about memory (execution.keep_memory) would serve the peers too.
+chooses by itself against transformers' default (fp32), from the same weights; their losses after 200 steps must agree. Both have
+GPT-2's own GELU, by tanh; the plain loop has the exact one, as most people write it, which PyTorch makes as fast. Without warm-up
+one hard batch among the first steps makes percents of differences in the last bits of bf16, so the losses of one seed are chance in
+part: with --seeds they are compared over several, beside transformers from weights rounded to bf16, which tells how far apart that
+alone brings fp32. Own processes, because what weft tells the C library about memory (execution.keep_memory) would serve the peers too.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from weft.training.settings import Train
 from weft.training.trainer import Trainer
 
 MODELS = {
-    "4 x 128, T 64, B 12, V 65": (GPTConfig(vocabulary=65, context=64, layers=4, heads=4, width=128), 12),
-    "4 x 256, T 128, B 32, V 256": (GPTConfig(vocabulary=256, context=128, layers=4, heads=8, width=256), 32),
+    "4 x 128, T 64, B 12, V 65": (GPTConfig(vocabulary=65, context=64, layers=4, heads=4, width=128, activation="gelu_tanh"), 12),
+    "4 x 256, T 128, B 32, V 256": (GPTConfig(vocabulary=256, context=128, layers=4, heads=8, width=256, activation="gelu_tanh"), 32),
 }
 CONTENDERS = ("transformers fp32", "plain loop fp32", "plain loop bf16", "weft fp32", "weft own choice")
 COMPARED = ("transformers fp32", "weft own choice")

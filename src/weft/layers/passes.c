@@ -158,25 +158,37 @@ static void multiply(int64_t rows, int64_t columns, int64_t inner, Matrix a, Mat
 
 static int64_t padded(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
 
-/* Scores of all that row i may look at become weights; 0 beyond it */
+/* Scores of all that row i may look at become weights; 0 beyond it. n: a multiple of LANES, as compilers make whole vectors of that */
 static void weigh(float *scores, int i, int n, float scale) {
-    float top = -INFINITY, sum = 0;
-#pragma omp simd reduction(max : top)
-    for (int j = 0; j < n; j++) top = j <= i && scores[j] > top ? scores[j] : top;
-#pragma omp simd reduction(+ : sum)
-    for (int j = 0; j < n; j++) sum += scores[j] = j <= i ? exponential((scores[j] - top) * scale) : 0;
-    float by = 1 / sum;
+    float tops[LANES], sums[LANES] = {0}, top = -INFINITY, sum = 0;
+    for (int l = 0; l < LANES; l++) tops[l] = -INFINITY;
+    for (int j = 0; j < n; j += LANES)
 #pragma omp simd
-    for (int j = 0; j < n; j++) scores[j] *= by;
+        for (int l = 0; l < LANES; l++) tops[l] = j + l <= i && scores[j + l] > tops[l] ? scores[j + l] : tops[l];
+#pragma omp simd reduction(max : top)
+    for (int l = 0; l < LANES; l++) top = tops[l] > top ? tops[l] : top;
+    for (int j = 0; j < n; j += LANES)
+#pragma omp simd
+        for (int l = 0; l < LANES; l++) sums[l] += scores[j + l] = j + l <= i ? exponential((scores[j + l] - top) * scale) : 0;
+#pragma omp simd reduction(+ : sum)
+    for (int l = 0; l < LANES; l++) sum += sums[l];
+    float by = 1 / sum;
+    for (int j = 0; j < n; j += LANES)
+#pragma omp simd
+        for (int l = 0; l < LANES; l++) scores[j + l] *= by;
 }
 
-/* The gradient of weights becomes that of scores */
-static void weigh_back(float *restrict change, const float *restrict weights, int i, int n, float scale) {
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int j = 0; j < n; j++) sum += j <= i ? change[j] * weights[j] : 0;
+/* The gradient of weights, which are 0 beyond what a row may look at, becomes that of scores; n as before */
+static void weigh_back(float *restrict change, const float *restrict weights, int n, float scale) {
+    float sums[LANES] = {0}, sum = 0;
+    for (int j = 0; j < n; j += LANES)
 #pragma omp simd
-    for (int j = 0; j < n; j++) change[j] = j <= i ? weights[j] * (change[j] - sum) * scale : 0;
+        for (int l = 0; l < LANES; l++) sums[l] += change[j + l] * weights[j + l];
+#pragma omp simd reduction(+ : sum)
+    for (int l = 0; l < LANES; l++) sum += sums[l];
+    for (int j = 0; j < n; j += LANES)
+#pragma omp simd
+        for (int l = 0; l < LANES; l++) change[j + l] = weights[j + l] * (change[j + l] - sum) * scale;
 }
 
 /* A head's rows (T, K) of a packed tensor, to (T, W) with zeros behind; the next head's are fetched, as they lie too far apart for the
@@ -189,14 +201,18 @@ static void take(const float *from, const float *next, int64_t row, float *to, i
     }
 }
 
-/* A square of numbers turned: quarters change places, then quarters of these */
+/* A square of numbers turned: quarters change places, then quarters of these; unrolled, so that compilers know which goes where */
 static inline void turn_square(const float *from, int64_t row, int64_t rows, float *to, int64_t apart) {
     Lanes lines[LANES];
+#pragma GCC unroll 16
     for (int r = 0; r < LANES; r++) lines[r] = r < rows ? *(Lanes *)(from + r * row) : (Lanes){0};
+#pragma GCC unroll 4
     for (int half = LANES / 2; half; half /= 2)
+#pragma GCC unroll 16
         for (int r = 0; r < LANES; r++) {
             if (r & half) continue;
             Places upper, lower;
+#pragma GCC unroll 16
             for (int i = 0; i < LANES; i++) upper[i] = i & half ? LANES + i - half : i, lower[i] = i & half ? LANES + i : i + half;
             Lanes a = lines[r], b = lines[r + half];
             lines[r] = __builtin_shuffle(a, b, upper), lines[r + half] = __builtin_shuffle(a, b, lower);
@@ -267,7 +283,7 @@ void attend_back(const float *change, const float *qkv, float *out, float *space
                 multiply(rows, seen, w, (Matrix){dout + i * w, w, 1}, (Matrix){values, p, 1}, dscore, 0);
                 for (int64_t r = 0; r < rows; r++) {
                     weigh(weight.at + r * p, i + r, seen, 1 / sqrtf(k));
-                    weigh_back(dscore.at + r * p, weight.at + r * p, i + r, seen, 1 / sqrtf(k));
+                    weigh_back(dscore.at + r * p, weight.at + r * p, seen, 1 / sqrtf(k));
                 }
                 multiply(rows, w, i + rows, dscore, (Matrix){key, w, 1}, (Matrix){dq + i * w, w, 1}, 0);
             }
