@@ -34,6 +34,14 @@ def seed_of(*parts: int | str) -> int:
     return seed >> 1
 
 
+def seed_torch(seed: int, device: torch.device) -> None:
+    """Set torch's own generators that a device's work draws from. `torch.manual_seed` asks all kinds of devices, which takes longer than
+    some operations of a small model."""
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.manual_seed_all(seed)
+
+
 def _signed(value: int) -> int:
     return value - (1 << 64) if value >= 1 << 63 else value
 

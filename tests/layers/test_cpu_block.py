@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft.layers import cpu_block as module
@@ -15,7 +16,7 @@ from weft.layers.attention import SelfAttention
 from weft.layers.block import Block, FeedForward, GatedFeedForward
 from weft.models.gpt import GPTConfig
 
-pytestmark = pytest.mark.skipif(not hasattr(torch.ops.mkldnn, "_linear_pointwise"), reason="no products by oneDNN")
+in_c = pytest.mark.skipif(not passes.functions(), reason="no compiler")
 
 
 def block(width: int = 48, bias: bool = True, inner: int = 0, **settings: Any) -> Block:
@@ -45,11 +46,13 @@ def agree(layer: Block, x: Tensor) -> None:
         assert (value - expected[name]).abs().max() <= 2e-6 * expected[name].abs().max() + 1e-7, name
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (2, 64), (2, 65), (3, 150)], ids=str)
+@in_c
+@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (2, 64), (2, 65), (3, 150), (30, 9)], ids=str)
 def test_gradients_are_those_of_the_plain_block(shape: tuple[int, int]) -> None:
     agree(block(), torch.randn(*shape, 48, requires_grad=True))
 
 
+@in_c
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_any_number_of_threads_finds_the_same_each_time(threads: int) -> None:
     before, layer, x = torch.get_num_threads(), block(), torch.randn(7, 5, 48, requires_grad=True)
@@ -60,15 +63,18 @@ def test_any_number_of_threads_finds_the_same_each_time(threads: int) -> None:
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
+@in_c
 @pytest.mark.parametrize("settings", [{"bias": False}, {"activation": "gelu_tanh"}, {"inner": 31}], ids=str)
 def test_other_blocks_of_this_kind(settings: dict[str, Any]) -> None:
     agree(block(**settings), torch.randn(3, 7, 48, requires_grad=True))
 
 
+@in_c
 def test_a_stream_that_does_not_lie_in_order() -> None:
     agree(block(), torch.randn(7, 3, 48, requires_grad=True).transpose(0, 1))
 
 
+@in_c
 @pytest.mark.parametrize("frozen", ["norm1", "attention", "feedforward.fall", ""])
 def test_frozen_weights_get_no_gradient(frozen: str) -> None:
     layer = block()
@@ -119,6 +125,9 @@ def test_what_it_does_not_serve_goes_the_plain_way() -> None:
     assert not module.fits(gated, x, None, None)
     seen = Block(SelfAttention(48, 3, causal=False), FeedForward(48, 64), partial(nn.LayerNorm, 48))
     assert not module.fits(seen, x, None, None)
+    turned = block()
+    turned.feedforward.rise.weight = nn.Parameter(turned.feedforward.rise.weight.detach().t().contiguous().t())  # type: ignore[union-attr]
+    assert not module.fits(turned, x, None, None)
     with torch.autocast("cpu", torch.bfloat16):
         assert not module.fits(block(), x, None, None)
 
@@ -130,81 +139,89 @@ def test_evaluation_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     layer(torch.randn(2, 5, 48))
 
 
-def in_c_and_torch(monkeypatch: pytest.MonkeyPatch, compute: Any) -> tuple[list[Tensor | None], list[Tensor | None]]:
-    """What some passes find in C and without it."""
-    if passes.functions() is None:
-        pytest.skip("no compiler")
-    torch.manual_seed(0)
-    ours = compute()
-    monkeypatch.setattr(passes, "functions", lambda *_: None)
-    torch.manual_seed(0)
-    return ours, compute()
+def alike(ours: Tensor, expected: Tensor) -> None:
+    assert ours.shape == expected.shape
+    assert (ours - expected).abs().max() <= 1e-6 * expected.abs().max() + 1e-7
 
 
-def alike(ours: list[Tensor | None], expected: list[Tensor | None]) -> None:
-    for number, (one, other) in enumerate(zip(ours, expected, strict=True)):
-        if one is not None and other is not None:  # torch does not know the sums
-            assert one.shape == other.shape
-            assert (one - other).abs().max() <= 1e-6 * other.abs().max() + 1e-7, number
+SHAPES = [(1, 1, 1), (5, 3, 2), (12, 16, 32), (29, 33, 17), (64, 48, 96), (131, 64, 70)]
+"""Rows, what goes into a product and what comes out: none, some and all of them multiples of a tile's."""
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (2, 17), (131, 31), (300, 64)], ids=str)
-@pytest.mark.parametrize("approximate", ["none", "tanh"])
-def test_gelu_in_c(shape: tuple[int, int], approximate: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def compute() -> list[Tensor | None]:
-        x, change = 3 * torch.randn(shape), torch.randn(shape)
-        active, kept = passes.gelu(x, approximate)
-        found, sums = passes.gelu_back(change, kept, approximate)
-        return [active, found, found.sum(0) if sums is None else sums, passes.columns(found)]
-
-    alike(*in_c_and_torch(monkeypatch, compute))
-
-
-def test_gelu_in_c_at_its_ends() -> None:
-    x = torch.tensor([-1e30, -100.0, -14.0, -0.0, 0.0, 14.0, 100.0, 1e30, float("nan")])
-    for approximate in ("none", "tanh"):
-        expected = nn.functional.gelu(x, approximate=approximate)
-        torch.testing.assert_close(passes.gelu(x.clone(), approximate)[0], expected, equal_nan=True)
+@in_c
+@pytest.mark.parametrize("turned", [True, False])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_products_in_c(shape: tuple[int, int, int], turned: bool) -> None:
+    m, k, n = shape
+    x, bias, other = torch.randn(m, k), torch.randn(n), torch.randn(m, n)
+    weight = torch.randn(n, k).t() if turned else torch.randn(k, n)
+    expected = (x.double() @ weight.double()).float()
+    alike(passes.product(x, weight)[0], expected)
+    alike(passes.product(x, weight, bias)[0], expected + bias)
+    alike(passes.product(x, weight, bias, "plus", other)[0], expected + bias + other)
+    scaled, sums = passes.product(x, weight, None, "times", other)
+    alike(scaled, expected * other)
+    alike(sums, (expected * other).sum(0))
 
 
-@pytest.mark.parametrize("shape", [(1, 2), (2, 17), (131, 31), (300, 64)], ids=str)
+@in_c
+@pytest.mark.parametrize("activation", module.ACTIVATIONS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_gelu_in_c(shape: tuple[int, int, int], activation: str) -> None:
+    m, k, n = shape
+    x, weight, bias = torch.randn(m, k), torch.randn(k, n) / k**0.5, torch.randn(n)
+    before = (x.double() @ weight.double() + bias).float().requires_grad_()
+    expected = F.gelu(before, approximate="tanh" if activation == "gelu_tanh" else "none")
+    slope, active = passes.product(x, weight, bias, activation)
+    alike(active, expected.detach())
+    alike(slope, torch.autograd.grad(expected.sum(), before)[0])
+
+
+@in_c
+@pytest.mark.parametrize("activation", module.ACTIVATIONS)
+def test_gelu_in_c_at_its_ends(activation: str) -> None:
+    x = torch.tensor([[-1e30], [-100.0], [-14.0], [-0.0], [0.0], [14.0], [100.0], [1e30], [float("nan")]])
+    expected = F.gelu(x, approximate="tanh" if activation == "gelu_tanh" else "none")
+    slope, active = passes.product(x, torch.ones(1, 1), None, activation)
+    torch.testing.assert_close(active, expected, equal_nan=True)
+    torch.testing.assert_close(slope[1:7], torch.tensor([[0.0], [0.0], [0.5], [0.5], [1.0], [1.0]]))
+
+
+@in_c
+@pytest.mark.parametrize("shape", [(1, 3), (2, 17), (131, 31), (300, 64)], ids=str)
 @pytest.mark.parametrize("bias", [True, False])
-def test_norms_in_c(shape: tuple[int, int], bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    def compute() -> list[Tensor | None]:
-        x, added, change = torch.randn(shape) + 1, torch.randn(shape), torch.randn(shape)
-        scale, shift = torch.randn(shape[1]), torch.randn(shape[1]) if bias else None
-        out, mean, rate = passes.norm(x, added, scale, shift, 1e-5)
-        back, dscale, dshift, sums = passes.norm_back(change, x, mean, rate, scale, shift, added, [True, True, bias])
-        return [x, out, mean, rate, back, dscale, dshift if bias else None, back.sum(0) if sums is None else sums]
+def test_norms_in_c(shape: tuple[int, int], bias: bool) -> None:
+    torch.manual_seed(0)
+    x, added, change = torch.randn(shape) + 1, torch.randn(shape), torch.randn(shape)
+    scale, shift = torch.randn(shape[1]), torch.randn(shape[1]) if bias else None
+    inputs = [tensor.double().requires_grad_() for tensor in (x, scale)]
+    expected = F.layer_norm(inputs[0], [shape[1]], inputs[1], None if shift is None else shift.double())
+    dx, dscale = torch.autograd.grad(expected, inputs, change.double())
+    out, mean, rate = passes.norm(x, scale, shift, 1e-5)
+    alike(out, expected.detach().float())
+    back, found, dshift, sums = passes.norm_back(change.clone(), x, mean, rate, scale, added)
+    alike(back, dx.float() + added)
+    alike(found, dscale.float())
+    alike(dshift, change.sum(0))
+    alike(sums, back.sum(0))
+    alike(passes.columns(back), back.sum(0))
 
-    alike(*in_c_and_torch(monkeypatch, compute))
 
-
+@in_c
 @pytest.mark.parametrize("shape", [(1, 1, 1, 1), (2, 5, 3, 7), (1, 64, 2, 16), (2, 65, 1, 40), (1, 150, 3, 32), (1, 133, 1, 65)], ids=str)
-def test_attention_in_c(shape: tuple[int, int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attention_in_c(shape: tuple[int, int, int, int]) -> None:
     b, t, h, k = shape
-
-    def compute() -> list[Tensor | None]:
-        qkv, change = torch.randn(b, t, 3, h, k), torch.randn(b, t, h * k)
-        found, kept = passes.attend(qkv)
-        return [found, passes.attend_back(change, kept)]
-
-    alike(*in_c_and_torch(monkeypatch, compute))
+    qkv, change = torch.randn(b, t, 3, h, k, requires_grad=True), torch.randn(b, t, h * k)
+    q, key, value = qkv.double().permute(2, 0, 3, 1, 4)
+    expected = F.scaled_dot_product_attention(q, key, value, is_causal=True).transpose(1, 2).flatten(2).float()
+    alike(passes.attend(qkv.detach()), expected.detach())
+    alike(passes.attend_back(change, qkv.detach()), torch.autograd.grad(expected, qkv, change)[0])
 
 
-def test_what_does_not_lie_in_order_is_left_to_torch() -> None:
-    assert passes.functions(torch.ones(3, 4).t()) is None
-    assert passes.functions(torch.ones(3, dtype=torch.float64)) is None
-    x, scale = torch.randn(4, 6), torch.randn(12)[::2]
-    torch.testing.assert_close(passes.norm(x, None, scale, None, 1e-5)[0], nn.functional.layer_norm(x, [6], scale))
-
-
-@pytest.mark.parametrize("settings", [{}, {"bias": False}, {"activation": "gelu_tanh"}], ids=str)
-def test_a_machine_without_a_compiler(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passes.c_source, "load", lambda _: None)
-    passes._functions.cache_clear()
+    passes.functions.cache_clear()
     try:
-        assert passes.functions() is None
-        agree(block(**settings), torch.randn(3, 70, 48, requires_grad=True))
+        assert not module.fits(block(), torch.randn(3, 7, 48), None, None)
     finally:
-        passes._functions.cache_clear()
+        passes.functions.cache_clear()

@@ -4,46 +4,12 @@ Each pass reads and writes what it needs once. Threads take rows, or heads, in e
 always finds the same. Shapes: M rows, N columns, B batch, T time, H heads, K head width; W is K, or more where vectors are longer. */
 
 #include <math.h>
-#include <omp.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "exponential.h"
+#include "tiles.h"
 
-#ifdef __AVX512F__
-enum { LANES = 16, HEIGHT = 8 }; /* of a vector, and rows of a product that registers hold */
-#else
-enum { LANES = 8, HEIGHT = 4 };
-#endif
-enum { BAND = 64, NEAR = 64 }; /* rows of scores, and of sums, that are taken together */
-typedef float Lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
-typedef int32_t Places __attribute__((vector_size(4 * LANES)));
-
-/* x becomes the slope of GELU there. What a normal number leaves above x is a series by e^(-x^2/2), in the form of Abramowitz and Stegun
-   7.1.26, fitted with one term more to 1e-8 */
-void gelu(float *restrict x, float *restrict out, int64_t n, int64_t threads) {
-#pragma omp parallel for simd schedule(static) num_threads(threads)
-    for (int64_t i = 0; i < n; i++) {
-        float e = exponential(-0.5f * x[i] * x[i]), t = 1 / (1 + 0.28f * fabsf(x[i]));
-        float series = 0.268914193f + t * (-0.236998498f + t * (0.389877111f + t * -0.105808996f));
-        float above = e * t * (0.116521038f + t * (0.0674951375f + t * series)), below = x[i] < 0 ? above : 1 - above;
-        out[i] = x[i] * below;
-        x[i] = below + x[i] * e * 0.39894228f;
-    }
-}
-
-/* The same of its approximation by tanh(u) = 2 / (1 + e^-2u) - 1 */
-void gelu_tanh(float *restrict x, float *restrict out, int64_t n, int64_t threads) {
-#pragma omp parallel for simd schedule(static) num_threads(threads)
-    for (int64_t i = 0; i < n; i++) {
-        float square = 0.044715f * x[i] * x[i], e = exponential(-1.59576912f * x[i] * (1 + square)), below = 1 / (1 + e);
-        out[i] = x[i] * below;
-        x[i] = below + out[i] * (e * below) * 1.59576912f * (1 + 3 * square);
-    }
-}
-
-/* The first of the rows that are a thread's own */
-static int64_t first(int64_t rows, int64_t thread) { return rows * thread / omp_get_num_threads(); }
+enum { SHORT = LANES / 2, BAND = 32, NEAR = 64 }; /* rows of a tile, queries, and rows of sums that are taken together */
 
 /* A thread's sums (2, N): of few rows, which go to those of many, so that rounding takes little from them */
 static void settle(float *sums, int64_t n) {
@@ -57,33 +23,28 @@ static void gather(const float *sums, int64_t apart, float *out, int64_t n, int6
         for (int64_t i = 0; i < n; i++) out[i] += sums[t * apart + i];
 }
 
-/* The sums (N) of the columns of x (M, N), which is first multiplied by slopes where there are any; space: (threads, 2, N) */
-void columns(float *restrict x, const float *restrict slope, float *out, float *space, int64_t m, int64_t n, int64_t threads) {
+/* The sums (N) of the columns of x (M, N); space: (threads, 2, N) */
+void columns(const float *restrict x, float *out, float *space, int64_t m, int64_t n, int64_t threads) {
     memset(space, 0, 2 * threads * n * sizeof *space);
 #pragma omp parallel num_threads(threads)
     {
         int64_t thread = omp_get_thread_num(), to = first(m, thread + 1);
         float *restrict sums = space + 2 * thread * n;
         for (int64_t row = first(m, thread), held = 1; row < to; row++, held++) {
-            float *restrict here = x + row * n;
-            if (slope)
-                for (int64_t i = 0; i < n; i++) sums[i] += here[i] *= slope[row * n + i];
-            else
-                for (int64_t i = 0; i < n; i++) sums[i] += here[i];
+            for (int64_t i = 0; i < n; i++) sums[i] += x[row * n + i];
             if (held % NEAR == 0 || row == to - 1) settle(sums, n);
         }
     }
     gather(space + n, 2 * n, out, n, threads);
 }
 
-/* x (M, N), to which others may be added, under a norm; mean, rate: (M) */
-void norm(float *x, const float *added, const float *scale, const float *shift, float *out, float *mean, float *rate, double least,
+/* x (M, N) under a norm; mean, rate: (M) */
+void norm(const float *x, const float *scale, const float *shift, float *out, float *mean, float *rate, double least,
           int64_t m, int64_t n, int64_t threads) {
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t row = 0; row < m; row++) {
-        float *restrict here = x + row * n, *restrict to = out + row * n, sum = 0, squares = 0;
-        if (added)
-            for (int64_t i = 0; i < n; i++) here[i] += added[row * n + i];
+        const float *restrict here = x + row * n;
+        float *restrict to = out + row * n, sum = 0, squares = 0;
 #pragma omp simd reduction(+ : sum)
         for (int64_t i = 0; i < n; i++) sum += here[i];
         float middle = mean[row] = sum / n;
@@ -126,98 +87,94 @@ void norm_back(float *restrict change, const float *restrict x, const float *res
     for (int i = 0; i < 3; i++) gather(space + (3 + i) * n, 6 * n, out[i], n, threads);
 }
 
-/* Rows of numbers, by the distances of their entries */
-typedef struct {
-    float *at;
-    int64_t row, column;
-} Matrix;
-
-static inline __attribute__((always_inline)) void tile(int height, int width, Matrix a, Matrix b, Matrix out, int64_t inner, int more) {
-    Lanes sums[HEIGHT][2];
+/* out (height, width vectors), whose rows lie apart, = a (height, inner) b (inner, width vectors), or more of it */
+static inline __attribute__((always_inline)) void tile(int height, int width, Matrix a, Matrix b, float *out, int64_t apart, int64_t inner,
+                                                       int more) {
+    Lanes sums[SHORT][2];
     for (int r = 0; r < height; r++)
-        for (int c = 0; c < width; c++) sums[r][c] = more ? *(Lanes *)(out.at + r * out.row + c * LANES) : (Lanes){0};
-    for (int64_t p = 0; p < inner; p++)
-        for (int r = 0; r < height; r++)
-            for (int c = 0; c < width; c++) sums[r][c] += a.at[r * a.row + p * a.column] * *(Lanes *)(b.at + p * b.row + c * LANES);
+        for (int c = 0; c < width; c++) sums[r][c] = more ? *(Lanes *)(out + r * apart + c * LANES) : (Lanes){0};
+    accumulate(height, width, a, b, inner, sums);
     for (int r = 0; r < height; r++)
-        for (int c = 0; c < width; c++) *(Lanes *)(out.at + r * out.row + c * LANES) = sums[r][c];
+        for (int c = 0; c < width; c++) *(Lanes *)(out + r * apart + c * LANES) = sums[r][c];
 }
 
-/* out (rows, columns) = a (rows, inner) b (inner, columns), or more of it; rows at most HEIGHT, columns a multiple of LANES */
-static void multiply(int64_t rows, int64_t columns, int64_t inner, Matrix a, Matrix b, Matrix out, int more) {
-    int64_t wide = columns - columns % (2 * LANES), step = rows == HEIGHT ? HEIGHT : 1;
-    for (int64_t r = 0; r < rows; r += step, a.at += a.row, out.at += out.row)
+/* out (rows, columns), whose rows lie apart, = a (rows, inner) b (inner, columns), or more of it; rows at most SHORT, columns a multiple of
+   LANES */
+static void multiply(int64_t rows, int64_t columns, int64_t inner, Matrix a, Matrix b, float *out, int64_t apart, int more) {
+    int64_t wide = columns - columns % (2 * LANES), step = rows == SHORT ? SHORT : 1;
+    for (int64_t r = 0; r < rows; r += step, a.at += a.row, out += apart)
         for (int64_t c = 0; c < columns; c += c < wide ? 2 * LANES : LANES) {
-            Matrix from = {b.at + c, b.row, 1}, to = {out.at + c, out.row, 1};
+            Matrix from = {b.at + c, b.row, 1};
             if (step == 1)
-                c < wide ? tile(1, 2, a, from, to, inner, more) : tile(1, 1, a, from, to, inner, more);
+                c < wide ? tile(1, 2, a, from, out + c, apart, inner, more) : tile(1, 1, a, from, out + c, apart, inner, more);
             else
-                c < wide ? tile(HEIGHT, 2, a, from, to, inner, more) : tile(HEIGHT, 1, a, from, to, inner, more);
+                c < wide ? tile(SHORT, 2, a, from, out + c, apart, inner, more) : tile(SHORT, 1, a, from, out + c, apart, inner, more);
         }
 }
 
 static int64_t padded(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
 
-/* Scores of all that row i may look at become weights; 0 beyond it. n: a multiple of LANES, as compilers make whole vectors of that */
-static void weigh(float *scores, int i, int n, float scale) {
-    float tops[LANES], sums[LANES] = {0}, top = -INFINITY, sum = 0;
-    for (int l = 0; l < LANES; l++) tops[l] = -INFINITY;
-    for (int j = 0; j < n; j += LANES)
-#pragma omp simd
-        for (int l = 0; l < LANES; l++) tops[l] = j + l <= i && scores[j + l] > tops[l] ? scores[j + l] : tops[l];
-#pragma omp simd reduction(max : top)
-    for (int l = 0; l < LANES; l++) top = tops[l] > top ? tops[l] : top;
-    for (int j = 0; j < n; j += LANES)
-#pragma omp simd
-        for (int l = 0; l < LANES; l++) sums[l] += scores[j + l] = j + l <= i ? exponential((scores[j + l] - top) * scale) : 0;
-#pragma omp simd reduction(+ : sum)
-    for (int l = 0; l < LANES; l++) sum += sums[l];
-    float by = 1 / sum;
-    for (int j = 0; j < n; j += LANES)
-#pragma omp simd
-        for (int l = 0; l < LANES; l++) scores[j + l] *= by;
+/* Keys that come later than queries of a band get no score, or no weight */
+static void hide(float *scores, int64_t start, int64_t end, float as) {
+    for (int64_t j = start; j < end; j++)
+        for (int64_t l = 0; l < j - start; l++) scores[j * BAND + l] = as;
 }
 
-/* The gradient of weights, which are 0 beyond what a row may look at, becomes that of scores; n as before */
-static void weigh_back(float *restrict change, const float *restrict weights, int n, float scale) {
-    float sums[LANES] = {0}, sum = 0;
-    for (int j = 0; j < n; j += LANES)
+/* Scores of a band's queries, which are columns, become weights, as a query's largest and sum are then found without looking across a
+   vector; wide: a multiple of LANES, as compilers make whole vectors of that */
+static void weigh(float *restrict scores, int64_t start, int64_t seen, int64_t wide, float scale) {
+    float tops[BAND], sums[BAND];
+    for (int l = 0; l < BAND; l++) tops[l] = -INFINITY, sums[l] = 0;
+    hide(scores, start, seen, -INFINITY);
+    for (int64_t j = 0; j < seen; j++)
+        for (int64_t c = 0; c < wide; c += LANES) {
+            float *restrict here = scores + j * BAND + c, *restrict top = tops + c;
+            for (int64_t l = 0; l < LANES; l++) top[l] = here[l] > top[l] ? here[l] : top[l];
+        }
+    for (int64_t j = 0; j < seen; j++)
+        for (int64_t c = 0; c < wide; c += LANES) {
+            float *restrict here = scores + j * BAND + c, *restrict top = tops + c, *restrict sum = sums + c;
 #pragma omp simd
-        for (int l = 0; l < LANES; l++) sums[l] += change[j + l] * weights[j + l];
-#pragma omp simd reduction(+ : sum)
-    for (int l = 0; l < LANES; l++) sum += sums[l];
-    for (int j = 0; j < n; j += LANES)
-#pragma omp simd
-        for (int l = 0; l < LANES; l++) change[j + l] = weights[j + l] * (change[j + l] - sum) * scale;
+            for (int64_t l = 0; l < LANES; l++) sum[l] += here[l] = decay((here[l] - top[l]) * scale);
+        }
+    hide(scores, start, seen, 0);
+    for (int l = 0; l < wide; l++) sums[l] = 1 / sums[l];
+    for (int64_t j = 0; j < seen; j++)
+        for (int64_t c = 0; c < wide; c += LANES) {
+            float *restrict here = scores + j * BAND + c, *restrict sum = sums + c;
+            for (int64_t l = 0; l < LANES; l++) here[l] *= sum[l];
+        }
 }
 
-/* A head's rows (T, K) of a packed tensor, to (T, W) with zeros behind; the next head's are fetched, as they lie too far apart for the
-   processor to foresee */
-static void take(const float *from, const float *next, int64_t row, float *to, int64_t t, int64_t k, int64_t w) {
+/* The gradient of weights, which are 0 of keys that come later, becomes that of scores; shapes as before */
+static void weigh_back(float *restrict change, const float *restrict weights, int64_t seen, int64_t wide, float scale) {
+    float sums[BAND] = {0};
+    for (int64_t j = 0; j < seen; j++)
+        for (int64_t c = 0; c < wide; c += LANES) {
+            float *restrict here = change + j * BAND + c, *restrict sum = sums + c;
+            const float *restrict weight = weights + j * BAND + c;
+            for (int64_t l = 0; l < LANES; l++) sum[l] += here[l] * weight[l];
+        }
+    for (int64_t j = 0; j < seen; j++)
+        for (int64_t c = 0; c < wide; c += LANES) {
+            float *restrict here = change + j * BAND + c, *restrict sum = sums + c;
+            const float *restrict weight = weights + j * BAND + c;
+            for (int64_t l = 0; l < LANES; l++) here[l] = weight[l] * (here[l] - sum[l]) * scale;
+        }
+}
+
+/* A head's rows (T, K) of a packed tensor are fetched, or made ready to be written, as they lie too far apart to be foreseen */
+static inline __attribute__((always_inline)) void foresee(const float *at, int64_t row, int64_t t, int64_t k, int write) {
+    for (int64_t i = 0; i < t; i++)
+        for (int64_t j = 0; j < k; j += 16) write ? __builtin_prefetch(at + i * row + j, 1) : __builtin_prefetch(at + i * row + j);
+}
+
+/* They go to (T, W) with zeros behind */
+static void take(const float *from, int64_t row, float *to, int64_t t, int64_t k, int64_t w) {
     for (int64_t i = 0; i < t; i++) {
-        for (int64_t j = 0; j < k; j += 16) __builtin_prefetch(next + i * row + j);
         for (int64_t j = 0; j < k; j++) to[i * w + j] = from[i * row + j];
         for (int64_t j = k; j < w; j++) to[i * w + j] = 0;
     }
-}
-
-/* A square of numbers turned: quarters change places, then quarters of these; unrolled, so that compilers know which goes where */
-static inline void turn_square(const float *from, int64_t row, int64_t rows, float *to, int64_t apart) {
-    Lanes lines[LANES];
-#pragma GCC unroll 16
-    for (int r = 0; r < LANES; r++) lines[r] = r < rows ? *(Lanes *)(from + r * row) : (Lanes){0};
-#pragma GCC unroll 4
-    for (int half = LANES / 2; half; half /= 2)
-#pragma GCC unroll 16
-        for (int r = 0; r < LANES; r++) {
-            if (r & half) continue;
-            Places upper, lower;
-#pragma GCC unroll 16
-            for (int i = 0; i < LANES; i++) upper[i] = i & half ? LANES + i - half : i, lower[i] = i & half ? LANES + i : i + half;
-            Lanes a = lines[r], b = lines[r + half];
-            lines[r] = __builtin_shuffle(a, b, upper), lines[r + half] = __builtin_shuffle(a, b, lower);
-        }
-    for (int r = 0; r < LANES; r++) *(Lanes *)(to + r * apart) = lines[r];
 }
 
 /* (T, W) turned to (W, padded T) with zeros behind */
@@ -247,14 +204,21 @@ void attend(const float *qkv, float *out, float *space, int64_t b, int64_t t, in
     for (int64_t head = 0; head < b * h; head++) {
         const float *from = qkv + begin(head, t, 3, h, k), *next = qkv + begin(head + 1, t, 3, h, k);
         float *q = space + omp_get_thread_num() * room(t, k), *key = q + t * w, *value = key + t * w, *found = value + t * w;
-        float *keys = found + t * w, *scores = keys + w * p;
-        for (int i = 0; i < 3; i++) take(from + i * h * k, next + i * h * k, all, q + i * t * w, t, k, w);
-        turn(key, keys, t, w);
-        for (int64_t i = 0; i < t; i += HEIGHT) {
-            int64_t rows = t - i < HEIGHT ? t - i : HEIGHT, seen = padded(i + rows);
-            multiply(rows, seen, w, (Matrix){q + i * w, w, 1}, (Matrix){keys, p, 1}, (Matrix){scores, p, 1}, 0);
-            for (int64_t r = 0; r < rows; r++) weigh(scores + r * p, i + r, seen, 1 / sqrtf(k));
-            multiply(rows, w, i + rows, (Matrix){scores, p, 1}, (Matrix){value, w, 1}, (Matrix){found + i * w, w, 1}, 0);
+        float *queries = found + t * w, *scores = queries + w * p;
+        for (int i = 0; i < 3; i++) foresee(next + i * h * k, all, t, k, 0), take(from + i * h * k, all, q + i * t * w, t, k, w);
+        foresee(out + begin(head, t, 1, h, k), h * k, t, k, 1);
+        turn(q, queries, t, w);
+        for (int64_t start = 0; start < t; start += BAND) {
+            int64_t end = t - start < BAND ? t : start + BAND, wide = padded(end - start);
+            for (int64_t j = 0; j < end; j += SHORT) {
+                int64_t rows = end - j < SHORT ? end - j : SHORT, skip = j > start ? (j - start) / LANES * LANES : 0;
+                multiply(rows, wide - skip, w, (Matrix){key + j * w, w, 1}, (Matrix){queries + start + skip, p, 1}, scores + j * BAND + skip, BAND, 0);
+            }
+            weigh(scores, start, end, wide, 1 / sqrtf(k));
+            for (int64_t i = start; i < end; i += SHORT) {
+                int64_t rows = end - i < SHORT ? end - i : SHORT;
+                multiply(rows, w, i + rows, (Matrix){scores + i - start, 1, BAND}, (Matrix){value, w, 1}, found + i * w, w, 0);
+            }
         }
         give(found, out + begin(head, t, 1, h, k), h * k, t, k, w);
     }
@@ -268,30 +232,30 @@ void attend_back(const float *change, const float *qkv, float *out, float *space
     for (int64_t head = 0; head < b * h; head++) {
         int64_t place = begin(head, t, 3, h, k), next = begin(head + 1, t, 3, h, k);
         float *q = space + omp_get_thread_num() * room(t, k), *key = q + t * w, *value = key + t * w, *dout = value + t * w;
-        float *dq = dout + t * w, *dkey = dq + t * w, *dvalue = dkey + t * w, *keys = dvalue + t * w, *values = keys + w * p;
-        float *weights = values + w * p, *dscores = weights + BAND * p;
-        for (int i = 0; i < 3; i++) take(qkv + place + i * h * k, qkv + next + i * h * k, all, q + i * t * w, t, k, w);
-        take(change + begin(head, t, 1, h, k), change + begin(head + 1, t, 1, h, k), h * k, dout, t, k, w);
-        turn(key, keys, t, w), turn(value, values, t, w);
+        float *dq = dout + t * w, *dkey = dq + t * w, *dvalue = dkey + t * w, *queries = dvalue + t * w, *douts = queries + w * p;
+        float *weights = douts + w * p, *dscores = weights + BAND * p;
+        for (int i = 0; i < 3; i++) foresee(qkv + next + i * h * k, all, t, k, 0), take(qkv + place + i * h * k, all, q + i * t * w, t, k, w);
+        foresee(change + begin(head + 1, t, 1, h, k), h * k, t, k, 0), take(change + begin(head, t, 1, h, k), h * k, dout, t, k, w);
+        for (int i = 0; i < 3; i++) foresee(out + place + i * h * k, all, t, k, 1);
+        turn(q, queries, t, w), turn(dout, douts, t, w);
         int64_t last = (t - 1) / BAND * BAND;
-        for (int64_t start = last; start >= 0; start -= BAND) { /* the last rows look at all columns */
-            int64_t end = t - start < BAND ? t : start + BAND;
-            for (int64_t i = start; i < end; i += HEIGHT) {
-                int64_t rows = end - i < HEIGHT ? end - i : HEIGHT, seen = padded(i + rows);
-                Matrix weight = {weights + (i - start) * p, p, 1}, dscore = {dscores + (i - start) * p, p, 1};
-                multiply(rows, seen, w, (Matrix){q + i * w, w, 1}, (Matrix){keys, p, 1}, weight, 0);
-                multiply(rows, seen, w, (Matrix){dout + i * w, w, 1}, (Matrix){values, p, 1}, dscore, 0);
-                for (int64_t r = 0; r < rows; r++) {
-                    weigh(weight.at + r * p, i + r, seen, 1 / sqrtf(k));
-                    weigh_back(dscore.at + r * p, weight.at + r * p, seen, 1 / sqrtf(k));
-                }
-                multiply(rows, w, i + rows, dscore, (Matrix){key, w, 1}, (Matrix){dq + i * w, w, 1}, 0);
+        for (int64_t start = last; start >= 0; start -= BAND) { /* the last queries look at all keys */
+            int64_t end = t - start < BAND ? t : start + BAND, wide = padded(end - start);
+            for (int64_t j = 0; j < end; j += SHORT) {
+                int64_t rows = end - j < SHORT ? end - j : SHORT, skip = j > start ? (j - start) / LANES * LANES : 0, at = j * BAND + skip;
+                multiply(rows, wide - skip, w, (Matrix){key + j * w, w, 1}, (Matrix){queries + start + skip, p, 1}, weights + at, BAND, 0);
+                multiply(rows, wide - skip, w, (Matrix){value + j * w, w, 1}, (Matrix){douts + start + skip, p, 1}, dscores + at, BAND, 0);
             }
-            for (int64_t j = 0; j < end; j += HEIGHT) { /* what these rows say of columns that they look at */
-                int64_t rows = end - j < HEIGHT ? end - j : HEIGHT, from = j > start ? j : start, at = (from - start) * p + j;
-                Matrix weight = {weights + at, 1, p}, dscore = {dscores + at, 1, p};
-                multiply(rows, w, end - from, weight, (Matrix){dout + from * w, w, 1}, (Matrix){dvalue + j * w, w, 1}, start < last);
-                multiply(rows, w, end - from, dscore, (Matrix){q + from * w, w, 1}, (Matrix){dkey + j * w, w, 1}, start < last);
+            weigh(weights, start, end, wide, 1 / sqrtf(k));
+            weigh_back(dscores, weights, end, wide, 1 / sqrtf(k));
+            for (int64_t i = start; i < end; i += SHORT) {
+                int64_t rows = end - i < SHORT ? end - i : SHORT;
+                multiply(rows, w, i + rows, (Matrix){dscores + i - start, 1, BAND}, (Matrix){key, w, 1}, dq + i * w, w, 0);
+            }
+            for (int64_t j = 0; j < end; j += SHORT) { /* what these queries say of keys that they look at */
+                int64_t rows = end - j < SHORT ? end - j : SHORT, from = j > start ? j : start, at = j * BAND + from - start;
+                multiply(rows, w, end - from, (Matrix){weights + at, BAND, 1}, (Matrix){dout + from * w, w, 1}, dvalue + j * w, w, start < last);
+                multiply(rows, w, end - from, (Matrix){dscores + at, BAND, 1}, (Matrix){q + from * w, w, 1}, dkey + j * w, w, start < last);
             }
         }
         for (int i = 0; i < 3; i++) give(dq + i * t * w, out + place + i * h * k, all, t, k, w);

@@ -68,7 +68,7 @@ static inline float entry(Vector v, int64_t i) {
 static inline float error_function(float x) {
     float a = fabsf(x), t = 1 / (1 + 0.3275911f * a);
     float series = t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
-    return copysignf(1 - series * exponential(-a * a), x);
+    return copysignf(1 - series * decay(-a * a), x);
 }
 
 static void activate(int64_t kind, float *x, int64_t n) {
@@ -211,7 +211,7 @@ static inline void look_by(const float *restrict query, const float *restrict ke
         top = scores[s] > top ? scores[s] : top;
     }
 #pragma omp simd reduction(+ : sum)
-    for (int64_t s = 0; s < places; s++) sum += scores[s] = exponential(scores[s] - top);
+    for (int64_t s = 0; s < places; s++) sum += scores[s] = decay(scores[s] - top);
     memset(out, 0, k * sizeof *out);
     for (int64_t s = 0; s < places; s++)
 #pragma omp simd

@@ -8,7 +8,6 @@ import importlib.util
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,6 +15,7 @@ from torch import nn
 
 from weft.data.base import Batch
 from weft.errors import ConfigError
+from weft.layers import c_source
 from weft.objectives.base import Objective
 from weft.training.optim import OptimConfig, copies_itself
 from weft.training.settings import Train
@@ -101,13 +101,6 @@ def cpu_has_bf16() -> bool:
     return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
-def cpu_prefers_onednn() -> bool:
-    """Whether oneDNN multiplies fp32 matrices faster than MKL, PyTorch's own choice: on AMD's processors, for which MKL was not made."""
-    about = Path("/proc/cpuinfo")
-    amd = about.is_file() and "AuthenticAMD" in about.read_text()
-    return amd and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-
-
 def choose(settings: Train, model: nn.Module, objective: Objective, optim: object = None, processes: int = 1, stages: int = 1) -> Plan:
     """Decide from (device, model, objective) what the settings leave open, and say why; on the optimiser only the update depends."""
     device = pick_device(settings.device)
@@ -168,11 +161,11 @@ def choose(settings: Train, model: nn.Module, objective: Objective, optim: objec
         settings.blocks,
         [
             (
-                not gpu and precision == "fp32" and objective.compile and processes == 1 and cpu_prefers_onednn(),
+                not gpu and precision == "fp32" and objective.compile and processes == 1 and c_source.compiler() is not None,
                 "fused",
-                "by oneDNN's products where they serve, faster than MKL's on this AMD processor",
+                "one operation in C each, where they are of GPT-2's kind",
             ),
-            (not gpu or precision != "bf16", "plain", "only a GPU has fused kernels for them, in bf16"),
+            (not gpu or precision != "bf16", "plain", "fused ones are for bf16 on a GPU and, with a C compiler, for fp32 on a CPU"),
             (importlib.util.find_spec("triton") is None, "plain", "triton is not installed"),
             (processes > 1, "plain", "several processes share out their weights"),
             (True, "fused", "one pass between two products, and none where blocks are narrow and sequences short"),

@@ -78,7 +78,7 @@ class Trainer:
                 cuts = self.cut()
             self.updaters[turn.name].set_rate(*self.position(turn))
             self.freeze_all_but(turn)
-            torch.manual_seed(random.seed_of(self.settings.seed, "dropout", self.step, index, *self.team.mark))
+            random.seed_torch(random.seed_of(self.settings.seed, "dropout", self.step, index, *self.team.mark), self.plan.device)
             with self.plan.rounding():
                 self.updates[turn.name]([self.source.draw(first, count, index) for first, count in cuts])
 
