@@ -78,16 +78,16 @@ def flag(name: str, value: object) -> str:
 
 
 def cpu() -> str:
-    """Tokens per second of each contender, and the losses that must agree."""
-    found = next((r for r in records() if r.get("name") == "engine-cpu"), None)
-    if found is None:
-        return "Not measured yet."
-    rows = ["| model | contender | tokens/s | loss after 200 steps |", "|---|---|---|---|"]
-    for row in found["rows"]:
-        loss = "" if row["loss"] is None else f"{row['loss']:.4f}"
-        rows.append(f"| {row['model']} | {row['contender']} | {row['tokens_per_second']:,.0f} | {loss} |")
-    where = f"{found['hardware']}, torch {found['versions']['torch']}, {found['date']}."
-    return "\n".join([*rows, "", where, *cpu_losses(found.get("losses", []))])
+    """Tokens per second of each contender, and the losses that must agree, on each processor."""
+    tables = []
+    for found in (r for r in records() if r.get("name") == "engine-cpu"):
+        rows = ["| model | contender | tokens/s | loss after 200 steps |", "|---|---|---|---|"]
+        for row in found["rows"]:
+            loss = "" if row["loss"] is None else f"{row['loss']:.4f}"
+            rows.append(f"| {row['model']} | {row['contender']} | {row['tokens_per_second']:,.0f} | {loss} |")
+        where = f"{found['hardware']}, torch {found['versions']['torch']}, {found['date']}."
+        tables.append("\n".join([*rows, "", where, *cpu_losses(found.get("losses", []))]))
+    return "\n\n".join(tables) or "Not measured yet."
 
 
 def cpu_losses(rows: list[dict[str, Any]]) -> list[str]:

@@ -14,6 +14,7 @@ from weft.layers import cpu_block as module
 from weft.layers import passes
 from weft.layers.attention import SelfAttention
 from weft.layers.block import Block, FeedForward, GatedFeedForward
+from weft.layers.position import rotary
 from weft.models.gpt import GPTConfig
 
 in_c = pytest.mark.skipif(not passes.functions(), reason="no compiler")
@@ -29,18 +30,18 @@ def block(width: int = 48, bias: bool = True, inner: int = 0, **settings: Any) -
     return layer
 
 
-def found(layer: Block, x: Tensor, backend: str) -> dict[str, Tensor]:
+def found(layer: Block, x: Tensor, backend: str, rotary: Tensor | None = None) -> dict[str, Tensor]:
     """The output, and the gradients of a fixed sum of it."""
     layer.blocks_backend = backend
-    out = layer(x)
+    out = layer(x, None, rotary)
     wanted = {"x": x, **{name: p for name, p in layer.named_parameters() if p.requires_grad}}
     changes = torch.autograd.grad((out * torch.linspace(-1, 1, out.size(-1))).sum(), [*wanted.values()])
     return {"out": out.detach(), **dict(zip(wanted, changes, strict=True))}
 
 
-def agree(layer: Block, x: Tensor) -> None:
-    assert module.fits(layer, x, None, None)
-    expected, got = found(layer, x, "plain"), found(layer, x, "fused")
+def agree(layer: Block, x: Tensor, rotary: Tensor | None = None) -> None:
+    assert module.fits(layer, x, None, rotary)
+    expected, got = found(layer, x, "plain", rotary), found(layer, x, "fused", rotary)
     assert got.keys() == expected.keys()
     for name, value in got.items():
         assert (value - expected[name]).abs().max() <= 2e-6 * expected[name].abs().max() + 1e-7, name
@@ -67,6 +68,12 @@ def test_any_number_of_threads_finds_the_same_each_time(threads: int) -> None:
 @pytest.mark.parametrize("settings", [{"bias": False}, {"activation": "gelu_tanh"}, {"inner": 31}], ids=str)
 def test_other_blocks_of_this_kind(settings: dict[str, Any]) -> None:
     agree(block(**settings), torch.randn(3, 7, 48, requires_grad=True))
+
+
+@in_c
+@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (2, 65)], ids=str)
+def test_rotary_positions(shape: tuple[int, int]) -> None:
+    agree(block(), torch.randn(*shape, 48, requires_grad=True), rotary(shape[1] + 3, 16)[:, : shape[1]])
 
 
 @in_c
@@ -214,8 +221,11 @@ def test_attention_in_c(shape: tuple[int, int, int, int]) -> None:
     qkv, change = torch.randn(b, t, 3, h, k, requires_grad=True), torch.randn(b, t, h * k)
     q, key, value = qkv.double().permute(2, 0, 3, 1, 4)
     expected = F.scaled_dot_product_attention(q, key, value, is_causal=True).transpose(1, 2).flatten(2).float()
-    alike(passes.attend(qkv.detach()), expected.detach())
-    alike(passes.attend_back(change, qkv.detach()), torch.autograd.grad(expected, qkv, change)[0])
+    alike(passes.attend(qkv.detach(), None), expected.detach())
+    back, sums = passes.attend_back(change, qkv.detach(), None)
+    wanted = torch.autograd.grad(expected, qkv, change)[0]
+    alike(back, wanted)
+    assert (sums - wanted.sum((0, 1)).flatten()).abs().max() <= 1e-6 * wanted.abs().sum((0, 1)).max() + 1e-7  # those of keys cancel
 
 
 def test_a_machine_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
