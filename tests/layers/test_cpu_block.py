@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,16 @@ from weft.layers.position import rotary
 from weft.models.gpt import GPTConfig
 
 in_c = pytest.mark.skipif(not passes.functions(), reason="no compiler")
+
+
+@pytest.fixture(autouse=True)
+def memory_of_nan(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """New memory holds NaN, as torch has it where results are deterministic: nothing may read what it has not written."""
+    monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", True)
+    torch.use_deterministic_algorithms(True)
+    assert torch.empty(1).isnan()
+    yield
+    torch.use_deterministic_algorithms(False)
 
 
 def block(width: int = 48, bias: bool = True, inner: int = 0, **settings: Any) -> Block:

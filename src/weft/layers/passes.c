@@ -271,6 +271,7 @@ void attend_back(const float *change, const float *qkv, const float *table, floa
                 multiply(rows, wide - skip, w, (Matrix){value + j * w, w, 1}, (Matrix){douts + start + skip, p, 1}, dscores + at, BAND, 0);
             }
             weigh(weights, start, end, wide, 1 / sqrtf(k));
+            hide(dscores, start, end, 0); /* what was skipped holds anything, and times 0 that may be no number */
             weigh_back(dscores, weights, end, wide, 1 / sqrtf(k));
             for (int64_t i = start; i < end; i += SHORT) {
                 int64_t rows = end - i < SHORT ? end - i : SHORT;
