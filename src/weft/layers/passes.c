@@ -233,7 +233,8 @@ void attend(const float *qkv, const float *table, float *out, float *space, int6
             int64_t end = t - start < BAND ? t : start + BAND, wide = padded(end - start);
             for (int64_t j = 0; j < end; j += SHORT) {
                 int64_t rows = end - j < SHORT ? end - j : SHORT, skip = j > start ? (j - start) / LANES * LANES : 0;
-                multiply(rows, wide - skip, w, (Matrix){key + j * w, w, 1}, (Matrix){queries + start + skip, p, 1}, scores + j * BAND + skip, BAND, 0);
+                Matrix from = {key + j * w, w, 1}, to = {queries + start + skip, p, 1};
+                multiply(rows, wide - skip, w, from, to, scores + j * BAND + skip, BAND, 0);
             }
             weigh(scores, start, end, wide, 1 / sqrtf(k));
             for (int64_t i = start; i < end; i += SHORT) {
@@ -246,8 +247,8 @@ void attend(const float *qkv, const float *table, float *out, float *space, int6
 }
 
 /* The gradient of qkv from that of what was found, and the sums (3, H, K) of its columns; space: (threads, room), (threads, 3, H, K) */
-void attend_back(const float *change, const float *qkv, const float *table, float *out, float *sums, float *space, int64_t b, int64_t t, int64_t h, int64_t k,
-                 int64_t threads) {
+void attend_back(const float *change, const float *qkv, const float *table, float *out, float *sums, float *space, int64_t b, int64_t t,
+                 int64_t h, int64_t k, int64_t threads) {
     int64_t w = padded(k), p = padded(t), all = 3 * h * k;
     float *partly = space + threads * room(t, k);
     memset(partly, 0, threads * all * sizeof *partly);
@@ -257,9 +258,11 @@ void attend_back(const float *change, const float *qkv, const float *table, floa
         float *q = space + omp_get_thread_num() * room(t, k), *key = q + t * w, *value = key + t * w, *dout = value + t * w;
         float *dq = dout + t * w, *dkey = dq + t * w, *dvalue = dkey + t * w, *queries = dvalue + t * w, *douts = queries + w * p;
         float *weights = douts + w * p, *dscores = weights + BAND * p;
-        for (int i = 0; i < 3; i++) foresee(qkv + next + i * h * k, all, t, k, 0), take(qkv + place + i * h * k, all, q + i * t * w, t, k, w);
+        for (int i = 0; i < 3; i++) {
+            foresee(qkv + next + i * h * k, all, t, k, 0), foresee(out + place + i * h * k, all, t, k, 1);
+            take(qkv + place + i * h * k, all, q + i * t * w, t, k, w);
+        }
         foresee(change + begin(head + 1, t, 1, h, k), h * k, t, k, 0), take(change + begin(head, t, 1, h, k), h * k, dout, t, k, w);
-        for (int i = 0; i < 3; i++) foresee(out + place + i * h * k, all, t, k, 1);
         rotate(q, table, 1, t, k, w), rotate(key, table, 1, t, k, w);
         turn(q, queries, t, w), turn(dout, douts, t, w);
         int64_t last = (t - 1) / BAND * BAND;
@@ -279,8 +282,9 @@ void attend_back(const float *change, const float *qkv, const float *table, floa
             }
             for (int64_t j = 0; j < end; j += SHORT) { /* what these queries say of keys that they look at */
                 int64_t rows = end - j < SHORT ? end - j : SHORT, from = j > start ? j : start, at = j * BAND + from - start;
-                multiply(rows, w, end - from, (Matrix){weights + at, BAND, 1}, (Matrix){dout + from * w, w, 1}, dvalue + j * w, w, start < last);
-                multiply(rows, w, end - from, (Matrix){dscores + at, BAND, 1}, (Matrix){q + from * w, w, 1}, dkey + j * w, w, start < last);
+                Matrix weight = {weights + at, BAND, 1}, dscore = {dscores + at, BAND, 1};
+                multiply(rows, w, end - from, weight, (Matrix){dout + from * w, w, 1}, dvalue + j * w, w, start < last);
+                multiply(rows, w, end - from, dscore, (Matrix){q + from * w, w, 1}, dkey + j * w, w, start < last);
             }
         }
         rotate(dq, table, -1, t, k, w), rotate(dkey, table, -1, t, k, w);

@@ -63,13 +63,15 @@ static inline __attribute__((always_inline)) void tile(int height, Matrix a, Mat
 }
 
 /* Rows from .. to of what is found; panels: (N / WIDTH, K + 1, WIDTH), a bias before the rest; sums: (N) */
-static inline __attribute__((always_inline)) void multiply(enum Then then, const float *x, const float *panels, const float *with, float *out,
-                                                           float *more, float *sums, int64_t from, int64_t to, int64_t k, int64_t n) {
+static inline __attribute__((always_inline)) void multiply(enum Then then, const float *x, const float *panels, const float *with,
+                                                           float *out, float *more, float *sums, int64_t from, int64_t to, int64_t k,
+                                                           int64_t n) {
     for (int64_t start = from; start < to; start += BLOCK)
         for (int64_t c = 0; c < n; c += WIDTH) {
             int64_t end = to - start < BLOCK ? to : start + BLOCK, wide = n - c < WIDTH ? n - c : WIDTH;
             Matrix panel = {panels + c * (k + 1) + WIDTH, WIDTH, 1};
-            float lines[HEIGHT * WIDTH] __attribute__((aligned(64))), near[WIDTH] = {0}; /* sums of few rows, so that rounding takes little from them */
+            float lines[HEIGHT * WIDTH] __attribute__((aligned(64)));
+            float near[WIDTH] = {0}; /* sums of few rows, so that rounding takes little from them */
             for (int64_t row = start; row < end; row += HEIGHT) {
                 int64_t next = end - row < HEIGHT ? end : row + HEIGHT, at = next - HEIGHT; /* the last tile has rows before it again */
                 for (int64_t i = row * n + c; i < next * n; i += n) /* what is read and written then lies too far apart to be foreseen */
