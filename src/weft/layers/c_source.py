@@ -23,24 +23,19 @@ PATIENCE = 120
 """Seconds that compiling may take."""
 
 
-def compiler() -> str | None:
-    """The compiler that serves, if there is one."""
-    return next(filter(None, map(shutil.which, COMPILERS)), None) if sys.platform.startswith("linux") else None
-
-
 @functools.cache
 def load(source: Path) -> ctypes.CDLL | None:
     """The functions of a file in C; None where there is no compiler, and with a warning, where it fails."""
-    found = compiler()
-    if found is None:
+    compiler = next(filter(None, map(shutil.which, COMPILERS)), None) if sys.platform.startswith("linux") else None
+    if compiler is None:
         return None
     try:
-        return _kept(source, found)
+        return _kept(source, compiler)
     except (OSError, subprocess.SubprocessError) as error:
         told = error.stderr if isinstance(error, subprocess.CalledProcessError) else str(error)
         lines = told.strip().splitlines() or [str(error)]
         reason = next((line for line in lines if "error" in line), lines[0])
-        log.warning(f"{found} did not compile {source.name} ({reason}); torch does its work, more slowly")
+        log.warning(f"{compiler} did not compile {source.name} ({reason}); torch does its work, more slowly")
         return None
 
 

@@ -15,7 +15,6 @@ from torch import nn
 
 from weft.data.base import Batch
 from weft.errors import ConfigError
-from weft.layers import c_source
 from weft.objectives.base import Objective
 from weft.training.optim import OptimConfig, copies_itself
 from weft.training.settings import Train
@@ -161,11 +160,11 @@ def choose(settings: Train, model: nn.Module, objective: Objective, optim: objec
         settings.blocks,
         [
             (
-                not gpu and precision == "fp32" and objective.compile and processes == 1 and c_source.compiler() is not None,
+                not gpu and precision == "fp32" and objective.compile and processes == 1,
                 "fused",
-                "one operation in C each, where they are of GPT-2's kind",
+                "one operation in C each, where they are of GPT-2's kind and a C compiler is found",
             ),
-            (not gpu or precision != "bf16", "plain", "fused ones are for bf16 on a GPU and, with a C compiler, for fp32 on a CPU"),
+            (not gpu or precision != "bf16", "plain", "fused ones are for bf16 on a GPU and for fp32 in one process on a CPU"),
             (importlib.util.find_spec("triton") is None, "plain", "triton is not installed"),
             (processes > 1, "plain", "several processes share out their weights"),
             (True, "fused", "one pass between two products, and none where blocks are narrow and sequences short"),
