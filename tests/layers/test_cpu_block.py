@@ -15,7 +15,6 @@ from weft.layers import cpu_block as module
 from weft.layers import passes
 from weft.layers.attention import SelfAttention
 from weft.layers.block import Block, FeedForward, GatedFeedForward
-from weft.layers.position import rotary
 from weft.models.gpt import GPTConfig
 
 in_c = pytest.mark.skipif(not passes.functions(), reason="no compiler")
@@ -79,12 +78,6 @@ def test_any_number_of_threads_finds_the_same_each_time(threads: int) -> None:
 @pytest.mark.parametrize("settings", [{"bias": False}, {"activation": "gelu_tanh"}, {"inner": 31}], ids=str)
 def test_other_blocks_of_this_kind(settings: dict[str, Any]) -> None:
     agree(block(**settings), torch.randn(3, 7, 48, requires_grad=True))
-
-
-@in_c
-@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (2, 65)], ids=str)
-def test_rotary_positions(shape: tuple[int, int]) -> None:
-    agree(block(), torch.randn(*shape, 48, requires_grad=True), rotary(shape[1] + 3, 16)[:, : shape[1]])
 
 
 @in_c

@@ -32,7 +32,7 @@ def fits(block: Any, x: Tensor, mask: Any, rotary: Tensor | None) -> bool:
         and x.numel() > 0
         and type(x) in PLAIN
         and mask is None
-        and (rotary is None or (type(rotary) is Tensor and rotary.dtype == torch.float32 and rotary.shape[:-1] == (2, x.size(1))))
+        and rotary is None
         and block.order == "pre"
         and not block.dropout.share
         and type(attention) is SelfAttention

@@ -75,7 +75,7 @@ class Updater:
         self.relative = Relative([*self.owners()], self.named, team) if config.relative else None
         self.peaks = [[float(g["lr"]) for g in o.param_groups] for o in self.optimizers]
         self.lr = 0.0
-        self.fused = all(o.defaults.get("fused") for o in self.optimizers)
+        self.fused = like.is_cuda and all(o.defaults.get("fused") for o in self.optimizers)
         self.judges = len(self.optimizers) == 1 and hasattr(self.optimizers[0], "judge") and team is ALONE and not config.clip_value
         self.refused = torch.zeros((), device=like.device)
         """Updates not made because a gradient was not finite."""
