@@ -40,18 +40,18 @@ def block(width: int = 48, bias: bool = True, inner: int = 0, **settings: Any) -
     return layer
 
 
-def found(layer: Block, x: Tensor, backend: str, rotary: Tensor | None = None) -> dict[str, Tensor]:
+def found(layer: Block, x: Tensor, backend: str) -> dict[str, Tensor]:
     """The output, and the gradients of a fixed sum of it."""
     layer.blocks_backend = backend
-    out = layer(x, None, rotary)
+    out = layer(x)
     wanted = {"x": x, **{name: p for name, p in layer.named_parameters() if p.requires_grad}}
     changes = torch.autograd.grad((out * torch.linspace(-1, 1, out.size(-1))).sum(), [*wanted.values()])
     return {"out": out.detach(), **dict(zip(wanted, changes, strict=True))}
 
 
-def agree(layer: Block, x: Tensor, rotary: Tensor | None = None) -> None:
-    assert module.fits(layer, x, None, rotary)
-    expected, got = found(layer, x, "plain", rotary), found(layer, x, "fused", rotary)
+def agree(layer: Block, x: Tensor) -> None:
+    assert module.fits(layer, x, None, None)
+    expected, got = found(layer, x, "plain"), found(layer, x, "fused")
     assert got.keys() == expected.keys()
     for name, value in got.items():
         assert (value - expected[name]).abs().max() <= 2e-6 * expected[name].abs().max() + 1e-7, name
@@ -225,8 +225,8 @@ def test_attention_in_c(shape: tuple[int, int, int, int]) -> None:
     qkv, change = torch.randn(b, t, 3, h, k, requires_grad=True), torch.randn(b, t, h * k)
     q, key, value = qkv.double().permute(2, 0, 3, 1, 4)
     expected = F.scaled_dot_product_attention(q, key, value, is_causal=True).transpose(1, 2).flatten(2).float()
-    alike(passes.attend(qkv.detach(), None), expected.detach())
-    back, sums = passes.attend_back(change, qkv.detach(), None)
+    alike(passes.attend(qkv.detach()), expected.detach())
+    back, sums = passes.attend_back(change, qkv.detach())
     wanted = torch.autograd.grad(expected, qkv, change)[0]
     alike(back, wanted)
     assert (sums - wanted.sum((0, 1)).flatten()).abs().max() <= 1e-6 * wanted.abs().sum((0, 1)).max() + 1e-7  # those of keys cancel

@@ -31,8 +31,7 @@ def fits(block: Any, x: Tensor, mask: Any, rotary: Tensor | None) -> bool:
         and x.dtype == torch.float32
         and x.numel() > 0
         and type(x) in PLAIN
-        and mask is None
-        and rotary is None
+        and mask is rotary is None
         and block.order == "pre"
         and not block.dropout.share
         and type(attention) is SelfAttention
@@ -56,10 +55,10 @@ def held_by(block: Any) -> list[Tensor | None]:
     return [tensor for part in parts for tensor in (part.weight, part.bias)]
 
 
-def cpu_block(block: Any, x: Tensor, rotary: Tensor | None) -> Tensor:
-    """`Block.compute`, x (B, T, D), rotary (2, T, K) -> (B, T, D)."""
+def cpu_block(block: Any, x: Tensor) -> Tensor:
+    """`Block.compute`, x (B, T, D) -> (B, T, D)."""
     settings = (block.attention.heads, block.norm1.eps, block.feedforward.activation)
-    out: Tensor = _Block.apply(x, rotary, *settings, *held_by(block))  # type: ignore[no-untyped-call]
+    out: Tensor = _Block.apply(x, *settings, *held_by(block))  # type: ignore[no-untyped-call]
     return out
 
 
@@ -82,11 +81,10 @@ class Held(NamedTuple):
 
 class _Block(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, rotary: Tensor | None, heads: int, eps: float, activation: str, *held: Tensor | None) -> Tensor:
-        rotary = None if rotary is None else rotary.contiguous()
+    def forward(ctx: Any, x: Tensor, heads: int, eps: float, activation: str, *held: Tensor | None) -> Tensor:
         out = torch.empty_like(x, memory_format=torch.contiguous_format)  # no view, as FSDP wants none from a block
-        kept = forth(x.reshape(-1, x.size(2)).contiguous(), out.view(-1, x.size(2)), Held(*held), x.size(1), heads, eps, activation, rotary)
-        ctx.save_for_backward(*held, *kept, rotary)
+        kept = forth(x.reshape(-1, x.size(2)).contiguous(), out.view(-1, x.size(2)), Held(*held), x.size(1), heads, eps, activation)
+        ctx.save_for_backward(*held, *kept)
         ctx.shape = x.shape
         return out
 
@@ -97,7 +95,7 @@ class _Block(torch.autograd.Function):
         w, kept = Held(*ctx.saved_tensors[:number]), ctx.saved_tensors[number:]
         found = Found(ctx.needs_input_grad[-number:])
         out = back(gradients[0].reshape(-1, ctx.shape[-1]).contiguous(), w, found, ctx.shape, *kept)
-        return out.view(ctx.shape), None, None, None, None, *(found.get(name) for name in Held._fields)
+        return out.view(ctx.shape), None, None, None, *(found.get(name) for name in Held._fields)
 
 
 class Found(dict[str, Tensor]):
@@ -122,12 +120,12 @@ class Found(dict[str, Tensor]):
         return out, sums
 
 
-def forth(rows: Tensor, place: Tensor, w: Held, t: int, heads: int, eps: float, activation: str, rotary: Tensor | None) -> list[Tensor]:
+def forth(rows: Tensor, place: Tensor, w: Held, t: int, heads: int, eps: float, activation: str) -> list[Tensor]:
     """What a block makes of sequences' rows (M, D) goes to `place`; what the backward pass needs is returned."""
     d = rows.size(1)
     normed1, mean1, rate1 = passes.norm(rows, w.scale1, w.shift1, eps)
     qkv = passes.product(normed1, w.qkv.t(), w.qkv_bias)[0].view(-1, t, 3, heads, d // heads)
-    mixed = passes.attend(qkv, rotary).view(-1, d)
+    mixed = passes.attend(qkv).view(-1, d)
     middle, _ = passes.product(mixed, w.out.t(), w.out_bias, "plus", rows)
     normed2, mean2, rate2 = passes.norm(middle, w.scale2, w.shift2, eps)
     slope, active = passes.product(normed2, w.rise.t(), w.rise_bias, activation)
@@ -152,7 +150,6 @@ def back(
     rate2: Tensor,
     slope: Tensor,
     active: Tensor,
-    rotary: Tensor | None,
 ) -> Tensor:
     """The gradient of those rows (M, D) from that of what was made of them; those of the weights go to `found`."""
     found.layer("fall", change, active, passes.columns(change))
@@ -160,7 +157,7 @@ def back(
     found.layer("rise", inner, normed2, sums)
     onward, sums = found.norm(2, passes.product(inner, w.rise)[0], middle, mean2, rate2, w, change)
     found.layer("out", onward, mixed, sums)
-    dqkv, sums = passes.attend_back(passes.product(onward, w.out)[0].view(shape), qkv, rotary)
+    dqkv, sums = passes.attend_back(passes.product(onward, w.out)[0].view(shape), qkv)
     packed = dqkv.view(len(change), -1)
     found.layer("qkv", packed, normed1, sums)
     return found.norm(1, passes.product(packed, w.qkv)[0], rows, mean1, rate1, w, onward)[0]

@@ -177,18 +177,6 @@ static void take(const float *from, int64_t row, float *to, int64_t t, int64_t k
     }
 }
 
-/* The vectors of a head (T, W) by the angles of their places, or back by them; table: cosines and sines (2, T, K), or none */
-static void rotate(float *rows, const float *table, float back, int64_t t, int64_t k, int64_t w) {
-    for (int64_t i = 0; table && i < t; i++) {
-        const float *restrict cosine = table + i * k, *restrict sine = cosine + t * k;
-        float *restrict left = rows + i * w, *restrict right = left + k / 2;
-        for (int64_t j = 0; j < k / 2; j++) {
-            float x = left[j], y = right[j];
-            left[j] = x * cosine[j] - back * y * sine[j], right[j] = y * cosine[j] + back * x * sine[j];
-        }
-    }
-}
-
 /* (T, W) turned to (W, padded T) with zeros behind */
 static void turn(const float *from, float *to, int64_t t, int64_t w) {
     int64_t p = padded(t);
@@ -218,7 +206,7 @@ static int64_t begin(int64_t head, int64_t t, int64_t parts, int64_t h, int64_t 
 }
 
 /* qkv (B, T, 3, H, K) -> what each head finds in the past (B, T, H, K); space: (threads, room) */
-void attend(const float *qkv, const float *table, float *out, float *space, int64_t b, int64_t t, int64_t h, int64_t k, int64_t threads) {
+void attend(const float *qkv, float *out, float *space, int64_t b, int64_t t, int64_t h, int64_t k, int64_t threads) {
     int64_t w = padded(k), p = padded(t), all = 3 * h * k;
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t head = 0; head < b * h; head++) {
@@ -227,7 +215,6 @@ void attend(const float *qkv, const float *table, float *out, float *space, int6
         float *queries = found + t * w, *scores = queries + w * p;
         for (int i = 0; i < 3; i++) foresee(next + i * h * k, all, t, k, 0), take(from + i * h * k, all, q + i * t * w, t, k, w);
         foresee(out + begin(head, t, 1, h, k), h * k, t, k, 1);
-        rotate(q, table, 1, t, k, w), rotate(key, table, 1, t, k, w);
         turn(q, queries, t, w);
         for (int64_t start = 0; start < t; start += BAND) {
             int64_t end = t - start < BAND ? t : start + BAND, wide = padded(end - start);
@@ -247,7 +234,7 @@ void attend(const float *qkv, const float *table, float *out, float *space, int6
 }
 
 /* The gradient of qkv from that of what was found, and the sums (3, H, K) of its columns; space: (threads, room), (threads, 3, H, K) */
-void attend_back(const float *change, const float *qkv, const float *table, float *out, float *sums, float *space, int64_t b, int64_t t,
+void attend_back(const float *change, const float *qkv, float *out, float *sums, float *space, int64_t b, int64_t t,
                  int64_t h, int64_t k, int64_t threads) {
     int64_t w = padded(k), p = padded(t), all = 3 * h * k;
     float *partly = space + threads * room(t, k);
@@ -263,7 +250,6 @@ void attend_back(const float *change, const float *qkv, const float *table, floa
             take(qkv + place + i * h * k, all, q + i * t * w, t, k, w);
         }
         foresee(change + begin(head + 1, t, 1, h, k), h * k, t, k, 0), take(change + begin(head, t, 1, h, k), h * k, dout, t, k, w);
-        rotate(q, table, 1, t, k, w), rotate(key, table, 1, t, k, w);
         turn(q, queries, t, w), turn(dout, douts, t, w);
         int64_t last = (t - 1) / BAND * BAND;
         for (int64_t start = last; start >= 0; start -= BAND) { /* the last queries look at all keys */
@@ -287,7 +273,6 @@ void attend_back(const float *change, const float *qkv, const float *table, floa
                 multiply(rows, w, end - from, dscore, (Matrix){q + from * w, w, 1}, dkey + j * w, w, start < last);
             }
         }
-        rotate(dq, table, -1, t, k, w), rotate(dkey, table, -1, t, k, w);
         for (int i = 0; i < 3; i++) {
             give(dq + i * t * w, out + place + i * h * k, all, t, k, w);
             add_up(dq + i * t * w, queries, partly + omp_get_thread_num() * all + (i * h + head % h) * k, t, k, w);

@@ -25,8 +25,8 @@ TAKEN = {
         "columns": [Address] * 3 + [Number] * 3,
         "norm": [Address] * 6 + [ctypes.c_double] + [Number] * 3,
         "norm_back": [Address] * 10 + [Number] * 3,
-        "attend": [Address] * 4 + [Number] * 5,
-        "attend_back": [Address] * 6 + [Number] * 5,
+        "attend": [Address] * 3 + [Number] * 5,
+        "attend_back": [Address] * 5 + [Number] * 5,
         "room": [Number] * 2,
     },
 }
@@ -89,21 +89,19 @@ def norm_back(change: Tensor, x: Tensor, mean: Tensor, rate: Tensor, scale: Tens
     return change, dscale, dshift, sums
 
 
-def attend(qkv: Tensor, rotary: Tensor | None) -> Tensor:
-    """What the heads of qkv (B, T, 3, H, W) find (B, T, H W), turned by rotary positions (2, T, W) where there are any."""
+def attend(qkv: Tensor) -> Tensor:
+    """What the heads of qkv (B, T, 3, H, W) find (B, T, H W)."""
     b, t, _, h, w = qkv.shape
     threads, c = torch.get_num_threads(), functions()
     out, space = qkv.new_empty(b, t, h * w), qkv.new_empty(threads * c["room"](t, w))
-    places = [None if tensor is None else tensor.data_ptr() for tensor in (qkv, rotary, out, space)]
-    c["attend"](*places, b, t, h, w, threads)
+    c["attend"](qkv.data_ptr(), out.data_ptr(), space.data_ptr(), b, t, h, w, threads)
     return out
 
 
-def attend_back(change: Tensor, qkv: Tensor, rotary: Tensor | None) -> tuple[Tensor, Tensor]:
+def attend_back(change: Tensor, qkv: Tensor) -> tuple[Tensor, Tensor]:
     """The gradient of qkv (B, T, 3, H, W) from that of what its heads found (B, T, H W), and the sums (3 H W,) of its columns."""
     b, t, _, h, w = qkv.shape
     threads, c = torch.get_num_threads(), functions()
     out, sums, space = torch.empty_like(qkv), change.new_empty(3 * h * w), change.new_empty(threads * (c["room"](t, w) + 3 * h * w))
-    places = [None if tensor is None else tensor.data_ptr() for tensor in (change, qkv, rotary, out, sums, space)]
-    c["attend_back"](*places, b, t, h, w, threads)
+    c["attend_back"](*(tensor.data_ptr() for tensor in (change, qkv, out, sums, space)), b, t, h, w, threads)
     return out, sums
