@@ -263,18 +263,18 @@ def test_every_way_to_a_product_gives_it(kind: torch.dtype) -> None:
         expected = a.double() @ b.double() + (0 if more is None else more.double())
         plan = tuned.plan_of(a, b, out, more, None)
         assert plan
-        assert plan.count > 1
-        for number in range(plan.count):
+        assert len(plan.proposals) > tuned.PROPOSED
+        for proposal in plan.proposals:
             out.fill_(3.0)
-            plan(number, a, b, out, more, None, None)
+            plan(proposal, a, b, out, more, None, None)
             close([out], [expected])
-            plan(number, a, b, out, more, None, out)
+            plan(proposal, a, b, out, more, None, out)
             close([out], [2 * expected])
         plus = torch.randn_like(out)
         plan = tuned.plan_of(a, b, out, more, None, adds=True)
         assert plan
-        for number in range(plan.count):
-            plan(number, a, b, out, more, None, plus)
+        for proposal in plan.proposals:
+            plan(proposal, a, b, out, more, None, plus)
             close([out], [expected + plus])
 
 
@@ -284,5 +284,5 @@ def test_the_fastest_way_wins_and_those_that_fail_do_not(monkeypatch: pytest.Mon
 
     ways: list[Any] = [lambda: None, fails, lambda: None]
     times = {ways[0]: 2.0, fails: 0.0, ways[2]: 1.0}
-    monkeypatch.setattr(tuned, "milliseconds", lambda way, repeats: times[way])
+    monkeypatch.setattr(tuned, "milliseconds", lambda way, repeats, copies: times[way])
     assert tuned.winner(ways) == 2

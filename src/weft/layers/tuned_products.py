@@ -1,13 +1,15 @@
 """Large matrix products on a GPU, each by the fastest way that its shape has.
 
 PyTorch takes the kernel that cuBLAS's rule names first, which is not always the fastest. So when a shape first comes, the kernels that
-cuBLAS proposes for it take turns, and the fastest serves from then on. Where results must be the same in every run (deterministic), and
-for products that are small or that cuBLAS refuses, PyTorch's own serves. Shapes: M rows, K inputs, N outputs.
+cuBLAS proposes for it and others of their kind, of which it holds some to be slower and forgets some where a product also adds, take
+turns, and the fastest serves from then on. Where results must be the same in every run (deterministic), and for products that are small
+or that cuBLAS refuses, PyTorch's own serves. Shapes: M rows, K inputs, N outputs.
 """
 
 from __future__ import annotations
 
 import ctypes
+import itertools
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -25,8 +27,13 @@ LARGE = 1 << 34
 """Multiplications from which on a product is worth a race: they take a twentieth of a millisecond."""
 PROPOSED = 8
 """Kernels that are asked for; cuBLAS has hardly more."""
-ROUNDS, MILLISECONDS = 3, 3.0
-"""Of a race: turns of each, and how long one takes, about."""
+TILES = (19, 20, 23, 24, 28, 29, 30, 31, 32, 197, 201, 208, 209, 247, 248, 495)
+"""Others have these tiles: 64x256, 128x128, 128x256, 256x128, 96x128, 128x160, 160x128, 192x128, 128x192, 168x128, 176x128, 192x64,
+192x192, 320x64, 320x128, 256x96,"""
+CLUSTERS, MANNERS = (2, 3, 5), 8
+"""clusters of 1x1, 2x1 or 1x2 of them, and go over a matrix in so many ways."""
+FINALISTS, ROUNDS, MILLISECONDS = 12, 3, 3.0
+"""Of a race: how many are left after a first look, turns of each, and how long one takes, about."""
 COPIES, COPIED = 16, 1 << 26
 """Copies of so many bytes before each call in a race. Of products alone a GPU grows so hot that its clock falls and other kernels win than
 in training, where passes over memory stand between products."""
@@ -38,6 +45,7 @@ KINDS = {torch.bfloat16: 14, torch.float32: 0}
 COMPUTE_FP32, TRANSPOSE_A, TRANSPOSE_B, EPILOGUE, BIAS_AT, AUX_AT, AUX_LINE = 68, 3, 4, 7, 8, 11, 12
 PLAIN, BIAS, GELU_AUX_BIAS = 1, 4, 164
 MOST_SPACE, ALIGNMENTS = 1, (5, 6, 7, 8)
+TILE, MANNER, CLUSTER = 1, 5, 8
 CHOSEN: dict[Any, int] = {}
 """Which of its ways each shape takes."""
 LOCK = threading.Lock()
@@ -83,10 +91,13 @@ def fastest(
     if plan is None:
         usual()
         return
-    ways: list[Callable[[], Any]] = [usual, *(partial(plan, number, a, b, out, bias, before, plus) for number in range(plan.count))]
+
+    def way(number: int) -> Callable[[], Any]:
+        return partial(plan, plan.proposals[number - 1], a, b, out, bias, before, plus) if number else usual
+
     if plan.key not in CHOSEN and plus is not out and not torch.cuda.is_current_stream_capturing():
-        CHOSEN[plan.key] = winner(ways)
-    ways[CHOSEN.get(plan.key, 0)]()
+        CHOSEN[plan.key] = winner([way(number) for number in range(1 + len(plan.proposals))])
+    way(CHOSEN.get(plan.key, 0))()
 
 
 def is_worth_it(a: Tensor, b: Tensor, *made: Tensor) -> bool:
@@ -99,27 +110,27 @@ def is_worth_it(a: Tensor, b: Tensor, *made: Tensor) -> bool:
 
 
 def winner(ways: Sequence[Callable[[], Any]]) -> int:
-    """The number of the fastest, in turns; of those that fail none."""
-    able, repeats = [], {}
+    """The number of the fastest, in turns after a first look at each; of those that fail none."""
+    looks = {}
     for number, way in enumerate(ways):
         try:
             way()
-            repeats[number] = max(2, round(MILLISECONDS / milliseconds(way, 2)))
-            able.append(number)
+            looks[number] = milliseconds(way, 2, copies=0)
         except WeftError:
             continue
+    able = sorted(looks, key=lambda number: looks[number])[:FINALISTS]
     taken = dict.fromkeys(able, 0.0)
     for number in able * ROUNDS:
-        taken[number] += milliseconds(ways[number], repeats[number])
+        taken[number] += milliseconds(ways[number], max(2, round(MILLISECONDS / looks[number])), COPIES)
     return min(able, key=lambda number: taken[number])
 
 
-def milliseconds(way: Callable[[], Any], repeats: int) -> float:
-    """Of one call, on the average."""
+def milliseconds(way: Callable[[], Any], repeats: int, copies: int) -> float:
+    """Of one call, on the average, with so many copies before each."""
     one, other = torch.empty(2, COPIED, dtype=torch.uint8, device="cuda")
     marks = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(repeats)]  # type: ignore[no-untyped-call]
     for begin, end in marks:
-        for _ in range(COPIES):
+        for _ in range(copies):
             one.copy_(other)
         begin.record()
         way()
@@ -147,18 +158,18 @@ def line(matrix: Tensor) -> int:
 
 
 class Plan:
-    """The kernels that cublasLt proposes for a product of some shape."""
+    """The kernels that cublasLt has for a product of some shape."""
 
     def __init__(self, key: Any, a: Tensor, b: Tensor, out: Tensor, bias: Tensor | None, before: Tensor | None):
-        self.key, self.lt, self.handle, self.description, self.count = key, cublas(), handle(a.device), ctypes.c_void_p(), 0
-        self.proposals = (Proposal * PROPOSED)()
+        self.key, self.lt, self.handle, self.description = key, cublas(), handle(a.device), ctypes.c_void_p()
         self.check(self.lt.cublasLtMatmulDescCreate(ctypes.byref(self.description), COMPUTE_FP32, KINDS[torch.float32]))
         self.set(TRANSPOSE_A, ctypes.c_int(b.stride(1) != 1))
         self.set(TRANSPOSE_B, ctypes.c_int(a.stride(1) != 1))
         self.set(EPILOGUE, ctypes.c_int(GELU_AUX_BIAS if before is not None else BIAS if bias is not None else PLAIN))
         self.point(bias, before)
         self.layouts = [self.layout(part) for part in (b, a, out)]  # row by row is column by column of the transposed
-        self.propose()
+        self.proposals = self.proposed()
+        self.proposals += self.alike(self.proposals)
 
     def layout(self, matrix: Tensor) -> ctypes.c_void_p:
         found, (rows, columns) = ctypes.c_void_p(), matrix.shape if matrix.stride(1) == 1 else matrix.t().shape
@@ -166,17 +177,33 @@ class Plan:
         self.check(self.lt.cublasLtMatrixLayoutCreate(ctypes.byref(found), KINDS[matrix.dtype], *sizes))
         return found
 
-    def propose(self) -> None:
-        wishes, count = ctypes.c_void_p(), ctypes.c_int()
+    def proposed(self) -> list[Proposal]:
+        """What cublasLt holds to be the fastest."""
+        wishes, count, proposals = ctypes.c_void_p(), ctypes.c_int(), (Proposal * PROPOSED)()
         self.check(self.lt.cublasLtMatmulPreferenceCreate(ctypes.byref(wishes)))
         numbers = {MOST_SPACE: ctypes.c_size_t(SPACE), **{name: ctypes.c_uint32(ALIGNED) for name in ALIGNMENTS}}
         for name, number in numbers.items():
             self.check(self.lt.cublasLtMatmulPreferenceSetAttribute(wishes, name, *given(number)))
         b, a, out = self.layouts
-        found = (wishes, PROPOSED, self.proposals, ctypes.byref(count))
+        found = (wishes, PROPOSED, proposals, ctypes.byref(count))
         failed = self.lt.cublasLtMatmulAlgoGetHeuristic(self.handle, self.description, b, a, out, out, *found)
-        self.count = 0 if failed else count.value
         self.lt.cublasLtMatmulPreferenceDestroy(wishes)
+        return [] if failed else proposals[: count.value]
+
+    def alike(self, proposals: list[Proposal]) -> list[Proposal]:
+        """Those that differ from the first proposal in tile, cluster or manner and can make this product too."""
+        known, found = {bytes(proposal.algorithm) for proposal in proposals}, []
+        for tile, cluster, manner in itertools.product(TILES, CLUSTERS, range(MANNERS)) if proposals else ():
+            other, checked = Proposal.from_buffer_copy(proposals[0]), Proposal()
+            values = ((TILE, ctypes.c_uint32(tile)), (MANNER, ctypes.c_uint32(manner)), (CLUSTER, ctypes.c_uint16(cluster)))
+            told = [self.lt.cublasLtMatmulAlgoConfigSetAttribute(ctypes.byref(other), name, *given(value)) for name, value in values]
+            b, a, out = self.layouts
+            asked = (self.handle, self.description, b, a, out, out, ctypes.byref(other), ctypes.byref(checked))
+            if any(told) or self.lt.cublasLtMatmulAlgoCheck(*asked) or checked.state or checked.space > SPACE:
+                continue
+            if bytes(checked.algorithm) not in known:
+                found.append(checked)
+        return found
 
     def set(self, what: int, value: Any) -> None:
         self.check(self.lt.cublasLtMatmulDescSetAttribute(self.description, what, *given(value)))
@@ -189,9 +216,9 @@ class Plan:
             self.set(AUX_LINE, ctypes.c_int64(before.size(1)))
 
     def __call__(
-        self, number: int, a: Tensor, b: Tensor, out: Tensor, bias: Tensor | None, before: Tensor | None, plus: Tensor | None
+        self, proposal: Proposal, a: Tensor, b: Tensor, out: Tensor, bias: Tensor | None, before: Tensor | None, plus: Tensor | None
     ) -> None:
-        """By the kernel of that number, behind what PyTorch started before."""
+        """By that kernel, behind what PyTorch started before."""
         space = torch.empty(SPACE, dtype=torch.uint8, device=a.device)
         at = [ctypes.c_void_p(part.data_ptr()) for part in (b, a, out if plus is None else plus, out)]
         one, times = ctypes.byref(ctypes.c_float(1.0)), ctypes.byref(ctypes.c_float(float(plus is not None)))
@@ -200,7 +227,7 @@ class Plan:
             self.point(bias, before)
             left, right, made = self.layouts
             matrices = (one, at[0], left, at[1], right, times, at[2], made, at[3], made)
-            rest = (ctypes.byref(self.proposals[number]), ctypes.c_void_p(space.data_ptr()), ctypes.c_size_t(SPACE), stream)
+            rest = (ctypes.byref(proposal), ctypes.c_void_p(space.data_ptr()), ctypes.c_size_t(SPACE), stream)
             self.check(self.lt.cublasLtMatmul(self.handle, self.description, *matrices, *rest))
 
     def check(self, failed: int) -> None:
@@ -218,7 +245,7 @@ def plan_of(a: Tensor, b: Tensor, out: Tensor, bias: Tensor | None, before: Tens
     if key not in PLANS:
         try:
             plan = Plan(key, a, b, out, bias, before)
-            PLANS[key] = plan if plan.count else None
+            PLANS[key] = plan if plan.proposals else None
         except (WeftError, OSError) as error:
             log.warning("products are made by PyTorch's choice of kernels, which may take longer: %s", error)
             PLANS[key] = None
