@@ -207,8 +207,8 @@ def contend(bench: Bench, variants: list[str], folder: str) -> dict[str, Any]:
     """All contenders at one size: side by side where the GPU holds them all, else one after another."""
     row: dict[str, Any] = {"size": bench.size, "batch": bench.batch, "activation": bench.activation}
     print(f"{bench.size}, batch {bench.batch}", flush=True)
-    makers: dict[str, Callable[[], Any]] = {"nanoGPT": partial(bench.theirs, folder)} if folder else {}
-    makers |= {f"weft {words}": partial(bench.ours, words) for words in variants}
+    makers: dict[str, Callable[[], Any]] = {f"weft {words}": partial(bench.ours, words) for words in variants}
+    makers |= {"nanoGPT": partial(bench.theirs, folder)} if folder else {}  # last, as it takes most: what fits beside it is known then
     found: dict[str, dict[str, Any]] = {}
     steps: dict[str, Callable[[], object]] = {}
     for name, make_one in makers.items():

@@ -32,7 +32,7 @@ TILES = (19, 20, 23, 24, 28, 29, 30, 31, 32, 197, 201, 208, 209, 247, 248, 495)
 192x192, 320x64, 320x128, 256x96,"""
 CLUSTERS, MANNERS = (2, 3, 5), 8
 """clusters of 1x1, 2x1 or 1x2 of them, and go over a matrix in so many ways."""
-FINALISTS, ROUNDS, MILLISECONDS = 12, 3, 3.0
+FINALISTS, ROUNDS, MILLISECONDS = 12, 5, 3.0
 """Of a race: how many are left after a first look, turns of each, and how long one takes, about."""
 COPIES, COPIED = 16, 1 << 26
 """Copies of so many bytes before each call in a race. Of products alone a GPU grows so hot that its clock falls and other kernels win than
