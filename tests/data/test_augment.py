@@ -10,7 +10,7 @@ from weft.data import augment
 from weft.data.augment import Augment
 from weft.errors import ConfigError
 
-EVERYTHING = Augment(noise=0.1, flip=0.5, crop=2, rotate=20.0, scale=(0.8, 1.2))
+EVERYTHING = Augment(noise=0.1, flip=0.5, crop=2, rotate=20.0, scale=(0.8, 1.2), shear=0.2, colour=0.3, tones=0.5, erase=0.5)
 
 
 def keys(number: int) -> torch.Tensor:
@@ -18,7 +18,7 @@ def keys(number: int) -> torch.Tensor:
 
 
 def changed(image: torch.Tensor, key: torch.Tensor, settings: Augment, window: int = 0) -> torch.Tensor:
-    return augment.add_noise(augment.move(image, key, settings, window).float(), key, settings.noise)
+    return augment.repaint(augment.move(image, key, settings, window).float(), key, settings)
 
 
 @pytest.mark.parametrize("settings", [EVERYTHING, Augment(flip=0.5, crop=3), Augment(noise=0.3)])
@@ -34,6 +34,7 @@ def test_the_same_keys_give_the_same_images_however_the_batch_is_cut(settings: A
 def test_nothing_asked_changes_nothing() -> None:
     image = torch.randint(0, 256, (4, 1, 5, 6), dtype=torch.uint8)
     assert torch.equal(augment.move(image, keys(4), Augment()), image)
+    assert torch.equal(augment.repaint(image / 255, keys(4), Augment()), image / 255)
 
 
 def test_flips_are_exact_and_as_frequent_as_asked() -> None:
@@ -90,6 +91,35 @@ def test_shift_mirror_and_scale_of_a_warp() -> None:
     assert torch.allclose(half, torch.nn.functional.avg_pool2d(image, 2), atol=1e-5)
 
 
+def test_a_shear_moves_each_line_along_its_neighbour() -> None:
+    image, one, none = torch.rand(1, 1, 9, 9), torch.ones(1), torch.zeros(1, 2)
+    sheared = augment.warp(image, one * 0, one, none, one < 0, (9, 9), torch.tensor([[1.0, 0.0]]))
+    for row in range(9):
+        right = row - 4
+        expected = torch.roll(image[0, 0, row], -right)
+        kept = slice(max(0, -right), 9 - max(0, right))
+        torch.testing.assert_close(sheared[0, 0, row, kept], expected[kept], atol=1e-5, rtol=0)
+    down = augment.warp(image.mT, one * 0, one, none, one < 0, (9, 9), torch.tensor([[0.0, 1.0]]))
+    torch.testing.assert_close(down.mT, sheared, atol=1e-5, rtol=0)
+
+
+def test_holes_are_rectangles_of_noise_of_the_size_and_frequency_asked_for() -> None:
+    image = torch.full((2000, 3, 20, 30), 2.0)
+    made = augment.erase(image, keys(2000), 0.25)
+    hole = (made != 2.0).any(1)  # (B, H, W)
+    assert torch.equal(hole, (made != 2.0).all(1))
+    opened = hole.flatten(1).any(1)
+    assert abs(float(opened.float().mean()) - 0.25) < 0.04
+    hole, noise = hole[opened], made.movedim(1, -1)[hole]
+    rows, columns = hole.any(2).sum(1), hole.any(1).sum(1)
+    assert torch.equal(rows * columns, hole.sum((1, 2)))
+    share = hole.float().mean((1, 2))
+    assert 0.005 < share.min() < 0.04
+    assert 0.28 < share.max() < 0.4
+    assert abs(float(noise.mean()) - 0.5) < 0.01 and noise.min() >= 0 and noise.max() < 1
+    assert hole.any(0).float().mean() > 0.98, "they are everywhere but in a corner or two"
+
+
 def test_noise_has_the_deviation_asked_for_and_stays_in_range() -> None:
     image = torch.full((200, 1, 10, 10), 0.5)
     noisy = augment.add_noise(image, keys(200), 0.1)
@@ -130,6 +160,9 @@ def test_ten_crops() -> None:
         Augment(scale=(0.0, 1.0)),
         Augment(rotate=math.nan),
         Augment(colour=1.5),
+        Augment(tones=-0.1),
+        Augment(erase=1.1),
+        Augment(shear=-1.0),
     ],
 )
 def test_settings_that_make_no_sense(settings: Augment) -> None:

@@ -132,6 +132,9 @@ def test_what_it_does_not_serve_goes_the_plain_way() -> None:
     assert not module.fits(block(activation="relu"), x, None, None)
     assert not module.fits(block(), x.double(), None, None)
     assert not module.fits(block(), x, torch.ones(2, 1, 1, 5, dtype=torch.bool), None)
+    skipped = block()
+    skipped.skipped.share = 0.1
+    assert not module.fits(skipped, x, None, None)
     gated = Block(SelfAttention(48, 3, causal=True), GatedFeedForward(48, 64), partial(nn.LayerNorm, 48))
     assert not module.fits(gated, x, None, None)
     seen = Block(SelfAttention(48, 3, causal=False), FeedForward(48, 64), partial(nn.LayerNorm, 48))

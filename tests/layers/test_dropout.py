@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from weft.layers.dropout import Dropout, kept
+from weft.layers.dropout import BranchDropout, Dropout, kept
 
 
 def seeds(number: int) -> Tensor:
@@ -32,6 +32,17 @@ def test_evaluation_is_the_identity() -> None:
     assert torch.equal(Dropout(0.0)(x), x)
 
 
+def test_a_branch_is_kept_whole_or_left_out_for_each_example() -> None:
+    torch.manual_seed(0)
+    layer, x = BranchDropout(0.2), torch.randn(4000, 3, 2)
+    out = layer(x)
+    gone = (out == 0).flatten(1).all(1)
+    assert float(gone.float().mean()) == pytest.approx(0.2, abs=0.02)
+    torch.testing.assert_close(out[~gone], x[~gone] / 0.8)
+    assert torch.equal(layer.eval()(x), x)
+    assert torch.equal(BranchDropout(0.0)(x), x)
+
+
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.8, 0.9])
 def test_the_hashed_mask_keeps_its_share_everywhere(share: float) -> None:
     masks = torch.stack([kept(torch.Size((64, 64)), seed, share) for seed in seeds(200)]).float()
@@ -49,10 +60,11 @@ def test_the_hashed_masks_of_two_seeds_and_of_neighbours_are_independent() -> No
 
 
 @pytest.mark.gpu
-def test_a_compiled_dropout_keeps_the_expectation_and_follows_the_seed() -> None:
+@pytest.mark.parametrize("kind", [Dropout, BranchDropout])
+def test_a_compiled_dropout_keeps_the_expectation_and_follows_the_seed(kind: type[Dropout]) -> None:
     pytest.importorskip("triton")
-    layer = torch.compile(Dropout(0.3))
-    x = torch.ones(2000, 512, device="cuda")
+    layer = torch.compile(kind(0.3))
+    x = torch.ones(20_000, 50, device="cuda")
     outs = []
     for seed in (1, 1, 2):
         torch.manual_seed(seed)

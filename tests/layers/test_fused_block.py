@@ -66,5 +66,8 @@ def test_the_block_takes_it_where_it_serves() -> None:
     assert not fused_block.fit([layer, block(128, 0.2)], x)
     assert not fused_block.fits(layer, x.float())
     assert not fused_block.fits(layer, torch.randn(2, 129, 128, device="cuda", dtype=torch.bfloat16))
+    layer.skipped.share = 0.1
+    assert not fused_block.fits(layer, x)
+    layer.skipped.share = 0.0
     layer.feedforward = GatedFeedForward(128, 512).cuda()
     assert not fused_block.fits(layer, x)

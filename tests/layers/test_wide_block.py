@@ -110,6 +110,9 @@ def test_which_blocks_it_serves(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not module.fits(layer, x)
     assert not module.fits(block(torch.device("cpu"), order="post"), x)
     assert not module.fits(block(torch.device("cpu"), activation="relu"), x)
+    skipped = block(torch.device("cpu"))
+    skipped.skipped.share = 0.1
+    assert not module.fits(skipped, x)
     bare = block(torch.device("cpu"))
     bare.attention.out.bias = None  # type: ignore[assignment]
     assert not module.fits(bare, x)

@@ -76,6 +76,16 @@ def test_dropout_acts_in_training_only() -> None:
     assert not torch.equal(model(image), model(image))
 
 
+def test_later_blocks_are_skipped_more_often() -> None:
+    model = built(dataclasses.replace(CONFIG, layers=3, drop_path=0.2))
+    assert [block.skipped.share for block in model.blocks] == pytest.approx([0.0, 0.1, 0.2])  # type: ignore[union-attr]
+    image = torch.randn(64, 3, 8, 6)
+    assert torch.equal(model(image), model(image))
+    model.train()
+    assert not torch.equal(model(image), model(image))
+    assert built(dataclasses.replace(CONFIG, layers=1, drop_path=0.2)).blocks[0].skipped.share == 0.0  # type: ignore[union-attr]
+
+
 def test_what_is_decayed() -> None:
     kinds = audit([("", built(CONFIG))])
     assert {kinds[name] for name in ("class_embedding", "position_embedding", "norm.weight", "patches.bias")} == {"plain"}
@@ -94,6 +104,7 @@ def test_what_is_decayed() -> None:
         ({"patch": 7}, "patch 7 is larger than the image"),
         ({"width": 33}, "width 33 is not a multiple of --model.heads 2"),
         ({"dropout": 1.0}, "dropout must be"),
+        ({"drop_path": -0.1}, "drop_path must be"),
         ({"eps": -1.0}, "eps must be at least 0"),
     ],
 )

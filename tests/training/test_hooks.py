@@ -71,11 +71,11 @@ class Trail(Hook):
 
 def test_the_average_has_its_closed_form() -> None:
     trail, average, model = Trail(), Average(0.8), toys.Linear()
-    start = toys.weights(model)
     toys.trainer(model, toys.Regression(), toys.regression(), SGD(lr=0.05), [trail, average], batch=4, steps=6).fit()
-    for name, first in start.items():
-        expected = 0.8**6 * first + sum(0.2 * 0.8 ** (6 - i) * w[name] for i, w in enumerate(trail.weights, start=1))
-        torch.testing.assert_close(average.average[name], expected)
+    shares = [0.8 ** (6 - step) for step in range(1, 7)]
+    for name, value in average.average.items():
+        expected = sum(share * weights[name] for share, weights in zip(shares, trail.weights, strict=True)) / sum(shares)
+        torch.testing.assert_close(value, expected)
 
 
 def test_the_average_takes_the_models_place_for_a_while() -> None:

@@ -1,7 +1,7 @@
-"""Random changes of training images that leave their class alone: noise, flip, crop, rotation, scale, colour.
+"""Random changes of training images that leave their class alone: noise, flip, crop, rotation, scale, shear, colour, tones, holes.
 
 Each image is changed by its own key, so the result does not depend on how a batch was cut, and a whole batch is changed at
-once on its device. Flips and crops move whole pixels and are exact; rotation and scale interpolate (bilinear, black outside).
+once on its device. Flips and crops move whole pixels and are exact; rotation, scale and shear interpolate (bilinear, black outside).
 Cropping a window at random, and ten windows for evaluation, follow Krizhevsky et al. (2012) and He et al. (2015,
 arXiv:1512.03385).
 
@@ -19,6 +19,7 @@ from torch import Tensor
 
 from weft import random
 from weft.config import Config
+from weft.data.tones import retone
 from weft.errors import ConfigError
 
 
@@ -36,26 +37,33 @@ class Augment(Config):
     """Smallest and largest factor by which an image is resized."""
     colour: float = 0.0
     """Largest share by which brightness, contrast and saturation grow or shrink, each by its own."""
+    shear: float = 0.0
+    """Largest distance by which a line moves along its neighbour, in either direction, as a share of the distance between them."""
+    tones: float = 0.0
+    """Chance that the tones of an image are changed in one of the ways of data/tones.py."""
+    erase: float = 0.0
+    """Chance that a rectangle of an image is replaced by noise."""
 
     def check(self) -> None:
         """Refuse values that mean nothing."""
-        if not 0.0 <= self.flip <= 1.0:
-            raise ConfigError(f"--data.augment.flip is a chance from 0 to 1, not {self.flip}")
+        for name in ("flip", "tones", "erase"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise ConfigError(f"--data.augment.{name} is a chance from 0 to 1, not {getattr(self, name)}")
         if not 0.0 < self.scale[0] <= self.scale[1] < math.inf:
             raise ConfigError(f"--data.augment.scale must be two factors above 0, the smaller first, not {self.scale}")
         if not 0.0 <= self.colour <= 1.0:
             raise ConfigError(f"--data.augment.colour is a share from 0 to 1, not {self.colour}")
-        for name in ("noise", "crop", "rotate"):
+        for name in ("noise", "crop", "rotate", "shear"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ConfigError(f"--data.augment.{name} must not be negative, not {getattr(self, name)}")
 
     @property
     def interpolates(self) -> bool:
-        return self.rotate > 0 or self.scale != (1.0, 1.0)
+        return self.rotate > 0 or self.shear > 0 or self.scale != (1.0, 1.0)
 
 
 def move(image: Tensor, key: Tensor, settings: Augment, window: int = 0) -> Tensor:
-    """image (B, C, H, W) of any type and key (B,) -> (B, C, h, w), flipped, cropped, rotated and scaled as the keys say."""
+    """image (B, C, H, W) of any type and key (B,) -> (B, C, h, w), flipped, cropped, rotated, scaled and sheared as the keys say."""
     height, width = image.shape[-2:]
     size = (window or height, window or width)
     mirrored = random.uniform(random.fold(key, "flip")) < settings.flip
@@ -70,7 +78,8 @@ def move(image: Tensor, key: Tensor, settings: Augment, window: int = 0) -> Tens
     factor = low + (high - low) * random.uniform(random.fold(key, "scale"))
     room = torch.stack([(width - size[1] / factor).clamp(min=0), (height - size[0] / factor).clamp(min=0)], dim=1) / 2  # (B, 2)
     shift = (random.uniform(random.fold(key, "shift"), 2) * 2 - 1) * ((room if window else 0) + settings.crop)
-    return warp(image, angle, factor, shift, mirrored, size)
+    shear = (random.uniform(random.fold(key, "shear"), 2) * 2 - 1) * settings.shear
+    return warp(image, angle, factor, shift, mirrored, size, shear)
 
 
 def cut(image: Tensor, top: Tensor, left: Tensor, mirrored: Tensor, size: tuple[int, int]) -> Tensor:
@@ -85,21 +94,34 @@ def cut(image: Tensor, top: Tensor, left: Tensor, mirrored: Tensor, size: tuple[
     return image.flatten(2).gather(2, flat).view(*image.shape[:2], *size) * inside[:, None]
 
 
-def warp(image: Tensor, angle: Tensor, factor: Tensor, shift: Tensor, mirrored: Tensor, size: tuple[int, int]) -> Tensor:
+def warp(
+    image: Tensor, angle: Tensor, factor: Tensor, shift: Tensor, mirrored: Tensor, size: tuple[int, int], shear: Tensor | None = None
+) -> Tensor:
     """The image turned anticlockwise by angle (B,) in radians and enlarged by factor (B,), seen through a window of the size.
 
-    shift (B, 2) is where the window's centre lies from that of the image, right and down, in pixels of the image.
+    shift (B, 2) is where the window's centre lies from that of the image, right and down, in pixels of the image. shear (B, 2) is how
+    much further right the image is read for each pixel down, and then how much further down for each pixel right.
     """
     height, width = image.shape[-2:]
     down = torch.arange(size[0], device=image.device) - (size[0] - 1) / 2  # (h,)
     right = torch.arange(size[1], device=image.device) - (size[1] - 1) / 2  # (w,)
     right = torch.where(mirrored[:, None], -right, right)[:, None, :]  # (B, 1, w)
     down = down[None, :, None]  # (1, h, 1)
+    if shear is not None:
+        right = right + shear[:, 0, None, None] * down  # (B, h, w)
+        down = down + shear[:, 1, None, None] * right
     cosine, sine = ((wave(angle) / factor)[:, None, None] for wave in (torch.cos, torch.sin))
     x = cosine * right - sine * down + shift[:, 0, None, None]  # (B, h, w), from the centre of the image
     y = sine * right + cosine * down + shift[:, 1, None, None]
     grid = torch.stack((2 * x / width, 2 * y / height), dim=-1)
     return F.grid_sample(image.float(), grid, mode="bilinear", padding_mode="zeros", align_corners=False)
+
+
+def repaint(image: Tensor, key: Tensor, settings: Augment) -> Tensor:
+    """image (B, C, H, W) in [0, 1] with other values at the same places."""
+    for change, amount in {add_noise: settings.noise, relight: settings.colour, retone: settings.tones, erase: settings.erase}.items():
+        image = change(image, key, amount) if amount else image
+    return image
 
 
 def add_noise(image: Tensor, key: Tensor, deviation: float) -> Tensor:
@@ -114,6 +136,21 @@ def relight(image: Tensor, key: Tensor, share: float) -> Tensor:
     image = image * brightness
     image = torch.lerp(image.mean((1, 2, 3), keepdim=True), image, contrast)
     return torch.lerp(image.mean(1, keepdim=True), image, saturation).clamp(0.0, 1.0)
+
+
+def erase(image: Tensor, key: Tensor, chance: float) -> Tensor:
+    """image (B, C, H, W) in [0, 1] with a rectangle of noise in some (Zhong et al., 2017, arXiv:1708.04896): a fiftieth to a third of the
+    area, three times as long as wide at most."""
+    key = random.fold(key, "erase")
+    area, shape, *middle = random.uniform(random.fold(key, "rectangle"), 4).unbind(1)  # each (B,)
+    side, longer = (0.02 + (1 / 3 - 0.02) * area).sqrt(), 3 ** (shape - 0.5)
+    lengths = (side * longer).clamp(max=1.0), (side / longer).clamp(max=1.0)
+    inside = [
+        ((torch.arange(size, device=key.device) + 0.5) / size - (length / 2 + (1 - length) * place)[:, None]).abs() < length[:, None] / 2
+        for size, length, place in zip(image.shape[-2:], lengths, middle, strict=True)
+    ]  # (B, H) and (B, W)
+    hole = inside[0][:, :, None] & inside[1][:, None, :] & (random.uniform(random.fold(key, "whether")) < chance)[:, None, None]
+    return torch.where(hole[:, None], random.uniform(random.fold(key, "noise"), *image.shape[1:]), image)
 
 
 def centre(image: Tensor, window: int) -> Tensor:

@@ -190,10 +190,8 @@ class Pixels:
         elif self.window:
             image = changes.centre(image, self.window)
         image = image.float() / 255
-        if self.augment and self.augment.noise:
-            image = changes.add_noise(image, random.fold(key, "augment"), self.augment.noise)
-        if self.augment and self.augment.colour:
-            image = changes.relight(image, random.fold(key, "augment"), self.augment.colour)
+        if self.augment:
+            image = changes.repaint(image, random.fold(key, "augment"), self.augment)
         image = binarise(image, key, self.binarise)
         if self.mean:  # by numbers, not by a tensor, which a captured graph could not fetch
             image = torch.stack([(c - m) / d for c, m, d in zip(image.unbind(1), self.mean, self.deviation, strict=True)], dim=1)

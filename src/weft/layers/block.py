@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from weft.layers import cpu_block, wide_block
 from weft.layers.attention import SelfAttention
 from weft.layers.cache import Store
-from weft.layers.dropout import Dropout
+from weft.layers.dropout import BranchDropout, Dropout
 from weft.layers.recompute import Kept, keeping
 
 FUSED: ModuleType | None = None
@@ -88,9 +88,10 @@ class Block(nn.Module):
         *,
         order: Order = "pre",
         dropout: float = 0.0,
+        skipped: float = 0.0,
     ):
         super().__init__()
-        self.order, self.dropout = order, Dropout(dropout)
+        self.order, self.dropout, self.skipped = order, Dropout(dropout), BranchDropout(skipped)
         self.attention, self.feedforward = attention, feedforward
         self.norm1, self.norm2 = norm(), norm()
 
@@ -106,11 +107,11 @@ class Block(nn.Module):
 
     def compute(self, x: Tensor, mask: Tensor | None, rotary: Tensor | None, store: Store | None) -> Tensor:
         if self.order == "pre":
-            x = x + self.dropout(self.attention(self.norm1(x), mask, rotary, store))
-            x = x + self.dropout(self.feedforward(self.norm2(x)))
+            x = x + self.skipped(self.dropout(self.attention(self.norm1(x), mask, rotary, store)))
+            x = x + self.skipped(self.dropout(self.feedforward(self.norm2(x))))
         else:
-            x = self.norm1(x + self.dropout(self.attention(x, mask, rotary, store)))
-            x = self.norm2(x + self.dropout(self.feedforward(x)))
+            x = self.norm1(x + self.skipped(self.dropout(self.attention(x, mask, rotary, store))))
+            x = self.norm2(x + self.skipped(self.dropout(self.feedforward(x))))
         return x
 
 

@@ -33,7 +33,7 @@ def fits(block: Any, x: Tensor, mask: Any, rotary: Tensor | None) -> bool:
         and type(x) in PLAIN
         and mask is rotary is None
         and block.order == "pre"
-        and not block.dropout.share
+        and not (block.dropout.share or block.skipped.share)
         and type(attention) is SelfAttention
         and attention.causal
         and attention.groups == attention.heads

@@ -35,3 +35,14 @@ class Dropout(nn.Module):
             seed = torch.randint(-(2**31), 2**31 - 1, (1,), dtype=torch.int32, device=x.device)
             return torch.where(kept(x.shape, seed, 1 - self.share), x * (1 / (1 - self.share)), 0.0)
         return F.dropout(x, self.share)
+
+
+class BranchDropout(Dropout):
+    """The same of whole examples: a residual branch is left out for a share of them (stochastic depth: Huang et al., 2016,
+    arXiv:1603.09382)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (B, ...) -> (B, ...)."""
+        if not self.training or not self.share:
+            return x
+        return x * super().forward(x.new_ones(len(x), *(1,) * (x.ndim - 1)))

@@ -48,6 +48,7 @@ def fits(block: Any, x: Tensor) -> bool:
     linear = [attention.qkv, attention.out, getattr(feed, "rise", None), getattr(feed, "fall", None)]
     return (
         block.order == "pre"
+        and not block.skipped.share
         and x.is_cuda
         and x.dtype == torch.bfloat16
         and x.size(1) <= short.LIMIT

@@ -29,6 +29,7 @@ def fits(block: Any, x: Tensor) -> bool:
     return (
         bool(PIECES)
         and block.order == "pre"
+        and not block.skipped.share
         and getattr(feed, "activation", "") in ("gelu", "gelu_tanh")
         and type(block.attention) is SelfAttention
         and all(isinstance(norm, nn.LayerNorm) for norm in (block.norm1, block.norm2))

@@ -49,6 +49,8 @@ class ViTConfig(ModelConfig):
     """Share of the embedding and of each residual branch zeroed in training."""
     attention_dropout: float = 0.0
     """Share of the attention weights zeroed in training."""
+    drop_path: float = 0.0
+    """Share of the examples for which training leaves out both branches of the last block; in earlier ones it is less, in proportion."""
     eps: float = 1e-12
     """Added to the variance in layer norms."""
     deviation: float = 0.02
@@ -74,7 +76,7 @@ class ViT(nn.Module):
         self.class_embedding = nn.Parameter(torch.empty(1, 1, c.width))
         self.position_embedding = nn.Parameter(torch.empty(1, 1 + number, c.width))
         self.dropout = Dropout(c.dropout)
-        self.blocks = nn.ModuleList(self._block() for _ in range(c.layers))
+        self.blocks = nn.ModuleList(self._block(layer) for layer in range(c.layers))
         self.norm = LayerNorm(c.width, eps=c.eps)
         self.head = nn.Linear(c.width, c.classes)
         for name, parameter in self.named_parameters():
@@ -86,7 +88,7 @@ class ViT(nn.Module):
     def _check(self) -> None:
         c = self.config
         check_sizes(c, classes=1, patch=1, layers=1, heads=1, width=1, inner=0, eps=0, deviation=0)
-        check_shares(c, "dropout", "attention_dropout")
+        check_shares(c, "dropout", "attention_dropout", "drop_path")
         if len(c.image) - 1 not in CONVOLUTIONS or c.image[0] < 1:
             raise ConfigError(f"--model.image must be channels and one to three sides, such as 3 224 224, not {c.image}")
         if min(c.image[1:]) < c.patch:
@@ -94,11 +96,12 @@ class ViT(nn.Module):
         if c.width % c.heads:
             raise ConfigError(f"--model.width {c.width} is not a multiple of --model.heads {c.heads}")
 
-    def _block(self) -> Block:
+    def _block(self, layer: int) -> Block:
         c = self.config
         attention = SelfAttention(c.width, c.heads, causal=False, dropout=c.attention_dropout)
         feedforward = FeedForward(c.width, c.inner or 4 * c.width, activation=c.activation)
-        return Block(attention, feedforward, partial(LayerNorm, c.width, eps=c.eps), dropout=c.dropout)
+        skipped = c.drop_path * layer / max(c.layers - 1, 1)
+        return Block(attention, feedforward, partial(LayerNorm, c.width, eps=c.eps), dropout=c.dropout, skipped=skipped)
 
     def hidden(self, image: Tensor) -> Tensor:
         """image (B, C, height, width) -> the last layer's normed states (B, 1 + N, D), that of the class token first."""
