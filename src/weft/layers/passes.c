@@ -1,4 +1,4 @@
-/* What a Transformer block does in training between its large products, in fp32 (see layers/passes.py).
+/* What a Transformer block does in training between its large products, (see layers/passes.py). Sums are in fp32.
 
 Each pass reads and writes what it needs once. Threads take rows, or heads, in equal parts and in order, so that a number of threads
 always finds the same. Shapes: M rows, N columns, B batch, T time, H heads, K head width; W is K, or more where vectors are longer. */
@@ -7,6 +7,7 @@ always finds the same. Shapes: M rows, N columns, B batch, T time, H heads, K he
 #include <string.h>
 
 #include "exponential.h"
+#include "kept.h"
 #include "tiles.h"
 
 enum { SHORT = LANES / 2, BAND = 32, NEAR = 64 }; /* rows of a tile, queries, and rows of sums that are taken together */
@@ -39,19 +40,20 @@ void columns(const float *restrict x, float *out, float *space, int64_t m, int64
 }
 
 /* x (M, N) under a norm; mean, rate: (M) */
-void norm(const float *x, const float *scale, const float *shift, float *out, float *mean, float *rate, double least,
+void norm(const float *x, const float *scale, const float *shift, Kept *out, float *mean, float *rate, double least,
           int64_t m, int64_t n, int64_t threads) {
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t row = 0; row < m; row++) {
         const float *restrict here = x + row * n;
-        float *restrict to = out + row * n, sum = 0, squares = 0;
+        Kept *restrict to = out + row * n;
+        float sum = 0, squares = 0;
 #pragma omp simd reduction(+ : sum)
         for (int64_t i = 0; i < n; i++) sum += here[i];
         float middle = mean[row] = sum / n;
 #pragma omp simd reduction(+ : squares)
         for (int64_t i = 0; i < n; i++) squares += (here[i] - middle) * (here[i] - middle);
         float by = rate[row] = 1 / sqrtf(squares / n + (float)least);
-        for (int64_t i = 0; i < n; i++) to[i] = (here[i] - middle) * by * scale[i] + (shift ? shift[i] : 0);
+        for (int64_t i = 0; i < n; i++) to[i] = narrow((here[i] - middle) * by * scale[i] + (shift ? shift[i] : 0));
     }
 }
 
@@ -93,7 +95,7 @@ static inline __attribute__((always_inline)) void tile(int height, int width, Ma
     Lanes sums[SHORT][2];
     for (int r = 0; r < height; r++)
         for (int c = 0; c < width; c++) sums[r][c] = more ? *(Lanes *)(out + r * apart + c * LANES) : (Lanes){0};
-    accumulate(height, width, a, b, inner, sums);
+    accumulate(1, height, width, a, b, inner, sums);
     for (int r = 0; r < height; r++)
         for (int c = 0; c < width; c++) *(Lanes *)(out + r * apart + c * LANES) = sums[r][c];
 }
@@ -111,8 +113,6 @@ static void multiply(int64_t rows, int64_t columns, int64_t inner, Matrix a, Mat
                 c < wide ? tile(SHORT, 2, a, from, out + c, apart, inner, more) : tile(SHORT, 1, a, from, out + c, apart, inner, more);
         }
 }
-
-static int64_t padded(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
 
 /* Keys that come later than queries of a band get no score, or no weight */
 static void hide(float *scores, int64_t start, int64_t end, float as) {
@@ -164,15 +164,15 @@ static void weigh_back(float *restrict change, const float *restrict weights, in
 }
 
 /* A head's rows (T, K) of a packed tensor are fetched, or made ready to be written, as they lie too far apart to be foreseen */
-static inline __attribute__((always_inline)) void foresee(const float *at, int64_t row, int64_t t, int64_t k, int write) {
+static inline __attribute__((always_inline)) void foresee(const Kept *at, int64_t row, int64_t t, int64_t k, int write) {
     for (int64_t i = 0; i < t; i++)
-        for (int64_t j = 0; j < k; j += 16) write ? __builtin_prefetch(at + i * row + j, 1) : __builtin_prefetch(at + i * row + j);
+        for (int64_t j = 0; j < k; j += 16 * PAIR) write ? __builtin_prefetch(at + i * row + j, 1) : __builtin_prefetch(at + i * row + j);
 }
 
 /* They go to (T, W) with zeros behind */
-static void take(const float *from, int64_t row, float *to, int64_t t, int64_t k, int64_t w) {
+static void take(const Kept *from, int64_t row, float *to, int64_t t, int64_t k, int64_t w) {
     for (int64_t i = 0; i < t; i++) {
-        for (int64_t j = 0; j < k; j++) to[i * w + j] = from[i * row + j];
+        for (int64_t j = 0; j < k; j++) to[i * w + j] = widen(from[i * row + j]);
         for (int64_t j = k; j < w; j++) to[i * w + j] = 0;
     }
 }
@@ -184,9 +184,9 @@ static void turn(const float *from, float *to, int64_t t, int64_t w) {
         for (int64_t j = 0; j < w; j += LANES) turn_square(from + i * w + j, w, t - i, to + j * p + i, p);
 }
 
-static void give(const float *from, float *to, int64_t row, int64_t t, int64_t k, int64_t w) {
+static void give(const float *from, Kept *to, int64_t row, int64_t t, int64_t k, int64_t w) {
     for (int64_t i = 0; i < t; i++)
-        for (int64_t j = 0; j < k; j++) to[i * row + j] = from[i * w + j];
+        for (int64_t j = 0; j < k; j++) to[i * row + j] = narrow(from[i * w + j]);
 }
 
 /* The sums (K) of a head's columns (T, W), found in `near`, are added to others' */
@@ -206,11 +206,11 @@ static int64_t begin(int64_t head, int64_t t, int64_t parts, int64_t h, int64_t 
 }
 
 /* qkv (B, T, 3, H, K) -> what each head finds in the past (B, T, H, K); space: (threads, room) */
-void attend(const float *qkv, float *out, float *space, int64_t b, int64_t t, int64_t h, int64_t k, int64_t threads) {
+void attend(const Kept *qkv, Kept *out, float *space, int64_t b, int64_t t, int64_t h, int64_t k, int64_t threads) {
     int64_t w = padded(k), p = padded(t), all = 3 * h * k;
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t head = 0; head < b * h; head++) {
-        const float *from = qkv + begin(head, t, 3, h, k), *next = qkv + begin(head + 1, t, 3, h, k);
+        const Kept *from = qkv + begin(head, t, 3, h, k), *next = qkv + begin(head + 1, t, 3, h, k);
         float *q = space + omp_get_thread_num() * room(t, k), *key = q + t * w, *value = key + t * w, *found = value + t * w;
         float *queries = found + t * w, *scores = queries + w * p;
         for (int i = 0; i < 3; i++) foresee(next + i * h * k, all, t, k, 0), take(from + i * h * k, all, q + i * t * w, t, k, w);
@@ -234,7 +234,7 @@ void attend(const float *qkv, float *out, float *space, int64_t b, int64_t t, in
 }
 
 /* The gradient of qkv from that of what was found, and the sums (3, H, K) of its columns; space: (threads, room), (threads, 3, H, K) */
-void attend_back(const float *change, const float *qkv, float *out, float *sums, float *space, int64_t b, int64_t t,
+void attend_back(const Kept *change, const Kept *qkv, Kept *out, float *sums, float *space, int64_t b, int64_t t,
                  int64_t h, int64_t k, int64_t threads) {
     int64_t w = padded(k), p = padded(t), all = 3 * h * k;
     float *partly = space + threads * room(t, k);

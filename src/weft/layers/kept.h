@@ -1,0 +1,39 @@
+/* The type in which what large products read is kept between them: fp32, or bf16 where KEEP_BF16 is defined. Two of the latter fill a
+word of 32 bits, which products take as a pair. Included by passes.c and products.c. */
+
+#pragma once
+#include <stdint.h>
+#include <string.h>
+
+#include "exponential.h"
+
+static inline uint32_t bits_of(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+#ifdef KEEP_BF16
+typedef uint16_t Kept;
+enum { PAIR = 2 }; /* of a word */
+
+static inline float widen(Kept x) { return from_bits((uint32_t)x << 16); }
+
+/* The nearest, of two the even one; NaN stays */
+static inline Kept narrow(float x) {
+    uint32_t bits = bits_of(x);
+    return x != x ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+
+static inline uint32_t word(Kept one, Kept other) { return one | (uint32_t)other << 16; }
+#else
+typedef float Kept;
+enum { PAIR = 1 };
+
+static inline float widen(Kept x) { return x; }
+static inline Kept narrow(float x) { return x; }
+static inline uint32_t word(Kept one, Kept other) { return bits_of(one); }
+#endif
+
+/* A number of a matrix that is held in fp32, or as it is kept */
+static inline Kept kept_at(const void *x, int full, int64_t i) { return full ? narrow(((const float *)x)[i]) : ((const Kept *)x)[i]; }
