@@ -2,6 +2,9 @@
 word of 32 bits, which products take as a pair. Included by passes.c and products.c. */
 
 #pragma once
+#ifdef __AVX512BF16__
+#include <immintrin.h>
+#endif
 #include <stdint.h>
 #include <string.h>
 
@@ -37,3 +40,15 @@ static inline uint32_t word(Kept one, Kept other) { return bits_of(one); }
 
 /* A number of a matrix that is held in fp32, or as it is kept */
 static inline Kept kept_at(const void *x, int full, int64_t i) { return full ? narrow(((const float *)x)[i]) : ((const Kept *)x)[i]; }
+
+/* n numbers as they are kept; processors that know bf16 round a vector at once */
+static inline __attribute__((always_inline)) void keep(const float *restrict from, Kept *restrict to, int64_t n) {
+    int64_t i = 0;
+#if defined(KEEP_BF16) && defined(__AVX512BF16__)
+    for (; i + 16 <= n; i += 16) {
+        __m256bh rounded = _mm512_cvtneps_pbh(_mm512_loadu_ps(from + i));
+        memcpy(to + i, &rounded, sizeof rounded);
+    }
+#endif
+    for (; i < n; i++) to[i] = narrow(from[i]);
+}

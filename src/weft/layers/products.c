@@ -12,8 +12,10 @@ the same is found each time. Shapes: M rows, N columns of what is found, K what 
 #include "tiles.h"
 
 enum { WIDTH = 2 * LANES, BLOCK = 8 * HEIGHT, ROWS = BLOCK + HEIGHT }; /* columns of a panel, rows that take it in turn, and with zeros */
-enum { DEPTH = 128 }; /* words of a panel that stays in the first cache, where sums are over rows */
+enum { DEPTH = 128, PAGE = 1024 }; /* words of a panel that stays in the first cache, where sums are over rows; and of a page */
 enum Then { NOTHING, ROUND, PLUS, TIMES, GELU, GELU_TANH };
+
+static inline int in_full(enum Then then) { return then == NOTHING || then == PLUS; }
 
 /* What a line of numbers becomes, in fp32 after NOTHING and PLUS. After GELU, `more` holds it and `out` its slope: what a normal number
    leaves above x is a series by e^(-x^2/2), in the form of Abramowitz and Stegun 7.1.26, fitted with one term more to 1e-8; or
@@ -22,6 +24,8 @@ static inline __attribute__((always_inline)) void finish(enum Then then, const f
                                                          void *restrict out, Kept *restrict more, float *restrict sums, int64_t n) {
     const float *restrict residual = with;
     const Kept *restrict slope = with;
+    int rounded = PAIR > 1 && !in_full(then);
+    float results[WIDTH], others[WIDTH], *restrict to = rounded ? results : out, *restrict also = rounded ? others : (float *)more;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
         float x = line[i];
@@ -31,20 +35,19 @@ static inline __attribute__((always_inline)) void finish(enum Then then, const f
             float e = decay(-0.5f * x * x), t = 1 / (1 + 0.28f * fabsf(x));
             float series = 0.268914193f + t * (-0.236998498f + t * (0.389877111f + t * -0.105808996f));
             float above = e * t * (0.116521038f + t * (0.0674951375f + t * series)), below = x < 0 ? above : 1 - above;
-            more[i] = narrow(x * below);
+            also[i] = x * below;
             x = below + x * e * 0.39894228f;
         }
         if (then == GELU_TANH) {
             float square = 0.044715f * x * x, e = decay(-1.59576912f * fabsf(x) * (1 + square)), t = 1 / (1 + e);
             float below = x < 0 ? e * t : t;
-            more[i] = narrow(x * below);
+            also[i] = x * below;
             x = below + x * (e * t * t) * 1.59576912f * (1 + 3 * square);
         }
-        if (then == NOTHING || then == PLUS)
-            ((float *)out)[i] = x;
-        else
-            ((Kept *)out)[i] = narrow(x);
+        to[i] = x;
     }
+    if (rounded) keep(results, out, n);
+    if (rounded && (then == GELU || then == GELU_TANH)) keep(others, more, n);
 }
 
 static inline int64_t words_of(int64_t k) { return (k + PAIR - 1) / PAIR; }
@@ -54,29 +57,33 @@ static inline __attribute__((always_inline)) void line_up(const void *x, int ful
                                                           int64_t apart) {
     for (int64_t r = 0; r < rows; r++) {
         Kept *restrict line = (Kept *)(to + r * apart);
-        for (int64_t i = 0; i < k; i++) line[i] = kept_at(x, full, r * row + i);
+        if (full)
+            keep((const float *)x + r * row, line, k);
+        else
+            memcpy(line, (const Kept *)x + r * row, k * sizeof *line);
         for (int64_t i = k; i < PAIR * padded(words_of(k)); i++) line[i] = narrow(0);
     }
 }
 
-/* n columns of rows (K, ...), words of columns beside each other with zeros behind: (words, width) */
+/* Words of rows' n columns beside each other with zeros behind, as panels (words, width) that lie apart */
 static inline __attribute__((always_inline)) void pair_up(const void *x, int full, int64_t row, int64_t k, int64_t n, int64_t width,
-                                                          float *panel) {
-    for (int64_t p = 0; p < k; p += PAIR) {
-        Word *restrict line = (Word *)panel + p / PAIR * width;
-        int64_t one = p * row, other = one + row;
-        if (p + PAIR <= k)
-            for (int64_t c = 0; c < n; c++) line[c] = word(kept_at(x, full, one + c), kept_at(x, full, other + c));
-        else
-            for (int64_t c = 0; c < n; c++) line[c] = word(kept_at(x, full, one + c), narrow(0));
-        for (int64_t c = n; c < width; c++) line[c] = 0;
-    }
+                                                          float *panels, int64_t apart) {
+    for (int64_t p = 0; p < k; p += PAIR)
+        for (int64_t c = 0; c < n; c += width) {
+            Word *restrict line = (Word *)panels + c / width * apart + p / PAIR * width;
+            int64_t one = p * row + c, other = one + row, wide = n - c < width ? n - c : width;
+            if (p + PAIR <= k && wide == width)
+                for (int64_t i = 0; i < width; i++) line[i] = word(kept_at(x, full, one + i), kept_at(x, full, other + i));
+            else
+                for (int64_t i = 0; i < width; i++)
+                    line[i] = i < wide ? word(kept_at(x, full, one + i), p + PAIR <= k ? kept_at(x, full, other + i) : narrow(0)) : 0;
+        }
 }
 
 /* n columns of a weight (K, N), or of one that is turned, as a panel (words, WIDTH); space: (LANES, padded words) */
 static void lay(const float *w, int64_t row, int64_t column, int64_t k, int64_t n, float *panel, float *space) {
     if (column == 1) {
-        n == WIDTH ? pair_up(w, 1, row, k, WIDTH, WIDTH, panel) : pair_up(w, 1, row, k, n, WIDTH, panel);
+        pair_up(w, 1, row, k, n, WIDTH, panel, 0);
         return;
     }
     int64_t wide = padded(words_of(k));
@@ -105,12 +112,12 @@ static inline int64_t panel_size(int64_t k) { return WIDTH * (padded(words_of(k)
 static inline __attribute__((always_inline)) void multiply(enum Then then, const void *x, int full, const float *panels, const void *with,
                                                            void *out, Kept *more, float *sums, float *block, int64_t from, int64_t to,
                                                            int64_t k, int64_t n) {
-    int64_t read = then == TIMES ? sizeof(Kept) : sizeof(float), written = then == NOTHING || then == PLUS ? sizeof(float) : sizeof(Kept);
+    int64_t read = then == TIMES ? sizeof(Kept) : sizeof(float), written = in_full(then) ? sizeof(float) : sizeof(Kept);
     int64_t apart = distance(k);
     for (int64_t start = from; start < to; start += BLOCK) {
         int64_t end = to - start < BLOCK ? to : start + BLOCK, number = end - start;
         Matrix rows = {block, apart, 1};
-        if ((PAIR == 1 || !full) && k % PAIR == 0 && number % HEIGHT == 0) /* they can be read where they lie */
+        if ((PAIR == 1 || !full) && k % PAIR == 0 && number % HEIGHT == 0 && words_of(k) % PAGE) /* they can be read where they lie */
             rows = (Matrix){(const float *)((const Kept *)x + start * k), words_of(k), 1};
         else {
             full ? line_up((const float *)x + start * k, 1, k, number, k, block, apart)
@@ -187,49 +194,54 @@ void product(int64_t then, const void *x, int64_t full, const float *w, int64_t 
     }
 }
 
+/* Panels of columns whose words go along rows, a little further apart than they are long: pages apart they would share a place in caches */
+enum { TALL = 4 * HEIGHT, TALL_PANEL = DEPTH * TALL + LANES, WIDE_PANEL = DEPTH * WIDTH + LANES };
+
+static inline int64_t number_of(int64_t n, int64_t each) { return (n + each - 1) / each; }
+
 /* Words of the space that a product over rows needs */
 int64_t rows_product_room(int64_t n, int64_t k, int64_t threads) {
-    return threads * DEPTH * ((n + HEIGHT - 1) / HEIGHT * HEIGHT + (k + WIDTH - 1) / WIDTH * WIDTH + LANES);
+    return threads * (number_of(n, TALL) * TALL_PANEL + number_of(k, WIDTH) * WIDE_PANEL);
 }
 
-/* Columns of a matrix in panels of a width, of as many rows as DEPTH words hold */
-static inline __attribute__((always_inline)) void pair_columns(const void *x, int full, int64_t row, int64_t rows, int64_t n, int64_t width,
-                                                               float *panels) {
-    int64_t size = full ? sizeof(float) : sizeof(Kept);
-    for (int64_t c = 0; c < n; c += width, panels += DEPTH * width) {
-        const void *here = (const char *)x + c * size;
-        n - c < width ? pair_up(here, full, row, rows, n - c, width, panels) : pair_up(here, full, row, rows, width, width, panels);
-    }
+/* Columns from .. to that are a thread's own: a share of them in whole tiles, or all */
+typedef struct {
+    int64_t from, to;
+} Part;
+
+static inline Part part(int64_t n, int64_t each, int shared) {
+    if (!shared) return (Part){0, n};
+    int64_t thread = omp_get_thread_num(), tiles = number_of(n, each), end = first(tiles, thread + 1) * each;
+    return (Part){first(tiles, thread) * each, end < n ? end : n};
 }
 
 /* The sum over rows of x (M, N) by y (M, K), each in fp32 or as it is kept: (N, K). Threads share out the longer side */
 void rows_product(const void *x, int64_t x_full, const void *y, int64_t y_full, float *out, float *space, int64_t m, int64_t n, int64_t k,
                   int64_t threads) {
-    int64_t heights = (n + HEIGHT - 1) / HEIGHT, widths = (k + WIDTH - 1) / WIDTH;
 #pragma omp parallel num_threads(threads)
     {
-        int64_t thread = omp_get_thread_num(), tall = n >= k;
-        int64_t top = tall ? HEIGHT * first(heights, thread) : 0, bottom = tall ? HEIGHT * first(heights, thread + 1) : n;
-        int64_t left = tall ? 0 : WIDTH * first(widths, thread), right = tall ? k : WIDTH * first(widths, thread + 1);
-        bottom = bottom < n ? bottom : n, right = right < k ? right : k;
-        float *ys = space + thread * (rows_product_room(n, k, 1)), *xs = ys + DEPTH * widths * WIDTH;
-        for (int64_t row = 0; row < m && top < bottom && left < right; row += DEPTH * PAIR) {
-            int64_t rows = m - row < DEPTH * PAIR ? m - row : DEPTH * PAIR, words = words_of(rows);
-            x_full ? pair_columns((const float *)x + row * n + top, 1, n, rows, bottom - top, HEIGHT, xs)
-                   : pair_columns((const Kept *)x + row * n + top, 0, n, rows, bottom - top, HEIGHT, xs);
-            y_full ? pair_columns((const float *)y + row * k + left, 1, k, rows, right - left, WIDTH, ys)
-                   : pair_columns((const Kept *)y + row * k + left, 0, k, rows, right - left, WIDTH, ys);
-            for (int64_t c = left; c < right; c += WIDTH)
-                for (int64_t r = top; r < bottom; r += HEIGHT) {
-                    float lines[HEIGHT * WIDTH] __attribute__((aligned(64)));
-                    tile(0, (Matrix){xs + (r - top) * DEPTH, 1, HEIGHT}, ys + (c - left) * DEPTH, words, lines);
-                    int64_t high = bottom - r < HEIGHT ? bottom - r : HEIGHT, wide = right - c < WIDTH ? right - c : WIDTH;
-                    for (int64_t i = 0; i < high; i++) {
-                        float *restrict to = out + (r + i) * k + c, *restrict line = lines + i * WIDTH;
+        Part down = part(n, HEIGHT, n >= k), along = part(k, WIDTH, n < k);
+        float *xs = space + omp_get_thread_num() * rows_product_room(n, k, 1), *ys = xs + number_of(n, TALL) * TALL_PANEL;
+        for (int64_t row = 0; row < m; row += DEPTH * PAIR) {
+            int64_t rows = m - row < DEPTH * PAIR ? m - row : DEPTH * PAIR, high = down.to - down.from, wide = along.to - along.from;
+            x_full ? pair_up((const float *)x + row * n + down.from, 1, n, rows, high, TALL, xs, TALL_PANEL)
+                   : pair_up((const Kept *)x + row * n + down.from, 0, n, rows, high, TALL, xs, TALL_PANEL);
+            y_full ? pair_up((const float *)y + row * k + along.from, 1, k, rows, wide, WIDTH, ys, WIDE_PANEL)
+                   : pair_up((const Kept *)y + row * k + along.from, 0, k, rows, wide, WIDTH, ys, WIDE_PANEL);
+            for (int64_t c = 0; c < wide; c += WIDTH)
+                for (int64_t r = 0; r < high; r += HEIGHT) {
+                    float lines[HEIGHT * WIDTH] __attribute__((aligned(64))), *corner = out + (down.from + r) * k + along.from + c;
+                    int64_t height = high - r < HEIGHT ? high - r : HEIGHT, width = wide - c < WIDTH ? wide - c : WIDTH;
+                    for (int64_t i = 0; i < height; i++)
+                        for (int64_t j = 0; j < width; j += 16) __builtin_prefetch(corner + i * k + j, 1);
+                    Matrix left = {xs + r / TALL * TALL_PANEL + r % TALL, 1, TALL};
+                    tile(0, left, ys + c / WIDTH * WIDE_PANEL, words_of(rows), lines);
+                    for (int64_t i = 0; i < height; i++) {
+                        float *restrict to = corner + i * k, *restrict line = lines + i * WIDTH;
                         if (row)
-                            for (int64_t j = 0; j < wide; j++) to[j] += line[j];
+                            for (int64_t j = 0; j < width; j++) to[j] += line[j];
                         else
-                            memcpy(to, line, wide * sizeof *to);
+                            memcpy(to, line, width * sizeof *to);
                     }
                 }
         }
