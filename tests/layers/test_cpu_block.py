@@ -290,11 +290,15 @@ def test_attention_in_c(shape: tuple[int, int, int, int], kept: torch.dtype) -> 
     exact = qkv.float().requires_grad_()
     q, key, value = exact.double().permute(2, 0, 3, 1, 4)
     expected = F.scaled_dot_product_attention(q, key, value, is_causal=True).transpose(1, 2).flatten(2).float()
-    alike(c.attend(qkv), expected.detach(), kept)
-    back, sums = c.attend_back(change, qkv)
-    wanted = torch.autograd.grad(expected, exact, change.float())[0]
-    alike(back, wanted, kept)
-    assert (sums - wanted.sum((0, 1)).flatten()).abs().max() <= 1e-6 * wanted.abs().sum((0, 1)).max() + 1e-7  # those of keys cancel
+    (back, sums), wanted = c.attend_back(change, qkv), torch.autograd.grad(expected, exact, change.float())[0]
+    if kept == FP32:
+        alike(c.attend(qkv), expected.detach())
+        alike(back, wanted)
+    else:  # weights are rounded too, before they are multiplied
+        assert (c.attend(qkv) - expected).norm() <= 4e-3 * expected.norm()
+        assert (back - wanted).norm() <= 6e-3 * wanted.norm()
+    rounding = 1e-6 if kept == FP32 else 4e-3
+    assert (sums - wanted.sum((0, 1)).flatten()).abs().max() <= rounding * wanted.abs().sum((0, 1)).max() + 1e-7  # those of keys cancel
 
 
 def test_a_machine_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
