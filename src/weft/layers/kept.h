@@ -38,6 +38,9 @@ static inline Kept narrow(float x) { return x; }
 static inline uint32_t word(Kept one, Kept other) { return bits_of(one); }
 #endif
 
+/* That hold so many numbers of a row, or of a column */
+static inline int64_t words_of(int64_t k) { return (k + PAIR - 1) / PAIR; }
+
 /* A number of a matrix that is held in fp32, or as it is kept */
 static inline Kept kept_at(const void *x, int full, int64_t i) { return full ? narrow(((const float *)x)[i]) : ((const Kept *)x)[i]; }
 

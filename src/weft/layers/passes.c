@@ -222,7 +222,7 @@ static void add_up(const float *restrict from, float *restrict near, float *rest
 /* Words of a thread's space: rows of up to four parts with V words and turned, pairs and sums of up to three with W, and scores of a band
    twice, with two forms of words of each */
 int64_t room(int64_t t, int64_t k) {
-    int64_t v = padded((k + PAIR - 1) / PAIR), p = padded(t);
+    int64_t v = padded(words_of(k)), p = padded(t);
     return 4 * t * v + 2 * v * p + 6 * p * padded(k) + 4 * BAND * p;
 }
 
@@ -233,7 +233,7 @@ static int64_t begin(int64_t head, int64_t t, int64_t parts, int64_t h, int64_t 
 
 /* qkv (B, T, 3, H, K) -> what each head finds in the past (B, T, H, K); space: (threads, room) */
 void attend(const Kept *qkv, Kept *out, float *space, int64_t b, int64_t t, int64_t h, int64_t k, int64_t threads) {
-    int64_t w = padded(k), v = padded((k + PAIR - 1) / PAIR), p = padded(t), all = 3 * h * k;
+    int64_t w = padded(k), v = padded(words_of(k)), p = padded(t), all = 3 * h * k;
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t head = 0; head < b * h; head++) {
         const Kept *from = qkv + begin(head, t, 3, h, k), *next = qkv + begin(head + 1, t, 3, h, k);
@@ -253,7 +253,7 @@ void attend(const Kept *qkv, Kept *out, float *space, int64_t b, int64_t t, int6
             weigh(scores, start, end, wide, 1 / sqrtf(k));
             const float *weights = along_keys(along_queries(scores, rounded, end), rounded + BAND * p / PAIR, end);
             for (int64_t i = start; i < end; i += SHORT) {
-                int64_t rows = end - i < SHORT ? end - i : SHORT, words = (i + rows + PAIR - 1) / PAIR;
+                int64_t rows = end - i < SHORT ? end - i : SHORT, words = words_of(i + rows);
                 multiply(rows, w, words, (Matrix){weights + i - start, 1, BAND}, (Matrix){values, w, 1}, found + i * w, w, 0);
             }
         }
@@ -264,7 +264,7 @@ void attend(const Kept *qkv, Kept *out, float *space, int64_t b, int64_t t, int6
 /* The gradient of qkv from that of what was found, and the sums (3, H, K) of its columns; space: (threads, room), (threads, 3, H, K) */
 void attend_back(const Kept *change, const Kept *qkv, Kept *out, float *sums, float *space, int64_t b, int64_t t, int64_t h, int64_t k,
                  int64_t threads) {
-    int64_t w = padded(k), v = padded((k + PAIR - 1) / PAIR), p = padded(t), all = 3 * h * k;
+    int64_t w = padded(k), v = padded(words_of(k)), p = padded(t), all = 3 * h * k;
     float *partly = space + threads * room(t, k);
     memset(partly, 0, threads * all * sizeof *partly);
 #pragma omp parallel for schedule(static) num_threads(threads)
@@ -296,11 +296,11 @@ void attend_back(const Kept *change, const Kept *qkv, Kept *out, float *sums, fl
             const float *weights = along_queries(scores, rounded, end), *dweights = along_queries(dscores, drounded, end);
             const float *turned = along_keys(dweights, columns, end);
             for (int64_t i = start; i < end; i += SHORT) {
-                int64_t rows = end - i < SHORT ? end - i : SHORT, words = (i + rows + PAIR - 1) / PAIR;
+                int64_t rows = end - i < SHORT ? end - i : SHORT, words = words_of(i + rows);
                 multiply(rows, w, words, (Matrix){turned + i - start, 1, BAND}, keys, dq + i * w, w, 0);
             }
             for (int64_t j = 0; j < end; j += SHORT) { /* what these queries say of keys that they look at */
-                int64_t rows = end - j < SHORT ? end - j : SHORT, from = j > start ? j : start, words = (end - from + PAIR - 1) / PAIR;
+                int64_t rows = end - j < SHORT ? end - j : SHORT, from = j > start ? j : start, words = words_of(end - from);
                 int64_t at = (j * BAND + from - start) / PAIR, behind = from / PAIR * w;
                 Matrix weight = {weights + at, BAND / PAIR, 1}, dweight = {dweights + at, BAND / PAIR, 1};
                 multiply(rows, w, words, weight, (Matrix){found.at + behind, w, 1}, dvalue + j * w, w, start < last);

@@ -1,8 +1,8 @@
 /* Products of a Transformer block in training, each with what follows it, done while its numbers are at hand (see layers/passes.py).
 
-What is multiplied is first laid out in words, rounded to the type in which it is kept, so that what a tile reads lies together and no two
-of its rows share a place in a cache; sums are in fp32. Threads take equal parts in order, and no sum depends on where it is found, so that
-the same is found each time. Shapes: M rows, N columns of what is found, K what is summed over. */
+What is multiplied is first laid out in words, rounded to the type in which it is kept, so that what a tile reads lies together; rows stay
+where they are if they can be read there. Sums are in fp32. Threads take equal parts in order, and no sum depends on where it is found, so
+that a number of threads always finds the same. Shapes: M rows, N columns of what is found, K what is summed over. */
 
 #include <math.h>
 #include <string.h>
@@ -50,8 +50,6 @@ static inline __attribute__((always_inline)) void finish(enum Then then, const f
     if (rounded && (then == GELU || then == GELU_TANH)) keep(others, more, n);
 }
 
-static inline int64_t words_of(int64_t k) { return (k + PAIR - 1) / PAIR; }
-
 /* Rows (rows, K), their words beside each other with zeros behind, at another distance */
 static inline __attribute__((always_inline)) void line_up(const void *x, int full, int64_t row, int64_t rows, int64_t k, float *to,
                                                           int64_t apart) {
@@ -71,7 +69,7 @@ static inline __attribute__((always_inline)) void pair_up(const void *x, int ful
     for (int64_t p = 0; p < k; p += PAIR)
         for (int64_t c = 0; c < n; c += width) {
             Word *restrict line = (Word *)panels + c / width * apart + p / PAIR * width;
-            int64_t one = p * row + c, other = one + row, wide = n - c < width ? n - c : width;
+            int64_t one = p * row + c, other = PAIR > 1 ? one + row : one, wide = n - c < width ? n - c : width;
             if (p + PAIR <= k && wide == width)
                 for (int64_t i = 0; i < width; i++) line[i] = word(kept_at(x, full, one + i), kept_at(x, full, other + i));
             else
