@@ -15,6 +15,7 @@ from weft.layers import cpu_block as module
 from weft.layers import passes
 from weft.layers.attention import SelfAttention
 from weft.layers.block import Block, FeedForward, GatedFeedForward
+from weft.layers.position import rotary
 from weft.models.gpt import GPTConfig
 
 in_c = pytest.mark.skipif(not passes.keeping(torch.float32), reason="no compiler")
@@ -50,21 +51,21 @@ def kept_in(kept: torch.dtype) -> passes.Passes:
     return found
 
 
-def found(layer: Block, x: Tensor, backend: str, kept: torch.dtype = FP32) -> dict[str, Tensor]:
+def found(layer: Block, x: Tensor, backend: str, kept: torch.dtype = FP32, rotary: Tensor | None = None) -> dict[str, Tensor]:
     """The output, and the gradients of a fixed sum of it."""
     layer.blocks_backend = backend
     with torch.autocast("cpu", BF16, enabled=kept == BF16):
-        out = layer(x)
+        out = layer(x, None, rotary)
     wanted = {"x": x, **{name: p for name, p in layer.named_parameters() if p.requires_grad}}
     changes = torch.autograd.grad((out * torch.linspace(-1, 1, out.size(-1))).sum(), [*wanted.values()])
     return {"out": out.detach(), **dict(zip(wanted, changes, strict=True))}
 
 
-def agree(layer: Block, x: Tensor, kept: torch.dtype) -> None:
+def agree(layer: Block, x: Tensor, kept: torch.dtype, rotary: Tensor | None = None) -> None:
     """In fp32 as the plain block; in bf16 as near to that as the plain block in bf16, but for chance where numbers are few."""
     with torch.autocast("cpu", BF16, enabled=kept == BF16):
-        assert module.fits(layer, x, None, None)
-    expected, got, rounded = found(layer, x, "plain"), found(layer, x, "fused", kept), found(layer, x, "plain", kept)
+        assert module.fits(layer, x, None, rotary)
+    expected, got, rounded = (found(layer, x, *how, rotary) for how in (("plain", FP32), ("fused", kept), ("plain", kept)))
     assert got.keys() == expected.keys()
     for name, value in got.items():
         assert value.dtype == torch.float32
@@ -106,6 +107,15 @@ def test_any_number_of_threads_finds_the_same_each_time(threads: int, kept: torc
 @pytest.mark.parametrize("settings", [{"bias": False}, {"activation": "gelu_tanh"}, {"inner": 31}], ids=str)
 def test_other_blocks_of_this_kind(settings: dict[str, Any], kept: torch.dtype) -> None:
     agree(block(**settings), torch.randn(3, 7, 48, requires_grad=True), kept)
+
+
+@in_c
+@both
+@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (2, 65)], ids=str)
+@pytest.mark.parametrize("width", [48, 54])
+def test_rotary_positions(shape: tuple[int, int], width: int, kept: torch.dtype) -> None:
+    table = rotary(shape[1] + 3, width // 3)[:, : shape[1]]  # which does not lie in order
+    agree(block(width), torch.randn(*shape, width, requires_grad=True), kept, table)
 
 
 @in_c
@@ -162,6 +172,7 @@ def test_what_it_does_not_serve_goes_the_plain_way() -> None:
     assert not module.fits(block(activation="relu"), x, None, None)
     assert not module.fits(block(), x.double(), None, None)
     assert not module.fits(block(), x, torch.ones(2, 1, 1, 5, dtype=torch.bool), None)
+    assert not module.fits(block(), x, None, rotary(5, 16).unsqueeze(1).expand(2, 2, 5, 16))  # of a place in each row
     gated = Block(SelfAttention(48, 3, causal=True), GatedFeedForward(48, 64), partial(nn.LayerNorm, 48))
     assert not module.fits(gated, x, None, None)
     seen = Block(SelfAttention(48, 3, causal=False), FeedForward(48, 64), partial(nn.LayerNorm, 48))

@@ -32,7 +32,8 @@ def fits(block: Any, x: Tensor, mask: Any, rotary: Tensor | None) -> bool:
         and x.dtype == torch.float32
         and x.numel() > 0
         and type(x) in PLAIN
-        and mask is rotary is None
+        and mask is None
+        and (rotary is None or (type(rotary) is Tensor and rotary.dtype == torch.float32 and rotary.shape[:-1] == (2, x.size(1))))
         and block.order == "pre"
         and not block.dropout.share
         and type(attention) is SelfAttention
@@ -61,10 +62,10 @@ def held_by(block: Any) -> list[Tensor | None]:
     return [tensor for part in parts for tensor in (part.weight, part.bias)]
 
 
-def cpu_block(block: Any, x: Tensor) -> Tensor:
-    """`Block.compute`, x (B, T, D) -> (B, T, D)."""
+def cpu_block(block: Any, x: Tensor, rotary: Tensor | None) -> Tensor:
+    """`Block.compute`, x (B, T, D), rotary (2, T, K) -> (B, T, D)."""
     settings = (block.attention.heads, block.norm1.eps, block.feedforward.activation)
-    out: Tensor = _Block.apply(x, passes.keeping(kept_type()), *settings, *held_by(block))  # type: ignore[no-untyped-call]
+    out: Tensor = _Block.apply(x, rotary, passes.keeping(kept_type()), *settings, *held_by(block))  # type: ignore[no-untyped-call]
     return out
 
 
@@ -87,10 +88,13 @@ class Held(NamedTuple):
 
 class _Block(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, c: Passes, heads: int, eps: float, activation: str, *held: Tensor | None) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, rotary: Tensor | None, c: Passes, heads: int, eps: float, activation: str, *held: Tensor | None
+    ) -> Tensor:
+        rotary, rows = None if rotary is None else rotary.contiguous(), x.reshape(-1, x.size(2)).contiguous()
         out = torch.empty_like(x, memory_format=torch.contiguous_format)  # no view, as FSDP wants none from a block
-        kept = forth(c, x.reshape(-1, x.size(2)).contiguous(), out.view(-1, x.size(2)), Held(*held), x.size(1), heads, eps, activation)
-        ctx.save_for_backward(*held, *kept)
+        kept = forth(c, rows, out.view_as(rows), Held(*held), x.size(1), heads, eps, activation, rotary)
+        ctx.save_for_backward(*held, *kept, rotary)
         ctx.passes, ctx.shape = c, x.shape
         return out
 
@@ -101,7 +105,7 @@ class _Block(torch.autograd.Function):
         w, kept = Held(*ctx.saved_tensors[:number]), ctx.saved_tensors[number:]
         found = Found(ctx.passes, ctx.needs_input_grad[-number:])
         out = back(ctx.passes, gradients[0].reshape(-1, ctx.shape[-1]).contiguous(), w, found, ctx.shape, *kept)
-        return out.view(ctx.shape), None, None, None, None, *(found.get(name) for name in Held._fields)
+        return out.view(ctx.shape), None, None, None, None, None, *(found.get(name) for name in Held._fields)
 
 
 class Found(dict[str, Tensor]):
@@ -126,12 +130,14 @@ class Found(dict[str, Tensor]):
         return out, sums
 
 
-def forth(c: Passes, rows: Tensor, place: Tensor, w: Held, t: int, heads: int, eps: float, activation: str) -> list[Tensor]:
+def forth(
+    c: Passes, rows: Tensor, place: Tensor, w: Held, t: int, heads: int, eps: float, activation: str, rotary: Tensor | None
+) -> list[Tensor]:
     """What a block makes of sequences' rows (M, D) goes to `place`; what the backward pass needs is returned."""
     d = rows.size(1)
     normed1, mean1, rate1 = c.norm(rows, w.scale1, w.shift1, eps)
     qkv = c.product(normed1, w.qkv.t(), w.qkv_bias, "round")[0].view(-1, t, 3, heads, d // heads)
-    mixed = c.attend(qkv).view(-1, d)
+    mixed = c.attend(qkv, rotary).view(-1, d)
     middle, _ = c.product(mixed, w.out.t(), w.out_bias, "plus", rows)
     normed2, mean2, rate2 = c.norm(middle, w.scale2, w.shift2, eps)
     slope, active = c.product(normed2, w.rise.t(), w.rise_bias, activation)
@@ -157,6 +163,7 @@ def back(
     rate2: Tensor,
     slope: Tensor,
     active: Tensor,
+    rotary: Tensor | None,
 ) -> Tensor:
     """The gradient of those rows (M, D) from that of what was made of them; those of the weights go to `found`."""
     found.layer("fall", change, active, c.columns(change))
@@ -164,7 +171,7 @@ def back(
     found.layer("rise", inner, normed2, sums)
     onward, sums = found.norm(2, c.product(inner, w.rise)[0], middle, mean2, rate2, w, change)
     found.layer("out", onward, mixed, sums)
-    dqkv, sums = c.attend_back(c.product(onward, w.out, then="round")[0].view(shape), qkv)
+    dqkv, sums = c.attend_back(c.product(onward, w.out, then="round")[0].view(shape), qkv, rotary)
     packed = dqkv.view(len(change), -1)
     found.layer("qkv", packed, normed1, sums)
     return found.norm(1, c.product(packed, w.qkv)[0], rows, mean1, rate1, w, onward)[0]

@@ -178,6 +178,30 @@ static void take(const Kept *from, int64_t row, float *to, int64_t t, int64_t k,
     }
 }
 
+static inline float number(const void *x, int full, int64_t i) { return full ? ((const float *)x)[i] : widen(((const Kept *)x)[i]); }
+
+static inline void put(void *x, int full, int64_t i, float value) {
+    if (full)
+        ((float *)x)[i] = value;
+    else
+        ((Kept *)x)[i] = narrow(value);
+}
+
+/* A head's vectors, in fp32 or as they are kept, by the angles of their places, or back by them; table: cosines and sines (2, T, K), or
+   none */
+static inline __attribute__((always_inline)) void rotate(void *rows, int full, int64_t apart, const float *table, float back, int64_t t,
+                                                         int64_t k) {
+    for (int64_t i = 0; table && i < t; i++) {
+        const float *restrict cosine = table + i * k, *restrict sine = cosine + t * k;
+#pragma omp simd
+        for (int64_t j = 0; j < k / 2; j++) {
+            int64_t left = i * apart + j, right = left + k / 2;
+            float x = number(rows, full, left), y = number(rows, full, right);
+            put(rows, full, left, x * cosine[j] - back * y * sine[j]), put(rows, full, right, y * cosine[j] + back * x * sine[j]);
+        }
+    }
+}
+
 /* Such rows as words of columns (T words, W); they are these already where a word is a number */
 static const float *paired(const float *rows, float *to, int64_t t, int64_t v, int64_t w) {
     for (int64_t i = 0; PAIR > 1 && i < t; i += PAIR) {
@@ -231,8 +255,8 @@ static int64_t begin(int64_t head, int64_t t, int64_t parts, int64_t h, int64_t 
     return head / h * t * parts * h * k + head % h * k;
 }
 
-/* qkv (B, T, 3, H, K) -> what each head finds in the past (B, T, H, K); space: (threads, room) */
-void attend(const Kept *qkv, Kept *out, float *space, int64_t b, int64_t t, int64_t h, int64_t k, int64_t threads) {
+/* qkv (B, T, 3, H, K), turned by a table (2, T, K) or by none -> what each head finds in the past (B, T, H, K); space: (threads, room) */
+void attend(const Kept *qkv, const float *table, Kept *out, float *space, int64_t b, int64_t t, int64_t h, int64_t k, int64_t threads) {
     int64_t w = padded(k), v = padded(words_of(k)), p = padded(t), all = 3 * h * k;
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t head = 0; head < b * h; head++) {
@@ -241,6 +265,7 @@ void attend(const Kept *qkv, Kept *out, float *space, int64_t b, int64_t t, int6
         float *pairs = queries + v * p, *found = pairs + p * w, *scores = found + p * w, *rounded = scores + BAND * p;
         for (int i = 0; i < 3; i++) foresee(next + i * h * k, all, t, k, 0), take(from + i * h * k, all, q + i * t * v, t, k, v);
         foresee(out + begin(head, t, 1, h, k), h * k, t, k, 1);
+        rotate(q, 0, PAIR * v, table, 1, t, k), rotate(key, 0, PAIR * v, table, 1, t, k);
         turn(q, queries, t, v);
         const float *values = paired(value, pairs, t, v, w);
         for (int64_t start = 0; start < t; start += BAND) {
@@ -262,8 +287,8 @@ void attend(const Kept *qkv, Kept *out, float *space, int64_t b, int64_t t, int6
 }
 
 /* The gradient of qkv from that of what was found, and the sums (3, H, K) of its columns; space: (threads, room), (threads, 3, H, K) */
-void attend_back(const Kept *change, const Kept *qkv, Kept *out, float *sums, float *space, int64_t b, int64_t t, int64_t h, int64_t k,
-                 int64_t threads) {
+void attend_back(const Kept *change, const Kept *qkv, const float *table, Kept *out, float *sums, float *space, int64_t b, int64_t t,
+                 int64_t h, int64_t k, int64_t threads) {
     int64_t w = padded(k), v = padded(words_of(k)), p = padded(t), all = 3 * h * k;
     float *partly = space + threads * room(t, k);
     memset(partly, 0, threads * all * sizeof *partly);
@@ -279,6 +304,7 @@ void attend_back(const Kept *change, const Kept *qkv, Kept *out, float *sums, fl
             take(qkv + place + i * h * k, all, q + i * t * v, t, k, v);
         }
         foresee(change + begin(head + 1, t, 1, h, k), h * k, t, k, 0), take(change + begin(head, t, 1, h, k), h * k, dout, t, k, v);
+        rotate(q, 0, PAIR * v, table, 1, t, k), rotate(key, 0, PAIR * v, table, 1, t, k);
         turn(q, queries, t, v), turn(dout, douts, t, v);
         Matrix qs = {paired(q, pairs, t, v, w), w, 1}, keys = {paired(key, pairs + p * w, t, v, w), w, 1};
         Matrix found = {paired(dout, pairs + 2 * p * w, t, v, w), w, 1};
@@ -307,6 +333,7 @@ void attend_back(const Kept *change, const Kept *qkv, Kept *out, float *sums, fl
                 multiply(rows, w, words, dweight, (Matrix){qs.at + behind, w, 1}, dkey + j * w, w, start < last);
             }
         }
+        rotate(dq, 1, w, table, -1, t, k), rotate(dkey, 1, w, table, -1, t, k);
         for (int i = 0; i < 3; i++) {
             give(dq + i * t * w, out + place + i * h * k, all, t, k, w);
             add_up(dq + i * t * w, queries, partly + omp_get_thread_num() * all + (i * h + head % h) * k, t, k, w);

@@ -29,8 +29,8 @@ TAKEN = {
         "columns": [Address] * 3 + [Number] * 3,
         "norm": [Address] * 6 + [ctypes.c_double] + [Number] * 3,
         "norm_back": [Address] * 10 + [Number] * 3,
-        "attend": [Address] * 3 + [Number] * 5,
-        "attend_back": [Address] * 5 + [Number] * 5,
+        "attend": [Address] * 4 + [Number] * 5,
+        "attend_back": [Address] * 6 + [Number] * 5,
         "room": [Number] * 2,
     },
 }
@@ -104,21 +104,23 @@ class Passes:
         self.c["norm_back"](*places, m, n, threads)
         return change, dscale, dshift, sums
 
-    def attend(self, qkv: Tensor) -> Tensor:
-        """What the heads of qkv (B, T, 3, H, W) find (B, T, H W)."""
+    def attend(self, qkv: Tensor, rotary: Tensor | None = None) -> Tensor:
+        """What the heads of qkv (B, T, 3, H, W) find (B, T, H W), turned by rotary positions (2, T, W) where there are any."""
         b, t, _, h, w = qkv.shape
         threads = torch.get_num_threads()
         out, space = qkv.new_empty(b, t, h * w), qkv.new_empty(threads * self.c["room"](t, w), dtype=torch.float32)
-        self.c["attend"](qkv.data_ptr(), out.data_ptr(), space.data_ptr(), b, t, h, w, threads)
+        places = [None if tensor is None else tensor.data_ptr() for tensor in (qkv, rotary, out, space)]
+        self.c["attend"](*places, b, t, h, w, threads)
         return out
 
-    def attend_back(self, change: Tensor, qkv: Tensor) -> tuple[Tensor, Tensor]:
+    def attend_back(self, change: Tensor, qkv: Tensor, rotary: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The gradient of qkv (B, T, 3, H, W) from that of what its heads found (B, T, H W), and the sums (3 H W,) of its columns."""
         b, t, _, h, w = qkv.shape
         threads = torch.get_num_threads()
         out, sums = torch.empty_like(qkv), qkv.new_empty(3 * h * w, dtype=torch.float32)
         space = sums.new_empty(threads * (self.c["room"](t, w) + 3 * h * w))
-        self.c["attend_back"](*(tensor.data_ptr() for tensor in (change, qkv, out, sums, space)), b, t, h, w, threads)
+        places = [None if tensor is None else tensor.data_ptr() for tensor in (change, qkv, rotary, out, sums, space)]
+        self.c["attend_back"](*places, b, t, h, w, threads)
         return out, sums
 
 
