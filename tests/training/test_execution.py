@@ -37,6 +37,14 @@ def test_precision_on_a_cpu(monkeypatch: pytest.MonkeyPatch, instructions: bool,
     assert execution.choose(CPU, model, toys.Regression()).precision == expected
 
 
+@pytest.mark.parametrize(("precision", "tiles", "expected"), [("fp32", True, "fused"), ("bf16", False, "fused"), ("bf16", True, "plain")])
+def test_blocks_on_a_cpu(monkeypatch: pytest.MonkeyPatch, precision: str, tiles: bool, expected: str) -> None:
+    monkeypatch.setattr(execution, "cpu_has_tiles", lambda: tiles)
+    settings = Train(device="cpu", precision=precision)  # type: ignore[arg-type]
+    assert execution.choose(settings, large(), toys.Regression()).blocks == expected
+    assert execution.choose(settings, large(), toys.Regression(), processes=2).blocks == "plain"
+
+
 def test_an_objective_may_refuse_bf16(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execution, "cpu_has_bf16", lambda: True)
     objective = toys.Regression()

@@ -102,7 +102,7 @@ class Block(nn.Module):
             kept: Kept = "inputs" if self.activations_backend == "inputs" else "all"  # it sees to "products" itself
             return keeping(kept, wide_block.wide_block, self, x, mask, rotary)
         if chosen and self.activations_backend == "all" and cpu_block.fits(self, x, mask, rotary):
-            return cpu_block.cpu_block(self, x)
+            return cpu_block.cpu_block(self, x, rotary)
         return keeping(self.activations_backend, self.compute, x, mask, rotary, store)
 
     def compute(self, x: Tensor, mask: Tensor | None, rotary: Tensor | None, store: Store | None) -> Tensor:

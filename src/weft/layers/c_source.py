@@ -24,13 +24,13 @@ PATIENCE = 120
 
 
 @functools.cache
-def load(source: Path) -> ctypes.CDLL | None:
-    """The functions of a file in C; None where there is no compiler, and with a warning, where it fails."""
+def load(source: Path, defined: tuple[str, ...] = ()) -> ctypes.CDLL | None:
+    """The functions of a file in C, which may ask what is defined; None where there is no compiler, and with a warning, where it fails."""
     compiler = next(filter(None, map(shutil.which, COMPILERS)), None) if sys.platform.startswith("linux") else None
     if compiler is None:
         return None
     try:
-        return _kept(source, compiler)
+        return _kept(source, compiler, defined)
     except (OSError, subprocess.SubprocessError) as error:
         told = error.stderr if isinstance(error, subprocess.CalledProcessError) else str(error)
         lines = told.strip().splitlines() or [str(error)]
@@ -39,10 +39,11 @@ def load(source: Path) -> ctypes.CDLL | None:
         return None
 
 
-def _kept(source: Path, compiler: str) -> ctypes.CDLL:
+def _kept(source: Path, compiler: str, defined: tuple[str, ...]) -> ctypes.CDLL:
     """Found by all that it is made from, the headers beside the source too, as it may include any of them."""
     processor, texts = _processor(), [path.read_bytes() for path in (source, *sorted(source.parent.glob("*.h")))]
-    flags = [*FLAGS, WIDE] if "avx512f" in processor.split() else list(FLAGS)
+    wide = [WIDE] if "avx512f" in processor.split() else []
+    flags = [*FLAGS, *wide, *(f"-D{name}" for name in defined)]
     version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
     key = hashlib.sha256("\0".join([*flags, compiler, version, processor]).encode() + b"\0".join(texts)).hexdigest()
     name = f"{source.stem}-{key[:32]}.so"

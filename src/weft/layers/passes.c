@@ -1,4 +1,4 @@
-/* What a Transformer block does in training between its large products, in fp32 (see layers/passes.py).
+/* What a Transformer block does in training between its large products, (see layers/passes.py). Sums are in fp32.
 
 Each pass reads and writes what it needs once. Threads take rows, or heads, in equal parts and in order, so that a number of threads
 always finds the same. Shapes: M rows, N columns, B batch, T time, H heads, K head width; W is K, or more where vectors are longer. */
@@ -7,6 +7,7 @@ always finds the same. Shapes: M rows, N columns, B batch, T time, H heads, K he
 #include <string.h>
 
 #include "exponential.h"
+#include "kept.h"
 #include "tiles.h"
 
 enum { SHORT = LANES / 2, BAND = 32, NEAR = 64 }; /* rows of a tile, queries, and rows of sums that are taken together */
@@ -39,19 +40,20 @@ void columns(const float *restrict x, float *out, float *space, int64_t m, int64
 }
 
 /* x (M, N) under a norm; mean, rate: (M) */
-void norm(const float *x, const float *scale, const float *shift, float *out, float *mean, float *rate, double least,
+void norm(const float *x, const float *scale, const float *shift, Kept *out, float *mean, float *rate, double least,
           int64_t m, int64_t n, int64_t threads) {
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t row = 0; row < m; row++) {
         const float *restrict here = x + row * n;
-        float *restrict to = out + row * n, sum = 0, squares = 0;
+        Kept *restrict to = out + row * n;
+        float sum = 0, squares = 0;
 #pragma omp simd reduction(+ : sum)
         for (int64_t i = 0; i < n; i++) sum += here[i];
         float middle = mean[row] = sum / n;
 #pragma omp simd reduction(+ : squares)
         for (int64_t i = 0; i < n; i++) squares += (here[i] - middle) * (here[i] - middle);
         float by = rate[row] = 1 / sqrtf(squares / n + (float)least);
-        for (int64_t i = 0; i < n; i++) to[i] = (here[i] - middle) * by * scale[i] + (shift ? shift[i] : 0);
+        for (int64_t i = 0; i < n; i++) to[i] = narrow((here[i] - middle) * by * scale[i] + (shift ? shift[i] : 0));
     }
 }
 
@@ -87,19 +89,19 @@ void norm_back(float *restrict change, const float *restrict x, const float *res
     for (int i = 0; i < 3; i++) gather(space + (3 + i) * n, 6 * n, out[i], n, threads);
 }
 
-/* out (height, width vectors), whose rows lie apart, = a (height, inner) b (inner, width vectors), or more of it */
+/* out (height, width vectors), whose rows lie apart, = words a (height, inner) by b (inner, width vectors), or more of it */
 static inline __attribute__((always_inline)) void tile(int height, int width, Matrix a, Matrix b, float *out, int64_t apart, int64_t inner,
                                                        int more) {
     Lanes sums[SHORT][2];
     for (int r = 0; r < height; r++)
         for (int c = 0; c < width; c++) sums[r][c] = more ? *(Lanes *)(out + r * apart + c * LANES) : (Lanes){0};
-    accumulate(height, width, a, b, inner, sums);
+    accumulate(PAIR, height, width, a, b, inner, sums);
     for (int r = 0; r < height; r++)
         for (int c = 0; c < width; c++) *(Lanes *)(out + r * apart + c * LANES) = sums[r][c];
 }
 
-/* out (rows, columns), whose rows lie apart, = a (rows, inner) b (inner, columns), or more of it; rows at most SHORT, columns a multiple of
-   LANES */
+/* out (rows, columns), whose rows lie apart, = words a (rows, inner) by b (inner, columns), or more of it; rows at most SHORT, columns a
+   multiple of LANES */
 static void multiply(int64_t rows, int64_t columns, int64_t inner, Matrix a, Matrix b, float *out, int64_t apart, int more) {
     int64_t wide = columns - columns % (2 * LANES), step = rows == SHORT ? SHORT : 1;
     for (int64_t r = 0; r < rows; r += step, a.at += a.row, out += apart)
@@ -111,8 +113,6 @@ static void multiply(int64_t rows, int64_t columns, int64_t inner, Matrix a, Mat
                 c < wide ? tile(SHORT, 2, a, from, out + c, apart, inner, more) : tile(SHORT, 1, a, from, out + c, apart, inner, more);
         }
 }
-
-static int64_t padded(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
 
 /* Keys that come later than queries of a band get no score, or no weight */
 static void hide(float *scores, int64_t start, int64_t end, float as) {
@@ -164,29 +164,75 @@ static void weigh_back(float *restrict change, const float *restrict weights, in
 }
 
 /* A head's rows (T, K) of a packed tensor are fetched, or made ready to be written, as they lie too far apart to be foreseen */
-static inline __attribute__((always_inline)) void foresee(const float *at, int64_t row, int64_t t, int64_t k, int write) {
+static inline __attribute__((always_inline)) void foresee(const Kept *at, int64_t row, int64_t t, int64_t k, int write) {
     for (int64_t i = 0; i < t; i++)
-        for (int64_t j = 0; j < k; j += 16) write ? __builtin_prefetch(at + i * row + j, 1) : __builtin_prefetch(at + i * row + j);
+        for (int64_t j = 0; j < k; j += 16 * PAIR) write ? __builtin_prefetch(at + i * row + j, 1) : __builtin_prefetch(at + i * row + j);
 }
 
-/* They go to (T, W) with zeros behind */
-static void take(const float *from, int64_t row, float *to, int64_t t, int64_t k, int64_t w) {
+/* They go to (T, V words) with zeros behind */
+static void take(const Kept *from, int64_t row, float *to, int64_t t, int64_t k, int64_t v) {
     for (int64_t i = 0; i < t; i++) {
-        for (int64_t j = 0; j < k; j++) to[i * w + j] = from[i * row + j];
-        for (int64_t j = k; j < w; j++) to[i * w + j] = 0;
+        Kept *restrict line = (Kept *)(to + i * v);
+        for (int64_t j = 0; j < k; j++) line[j] = from[i * row + j];
+        for (int64_t j = k; j < PAIR * v; j++) line[j] = narrow(0);
     }
 }
 
-/* (T, W) turned to (W, padded T) with zeros behind */
-static void turn(const float *from, float *to, int64_t t, int64_t w) {
-    int64_t p = padded(t);
-    for (int64_t i = 0; i < p; i += LANES)
-        for (int64_t j = 0; j < w; j += LANES) turn_square(from + i * w + j, w, t - i, to + j * p + i, p);
+static inline float number(const void *x, int full, int64_t i) { return full ? ((const float *)x)[i] : widen(((const Kept *)x)[i]); }
+
+static inline void put(void *x, int full, int64_t i, float value) {
+    if (full)
+        ((float *)x)[i] = value;
+    else
+        ((Kept *)x)[i] = narrow(value);
 }
 
-static void give(const float *from, float *to, int64_t row, int64_t t, int64_t k, int64_t w) {
+/* A head's vectors, in fp32 or as they are kept, by the angles of their places, or back by them; table: cosines and sines (2, T, K), or
+   none */
+static inline __attribute__((always_inline)) void rotate(void *rows, int full, int64_t apart, const float *table, float back, int64_t t,
+                                                         int64_t k) {
+    for (int64_t i = 0; table && i < t; i++) {
+        const float *restrict cosine = table + i * k, *restrict sine = cosine + t * k;
+#pragma omp simd
+        for (int64_t j = 0; j < k / 2; j++) {
+            int64_t left = i * apart + j, right = left + k / 2;
+            float x = number(rows, full, left), y = number(rows, full, right);
+            put(rows, full, left, x * cosine[j] - back * y * sine[j]), put(rows, full, right, y * cosine[j] + back * x * sine[j]);
+        }
+    }
+}
+
+/* Such rows as words of columns (T words, W); they are these already where a word is a number */
+static const float *paired(const float *rows, float *to, int64_t t, int64_t v, int64_t w) {
+    for (int64_t i = 0; PAIR > 1 && i < t; i += PAIR) {
+        const Kept *restrict one = (const Kept *)(rows + i * v), *restrict other = (const Kept *)(rows + (i + 1) * v);
+        Word *restrict line = (Word *)to + i / PAIR * w;
+        if (i + 1 < t)
+            for (int64_t j = 0; j < w; j++) line[j] = word(one[j], other[j]);
+        else
+            for (int64_t j = 0; j < w; j++) line[j] = word(one[j], narrow(0));
+    }
+    return PAIR > 1 ? to : rows;
+}
+
+/* Numbers of keys and a band's queries (seen, BAND) as words along queries (seen, BAND / PAIR), and along keys (seen words, BAND) */
+static const float *along_queries(const float *numbers, float *to, int64_t seen) {
+    if (PAIR > 1) keep(numbers, (Kept *)to, seen * BAND);
+    return PAIR > 1 ? to : numbers;
+}
+
+static const float *along_keys(const float *rows, float *to, int64_t seen) { return paired(rows, to, seen, BAND / PAIR, BAND); }
+
+/* Rows (T, V words) turned to (V, padded T) with zeros behind */
+static void turn(const float *from, float *to, int64_t t, int64_t v) {
+    int64_t p = padded(t);
+    for (int64_t i = 0; i < p; i += LANES)
+        for (int64_t j = 0; j < v; j += LANES) turn_square(from + i * v + j, v, t - i, to + j * p + i, p);
+}
+
+static void give(const float *from, Kept *to, int64_t row, int64_t t, int64_t k, int64_t w) {
     for (int64_t i = 0; i < t; i++)
-        for (int64_t j = 0; j < k; j++) to[i * row + j] = from[i * w + j];
+        for (int64_t j = 0; j < k; j++) to[i * row + j] = narrow(from[i * w + j]);
 }
 
 /* The sums (K) of a head's columns (T, W), found in `near`, are added to others' */
@@ -197,36 +243,43 @@ static void add_up(const float *restrict from, float *restrict near, float *rest
     for (int64_t j = 0; j < k; j++) sums[j] += near[j];
 }
 
-/* Numbers of a thread's space */
-int64_t room(int64_t t, int64_t k) { return 8 * t * padded(k) + (2 * padded(k) + 2 * BAND) * padded(t); }
+/* Words of a thread's space: rows of up to four parts with V words and turned, pairs and sums of up to three with W, and scores of a band
+   twice, with two forms of words of each */
+int64_t room(int64_t t, int64_t k) {
+    int64_t v = padded(words_of(k)), p = padded(t);
+    return 4 * t * v + 2 * v * p + 6 * p * padded(k) + 4 * BAND * p;
+}
 
 /* Where a head's first row begins in a tensor (B, T, parts, H, K) */
 static int64_t begin(int64_t head, int64_t t, int64_t parts, int64_t h, int64_t k) {
     return head / h * t * parts * h * k + head % h * k;
 }
 
-/* qkv (B, T, 3, H, K) -> what each head finds in the past (B, T, H, K); space: (threads, room) */
-void attend(const float *qkv, float *out, float *space, int64_t b, int64_t t, int64_t h, int64_t k, int64_t threads) {
-    int64_t w = padded(k), p = padded(t), all = 3 * h * k;
+/* qkv (B, T, 3, H, K), turned by a table (2, T, K) or by none -> what each head finds in the past (B, T, H, K); space: (threads, room) */
+void attend(const Kept *qkv, const float *table, Kept *out, float *space, int64_t b, int64_t t, int64_t h, int64_t k, int64_t threads) {
+    int64_t w = padded(k), v = padded(words_of(k)), p = padded(t), all = 3 * h * k;
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t head = 0; head < b * h; head++) {
-        const float *from = qkv + begin(head, t, 3, h, k), *next = qkv + begin(head + 1, t, 3, h, k);
-        float *q = space + omp_get_thread_num() * room(t, k), *key = q + t * w, *value = key + t * w, *found = value + t * w;
-        float *queries = found + t * w, *scores = queries + w * p;
-        for (int i = 0; i < 3; i++) foresee(next + i * h * k, all, t, k, 0), take(from + i * h * k, all, q + i * t * w, t, k, w);
+        const Kept *from = qkv + begin(head, t, 3, h, k), *next = qkv + begin(head + 1, t, 3, h, k);
+        float *q = space + omp_get_thread_num() * room(t, k), *key = q + t * v, *value = key + t * v, *queries = value + t * v;
+        float *pairs = queries + v * p, *found = pairs + p * w, *scores = found + p * w, *rounded = scores + BAND * p;
+        for (int i = 0; i < 3; i++) foresee(next + i * h * k, all, t, k, 0), take(from + i * h * k, all, q + i * t * v, t, k, v);
         foresee(out + begin(head, t, 1, h, k), h * k, t, k, 1);
-        turn(q, queries, t, w);
+        rotate(q, 0, PAIR * v, table, 1, t, k), rotate(key, 0, PAIR * v, table, 1, t, k);
+        turn(q, queries, t, v);
+        const float *values = paired(value, pairs, t, v, w);
         for (int64_t start = 0; start < t; start += BAND) {
             int64_t end = t - start < BAND ? t : start + BAND, wide = padded(end - start);
             for (int64_t j = 0; j < end; j += SHORT) {
                 int64_t rows = end - j < SHORT ? end - j : SHORT, skip = j > start ? (j - start) / LANES * LANES : 0;
-                Matrix from = {key + j * w, w, 1}, to = {queries + start + skip, p, 1};
-                multiply(rows, wide - skip, w, from, to, scores + j * BAND + skip, BAND, 0);
+                Matrix from = {key + j * v, v, 1}, to = {queries + start + skip, p, 1};
+                multiply(rows, wide - skip, v, from, to, scores + j * BAND + skip, BAND, 0);
             }
             weigh(scores, start, end, wide, 1 / sqrtf(k));
+            const float *weights = along_keys(along_queries(scores, rounded, end), rounded + BAND * p / PAIR, end);
             for (int64_t i = start; i < end; i += SHORT) {
-                int64_t rows = end - i < SHORT ? end - i : SHORT;
-                multiply(rows, w, i + rows, (Matrix){scores + i - start, 1, BAND}, (Matrix){value, w, 1}, found + i * w, w, 0);
+                int64_t rows = end - i < SHORT ? end - i : SHORT, words = words_of(i + rows);
+                multiply(rows, w, words, (Matrix){weights + i - start, 1, BAND}, (Matrix){values, w, 1}, found + i * w, w, 0);
             }
         }
         give(found, out + begin(head, t, 1, h, k), h * k, t, k, w);
@@ -234,45 +287,53 @@ void attend(const float *qkv, float *out, float *space, int64_t b, int64_t t, in
 }
 
 /* The gradient of qkv from that of what was found, and the sums (3, H, K) of its columns; space: (threads, room), (threads, 3, H, K) */
-void attend_back(const float *change, const float *qkv, float *out, float *sums, float *space, int64_t b, int64_t t,
+void attend_back(const Kept *change, const Kept *qkv, const float *table, Kept *out, float *sums, float *space, int64_t b, int64_t t,
                  int64_t h, int64_t k, int64_t threads) {
-    int64_t w = padded(k), p = padded(t), all = 3 * h * k;
+    int64_t w = padded(k), v = padded(words_of(k)), p = padded(t), all = 3 * h * k;
     float *partly = space + threads * room(t, k);
     memset(partly, 0, threads * all * sizeof *partly);
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t head = 0; head < b * h; head++) {
         int64_t place = begin(head, t, 3, h, k), next = begin(head + 1, t, 3, h, k);
-        float *q = space + omp_get_thread_num() * room(t, k), *key = q + t * w, *value = key + t * w, *dout = value + t * w;
-        float *dq = dout + t * w, *dkey = dq + t * w, *dvalue = dkey + t * w, *queries = dvalue + t * w, *douts = queries + w * p;
-        float *weights = douts + w * p, *dscores = weights + BAND * p;
+        float *q = space + omp_get_thread_num() * room(t, k), *key = q + t * v, *value = key + t * v, *dout = value + t * v;
+        float *queries = dout + t * v, *douts = queries + v * p, *pairs = douts + v * p, *dq = pairs + 3 * p * w;
+        float *dkey = dq + t * w, *dvalue = dkey + t * w, *scores = dq + 3 * p * w, *dscores = scores + BAND * p;
+        float *rounded = dscores + BAND * p, *drounded = rounded + BAND * p / PAIR, *columns = drounded + BAND * p / PAIR;
         for (int i = 0; i < 3; i++) {
             foresee(qkv + next + i * h * k, all, t, k, 0), foresee(out + place + i * h * k, all, t, k, 1);
-            take(qkv + place + i * h * k, all, q + i * t * w, t, k, w);
+            take(qkv + place + i * h * k, all, q + i * t * v, t, k, v);
         }
-        foresee(change + begin(head + 1, t, 1, h, k), h * k, t, k, 0), take(change + begin(head, t, 1, h, k), h * k, dout, t, k, w);
-        turn(q, queries, t, w), turn(dout, douts, t, w);
+        foresee(change + begin(head + 1, t, 1, h, k), h * k, t, k, 0), take(change + begin(head, t, 1, h, k), h * k, dout, t, k, v);
+        rotate(q, 0, PAIR * v, table, 1, t, k), rotate(key, 0, PAIR * v, table, 1, t, k);
+        turn(q, queries, t, v), turn(dout, douts, t, v);
+        Matrix qs = {paired(q, pairs, t, v, w), w, 1}, keys = {paired(key, pairs + p * w, t, v, w), w, 1};
+        Matrix found = {paired(dout, pairs + 2 * p * w, t, v, w), w, 1};
         int64_t last = (t - 1) / BAND * BAND;
         for (int64_t start = last; start >= 0; start -= BAND) { /* the last queries look at all keys */
             int64_t end = t - start < BAND ? t : start + BAND, wide = padded(end - start);
             for (int64_t j = 0; j < end; j += SHORT) {
                 int64_t rows = end - j < SHORT ? end - j : SHORT, skip = j > start ? (j - start) / LANES * LANES : 0, at = j * BAND + skip;
-                multiply(rows, wide - skip, w, (Matrix){key + j * w, w, 1}, (Matrix){queries + start + skip, p, 1}, weights + at, BAND, 0);
-                multiply(rows, wide - skip, w, (Matrix){value + j * w, w, 1}, (Matrix){douts + start + skip, p, 1}, dscores + at, BAND, 0);
+                multiply(rows, wide - skip, v, (Matrix){key + j * v, v, 1}, (Matrix){queries + start + skip, p, 1}, scores + at, BAND, 0);
+                multiply(rows, wide - skip, v, (Matrix){value + j * v, v, 1}, (Matrix){douts + start + skip, p, 1}, dscores + at, BAND, 0);
             }
-            weigh(weights, start, end, wide, 1 / sqrtf(k));
+            weigh(scores, start, end, wide, 1 / sqrtf(k));
             hide(dscores, start, end, 0); /* what was skipped holds anything, and times 0 that may be no number */
-            weigh_back(dscores, weights, end, wide, 1 / sqrtf(k));
+            weigh_back(dscores, scores, end, wide, 1 / sqrtf(k));
+            const float *weights = along_queries(scores, rounded, end), *dweights = along_queries(dscores, drounded, end);
+            const float *turned = along_keys(dweights, columns, end);
             for (int64_t i = start; i < end; i += SHORT) {
-                int64_t rows = end - i < SHORT ? end - i : SHORT;
-                multiply(rows, w, i + rows, (Matrix){dscores + i - start, 1, BAND}, (Matrix){key, w, 1}, dq + i * w, w, 0);
+                int64_t rows = end - i < SHORT ? end - i : SHORT, words = words_of(i + rows);
+                multiply(rows, w, words, (Matrix){turned + i - start, 1, BAND}, keys, dq + i * w, w, 0);
             }
             for (int64_t j = 0; j < end; j += SHORT) { /* what these queries say of keys that they look at */
-                int64_t rows = end - j < SHORT ? end - j : SHORT, from = j > start ? j : start, at = j * BAND + from - start;
-                Matrix weight = {weights + at, BAND, 1}, dscore = {dscores + at, BAND, 1};
-                multiply(rows, w, end - from, weight, (Matrix){dout + from * w, w, 1}, dvalue + j * w, w, start < last);
-                multiply(rows, w, end - from, dscore, (Matrix){q + from * w, w, 1}, dkey + j * w, w, start < last);
+                int64_t rows = end - j < SHORT ? end - j : SHORT, from = j > start ? j : start, words = words_of(end - from);
+                int64_t at = (j * BAND + from - start) / PAIR, behind = from / PAIR * w;
+                Matrix weight = {weights + at, BAND / PAIR, 1}, dweight = {dweights + at, BAND / PAIR, 1};
+                multiply(rows, w, words, weight, (Matrix){found.at + behind, w, 1}, dvalue + j * w, w, start < last);
+                multiply(rows, w, words, dweight, (Matrix){qs.at + behind, w, 1}, dkey + j * w, w, start < last);
             }
         }
+        rotate(dq, 1, w, table, -1, t, k), rotate(dkey, 1, w, table, -1, t, k);
         for (int i = 0; i < 3; i++) {
             give(dq + i * t * w, out + place + i * h * k, all, t, k, w);
             add_up(dq + i * t * w, queries, partly + omp_get_thread_num() * all + (i * h + head % h) * k, t, k, w);

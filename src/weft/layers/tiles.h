@@ -1,6 +1,9 @@
 /* Small products whose sums stay in registers, and what lies around them; included by passes.c and products.c. */
 
 #pragma once
+#ifdef __AVX512BF16__
+#include <immintrin.h>
+#endif
 #include <omp.h>
 #include <stdint.h>
 
@@ -11,21 +14,37 @@ enum { LANES = 8, HEIGHT = 6 };
 #endif
 typedef float Lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int32_t Places __attribute__((vector_size(4 * LANES)));
+typedef int32_t Word __attribute__((may_alias));
 
-/* Rows of numbers, by the distances of their entries */
+static inline int64_t padded(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
+
+/* Rows of words, each of them a number or a pair of bf16, by the distances of their entries */
 typedef struct {
     const float *at;
     int64_t row, column;
 } Matrix;
 
+/* sums + a b: a word by a vector of words, whose pairs are multiplied number by number, the second first, as processors do */
+static inline __attribute__((always_inline)) Lanes plus_product(int pair, Lanes sums, const float *a, Lanes b) {
+    if (pair == 1) return sums + *a * b;
+    Places one = *(const Word *)a - (Places){0}, other = (Places)b;
+#ifdef __AVX512BF16__
+    return (Lanes)_mm512_dpbf16_ps((__m512)sums, (__m512bh)one, (__m512bh)other);
+#else
+    sums += (Lanes)(one & ~0xffff) * (Lanes)(other & ~0xffff);
+    return sums + (Lanes)(one << 16) * (Lanes)(other << 16);
+#endif
+}
+
 /* sums (height, width vectors) += a (height, inner) b (inner, width vectors) */
-static inline __attribute__((always_inline)) void accumulate(int height, int width, Matrix a, Matrix b, int64_t inner, Lanes sums[][2]) {
+static inline __attribute__((always_inline)) void accumulate(int pair, int height, int width, Matrix a, Matrix b, int64_t inner,
+                                                             Lanes sums[][2]) {
     for (int64_t p = 0; p < inner; p++) {
         Lanes line[2];
         for (int c = 0; c < width; c++) line[c] = *(Lanes *)(b.at + p * b.row + c * LANES);
 #pragma GCC unroll 12
         for (int r = 0; r < height; r++)
-            for (int c = 0; c < width; c++) sums[r][c] += a.at[r * a.row + p * a.column] * line[c];
+            for (int c = 0; c < width; c++) sums[r][c] = plus_product(pair, sums[r][c], a.at + r * a.row + p * a.column, line[c]);
     }
 }
 

@@ -64,7 +64,7 @@ class Decoder(nn.Module):
             init.normal(parameter)
 
     def embedded(self, ids: Tensor, place: Tensor | None = None) -> Tensor:
-        """ids (B, T) -> tokens with their positions (B, T, D), in the precision of the products; place (B, T) where not from 0 on."""
+        """ids (B, T) -> tokens with their positions (B, T, D); place (B, T) where not from 0 on."""
         t = ids.size(1)
         if t > self.config.context:
             raise ConfigError(f"{t} tokens do not fit a context of {self.config.context}")
@@ -73,7 +73,7 @@ class Decoder(nn.Module):
             table = self.position.weight if self.config.position == "learned" else self.positions
             x = x + (table[:t] if place is None else table[place.clamp(max=len(table) - 1)])  # what only fills up may stand beyond
         x = self.dropout(x)
-        if torch.is_autocast_enabled(x.device.type):  # the residual stream is kept in it too
+        if torch.is_autocast_enabled(x.device.type) and not x.is_cpu:  # so is the residual stream; fp32 costs a CPU no more
             x = x.to(torch.get_autocast_dtype(x.device.type))
         embedded: Tensor = x
         return embedded

@@ -97,7 +97,12 @@ def pick_device(name: str) -> torch.device:
 
 def cpu_has_bf16() -> bool:
     """Whether this CPU multiplies bf16 matrices by instruction; without it bf16 is emulated and slower than fp32."""
-    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+    return bool(torch.cpu._is_avx512_bf16_supported() or cpu_has_tiles())
+
+
+def cpu_has_tiles() -> bool:
+    """Whether this CPU multiplies whole tiles of bf16 by instruction, several times as fast as vectors (AMX)."""
+    return bool(torch.cpu._is_amx_tile_supported())
 
 
 def choose(settings: Train, model: nn.Module, objective: Objective, optim: object = None, processes: int = 1, stages: int = 1) -> Plan:
@@ -159,12 +164,13 @@ def choose(settings: Train, model: nn.Module, objective: Objective, optim: objec
         "blocks",
         settings.blocks,
         [
+            (not gpu and precision == "bf16" and cpu_has_tiles(), "plain", "PyTorch multiplies by this CPU's tiles, functions in C do not"),
             (
-                not gpu and precision == "fp32" and objective.compile and processes == 1,
+                not gpu and objective.compile and processes == 1,
                 "fused",
                 "one operation in C each, where they are of GPT-2's kind and a C compiler is found",
             ),
-            (not gpu or precision != "bf16", "plain", "fused ones are for bf16 on a GPU and for fp32 in one process on a CPU"),
+            (not gpu or precision != "bf16", "plain", "fused ones are for bf16 on a GPU and for one process on a CPU"),
             (importlib.util.find_spec("triton") is None, "plain", "triton is not installed"),
             (processes > 1, "plain", "several processes share out their weights"),
             (True, "fused", "one pass between two products, and none where blocks are narrow and sequences short"),

@@ -177,7 +177,7 @@ class Updater:
             divisor = ((norm + 1e-6) / self.config.clip_norm).clamp(min=1.0)
             for optimizer in self.optimizers:
                 optimizer.grad_scale = divisor  # type: ignore[attr-defined]
-        else:
+        elif norm.is_cuda or norm + 1e-6 > self.config.clip_norm:  # else a CPU, which knows the norm, would multiply by 1
             nn.utils.clip_grads_with_norm_(self.held, self.config.clip_norm, norm, foreach=True)
 
     def _apply(self, optimizer: Optimizer, bad: Tensor) -> None:
