@@ -24,6 +24,8 @@ from weft.models.base import check_shares
 class Decoder(nn.Module):
     positions: Tensor
     rotary: Tensor
+    blocks_backend = "plain"
+    """What the trainer chose for its blocks."""
 
     def __init__(self, config: Any):
         super().__init__()
@@ -73,7 +75,8 @@ class Decoder(nn.Module):
             table = self.position.weight if self.config.position == "learned" else self.positions
             x = x + (table[:t] if place is None else table[place.clamp(max=len(table) - 1)])  # what only fills up may stand beyond
         x = self.dropout(x)
-        if torch.is_autocast_enabled(x.device.type) and not x.is_cpu:  # so is the residual stream; fp32 costs a CPU no more
+        exact = x.is_cpu and self.blocks_backend == "fused"  # a CPU's functions in C take and give the residual stream in fp32
+        if torch.is_autocast_enabled(x.device.type) and not exact:  # others keep it in the precision of products
             x = x.to(torch.get_autocast_dtype(x.device.type))
         embedded: Tensor = x
         return embedded

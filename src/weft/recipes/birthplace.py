@@ -147,7 +147,7 @@ def made_up() -> Recipe:
         model=GPTConfig(tied=False, **SMALL),
         objective=NextTokenConfig(),
         optim=Muon(lr=5e-3, rest_lr=5e-3, weight_decay=0.1, clip_norm=1.0, schedule=schedule),
-        train=Train(steps=1700, batch=32, log_every=50, eval_every=0, save_every=500),
+        train=Train(steps=1900, batch=32, log_every=50, eval_every=0, save_every=500),
     )
 
 
@@ -158,7 +158,7 @@ def made_up_perceiver() -> Recipe:
     """
     data = SpanCorruptionConfig(shortest=40, longest=61, closing=True, predicted=64, **(MADE_UP | {"context": 65}))
     model = PerceiverConfig(queries="last", bottleneck=64, context=MADE_UP["context"], **SMALL)  # room for the longest question
-    return changed(made_up(), data=data, model=model, train=dataclasses.replace(made_up().train, steps=1500))
+    return changed(made_up(), data=data, model=model, train=dataclasses.replace(made_up().train, steps=1700))
 
 
 def made_up_questions() -> Recipe:
