@@ -117,14 +117,15 @@ class Pipeline:
 
     def begin(self, ids: Tensor, place: Tensor | None = None) -> Tensor:
         """Stands where the model embeds."""
+        kind = ids.device.type
+        precision = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else torch.float32  # of what stages exchange
         if self.measuring:
-            kind = ids.device.type
-            raise Left((ids.shape, torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else torch.float32))
+            raise Left((ids.shape, precision))
         if self.asked:
             raise ConfigError("the objective asks the model more than once, so it cannot be cut into stages; use --parallel.pipeline 1")
         self.asked = True
         embedded: Tensor = self.embedded(ids, place) if self.received is None else self.received
-        return embedded
+        return embedded.to(precision)
 
     def measure(self, function: Callable[..., Any], *given: Any) -> tuple[torch.Size, torch.dtype]:
         """How many sequences and tokens the function will give the model, and in what precision; nothing is computed."""
