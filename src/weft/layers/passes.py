@@ -8,6 +8,7 @@ width.
 from __future__ import annotations
 
 import ctypes
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -127,12 +128,15 @@ class Passes:
 @cache
 def keeping(kept: torch.dtype) -> Passes | None:
     """Those for a type; None without a compiler, or for another type."""
+    if kept not in DEFINED:
+        return None
+    with ThreadPoolExecutor() as threads:  # compilers side by side, as the first step waits for them
+        libraries = [*threads.map(lambda source: c_source.load(Path(__file__).with_name(source), DEFINED[kept]), TAKEN)]
     found = {}
-    for source, functions in TAKEN.items() if kept in DEFINED else ():
-        library = c_source.load(Path(__file__).with_name(source), DEFINED[kept])
+    for library, functions in zip(libraries, TAKEN.values(), strict=True):
         if library is None:
             return None
         for name, taken in functions.items():
             found[name] = getattr(library, name)
             found[name].argtypes, found[name].restype = taken, Number if name.endswith("room") else None
-    return Passes(kept, found) if found else None
+    return Passes(kept, found)
