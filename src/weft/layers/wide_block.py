@@ -114,7 +114,21 @@ def beside_values(attention: SelfAttention) -> Tensor:
 
     A query's weights sum to 1, so the values' bias is contained in all that attention finds, and `out` carries it on.
     """
-    out, values = attention.out, attention.qkv.bias.chunk(3)[2]
-    with torch.autocast(values.device.type, enabled=False):
-        carried = out.weight.detach().to(values.dtype) @ values
-    return out.bias + (carried - carried.detach())
+    out = attention.out
+    found: Tensor = _Carried.apply(out.bias, attention.qkv.bias.chunk(3)[2], out.weight)  # type: ignore[no-untyped-call]
+    return found
+
+
+class _Carried(torch.autograd.Function):
+    """The first bias; the gradient of the second is what a product with the weight carries of it."""
+
+    @staticmethod
+    def forward(ctx: Any, bias: Tensor, values: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(weight)
+        return bias.view_as(bias)
+
+    @staticmethod
+    def backward(ctx: Any, change: Tensor) -> tuple[Tensor, Tensor, None]:  # type: ignore[override]
+        (weight,) = ctx.saved_tensors
+        with torch.autocast(change.device.type, enabled=False):
+            return change, change @ weight.detach().to(change.dtype), None

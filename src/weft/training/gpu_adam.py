@@ -15,7 +15,9 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 TOGETHER = 8
-"""Matrices that one launch updates: of a small one half the time would be its launch."""
+"""Tensors that one launch reads or updates: of a small one half the time would be its launch."""
+READERS = 1056
+"""Programs that sum squares: eight for each processor of a Hopper GPU."""
 
 
 @triton.jit
@@ -75,10 +77,15 @@ def _update_block(weight, gradient, mean, square, copy, place, size, settings, D
 
 
 @triton.jit
-def _squares(gradient, sums, size, BLOCK: tl.constexpr):
-    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    g = tl.load(gradient + place, mask=place < size, other=0.0)
-    tl.store(sums + tl.program_id(0), tl.sum(g * g))
+def _squares(gradients, sums, sizes, BLOCK: tl.constexpr):
+    """Of several tensors at once: a program takes every so manieth block of each."""
+    total = tl.zeros([BLOCK], tl.float32)
+    for i in tl.static_range(len(gradients)):
+        for first in range(tl.program_id(0) * BLOCK, sizes[i], tl.num_programs(0) * BLOCK):
+            place = first + tl.arange(0, BLOCK)
+            g = tl.load(gradients[i] + place, mask=place < sizes[i], other=0.0).to(tl.float32)
+            total += g * g
+    tl.store(sums + tl.program_id(0), tl.sum(total))
 
 
 @triton.jit
@@ -111,10 +118,12 @@ class GPUAdam(Optimizer):
 
     def judge(self, gradients: list[Tensor], norm: Tensor, refused: Tensor, limit: float, halt: bool) -> None:
         """What precedes a step, in few launches: the norm, whether an update is refused (and counted), what clipping divides by."""
-        counts = [triton.cdiv(g.numel(), 4096) for g in gradients]
+        block = 4096
+        groups = [tuple(gradients[first : first + TOGETHER]) for first in range(0, len(gradients), TOGETHER)]
+        counts = [min(READERS, triton.cdiv(max(g.numel() for g in group), block)) for group in groups]
         sums = torch.empty(sum(counts), device=norm.device)
-        for g, own in zip(gradients, sums.split(counts), strict=True):
-            _squares[(len(own),)](g, own, g.numel(), BLOCK=4096)
+        for group, own in zip(groups, sums.split(counts), strict=True):
+            _squares[(len(own),)](group, own, tuple(g.numel() for g in group), BLOCK=block)
         _judge[(1,)](sums, norm, refused, self.found_inf, self.grad_scale, len(sums), limit, HALT=halt, BLOCK=1024)
 
     @torch.no_grad()

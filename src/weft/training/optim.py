@@ -18,6 +18,8 @@ from weft.training.muon import EpsilonInsideAdam, HeavyBall, MuonOptimizer
 from weft.training.schedule import Schedule
 
 Groups = list[dict[str, Any]]
+FEW = 4
+"""Tensors up to which a launch for each costs little."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +70,7 @@ def _rate(lr: float, like: Tensor) -> float | Tensor:
 
 def _adam(groups: Groups, rate: float | Tensor, betas: tuple[float, float], eps: float, *, decoupled: bool) -> Optimizer:
     """PyTorch's fused Adam, or a kernel of our own where that one leaves a GPU idle."""
-    few = sum(len(g["params"]) for g in groups) <= 2  # laid end to end (flat.py)
+    few = sum(len(g["params"]) for g in groups) <= FEW  # laid end to end (flat.py)
     if few and isinstance(rate, Tensor) and importlib.util.find_spec("triton"):
         from weft.training.gpu_adam import GPUAdam
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from weft.training.flat import Flat
+from weft.training.halves import LEAST
 from weft.training.muon import MuonOptimizer
 from weft.training.optim import OptimConfig, copying
 from weft.training.relative import Relative
@@ -76,7 +77,9 @@ class Updater:
         self.peaks = [[float(g["lr"]) for g in o.param_groups] for o in self.optimizers]
         self.lr = 0.0
         self.fused = like.is_cuda and all(o.defaults.get("fused") for o in self.optimizers)
-        self.judges = len(self.optimizers) == 1 and hasattr(self.optimizers[0], "judge") and team is ALONE and not config.clip_value
+        self.judges = all(hasattr(o, "judge") for o in self.optimizers) and team is ALONE and not config.clip_value
+        for optimizer in self.optimizers[1:] if self.judges else ():  # the first one's verdict holds for all
+            optimizer.found_inf, optimizer.grad_scale = self.optimizers[0].found_inf, self.optimizers[0].grad_scale  # type: ignore[attr-defined]
         self.refused = torch.zeros((), device=like.device)
         """Updates not made because a gradient was not finite."""
         self.norm = torch.zeros((), device=like.device)
@@ -92,12 +95,13 @@ class Updater:
         members = {name: p for name, p in self.parts.items() if (self.kinds[name] != "plain") == decay}
         shaped = {name: p for name, p in members.items() if self.config.shaped and self.kinds[name] == "matrix"}
         others = {name: p for name, p in members.items() if name not in shaped}
+        small = {name: p for name, p in others.items() if p.numel() < LEAST} if self.halves else others
+        in_place = all(self.parts[name] is self.named[name] for name in small)  # a part lies where the model gathers it from
+        alike = len({self.team.copies(p) for p in small.values()}) == 1
         tensors: list[Tensor] = [*others.values()]
-        in_place = all(self.parts[name] is self.named[name] for name in others)  # a part lies where the model gathers it from
-        alike = len({self.team.copies(p) for p in others.values()}) == 1
-        if alone and in_place and alike and not self.halves and Flat.serves(others):
-            self.flats.append(Flat(others))
-            tensors = [self.flats[-1].buffer]
+        if alone and in_place and alike and Flat.serves(small):
+            self.flats.append(Flat(small))
+            tensors = [self.flats[-1].buffer, *(p for name, p in others.items() if name not in small)]
         self.held += [*shaped.values(), *tensors]
         self.regularised += [*shaped.values(), *tensors] if decay else []
         return {"params": tensors, "decay": decay, "matrices": [*shaped.values()]}
@@ -123,7 +127,8 @@ class Updater:
         noted = self.relative.before() if self.relative else None
         if self.judges:
             self.optimizers[0].judge(gradients, self.norm, self.refused, self.config.clip_norm, self.halt)  # type: ignore[attr-defined]
-            self.optimizers[0].step()
+            for optimizer in self.optimizers:
+                optimizer.step()
         else:
             self._judge_and_step(gradients, [number for gradient, number in found if gradient is not None])
         if self.relative and noted:
