@@ -1,4 +1,4 @@
-"""What every test shares: one thread per worker, the device under test, and a registry that forgets what a test added."""
+"""What every test shares: one thread per worker, random numbers, the device under test, and a registry that forgets what it added."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def device() -> torch.device:
 
 @pytest.fixture(autouse=True)
 def _global_state() -> Iterator[None]:
-    """Leave torch's global switches and the registry as they were."""
+    """Begin with the same random numbers, whatever ran before; leave torch's global switches and the registry as they were."""
+    torch.manual_seed(0)
     held = {name: dict(table) for name, table in registry.TABLES.items()}
     yield
     for name, table in held.items():

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
@@ -175,4 +176,7 @@ def test_on_a_gpu_the_same_pixels_move() -> None:
     image, key = torch.randint(0, 256, (64, 3, 32, 32), dtype=torch.uint8), keys(64)
     exact = Augment(flip=0.5, crop=4)
     assert torch.equal(augment.move(image.cuda(), key.cuda(), exact).cpu(), augment.move(image, key, exact))
-    assert torch.allclose(changed(image.cuda() / 255, key.cuda(), EVERYTHING).cpu(), changed(image / 255, key, EVERYTHING), atol=1e-3)
+    apart = (changed(image.cuda() / 255, key.cuda(), EVERYTHING).cpu() - changed(image / 255, key, EVERYTHING)).abs()
+    assert float((apart > 1e-3).float().mean()) < 2e-3, "but for tones that are rounded, where a last bit may decide"
+    smooth = dataclasses.replace(EVERYTHING, tones=0.0)
+    assert torch.allclose(changed(image.cuda() / 255, key.cuda(), smooth).cpu(), changed(image / 255, key, smooth), atol=1e-3)

@@ -94,6 +94,8 @@ def test_a_model_of_others_gets_the_marks_it_is_used_to() -> None:
     processors = pytest.importorskip("tokenizers").processors
     tokenizer = ByteBPE.train("a b a b", 300, marks=["start", "end"])
     model = dataclasses.replace(TINY, vocabulary=tokenizer.size, context=16).build().eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter)  # so that all that is read matters
     plain = generate(model, tokenizer, "ab", max_new_tokens=6, temperature=0.0)[0]
     tokenizer.engine.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 1)])
     assert open_prompt(tokenizer, "ab") == [0, *tokenizer.encode("ab").tolist()]

@@ -44,7 +44,7 @@ def images() -> Recipe:
 
 
 def cifar10() -> Recipe:
-    """Swin of 6.8 M parameters on CIFAR-10, patches of 2 by 2 pixels; images mixed in twos, 7.7 M of them in all.
+    """Swin of 6.8 M parameters on CIFAR-10, patches of 2 by 2 pixels; half of the images mixed in twos, 7.7 M of them in all.
 
     Run:      weft train swin/cifar10
               weft evaluate RUN --data.validate_on test

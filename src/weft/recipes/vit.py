@@ -8,7 +8,7 @@ from weft.data.images import ImagesConfig
 from weft.models.vit import ViTConfig
 from weft.objectives.classification import ClassificationConfig
 from weft.recipes.base import Progress, Recipe
-from weft.training.optim import AdamW
+from weft.training.optim import AdamW, Muon
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 
@@ -55,25 +55,25 @@ CIFAR10 = ImagesConfig(
     validation=0.05,
     mean=(0.4914, 0.4822, 0.4465),
     deviation=(0.247, 0.2435, 0.2616),
-    augment=Augment(flip=0.5, crop=4, rotate=15.0, scale=(0.8, 1.25), colour=0.4),
-    mix=0.8,
+    augment=Augment(flip=0.5, crop=4, colour=0.2, tones=0.5),
+    mix=0.5,
 )
 """A Transformer knows nothing of images beforehand: with few of them it learns them by heart, unless it never sees the same one twice."""
 
 
 def cifar10() -> Recipe:
-    """ViT of 12.5 M parameters on CIFAR-10, 64 patches of 4 by 4 pixels; images mixed in twos, 8 M of them in all.
+    """ViT of 12.5 M parameters on CIFAR-10, 64 patches of 4 by 4 pixels; half of the images mixed in twos, 4.6 M of them in all; Muon.
 
     Run:      weft train vit/cifar10
               weft evaluate RUN --data.validate_on test
-    Expect:   67 % of the test images after learning from 20,000, of which the convolutions of classifier/cifar10_extractor know 87;
-              3 min of an H200.
+    Expect:   92.3 % of the test images after learning from all 50,000; 3 min of an H200.
     """
+    schedule = Schedule(kind="cosine", warmup=500)
     return Recipe(
         data=CIFAR10,
         model=ViTConfig(patch=4, layers=7, heads=6, width=384, deviation=0.05),
         objective=ClassificationConfig(smoothing=0.1),
-        optim=adamw(1e-3, warmup=1000),
-        train=Train(steps=16_000, batch=512, log_every=100, eval_every=2000, save_every=5000, ema=0.999),
+        optim=Muon(lr=2e-3, rest_lr=1e-3, betas=(0.9, 0.999), weight_decay=0.1, clip_norm=1.0, schedule=schedule),
+        train=Train(steps=9000, batch=512, log_every=100, eval_every=2000, save_every=5000, ema=0.999),
         progress=ACCURACY,
     )
