@@ -227,11 +227,14 @@ def machine() -> str:
 
 
 def processor() -> str:
-    """What a processor calls itself, where Linux tells it."""
+    """What a processor calls itself, where Linux tells it; with its family and model, as under a hypervisor many have one name."""
     about = Path("/proc/cpuinfo")
-    lines = about.read_text().splitlines() if about.is_file() else []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor() or platform.machine())
+    first = about.read_text().partition("\n\n")[0] if about.is_file() else ""
+    told = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first.splitlines())}
+    if "model name" not in told:
+        return platform.processor() or platform.machine()
+    number = f", family {told['cpu family']} model {told['model']}" if "cpu family" in told and "model" in told else ""
+    return told["model name"] + number
 
 
 def default_folder(recipe: Recipe) -> Path:

@@ -21,7 +21,7 @@ from torch import nn
 from weft.errors import ConfigError, ProcessError, WeftError
 from weft.objectives.base import Objective
 from weft.training.settings import Parallel, Train
-from weft.training.team import Team
+from weft.training.team import ALONE, Team
 
 GRACE = 2.0
 """Seconds that all but the first process wait before they speak of an error: it is mostly the same one, and torchrun ends them first."""
@@ -99,7 +99,7 @@ def joined(parallel: Parallel, train: Train) -> Iterator[Team]:
     """The team of this run; nothing happens where it is one process."""
     check(parallel, train)
     if started() == 1:
-        yield Team()
+        yield ALONE
         return
     from weft.parallel.many import Many
 

@@ -26,7 +26,7 @@ from weft.training.halves import Halves
 from weft.training.hooks import Hook
 from weft.training.optim import OptimConfig, copies_itself
 from weft.training.settings import Train
-from weft.training.team import Team
+from weft.training.team import ALONE, Team
 from weft.training.tensors import below
 from weft.training.updater import Updater
 
@@ -54,7 +54,7 @@ class Trainer:
         execution.apply(plan, model, objective)
         self.model, self.objective = model.to(plan.device), objective.to(plan.device)
         self.source, self.settings, self.plan, self.hooks, self.tokens = source, settings, plan, list(hooks), tokens
-        self.team = team or Team()
+        self.team = team or ALONE
         self.team.prepare(self.model, self.objective)
         self.step, self.cursor = 0, 0
         self.stop_reason = ""

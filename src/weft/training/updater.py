@@ -77,7 +77,7 @@ class Updater:
         self.peaks = [[float(g["lr"]) for g in o.param_groups] for o in self.optimizers]
         self.lr = 0.0
         self.fused = like.is_cuda and all(o.defaults.get("fused") for o in self.optimizers)
-        self.judges = all(hasattr(o, "judge") for o in self.optimizers) and team is ALONE and not config.clip_value
+        self.judges = all(hasattr(o, "judge") for o in self.optimizers) and team.processes == 1 and not config.clip_value
         for optimizer in self.optimizers[1:] if self.judges else ():  # the first one's verdict holds for all
             optimizer.found_inf, optimizer.grad_scale = self.optimizers[0].found_inf, self.optimizers[0].grad_scale  # type: ignore[attr-defined]
         self.refused = torch.zeros((), device=like.device)
