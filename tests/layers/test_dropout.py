@@ -64,7 +64,7 @@ def test_the_hashed_masks_of_two_seeds_and_of_neighbours_are_independent() -> No
 def test_a_compiled_dropout_keeps_the_expectation_and_follows_the_seed(kind: type[Dropout]) -> None:
     pytest.importorskip("triton")
     layer = torch.compile(kind(0.3))
-    x = torch.ones(20_000, 50, device="cuda")
+    x = torch.ones(200_000, 5, device="cuda")  # so many that a branch is dropped as often as asked
     outs = []
     for seed in (1, 1, 2):
         torch.manual_seed(seed)
