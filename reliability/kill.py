@@ -32,6 +32,8 @@ from campaign import (
 )
 
 HALF_DONE = (".tmp-", ".old-", ".trash-")
+PAUSE = 0.01
+"""Seconds between steps."""
 SHARES = {"save": 0.4, "prune": 0.1, "step": 0.35, "clock": 0.15}
 """When to kill: as a checkpoint is being written, as an old one is being removed, within a step, at any time after the start."""
 
@@ -72,21 +74,23 @@ def wait_for(kind: str, run: Path, target: int, child: subprocess.Popen[str], ch
     time.sleep(chance.random() * 0.002)
 
 
-def plan(kills: int, steps: int, chance: random.Random) -> list[tuple[str, int]]:
-    """Kinds of kill with the step to wait for (or, by the clock, hundredths of a second), in the order of their steps."""
+def plan(kills: int, steps: int, whole: float, chance: random.Random) -> list[tuple[str, int]]:
+    """Kinds of kill with the step to wait for, in their order, or, by the clock, hundredths of a second: a part of those that a whole run
+    takes, so that it does not end before the others had their turn."""
     kinds = [kind for kind, share in SHARES.items() for _ in range(round(kills * share))][:kills]
     kinds += ["step"] * (kills - len(kinds))
     chance.shuffle(kinds)
     room = (steps - 20) / kills
     targets = [int(room * (index + chance.random())) + 1 for index in range(kills)]
-    return [(kind, chance.randrange(5, 400) if kind == "clock" else target) for kind, target in zip(kinds, targets, strict=True)]
+    return [(kind, round(40 * whole * chance.random()) if kind == "clock" else target) for kind, target in zip(kinds, targets, strict=True)]
 
 
-def interrupt(recipe: str, run: Path, changes: Changes, kills: int, seed: int) -> tuple[int, int, int]:
-    """Kill the run at planned moments, then let it end: exit code of the last start, kills made, kills inside a save."""
+def interrupt(recipe: str, run: Path, changes: Changes, kills: int, whole: float, seed: int) -> tuple[int, int, int]:
+    """Kill a run at planned moments, then let it end: exit code of the last start, kills made, kills inside a save. whole: seconds that
+    it takes when nobody does."""
     chance = random.Random(seed)
     made = inside = 0
-    for kind, target in plan(kills, changes["train.steps"], chance):
+    for kind, target in plan(kills, changes["train.steps"], whole, chance):
         child = start(recipe, run, changes)
         wait_for(kind, run, target, child, chance)
         child.send_signal(signal.SIGKILL)
@@ -116,7 +120,7 @@ def compare(campaign: Campaign, name: str, steps: int, whole: Path, cut: Path) -
 
 def family(campaign: Campaign, name: str, folder: Path, device: str, kills: int, steps: int, save_every: int, seed: int) -> None:
     recipe, changes = FAMILIES[name]
-    changes = changes | settings(device, steps, save_every)
+    changes = changes | settings(device, steps, save_every) | {"pause": PAUSE}
     began = time.time()
     whole, cut = folder / "whole", folder / "cut"
     code, said = finish(recipe, whole, changes)
@@ -129,7 +133,7 @@ def family(campaign: Campaign, name: str, folder: Path, device: str, kills: int,
         finish(recipe, other, changes | {"train.eval_every": every})
         same = digests(other, steps)["model.safetensors"] == digests(whole, steps)["model.safetensors"]
         campaign.check(same, f"{name}: a fresh run that validates every {every} steps ends with other weights")
-    code, made, inside = interrupt(recipe, cut, changes, kills, seed)
+    code, made, inside = interrupt(recipe, cut, changes, kills, first, seed)
     campaign.check(code == 0, f"{name}: the last start ended with {code}")
     campaign.check(made == kills, f"{name}: only {made} of {kills} kills met a living process")
     campaign.check(inside >= max(1, kills // 5), f"{name}: only {inside} kills fell inside a save")
