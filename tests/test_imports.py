@@ -13,9 +13,9 @@ import pytest
 import weft
 
 ROOT = Path(weft.__file__).parent
-FOUNDATION = {"config", "errors", "random", "registry"}
+FOUNDATION = {"capture", "config", "errors", "random", "registry"}
 MAY: dict[str, set[str]] = {
-    "training": {"config", "errors", "random", "training", "objectives.base", "data.base", "evaluation.metrics"},
+    "training": {"capture", "config", "errors", "random", "training", "objectives.base", "data.base", "evaluation.metrics"},
     "parallel": {"errors", "parallel", "objectives.base", "training.settings", "training.team"},
     "data": FOUNDATION | {"data"},
     "layers": FOUNDATION | {"layers"},
@@ -39,6 +39,7 @@ MAY: dict[str, set[str]] = {
     "registry": {"errors"},
     "errors": set(),
     "random": set(),
+    "capture": set(),
 }
 """What a part of the package may import of the rest."""
 

@@ -73,6 +73,19 @@ def test_a_parameter_is_a_view_of_the_buffer() -> None:
     assert float(flat.buffer[0].detach()) == 1.5
 
 
+def test_weights_of_an_rnn_stay_where_cudnn_wants_them(device: torch.device) -> None:
+    """End to end in an order of its own; elsewhere it would gather them before every pass."""
+    model = nn.Sequential(nn.Linear(3, 4), nn.LSTM(4, 5, batch_first=True)).to(device)
+    before = {name: p.data_ptr() for name, p in model.named_parameters()}
+    update = Updater(AdamW(lr=0.01), [("", model)], halt=True)
+    advance(update, 1, 2)
+    moved = {name for name, p in model.named_parameters() if p.data_ptr() != before[name]}
+    assert not any(name.startswith("1.") for name in moved)
+    assert {name for flat in update.flats for name in flat.named} == moved
+    if device.type == "cuda":
+        model(torch.randn(2, 6, 3, device=device))  # warnings are errors
+
+
 def test_gradients_are_laid_together_and_a_missing_one_is_zero() -> None:
     model = Scaled()
     flat = Flat(dict(model.named_parameters()))

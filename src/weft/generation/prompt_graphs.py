@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from weft.capture import capturing
 from weft.layers.cache import Cache, Reading, Store
 
 log = logging.getLogger("weft")
@@ -59,7 +60,7 @@ class Shape:
         self.uses += 1
         if self.graph is None and may_capture and self.uses > 1:
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            with capturing(graph, "thread_local"):
                 self.states = model.hidden(self.ids, self.cache)
             self.graph = graph
         if self.graph is None:

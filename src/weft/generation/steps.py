@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from weft.capture import capturing
 from weft.errors import WeftError
 from weft.generation import one_row
 from weft.generation.one_row import OneRow
@@ -139,7 +140,7 @@ class Steps:
             torch.cuda.current_stream().wait_stream(side)
             places.copy_(before)
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
+            with capturing(graph):
                 logits = self._read(bucket, parts, cache)
             self.graphs[key] = (graph, logits)
         graph, logits = self.graphs[key]

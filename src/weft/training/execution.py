@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from weft.capture import capturing
 from weft.data.base import Batch
 from weft.errors import ConfigError
 from weft.objectives.base import Objective
@@ -312,6 +313,6 @@ class Captured:
 
     def _capture(self, inputs: list[Batch]) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with capturing(graph):
             self.function(inputs)
         return graph

@@ -63,6 +63,7 @@ class Updater:
         self.parameters = [*self.named.values()]
         self.parts: dict[str, nn.Parameter] = {name: _part(p, team) for name, p in self.named.items()}
         """What this process holds of each parameter: all of it, or its part."""
+        self.placed = {name for prefix, m in modules for name in _placed(prefix, m)}
         self.flats: list[Flat] = []
         self.held: list[Tensor] = []
         """The tensors that are updated: a flat buffer for many parameters, or the parameters themselves."""
@@ -95,7 +96,7 @@ class Updater:
         members = {name: p for name, p in self.parts.items() if (self.kinds[name] != "plain") == decay}
         shaped = {name: p for name, p in members.items() if self.config.shaped and self.kinds[name] == "matrix"}
         others = {name: p for name, p in members.items() if name not in shaped}
-        small = {name: p for name, p in others.items() if p.numel() < LEAST} if self.halves else others
+        small = {name: p for name, p in others.items() if name not in self.placed and (p.numel() < LEAST or not self.halves)}
         in_place = all(self.parts[name] is self.named[name] for name in small)  # a part lies where the model gathers it from
         alike = len({self.team.copies(p) for p in small.values()}) == 1
         tensors: list[Tensor] = [*others.values()]
@@ -259,6 +260,13 @@ def _tensors(optimizer: Optimizer) -> list[Tensor]:
 def _part(parameter: nn.Parameter, team: Team) -> nn.Parameter:
     part = team.local(parameter.detach())
     return parameter if part.shape == parameter.shape and type(parameter.data) is Tensor else nn.Parameter(part)
+
+
+def _placed(prefix: str, root: nn.Module) -> Iterator[str]:
+    """Parameters that must stay where they lie: cuDNN wants those of an RNN end to end in its own order."""
+    for path, module in root.named_modules():
+        if isinstance(module, nn.RNNBase):
+            yield from (".".join(part for part in (prefix, path, leaf) if part) for leaf, _ in module.named_parameters())
 
 
 def _named(prefix: str, module: nn.Module) -> list[tuple[str, nn.Parameter]]:
