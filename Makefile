@@ -9,7 +9,7 @@ run: .venv/core  ## the quickstart: a model reads about people, then answers que
 	$(BIN)/weft quickstart
 
 test: .venv/dev  ## the whole suite
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: .venv/dev  ## lint, types, tests
 	$(BIN)/ruff check .

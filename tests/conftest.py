@@ -26,6 +26,7 @@ if importlib.util.find_spec("hypothesis"):
 else:  # a machine with torch and pytest only
     collect_ignore += [str(path) for path in HERE.rglob("test_*.py") if "from hypothesis" in path.read_text()]
 
+torch.set_warn_always(True)  # what PyTorch says once a process would else meet one test in each
 torch.set_num_threads(1)  # the tensors are small, and workers share the cores
 
 

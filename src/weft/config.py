@@ -13,6 +13,7 @@ import types
 import typing
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from weft import registry
@@ -24,6 +25,12 @@ C = TypeVar("C", bound="Config")
 @dataclass(frozen=True, kw_only=True)
 class Config:
     """Base of every setting. `build()` of a part makes the object it describes."""
+
+
+@cache
+def kinds_of(cls: type) -> dict[str, Any]:
+    """The annotated kind of every field."""
+    return typing.get_type_hints(cls)
 
 
 def to_dict(value: Any) -> Any:
@@ -49,7 +56,7 @@ def from_dict(data: dict[str, Any], cls: type[C], place: str = "recipe") -> C:
         if not issubclass(found, cls):
             raise ConfigError(f"{place}: {found.__name__} is not a {cls.__name__}")
         cls = found
-    hints = typing.get_type_hints(cls)
+    hints = kinds_of(cls)
     known = {f.name for f in dataclasses.fields(cls)}
     for name in data:
         if name not in known:
@@ -163,7 +170,7 @@ def change(config: Any, path: list[str], value: Any, whole: str) -> Any:
         return dataclasses.replace(config, **{name: change(old, rest, value, whole)})
     if isinstance(old, (Config, dict)) and not isinstance(value, (Config, dict)):
         raise ConfigError(_deeper(old, whole))
-    return dataclasses.replace(config, **{name: convert(value, typing.get_type_hints(type(config))[name], f"--{whole}")})
+    return dataclasses.replace(config, **{name: convert(value, kinds_of(type(config))[name], f"--{whole}")})
 
 
 def other_kind(config: Config, kind: type[C]) -> C:
@@ -183,7 +190,7 @@ def leaves(config: Any, place: str = "") -> dict[str, tuple[Any, Any]]:
     if isinstance(config, dict):
         parts = {name: (object, value) for name, value in config.items()}
     else:
-        hints = typing.get_type_hints(type(config))
+        hints = kinds_of(type(config))
         parts = {f.name: (hints[f.name], getattr(config, f.name)) for f in dataclasses.fields(config)}
     kinds = registry.kinds(type(config))
     found: dict[str, tuple[Any, Any]] = {f"{place}type": (Literal[kinds], registry.name_of(type(config)))} if kinds else {}

@@ -156,7 +156,7 @@ class Source:
     def draw(self, first: int, size: int, stream: int = 0) -> Batch:
         """What has to reach the device for a batch: only numbers of examples and keys, where the data live there."""
         if first < self._first or first + size > self._first + len(self._index):
-            self._fill(first, max(size, min(self.BLOCK, 64 * len(self.dataset))))
+            self._fill(first, max(size, min(self.BLOCK, 8 * len(self.dataset))))
         if stream not in self._keys:
             self._keys[stream] = random.fold(self._keys[0], stream)
         start = first - self._first
