@@ -13,13 +13,13 @@ import types
 import typing
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from weft import registry
 from weft.errors import ConfigError
 
 C = TypeVar("C", bound="Config")
+KINDS: dict[type, dict[str, Any]] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,10 +27,11 @@ class Config:
     """Base of every setting. `build()` of a part makes the object it describes."""
 
 
-@cache
 def kinds_of(cls: type) -> dict[str, Any]:
-    """The annotated kind of every field."""
-    return typing.get_type_hints(cls)
+    """The annotated kind of every field; looking annotations up takes longer than all else that is done to a recipe."""
+    if cls not in KINDS:
+        KINDS[cls] = typing.get_type_hints(cls)
+    return KINDS[cls]
 
 
 def to_dict(value: Any) -> Any:

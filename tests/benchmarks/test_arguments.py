@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from weft.__main__ import run
+from weft.benchmarks.arguments import Arguments, at_least
 
 
 @pytest.mark.parametrize(
@@ -27,3 +30,18 @@ def test_one_sentence(words: list[str], said: str, capsys: pytest.CaptureFixture
         code = int(ended.code or 0)
     assert code == 2
     assert capsys.readouterr().err == f"weft: {said}\n"
+
+
+def test_a_record_says_how_to_ask_for_it_again() -> None:
+    parser = Arguments("", "toys")
+    parser.add_names("toys", ["ball", "doll"], nargs="+")
+    parser.add_argument("--steps", type=at_least(1), default=3)
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--change", nargs="*", default=[])
+    parser.add_argument("--real", action="store_true")
+    parser.add_argument("--no-search", dest="search", action="store_false")
+    parser.add_argument("--record", default="")
+    told = "ball doll --folder twins --change a.b=c a.path=my.txt --real --no-search"
+    given = "ball doll --folder /home/me/twins --change a.b=c a.path=/home/me/my.txt --real --no-search --record results/x.json"
+    assert parser.command(parser.parse_args(given.split())) == f"weft bench toys {told}"
+    assert parser.command(parser.parse_args(["doll", "--steps", "3"])) == "weft bench toys doll"

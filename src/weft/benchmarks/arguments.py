@@ -4,21 +4,36 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
+import shlex
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NoReturn
 
 from weft import registry
 
+FOLDERS = re.compile("[^=]*/")
+"""What stands before the last name of a path, also of one that a setting names."""
+
 
 class Arguments(argparse.ArgumentParser):
-    def __init__(self, description: str | None, prog: str | None = None):
-        super().__init__(prog=prog, description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    def __init__(self, description: str | None, name: str):
+        super().__init__(prog=f"weft bench {name}", description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
 
     def add_names(self, flag: str, known: Iterable[str], **settings: Any) -> None:
         """An argument that takes some of the names that are known."""
         names = list(known)
         self.add_argument(flag, type=partial(one_of, names), metavar="NAME", help=", ".join(names), **settings)
+
+    def command(self, options: argparse.Namespace) -> str:
+        """How to ask for the same again: what is not as it is by default, of paths their last names."""
+        words = self.prog.split()
+        for action in self._actions:
+            value = getattr(options, action.dest, action.default)
+            if action.dest != "record" and value != action.default:
+                values = [] if isinstance(value, bool) else value if isinstance(value, list) else [value]
+                words += [*action.option_strings[-1:], *(FOLDERS.sub("", str(one)) for one in values)]
+        return shlex.join(words)
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"weft: {message}\n")

@@ -9,10 +9,9 @@ With --held the development set is not looked at: both stages leave out the same
 from __future__ import annotations
 
 import json
-import shlex
 import statistics
-import sys
 import time
+from argparse import Namespace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -96,7 +95,7 @@ def settings(words: list[str]) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = Arguments(__doc__)
+    parser = Arguments(__doc__, "birthplace")
     parser.add_names("systems", STAGES, nargs="+")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--held", type=at_least(0), default=0, help="training questions set aside and asked, not the development set")
@@ -117,7 +116,7 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"{name}: {100 * statistics.fmean(scores):.1f} %{spread} ({len(scores)} seeds)", flush=True)
         if options.record:
             content = {"recipes": STAGES[name], "changed": changed, "seeds": options.seeds, "held": options.held, "rows": rows}
-            command = shlex.join(["weft", "bench", "birthplace", name, *(arguments or sys.argv[1:])[len(options.systems) :]])
+            command = parser.command(Namespace(**{**vars(options), "systems": [name]}))
             write_record(options.record / f"{'-'.join(['birthplace', name, *changed])}.json", "birthplace", command, content)
 
 

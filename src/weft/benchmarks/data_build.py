@@ -87,7 +87,7 @@ def timed_build(path: Path, tokenizer: bytes, workers: int) -> np.ndarray:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = Arguments(__doc__)
+    parser = Arguments(__doc__, "data-build")
     parser.add_argument("--megabytes", type=at_least(0.1), default=48.0 * cores(), help="text to encode; much, so the start counts little")
     parser.add_argument("--rounds", type=at_least(1), default=3, help="turns of each contender; the median counts")
     parser.add_argument("--tokenizer", default="", help="folder of a tokenizer, such as GPT-2's; without it 32,000 pieces are learned")
@@ -121,7 +121,7 @@ def main(arguments: list[str] | None = None) -> None:
             "megabytes": size / 1e6,
             "tokenizer": Path(options.tokenizer).name or "learned",
         }
-        write_record(options.record, "data-build", "weft bench data-build", content)
+        write_record(options.record, "data-build", parser.command(options), content)
 
 
 if __name__ == "__main__":

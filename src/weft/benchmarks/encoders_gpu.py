@@ -157,7 +157,7 @@ def contend(name: str, steps: int) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = Arguments(__doc__)
+    parser = Arguments(__doc__, "encoders-gpu")
     parser.add_names("--models", CONTESTS, nargs="+", default=["bert", "marian"])
     parser.add_argument("--steps", type=at_least(1), default=100)
     parser.add_argument("--record", default="", help="JSON file to write")
@@ -167,7 +167,7 @@ def main(arguments: list[str] | None = None) -> None:
         rows.append(contend(name, options.steps))
         print(json.dumps(rows[-1]), flush=True)
     if options.record:
-        write_record(options.record, "encoders_gpu", "weft bench encoders-gpu", {"rows": rows})
+        write_record(options.record, "encoders_gpu", parser.command(options), {"rows": rows})
 
 
 if __name__ == "__main__":

@@ -181,7 +181,7 @@ def times(one: list[float], other: list[float]) -> float:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = Arguments(__doc__)
+    parser = Arguments(__doc__, "engine-cpu")
     parser.add_argument("--seconds", type=at_least(0.0), default=90.0, help="least time per model")
     parser.add_argument("--steps", type=at_least(20), default=200, help="steps after which losses are compared")
     parser.add_argument("--seeds", type=at_least(0), default=0, help="of weights and batches over which losses are compared")
@@ -207,8 +207,7 @@ def main(arguments: list[str] | None = None) -> None:
         rows += table
         losses += found
     if options.record:
-        command = "weft bench engine-cpu" + (f" --seeds {options.seeds}" if options.seeds else "")
-        write_record(options.record, "engine-cpu", command, {"rows": rows, "losses": losses})
+        write_record(options.record, "engine-cpu", parser.command(options), {"rows": rows, "losses": losses})
 
 
 if __name__ == "__main__":

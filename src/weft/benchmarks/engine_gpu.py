@@ -71,7 +71,7 @@ def profile(trainer: Trainer) -> str:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = Arguments(__doc__)
+    parser = Arguments(__doc__, "engine-gpu")
     parser.add_argument("--steps", type=at_least(1), default=1000)
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--precision", default="auto")

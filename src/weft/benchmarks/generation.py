@@ -133,7 +133,7 @@ def measure(size: str, batches: list[int], precision: str, device: torch.device,
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = Arguments(__doc__)
+    parser = Arguments(__doc__, "generation")
     parser.add_names("--sizes", (name for name in PRESETS if name.startswith("gpt2")), nargs="+", default=["gpt2"])
     parser.add_argument("--batches", type=at_least(1), nargs="+", default=[1])
     parser.add_names("--precision", PRECISIONS, default="bf16")
@@ -150,7 +150,7 @@ def main(arguments: list[str] | None = None) -> None:
     for size in options.sizes:
         rows += measure(size, options.batches, options.precision, torch.device(options.device), options)
     if options.record:
-        write_record(options.record, "generation", "weft bench generation", {"rows": rows})
+        write_record(options.record, "generation", parser.command(options), {"rows": rows})
 
 
 if __name__ == "__main__":

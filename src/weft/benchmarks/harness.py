@@ -86,7 +86,7 @@ def compare(checkpoint: Path) -> list[dict[str, Any]]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = Arguments(__doc__)
+    parser = Arguments(__doc__, "harness")
     parser.add_argument("checkpoint", nargs="?", default="", help="a model folder or a run's checkpoint")
     parser.add_argument("--record", default="", help="JSON file to write")
     options = parser.parse_args(arguments)
@@ -99,7 +99,7 @@ def main(arguments: list[str] | None = None) -> None:
     for row in rows:
         print(json.dumps(row, default=str), flush=True)
     if options.record:
-        write_record(options.record, "harness", "weft bench harness", {"lm_eval": require("lm_eval", "eval").__version__, "rows": rows})
+        write_record(options.record, "harness", parser.command(options), {"lm_eval": require("lm_eval", "eval").__version__, "rows": rows})
     worst = max(rows, key=lambda row: float(row["largest_difference"]))
     if worst["largest_difference"] > TOLERANCE or not all(row["same_texts"] for row in rows):
         raise WeftError(

@@ -11,9 +11,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
-import shlex
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -192,7 +190,7 @@ def sheet(loaded: Loaded, path: Path, seed: int) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = Arguments(__doc__)
+    parser = Arguments(__doc__, "images")
     parser.add_names("experiments", EXPERIMENTS, nargs="+")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--report", action="store_true", help="measure on the data that report, not on those that select")
@@ -209,8 +207,8 @@ def main(arguments: list[str] | None = None) -> None:
         tell(name, rows)
         if options.record:
             content = {"recipe": EXPERIMENTS[name].recipe, "bar": EXPERIMENTS[name].bar, "changed": options.change, "rows": rows}
-            command = shlex.join(["weft", "bench", "images", *(arguments or sys.argv[1:])])
-            write_record(options.record / f"images-{name}.json", "images", command, {**content, "report": options.report})
+            content["report"] = options.report
+            write_record(options.record / f"images-{name}.json", "images", parser.command(options), content)
 
 
 def tell(name: str, rows: list[dict[str, Any]]) -> None:

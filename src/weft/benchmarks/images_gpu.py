@@ -185,7 +185,7 @@ def contend(name: str, steps: int) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = Arguments(__doc__)
+    parser = Arguments(__doc__, "images-gpu")
     parser.add_names("--models", CONTESTS, nargs="+", default=["vae", "dcgan"])
     parser.add_argument("--steps", type=at_least(1), default=200)
     parser.add_argument("--record", default="", help="JSON file to write")
@@ -195,7 +195,7 @@ def main(arguments: list[str] | None = None) -> None:
         rows.append(contend(name, options.steps))
         print(json.dumps(rows[-1]), flush=True)
     if options.record:
-        write_record(options.record, "images_gpu", "weft bench images-gpu", {"rows": rows})
+        write_record(options.record, "images_gpu", parser.command(options), {"rows": rows})
 
 
 if __name__ == "__main__":

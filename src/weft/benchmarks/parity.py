@@ -59,7 +59,7 @@ def shown(family: str, name: str, parameters: str, inward: str, back: str) -> st
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = Arguments(__doc__)
+    parser = Arguments(__doc__, "parity")
     parser.add_argument("--real", action="store_true", help="two published models too, 180 MB fetched with pip")
     parser.add_argument("--record", default="", help="write the rows to this JSON file")
     options = parser.parse_args(arguments)
@@ -75,8 +75,8 @@ def main(arguments: list[str] | None = None) -> None:
         if "continuation" in row:
             print(f"  both continue {row['prompt']!r} with {row['continuation']!r}")
     if options.record:
-        command = "weft bench parity" + " --real" * options.real
-        write_record(options.record, "parity", command, {"transformers": transformers.__version__, "rows": found})
+        content = {"transformers": transformers.__version__, "rows": found}
+        write_record(options.record, "parity", parser.command(options), content)
     worst = max(found, key=lambda row: max(row["import"], row["round_trip"]))
     largest = max(worst["import"], worst["round_trip"])
     if largest > TOLERANCE:

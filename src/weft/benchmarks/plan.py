@@ -144,7 +144,7 @@ def layouts(name: str = "gpt3-175b") -> list[dict[str, Any]]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = Arguments(__doc__, "weft bench plan")
+    parser = Arguments(__doc__, "plan")
     parser.add_names("--models", BATCHES, nargs="+", default=["gpt2", "gpt2-medium", "gpt2-xl"])
     parser.add_argument("--steps", type=at_least(1), default=30, help="timed steps, after ten that compile and warm up")
     parser.add_argument("--measured", default="", help="a record of `weft bench training` to take the steps from, instead of training now")
@@ -163,10 +163,8 @@ def main(arguments: list[str] | None = None) -> None:
             rows.append(compare(model, BATCHES[model], options.steps, device, options.measured))
             print(told(rows[-1]), flush=True)
     if options.record:
-        way = f"--measured {options.measured}" if options.measured else f"--steps {options.steps}"
-        flag = "--layouts" if options.layouts else f"--models {' '.join(options.models)} {way}"
         content = {"rows": rows, **(where(options.measured) if options.measured else {})}
-        write_record(Path(options.record) / f"{name}.json", name, f"weft bench plan {flag}", content)
+        write_record(Path(options.record) / f"{name}.json", name, parser.command(options), content)
 
 
 def told(row: dict[str, Any]) -> str:

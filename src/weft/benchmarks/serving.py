@@ -210,7 +210,7 @@ BARS: dict[str, Callable[[Path], Row]] = {"leaving": leaving, "refusing": refusi
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = Arguments(__doc__)
+    parser = Arguments(__doc__, "serving")
     parser.add_names("--only", BARS, nargs="+", default=list(BARS))
     parser.add_argument("--threads", type=at_least(0), default=0, help="of the engine; 0 for as many as torch takes by itself")
     parser.add_argument("--record", default="", help="JSON file to write")

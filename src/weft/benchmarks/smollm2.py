@@ -45,7 +45,7 @@ def measure(folder: Path, device: str, examples: int) -> list[dict[str, Any]]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = Arguments(__doc__)
+    parser = Arguments(__doc__, "smollm2")
     parser.add_argument("folder", nargs="?", type=Path, default=Path("runs/smollm2"), help="the converted model")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:1")
     parser.add_argument("--examples", type=at_least(0), default=0, help="questions of each task, 0 for all")
@@ -56,7 +56,7 @@ def main(arguments: list[str] | None = None) -> None:
     rows = measure(options.folder, options.device, options.examples)
     if options.record:
         origin = json.loads((options.folder / "metrics.json").read_text()).get("converted", {})
-        write_record(options.record, "smollm2", "weft bench smollm2", {"model": origin, "rows": rows})
+        write_record(options.record, "smollm2", parser.command(options), {"model": origin, "rows": rows})
 
 
 if __name__ == "__main__":

@@ -15,8 +15,6 @@ import argparse
 import dataclasses
 import json
 import math
-import shlex
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -258,7 +256,7 @@ def compared(slow: dict[str, Any], fast: dict[str, Any]) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = Arguments(__doc__)
+    parser = Arguments(__doc__, "speedrun")
     parser.add_names("--size", SIZES, default="30m")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--corpus", type=Path, default=Path("runs/python-corpus"), help="folder of the corpus and its shards")
@@ -271,7 +269,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--speedrun", nargs="*", default=[], metavar="NAME=VALUE", help="settings of the other to change")
     parser.add_argument("--record", type=Path, help="folder to write speedrun-SIZE.json to")
     options = parser.parse_args(arguments)
-    Race(options, shlex.join(["weft", "bench", "speedrun", *(sys.argv[1:] if arguments is None else arguments)])).run()
+    Race(options, parser.command(options)).run()
 
 
 if __name__ == "__main__":

@@ -254,7 +254,7 @@ def compare(one: dict[str, Any], row: dict[str, Any]) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = Arguments(__doc__, "weft bench training")
+    parser = Arguments(__doc__, "training")
     parser.add_names("--sizes", BATCHES, nargs="+", default=["gpt2", "gpt2-medium", "gpt2-xl"])
     parser.add_argument("--nanogpt", default="", help="folder that holds nanoGPT's model.py; without it only ours is measured")
     parser.add_argument("--variants", nargs="+", default=["default"], help="ways to run ours")
@@ -277,10 +277,7 @@ def main(arguments: list[str] | None = None) -> None:
             bench = Bench(size, batch, options.steps, options.profile, device, options.activation)
             rows.append(contend(bench, options.variants, options.nanogpt))
     if options.record:
-        flags = f"--sizes {' '.join(options.sizes)} --variants {' '.join(options.variants)} --steps {options.steps} --batch {options.batch}"
-        flags += "" if options.activation == "gelu_tanh" else f" --activation {options.activation}"
-        losses = f" --losses {options.losses}" if options.losses else ""
-        write_record(options.record, "training_gpu", f"weft bench training --nanogpt FOLDER {flags}{losses}", {"rows": rows})
+        write_record(options.record, "training_gpu", parser.command(options), {"rows": rows})
 
 
 if __name__ == "__main__":

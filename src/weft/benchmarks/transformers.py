@@ -10,9 +10,7 @@ Real data are found through WEFT_DATA; experiments that start from MiniLM need i
 from __future__ import annotations
 
 import json
-import shlex
 import statistics
-import sys
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -165,7 +163,7 @@ def measured(name: str, seed: int, folder: Path, minilm: str, changes: dict[str,
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = Arguments(__doc__)
+    parser = Arguments(__doc__, "transformers")
     parser.add_names("experiments", EXPERIMENTS, nargs="+")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--report", action="store_true", help="measure on the data that report, not on those that select")
@@ -188,9 +186,8 @@ def main(arguments: list[str] | None = None) -> None:
         if options.record:
             content = {"recipe": EXPERIMENTS[name].recipe, "start": EXPERIMENTS[name].start, "changed": options.change, "rows": rows}
             content |= {"teacher": EXPERIMENTS[name].teacher} if EXPERIMENTS[name].teacher else {}
-            command = shlex.join(["weft", "bench", "transformers", *(arguments or sys.argv[1:])])
             file = f"transformers-{'-'.join(filter(None, [name, options.label]))}.json"
-            write_record(options.record / file, "transformers", command, {**content, "report": options.report})
+            write_record(options.record / file, "transformers", parser.command(options), {**content, "report": options.report})
 
 
 if __name__ == "__main__":
