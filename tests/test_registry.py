@@ -72,6 +72,17 @@ def test_outsiders_are_added_once_and_may_not_take_a_name() -> None:
         registry.add("models", "gpt", "toy_family:ToyConfig", 2024, "a toy")
 
 
+def test_a_family_that_cannot_be_loaded_is_told_and_left_out(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    point = importlib.metadata.EntryPoint("broken", "nowhere.family:register", "weft.families")
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [point] if group == "weft.families" else [])
+    registry.load_families.cache_clear()
+    try:
+        assert registry.entry("models", "gpt")
+    finally:
+        registry.load_families.cache_clear()
+    assert "the family broken (nowhere.family:register) could not be loaded: ModuleNotFoundError" in caplog.text
+
+
 def test_entry_points_register_families(monkeypatch: pytest.MonkeyPatch) -> None:
     class Point:
         def load(self) -> object:

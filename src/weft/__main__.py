@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
@@ -60,7 +61,8 @@ def run(words: list[str]) -> int:
     """As `dispatch`, with errors as one line on stderr and an exit code."""
     try:
         code = dispatch(words)
-        sys.stdout.flush()
+        if sys.stdout:  # closed before we began
+            sys.stdout.flush()
     except WeftError as error:
         if "RANK" in os.environ:
             importlib.import_module("weft.parallel.processes").hold_back()
@@ -75,12 +77,31 @@ def run(words: list[str]) -> int:
     except OSError as error:  # a full disk, a folder that cannot be written
         print(f"weft: {error}", file=sys.stderr)
         return 1
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        what = str(error).strip().splitlines()[0] if str(error).strip() else "memory"
+        print(f"weft: there is not enough memory for this: {what}; ask for less, a smaller model, batch or picture", file=sys.stderr)
+        return 1
     return code
 
 
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether an error is that of an allocation, of Python, NumPy or PyTorch, which has no kind of its own for a processor's memory."""
+    said = str(error)
+    return isinstance(error, MemoryError) or "can't allocate memory" in said or "out of memory" in said
+
+
 def main() -> None:
-    """Entry point of the command."""
-    sys.exit(run(sys.argv[1:]))
+    """Entry point of the command. One process of several leaves at once, as the threads that connected it to the others must not wake
+    while Python ends: that would end it by a signal, and the others with it."""
+    code = run(sys.argv[1:])
+    if "RANK" in os.environ:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, AttributeError):
+                stream.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -427,7 +427,14 @@ def add(table: str, name: str, target: str, year: int, summary: str) -> None:
 def load_families() -> None:
     """Let every installed package that offers families register them (once)."""
     for point in importlib.metadata.entry_points(group="weft.families"):
-        point.load()()
+        try:
+            point.load()()
+        except Exception as error:  # of a package that is not ours
+            import logging
+
+            logging.getLogger("weft").warning(
+                "the family %s (%s) could not be loaded: %s: %s", point.name, point.value, type(error).__name__, error
+            )
 
 
 def nearest(word: str, choices: list[str]) -> str:

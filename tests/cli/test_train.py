@@ -15,13 +15,15 @@ from pathlib import Path
 import pytest
 
 import weft
-from tests.cli.conftest import Outcome, tiny_flags
+from tests.cli.conftest import TINY, Outcome, tiny_flags
 from tests.contracts.tiny import tiny
 from weft.cli import flags
 from weft.cli.describe import closing
+from weft.errors import CheckpointError
 from weft.report.progress import Progress
 from weft.report.read import read
 from weft.run import assemble, fit
+from weft.training import checkpoint, files
 
 
 def steps(folder: Path) -> list[int]:
@@ -192,3 +194,50 @@ def test_the_display_never_reads_the_device_between_log_lines(text_file: Path, t
     recipe = weft.recipe("gpt/text", {name[2:]: value for name, value in changes.items()})
     weft.train(recipe, out=tmp_path / "run", extra=[progress])
     assert progress.described == len(read(tmp_path / "run").lines) == 4
+
+
+def test_a_run_outlives_the_reader_of_its_output(text_file: Path, tmp_path: Path) -> None:
+    """As in `weft train … | head -1`."""
+    words = [
+        sys.executable,
+        "-m",
+        "weft",
+        "train",
+        "gpt/text",
+        *tiny_flags(text_file, **{"train.log_every": 1}),
+        "--out",
+        str(tmp_path / "run"),
+    ]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait() == 0
+    assert steps(tmp_path / "run") == [1, 2, 3, 4, 5, 6]
+    assert checkpoint.find(str(tmp_path / "run@last")).json("metrics.json")["step"] == 6
+
+
+def test_updates_that_were_refused_are_told(command: Callable[..., Outcome], text_file: Path, tmp_path: Path) -> None:
+    wild = tiny_flags(text_file, **{"optim.type": "sgd", "optim.lr": 1e30, "train.nonfinite": "skip"})
+    found = command("train", "gpt/text", *wild, "--out", str(tmp_path / "run"))
+    assert found.code == 0
+    assert "updates were not made, as a gradient was not finite" in found.out
+
+
+def test_a_folder_in_use_keeps_its_log(text_file: Path, tmp_path: Path) -> None:
+    """A process that comes second must not touch the log of the first."""
+    run = assemble(weft.recipe("gpt/text", {**TINY, "data.path": str(text_file), "train.steps": 2}), tmp_path / "run")
+    (tmp_path / "run" / "metrics.jsonl").write_text('{"step": 1}\n')
+    held = files.lock(tmp_path / "run")
+    try:
+        with pytest.raises(CheckpointError, match="another process is training here"):
+            fit(run)
+    finally:
+        os.close(held)
+    assert steps(tmp_path / "run") == [1]
+
+
+def test_too_much_memory_is_one_sentence(command: Callable[..., Outcome], text_file: Path, tmp_path: Path) -> None:
+    found = command("train", "gpt/text", *tiny_flags(text_file, **{"model.width": 1 << 40}), "--out", str(tmp_path / "run"))
+    assert (found.code, found.err.count("\n")) == (1, 1)
+    assert "there is not enough memory for this" in found.err

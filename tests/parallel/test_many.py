@@ -52,7 +52,19 @@ class Poisoned(toys.Regression):
         return type(terms)({"loss": terms.sums["loss"] * torch.where(batch["number"] == 5, torch.inf, 1.0).prod()})
 
 
+class Numbered(toys.Linear):
+    """Has a parameter that is a single number, which cannot be divided."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(0.7))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.scale * super().forward(x)
+
+
 KINDS: dict[str, tuple[type[nn.Module], type[Objective]]] = {
+    "numbered": (Numbered, toys.Regression),
     "half labelled": (toys.Linear, toys.HalfLabelled),
     "rivals": (toys.Pair, toys.Rivals),
     "clipped": (toys.Pair, Clipped),
@@ -94,7 +106,7 @@ def assert_same(one: dict[str, Any], many: list[dict[str, Any]], tolerance: floa
 
 
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
-@pytest.mark.parametrize("kind", ["half labelled", "clipped"])
+@pytest.mark.parametrize("kind", ["half labelled", "clipped", "numbered"])
 def test_ragged_batches_give_the_weights_of_one_process(kind: str, layout: tuple[int, int], tmp_path: Path) -> None:
     """Two terms with counts of their own, or two turns; accumulation, a growing batch, clipping by the norm of all gradients."""
     optim = AdamW(lr=0.05, clip_norm=0.1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 from torch import nn
@@ -64,6 +66,13 @@ def test_a_cpu_neither_compiles_nor_captures_by_itself() -> None:
     plan = execution.choose(CPU, large(), toys.Regression())
     assert not plan.compile
     assert not plan.graphs
+
+
+def test_what_a_cpu_cannot_do_is_told() -> None:
+    plan = execution.choose(dataclasses.replace(CPU, graphs="on", attention="cudnn"), large(), toys.Regression())
+    assert (plan.graphs, plan.attention) == (False, "fused")
+    assert "graphs off: on was asked for, but only a GPU has them" in plan.lines()
+    assert "attention fused: cudnn was asked for, but it needs a GPU" in plan.lines()
 
 
 def test_a_wrong_device_is_named() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import shlex
 import sys
@@ -11,7 +12,8 @@ class Stderr(logging.Handler):
     """Warnings of the library as lines on stderr, wherever that points when they come (a live display moves it)."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        print(f"weft: {record.getMessage()}", file=sys.stderr)
+        with contextlib.suppress(OSError):  # nobody reads them
+            print(f"weft: {record.getMessage()}", file=sys.stderr)
 
 
 def show_warnings() -> None:

@@ -61,6 +61,8 @@ def closing(run: Run) -> list[str]:
     """How it ended, where it lies, and what to type next."""
     trainer, held = run.trainer, run.validation
     lines = [f"best validation {held.metric} {number(held.best)} (step {held.best_step:,})"] if held and held.best is not None else []
+    refused = int(sum(float(updater.refused) for updater in trainer.updaters.values()))
+    lines += [f"{refused:,} updates were not made, as a gradient was not finite"] if refused else []
     if run.signals.received:
         return [f"stopped after step {trainer.step:,} ({trainer.stop_reason}); the same command continues", *lines]
     if trainer.stop_reason:

@@ -18,7 +18,7 @@ from weft.errors import ConfigError
 from weft.parallel import processes
 from weft.recipes.base import Recipe
 from weft.recipes.base import recipe as find_recipe
-from weft.report.progress import Progress
+from weft.report.progress import Progress, tell
 from weft.run import adopt, assemble, default_folder, fit
 from weft.training.team import Team
 
@@ -60,7 +60,7 @@ def main(words: list[str]) -> int:
 
 def say(team: Team, text: str) -> None:
     if team.first:
-        print(text, flush=True)
+        tell(text)
 
 
 def parse(name: str, words: list[str]) -> tuple[Recipe, Place]:

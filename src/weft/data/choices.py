@@ -73,7 +73,7 @@ def read_choices(path: str, problems: Problems) -> list[Row]:
             problems.add("rows that are no choice, left out", f"{place} ({str(error)[:80]})")
     if not rows:
         example = '{"context": "…", "choices": ["…", "…"], "label": 0}'
-        raise DataError(f"{show(path)}: holds no usable record; one JSON object per line, as {example}, is expected")
+        raise DataError(f"{show(path)}: holds no usable record; one JSON object per line, as {example}, is expected{problems.told()}")
     return rows
 
 

@@ -44,6 +44,8 @@ def read_folder(folder: Path, wanted: Wanted, problems: Problems) -> Images:
         raise DataError(f"{show(folder)}: the folder holds no image ({', '.join(SUFFIXES)}), no IDX and no CIFAR binary file")
     found = open_all(files, wanted, problems)
     files = [file for file, pixels in zip(files, found, strict=True) if pixels is not None]
+    if not files:
+        raise DataError(f"{show(folder)}: none of its images can be read; are they damaged?{problems.told()}")
     arrays = _same_size([pixels for pixels in found if pixels is not None], files, folder)
     groups = [file.relative_to(folder).parts[0] if file.parent != folder else None for file in files]
     numbers, names = number_classes([show(group) for group in groups if group is not None])
@@ -103,8 +105,6 @@ def _middle(width: int, height: int) -> tuple[float, float, float, float]:
 
 def _same_size(arrays: list[np.ndarray], files: list[Path], folder: Path) -> list[np.ndarray]:
     """All arrays as (H, W, C); grey ones among colour are repeated. Different sizes are an error that names two files."""
-    if not arrays:
-        raise DataError(f"{show(folder)}: none of its images can be read; are they damaged?")
     sizes = Counter(array.shape[:2] for array in arrays)
     if len(sizes) > 1:
         usual = sizes.most_common(1)[0][0]

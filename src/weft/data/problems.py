@@ -28,6 +28,10 @@ class Problems:
                 self.add(reason, place, 0)
             self.counts[reason] += count
 
+    def told(self) -> str:
+        """The same behind an error, in brackets; nothing where there is nothing."""
+        return f" ({'; '.join(self.lines())})" if self.counts else ""
+
     def lines(self) -> list[str]:
         """One sentence per kind of problem."""
         return [

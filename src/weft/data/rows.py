@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from weft import registry
 from weft.data.base import Problems
 from weft.data.files import decode, locate, read_bytes, show, unix_lines, well_formed
 from weft.errors import ConfigError, DataError
+
+csv.field_size_limit(sys.maxsize)  # else a cell of more than 128 KiB is an error
 
 Header = Literal["detect", "yes", "no"]
 Separator = Literal["detect", "tab", "comma", "semicolon"]
@@ -86,7 +89,8 @@ def _plain_rows(place: Path, lines: list[str], sign: str, header: Header, named:
     split = _split_tabs(lines) if sign == "\t" else _split_quoted(place, lines, sign, problems)
     records = [(line, cells) for line, cells in split if _usable(place, line, cells, problems)]
     if not records:
-        raise DataError(f"{show(place)}: holds no usable record; one per line, its cells separated by tabs or commas, is expected")
+        expected = "one per line, its cells separated by tabs or commas, is expected"
+        raise DataError(f"{show(place)}: holds no usable record; {expected}{problems.told()}")
     has_header = header == "yes" or (header == "detect" and _detect_header(place, records, named, problems))
     width = len(records[0][1]) if has_header else Counter(len(cells) for _, cells in records).most_common(1)[0][0]
     words = records[0][1] if has_header else [""] * width
@@ -170,7 +174,8 @@ def _json_rows(place: Path, lines: list[str], problems: Problems) -> Rows:
         elif (record := _json_record(place, position, line, problems)) is not None:
             found.append((position, record))
     if not found:
-        raise DataError(f'{show(place)}: holds no usable record; one JSON object per line, as {{"text": "…", "label": "…"}}, is expected')
+        expected = 'one JSON object per line, as {"text": "…", "label": "…"}, is expected'
+        raise DataError(f"{show(place)}: holds no usable record; {expected}{problems.told()}")
     names = list(dict.fromkeys(name for _, record in found for name in record))
     if len(names) * len(found) > LARGEST_TABLE:
         raise DataError(

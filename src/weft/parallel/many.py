@@ -25,7 +25,7 @@ from weft.parallel import pipeline
 from weft.parallel.pieces import divided_over, pieces
 from weft.parallel.pipeline import Pipeline
 from weft.training.settings import Parallel
-from weft.training.team import Found, Team
+from weft.training.team import Found, Team, norms_of
 
 WITHIN = ("replicate", "shard", "tensor")
 """How the processes of one stage are laid out."""
@@ -146,9 +146,10 @@ class Many(Team):
         return {name: summed[name] for name in tensors}
 
     def add_gradients(self, gradients: list[Tensor]) -> None:
-        if not self.gate:  # a divided model adds its own during the backward pass
-            for work in [dist.all_reduce(gradient, group=self.data, async_op=True) for gradient in gradients]:
-                work.wait()
+        if self.gate:  # a divided model adds its own during the backward pass, but for single numbers
+            gradients = [gradient for gradient in gradients if not gradient.ndim]
+        for work in [dist.all_reduce(gradient, group=self.data, async_op=True) for gradient in gradients]:
+            work.wait()
 
     def copies(self, like: Tensor) -> int:
         alike = {"shard", "tensor"} - divided_over(like)
@@ -177,7 +178,7 @@ class Many(Team):
     @staticmethod
     def _squares(tensors: list[Tensor], copies: list[int]) -> Tensor:
         """What this process adds to the square of each tensor's norm."""
-        return torch.stack([norm.double().square() / number for norm, number in zip(torch._foreach_norm(tensors), copies, strict=True)])
+        return torch.stack([norm.double().square() / number for norm, number in zip(norms_of(tensors), copies, strict=True)])
 
     def largest(self, number: int) -> int:
         held = torch.tensor([number])  # on the CPU: nothing waits for the device
@@ -244,15 +245,16 @@ class Gate(nn.Module):
 
 
 def divided(model: nn.Module, mesh: DeviceMesh) -> Gate:
-    """Divide every parameter over a mesh; the blocks of a deep model are gathered one at a time."""
+    """Divide every parameter over a mesh but single numbers; the blocks of a deep model are gathered one at a time."""
     from torch.distributed.fsdp import FSDPModule, fully_shard
 
     gate = Gate(model)
+    numbers = {parameter for parameter in model.parameters() if not parameter.ndim}
     blocks = getattr(model, "blocks", None)
     for block in blocks if isinstance(blocks, nn.ModuleList) else ():
         if not isinstance(block, pipeline.Elsewhere):
-            fully_shard(block, mesh=mesh)
-    fully_shard(gate, mesh=mesh)
+            fully_shard(block, mesh=mesh, ignored_params=numbers)
+    fully_shard(gate, mesh=mesh, ignored_params=numbers)
     for module in gate.modules():
         if isinstance(module, FSDPModule):
             module.set_gradient_divide_factor(1.0)  # sums, not means

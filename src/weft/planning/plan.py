@@ -57,8 +57,9 @@ class Plan:
 
     @property
     def flops_step(self) -> float:
-        """Model FLOPs of a step, 6 N + 12 L D T for each token: what MFU counts."""
-        return self.footprint.counts.estimate * self.subject.batch * self.subject.tokens
+        """Model FLOPs of a step, which MFU counts: 6 N + 12 L D T for each token of a text, and as counted for examples without."""
+        counts = self.footprint.counts
+        return (counts.estimate if self.subject.tokens > 1 else counts.total) * self.subject.batch * self.subject.tokens
 
     @property
     def mfu(self) -> float:

@@ -37,10 +37,11 @@ def rows(plan: Plan) -> Rows:
 def of_model(plan: Plan) -> Rows:
     counts, subject = plan.footprint.counts, plan.subject
     unit = "token" if subject.tokens > 1 else "example"
+    estimate = f"; the estimate 6 N + 12 L D T is {counts.estimate:.4g}" if subject.tokens > 1 else ""
     return [
         ("parameters", f"{counts.parameters:,} ({shares(dict(counts.parts))})"),
         (f"FLOPs per {unit}", f"{counts.total:.4g}: forward {sum(counts.forward.values()):.4g} ({shares(counts.forward)})"),
-        ("", f"backward {counts.backward:.4g}; the estimate 6 N + 12 L D T is {counts.estimate:.4g}"),
+        ("", f"backward {counts.backward:.4g}{estimate}"),
         ("batch", f"{subject.batch:,} examples" + (f" of {subject.tokens:,} tokens" if subject.tokens > 1 else "")),
         ("layout", plan.choice.layout.words(subject.batch)),
         *([("", command)] if (command := plan.choice.layout.command(plan.device.together)) else []),

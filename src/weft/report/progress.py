@@ -5,6 +5,9 @@ It looks at numbers only when the log has read them, so it never makes the devic
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import os
 import sys
 import time
 from typing import Any
@@ -14,6 +17,18 @@ from weft.report.words import duration, number
 from weft.training.hooks import Hook, Validation
 from weft.training.log import Log
 from weft.training.trainer import Trainer
+
+logger = logging.getLogger("weft")
+
+
+def tell(text: str) -> None:
+    """Print; where nobody reads any more, as behind a pipe that was closed, a run goes on in silence rather than end."""
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        logger.warning("nothing more can be printed (%s); training goes on", error.strerror)
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class Progress(Hook):
@@ -42,7 +57,7 @@ class Progress(Hook):
             self.line = self.describe(trainer)
             if self.display is None or validated:
                 shown = [self.place(trainer), *([] if self.display else [self.line]), *([self.held()] if validated else [])]
-                print("  ".join(shown), flush=True)
+                tell("  ".join(shown))
         now = time.perf_counter()
         if self.display and (now - self.drawn > 0.1 or trainer.step == trainer.settings.steps):
             self.drawn = now

@@ -184,9 +184,12 @@ def choose(settings: Train, model: nn.Module, objective: Objective, optim: objec
     update = decide("update", settings.update, of_update(why, logits))
     if update == "fused" and why:
         update, reasons["update"] = "apart", f"fused was asked for, but {why}"
-    graphed = graphs == "on" and gpu
+    if graphs == "on" and not gpu:
+        graphs, reasons["graphs"] = "off", "on was asked for, but only a GPU has them"
+    if attention == "cudnn" and not gpu:
+        attention, reasons["attention"] = "fused", "cudnn was asked for, but it needs a GPU"
     choices = (attention, blocks, logits, activations, update)
-    return Plan(device, precision, compiled == "on", graphed, *choices, settings.deterministic, reasons)
+    return Plan(device, precision, compiled == "on", graphs == "on", *choices, settings.deterministic, reasons)
 
 
 def of_update(never_fused: str, logits: str) -> Options:

@@ -122,11 +122,14 @@ class Checkpoints(Hook):
         """The checkpoint to continue from; the first process finds it for all."""
         found = None
         if trainer.team.first:
-            if self.lock < 0:
-                os.close(files.lock(self.run))
-            files.sweep(self.run / "checkpoints")
-            files.sweep(self.run)
-            found = checkpoint.newest(self.run)
+            held = self.lock if self.lock >= 0 else files.lock(self.run)
+            try:
+                files.sweep(self.run / "checkpoints")
+                files.sweep(self.run)
+                found = checkpoint.newest(self.run)
+            finally:
+                if held != self.lock:
+                    os.close(held)
         step = trainer.team.largest(int(found.path.name) if found else -1)
         return found or (checkpoint.read(checkpoint.folder(self.run, step)) if step >= 0 else None)
 

@@ -16,6 +16,23 @@ Found = tuple[dict[str, Tensor], dict[str, Tensor]]
 """Sums and metrics of a micro-batch."""
 
 
+ROW = 1 << 12
+
+
+def norms_of(tensors: list[Tensor]) -> list[Tensor]:
+    """The norm of each tensor. On a CPU PyTorch's own adds one square of fp32 after another and loses digits, 7e-5 of 3 million numbers
+    and a hundredth of 100 million; of rows it loses none, and is faster."""
+    if tensors and tensors[0].is_cuda:
+        return [*torch._foreach_norm(tensors)]
+    return [torch.linalg.vector_norm(_by_rows(tensor.flatten())) for tensor in tensors]
+
+
+def _by_rows(flat: Tensor) -> Tensor:
+    """Fewer numbers of the same norm."""
+    whole = len(flat) // ROW * ROW
+    return torch.cat([torch.linalg.vector_norm(flat[:whole].view(-1, ROW), dim=1), flat[whole:]]) if whole > ROW else flat
+
+
 class Team:
     rank = 0
     """Number of this process; the first, 0, is the one that writes."""
@@ -87,12 +104,13 @@ class Team:
             norms = [n for kind in kinds for n in torch._foreach_norm([g for g in gradients if g.dtype == kind], 2, dtype=torch.float32)]
             mixed: Tensor = torch.stack(norms).norm()
             return mixed
-        norm: Tensor = nn.utils.get_total_norm(gradients, foreach=True)
+        exact = gradients and not gradients[0].is_cuda
+        norm: Tensor = torch.stack(norms_of(gradients)).norm() if exact else nn.utils.get_total_norm(gradients, foreach=True)
         return norm
 
     def norms(self, parts: list[Tensor], copies: list[int]) -> Tensor:
         """The norm of each parameter, of which these are this process's parts."""
-        return torch.stack(torch._foreach_norm(parts))
+        return torch.stack(norms_of(parts))
 
     def gradient(self, parameter: Tensor) -> Tensor | None:
         """What this process holds of a parameter's gradient."""

@@ -131,9 +131,9 @@ class Trainer:
         if self.halves:
             self.halves.refresh()
         try:
-            for hook in self.hooks:
+            for hook in reversed(self.hooks):  # the last ones hold the folder and the signals, and let go of them last
                 hook.start(self)
-                started.append(hook)
+                started.insert(0, hook)
             while self.step < self.settings.steps and not self.stop_reason:
                 self.run_step()
                 if (not self.plan.graphs or self.step % self.settings.log_every == 0) and self.rolled_back():
