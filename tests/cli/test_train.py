@@ -17,7 +17,7 @@ import pytest
 import weft
 from tests.cli.conftest import TINY, Outcome, tiny_flags
 from tests.contracts.tiny import tiny
-from weft.cli import flags
+from weft.cli import flags, train
 from weft.cli.describe import closing
 from weft.errors import CheckpointError
 from weft.report.progress import Progress
@@ -237,7 +237,12 @@ def test_a_folder_in_use_keeps_its_log(text_file: Path, tmp_path: Path) -> None:
     assert steps(tmp_path / "run") == [1]
 
 
-def test_too_much_memory_is_one_sentence(command: Callable[..., Outcome], text_file: Path, tmp_path: Path) -> None:
-    found = command("train", "gpt/text", *tiny_flags(text_file, **{"model.width": 1 << 40}), "--out", str(tmp_path / "run"))
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory\nwhere")])
+def test_too_little_memory_is_one_sentence(error: Exception, monkeypatch: pytest.MonkeyPatch, command: Callable[..., Outcome]) -> None:
+    def assemble(*given: object) -> None:
+        raise error
+
+    monkeypatch.setattr(train, "assemble", assemble)
+    found = command("train", "gpt/quickstart")
     assert (found.code, found.err.count("\n")) == (1, 1)
-    assert "there is not enough memory for this" in found.err
+    assert found.err.startswith("weft: there is not enough memory for this: ")
