@@ -305,11 +305,13 @@ def race() -> str:
     found = [r for r in records() if r.get("name") == "speedrun" and r["results"]]
     if not found:
         return "Not measured yet."
-    rows = ["| size | seed | classical: rate, loss, seconds | speedrun: seconds to that loss | share | its final loss |", "|---" * 6 + "|"]
+    head = "| size | seed | classical: M tokens, rate, loss, seconds | speedrun: seconds to that loss | share | its final loss |"
+    rows = [head, "|---" * 6 + "|"]
     for record in found:
-        rate = next(run["lr"] for run in record["runs"] if run["loss"] == record["results"][0]["classical_loss"])
+        chosen = next(run for run in record["runs"] if run["loss"] == record["results"][0]["classical_loss"])
         for row in record["results"]:
-            classical = f"{rate:g}, {row['classical_loss']:.4f}, {row['classical_seconds']:.1f}"
+            read = f"{chosen['tokens'] / 1e6:.0f}, {chosen['lr']:g}"
+            classical = f"{read}, {row['classical_loss']:.4f}, {row['classical_seconds']:.1f}"
             reached = f"{row['reached_seconds']:.1f} | {row['share']:.3f}" if row["share"] else "not reached |"
             rows.append(f"| {record['size']} | {row['seed']} | {classical} | {reached} | {row['speedrun_final_loss']:.4f} |")
     first, corpus = found[0], found[0]["corpus"]

@@ -73,9 +73,17 @@ def test_a_block_is_visited_only_where_somebody_sees_it() -> None:
     numbers = rows(LENGTHS)
     blocks = causal_blocks(numbers, flex)
     seen = (same_document(numbers)[:, 0] & torch.ones(3 * BLOCK, 3 * BLOCK, dtype=torch.bool).tril()).view(-1, 3, BLOCK, 3, BLOCK)
-    whole = seen.all(4).all(2)
-    assert (blocks.full_kv_num_blocks[:, 0] == whole.sum(-1)).all()
-    assert (blocks.kv_num_blocks[:, 0] == (seen.any(4).any(2) & ~whole).sum(-1)).all()
+    visited = seen.any(4).any(2)
+    for count, which, wanted in (
+        (blocks.kv_num_blocks, blocks.kv_indices, visited),
+        (blocks.q_num_blocks, blocks.q_indices, visited.mT),
+    ):
+        assert (count[:, 0] == wanted.sum(-1)).all()
+        for row, most in enumerate(count[:, 0].tolist()):
+            for line, number in enumerate(most):
+                found = which[row, 0, line, :number].tolist()
+                assert found == wanted[row, line].nonzero().flatten().tolist()
+                assert found == list(range(found[0], found[0] + number)), "the kernel goes from block to block"
 
 
 def test_blocks_pass_through_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
