@@ -142,7 +142,8 @@ def logged(run: Path) -> list[tuple[int, Any, Any]]:
     """(step, training numbers, validation numbers) of every line of the log, without what depends on the clock."""
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     for line in lines:
-        line.get("train", {}).pop("per_second", None)
+        for clocked in ("per_second", "mfu"):
+            line.get("train", {}).pop(clocked, None)
     return [(line["step"], line.get("train"), line.get("validation")) for line in lines]
 
 

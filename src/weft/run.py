@@ -9,7 +9,7 @@ import logging
 import os
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from weft.generation import answer, decode, grid
 from weft.models.base import need
 from weft.objectives.base import Objective
 from weft.parallel import processes
+from weft.planning import cost
 from weft.recipes.base import Recipe, check
 from weft.recipes.base import load as load_recipe
 from weft.recipes.base import recipe as find_recipe
@@ -52,6 +53,8 @@ class Run:
     signals: Signals
     size: int
     """Parameters of the whole model, of which this process may hold a part."""
+    cost: dict[str, Any] = field(default_factory=dict)
+    """FLOPs, MFU and energy, once it has ended."""
 
     @property
     def validation(self) -> Validation | None:
@@ -90,7 +93,9 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     hooks: list[Hook] = [Agreement(signals)] if team.processes > 1 else []
     hooks += [Average(train.ema)] if train.ema else []
     hooks += validating(data, resolved, plan.device)
-    hooks += [Log(folder, train.log_every), *(extra if team.first else ()), keeper, signals]
+    known = cost.promised(plan.device)
+    share = cost.flops_of_draw(resolved, data, objective) / (known.peak * team.processes) if known and team.first else 0.0
+    hooks += [Log(folder, train.log_every, share=share), *(extra if team.first else ()), keeper, signals]
     tokens = data.info.get("tokens", 1)
     trainer = Trainer(model, objective, source, train, resolved.optim, plan, hooks, tokens, team)  # type: ignore[arg-type]
     files.make_folder(folder)  # only now: a recipe that was refused leaves nothing behind
@@ -255,9 +260,22 @@ def fit(run: Run) -> None:
     run.trainer.fit()
     if run.signals.received is None and run.trainer.team.first:
         try:
+            run.cost = write_cost(run)
             html.write(run.folder, samples.draw(load(run.folder)))
         except Exception as error:  # a page must not spoil a finished run
             log.warning("%s: the report could not be written (%s)", run.folder, error)
+
+
+def write_cost(run: Run) -> dict[str, Any]:
+    """cost.json: FLOPs of the whole run, their share of the peak at its usual speed, and its energy."""
+    trainer, told = run.trainer, read.read(run.folder)
+    rates = sorted(rate for _, rate in told.points("train", "per_second")) or [0.0]
+    flops = cost.flops_of_draw(run.recipe, run.data, trainer.objective)
+    machine = cost.machine(trainer.plan.device, trainer.team.processes, trainer.plan.precision)
+    usual = rates[len(rates) // 2] / trainer.tokens
+    found = cost.facts(flops, trainer.cursor, usual, told.seconds, machine, trainer.team.processes)
+    files.replace(run.folder / "cost.json", checkpoint.encode(found))
+    return found
 
 
 @dataclass

@@ -17,6 +17,7 @@ import weft
 from tests.contracts.tiny import LEARN, Changes, tiny, without_dropout
 from weft import config, registry, run
 from weft.errors import WeftError
+from weft.planning import cost
 from weft.recipes import base
 from weft.recipes.base import Recipe
 from weft.registry import RECIPES
@@ -93,7 +94,8 @@ def log(folder: Path) -> list[dict[str, Any]]:
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     for line in lines:
         line.pop("seconds")
-        line.get("train", {}).pop("per_second", None)
+        for clocked in ("per_second", "mfu"):
+            line.get("train", {}).pop(clocked, None)
     return lines
 
 
@@ -118,6 +120,19 @@ def test_a_run_cut_and_continued_is_the_same_run(name: str, tmp_path: Path, devi
     assert log(tmp_path / "whole") == log(tmp_path / "again") == log(tmp_path / "cut")
     steps = [line["step"] for line in log(tmp_path / "cut")]
     assert steps == sorted(set(steps)) == [1, 3, 4, 6, 8, 9, 12]
+
+
+@every_mixture
+def test_what_an_example_costs_is_known(name: str, tmp_path: Path, device: torch.device) -> None:
+    made = make(name, tmp_path, device)
+    data = made.data.build()
+    resolved = made.resolve(data.info)
+    before = torch.get_rng_state()
+    _, objective = run.build(resolved)
+    torch.set_rng_state(before)
+    found = cost.flops_of_draw(resolved, data, objective)
+    assert (found > 0) == (name != "planar/lobes"), "which has no products of matrices"
+    assert torch.equal(torch.get_rng_state(), before), "counting draws no random numbers"
 
 
 @pytest.mark.parametrize("optimizer", list(registry.OPTIMIZERS))

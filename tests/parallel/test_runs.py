@@ -59,7 +59,7 @@ def curve(folder: Path) -> dict[int, dict[str, float]]:
     found = {}
     for line in lines:
         numbers = {**line["train"], **{f"validation {name}": value for name, value in line.get("validation", {}).items()}}
-        found[line["step"]] = {name: value for name, value in numbers.items() if name != "per_second"}
+        found[line["step"]] = {name: value for name, value in numbers.items() if name not in ("per_second", "mfu")}
     return found
 
 

@@ -145,7 +145,7 @@ def test_a_run_cut_short_many_times_ends_as_the_uninterrupted_one(name: str, tmp
 
 
 def losses(line: dict[str, Any]) -> dict[str, Any]:
-    return {**line["train"], **line.get("validation", {}), "per_second": None}
+    return {**line["train"], **line.get("validation", {}), "per_second": None, "mfu": None}
 
 
 DEATHS = """

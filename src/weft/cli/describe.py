@@ -15,6 +15,7 @@ from weft.generation.decode import can_continue
 from weft.generation.neighbours import known_words
 from weft.models.base import Embeds, Restyles, Samples, offers
 from weft.parallel.processes import LAYOUT
+from weft.planning import cost
 from weft.report.words import number
 from weft.run import Run
 
@@ -72,7 +73,7 @@ def closing(run: Run) -> list[str]:
     if run.data.validation:
         commands.append(f"weft evaluate {quoted(str(run.folder))}")
     following = ["next:", *(f"  {command}" for command in commands)] if commands else []
-    return [*lines, f"run: {run.folder}", f"report: {run.folder / 'report.html'}", *following]
+    return [*lines, *cost.lines(run.cost), f"run: {run.folder}", f"report: {run.folder / 'report.html'}", *following]
 
 
 def prompts(run: Run) -> tuple[str, ...] | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 import torch
@@ -79,6 +80,7 @@ def fork(x: Tensor) -> Tensor:
 TARGETS: dict[Target, Callable[[Tensor], Tensor]] = {"lobes": lobes, "wave": wave, "fork": fork}
 
 
+@cache  # so that a model of its kind can also be followed without numbers
 def normaliser(energy: Callable[[Tensor], Tensor], reach: float = 10.0, steps: int = 1000) -> float:
     """Log of the integral of exp(-energy) over the plane, all but nothing of which is beyond `reach`."""
     axis = torch.linspace(-reach, reach, steps, dtype=torch.float64)

@@ -7,7 +7,7 @@ those tensors. Attention is counted whole, though a causal kernel skips half of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
+from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count, shape_wrapper
 
 from weft.objectives.base import Objective
 from weft.planning.pretence import build, pretending
@@ -39,7 +39,9 @@ ON_CPU = {
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: attention_flops,
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: attention_backward_flops,
 }
-"""What PyTorch's counter does not know."""
+"""What PyTorch's table does not know."""
+FLOPS: dict[Any, Any] = {**flop_registry, **{packet: shape_wrapper(flops) for packet, flops in ON_CPU.items()}}  # type: ignore[no-untyped-call]
+"""How many FLOPs a call of an operation has, by its arguments."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class Counts:
     """FLOPs per token of the forward pass by part."""
     backward: float
     """FLOPs per token of the backward pass."""
+    again: float
+    """Of these, those of the scores that attention makes once more."""
     estimate: float
     """6 N + 12 L D T, per token; 6 N where the model has no such shape."""
     kept: float
@@ -62,13 +66,18 @@ class Counts:
     def total(self) -> float:
         return sum(self.forward.values()) + self.backward
 
+    @property
+    def useful(self) -> float:
+        """What a run is credited with: 6 N + 12 L D T for a GPT."""
+        return self.total - self.again
+
 
 def count(subject: Subject, examples: int = 1) -> Counts:
     with pretending():
         model, objective = build(subject)
         if not (objective.separable and getattr(model, "separable", True)):
             examples = max(examples, 2)  # batch norms have none of a single example
-        forward, backward, kept, calls = run(model, objective, subject.make(examples))
+        forward, backward, again, kept, calls = run(model, objective, subject.make(examples))
     tokens = examples * subject.tokens
     size = sum(p.numel() for p in model.parameters())
     return Counts(
@@ -76,45 +85,54 @@ def count(subject: Subject, examples: int = 1) -> Counts:
         sizes(model),
         {part: flops / tokens for part, flops in forward.items()},
         backward / tokens,
+        again / tokens,
         estimate(subject.model, size, subject.tokens),
         kept / examples,
         calls,
     )
 
 
-def run(model: nn.Module, objective: Objective, batch: dict[str, Tensor]) -> tuple[dict[str, float], float, float, float]:
-    """FLOPs forward by part, FLOPs backward, bytes kept in between, and calls, over all turns."""
+def run(model: nn.Module, objective: Objective, batch: dict[str, Tensor]) -> tuple[dict[str, float], float, float, float, float]:
+    """FLOPs forward by part, FLOPs backward and those made again among them, bytes kept in between, and calls, over all turns."""
     forward = dict.fromkeys([*PARTS, "rest"], 0.0)
-    backward = kept = calls = 0.0
+    backward = again = kept = calls = 0.0
     for turn in objective.turns:
-        tally, counter = Calls(), FlopCounterMode(display=False, custom_mapping=ON_CPU)  # type: ignore[no-untyped-call]
-        with tally, counter, by_part(model, counter.get_total_flops, forward):
+        tally = Calls()  # type: ignore[no-untyped-call]
+        with tally, by_part(model, tally, forward):
             before = sum(forward[part] for part in PARTS)
             with keeping(model) as held, torch.autocast("cpu", torch.bfloat16, enabled=objective.autocast):
                 loss = torch.stack([*objective(model, batch, turn.name).sums.values()]).sum()
-            there = counter.get_total_flops()
+            there = tally.flops
             forward["rest"] += there - (sum(forward[part] for part in PARTS) - before)
             loss.backward()  # type: ignore[no-untyped-call]
-            backward += counter.get_total_flops() - there
+            backward += tally.flops - there
+            again += tally.again
             kept, calls = max(kept, float(sum(held.values()))), calls + tally.number
         model.zero_grad()
-    return forward, backward, kept, calls
+    return forward, backward, again, kept, calls
 
 
 class Calls(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts operations."""
+    """Counts operations and their FLOPs. PyTorch's own counter also follows modules, which a second derivative does not allow."""
 
     number = 0
+    flops = 0.0
+    again = 0.0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
         self.number += 1
-        return func(*args, **(kwargs or {}))
+        if of := FLOPS.get(func._overloadpacket):
+            found = of(*args, **(kwargs or {}), out_val=out)
+            self.flops += found
+            self.again += found / 5 if "attention" in func.name() and "backward" in func.name() else 0.0
+        return out
 
 
 @contextmanager
-def by_part(model: nn.Module, total: Callable[[], int], sums: dict[str, float]) -> Iterator[None]:
+def by_part(model: nn.Module, tally: Calls, sums: dict[str, float]) -> Iterator[None]:
     """Add up what happens inside the modules of each part."""
-    begun: list[int] = []
+    begun: list[float] = []
     handles = []
     for name, module in model.named_modules():
         part = name.rpartition(".")[2]
@@ -122,10 +140,10 @@ def by_part(model: nn.Module, total: Callable[[], int], sums: dict[str, float]) 
             continue
 
         def enter(module: nn.Module, arguments: Any) -> None:
-            begun.append(total())
+            begun.append(tally.flops)
 
         def leave(module: nn.Module, arguments: Any, out: Any, part: str = part) -> None:
-            sums[part] += total() - begun.pop()
+            sums[part] += tally.flops - begun.pop()
 
         handles += [module.register_forward_pre_hook(enter), module.register_forward_hook(leave)]
     yield

@@ -15,7 +15,7 @@ from weft.report.svg import Curve, chart
 from weft.report.words import duration, number, title
 from weft.training import files
 
-QUIET = ("lr", "grad_norm", "per_second", "refused_updates")
+QUIET = ("lr", "grad_norm", "per_second", "mfu", "refused_updates")
 """Numbers about the training itself, shown after the metrics."""
 COPY = '<button type="button" class="copy">copy</button>'
 
@@ -64,6 +64,8 @@ def key_numbers(run: RunLog) -> list[tuple[str, str, str]]:
         unit = "tokens" if run.environment.get("data", {}).get("tokens", 1) > 1 else "examples"
         found.append((f"{unit}/s", number(round(sorted(rates)[len(rates) // 2])), "median"))
     found.append(("training time", duration(run.seconds), str(run.environment.get("machine", ""))))
+    if run.cost.get("flops"):
+        found.append(("FLOP", f"{run.cost['flops']:.3g}", f"MFU {100 * run.cost['mfu']:.1f} %"))
     return found
 
 

@@ -7,6 +7,7 @@ from html import escape
 
 from weft import config
 from weft.errors import WeftError
+from weft.planning import cost
 from weft.recipes.base import recipe
 from weft.report.read import RunLog, flat, show
 from weft.report.samples import Sample
@@ -89,7 +90,8 @@ def environment(run: RunLog) -> str:
     facts = run.environment
     versions = " · ".join(f"{name} {value}" for name, value in facts.get("versions", {}).items())
     plan = [tuple(map(escape, (line.partition(": ")[0], line.partition(": ")[2]))) for line in facts.get("plan", [])]
-    where = [("machine", escape(str(facts.get("machine", "")))), ("versions", escape(versions)), *plan]
+    spent = [tuple(map(escape, line.split(": ", 1))) for line in cost.lines(run.cost)]
+    where = [("machine", escape(str(facts.get("machine", "")))), ("versions", escape(versions)), *spent, *plan]
     data = [(escape(title(name)), escape(show(value))) for name, value in facts.get("data", {}).items()]
     problems = "".join(f"<li>{escape(line)}</li>" for line in facts.get("problems", []))
     both = card("<h3>execution</h3>" + rows(where)) + card("<h3>facts of the data</h3>" + rows(data))

@@ -77,6 +77,7 @@ class Progress(Hook):
         losses = [f"{name} {number(value)}" for name, value in self.seen.items() if name.endswith("loss")][:3]
         unit = "tokens/s" if trainer.tokens > 1 else "examples/s"
         rate = f"{self.seen.get('per_second', 0.0):,.0f} {unit}"
+        rate += f"  MFU {100 * self.seen['mfu']:.1f} %" if "mfu" in self.seen else ""
         made = trainer.step - self.first
         pace = (time.perf_counter() - self.begin) / max(made, 1)
         left = [f"{duration(pace * (trainer.settings.steps - trainer.step))} left"] if made > 0 else []

@@ -26,6 +26,8 @@ class RunLog:
     recipe: dict[str, Any]
     lines: list[dict[str, Any]]
     environment: dict[str, Any]
+    cost: dict[str, Any]
+    """Empty until the run has ended."""
 
     @property
     def name(self) -> str:
@@ -82,7 +84,8 @@ def recipe_of(folder: Path) -> Any:
 def read(folder: Path) -> RunLog:
     """Read a run's folder; lines of the log that were cut off are passed over, and so are facts that cannot be read."""
     log = folder / "metrics.jsonl"
-    found = RunLog(folder, recipe_of(folder) or {}, whole_lines(log) if log.exists() else [], written(folder / "environment.json"))
+    facts, cost = (written(folder / f"{name}.json") for name in ("environment", "cost"))
+    found = RunLog(folder, recipe_of(folder) or {}, whole_lines(log) if log.exists() else [], facts, cost)
     try:
         _ = found.metric, found.goal, found.steps, dict(found.recipe["model"])
     except (KeyError, TypeError, ValueError) as error:

@@ -7,6 +7,7 @@ TITLES = {
     "grad_norm": "gradient norm",
     "per_second": "examples per second",
     "kl": "KL divergence",
+    "mfu": "MFU",
 }
 
 

@@ -27,8 +27,9 @@ class Log(Hook):
 
     name = "log"
 
-    def __init__(self, run: Path, every: int, tensorboard: bool = True):
-        self.run, self.every, self.tensorboard = run, every, tensorboard
+    def __init__(self, run: Path, every: int, tensorboard: bool = True, share: float = 0.0):
+        """`share`: of what the devices can do in a second, what an example takes; 0 where it is not known."""
+        self.run, self.every, self.tensorboard, self.share = run, every, tensorboard, share
         self.lines: files.Appender | None = None
         self.events: Any = None
         self.latest: dict[str, float] = {}
@@ -73,10 +74,10 @@ class Log(Hook):
             if float(updater.refused):
                 numbers[f"{prefix}refused_updates"] = float(updater.refused)
         now = time.perf_counter()
-        rate = (trainer.cursor - self.mark_cursor) * trainer.tokens / max(now - self.mark, 1e-9)
+        rate = (trainer.cursor - self.mark_cursor) / max(now - self.mark, 1e-9)
         self.seconds += now - self.mark
         self.mark, self.mark_cursor = now, trainer.cursor
-        self.latest = numbers | {"per_second": rate}
+        self.latest = numbers | {"per_second": rate * trainer.tokens} | ({"mfu": rate * self.share} if self.share else {})
         return self.latest
 
     def write(self, line: dict[str, Any], trainer: Trainer) -> None:
