@@ -62,10 +62,9 @@ def key_numbers(run: RunLog) -> list[tuple[str, str, str]]:
     rates = [value for _, value in run.points("train", "per_second")]
     if rates:
         unit = "tokens" if run.environment.get("data", {}).get("tokens", 1) > 1 else "examples"
-        found.append((f"{unit}/s", number(round(sorted(rates)[len(rates) // 2])), "median"))
+        share = f", MFU {100 * run.cost['mfu']:.1f} %" if run.cost.get("mfu") else ""
+        found.append((f"{unit}/s", number(round(sorted(rates)[len(rates) // 2])), f"median{share}"))
     found.append(("training time", duration(run.seconds), str(run.environment.get("machine", ""))))
-    if run.cost.get("flops"):
-        found.append(("FLOP", f"{run.cost['flops']:.3g}", f"MFU {100 * run.cost['mfu']:.1f} %"))
     return found
 
 
