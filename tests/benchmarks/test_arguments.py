@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from weft.__main__ import run
 from weft.benchmarks.arguments import Arguments, at_least
@@ -30,6 +31,15 @@ def test_one_sentence(words: list[str], said: str, capsys: pytest.CaptureFixture
         code = int(ended.code or 0)
     assert code == 2
     assert capsys.readouterr().err == f"weft: {said}\n"
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+@pytest.mark.parametrize("words", [["training"], ["plan", "--models", "tiny", "gpt2"]])
+def test_sizes_for_a_gpu_are_refused_without_one(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run(["bench", *words])
+    assert ended.value.code == 2
+    assert "gpt2 is for a GPU, and this machine has none that can be used" in capsys.readouterr().err
 
 
 def test_a_record_says_how_to_ask_for_it_again() -> None:

@@ -35,6 +35,14 @@ class Arguments(argparse.ArgumentParser):
                 words += [*action.option_strings[-1:], *(FOLDERS.sub("", str(one)) for one in values)]
         return shlex.join(words)
 
+    def check_sizes(self, flag: str, sizes: Iterable[str], small: str = "tiny") -> None:
+        """Refuse to take all memory of a machine that has no GPU."""
+        import torch
+
+        large = [size for size in sizes if size != small]
+        if large and not torch.cuda.is_available():
+            self.error(f"{flag} {large[0]} is for a GPU, and this machine has none that can be used; {flag} {small} runs anywhere")
+
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"weft: {message}\n")
 

@@ -155,6 +155,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--record", default="", help="folder for the JSON record")
     options = parser.parse_args(arguments)
     device = options.device or ("h200" if options.measured or torch.cuda.is_available() else "cpu")
+    if not options.measured and not options.layouts:
+        parser.check_sizes("--models", options.models)
     if options.layouts:
         name, rows = "plan-layouts", layouts()
     else:

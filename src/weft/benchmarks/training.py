@@ -265,6 +265,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--profile", action="store_true", help="also tell where each contender's time goes")
     parser.add_argument("--record", default="", help="JSON file to write")
     options = parser.parse_args(arguments)
+    parser.check_sizes("--sizes", options.sizes)
     device = execution.pick_device("auto")
     rows = []
     for size in options.sizes:
