@@ -72,29 +72,29 @@ def timed_product(device: str, precision: str) -> float:
 
 def flops_of_draw(recipe: Recipe, data: Data, objective: Objective) -> float:
     """FLOPs that a resolved recipe spends on each example it draws, forward and backward; 0 where they cannot be counted."""
-    tokens = int(data.info.get("tokens", 1))
-    subject = Subject(recipe.name, recipe.model, recipe.objective, drawn(data), tokens, recipe.train.batch, 0.0, train=recipe.train)
     batches = 1 + sum(turn.fresh for turn in objective.turns[1:])
-    shapes = {name: tuple(tensor.shape) for name, tensor in subject.make(1).items()}
-    of = json.dumps([config.to_dict(recipe.model), config.to_dict(recipe.objective), shapes], sort_keys=True, default=str)
-    if of not in COUNTED:
+    try:
         with torch.random.fork_rng(devices=[]):
-            try:
-                COUNTED[of] = flops_of_example(subject)
-            except Exception:  # whatever a model or its objective asks of numbers that are not there
-                COUNTED[of] = 0.0
-    return COUNTED[of] / batches
+            return flops_of_example(recipe, data) / batches
+    except Exception:  # whatever a model or its objective asks of numbers that are not there
+        return 0.0
 
 
 COUNTED: dict[str, float] = {}
 """What was counted before, as a program may train a model more than once."""
 
 
-def flops_of_example(subject: Subject) -> float:
-    depths = shallow(subject)
-    layers: int = subject.model.layers if depths[1] else 1  # type: ignore[attr-defined]
-    counts = counted(subject, layers, depths) if depths[1] else count(subject)
-    return counts.useful * subject.tokens
+def flops_of_example(recipe: Recipe, data: Data) -> float:
+    tokens = int(data.info.get("tokens", 1))
+    subject = Subject(recipe.name, recipe.model, recipe.objective, drawn(data), tokens, recipe.train.batch, 0.0, train=recipe.train)
+    shapes = {name: tuple(tensor.shape) for name, tensor in subject.make(1).items()}
+    of = json.dumps([config.to_dict(recipe.model), config.to_dict(recipe.objective), shapes], sort_keys=True, default=str)
+    if of not in COUNTED:
+        depths = shallow(subject)
+        layers: int = recipe.model.layers if depths[1] else 1  # type: ignore[attr-defined]
+        counts = counted(subject, layers, depths) if depths[1] else count(subject)
+        COUNTED[of] = counts.useful * tokens
+    return COUNTED[of]
 
 
 def facts(flops: float, draws: int, rate: float, seconds: float, machine: Machine, processes: int) -> dict[str, Any]:
