@@ -57,17 +57,22 @@ def check(parallel: Parallel, train: Train) -> None:
         raise ConfigError(f"a batch of {smallest} examples cannot be divided among {groups} processes; raise --train.batch or --train.ramp")
 
 
-def refuse(model: nn.Module, objective: Objective, team: Team) -> None:
-    """What cannot be divided: the loss of a batch that is more than the sum of its examples' losses."""
-    if team.size == 1:
-        return
+def indivisible(model: nn.Module, objective: Objective) -> str:
+    """Why a batch cannot be divided: its loss is more than the sum of its examples' losses. Empty where it can."""
     if not objective.separable:
-        raise ConfigError(
-            f"{type(objective).__name__} compares the examples of a batch with one another, so the batch cannot be divided; use one process"
-        )
+        return f"{type(objective).__name__} compares the examples of a batch with one another, so the batch cannot be divided"
     batch_norm = next((name for name, m in model.named_modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)), None)
     if batch_norm is not None:
-        raise ConfigError(f"{batch_norm} normalises over the batch, so the batch cannot be divided; train this model in one process")
+        return f"{batch_norm} normalises over the batch, so the batch cannot be divided"
+    if not getattr(model, "separable", True):
+        return f"{type(model).__name__} compares the examples of a batch with one another, so the batch cannot be divided"
+    return ""
+
+
+def refuse(model: nn.Module, objective: Objective, team: Team) -> None:
+    """Several processes for what one must see whole."""
+    if team.size > 1 and (reason := indivisible(model, objective)):
+        raise ConfigError(f"{reason}; train it in one process")
 
 
 def compare(team: Team, *things: bytes) -> None:
