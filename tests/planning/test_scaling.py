@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from weft.models.gpt import PRESETS
+from weft.models.perceiver import PerceiverConfig
 from weft.planning import scaling
 
 
@@ -20,6 +21,11 @@ def test_gpt3_takes_3640_petaflop_days() -> None:
 def test_sizes_are_those_of_whole_models() -> None:
     known = {"gpt2": 124_439_808, "gpt2-medium": 354_823_168, "gpt2-large": 774_030_080, "gpt2-xl": 1_557_611_200}
     assert {name: scaling.parameters(PRESETS[name]) for name in known} == known
+
+
+def test_a_model_that_has_a_kind_of_layer_once_is_counted_whole() -> None:
+    config = PerceiverConfig(vocabulary=256, context=128, width=32, heads=2)
+    assert scaling.parameters(config) == sum(p.numel() for p in config.build().parameters())
 
 
 def test_growth_is_counted_from_the_configurations() -> None:

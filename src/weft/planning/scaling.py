@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
+from weft.errors import ConfigError
 from weft.models.base import ModelConfig
 from weft.models.gpt import PRESETS
 
@@ -50,11 +51,21 @@ RELEASED = (
 def parameters(config: ModelConfig) -> int:
     """How many numbers a model learns, without making any; of a deep one by what each layer adds to the first two."""
     layers = getattr(config, "layers", 0)
-    if isinstance(layers, int) and layers > 2:
-        one, two = (parameters(dataclasses.replace(config, layers=n)) for n in (1, 2))  # type: ignore[call-arg]
-        return one + (layers - 1) * (two - one)
-    with torch.device("meta"):
-        return sum(p.numel() for p in config.build().parameters())
+    if not isinstance(layers, int) or layers <= 2:
+        return built(config)
+    try:
+        one, two = (built(dataclasses.replace(config, layers=n)) for n in (1, 2))  # type: ignore[call-arg]
+    except ConfigError:  # a model that has a kind of layer only once, such as a Perceiver
+        return built(config)
+    return one + (layers - 1) * (two - one)
+
+
+def built(config: ModelConfig) -> int:
+    try:
+        with torch.device("meta"):
+            return sum(p.numel() for p in config.build().parameters())
+    except (RuntimeError, OverflowError) as error:  # bytes that 64 bits cannot count
+        raise ConfigError(f"the sizes of {type(config).__name__} are too large to be counted; take smaller ones with --model") from error
 
 
 def compute(size: float, tokens: float) -> float:
