@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from functools import cache
+from itertools import pairwise
+from typing import Any
 
 import pytest
+import torch
 
 from weft.errors import ConfigError
 from weft.layers.token_loss import CHUNK
+from weft.models.dcgan import DCGANConfig
+from weft.objectives.adversarial import AdversarialConfig
+from weft.parallel.many import Many
 from weft.planning import devices, memory, plan, speed
 from weft.planning.footprint import Footprint, measure
 from weft.planning.layout import ANY, Layout, weights
@@ -70,11 +76,97 @@ def test_a_layout_that_does_not_fit_names_one_that_does() -> None:
         search.choose(1)
 
 
-@pytest.mark.parametrize(("gpus", "near"), [(7, 6), (11, 12), (100_000, 256)])
+@pytest.mark.parametrize(("gpus", "near"), [(67, 66), (258, 256), (100_000, 256)])
 def test_a_number_of_devices_that_divides_nothing_has_neighbours_that_do(gpus: int, near: int) -> None:
-    search = Search(gpt2(), footprint(), weights(gpt2()), devices.find("h200"), 64, ANY)
     with pytest.raises(ConfigError, match=f"no such layout divides a batch of 64 .* the nearest that fits is {near} devices: "):
-        search.choose(gpus)
+        search_of(64).choose(gpus)
+
+
+def search_of(batch: int, asked: Layout = ANY, micro: int = 0) -> Search:
+    return Search(gpt2(), footprint(), weights(gpt2()), devices.find("h200"), batch, asked, micro)
+
+
+def test_devices_share_a_batch_that_they_do_not_divide() -> None:
+    """As training does: the largest share decides, and more devices are not slower."""
+    choices = [search_of(64).choose(gpus) for gpus in range(1, 9)]
+    assert [choice.layout.micro for choice in choices] == [64, 32, 22, 16, 13, 11, 10, 8]
+    assert all(more.time.total < fewer.time.total for fewer, more in pairwise(choices))
+    assert search_of(12).choose(1).layout.micro == 12
+
+
+@pytest.mark.parametrize(("batch", "data", "micro"), [(32, 3, 4), (32, 3, 1), (7, 2, 3), (100, 7, 8), (5, 5, 9), (64, 8, 3)])
+def test_micro_batches_are_those_of_training(batch: int, data: int, micro: int) -> None:
+    layout = next(search_of(batch, micro=micro).cut(Layout(replicate=data)))
+    pieces = [cuts(batch, data, place, layout.micro) for place in range(data)]
+    assert {len(own) for own in pieces} == {layout.accumulation(batch)}
+    assert max(map(max, pieces)) == layout.micro
+
+
+def cuts(batch: int, data: int, place: int, micro: int) -> list[int]:
+    """Sizes of the micro-batches of one process."""
+    team = object.__new__(Many)
+    team.size, team.place, team.stages = data, place, 1
+    return [count for _, count in team.cut(0, batch, micro)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "gpus", "batch", "said"),
+    [
+        (Layout(0, 0, 5, 0), 5, 64, "--parallel.tensor 5 must divide 12 heads of keys and 3072 inner units"),
+        (Layout(0, 0, 0, 5), 5, 64, "--parallel.pipeline 5 must divide 12 blocks"),
+        (Layout(64, 0, 0, 0), 64, 8, "a batch of 8 examples cannot be divided among 64 devices"),
+    ],
+)
+def test_a_grid_that_cannot_be_says_why(asked: Layout, gpus: int, batch: int, said: str) -> None:
+    with pytest.raises(ConfigError, match=f"{said}.*; the nearest that fits is"):
+        search_of(batch, asked).choose(gpus)
+
+
+def test_the_first_batch_of_a_ramp_must_be_enough() -> None:
+    ramp = dataclasses.replace(gpt2(), train=Train(ramp=(4, 1000)))
+    assert dataclasses.replace(search_of(64), subject=ramp).choose(8).layout.data <= 4
+
+
+@pytest.mark.parametrize(("settings", "wishes", "micro", "checkpoint"), [({"micro": 8}, 0, 8, False), ({"micro": 8}, 4, 4, False)])
+def test_a_recipe_may_wish_for_micro_batches(settings: dict[str, int], wishes: int, micro: int, checkpoint: bool) -> None:
+    small = dataclasses.replace(tiny(), train=Train(**settings))  # type: ignore[arg-type]
+    layout = plan.make(small, "cpu", plan.Wishes(micro=wishes)).choice.layout
+    assert (layout.micro, layout.checkpoint) == (micro, checkpoint)
+
+
+@pytest.mark.parametrize(("kept", "asked", "again"), [("inputs", None, True), ("all", None, False), ("inputs", False, False)])
+def test_a_recipe_may_wish_for_checkpoints(kept: str, asked: bool | None, again: bool) -> None:
+    small = dataclasses.replace(tiny(), train=Train(activations=kept))  # type: ignore[arg-type]
+    assert plan.make(small, "cpu", plan.Wishes(checkpoint=asked)).choice.layout.checkpoint is again
+
+
+def tiny() -> Subject:
+    return subject("gpt/tiny", batch=16, context=16, vocabulary=50)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [({"generator_norm": "batch"}, "normalises over the batch"), ({"generator_norm": "none", "kernels": 4}, "DCGAN compares the examples")],
+)
+def test_what_compares_examples_is_planned_for_one_device(settings: dict[str, Any], said: str) -> None:
+    model = DCGANConfig(image=(1, 8, 8), width=8, discriminator_norm="none", **settings)
+    game = AdversarialConfig()
+    images = Subject(
+        "images", model, game, lambda n: {"pixels": torch.zeros(n, 1, 8, 8), "key": torch.zeros(n, dtype=torch.int64)}, 1, 8, 0.0
+    )
+    held = weights(images)
+    assert said in held.indivisible
+    search = Search(images, footprint(), held, devices.find("h200"), 8, ANY)
+    assert [*search.layouts(2, ANY)] == [] and [*search.layouts(1, ANY)]
+    with pytest.raises(ConfigError, match=f"{said}.*; use --gpus 1$"):
+        search.choose(2)
+
+
+def test_heads_of_keys_are_what_tensor_parallelism_divides() -> None:
+    grouped = subject("llama/tiny", batch=8, context=16, vocabulary=50)
+    grouped = dataclasses.replace(grouped, model=dataclasses.replace(grouped.model, heads=4, groups=2))  # type: ignore[call-arg]
+    assert weights(grouped).heads == 2
+    assert not Search(grouped, footprint(), weights(grouped), devices.find("h200"), 8, ANY).divides(4, 1)
 
 
 def test_the_command_counts_machines() -> None:
@@ -82,6 +174,7 @@ def test_the_command_counts_machines() -> None:
     assert Layout(replicate=3, shard=4).command(8).startswith("torchrun --nnodes 2 --nproc-per-node 6 -m weft train")
     assert Layout(shard=64, tensor=2).command(8).startswith("torchrun --nnodes 16 --nproc-per-node 8 -m weft train")
     assert Layout().command(8) == ""
+    assert Layout(replicate=2, micro=4).command(8, 32).endswith("--parallel.replicate 2 --train.micro 4")
 
 
 def of(layout: Layout, batch: int = 64) -> memory.Need:

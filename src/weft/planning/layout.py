@@ -14,10 +14,16 @@ from typing import Any
 
 import torch
 
+from weft.errors import ConfigError
+from weft.objectives.base import Objective
+from weft.parallel import pipeline
+from weft.parallel.processes import indivisible
 from weft.planning.subject import Subject
 
 SPLIT = {"qkv.weight": 0, "qkv.bias": 0, "rise.weight": 0, "rise.bias": 0, "out.weight": 1, "fall.weight": 1}
 """The dimension along which tensor parallelism splits a parameter of a block, by the end of its name; the others stay whole."""
+GRID = ("replicate", "shard", "tensor", "pipeline")
+"""Sizes whose product is the number of devices."""
 Shape = tuple[int, ...]
 
 
@@ -46,19 +52,20 @@ class Layout:
         return max(1, -(-batch // (self.data * self.micro)))
 
     def words(self, batch: int) -> str:
-        grid = " x ".join(f"{name} {n}" for name in ("replicate", "shard", "tensor", "pipeline") if (n := getattr(self, name)) > 1)
+        grid = " x ".join(f"{name} {n}" for name in GRID if (n := getattr(self, name)) > 1)
         how = f"micro-batches of {self.micro}, {self.accumulation(batch)} per step, checkpointing {'on' if self.checkpoint else 'off'}"
         return f"{grid or 'one device'}; {how}"
 
-    def command(self, together: int) -> str:
+    def command(self, together: int, batch: int = 0) -> str:
         """How training is started on it, on machines of so many devices; nothing for one device."""
         if self.devices == 1:
             return ""
         each = max(n for n in range(1, together + 1) if self.devices % n == 0)
         machines = f"--nnodes {self.devices // each} " if each < self.devices else ""
-        grid = [f"--parallel.{name} {n}" for name in ("replicate", "shard", "tensor", "pipeline") if (n := getattr(self, name)) > 1]
+        grid = [f"--parallel.{name} {n}" for name in GRID if (n := getattr(self, name)) > 1]
+        pieces = [f"--train.micro {self.micro}"] if self.accumulation(batch) > 1 else []
         again = ["--train.activations inputs"] if self.checkpoint else []
-        return f"torchrun {machines}--nproc-per-node {each} -m weft train … {' '.join(grid + again)}"
+        return f"torchrun {machines}--nproc-per-node {each} -m weft train … {' '.join(grid + pieces + again)}"
 
 
 ANY = Layout(0, 0, 0, 0)
@@ -70,8 +77,11 @@ class Weights:
     """Shapes of the parameters, with how many there are of each."""
 
     blocks: int
-    """Blocks that tensor parallelism can split; 0 where a model has no such stack."""
+    """Blocks of the model; 0 where it has no such stack."""
     heads: int
+    """Heads of keys of each block, which tensor parallelism divides; 0 where it cannot."""
+    inner: int
+    """Inner units of each block, which it divides, too."""
     block: Counter[tuple[str, Shape]]
     """Of one block."""
     first: Counter[tuple[str, Shape]]
@@ -81,6 +91,8 @@ class Weights:
     tied: Shape | None
     staged: bool
     """Whether a pipeline can divide it: nothing but embeddings in front of the blocks and a norm and a head behind."""
+    indivisible: str
+    """Why devices cannot have examples of their own; empty where they can."""
 
     def local(self, layout: Layout, stage: int = 0) -> int:
         """Parameters that one device of a stage holds (the one with most, where they do not divide)."""
@@ -112,6 +124,7 @@ def piece(name: str, shape: Shape, layout: Layout) -> int:
 def weights(subject: Subject) -> Weights:
     with torch.device("meta"):
         model: Any = subject.model.build()
+        objective = subject.objective.build()
     blocks = len(getattr(model, "blocks", ()))
     block, first, last = Counter[tuple[str, Shape]](), Counter[tuple[str, Shape]](), Counter[tuple[str, Shape]]()
     for name, parameter in model.named_parameters():
@@ -123,7 +136,23 @@ def weights(subject: Subject) -> Weights:
             (last if blocks and name.startswith(("norm.", "head.")) else first)[name, shape] += 1
     table = getattr(getattr(model, "embed", None), "weight", None)
     tied = table is not None and getattr(getattr(model, "head", None), "weight", None) is table
-    heads = getattr(subject.model, "heads", 0)
     shared = tuple(table.shape) if tied and table is not None else None
-    known = {name.partition(".")[0] for name, _ in model.named_parameters()} <= {"embed", "position", "blocks", "norm", "head"}
-    return Weights(blocks, heads if isinstance(heads, int) else 0, block, first, last, shared, known and blocks > 1)
+    staged = blocks > 1 and staging(model, objective)
+    return Weights(blocks, *splitting(model), block, first, last, shared, staged, indivisible(model, objective))
+
+
+def splitting(model: Any) -> tuple[int, int]:
+    """Heads of keys and inner units of each block, as tensor parallelism divides them; (0, 0) where it cannot."""
+    blocks = [*getattr(model, "blocks", ())]
+    if not blocks or not all(hasattr(block, "attention") and hasattr(block, "feedforward") for block in blocks):
+        return 0, 0
+    return blocks[0].attention.groups, blocks[0].feedforward.fall.in_features
+
+
+def staging(model: Any, objective: Objective) -> bool:
+    """Whether training could cut the model into stages."""
+    try:
+        pipeline.refuse(model, objective, 2)
+    except ConfigError:
+        return False
+    return True

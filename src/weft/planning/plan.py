@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from weft.errors import CapabilityError, ConfigError, WeftError
 from weft.planning import devices, scaling
 from weft.planning.devices import Device
 from weft.planning.footprint import Footprint, measure
-from weft.planning.layout import ANY, Layout, Weights, weights
+from weft.planning.layout import ANY, GRID, Layout, Weights, weights
 from weft.planning.memory import keeps
-from weft.planning.search import Choice, Search
+from weft.planning.search import MOST, Choice, Search
 from weft.planning.subject import Subject
 
 DAY = 86400.0
+AGAIN = {"all": False, "products": False, "inputs": True}
+"""Whether blocks compute all but their inputs again, by what a recipe has them keep."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class Wishes:
     asked: Layout = ANY
     pue: float = devices.PUE
     carbon: float = devices.CARBON
+    price: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,10 @@ class Plan:
     def energy(self) -> dict[str, float]:
         return devices.energy(self.device, self.days * 24 * self.wishes.gpus, self.wishes.pue, self.wishes.carbon)
 
+    @property
+    def cost(self) -> float:
+        return self.wishes.price * self.energy()["device_hours"]
+
     def facts(self) -> dict[str, Any]:
         """Everything as plain values."""
         counts, layout = self.footprint.counts, self.choice.layout
@@ -111,6 +119,7 @@ class Plan:
             "v100_years": scaling.v100_years(flop),
             "days": self.days,
             **self.energy(),
+            **({"price": self.wishes.price, "cost": self.cost} if self.wishes.price else {}),
             "watts": self.device.watts,
             "pue": self.wishes.pue,
             "carbon_kg_per_kwh": self.wishes.carbon,
@@ -123,7 +132,7 @@ class Plan:
 def followed(subject: Subject, device: str) -> Footprint:
     """What a step does, from one that is only pretended."""
     try:
-        return measure(subject, compiled=device != "cpu")
+        return measure(subject, compiled=device != "cpu" and subject.train.compile != "off")
     except WeftError:
         raise
     except Exception as error:  # of whatever the model or its objective asks of numbers that are not there
@@ -131,15 +140,29 @@ def followed(subject: Subject, device: str) -> Footprint:
         raise CapabilityError(f"{subject.name}: no plan, as a step of it cannot be followed without its numbers ({kind})") from error
 
 
+def check(wishes: Wishes) -> None:
+    """Refuse numbers of devices and shares that cannot be, before anything is built."""
+    if not 1 <= wishes.gpus <= MOST:
+        raise ConfigError(f"--gpus must be at least 1 and at most {MOST:,}, not {wishes.gpus}")
+    if not 0.0 <= wishes.mfu < 1.0:
+        raise ConfigError(f"--mfu must be a share below 1, such as 0.4, not {wishes.mfu}")
+    given = {name: size for name in GRID if (size := getattr(wishes.asked, name))}
+    for name, size in given.items():
+        if size < 0:
+            raise ConfigError(f"--parallel.{name} must be at least 1, or 0 to leave it to the plan, not {size}")
+    product = prod(given.values())
+    if wishes.gpus % product or (len(given) == len(GRID) and wishes.gpus != product):
+        sizes = " x ".join(f"--parallel.{name} {size}" for name, size in given.items())
+        trouble = f"does not divide --gpus {wishes.gpus}" if len(given) == 1 else f"is {product}, but --gpus is {wishes.gpus}"
+        raise ConfigError(f"{sizes} {trouble}; say --gpus {product} or leave the sizes to the plan")
+
+
 def make(subject: Subject, device: str = "h200", wishes: Wishes | None = None) -> Plan:
     """The plan of a subject, or a ConfigError that names the nearest layout that fits."""
     wishes = wishes or Wishes()
-    if wishes.gpus < 1:
-        raise ConfigError(f"--gpus must be at least 1, not {wishes.gpus}")
-    if not 0.0 <= wishes.mfu < 1.0:
-        raise ConfigError(f"--mfu must be a share below 1, such as 0.4, not {wishes.mfu}")
+    check(wishes)
     kind = devices.find(device)
     footprint, held = followed(subject, device), weights(subject)
-    again = True if wishes.checkpoint is None and subject.train.activations == "inputs" else wishes.checkpoint
-    search = Search(subject, footprint, held, kind, subject.batch, wishes.asked, wishes.micro, again)
+    again = AGAIN.get(subject.train.activations) if wishes.checkpoint is None else wishes.checkpoint
+    search = Search(subject, footprint, held, kind, subject.batch, wishes.asked, wishes.micro or subject.train.micro, again)
     return Plan(subject, kind, wishes, footprint, held, search.choose(wishes.gpus))

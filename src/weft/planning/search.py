@@ -9,7 +9,7 @@ from weft.errors import ConfigError
 from weft.planning.devices import Device, GiB
 from weft.planning.footprint import Footprint
 from weft.planning.layout import ANY, Layout, Weights
-from weft.planning.memory import Need, need
+from weft.planning.memory import ROOM, Need, need
 from weft.planning.speed import Time, step
 from weft.planning.subject import Subject
 
@@ -17,6 +17,8 @@ MOST = 1 << 16
 """Devices beyond which no layout is looked for."""
 NEAR = 8
 """How far from a number of devices that divides nothing another one is looked for, before doubling."""
+SIZES = tuple(1 << n for n in range(10))
+"""Examples of the micro-batches that are tried, besides all that a device has."""
 DEEPEST = 16
 """Stages of the longest pipeline that is suggested."""
 
@@ -60,39 +62,55 @@ class Search:
         for tensor in [1, 2, 4, 8] if not asked.tensor else [asked.tensor]:
             for pipeline in range(1, DEEPEST + 1) if not asked.pipeline else [asked.pipeline]:
                 rest = devices // (tensor * pipeline)
-                if rest * tensor * pipeline != devices or not self.divides(tensor, pipeline):
+                if rest * tensor * pipeline != devices or not self.shares(rest) or not self.divides(tensor, pipeline):
                     continue
                 for shard in (n for n in range(1, rest + 1) if rest % n == 0):
                     if (asked.shard or shard) == shard and (asked.replicate or rest // shard) == rest // shard:
                         yield from self.cut(Layout(rest // shard, shard, tensor, pipeline))
 
+    def shares(self, data: int) -> bool:
+        """Whether each of so many devices gets examples of its own."""
+        return data == 1 or (data <= self.smallest and not self.weights.indivisible)
+
+    @property
+    def smallest(self) -> int:
+        """Examples of the first batch, where batches grow."""
+        start, over = self.subject.train.ramp
+        return min(self.batch, start) if over else self.batch
+
     def divides(self, tensor: int, pipeline: int) -> bool:
         w = self.weights
-        if tensor > 1 and (not w.blocks or not w.heads or w.heads % tensor or tensor > self.device.together):
+        if tensor > 1 and (not w.heads or w.heads % tensor or w.inner % tensor or tensor > self.device.together):
             return False
         return pipeline == 1 or (w.staged and w.blocks % pipeline == 0)
 
     def cut(self, grid: Layout) -> Iterator[Layout]:
-        """The grid with every micro-batch that divides the batch."""
-        each = self.batch // grid.data
-        if each * grid.data != self.batch:
-            return
-        for micro in [self.micro] if self.micro else [1 << n for n in range(10)]:
-            if micro <= each and each % micro == 0 and (grid.pipeline == 1 or each // micro >= grid.pipeline):
-                for checkpoint in (False, True) if self.checkpoint is None else (self.checkpoint,):
-                    yield replace(grid, micro=micro, checkpoint=checkpoint)
+        """The grid with micro-batches as the trainer makes them: the share of each device in pieces as equal as can be."""
+        least, most = self.batch // grid.data, -(-self.batch // grid.data)
+        sizes = [self.micro] if self.micro else [*SIZES, most]
+        for micro in dict.fromkeys(-(-most // min(-(-most // size), least)) for size in sizes):
+            layout = replace(grid, micro=micro)
+            if grid.pipeline == 1 or layout.accumulation(self.batch) >= grid.pipeline:
+                usual = least < most or (micro in SIZES and most % micro == 0)
+                yield from (replace(layout, checkpoint=checkpoint) for checkpoint in self.again(usual))
+
+    def again(self, usual: bool) -> tuple[bool, ...]:
+        """Whether to compute activations again. Where this is open, unusual sizes of micro-batches are for what fits without."""
+        if self.checkpoint is not None:
+            return (self.checkpoint,)
+        return (False, True) if usual or self.micro else (False,)
 
     def refusal(self, devices: int) -> str:
         """Why nothing fits, in one sentence, with the nearest that does."""
-        name = self.subject.name
         tried = [self.of(layout) for layout in self.layouts(devices, self.asked)]
         where = f"{devices} x {self.device.name}"
         if tried:
-            least = min(tried, key=lambda c: c.need.total)
-            room = self.device.memory / GiB
-            why = f"{name} does not fit {where}: at least {least.need.total / GiB:.0f} GiB each are needed, and there are {room:.0f}"
+            least, room = min(choice.need.total for choice in tried) / GiB, ROOM * self.device.memory / GiB
+            why = f"{self.subject.name} does not fit {where}: at least {least:.0f} GiB each are needed, and {room:.0f} can be filled"
         else:
-            why = f"{name} cannot be spread over {where}: no such layout divides a batch of {self.batch} and the model's blocks and heads"
+            why = f"{self.subject.name} cannot be spread over {where}: {self.trouble()}"
+        if self.weights.indivisible and not tried:
+            return f"{why}; use --gpus 1"
         anything = replace(self, asked=ANY, micro=0, checkpoint=None)
         if anything != self and (same := anything.best(devices, ANY)):
             return f"{why}; the nearest that fits is {same.layout.words(self.batch)}"
@@ -100,6 +118,22 @@ class Search:
             if found := anything.best(other, ANY):
                 return f"{why}; the nearest that fits is {other} {'devices' if other > 1 else 'device'}: {found.layout.words(self.batch)}"
         return f"{why}; nothing near fits: take a smaller --batch, a shorter --context or a smaller model"
+
+    def trouble(self) -> str:
+        """Why there is no layout of the sizes that are asked for."""
+        w, asked = self.weights, self.asked
+        data = max(1, asked.replicate) * max(1, asked.shard)
+        if w.indivisible:
+            return w.indivisible
+        if asked.tensor > 1 and not self.divides(asked.tensor, 1):
+            known = f"{w.heads} heads of keys and {w.inner} inner units, at most {self.device.together} in a machine"
+            return f"--parallel.tensor {asked.tensor} must divide {known if w.heads else 'the blocks of a Transformer, and it has none'}"
+        if asked.pipeline > 1 and not self.divides(1, asked.pipeline):
+            known = f"{w.blocks} blocks" if w.staged else "one stack of blocks such as GPT's, which it has not"
+            return f"--parallel.pipeline {asked.pipeline} must divide {known}"
+        if data > self.smallest:
+            return f"a batch of {self.smallest} examples cannot be divided among {data} devices"
+        return f"no such layout divides a batch of {self.smallest} and the model's blocks and heads"
 
 
 def doublings(devices: int) -> list[int]:

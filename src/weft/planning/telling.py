@@ -44,7 +44,7 @@ def of_model(plan: Plan) -> Rows:
         ("", f"backward {counts.backward:.4g}{estimate}"),
         ("batch", f"{subject.batch:,} examples" + (f" of {subject.tokens:,} tokens" if subject.tokens > 1 else "")),
         ("layout", plan.choice.layout.words(subject.batch)),
-        *([("", command)] if (command := plan.choice.layout.command(plan.device.together)) else []),
+        *([("", command)] if (command := plan.choice.layout.command(plan.device.together, subject.batch)) else []),
     ]
 
 
@@ -80,7 +80,8 @@ def of_time(plan: Plan) -> Rows:
             loss = scaling.chinchilla_loss(found, plan.tokens)
             lines.append(("loss to expect", f"{loss:.2f} nats per token of web text in pieces of words (Hoffmann et al. 2022)"))
         lines.append(("compute-optimal", f"{quantity(size)} parameters on {quantity(data)} tokens (20 each, Hoffmann et al. 2022)"))
-    return [*lines, ("energy", f"{power['kwh']:,.3g} kWh, {power['co2_kg']:,.3g} kg CO2 ({watts})")]
+    lines.append(("energy", f"{power['kwh']:,.3g} kWh, {power['co2_kg']:,.3g} kg CO2 ({watts})"))
+    return [*lines, *([("cost", f"{plan.cost:,.2f} at {plan.wishes.price:,g} for a device-hour")] if plan.wishes.price else [])]
 
 
 def growth() -> Rows:
