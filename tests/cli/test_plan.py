@@ -30,7 +30,49 @@ def test_a_recipe_is_planned_without_its_data(command: Callable[..., Outcome], m
     monkeypatch.delenv("WEFT_DATA", raising=False)
     done = command("plan", "gpt/shakespeare_char", "--device", "cpu")
     assert done.code == 0, done.err
-    assert "a vocabulary of 256 is assumed" in done.out
+    assert "a vocabulary of 256 is assumed, for characters" in done.out
+
+
+def test_shards_that_are_not_here_are_taken_for_subwords(command: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WEFT_DATA", raising=False)
+    done = command("plan", "gpt/classical", "--device", "cpu", "--model.layers", "1", "--batch", "1")
+    assert done.code == 0, done.err
+    assert "a vocabulary of 50,257 is assumed, GPT-2's" in done.out
+
+
+def test_settings_of_a_recipe_are_flags(command: Callable[..., Outcome], text_file: Path, tmp_path: Path) -> None:
+    changes = ["--model.width", "64", "--train.batch=12", "--data.context", "32", "--model.no-tied", "--train.micro", "3"]
+    kind = ["--optim.type", "muon", "--optim.momentum", "0.9", "--train.ramp", "6", "100"]
+    done = command("plan", "gpt/text", "--data.path", str(text_file), *changes, *kind, "--json", str(tmp_path / "plan.json"))
+    assert done.code == 0, done.err
+    facts = json.loads((tmp_path / "plan.json").read_text())
+    vocabulary = len(set(text_file.read_text()))
+    assert facts["parameters_by_part"]["embeddings"] == 64 * 2 * vocabulary
+    assert (facts["batch"], facts["tokens_per_example"], facts["layout"]["micro"]) == (12, 32, 3)
+    assert facts["memory"]["optimiser state"] < 8 * facts["parameters"]
+
+
+def test_a_model_alone_has_settings(command: Callable[..., Outcome], tmp_path: Path) -> None:
+    for words in (["gpt/tiny", "--model.layers", "1"], ["--model", "gpt/tiny", "--model.layers=1"]):
+        done = command("plan", *words, *TINY[1:], "--device", "cpu", "--json", str(tmp_path / "plan.json"))
+        assert done.code == 0, done.err
+        assert json.loads((tmp_path / "plan.json").read_text())["parameters_by_part"]["attention"] == 4 * 32 * 33
+
+
+def test_a_run_is_planned(command: Callable[..., Outcome], text_run: Path) -> None:
+    for place in (text_run, text_run / "recipe.json"):
+        done = command("plan", str(place), "--device", "cpu", "--gpus", "3")
+        assert done.code == 0, done.err
+        assert "4 examples of 16 tokens" in done.out
+
+
+def test_what_is_paid(command: Callable[..., Outcome], tmp_path: Path) -> None:
+    words = [*TINY, "--device", "cpu", "--tokens", "1e12", "--json", str(tmp_path / "plan.json")]
+    assert "cost" not in command("plan", *words).out
+    assert "cost" not in json.loads((tmp_path / "plan.json").read_text())
+    assert "2.5 for a device-hour" in command("plan", *words, "--price", "2.5").out
+    facts = json.loads((tmp_path / "plan.json").read_text())
+    assert facts["cost"] == pytest.approx(2.5 * facts["device_hours"])
 
 
 def test_a_recipe_with_data_of_its_own(command: Callable[..., Outcome]) -> None:
@@ -40,7 +82,7 @@ def test_a_recipe_with_data_of_its_own(command: Callable[..., Outcome]) -> None:
     assert "FLOPs per example" in done.out
 
 
-@pytest.mark.parametrize("name", ["bigan/digits", "perceiver/source"])
+@pytest.mark.parametrize("name", ["bigan/digits", "perceiver/source", "perceiver/reference"])
 def test_batch_norms_and_layers_that_there_are_once(command: Callable[..., Outcome], name: str) -> None:
     pytest.importorskip("sklearn")
     done = command("plan", name, "--device", "cpu")
@@ -57,6 +99,29 @@ def test_batch_norms_and_layers_that_there_are_once(command: Callable[..., Outco
         (["gtp2"], "did you mean 'gpt2'?"),
         (["base"], "several presets are called 'base'"),
         ([*TINY, "--gpus", "0"], "--gpus must be at least 1"),
+        ([*TINY, "--gpus", "99999999"], "--gpus must be at least 1 and at most 65,536"),
+        ([*TINY, "--gpus", "4", "--parallel.shard", "3"], "--parallel.shard 3 does not divide --gpus 4; say --gpus 3"),
+        ([*TINY, "--parallel.replicate", "4", "--parallel.shard", "4"], "4 x --parallel.shard 4 is 16, but --gpus is 1; say --gpus 16"),
+        ([*TINY, "--gpus", "4", "--parallel.shard", "-2"], "--parallel.shard must be at least 1, or 0"),
+        ([*TINY, "--train.steps", "9"], "--train.steps is a setting of a recipe, and gpt/tiny is a model alone"),
+        ([*TINY, "--model.widht", "9"], "did you mean 'width'?"),
+        ([*TINY, "--modle.width", "9"], "did you mean 'model'?"),
+        ([*TINY, "--model.context", "9"], "--context 16 and --model.context 9 say different things"),
+        ([*TINY, "--model.layers", "9" * 400], "--model.layers must be at most 10,000"),
+        ([*TINY, "--model.width", "2000000000"], "the sizes of GPTConfig are too large to be counted"),
+        (["gpt/text", "--trian.batch", "9"], "did you mean 'train'?"),
+        (["gpt/text", "--train.bach", "9"], "did you mean 'batch'?"),
+        (["gpt/text", "--train.batch", "9", "--batch", "8"], "--batch 8 and --train.batch 9 say different things"),
+        (["gpt/text", "--train.activations", "inputs", "--checkpoint", "off"], "--checkpoint off and --train.activations inputs say"),
+        (["gpt/text", "--train.batch", "0"], "--train.batch must be at least 1"),
+        (["gpt/text", "--train.batch", "9", "more"], "expected flags only behind --train.batch, found more"),
+        (["--train.batch", "9", "gpt/text"], "or a preset before --train.batch"),
+        (["gpt/text", "--data.path", "nowhere.txt"], "nowhere.txt: no such file"),
+        (["gpt/text", "--data.context", "0"], "--data.context must be at least 1"),
+        (["gpt/text", "--model", "gpt2", "--data.context", "2048"], "the model has a context of 1024 tokens"),
+        (["src"], "src holds no recipe.json"),
+        ([*TINY, "--price", "nan"], "--price must be a number that is not negative, not nan"),
+        ([*TINY, "--tokens", "1e30"], "--tokens must be at most 1e+24"),
         ([*TINY, "--tokens", "nan"], "--tokens must be a number that is not negative, not nan"),
         ([*TINY, "--tokens", "inf"], "--tokens must be a number that is not negative, not inf"),
         ([*TINY, "--pue", "-1"], "--pue must be a number that is not negative, not -1.0"),
@@ -77,6 +142,19 @@ def test_help_needs_no_torch() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "False"
     assert "usage: weft plan" in done.stdout
+
+
+def test_the_help_of_a_recipe_tells_of_its_settings(command: Callable[..., Outcome]) -> None:
+    done = command("plan", "gpt/text", "--help")
+    assert done.code == 0
+    assert "--parallel.shard" in done.out and "settings of the recipe are flags" in " ".join(done.out.split())
+
+
+def test_what_normalises_over_the_batch_stays_on_one_device(command: Callable[..., Outcome]) -> None:
+    pytest.importorskip("sklearn")
+    done = command("plan", "dcgan/digits", "--gpus", "4", "--device", "cpu")
+    assert done.code == 2
+    assert "normalises over the batch, so the batch cannot be divided; use --gpus 1\n" in done.err
 
 
 def test_growth(command: Callable[..., Outcome]) -> None:

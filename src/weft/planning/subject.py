@@ -1,4 +1,4 @@
-"""What is planned: a registered recipe or a preset of a model, with one micro-batch's shapes and no data.
+"""What is planned: a recipe, registered or saved, or a preset of a model, with one micro-batch's shapes and no data.
 
 A batch is needed only for its shapes. Objectives that read tokens, pairs or labels get made-up zeros; the others get one small
 batch of the recipe's own data.
@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,11 +19,12 @@ from torch import Tensor
 
 from weft import registry
 from weft.data.base import Batch, Source
+from weft.data.shards import ShardsConfig
 from weft.errors import ConfigError, DataError
 from weft.models.base import ModelConfig
 from weft.objectives.base import ObjectiveConfig
 from weft.planning import scaling
-from weft.recipes.base import Recipe
+from weft.recipes.base import Recipe, load
 from weft.recipes.base import recipe as find_recipe
 from weft.training.optim import AdamW
 from weft.training.settings import Train
@@ -74,26 +77,49 @@ def preset(name: str) -> ModelConfig:
     if len(fitting) == 1:
         return known[fitting[0]]
     if fitting:
-        raise ConfigError(f"--model: several presets are called {name!r}; choose from: {', '.join(fitting)}")
-    raise ConfigError(f"--model: no preset is called {name!r}{registry.nearest(name, [w.removeprefix('gpt/') for w in known])}")
+        raise ConfigError(f"several presets are called {name!r}; choose from: {', '.join(fitting)}")
+    raise ConfigError(f"no preset is called {name!r}{registry.nearest(name, [w.removeprefix('gpt/') for w in known])}")
 
 
 def subject(name: str, model: str = "", batch: int = 0, context: int = 0, vocabulary: int = 0) -> Subject:
     """A recipe, a preset, or a recipe with the model of a preset; sizes that are given come before its own."""
-    if name and name in registry.RECIPES:
+    recipe = named(name, model)
+    return of_recipe(recipe, batch, context, vocabulary) if recipe else of_preset(model or name, batch, context, vocabulary)
+
+
+def named(name: str, model: str = "") -> Recipe | None:
+    """The recipe of this name, of a run's folder or of a recipe.json, with the model of a preset in the place of its own.
+
+    None for a preset alone.
+    """
+    if name in registry.RECIPES:
         recipe = find_recipe(name)
-        if model:
-            recipe = dataclasses.replace(recipe, model=preset(model))
-        return of_recipe(recipe, batch, context, vocabulary)
-    if name and model:
-        registry.entry("recipes", name)  # says which name is near
-    if name and "/" in name and name not in presets():
-        registry.entry("recipes", name)
-    return of_preset(model or name, batch, context, vocabulary)
+    elif file := saved(name):
+        recipe = read(file)
+    elif name and name not in presets() and Path(name).exists():
+        raise ConfigError(f"{name} holds no recipe.json; name a run, a recipe (weft list recipes) or a preset")
+    else:
+        if name and (model or ("/" in name and name not in presets())):
+            registry.entry("recipes", name)  # says which name is near
+        return None
+    return dataclasses.replace(recipe, model=preset(model)) if model else recipe
 
 
-def of_preset(name: str, batch: int = 0, context: int = 0, vocabulary: int = 0) -> Subject:
-    config = sized(preset(name), context, vocabulary)
+def saved(name: str) -> Path | None:
+    """The file of a saved recipe: itself, or in the folder of a run or a checkpoint."""
+    return next((path for path in (Path(name), Path(name, "recipe.json")) if name and path.suffix == ".json" and path.is_file()), None)
+
+
+def read(file: Path) -> Recipe:
+    try:
+        return load(json.loads(file.read_bytes()))
+    except (OSError, ValueError, ConfigError) as error:
+        raise ConfigError(f"{file} is not a recipe ({error}); name a run, a recipe (weft list recipes) or a preset") from error
+
+
+def of_preset(name: str, batch: int = 0, context: int = 0, vocabulary: int = 0, changed: ModelConfig | None = None) -> Subject:
+    """A preset, or what became of it by changing its settings."""
+    config = sized(changed or preset(name), context, vocabulary)
     family = registry.name_of(type(config)) or ""
     objective: ObjectiveConfig = registry.find("objectives", OBJECTIVE_OF[family])()
     if (longest := context or getattr(config, "context", 0)) and hasattr(objective, "marks"):
@@ -118,17 +144,17 @@ def divisible(examples: float) -> int:
 def of_recipe(recipe: Recipe, batch: int = 0, context: int = 0, vocabulary: int = 0) -> Subject:
     notes: list[str] = []
     facts, data = learn_facts(recipe, context, vocabulary, notes)
-    if data is not None:
-        resolved = recipe.resolve(facts)
-        config, objective = sized(resolved.model, context, vocabulary), resolved.objective
-    else:
-        config, objective = filled(recipe.model, facts), filled(recipe.objective, facts)
-        config = sized(config, context, vocabulary)
+    if data is None:
+        recipe = dataclasses.replace(recipe, model=sized(recipe.model, context, vocabulary))
+    resolved = recipe.resolve(facts)
+    config, objective = sized(resolved.model, context, vocabulary), resolved.objective
     tokens = int(facts.get("tokens", facts.get("context", 1)) or 1)
     make = made_up(config, objective, tokens) if data is None else drawn(data)
     examples = batch or recipe.train.batch
     optim = next(iter(recipe.optim.values())) if isinstance(recipe.optim, dict) else recipe.optim
     total = float(recipe.train.steps * examples * tokens)
+    if recipe.train.precision in ("fp32", "tf32"):
+        notes.append(f"memory and time are those of bf16, not of --train.precision {recipe.train.precision}")
     return Subject(recipe.name, config, objective, make, tokens, examples, total, optim, recipe.train, notes)
 
 
@@ -137,6 +163,8 @@ def learn_facts(recipe: Recipe, context: int, vocabulary: int, notes: list[str])
     data: Any = recipe.data
     objective = registry.name_of(type(recipe.objective))
     longest = context or getattr(data, "context", 0) or getattr(recipe.model, "context", 0)
+    if objective == "next_token" and longest < 1:
+        raise ConfigError(f"--data.context must be at least 1, not {longest}")
     facts = {"context": longest, "tokens": longest, "bytes_per_token": 1.0}
     known = vocabulary or getattr(recipe.model, "vocabulary", 0)
     if objective == "next_token" and not known and getattr(data, "unit", "") in LEARNED:
@@ -146,14 +174,28 @@ def learn_facts(recipe: Recipe, context: int, vocabulary: int, notes: list[str])
     try:
         built = data.build()
     except DataError as error:
+        if named_by_hand(recipe):
+            raise
         if objective != "next_token":
-            where = "put them below $WEFT_DATA, or plan a preset of the model, as weft plan bert/base does"
+            where = "name them with --data.path or put them below $WEFT_DATA, or plan a preset of the model, as weft plan bert/base does"
             raise ConfigError(f"{recipe.name}: what a batch is like follows from its data, and they are not here; {where}") from error
-        notes.append("the recipe's data are not here: a vocabulary of 256 is assumed (--vocabulary says another)")
-        return {**facts, "vocabulary": 256}, None
+        return {**facts, "vocabulary": assumed(data, notes)}, None
     if objective == "next_token":
         return {**facts, **built.info, **({"context": context, "tokens": context} if context else {})}, None
     return built.info, built
+
+
+def named_by_hand(recipe: Recipe) -> bool:
+    """Whether the data are others than the recipe's own, so that they ought to be there."""
+    own = find_recipe(recipe.name).data if recipe.name in registry.RECIPES else recipe.data
+    return bool(getattr(recipe.data, "path", None) != getattr(own, "path", None))
+
+
+def assumed(data: Any, notes: list[str]) -> int:
+    """The vocabulary of data that are not here, with a note that says so."""
+    size, like = (50_257, "GPT-2's, as shards hold subwords") if isinstance(data, ShardsConfig) else (256, "for characters")
+    notes.append(f"the recipe's data are not here: a vocabulary of {size:,} is assumed, {like} (--vocabulary says another)")
+    return size
 
 
 def sized(config: Any, context: int, vocabulary: int) -> Any:
@@ -163,12 +205,6 @@ def sized(config: Any, context: int, vocabulary: int) -> Any:
             raise ConfigError(f"--{name}: {type(config).__name__} has none")
         config = dataclasses.replace(config, **{name: value}) if value else config
     return config
-
-
-def filled(part: Any, facts: dict[str, Any]) -> Any:
-    """A part whose empty fields are filled in from facts."""
-    empty = [f.name for f in dataclasses.fields(part) if not isinstance(getattr(part, f.name), bool) and getattr(part, f.name) in (0, 0.0)]
-    return dataclasses.replace(part, **{name: facts[name] for name in empty if name in facts})
 
 
 def drawn(data: Any) -> Maker:
