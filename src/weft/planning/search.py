@@ -91,14 +91,8 @@ class Search:
         for micro in dict.fromkeys(-(-most // min(-(-most // size), least)) for size in sizes):
             layout = replace(grid, micro=micro)
             if grid.pipeline == 1 or layout.accumulation(self.batch) >= grid.pipeline:
-                usual = least < most or (micro in SIZES and most % micro == 0)
-                yield from (replace(layout, checkpoint=checkpoint) for checkpoint in self.again(usual))
-
-    def again(self, usual: bool) -> tuple[bool, ...]:
-        """Whether to compute activations again. Where this is open, unusual sizes of micro-batches are for what fits without."""
-        if self.checkpoint is not None:
-            return (self.checkpoint,)
-        return (False, True) if usual or self.micro else (False,)
+                for checkpoint in (False, True) if self.checkpoint is None else (self.checkpoint,):
+                    yield replace(layout, checkpoint=checkpoint)
 
     def refusal(self, devices: int) -> str:
         """Why nothing fits, in one sentence, with the nearest that does."""

@@ -81,7 +81,7 @@ def of_time(plan: Plan) -> Rows:
             lines.append(("loss to expect", f"{loss:.2f} nats per token of web text in pieces of words (Hoffmann et al. 2022)"))
         lines.append(("compute-optimal", f"{quantity(size)} parameters on {quantity(data)} tokens (20 each, Hoffmann et al. 2022)"))
     lines.append(("energy", f"{power['kwh']:,.3g} kWh, {power['co2_kg']:,.3g} kg CO2 ({watts})"))
-    return [*lines, *([("cost", f"{plan.cost:,.2f} at {plan.wishes.price:,g} for a device-hour")] if plan.wishes.price else [])]
+    return [*lines, *([("cost", f"{plan.cost:,.3g} at {plan.wishes.price:,g} for a device-hour")] if plan.wishes.price else [])]
 
 
 def growth() -> Rows:
