@@ -149,6 +149,26 @@ def test_the_command_line_speaks_once(tmp_path: Path) -> None:
     assert not second
 
 
+def several(port: int, folder: Path) -> list[int]:
+    """Runs of one program that torchrun started, which joins its processes itself for the last of them."""
+    torch.distributed.destroy_process_group()
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    made = weft.recipe("rbm/digits", {"train.steps": 2, "train.device": "cpu", "train.eval_every": 0, "parallel.replicate": 2})
+    steps = [weft.train(made, folder / str(number)).trainer.step for number in range(3)]
+    torch.distributed.init_process_group("gloo", init_method=f"file://{folder / 'meeting'}", rank=int(os.environ["RANK"]), world_size=2)
+    steps.append(weft.train(made, folder / "last").trainer.step)
+    torch.distributed.barrier()  # the program's own group is still there
+    return steps
+
+
+def test_a_program_trains_more_than_once(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    (tmp_path / "runs").mkdir()
+    assert together(2, tmp_path / "a", several, port, tmp_path / "runs") == [[2] * 4] * 2
+
+
 def test_torchrun_shows_a_refusal_once() -> None:
     words = ["--standalone", "--nproc-per-node=2", "-m", "weft", "train", "rbm/digits", "--parallel.replicate", "3"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

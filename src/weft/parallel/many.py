@@ -11,7 +11,8 @@ import logging
 import os
 from collections.abc import Callable, Iterable
 from datetime import timedelta
-from itertools import pairwise
+from functools import cache
+from itertools import count, pairwise
 from math import prod
 from typing import Any
 
@@ -19,6 +20,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.rendezvous import rendezvous
 from torch.distributed.tensor import DTensor, Replicate
 
 from weft.parallel import pipeline
@@ -31,14 +33,32 @@ WITHIN = ("replicate", "shard", "tensor")
 """How the processes of one stage are laid out."""
 
 
+@cache
+def meeting() -> tuple[Any, int, int]:
+    """Where the processes find one another, kept as long as the program lives; this process's number, and how many there are."""
+    return next(rendezvous("env://"))  # type: ignore[no-untyped-call, no-any-return]
+
+
+MEETINGS = count()
+"""A program may train several times; what the processes told one another before must not be heard again."""
+
+
+def join(backend: str, timeout: timedelta) -> None:
+    store, rank, size = meeting()
+    store.set_timeout(timeout)
+    own = dist.PrefixStore(f"weft-{next(MEETINGS)}", store)  # type: ignore[attr-defined]
+    dist.init_process_group(backend, store=own, rank=rank, world_size=size, timeout=timeout)
+
+
 class Many(Team):
     def __init__(self, parallel: Parallel, device: torch.device):
         self.parallel, self.device = parallel, device
         # gathering what is both sharded and divided takes two steps; PyTorch says so each time
         logging.getLogger("torch.distributed.tensor._redistribute").setLevel(logging.ERROR)
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-        if not dist.is_initialized():  # a program may have joined its processes already
-            dist.init_process_group(backend, timeout=timedelta(seconds=parallel.timeout))
+        self.joined = not dist.is_initialized()  # a program may have joined its processes already
+        if self.joined:
+            join(backend, timedelta(seconds=parallel.timeout))
         sizes = (parallel.pipeline, parallel.replicate, parallel.shard, parallel.tensor)
         self.mesh = init_device_mesh(device.type, sizes, mesh_dim_names=("pipeline", *WITHIN))
         self.data = self.mesh["replicate", "shard"]._flatten("data").get_group()  # those that have other examples
@@ -59,7 +79,7 @@ class Many(Team):
         """What a divided model is entered through."""
 
     def part_company(self) -> None:
-        if dist.is_initialized():
+        if self.joined and dist.is_initialized():
             dist.destroy_process_group()
 
     # -- layout ---------------------------------------------------------------------------------------------------------
