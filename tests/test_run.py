@@ -234,3 +234,29 @@ def test_data_that_changed_under_a_run_are_noticed(tmp_path: Path, caplog: pytes
     text_file(tmp_path).write_text(text[::-1])
     run.assemble(small(tmp_path, train__steps=8), tmp_path / "run")
     assert "the data have changed since the run began" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "why"),
+    [
+        ("gan/digits", {"model.norm": "batch"}, "normalises over the batch"),
+        ("gan/digits", {"model.kernels": 2}, "GAN compares the examples"),
+        ("gan/semi_digits", {}, "Adversarial compares the examples"),
+    ],
+)
+def test_micro_batches_that_change_the_gradient_say_so(
+    tmp_path: Path, name: str, changes: dict[str, Any], why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    cut = {"train.batch": 8, "train.micro": 4, "train.steps": 1}
+    run.assemble(weft.recipe(name, changes | cut), tmp_path / "run")
+    assert any("--train.micro 4" in said and why in said for said in caplog.messages)
+    caplog.clear()
+    run.assemble(weft.recipe(name, changes | cut | {"train.micro": 0}), tmp_path / "whole")
+    assert not caplog.messages
+
+
+@pytest.mark.parametrize("cut", [{"train.batch": 9, "train.micro": 2}, {"train.batch": 1}, {"train.batch": 8, "train.micro": 1}])
+def test_a_single_example_has_no_spread(tmp_path: Path, cut: dict[str, int]) -> None:
+    with pytest.raises(ConfigError, match="a single example has none: --train.batch"):
+        run.assemble(weft.recipe("gan/semi_digits", cut), tmp_path / "run")
+    assert not (tmp_path / "run").exists()

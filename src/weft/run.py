@@ -34,6 +34,7 @@ from weft.training import checkpoint, execution, files
 from weft.training.hooks import Agreement, Average, Hook, Signals, Validation, evaluate
 from weft.training.keeping import Checkpoints
 from weft.training.log import Log
+from weft.training.settings import Train
 from weft.training.team import ALONE, Team
 from weft.training.trainer import Trainer
 
@@ -78,6 +79,8 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     if initial:
         check_model(resolved, data, model, objective)
     check_metric(resolved, data, model, objective)
+    if team.first:
+        check_cuts(resolved.train, model, objective)
     if initial:
         load_initial(model, initial)
     if team.processes > 1:
@@ -143,6 +146,20 @@ def check_metric(recipe: Recipe, data: Data, model: nn.Module, objective: Object
     reported = evaluate(model, objective, held, examples=1, batch=1)
     if wanted not in reported:
         raise ConfigError(f"--progress.metric: validation reports no {wanted!r}{registry.nearest(wanted, list(reported))}")
+
+
+def check_cuts(train: Train, model: nn.Module, objective: Objective) -> None:
+    """Say where micro-batches are not the batch they are cut from, and refuse one of a single example where its spread is asked for."""
+    why, micro = processes.indivisible(model, objective), train.micro or train.batch
+    if why and micro < train.batch:
+        log.warning("--train.micro %d: %s without changing its gradient; each micro-batch is taken for a batch of its own", micro, why)
+    sizes = range(min(train.ramp[0], train.batch) if train.ramp[1] else train.batch, train.batch + 1)
+    norm = next((name for name, module in model.named_modules() if isinstance(module, nn.BatchNorm1d)), None)
+    if norm and (micro == 1 or any(size % micro == 1 for size in sizes)):
+        raise ConfigError(
+            f"{norm} normalises by the spread of a batch, and a single example has none: --train.batch {train.batch} in micro-batches of "
+            f"{micro} leaves one alone; change one of them"
+        )
 
 
 def build(recipe: Recipe) -> tuple[nn.Module, Objective]:
