@@ -257,6 +257,6 @@ def test_micro_batches_that_change_the_gradient_say_so(
 
 @pytest.mark.parametrize("cut", [{"train.batch": 9, "train.micro": 2}, {"train.batch": 1}, {"train.batch": 8, "train.micro": 1}])
 def test_a_single_example_has_no_spread(tmp_path: Path, cut: dict[str, int]) -> None:
-    with pytest.raises(ConfigError, match="a single example has none: --train.batch"):
+    with pytest.raises(ConfigError, match="a single example has none"):
         run.assemble(weft.recipe("gan/semi_digits", cut), tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -20,6 +20,7 @@ from torch import nn
 
 from weft.errors import ConfigError, ProcessError, WeftError
 from weft.objectives.base import Objective
+from weft.parallel.hung import end_neighbours
 from weft.training.settings import Parallel, Train
 from weft.training.team import ALONE, Team
 
@@ -113,16 +114,24 @@ def joined(parallel: Parallel, train: Train) -> Iterator[Team]:
         team = Many(parallel, take_device(train))
         yield team
     except RuntimeError as error:
+        if unanswered(error):
+            end_neighbours()
         raise lost(error, parallel) or error from error
     finally:
         if team:
             team.part_company()
 
 
+def unanswered(error: RuntimeError) -> bool:
+    """Whether another process was waited for in vain."""
+    text = str(error)
+    return "Timed out" in text or "timeout" in text.lower()
+
+
 def lost(error: RuntimeError, parallel: Parallel) -> WeftError | None:
     """What an error of the connection means; None where it is another error."""
     text = str(error)
-    if "Timed out" in text or "timeout" in text.lower():
+    if unanswered(error):
         return ProcessError(
             f"another process did not answer for {parallel.timeout} s (--parallel.timeout); this one ends. Run the same command to continue"
         )
