@@ -13,6 +13,7 @@ import pytest
 from tests.cli.conftest import Outcome
 from tests.data.test_python_corpus import packages
 from weft.cli import data
+from weft.data import building
 
 Command = Callable[..., Outcome]
 
@@ -83,6 +84,17 @@ def test_build_show_verify_train(command: Command, tmp_path: Path, rows: Path) -
     damaged = command("data", "verify", out)
     assert damaged.code == 1
     assert damaged.out.count("\n") == 1 and "shard-00000.bin: has the sha256" in damaged.out
+
+
+def test_a_build_inside_its_input_goes_on(command: Command, tmp_path: Path, rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["data", "build", str(tmp_path), "--field", "body", "--tokenizer", "byte_bpe", "--vocabulary", "300", "--out"]
+    with monkeypatch.context() as patch:
+        patch.setattr(building.Building, "merge", lambda *given: sys.exit(9))
+        assert command(*words, str(tmp_path / "shards")).code == 9
+    assert (tmp_path / "shards" / "sources.jsonl").exists()
+    (tmp_path / "shards" / "sources.jsonl").write_text(json.dumps({"body": "quick brown " * 100}) + "\n")  # as a build leaves it later
+    done = command(*words, str(tmp_path / "shards"))
+    assert "301 documents" in done.out, done.err
 
 
 def test_tokenizers_of_runs_and_of_others(command: Command, tmp_path: Path, text_run: Path, rows: Path) -> None:

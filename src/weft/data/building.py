@@ -68,7 +68,7 @@ class Building:
         self.packed = tokenizers.dump(tokenizer)
         self.sha256 = hashlib.sha256(self.packed).hexdigest()
         self.problems = Problems()
-        self.sources = find_sources(inputs, settings, self.problems)
+        self.sources = find_sources(inputs, settings, self.problems, folder)
         self.kind, self.seen = kind_of(tokenizer.size), Seen()
         self.merged: list[Part] = []
         self.committed = time.monotonic()
@@ -105,7 +105,7 @@ class Building:
         else:
             if any(path.name != "problems.json" and not path.name.startswith(".") for path in self.folder.iterdir()):
                 raise ConfigError(f"{show(self.folder)}: is not empty and holds no shards; use another folder with --out")
-            self.state = State(made_of)
+            self.state = State(made_of, problems=dataclasses.asdict(self.problems))
             put(self.folder / "progress.json", encode(dataclasses.asdict(self.state)))
         put(self.folder / "tokenizer.json", self.packed)
         (self.folder / "parts").mkdir(exist_ok=True)

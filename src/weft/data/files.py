@@ -83,14 +83,18 @@ def unix_lines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
-def walk(folder: Path, suffixes: Iterable[str], problems: Problems) -> list[Path]:
-    """Every regular file below a folder with one of the suffixes, in the order of its path.
+def walk(folder: Path, suffixes: Iterable[str], problems: Problems, without: str | Path = "") -> list[Path]:
+    """Every regular file below a folder, but not below one other, with one of the suffixes, in the order of its path.
 
     Links are followed, each real folder is read once, hidden names are left out; what cannot be used is counted.
     """
     found, seen = [], set()
+    left_out = os.path.realpath(without) if without else ""
     for base, folders, names in os.walk(folder, followlinks=True, onerror=lambda error: _unreadable(error, problems)):
         identity = os.path.realpath(base)
+        if identity == left_out:
+            folders.clear()
+            continue
         if identity in seen:
             problems.add("folders that a link leads to a second time, not read again", show(base))
             folders.clear()

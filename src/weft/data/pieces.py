@@ -86,8 +86,11 @@ def rule_of(kind: str, reading: Reading) -> Rule:
     return Rule(re.compile(between), reading.piece_bytes) if between else Rule(None, WINDOW)
 
 
-def find_sources(inputs: list[str], reading: Reading, problems: Problems) -> list[Source]:
-    """The files to read, in the order in which they are named; those of a folder in the order of their path."""
+def find_sources(inputs: list[str], reading: Reading, problems: Problems, out: str | Path = "") -> list[Source]:
+    """The files to read, in the order in which they are named; those of a folder in the order of their path.
+
+    What lies in the folder `out`, where something is made of them, is none of them.
+    """
     if reading.piece_bytes < 1:
         raise ConfigError(f"--piece-bytes must be at least 1, not {reading.piece_bytes}")
     found = []
@@ -98,12 +101,18 @@ def find_sources(inputs: list[str], reading: Reading, problems: Problems) -> lis
             raise DataError(f"{show(given)}: no such file or folder, here or below WEFT_DATA") from error
         if is_archive(place):
             raise DataError(f"{show(place)}: is an archive; unpack it, and name the folder")
-        files = walk(place, reading.suffixes, problems) if place.is_dir() else [place]
+        if out and place.is_dir() and os.path.realpath(place) == os.path.realpath(out):
+            continue  # as the shell may name it where it lies beside the input
+        files = walk(place, reading.suffixes, problems, out) if place.is_dir() else [place]
         if not files:
             raise DataError(f"{show(place)}: the folder holds no file that ends in {', '.join(reading.suffixes)}; see --suffixes")
         if not all(map(os.path.isfile, files)):
             raise DataError(f"{show(place)}: is not a regular file")
         found += [Source(str(file), os.path.getsize(file), kind_of(file)) for file in files]
+    if not found:
+        raise ConfigError(f"{show(out)} is the input itself; use another folder with --out")
+    if any(source.kind == "parquet" for source in found):
+        require("pyarrow.parquet", "parquet")
     return found
 
 

@@ -22,9 +22,9 @@ SAMPLE = 1 << 25
 """Bytes of text to learn from, about; more changes little."""
 
 
-def learn(name: str, vocabulary: int, inputs: list[str], reading: Reading) -> Tokenizer:
-    """A tokenizer with a mark for the end of a document; the same for the same input."""
-    sources = find_sources(inputs, reading, Problems())
+def learn(name: str, vocabulary: int, inputs: list[str], reading: Reading, out: str = "") -> Tokenizer:
+    """A tokenizer with a mark for the end of a document; the same for the same input, of which the folder `out` is no part."""
+    sources = find_sources(inputs, reading, Problems(), out)
     every = max(1, sum(source.size for source in sources) // SAMPLE)
     texts = list(sample(sources, reading, every)) or list(sample(sources, reading, 1))
     if not texts:
