@@ -64,6 +64,8 @@ def test_build_show_verify_train(command: Command, tmp_path: Path, rows: Path) -
     shown = command("data", "show", out, "--documents", "2")
     assert "document 0," in shown.out and "document 150," in shown.out and "Text number 150: the fox" in shown.out
     assert command("data", "verify", out).out.endswith("shards are whole\n")
+    every = command("data", "show", out, "--documents", "700", "--characters", "20").out
+    assert [f"document {number}, " in every for number in range(301)] == [True] * 300 + [False]
     again = command("data", "build", str(rows), "--out", str(tmp_path / "other"), "--field", "body", "--tokenizer", out)
     assert again.code == 0, again.err
     flags = "--data.context 16 --data.validation 0.1 --model.layers 1 --model.heads 2 --model.width 16 --train.steps 4 --train.batch 4"
@@ -84,6 +86,11 @@ def test_build_show_verify_train(command: Command, tmp_path: Path, rows: Path) -
     damaged = command("data", "verify", out)
     assert damaged.code == 1
     assert damaged.out.count("\n") == 1 and "shard-00000.bin: has the sha256" in damaged.out
+    path.write_bytes(b"\xff" * path.stat().st_size)
+    for words in (["train", "gpt/shards", "--out", str(tmp_path / "second"), "--data.path", out, *small], ["data", "show", out]):
+        refused = command(*words)
+        assert refused.code == 2 and "shard-00000.bin: is damaged, it holds the token 65535" in refused.err
+        assert refused.err.count("\n") == 1 and f"weft data verify {out}" in refused.err
 
 
 def test_a_build_inside_its_input_goes_on(command: Command, tmp_path: Path, rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,8 +131,8 @@ def show_shards(words: list[str]) -> int:
     rows = [(source["path"], f"{source['documents']:,}", f"{source['tokens']:,}") for source in sources[:20]]
     print(console.table([("source", "documents", "tokens"), *rows]) + (f"\n  and {len(sources) - 20:,} more" if len(sources) > 20 else ""))
     number, tokenizer = shards.manifest["counts"]["documents"], shards.tokenizer
-    for place in range(min(options.documents, number)):
-        chosen = place * number // options.documents
+    shown = min(options.documents, number)
+    for chosen in (place * number // shown for place in range(shown)):
         ids = shards.document(chosen)
         text = tokenizer.decode(ids.tolist())
         cut = text if not options.characters or len(text) <= options.characters else text[: options.characters] + "…"

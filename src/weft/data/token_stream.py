@@ -11,11 +11,11 @@ class Stream:
     """The documents of a folder whose hash lies in a part of [0, 1), as one row of tokens that is read from its files."""
 
     def __init__(self, shards: Shards, low: float, high: float):
-        self.path, self.kind = shards.folder, shards.kind
-        self.files = [shards.tokens(number) for number in range(len(shards.shards))]
+        self.shards, self.path, self.kind = shards, shards.folder, shards.kind
+        self.files = [np.asarray(shards.tokens(number)) for number in range(len(shards.shards))]
         runs, self.documents, self.bytes = [np.zeros((0, 3), dtype=np.int64)], 0, 0
         for number in range(len(self.files)):
-            rows = np.asarray(shards.rows(number))
+            rows = shards.checked_rows(number)
             wanted = chosen(rows["hash"], low, high)
             runs.append(np.column_stack(spans(rows["end"], wanted, number)))
             self.documents += int(wanted.sum())
@@ -33,7 +33,8 @@ class Stream:
             run = int(np.searchsorted(self.ends, place, side="right"))
             size = min(length - filled, int(self.ends[run]) - place)
             begin = int(self.begin[run]) + place - (int(self.ends[run - 1]) if run else 0)
-            found[filled : filled + size] = self.files[self.file[run]][begin : begin + size]
+            file = int(self.file[run])
+            found[filled : filled + size] = self.shards.checked_tokens(file, self.files[file][begin : begin + size])
             filled += size
         return found
 
