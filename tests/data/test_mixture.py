@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from weft.data.mixture import BLOCK, Mixture, apportion
+from weft.data.mixture import BLOCK, Mixture, apportion, proportions
 
 
 def test_shares_are_whole_and_add_up() -> None:
@@ -13,6 +13,16 @@ def test_shares_are_whole_and_add_up() -> None:
     assert np.abs(apportion([60, 22, 8, 8, 3]) / BLOCK - np.array([60, 22, 8, 8, 3]) / 101).max() < 1e-4
     assert apportion([1.0, 1e-12]).tolist() == [BLOCK - 1, 1]
     assert apportion([1.0]).tolist() == [BLOCK]
+    assert apportion([1e308, 1e308]).tolist() == apportion([5e-324, 5e-324]).tolist() == [BLOCK // 2, BLOCK // 2]
+    assert apportion([1e308, 1e-308]).tolist() == [BLOCK - 1, 1]
+
+
+def test_proportions_are_those_of_a_division_to_the_bit() -> None:
+    """So that runs that were begun go on with the same draws."""
+    chance = np.random.default_rng(0)
+    for number in range(2, 12):
+        weights = chance.uniform(0, 10, number)
+        assert (proportions(weights) == weights / weights.sum()).all()
 
 
 def test_draws_are_a_function_of_their_number() -> None:

@@ -109,6 +109,12 @@ def test_a_mixture_has_its_proportions_and_says_its_epochs(tmp_path: Path) -> No
     assert {round(share["epochs"], 1) for share in plain} == {round(plain[0]["epochs"], 1)}, "without weights all are seen as often"
 
 
+def test_weights_may_be_of_any_size(tmp_path: Path) -> None:
+    paths = made(tmp_path, "a", sentences(50)), made(tmp_path, "b", sentences(50))
+    data = ShardsConfig(path=paths, weights=(1e308, 1e308), context=8, validation=0.0).build()
+    assert [share["weight"] for share in data.train.shares(100, 1)] == [0.5, 0.5]
+
+
 def test_gpt3_table_2_2() -> None:
     """Tokens in billions and epochs of 300 billion tokens: weights in proportion to their product give these epochs back."""
     tokens, epochs = np.array([410, 19, 12, 55, 3]), np.array([0.44, 2.9, 1.9, 0.43, 3.4])
@@ -161,6 +167,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         ({"path": (first, second)}, "different tokenizers"),
         ({"path": (first, first), "weights": (1.0,)}, "1 numbers for 2 folders"),
         ({"path": (first, first), "weights": (1.0, 0.0)}, "must be above 0"),
+        ({"path": (first,), "weights": (-1.0,)}, "must be above 0, not -1.0"),
         ({"path": (first,), "validation": 1.5}, "--data.validation"),
         ({"path": (first,), "context": 0}, "--data.context"),
     ):

@@ -16,9 +16,17 @@ from weft import random
 BLOCK = 1 << 16
 
 
+def proportions(weights: Sequence[float]) -> np.ndarray:
+    """Weights above 0, however large or small, as parts of 1."""
+    given = np.asarray(weights, dtype=np.float64)
+    near_one = np.ldexp(given, -np.frexp(given.max())[1])  # by a power of two, so that nothing is rounded
+    parts: np.ndarray = near_one / near_one.sum()
+    return parts
+
+
 def apportion(weights: Sequence[float], number: int = BLOCK) -> np.ndarray:
     """Whole numbers in the proportion of the weights that add up to `number`, at least 1 each: largest remainders are rounded up."""
-    exact = np.asarray(weights, dtype=np.float64) / np.sum(weights) * (number - len(weights))
+    exact = proportions(weights) * (number - len(weights))
     shares: np.ndarray = 1 + np.floor(exact).astype(np.int64)
     rest = number - int(shares.sum())
     shares[np.argsort(shares - exact, kind="stable")[:rest]] += 1

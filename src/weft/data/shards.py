@@ -22,7 +22,7 @@ from torch import Tensor
 from weft import random
 from weft.data.base import IGNORE, Batch, Data, DataConfig, Dataset, Problems
 from weft.data.files import locate, show
-from weft.data.mixture import Mixture
+from weft.data.mixture import Mixture, proportions
 from weft.data.shard_files import Shards
 from weft.data.split import check_share
 from weft.data.text import check_sizes, refuse_padding
@@ -90,11 +90,11 @@ class MixedWindows(ShardWindows):
             {
                 "source": show(stream.path),
                 "tokens": stream.tokens,
-                "weight": float(weight / sum(self.weights)),
+                "weight": float(weight),
                 "drawn": int(count) * self.context,
                 "epochs": int(count) * self.context / stream.tokens,
             }
-            for stream, weight, count in zip(self.streams, self.weights, counts, strict=True)
+            for stream, weight, count in zip(self.streams, proportions(self.weights), counts, strict=True)
         ]
 
     def to(self, device: torch.device) -> Dataset:
@@ -195,15 +195,15 @@ class ShardsConfig(DataConfig):
         return Data(windows, HeldWindows(held, self.context, mark) if held else None, info, tokenizer, problems)
 
     def checked_weights(self, streams: list[Stream]) -> list[float]:
-        if len(streams) == 1 or not self.weights:
+        if not all(0.0 < weight < math.inf for weight in self.weights):
+            raise ConfigError(
+                f"--data.weights must be above 0, not {' '.join(map(str, self.weights))}; leave out a folder not to draw from it"
+            )
+        if len(streams) == 1 or not self.weights:  # a run of several folders may be evaluated on one
             return [float(stream.tokens) for stream in streams]
         if len(self.weights) != len(streams):
             raise ConfigError(
                 f"--data.weights has {len(self.weights)} numbers for {len(streams)} folders of --data.path; give one for each"
-            )
-        if not all(0.0 < weight < math.inf for weight in self.weights):
-            raise ConfigError(
-                f"--data.weights must be above 0, not {' '.join(map(str, self.weights))}; leave out a folder not to draw from it"
             )
         return list(self.weights)
 
