@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +126,24 @@ def test_bad_rows_are_counted_with_their_line(tmp_path: Path, size: int) -> None
     }
 
 
+@pytest.mark.parametrize("ending", ["", ".gz"])
+@pytest.mark.parametrize("last", ["\n", ""])
+def test_rows_that_are_too_long_are_one_row_left_out(tmp_path: Path, ending: str, last: str) -> None:
+    """Of 16 pieces no more, wherever it stands, however long it is."""
+    sizes = [20, 1600, 30, 1601, 700, 1700, 40, 50_000, 15, 5000, 5001, 1600, 20, 9999]
+    rows = [json.dumps({"text": ""})[:-2] + "x" * (size - 12) + '"}' for size in sizes]
+    path = tmp_path / f"a.jsonl{ending}"
+    data = ("\n".join(rows) + last).encode()
+    path.write_bytes(gzip.compress(data) if ending else data)
+    found, flaws = texts(path, piece_bytes=100)
+    kept = [size for size in sizes if size <= 1600]
+    assert [len(text) + 12 for text in found] == kept
+    ((what, (number, named)),) = flaws.items()
+    assert what == "rows longer than 1,600 bytes, left out"
+    assert number == len(named) == len(sizes) - len(kept)
+    assert [line for line, _ in named] == [place + 1 for place, size in enumerate(sizes) if size > 1600]
+
+
 def test_other_encodings_and_marks(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     for encoding in ("utf-8-sig", "utf-16", "utf-32"):
@@ -168,8 +189,33 @@ def test_parquet(tmp_path: Path) -> None:
     assert list(texts(path)[1]) == ["files that cannot be read to their end"]
 
 
+READ = """
+import sys
+from weft.data.documents import Flaws, read
+from weft.data.pieces import Reading, find_sources, pieces
+from weft.data.problems import Problems
+peak = lambda: next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
+(source,) = find_sources(sys.argv[1:], Reading(), Problems())
+(piece,) = pieces(0, source, Reading(), 0)
+before = peak()
+print(sum(len(document.data) for document in read(piece, Reading(), Flaws())), peak() - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")
+def test_a_row_group_is_not_held_whole(tmp_path: Path) -> None:
+    parquet, arrow = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
+    path = tmp_path / "a.parquet"
+    rows = [random.Random(number).randbytes(500).hex() for number in range(80_000)]
+    parquet.write_table(arrow.table({"text": rows}), path, compression="none", use_dictionary=False)
+    done = subprocess.run([sys.executable, "-c", READ, str(path)], capture_output=True, text=True, check=True)
+    size, grown = map(int, done.stdout.split())
+    assert size == 80_000_000
+    assert grown < 60_000, "kilobytes"
+
+
 def test_parquet_without_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     (tmp_path / "a.parquet").write_bytes(b"")
     with pytest.raises(MissingExtra, match=r"weft\[parquet\]"):
         texts(tmp_path / "a.parquet")

@@ -6,10 +6,14 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from weft.data.blocks import blocks
 from weft.data.files import reason, well_formed
-from weft.data.pieces import BROKEN, Piece, Reading, Rule, blocks, rule_of
+from weft.data.pieces import BROKEN, Piece, Reading, Rule, rule_of
 from weft.data.problems import NAMED
 from weft.errors import require
+
+BUFFER = 1 << 20
+"""Bytes of a parquet file that are read at once."""
 
 
 class Flaws:
@@ -69,18 +73,27 @@ def read(piece: Piece, reading: Reading, flaws: Flaws) -> Iterator[Document]:
 
 def parts(piece: Piece, reading: Reading, flaws: Flaws) -> Iterator[Document]:
     """Documents of a text or JSONL file."""
-    rule = rule_of(piece.kind, reading)
+    rule, jsonl = rule_of(piece.kind, reading), piece.kind == "jsonl"
+    long = (
+        f"documents longer than about {reading.piece_bytes:,} bytes, cut"
+        if not jsonl
+        else f"rows longer than {rule.reach:,} bytes, left out"
+    )
     for block, cut in blocks(piece, rule, reading.piece_bytes):
         for begin, end in between(block, rule):
             line = Line(block, begin, flaws)
-            document = parse(block[begin:end], reading.field, line) if piece.kind == "jsonl" else decode(block[begin:end], line)
+            if jsonl and end - begin > rule.reach:
+                line.note(long)
+                continue
+            document = parse(block[begin:end], reading.field, line) if jsonl else decode(block[begin:end], line)
             if document and document.text.strip():
                 yield document
-            elif document and (piece.kind == "jsonl" or reading.separator or reading.split == "lines"):
+            elif document and (jsonl or reading.separator or reading.split == "lines"):
                 line.note("empty documents, left out")
-        if cut:
-            flaws.add(f"documents longer than about {reading.piece_bytes:,} bytes, cut", flaws.lines + block.count(b"\n") + 1)
         flaws.lines += block.count(b"\n")
+        if cut:
+            flaws.add(long, flaws.lines + 1)
+            flaws.lines += jsonl  # a row that is left out had an end as well
 
 
 def between(block: bytes, rule: Rule) -> Iterator[tuple[int, int]]:
@@ -139,14 +152,15 @@ def from_value(value: Any, field: str, place: Line | Row) -> Document | None:
 
 def parquet_rows(piece: Piece, reading: Reading, flaws: Flaws) -> Iterator[Document]:
     arrow = require("pyarrow", "parquet")
-    file = require("pyarrow.parquet", "parquet").ParquetFile(piece.path)
+    library = require("pyarrow.parquet", "parquet")
+    file = library.ParquetFile(piece.path, pre_buffer=False, buffer_size=BUFFER)  # else a row group is held whole
     names, groups = file.schema_arrow.names, list(range(piece.start, file.num_row_groups if piece.stop is None else piece.stop))
     if reading.field not in names:
         if not piece.start:
             flaws.add(f"files without the column {reading.field!r}", 1, f"it has {', '.join(map(repr, names[:5]))[:80]}")
         return
     number = sum(file.metadata.row_group(group).num_rows for group in range(piece.start))
-    for batch in file.iter_batches(batch_size=256, row_groups=groups, columns=[reading.field]):
+    for batch in file.iter_batches(batch_size=256, row_groups=groups, columns=[reading.field], use_threads=False):
         column = batch.column(0)
         if arrow.types.is_string(column.type) or arrow.types.is_large_string(column.type):
             column = column.cast(arrow.large_binary())  # so that bad UTF-8 costs its own row only

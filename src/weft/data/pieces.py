@@ -5,12 +5,10 @@ A piece is a range of bytes between two documents, a row group of a parquet file
 
 from __future__ import annotations
 
-import codecs
-import gzip
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal, NamedTuple
@@ -26,7 +24,6 @@ SPLITS = {"file": None, "blank_lines": rb"\n(?:(?:[ \t\r\f\v]*\n)+|\Z)", "lines"
 """Patterns that begin with one and the same byte are looked for many times as fast."""
 WINDOW = 1 << 16
 """Bytes in which the end of a piece is looked for first."""
-BOM = b"\xef\xbb\xbf"
 BROKEN = (OSError, EOFError, zlib.error, ValueError, NotImplementedError)
 """What libraries raise over files that are not what their name says."""
 
@@ -44,7 +41,8 @@ class Reading(Config):
     suffixes: tuple[str, ...] = (".txt", ".md", ".jsonl", ".ndjson", ".parquet", ".gz")
     """Endings of the files that are read of a folder; a file that is named itself may have any."""
     piece_bytes: int = 1 << 21
-    """Bytes that a worker reads at once; longer documents of a text file are cut there, at the end of a line."""
+    """Bytes that a worker reads at once; longer documents of a text file are cut there, at the end of a line, and rows of JSONL
+    that are 16 times as long are left out."""
 
 
 class Source(NamedTuple):
@@ -73,7 +71,7 @@ class Piece(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """What stands between two documents, and how far it is looked for before a document is cut."""
+    """What stands between two documents, and how far it is looked for before a document is cut or, of JSONL, left out."""
 
     between: re.Pattern[bytes] | None
     reach: int
@@ -152,9 +150,20 @@ def ranges(whole: Piece, reading: Reading, start: int) -> Iterator[Piece]:
             yield whole  # only from its beginning can one tell where a character begins
             return
         while start < whole.size:
-            stop, cut = boundary(file, start + reading.piece_bytes, whole.size, rule)
+            place = start + reading.piece_bytes
+            stop, cut = (line_end(file, place, whole.size), False) if whole.kind == "jsonl" else boundary(file, place, whole.size, rule)
             yield whole._replace(start=start, stop=stop, size=stop - start, last=stop == whole.size, cut=cut)
             start = stop
+
+
+def line_end(file: IO[bytes], place: int, size: int) -> int:
+    """Where the first line behind a place begins, however far that is."""
+    file.seek(place)
+    while place < size and (window := file.read(WINDOW)):
+        if found := window.find(b"\n") + 1:
+            return min(place + found, size)
+        place += len(window)
+    return size
 
 
 def boundary(file: IO[bytes], place: int, size: int, rule: Rule) -> tuple[int, bool]:
@@ -181,53 +190,3 @@ def before_character(data: bytes) -> int:
         if data[-back] & 0xC0 != 0x80:
             return len(data) - back
     return len(data)
-
-
-def blocks(piece: Piece, rule: Rule, size: int) -> Iterator[tuple[bytes, bool]]:
-    """Parts of a file that end behind a document, and whether one had to be cut."""
-    with opened(piece.path) as file:
-        if piece.stop is None:
-            yield from streamed(reader(file), rule, size)
-            return
-        file.seek(piece.start)
-        block = file.read(piece.stop - piece.start)
-        yield block.removeprefix(BOM) if not piece.start else block, piece.cut
-        if len(block) < piece.stop - piece.start:
-            raise EOFError("it has become shorter")
-
-
-def opened(path: str) -> IO[bytes]:
-    return gzip.open(path, "rb") if path.lower().endswith(".gz") else open(path, "rb")  # type: ignore[return-value]
-
-
-def reader(file: IO[bytes]) -> Callable[[int], bytes]:
-    """What gives so many bytes more in UTF-8, whatever the encoding of the file."""
-    head = file.read(4)
-    file.seek(0)
-    encoding = next((name for mark, name in MARKS if head.startswith(mark)), "")
-    if not encoding:
-        file.read(len(BOM) if head.startswith(BOM) else 0)
-        return file.read
-    decoder = codecs.getincrementaldecoder(encoding)()
-
-    def more(size: int) -> bytes:
-        data = file.read(max(size, 16))  # so that at least a character comes of it
-        return decoder.decode(data, not data).encode()
-
-    return more
-
-
-def streamed(more: Callable[[int], bytes], rule: Rule, size: int) -> Iterator[tuple[bytes, bool]]:
-    held = b""
-    longest = size if rule.between is None else size + rule.reach
-    while chunk := more(size):
-        held += chunk
-        stop = 0
-        for found in rule.between.finditer(held) if rule.between else ():
-            stop = found.end() if found.end() < len(held) else stop
-        if stop or len(held) >= longest:
-            at = stop or held.rfind(b"\n") + 1 or before_character(held)
-            yield held[:at], not stop
-            held = held[at:]
-    if held:
-        yield held, False
