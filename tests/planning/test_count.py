@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from weft.layers import attention
 from weft.planning import scaling
@@ -88,3 +90,21 @@ def test_recipes_with_data_of_their_own_are_traced(name: str) -> None:
     found = measure(subject(name))
     assert found.work(8).peak > 0
     assert found.counts.total > 0
+
+
+def test_pretending_leaves_alone_what_layers_keep() -> None:
+    """A captured graph may still use it, and a mask without numbers must not be among it."""
+    kept = attention._kept_triangle(3, 3, torch.device("cpu"))
+    with pretending():
+        assert isinstance(attention._kept_triangle(3, 3, torch.device("cpu")), FakeTensor)
+    assert attention._kept_triangle(3, 3, torch.device("cpu")) is kept
+
+
+def test_other_threads_do_not_pretend() -> None:
+    torch.manual_seed(1)
+    q, k, v = torch.randn(3, 1, 2, 4, 8)
+    mask = torch.tensor([True, True, False, True]).expand(1, 1, 4, 4)
+    wanted = attention.ATTEND["fused"](q, k, v, mask)
+    with pretending(), ThreadPoolExecutor(1) as other:
+        found = other.submit(lambda: attention.ATTEND["fused"](q, k, v, mask)).result()
+    torch.testing.assert_close(found, wanted)

@@ -74,8 +74,7 @@ def flops_of_draw(recipe: Recipe, data: Data, objective: Objective) -> float:
     """FLOPs that a resolved recipe spends on each example it draws, forward and backward; 0 where they cannot be counted."""
     batches = 1 + sum(turn.fresh for turn in objective.turns[1:])
     try:
-        with torch.random.fork_rng(devices=[]):
-            return flops_of_example(recipe, data) / batches
+        return flops_of_example(recipe, data) / batches
     except Exception:  # whatever a model or its objective asks of numbers that are not there
         return 0.0
 

@@ -6,7 +6,7 @@ dropout, too, and dropout keeps no mask, as a compiled step draws it again from 
 
 from __future__ import annotations
 
-import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,24 +14,38 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from weft.layers import attention
+from weft.layers import attention, causal_attention
 from weft.layers.dropout import Dropout
 from weft.objectives.base import Objective
 from weft.planning.subject import Subject
 from weft.training import execution
 
+HERE = threading.local()
+"""Only this thread pretends: another may be answering questions meanwhile."""
+ONE_AT_A_TIME = threading.RLock()
+KEPT = ((attention, "_kept_triangle"), (causal_attention, "_corner"))
+"""Masks that layers make once and keep: here they make them each time, so that none without numbers is left behind."""
+
 
 @contextmanager
 def pretending() -> Iterator[None]:
-    """Everything made inside has no numbers. Masks that layers keep for later are forgotten before and after."""
-    fused = attention.ATTEND["fused"]
-    attention.ATTEND["fused"] = one_kernel
+    """Everything made inside has no numbers."""
+    with ONE_AT_A_TIME:
+        yield from _pretending()
+
+
+def _pretending() -> Iterator[None]:
+    fused, kept = attention.ATTEND["fused"], [getattr(module, name) for module, name in KEPT]
+    attention.ATTEND["fused"], HERE.pretends = one_kernel, True
+    for (module, name), function in zip(KEPT, kept, strict=True):
+        setattr(module, name, getattr(function, "__wrapped__", function))
     try:
         with FakeTensorMode():
             yield
     finally:
-        attention.ATTEND["fused"] = fused
-        forget()
+        attention.ATTEND["fused"], HERE.pretends = fused, False
+        for (module, name), function in zip(KEPT, kept, strict=True):
+            setattr(module, name, function)
 
 
 def one_kernel(
@@ -45,18 +59,11 @@ def one_kernel(
     scale: float | None = None,
 ) -> Tensor:
     """Attention with the memory and FLOPs of a GPU's kernel; a bias that is learned is the exception, which has a gradient of its own."""
+    if not getattr(HERE, "pretends", False):
+        return attention.fused_attention(q, k, v, mask, causal, dropout, bias, scale)
     if bias is not None:
         return attention.fused_attention(q, k, v, None, causal, 0.0, bias, scale)
     return F.scaled_dot_product_attention(q, k, v, is_causal=causal and q.size(-2) == k.size(-2), scale=scale)
-
-
-def forget() -> None:
-    """Empty the caches of layers, which hold masks."""
-    for name, module in [*sys.modules.items()]:
-        if name.startswith(("weft.layers.", "weft.models.")):
-            for value in [*vars(module).values()]:
-                if hasattr(value, "cache_clear"):
-                    value.cache_clear()
 
 
 def build(subject: Subject, backend: str = "fused", gpu: bool = False) -> tuple[nn.Module, Objective]:

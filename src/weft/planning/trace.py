@@ -20,7 +20,6 @@ from torch.nn.utils.stateless import _reparametrize_module
 
 from weft.data.base import Batch
 from weft.objectives.base import Objective
-from weft.planning.pretence import forget
 
 PRODUCTS = ("aten.mm.", "aten.addmm.", "aten.bmm.", "aten.baddbmm.", "aten.convolution")
 ATTENTION = "aten._scaled_dot_product"
@@ -62,7 +61,6 @@ def trace(model: nn.Module, objective: Objective, batch: Batch) -> Work:
     for turn in objective.turns:
 
         def loss(tensors: dict[str, Tensor], batch: Batch, turn: str = turn.name) -> Tensor:
-            forget()
             with torch.autocast("cpu", torch.bfloat16, enabled=objective.autocast), _reparametrize_module(whole, tensors, tie_weights=True):
                 return torch.stack([*objective(model, batch, turn).sums.values()]).sum()
 
