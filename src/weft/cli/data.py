@@ -15,7 +15,6 @@ from weft.data.building import BuildConfig, build
 from weft.data.files import show
 from weft.data.python_corpus import CorpusConfig, gather
 from weft.data.shard_files import Shards, damages, read_json
-from weft.data.tokenizer_learning import LEARNED, learn
 from weft.data.workers import cores
 from weft.errors import ConfigError
 from weft.report.words import duration
@@ -89,10 +88,7 @@ def build_shards(words: list[str]) -> int:
     if not options.tokenizer:
         raise ConfigError("name what makes tokens with --tokenizer: bytes, a run, the folder of a model, or byte_bpe, bpe or unigram")
     files.check_folder(Path(options.out))
-    if options.tokenizer in LEARNED:
-        tokenizer = learn(options.tokenizer, options.vocabulary, inputs, options, options.out)
-    else:
-        tokenizer = find_tokenizer(options.tokenizer, options.vocabulary, inputs, options)
+    tokenizer = find_tokenizer(options.tokenizer, options.vocabulary, inputs, options, options.out)
     begin = time.perf_counter()
     with Meter("data") as meter:
         started: list[int] = []

@@ -14,10 +14,10 @@ from weft.data.tokenizers import ByteTokenizer, Tokenizer
 from weft.errors import ConfigError, DataError
 
 
-def find_tokenizer(name: str, vocabulary: int, inputs: list[str], reading: Reading) -> Tokenizer:
-    """The tokenizer of that name; a kind that is learned gets so many pieces."""
+def find_tokenizer(name: str, vocabulary: int, inputs: list[str], reading: Reading, out: str) -> Tokenizer:
+    """The tokenizer of that name; a kind that is learned gets so many pieces, and learns nothing from the folder `out`."""
     if name in LEARNED:
-        return learn(name, vocabulary, inputs, reading)
+        return learn(name, vocabulary, inputs, reading, out)
     if vocabulary:
         raise ConfigError(f"--vocabulary is for a tokenizer that is learned ({', '.join(LEARNED)}), not for {name!r}")
     if name in ("byte", "bytes"):

@@ -18,8 +18,7 @@ from weft import config
 from weft.data.base import Data
 from weft.objectives.base import Objective
 from weft.planning import devices
-from weft.planning.count import count
-from weft.planning.footprint import counted, shallow
+from weft.planning.footprint import counts_of
 from weft.planning.subject import Subject, drawn
 from weft.recipes.base import Recipe
 from weft.report.words import duration
@@ -89,17 +88,12 @@ def flops_of_example(recipe: Recipe, data: Data) -> float:
     shapes = {name: tuple(tensor.shape) for name, tensor in subject.make(1).items()}
     of = json.dumps([config.to_dict(recipe.model), config.to_dict(recipe.objective), shapes], sort_keys=True, default=str)
     if of not in COUNTED:
-        depths = shallow(subject)
-        layers: int = recipe.model.layers if depths[1] else 1  # type: ignore[attr-defined]
-        counts = counted(subject, layers, depths) if depths[1] else count(subject)
-        COUNTED[of] = counts.useful * tokens
+        COUNTED[of] = counts_of(subject).useful * tokens
     return COUNTED[of]
 
 
 def facts(flops: float, draws: int, rate: float, seconds: float, machine: Machine, processes: int) -> dict[str, Any]:
     """The cost of a run of so many draws, made at a rate of so many a second, in so many seconds; as plain values."""
-    hours = seconds / 3600
-    kwh = hours * machine.watts / 1000 * devices.PUE
     return {
         "flops_per_example": flops,
         "flops": flops * draws,
@@ -108,12 +102,10 @@ def facts(flops: float, draws: int, rate: float, seconds: float, machine: Machin
         "peak_flops_per_second": machine.peak,
         "peak": "promised" if machine.promised else "measured",
         "seconds": seconds,
-        "device_hours": hours * processes,
+        **devices.energy(machine.watts / processes, seconds / 3600 * processes),
         "watts": machine.watts,
         "pue": devices.PUE,
         "carbon_kg_per_kwh": devices.CARBON,
-        "kwh": kwh,
-        "co2_kg": kwh * devices.CARBON,
     }
 
 
@@ -122,7 +114,7 @@ def lines(cost: dict[str, Any]) -> list[str]:
     if not cost:
         return []
     of = "the maker's figure" if cost["peak"] == "promised" else "what large products reach here"
-    rate, peak = (f"{of_second(cost[name])}" for name in ("flops_per_second", "peak_flops_per_second"))
+    rate, peak = (of_second(cost[name]) for name in ("flops_per_second", "peak_flops_per_second"))
     return [
         f"compute: {cost['flops']:.3g} FLOP, {rate}, MFU {100 * cost['mfu']:.1f} % of {peak}, {of}"
         if cost["flops"]

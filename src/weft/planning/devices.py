@@ -76,7 +76,7 @@ def find(name: str) -> Device:
     return DEVICES[name]
 
 
-def energy(device: Device, hours: float, pue: float = PUE, carbon: float = CARBON) -> dict[str, float]:
-    """What so many device-hours take: kWh at the socket of the data centre, and kilograms of CO2."""
-    kwh = hours * device.watts / 1000 * pue
+def energy(watts: float, hours: float, pue: float = PUE, carbon: float = CARBON) -> dict[str, float]:
+    """What so many hours of devices that draw so much take: kWh at the socket of the data centre, and kilograms of CO2."""
+    kwh = hours * watts / 1000 * pue
     return {"device_hours": hours, "kwh": kwh, "co2_kg": kwh * carbon}

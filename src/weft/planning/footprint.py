@@ -65,9 +65,8 @@ class Footprint:
 
 def measure(subject: Subject, compiled: bool = True) -> Footprint:
     """From traces of the compiled step or, where a step is not compiled, from what plain autograd keeps."""
-    depths = shallow(subject)
+    counts, depths = counts_of(subject), shallow(subject)
     layers: int = subject.model.layers if depths[1] else 1  # type: ignore[attr-defined]
-    counts = counted(subject, layers, depths) if depths[1] else count(subject)
     if not compiled:
         return Footprint(counts, 1, plain(counts, subject), False)
     grid = {(depth, n): traced(subject, depth, n) for depth in set(depths) for n in (SOME, MANY)}
@@ -109,9 +108,12 @@ def chunked(subject: Subject) -> int:
     return head_size(model) * subject.tokens if getattr(objective, "logits_backend", "whole") == "chunked" else 0
 
 
-def counted(subject: Subject, layers: int, depths: tuple[int, int]) -> Counts:
-    """Exact counts of a deep model from two shallow ones, as everything grows by the same amount with each layer."""
-    few, more = depths
+def counts_of(subject: Subject) -> Counts:
+    """Exact counts; of a deep model from two shallow ones, as everything grows by the same amount with each layer."""
+    few, more = shallow(subject)
+    if not more:
+        return count(subject)
+    layers: int = subject.model.layers  # type: ignore[attr-defined]
     small, large = count(thinner(subject, few)), count(thinner(subject, more))
 
     def grown(a: Any, b: Any) -> Any:

@@ -17,13 +17,11 @@ import torch
 from weft.errors import ConfigError
 from weft.objectives.base import Objective
 from weft.parallel import pipeline
-from weft.parallel.processes import indivisible
+from weft.parallel.processes import LAYOUT, indivisible
 from weft.planning.subject import Subject
 
 SPLIT = {"qkv.weight": 0, "qkv.bias": 0, "rise.weight": 0, "rise.bias": 0, "out.weight": 1, "fall.weight": 1}
 """The dimension along which tensor parallelism splits a parameter of a block, by the end of its name; the others stay whole."""
-GRID = ("replicate", "shard", "tensor", "pipeline")
-"""Sizes whose product is the number of devices."""
 Shape = tuple[int, ...]
 
 
@@ -52,7 +50,7 @@ class Layout:
         return max(1, -(-batch // (self.data * self.micro)))
 
     def words(self, batch: int) -> str:
-        grid = " x ".join(f"{name} {n}" for name in GRID if (n := getattr(self, name)) > 1)
+        grid = " x ".join(f"{name} {n}" for name in LAYOUT if (n := getattr(self, name)) > 1)
         how = f"micro-batches of {self.micro}, {self.accumulation(batch)} per step, checkpointing {'on' if self.checkpoint else 'off'}"
         return f"{grid or 'one device'}; {how}"
 
@@ -62,7 +60,7 @@ class Layout:
             return ""
         each = max(n for n in range(1, together + 1) if self.devices % n == 0)
         machines = f"--nnodes {self.devices // each} " if each < self.devices else ""
-        grid = [f"--parallel.{name} {n}" for name in GRID if (n := getattr(self, name)) > 1]
+        grid = [f"--parallel.{name} {n}" for name in LAYOUT if (n := getattr(self, name)) > 1]
         pieces = [f"--train.micro {self.micro}"] if self.accumulation(batch) > 1 else []
         again = ["--train.activations inputs"] if self.checkpoint else []
         return f"torchrun {machines}--nproc-per-node {each} -m weft train … {' '.join(grid + pieces + again)}"

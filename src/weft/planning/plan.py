@@ -7,10 +7,11 @@ from math import prod
 from typing import Any
 
 from weft.errors import CapabilityError, ConfigError, WeftError
+from weft.parallel.processes import LAYOUT
 from weft.planning import devices, scaling
 from weft.planning.devices import Device
 from weft.planning.footprint import Footprint, measure
-from weft.planning.layout import ANY, GRID, Layout, Weights, weights
+from weft.planning.layout import ANY, Layout, Weights, weights
 from weft.planning.memory import keeps
 from weft.planning.search import MOST, Choice, Search
 from weft.planning.subject import Subject
@@ -83,7 +84,7 @@ class Plan:
         return self.tokens / self.rate / DAY
 
     def energy(self) -> dict[str, float]:
-        return devices.energy(self.device, self.days * 24 * self.wishes.gpus, self.wishes.pue, self.wishes.carbon)
+        return devices.energy(self.device.watts, self.days * 24 * self.wishes.gpus, self.wishes.pue, self.wishes.carbon)
 
     @property
     def cost(self) -> float:
@@ -146,12 +147,12 @@ def check(wishes: Wishes) -> None:
         raise ConfigError(f"--gpus must be at least 1 and at most {MOST:,}, not {wishes.gpus}")
     if not 0.0 <= wishes.mfu < 1.0:
         raise ConfigError(f"--mfu must be a share below 1, such as 0.4, not {wishes.mfu}")
-    given = {name: size for name in GRID if (size := getattr(wishes.asked, name))}
+    given = {name: size for name in LAYOUT if (size := getattr(wishes.asked, name))}
     for name, size in given.items():
         if size < 0:
             raise ConfigError(f"--parallel.{name} must be at least 1, or 0 to leave it to the plan, not {size}")
     product = prod(given.values())
-    if wishes.gpus % product or (len(given) == len(GRID) and wishes.gpus != product):
+    if wishes.gpus % product or (len(given) == len(LAYOUT) and wishes.gpus != product):
         sizes = " x ".join(f"--parallel.{name} {size}" for name, size in given.items())
         trouble = f"does not divide --gpus {wishes.gpus}" if len(given) == 1 else f"is {product}, but --gpus is {wishes.gpus}"
         raise ConfigError(f"{sizes} {trouble}; say --gpus {product} or leave the sizes to the plan")
