@@ -58,6 +58,8 @@ def test_nothing_is_imported_before_it_is_asked_for() -> None:
 def test_a_wrong_name_suggests_the_nearest() -> None:
     with pytest.raises(ConfigError, match="no recipe is called 'gpt/txt'; did you mean 'gpt/text'"):
         registry.find("recipes", "gpt/txt")
+    with pytest.raises(ConfigError, match="no recipe is called 'zzz'; see weft list recipes"):
+        registry.entry("recipes", "zzz")
     with pytest.raises(ConfigError, match="no model is called 'zzz'; choose from: "):
         registry.find("models", "zzz")
     with pytest.raises(ConfigError, match="no study is called 'generalization-gap'; did you mean 'generalisation-gap'"):

@@ -437,18 +437,26 @@ def load_families() -> None:
             )
 
 
-def nearest(word: str, choices: list[str]) -> str:
-    """ ", did you mean 'x'?" where something is close, else the choices."""
+MANY = 60
+"""Choices that are too many for a sentence."""
+
+
+def nearest(word: str, choices: list[str], listed: str = "") -> str:
+    """ ", did you mean 'x'?" where something is close, else the choices or, where they are many, the command by which they are listed."""
     close = difflib.get_close_matches(word, choices, n=1, cutoff=0.5)
     if close:
         return f"; did you mean {close[0]!r}?"
+    if listed and len(choices) > MANY:
+        return f"; see {listed}"
     return f"; choose from: {', '.join(sorted(choices))}" if choices else ""
 
 
 def entry(table: str, name: str) -> Entry:
     load_families()
     if name not in TABLES[table]:
-        raise ConfigError(f"no {SINGULAR.get(table, table.rstrip('s'))} is called {name!r}{nearest(name, list(TABLES[table]))}")
+        raise ConfigError(
+            f"no {SINGULAR.get(table, table.rstrip('s'))} is called {name!r}{nearest(name, [*TABLES[table]], f'weft list {table}')}"
+        )
     return TABLES[table][name]
 
 
