@@ -11,10 +11,10 @@ import pytest
 
 import weft
 from tests.cli.conftest import Outcome
-from weft import errors
 from weft.cli import serve
-from weft.errors import ConfigError
-from weft.layers.rounded import RoundedLinear
+from weft.core import errors
+from weft.core.errors import ConfigError
+from weft.kernels.int8_linear import RoundedLinear
 
 process = pytest.importorskip("weft.serving.process", exc_type=ImportError)
 
@@ -90,7 +90,7 @@ def test_without_a_checkpoint_the_quickstarts_model_is_trained(
         say("training")
         return [text_run]
 
-    monkeypatch.setattr("weft.birthplace.quickstart.train_stages", train)
+    monkeypatch.setattr("weft.projects.birthplace.quickstart.train_stages", train)
     done = command("serve", "--port", "0")
     assert done.code == 0, done.err
     assert "training" in done.out

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from weft.errors import DataError
+from weft.core.errors import DataError
 from weft.evaluation.image_metrics import InceptionScore, Moments, frechet_distance, gaussian_distance, precision_and_recall
 
 

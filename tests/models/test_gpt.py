@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 from tests.training import toys
 from weft.benchmarks import peers
-from weft.errors import ConfigError
-from weft.layers.attention import ATTEND
+from weft.core.errors import ConfigError
 from weft.models.gpt import GPT, PRESETS, GPTConfig
+from weft.nn.attention import ATTEND
 from weft.objectives.next_token import NextToken, NextTokenConfig
-from weft.training.optim import AdamW
+from weft.training.optimizer.settings import AdamW
 from weft.training.schedule import Schedule
 
 V, T = 50, 12

@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from weft.errors import ConfigError
-from weft.layers.position import rotary
+from weft.core.errors import ConfigError
 from weft.models.llama import PRESETS, Llama, LlamaConfig
+from weft.nn.position import rotary
 
 V, T = 50, 12
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
 
-from weft.errors import ConfigError
-from weft.generation.reader import Reader
+from weft.core.errors import ConfigError
+from weft.inference.runner import Reader
 from weft.models.gpt import GPTConfig
 from weft.models.perceiver import PRESETS, Perceiver, PerceiverConfig
 

@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weft.errors import ConfigError
-from weft.generation.decode import can_continue
+from weft.core.errors import ConfigError
+from weft.inference.generate import can_continue
 from weft.models.t5 import PRESETS, T5, RelativeBias, T5Config, bucket
-from weft.training.updater import audit
+from weft.training.optimizer.updater import audit
 
 V, S, T, D = 30, 9, 7, 16
 LENGTHS = torch.tensor([9, 4, 1])

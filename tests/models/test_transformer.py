@@ -10,12 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weft.errors import ConfigError
-from weft.generation.decode import can_continue
-from weft.layers.block import FeedForward
-from weft.layers.position import sinusoidal
+from weft.core.errors import ConfigError
+from weft.inference.generate import can_continue
 from weft.models.transformer import PRESETS, Transformer, TransformerConfig
-from weft.training.updater import audit
+from weft.nn.block import FeedForward
+from weft.nn.position import sinusoidal
+from weft.training.optimizer.updater import audit
 
 V, S, T, D = 30, 9, 7, 16
 LENGTHS = torch.tensor([9, 4, 1])

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from weft import random
-from weft.errors import CapabilityError, ConfigError
+from weft.core import random
+from weft.core.errors import CapabilityError, ConfigError
 from weft.models.base import need
 from weft.objectives.likelihood import LikelihoodConfig, bits_per_dim, dequantise
 

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from weft.layers import attention
+from weft.nn import attention
 from weft.planning import scaling
 from weft.planning.count import count
+from weft.planning.fake_tensors import pretending
 from weft.planning.footprint import Footprint, measure, traced
-from weft.planning.pretence import pretending
 from weft.planning.subject import Subject, subject
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import weft
-from weft import run
-from weft.generation.answer import answered
-from weft.generation.parallel import Filling
+from weft.inference.mask_predict import Filling
+from weft.inference.translate import answered
 from weft.objectives.masked_target import MaskedTargetConfig
+from weft.runs.assemble import assemble
 
 SMALL = {
     "data.unit": "bytes",
@@ -43,7 +43,7 @@ def words(number: int, seed: int) -> list[str]:
 def test_words_read_backwards(changes: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "pairs.tsv").write_text("".join(f"{word}\t{word[::-1]}\n" for word in words(4000, 0)))
     recipe = weft.recipe("nat/pairs", SMALL | {"data.path": str(tmp_path / "pairs.tsv")} | changes)
-    made = run.assemble(recipe, tmp_path / "run")
+    made = assemble(recipe, tmp_path / "run")
     made.trainer.fit()
     asked = sorted(set(words(300, 1)))
     said = answered(made.trainer.model.eval(), made.data.tokenizer, asked, filling=Filling(iterations=1))
@@ -59,6 +59,6 @@ def test_words_read_backwards(changes: dict[str, Any], tmp_path: Path) -> None:
 def test_the_cut_variant_is_the_same_recipe_but_for_its_places() -> None:
     plain, cut = weft.recipe("nat/multi30k"), weft.recipe("nat/multi30k_cut")
     assert isinstance(cut.objective, MaskedTargetConfig)
-    assert weft.config.override(cut, {"model.places": 0}).model == plain.model
+    assert weft.core.config.override(cut, {"model.places": 0}).model == plain.model
     assert cut.objective.places == 64
     assert (cut.data, cut.optim, cut.train) == (plain.data, plain.optim, plain.train)

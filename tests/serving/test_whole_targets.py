@@ -13,8 +13,8 @@ import torch
 from tests.serving.conftest import Live, running
 from tests.serving.fake import toy_service
 from tests.serving.small import served_filler, served_gpt
-from weft.generation.answer import END, START
-from weft.generation.parallel import Filling, fill_in
+from weft.inference.mask_predict import Filling, fill_in
+from weft.inference.translate import END, START
 
 
 @pytest.fixture(scope="module")

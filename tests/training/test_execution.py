@@ -9,11 +9,11 @@ import torch
 from torch import nn
 
 from tests.training import toys
-from weft.errors import ConfigError
+from weft.core.errors import ConfigError
 from weft.models.gpt import GPTConfig
 from weft.objectives.next_token import NextTokenConfig
 from weft.training import execution
-from weft.training.optim import SGD, Adam, AdamW, Muon, OptimConfig
+from weft.training.optimizer.settings import SGD, Adam, AdamW, Muon, OptimConfig
 from weft.training.settings import Train
 
 CPU = Train(device="cpu")

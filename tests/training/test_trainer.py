@@ -11,11 +11,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tests.training import toys
+from weft.core.errors import ConfigError, NonFiniteError
 from weft.data.base import UNLABELLED, Batch
-from weft.errors import ConfigError, NonFiniteError
 from weft.objectives.base import Objective, Terms, count
 from weft.training.hooks import Hook
-from weft.training.optim import SGD, Adam, AdamW, Momentum, OptimConfig
+from weft.training.optimizer.settings import SGD, Adam, AdamW, Momentum, OptimConfig
 from weft.training.schedule import Schedule
 
 

@@ -16,14 +16,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from weft import run
 from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.record import write_record
-from weft.birthplace.answers import ask, score
-from weft.config import override
+from weft.core.config import override
 from weft.data.base import Problems
+from weft.projects.birthplace.answers import ask, score
 from weft.recipes.base import Recipe
 from weft.recipes.base import recipe as find_recipe
+from weft.runs.assemble import adopt
+from weft.runs.load import load
+from weft.runs.train import train
 
 STAGES = {
     "questions_only": ("birthplace/questions_only",),
@@ -44,17 +46,17 @@ def experiment(name: str, seed: int, folder: Path, held: int, pretrain: dict[str
         recipe = override(find_recipe(stage), {"train.seed": seed, **set_aside(find_recipe(stage), held, asks)})
         recipe = override(recipe, finetune if asks else pretrain)
         if before:
-            recipe = run.adopt(recipe, before)
+            recipe = adopt(recipe, before)
         out = folder / f"{name}-{seed}" / stage.rpartition("/")[2]
         begin = time.perf_counter()
-        made = run.train(recipe, out=out, init=before)
+        made = train(recipe, out=out, init=before)
         if made.trainer.step < recipe.train.steps:
             raise SystemExit(f"{out}: {made.trainer.stop_reason}; the same command goes on from there")
         found[f"{'finetune' if asks else 'pretrain'}_seconds"] = time.perf_counter() - begin
         if not asks:
             found |= {"parameters": sum(p.numel() for p in made.trainer.model.parameters()), **pace(out)}
         before = f"{out}@last"
-    loaded = run.load(str(before))
+    loaded = load(str(before))
     _, rows = recipe.data.rows(Problems())  # type: ignore[attr-defined]
     total, correct = score(ask(loaded.model, loaded.tokenizer, [(row.question, row.place) for row in rows]))
     return {**found, "total": total, "correct": correct, "accuracy": correct / total}

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from weft.benchmarks.timing import synchronise
-from weft.layers.tuned_products import multiply
+from weft.kernels.cuda.cublaslt_matmul import multiply
 from weft.models.gpt import GPTConfig
 
 PADDED = 128

@@ -23,11 +23,11 @@ from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.record import write_record
 from weft.benchmarks.timing import synchronise, timed
 from weft.convert.gpt2 import FAMILY
-from weft.errors import require
-from weft.generation.engine import Engine, answer_all
-from weft.generation.reader import Reader
-from weft.generation.request import Request, Sampling
-from weft.generation.weights import keep_weights
+from weft.core.errors import require
+from weft.inference.engine import Engine, answer_all
+from weft.inference.quantize import keep_weights
+from weft.inference.request import Request, Sampling
+from weft.inference.runner import Reader
 from weft.models.gpt import PRESETS
 
 PROMPT, ADDED = 64, 128

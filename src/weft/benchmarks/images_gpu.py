@@ -17,17 +17,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weft import random
 from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.record import write_record
 from weft.benchmarks.timing import timed
-from weft.config import override
+from weft.core import random
+from weft.core.config import override
 from weft.data.base import Source, TensorDataset
-from weft.data.images import ImagesConfig
+from weft.data.images.pixels import ImagesConfig
 from weft.recipes.base import Recipe
 from weft.recipes.base import recipe as find_recipe
 from weft.training import execution
-from weft.training.optim import Adam
+from weft.training.optimizer.settings import Adam
 from weft.training.trainer import Trainer
 
 Given = dict[str, Tensor]

@@ -15,10 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from weft.core.errors import DataError
 from weft.data.base import Batch
-from weft.errors import DataError
 from weft.models.gpt import GPTConfig
-from weft.training.optim import AdamW
+from weft.training.optimizer.settings import AdamW
 
 NAMES = {
     "embed.": "transformer.wte.",

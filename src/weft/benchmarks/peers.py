@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weft.errors import require
+from weft.core.errors import require
 from weft.models.gpt import GPT, GPTConfig
-from weft.training.updater import audit
+from weft.training.optimizer.updater import audit
 
 Step = Callable[[], Tensor]
 Batches = Callable[[int], tuple[Tensor, Tensor]]

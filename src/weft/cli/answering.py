@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weft.config import to_dict
+from weft.core.config import to_dict
+from weft.core.errors import ConfigError
 from weft.data.base import Problems
-from weft.data.text import read_text
-from weft.errors import ConfigError
-from weft.generation.answer import Answered, best_answers
-from weft.generation.beam import Beam
-from weft.generation.lines import answer_lines, fingerprint
-from weft.generation.parallel import Filling
+from weft.data.text.windows import read_text
+from weft.inference.beam import Beam
+from weft.inference.mask_predict import Filling
+from weft.inference.translate import Answered, best_answers
+from weft.inference.translate_file import answer_lines, fingerprint
 from weft.models.base import Fills, offers
 from weft.report.words import duration
-from weft.run import Loaded
-from weft.training import files
+from weft.runs.load import Loaded
+from weft.training.checkpoint import files
 
 BEAMS = 5
 """Where nobody says how many."""

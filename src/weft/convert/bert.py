@@ -7,7 +7,7 @@ from typing import Any
 from weft.convert.family import ACTIVATIONS, Family, activation, need, only, setting
 from weft.convert.labels import count
 from weft.convert.table import Ignore, Join, Rename, Row, Same, Table
-from weft.errors import CheckpointError
+from weft.core.errors import CheckpointError
 from weft.models.bert import BERTConfig, Task
 
 ARCHITECTURES: dict[Task, str] = {

@@ -8,7 +8,7 @@ from weft.convert.family import ACTIVATIONS, Family, activation, need, setting
 from weft.convert.labels import count
 from weft.convert.table import Ignore, Join, Rename, Row, Table
 from weft.convert.vit import describe_images, image_shape, patch
-from weft.errors import CheckpointError
+from weft.core.errors import CheckpointError
 from weft.models.swin import SwinConfig
 
 

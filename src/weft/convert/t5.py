@@ -8,7 +8,7 @@ from torch import Tensor
 
 from weft.convert.family import Family, activation, answer_marks, need, setting
 from weft.convert.table import Ignore, Join, Rename, Row, Same, Table
-from weft.errors import CheckpointError
+from weft.core.errors import CheckpointError
 from weft.models.t5 import T5Config
 
 HEAD = "lm_head.weight"

@@ -14,12 +14,13 @@ from typing import Any
 
 import torch
 
-from weft import config, registry
+from weft.core import config, registry
+from weft.core.errors import ConfigError, DataError
 from weft.data.base import Data, DataConfig, Dataset, Source
-from weft.errors import ConfigError, DataError
 from weft.objectives.base import Objective
-from weft.run import Loaded, load
-from weft.training import checkpoint, hooks
+from weft.runs.load import Loaded, load
+from weft.training import hooks
+from weft.training.checkpoint import checkpoint
 from weft.training.execution import tensor_float
 
 AT_MOST = ("vocabulary", "context")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from weft.errors import DataError
+from weft.core.errors import DataError
 
 
 class Moments:

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Protocol
 
 from torch import Tensor, nn
 
-from weft.config import Config
-from weft.errors import CapabilityError, ConfigError, DataError
-from weft.layers.cache import Cache
+from weft.core.config import Config
+from weft.core.errors import CapabilityError, ConfigError, DataError
+from weft.nn.state import Cache
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,14 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from weft.errors import ConfigError
-from weft.layers import init
-from weft.layers.attention import SelfAttention
-from weft.layers.block import Block, FeedForward, Order
-from weft.layers.dropout import Dropout
-from weft.layers.norm import LayerNorm
-from weft.layers.position import rotary, sinusoidal
+from weft.core.errors import ConfigError
 from weft.models.base import check_shares
+from weft.nn import init
+from weft.nn.attention import SelfAttention
+from weft.nn.block import Block, FeedForward, Order
+from weft.nn.dropout import Dropout
+from weft.nn.norm import LayerNorm
+from weft.nn.position import rotary, sinusoidal
 
 
 class Decoder(nn.Module):

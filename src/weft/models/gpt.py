@@ -14,14 +14,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weft.errors import ConfigError
-from weft.layers.block import Activation, Order, together
-from weft.layers.cache import Cache
-from weft.layers.documents import document_mask, places
-from weft.layers.dropout import Dropout
-from weft.layers.norm import LayerNorm
+from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_shares, check_sizes
 from weft.models.decoder import Decoder
+from weft.nn.block import Activation, Order, together
+from weft.nn.document_mask import document_mask, places
+from weft.nn.dropout import Dropout
+from weft.nn.norm import LayerNorm
+from weft.nn.state import Cache
 
 
 @dataclass(frozen=True, kw_only=True)

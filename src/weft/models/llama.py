@@ -12,15 +12,15 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from weft.errors import ConfigError
-from weft.layers import init
-from weft.layers.attention import SelfAttention
-from weft.layers.block import Block, GatedFeedForward
-from weft.layers.cache import Cache
-from weft.layers.documents import document_mask
-from weft.layers.norm import RMSNorm
-from weft.layers.position import rotary
+from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_sizes
+from weft.nn import init
+from weft.nn.attention import SelfAttention
+from weft.nn.block import Block, GatedFeedForward
+from weft.nn.document_mask import document_mask
+from weft.nn.norm import RMSNorm
+from weft.nn.position import rotary
+from weft.nn.state import Cache
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,13 +17,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weft.errors import ConfigError
-from weft.layers import init
-from weft.layers.attention import ATTEND, visible
-from weft.layers.cache import NOTHING, Cache, Past, Store
-from weft.layers.dropout import Dropout
-from weft.layers.norm import RMSNorm
+from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_shares, check_sizes
+from weft.nn import init
+from weft.nn.attention import ATTEND, visible
+from weft.nn.dropout import Dropout
+from weft.nn.norm import RMSNorm
+from weft.nn.state import NOTHING, Cache, Past, Store
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,16 +12,16 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from weft.errors import ConfigError
-from weft.layers import init
-from weft.layers.attention import SelfAttention, visible
-from weft.layers.block import Activation, Block, FeedForward, Order
-from weft.layers.cache import NOTHING, Cache, Past
-from weft.layers.cross_attention import CrossAttention
-from weft.layers.dropout import Dropout
-from weft.layers.norm import LayerNorm
-from weft.layers.position import sinusoidal
+from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_shares, check_sizes
+from weft.nn import init
+from weft.nn.attention import SelfAttention, visible
+from weft.nn.block import Activation, Block, FeedForward, Order
+from weft.nn.cross_attention import CrossAttention
+from weft.nn.dropout import Dropout
+from weft.nn.norm import LayerNorm
+from weft.nn.position import sinusoidal
+from weft.nn.state import NOTHING, Cache, Past
 
 
 @dataclass(frozen=True, kw_only=True)

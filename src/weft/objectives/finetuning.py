@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from weft.core.errors import ConfigError
 from weft.data.base import IGNORE, Batch
-from weft.errors import ConfigError
-from weft.layers.token_loss import token_loss
+from weft.kernels.chunked_cross_entropy import token_loss
 from weft.models.base import Tells
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 from weft.objectives.classification import correct, label_loss, labelled, of_two, rightness

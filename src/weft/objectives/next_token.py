@@ -12,9 +12,9 @@ from typing import Any
 
 from torch import Tensor
 
+from weft.core.errors import CapabilityError
 from weft.data.base import IGNORE, Batch
-from weft.errors import CapabilityError
-from weft.layers.token_loss import token_loss
+from weft.kernels.chunked_cross_entropy import token_loss
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 
 

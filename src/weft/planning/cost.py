@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from weft import config
+from weft.core import config
 from weft.data.base import Data
 from weft.objectives.base import Objective
 from weft.planning import devices

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count, shape_wrapper
 
 from weft.objectives.base import Objective
-from weft.planning.pretence import build, pretending
+from weft.planning.fake_tensors import build, pretending
 from weft.planning.subject import Subject
 
 PARTS = ("attention", "feedforward")

@@ -11,9 +11,9 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from weft.errors import ConfigError
+from weft.core.errors import ConfigError
 from weft.planning.count import Counts, count
-from weft.planning.pretence import build, pretending
+from weft.planning.fake_tensors import build, pretending
 from weft.planning.subject import Subject
 from weft.planning.trace import Work, trace
 from weft.training.execution import head_size

@@ -14,11 +14,11 @@ from typing import Any
 
 import torch
 
-from weft.errors import ConfigError
+from weft.core.errors import ConfigError
 from weft.objectives.base import Objective
-from weft.parallel import pipeline
-from weft.parallel.processes import LAYOUT, indivisible
 from weft.planning.subject import Subject
+from weft.training.parallel import pipeline
+from weft.training.parallel.processes import LAYOUT, indivisible
 
 SPLIT = {"qkv.weight": 0, "qkv.bias": 0, "rise.weight": 0, "rise.bias": 0, "out.weight": 1, "fall.weight": 1}
 """The dimension along which tensor parallelism splits a parameter of a block, by the end of its name; the others stay whole."""

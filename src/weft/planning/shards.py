@@ -17,7 +17,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 
-from weft.errors import ConfigError
+from weft.core.errors import ConfigError
 from weft.planning.layout import SPLIT, Layout
 from weft.planning.subject import Subject
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from weft import config
-from weft.errors import WeftError
+from weft.core import config
+from weft.core.errors import WeftError
 from weft.planning import cost
 from weft.recipes.base import recipe
 from weft.report.read import RunLog, flat, show

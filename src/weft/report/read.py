@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weft import config
-from weft.errors import CheckpointError, WeftError
+from weft.core import config
+from weft.core.errors import CheckpointError, WeftError
 from weft.recipes.base import load as load_recipe
 from weft.recipes.base import recipe
-from weft.training import checkpoint
+from weft.training.checkpoint import checkpoint
 
 Points = list[tuple[float, float]]
 

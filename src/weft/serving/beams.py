@@ -9,12 +9,12 @@ import torch
 from fastapi import Request as HttpRequest
 from fastapi import Response
 
-from weft.generation.answer import marks_of
-from weft.generation.beam import Beam, Hypothesis
-from weft.generation.beam_models import NEVER, continuing, translating
-from weft.generation.engine import ends_of
-from weft.generation.request import Request, Sampling, Token
-from weft.generation.stops import Detokeniser
+from weft.inference.beam import Beam, Hypothesis
+from weft.inference.beam_models import NEVER, continuing, translating
+from weft.inference.detokenizer import Detokeniser
+from weft.inference.engine import ends_of
+from weft.inference.request import Request, Sampling, Token
+from weft.inference.translate import marks_of
 from weft.serving.errors import Json
 from weft.serving.replies import CompletionReply, Draft
 from weft.serving.schemas import CompletionRequest

@@ -16,13 +16,13 @@ from fastapi import APIRouter, Response
 from pydantic import Field
 from torch import Tensor
 
-from weft.errors import CapabilityError
-from weft.generation.answer import END, PAD, START, marks_of
-from weft.generation.attention_weights import Recorder
-from weft.generation.beam_models import translate
-from weft.generation.parallel import Filling, fill_in
-from weft.serving.answers import opened
+from weft.core.errors import CapabilityError
+from weft.inference.attention_weights import Recorder
+from weft.inference.beam_models import translate
+from weft.inference.mask_predict import Filling, fill_in
+from weft.inference.translate import END, PAD, START, marks_of
 from weft.serving.errors import ApiError, packed, timed_out
+from weft.serving.request_params import opened
 from weft.serving.schemas import Body
 from weft.serving.service import ServedModel, Service
 

@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field, WithJsonSchema, model_validator
 
-from weft.errors import ConfigError
-from weft.generation.parallel import Filling
-from weft.generation.request import Sampling
-from weft.generation.whole_targets import LONGEST_FACTOR
+from weft.core.errors import ConfigError
+from weft.inference.mask_predict import Filling
+from weft.inference.non_autoregressive import LONGEST_FACTOR
+from weft.inference.request import Sampling
 
 MOST_ANSWERS, MOST_STOPS, LONGEST_STOP, MOST_BIASES = 128, 4, 1000, 1024
 MOST_COMPLETION_LOGPROBS, MOST_CHAT_LOGPROBS = 5, 20

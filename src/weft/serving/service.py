@@ -9,19 +9,19 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, Protocol
 
-from weft.config import to_dict
-from weft.data.tokenizers import ClassNames
-from weft.errors import CapabilityError, ConfigError
-from weft.generation.decode import can_continue
-from weft.generation.engine import Engine as TextEngine
-from weft.generation.parallel import Filling
-from weft.generation.sources import SourceEngine
-from weft.generation.whole_targets import WholeEngine
+from weft.core.config import to_dict
+from weft.core.errors import CapabilityError, ConfigError
+from weft.core.registry import nearest
+from weft.data.tokenizers.base import ClassNames
+from weft.inference.encoder_decoder import SourceEngine
+from weft.inference.engine import Engine as TextEngine
+from weft.inference.generate import can_continue
+from weft.inference.mask_predict import Filling
+from weft.inference.non_autoregressive import WholeEngine
 from weft.models.base import Answers, Fills, offers
-from weft.registry import nearest
-from weft.run import Loaded
-from weft.serving.canvas import Canvas, canvas_of
+from weft.runs.load import Loaded
 from weft.serving.errors import ApiError
+from weft.serving.image_size import Canvas, canvas_of
 from weft.serving.metrics import Metrics, of_models, samples
 from weft.serving.templates import ChatTemplate, Renderer, template_for
 from weft.serving.tokens import TokenTexts

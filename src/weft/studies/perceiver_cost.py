@@ -21,8 +21,8 @@ from torch._subclasses import FakeTensorMode
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from weft.config import Config
-from weft.errors import ConfigError
+from weft.core.config import Config
+from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig
 from weft.models.gpt import GPTConfig
 from weft.models.perceiver import PerceiverConfig

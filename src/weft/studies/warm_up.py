@@ -12,18 +12,18 @@ from typing import Any
 
 import torch
 
-from weft.config import Config
+from weft.core.config import Config
+from weft.core.errors import ConfigError
 from weft.data.base import Data, Source
-from weft.data.number_words import NumberWordsConfig
-from weft.errors import ConfigError
-from weft.layers.block import Order
+from weft.data.text.number_words import NumberWordsConfig
 from weft.models.transformer import Transformer, TransformerConfig
+from weft.nn.block import Order
 from weft.objectives.seq2seq import Seq2SeqConfig
 from weft.report.svg import Curve, chart
 from weft.studies.base import Finding
 from weft.training import execution
 from weft.training.hooks import Hook, evaluate
-from weft.training.optim import Adam
+from weft.training.optimizer.settings import Adam
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 from weft.training.trainer import Trainer

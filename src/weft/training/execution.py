@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from weft.capture import capturing
+from weft.core.cuda_graph import capturing
+from weft.core.errors import ConfigError
 from weft.data.base import Batch
-from weft.errors import ConfigError
 from weft.objectives.base import Objective
-from weft.training.optim import OptimConfig, copies_itself
+from weft.training.optimizer.settings import OptimConfig, copies_itself
 from weft.training.settings import Train
 
 Options = list[tuple[bool, str, str]]

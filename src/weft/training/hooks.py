@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from weft.core.errors import ConfigError
 from weft.data.base import Batch, Source
-from weft.errors import ConfigError
-from weft.evaluation.metrics import Means
 from weft.objectives.base import Objective, Terms
-from weft.training.team import ALONE, Found, Team, copy, once, saved
+from weft.training.means import Means
+from weft.training.parallel.team import ALONE, Found, Team, copy, once, saved
 
 if TYPE_CHECKING:
     from weft.training.trainer import Trainer

@@ -15,20 +15,20 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from weft import random
+from weft.core import random
+from weft.core.errors import ConfigError, NonFiniteError
 from weft.data.base import Batch, Source
-from weft.errors import ConfigError, NonFiniteError
-from weft.evaluation.metrics import Means
 from weft.objectives.base import Objective, Terms, Turn
 from weft.training import execution
+from weft.training.checkpoint.tensors import below
 from weft.training.execution import Captured, Plan
-from weft.training.halves import Halves
 from weft.training.hooks import Hook
-from weft.training.optim import OptimConfig, copies_itself
+from weft.training.means import Means
+from weft.training.optimizer.bf16_weights import Halves
+from weft.training.optimizer.settings import OptimConfig, copies_itself
+from weft.training.optimizer.updater import Updater
+from weft.training.parallel.team import ALONE, Team
 from weft.training.settings import Train
-from weft.training.team import ALONE, Team
-from weft.training.tensors import below
-from weft.training.updater import Updater
 
 Counts = dict[str, Tensor]
 TurnFunction = Callable[[Batch, Counts], tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]]

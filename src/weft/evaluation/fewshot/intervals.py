@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from weft import random
+from weft.core import random
 from weft.evaluation.ngrams import bleu
 
 RESAMPLES = 1000

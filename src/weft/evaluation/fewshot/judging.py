@@ -6,7 +6,7 @@ import re
 from functools import cache
 from typing import Any
 
-from weft.errors import require
+from weft.core.errors import require
 from weft.evaluation import ngrams, squad
 from weft.evaluation.fewshot.templates import Item
 

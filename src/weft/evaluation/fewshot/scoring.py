@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.errors import CapabilityError, DataError
-from weft.generation.decode import encode_prompt, need_continuing
-from weft.run import Loaded
+from weft.core.errors import CapabilityError, DataError
+from weft.inference.generate import encode_prompt, need_continuing
+from weft.runs.load import Loaded
 from weft.training.execution import tensor_float
 
 Progress = Callable[[int, int], None]
