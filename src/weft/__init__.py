@@ -6,17 +6,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from weft.api import train as train
     from weft.evaluation.evaluate import evaluate as evaluate
     from weft.recipes.base import Recipe as Recipe
     from weft.recipes.base import recipe as recipe
     from weft.runs.load import load as load
-    from weft.runs.train import train as train
 
 __version__ = "0.1.0"
 _PUBLIC = {
     "Recipe": "weft.recipes.base",
     "recipe": "weft.recipes.base",
-    "train": "weft.runs.train",
+    "train": "weft.api",
     "load": "weft.runs.load",
     "evaluate": "weft.evaluation.evaluate",
 }

@@ -16,7 +16,7 @@ from weft.convert.convert import convert
 from weft.core.errors import CheckpointError
 from weft.data.annotated.label_tokens import LabelledTokenizer
 from weft.evaluation.evaluate import evaluate
-from weft.inference.predict import tell
+from weft.evaluation.predict import tell
 from weft.runs.load import Loaded, load
 
 transformers = pytest.importorskip("transformers")

@@ -19,7 +19,7 @@ from weft.convert.convert import convert
 from weft.core.errors import CheckpointError
 from weft.data.images.pixels import ImagesConfig
 from weft.evaluation.evaluate import evaluate
-from weft.inference.predict import tell
+from weft.evaluation.predict import tell
 
 transformers = pytest.importorskip("transformers")
 NAMES = ["cat", "dog, domestic", "emu", "fox", "gnu"]

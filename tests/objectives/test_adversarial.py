@@ -14,8 +14,8 @@ import weft
 from weft.core import random
 from weft.core.errors import ConfigError
 from weft.data.base import Source, TensorDataset
-from weft.evaluation.divergences import jensen_shannon
-from weft.evaluation.image_metrics import frechet_distance
+from weft.metrics.divergences import jensen_shannon
+from weft.metrics.image_distances import frechet_distance
 from weft.models.gan import GANConfig
 from weft.objectives.adversarial import AdversarialConfig
 from weft.objectives.distribution_distance import coverage, near_modes

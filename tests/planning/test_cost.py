@@ -10,12 +10,12 @@ import torch
 
 import weft
 from tests.contracts.tiny import tiny
+from weft.api import fit
 from weft.planning import cost, devices
 from weft.planning.cost import COUNTED, Machine, flops_of_draw
 from weft.recipes.base import Recipe
-from weft.report.read import read
 from weft.runs.assemble import assemble
-from weft.runs.train import fit
+from weft.runs.record import read
 from weft.training.log import Log
 
 

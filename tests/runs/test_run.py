@@ -12,13 +12,13 @@ import torch
 
 import weft
 from tests.contracts.tiny import text_file
+from weft.api import default_folder, train
 from weft.core import config
 from weft.core.errors import CheckpointError, ConfigError, WeftError
 from weft.models.gpt import GPTConfig
 from weft.recipes.base import Recipe
 from weft.runs.assemble import adopt, assemble
 from weft.runs.load import load
-from weft.runs.train import default_folder, train
 from weft.training.checkpoint import checkpoint
 from weft.training.hooks import Validation
 from weft.training.log import Log

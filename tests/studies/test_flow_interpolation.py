@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from weft.api import train
 from weft.core.errors import CapabilityError, DataError
 from weft.recipes.base import recipe
-from weft.runs.train import train
 from weft.studies.flow_interpolation import Settings, study
 from weft.visual.latent_sheet import between_corners
 

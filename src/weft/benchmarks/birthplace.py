@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from weft.api import train
 from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.record import write_record
 from weft.core.config import override
@@ -25,7 +26,6 @@ from weft.recipes.base import Recipe
 from weft.recipes.base import recipe as find_recipe
 from weft.runs.assemble import adopt
 from weft.runs.load import load
-from weft.runs.train import train
 
 STAGES = {
     "questions_only": ("birthplace/questions_only",),

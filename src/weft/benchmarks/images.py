@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from weft.api import train
 from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.birthplace import settings
 from weft.benchmarks.record import write_record
@@ -30,7 +31,6 @@ from weft.report.progress import Progress
 from weft.report.samples import translated
 from weft.runs.assemble import adopt
 from weft.runs.load import Loaded, load
-from weft.runs.train import train
 from weft.training.hooks import Hook
 from weft.training.trainer import Trainer
 from weft.visual.grids import draw, png

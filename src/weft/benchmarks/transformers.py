@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from weft.api import train
 from weft.benchmarks.arguments import Arguments
 from weft.benchmarks.birthplace import settings
 from weft.benchmarks.record import write_record
@@ -26,11 +27,10 @@ from weft.evaluation.evaluate import evaluate
 from weft.inference.translate import answer
 from weft.inference.translate_file import answer_lines, fingerprint
 from weft.recipes.base import recipe as find_recipe
-from weft.report import read
 from weft.report.progress import Progress
+from weft.runs import record
 from weft.runs.assemble import adopt
 from weft.runs.load import load
-from weft.runs.train import train
 from weft.training.checkpoint import checkpoint
 
 MINILM = "minilm"
@@ -132,7 +132,7 @@ def trained(name: str, seed: int, folder: Path, minilm: str, changes: dict[str, 
 def finished(name: str, folder: Path, minilm: str) -> Path:
     """The run that others start from or learn from: one that is finished, whatever its settings were, else trained now."""
     out = folder / f"{name}-{PRETRAINED}"
-    there = read.recipe_of(out)
+    there = record.recipe_of(out)
     if there and checkpoint.saved_step(out) == there["train"]["steps"]:
         return out
     return trained(name, PRETRAINED, folder, minilm, {})
@@ -158,7 +158,7 @@ def measured(name: str, seed: int, folder: Path, minilm: str, changes: dict[str,
     last = json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])
     row = {"experiment": name, "seed": seed, "train_seconds": last["seconds"], "examples": found.examples, **found.metrics}
     if experiment.start in EXPERIMENTS:
-        row["start_steps"] = read.recipe_of(finished(experiment.start, folder, minilm))["train"]["steps"]
+        row["start_steps"] = record.recipe_of(finished(experiment.start, folder, minilm))["train"]["steps"]
     for number in experiment.iterations:
         row[f"bleu_{number}"] = evaluate(f"{out}{experiment.checkpoint}", "bleu", data=data, settings={"iterations": number})["bleu"]
     said = json.loads(found.findings.content) if found.findings and found.findings.suffix == ".json" else {}

@@ -11,6 +11,7 @@ from typing import Any
 
 from weft.core.config import to_dict
 from weft.core.errors import ConfigError
+from weft.core.units import duration
 from weft.data.base import Problems
 from weft.data.text.windows import read_text
 from weft.inference.beam import Beam
@@ -18,7 +19,6 @@ from weft.inference.mask_predict import Filling
 from weft.inference.translate import Answered, best_answers
 from weft.inference.translate_file import answer_lines, fingerprint
 from weft.models.base import Fills, offers
-from weft.report.words import duration
 from weft.runs.load import Loaded
 from weft.training.checkpoint import files
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from weft.api import fit
 from weft.cli import console, flags
 from weft.cli.describe import finished, opening
 from weft.core.errors import ConfigError
@@ -21,7 +22,6 @@ from weft.recipes.base import Recipe
 from weft.report.progress import Progress
 from weft.runs.assemble import assemble
 from weft.runs.load import load
-from weft.runs.train import fit
 from weft.training.checkpoint import files
 
 ABOUT = f"""FUNCTION is pretrain, finetune or evaluate; VARIANT one of {", ".join(task.VARIANTS)};

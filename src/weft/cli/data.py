@@ -12,12 +12,12 @@ from weft.cli.tokenizer import find_tokenizer
 from weft.core import registry
 from weft.core.config import Config
 from weft.core.errors import ConfigError
+from weft.core.units import duration
 from weft.data.io.files import show
 from weft.data.shards.builder import BuildConfig, build
 from weft.data.shards.files import Shards, damages, read_json
 from weft.data.shards.workers import cores
 from weft.data.text.python_corpus import CorpusConfig, gather
-from weft.report.words import duration
 from weft.training.checkpoint import files
 
 USAGE = """usage: weft data build INPUT… --out DIR --tokenizer WHAT [SETTINGS]

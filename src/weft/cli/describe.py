@@ -7,15 +7,15 @@ from typing import Any
 import torch
 
 from weft.cli.console import quoted, table
+from weft.core.units import number
 from weft.data.base import Data
 from weft.data.text.packing import can_encode
-from weft.inference import predict
+from weft.evaluation import predict
 from weft.inference.generate import can_continue
 from weft.inference.neighbours import known_words
 from weft.inference.translate import can_answer
 from weft.models.base import Embeds, Restyles, Samples, offers
 from weft.planning import cost
-from weft.report.words import number
 from weft.runs.assemble import Run
 from weft.training.parallel.processes import LAYOUT
 

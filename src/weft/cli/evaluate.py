@@ -15,7 +15,7 @@ from weft.cli import console, flags, tasks
 from weft.core import config, registry
 from weft.core.config import Config
 from weft.core.errors import ConfigError, DataError
-from weft.report.words import number
+from weft.core.units import number
 
 if TYPE_CHECKING:  # what needs a model is imported when there is one, so that --help is quick
     from weft.data.base import DataConfig

@@ -9,8 +9,8 @@ from weft.cli import console, flags
 from weft.core.config import Config
 from weft.core.errors import WeftError
 from weft.report import html, samples
-from weft.report.read import read
 from weft.runs.load import load
+from weft.runs.record import read
 from weft.training.checkpoint import files
 
 ABOUT = "Writes RUN/report.html with curves, samples and settings; of several runs, one page that compares them."

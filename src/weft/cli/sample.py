@@ -12,7 +12,7 @@ from weft.cli import answering, console, flags, pictures
 from weft.cli.console import quoted
 from weft.core.config import Config
 from weft.core.errors import CapabilityError, ConfigError
-from weft.inference import predict
+from weft.evaluation import predict
 from weft.inference.beam import Beam
 from weft.inference.generate import Generation, can_continue, generate, need_continuing
 from weft.inference.mask_predict import Filling

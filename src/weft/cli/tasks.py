@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from weft.cli import console
 from weft.core.config import Config
+from weft.core.units import duration, number
 from weft.report.live import bar, make_display
-from weft.report.words import duration, number
 
 if TYPE_CHECKING:  # what asks a model is imported when one is asked
     from weft.evaluation.fewshot.runner import TaskEvaluation

@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from weft.api import default_folder, fit
 from weft.cli import console, flags
 from weft.cli.describe import closing, finished, opening
 from weft.core import config, registry
@@ -19,7 +20,6 @@ from weft.recipes.base import Recipe
 from weft.recipes.base import recipe as find_recipe
 from weft.report.progress import Progress, tell
 from weft.runs.assemble import adopt, assemble
-from weft.runs.train import default_folder, fit
 from weft.training.parallel import processes
 from weft.training.parallel.team import Team
 

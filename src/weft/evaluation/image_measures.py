@@ -17,7 +17,7 @@ from weft.core.errors import ConfigError, DataError
 from weft.data.base import Batch, DataConfig, Dataset, Source
 from weft.data.images.augment import Augment
 from weft.evaluation.evaluate import change_data
-from weft.evaluation.image_metrics import InceptionScore, Moments, gaussian_distance, precision_and_recall
+from weft.metrics.image_distances import InceptionScore, Moments, gaussian_distance, precision_and_recall
 from weft.models.base import Extracts, Samples, SamplesClass, need
 from weft.nn.one_hot import one_hot
 from weft.objectives.elbo import importance_bound

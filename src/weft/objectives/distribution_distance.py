@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from weft.core.errors import ConfigError
-from weft.evaluation.image_metrics import frechet_distance
+from weft.metrics.image_distances import frechet_distance
 
 SIDE = 16
 """Images with longer sides are averaged down to at most this before their pixels' moments are taken."""

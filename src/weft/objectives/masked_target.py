@@ -22,8 +22,8 @@ from torch import Tensor
 from weft.core import random
 from weft.core.errors import ConfigError
 from weft.data.base import IGNORE, Batch
-from weft.evaluation.ngrams import bleu, statistics
 from weft.inference.mask_predict import Filling, fill_in, ranks
+from weft.metrics.ngrams import bleu, statistics
 from weft.models.base import Fills
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 from weft.objectives.seq2seq import disagreement

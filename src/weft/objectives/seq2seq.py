@@ -18,8 +18,8 @@ from torch import Tensor
 
 from weft.core.errors import ConfigError
 from weft.data.base import IGNORE, Batch
-from weft.evaluation.ngrams import bleu, statistics
 from weft.inference.beam_models import translate
+from weft.metrics.ngrams import bleu, statistics
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 
 

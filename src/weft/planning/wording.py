@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from weft.core.units import duration
 from weft.planning import scaling
 from weft.planning.devices import GiB
 from weft.planning.plan import Plan
-from weft.report.words import duration
 
 Rows = list[tuple[str, ...]]
 FITTED = 50e6

@@ -25,10 +25,10 @@ from weft.planning import cost
 from weft.recipes.base import Recipe, check
 from weft.recipes.base import load as load_recipe
 from weft.recipes.base import recipe as find_recipe
-from weft.report import read
-from weft.report.read import recipe_of
+from weft.runs import record
 from weft.runs.environment import write_description
 from weft.runs.load import load_initial, read_tokenizer
+from weft.runs.record import recipe_of
 from weft.training import execution
 from weft.training.checkpoint import checkpoint, files
 from weft.training.checkpoint.hook import Checkpoints
@@ -177,7 +177,7 @@ def refuse_other_recipe(folder: Path, recipe: Recipe, init: str | None) -> None:
     with contextlib.suppress(ConfigError):  # a recipe that cannot be read is shown as it is
         old = config.to_dict(load_recipe(old))  # settings that did not exist when it was written have their defaults
     lines = [line for line in config.difference(old, config.to_dict(recipe)) if not line.startswith(FREE_TO_CHANGE)]
-    began = read.written(folder / "environment.json").get("init", init)
+    began = record.written(folder / "environment.json").get("init", init)
     if os.path.abspath(began or "") != os.path.abspath(init or ""):
         lines.append(f"init: {json.dumps(began)} -> {json.dumps(init)}")
     if lines:

@@ -12,7 +12,7 @@ from weft import __version__
 from weft.core import config
 from weft.data.base import Data
 from weft.recipes.base import Recipe
-from weft.report import read
+from weft.runs import record
 from weft.training.checkpoint import checkpoint, files
 from weft.training.trainer import Trainer
 
@@ -32,7 +32,7 @@ def write_description(folder: Path, recipe: Recipe, trainer: Trainer, data: Data
         "versions": {"weft": __version__, "python": platform.python_version(), "torch": torch.__version__},
         "machine": machine(),
     }
-    if trainer.step and read.written(folder / "environment.json").get("examples", facts["examples"]) != facts["examples"]:
+    if trainer.step and record.written(folder / "environment.json").get("examples", facts["examples"]) != facts["examples"]:
         log.warning("%s: the data have changed since the run began; it goes on with what they are now (--out begins another)", folder)
     with files.writing(folder):
         files.replace(folder / "recipe.json", checkpoint.encode(config.to_dict(recipe)))

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from weft.core.config import Config
 from weft.core.errors import ConfigError
-from weft.report.read import Points
+from weft.runs.record import Points
 
 ROUNDING = torch.finfo(torch.float64).eps
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from weft.core.config import Config
-from weft.evaluation.divergences import dual_value, jensen_shannon, wasserstein_on_line
+from weft.metrics.divergences import dual_value, jensen_shannon, wasserstein_on_line
 from weft.report.svg import Curve, chart
 from weft.studies.base import Finding
 

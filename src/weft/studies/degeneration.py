@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from weft.api import train
 from weft.core.config import Config
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Problems
@@ -29,7 +30,6 @@ from weft.inference.request import Request, Sampling
 from weft.recipes.base import recipe
 from weft.report.svg import Curve, chart
 from weft.runs.load import Loaded, load
-from weft.runs.train import train
 from weft.studies.base import Finding
 
 PEOPLE = "people"

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from weft.api import train
 from weft.core.config import Config
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Dataset, Source
@@ -21,7 +22,6 @@ from weft.objectives.likelihood import dequantise
 from weft.recipes.base import recipe
 from weft.report.parts import card
 from weft.runs.load import Loaded, load
-from weft.runs.train import train
 from weft.studies.base import Finding
 from weft.visual.grids import png
 from weft.visual.latent_sheet import between_corners

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from weft.core import random
-from weft.evaluation.ngrams import bleu
+from weft.metrics.ngrams import bleu
 
 RESAMPLES = 1000
 

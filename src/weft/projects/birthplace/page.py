@@ -10,8 +10,8 @@ from weft.projects.birthplace.knowledge import Knowledge
 from weft.projects.birthplace.quickstart import Result
 from weft.report.html import COPY, page
 from weft.report.parts import bars, card, cards, rows
-from weft.report.read import read
 from weft.report.svg import Curve, chart
+from weft.runs.record import read
 
 
 def percent(share: float, digits: int = 0) -> str:

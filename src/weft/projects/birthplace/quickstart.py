@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from weft.api import fit
 from weft.core.config import Config, override
 from weft.data.base import Problems
 from weft.data.text.biographies import BiographiesConfig
@@ -22,7 +23,6 @@ from weft.recipes.base import Recipe
 from weft.recipes.base import recipe as find_recipe
 from weft.runs.assemble import adopt, assemble
 from weft.runs.load import load
-from weft.runs.train import fit
 from weft.training.hooks import Hook
 
 Say = Callable[[str], None]

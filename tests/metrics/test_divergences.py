@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from weft.evaluation.divergences import (
+from weft.metrics.divergences import (
     best_discriminator,
     descend,
     dual_value,

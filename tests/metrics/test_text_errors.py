@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from weft.evaluation.text_metrics import (
+from weft.metrics.text_errors import (
     character_error_rate,
     common_subsequence,
     edit_distance,

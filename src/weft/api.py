@@ -1,4 +1,4 @@
-"""Trains a recipe in a folder that can be continued, and writes its report."""
+"""What trains a recipe in a folder that can be continued, and writes its report: `weft.train`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 from weft.planning import cost
 from weft.recipes.base import Recipe
 from weft.recipes.base import recipe as find_recipe
-from weft.report import html, read, samples
+from weft.report import html, samples
+from weft.runs import record
 from weft.runs.assemble import Run, assemble
 from weft.runs.load import load
 from weft.training.checkpoint import checkpoint, files
@@ -46,7 +47,7 @@ def fit(run: Run) -> None:
 
 def write_cost(run: Run) -> dict[str, Any]:
     """cost.json: FLOPs of the whole run, their share of the peak at its usual speed, and its energy."""
-    trainer, told = run.trainer, read.read(run.folder)
+    trainer, told = run.trainer, record.read(run.folder)
     rates = sorted(rate for _, rate in told.points("train", "per_second")) or [0.0]
     flops = cost.flops_of_draw(run.recipe, run.data, trainer.objective)
     machine = cost.machine(trainer.plan.device, trainer.team.processes, trainer.plan.precision)

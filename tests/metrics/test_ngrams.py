@@ -7,7 +7,7 @@ import random
 import pytest
 import torch
 
-from weft.evaluation.ngrams import bleu, sentence_bleu, statistics
+from weft.metrics.ngrams import bleu, sentence_bleu, statistics
 
 
 def test_by_hand() -> None:

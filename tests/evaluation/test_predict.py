@@ -16,7 +16,7 @@ from tests.contracts.tiny import LEARN, tiny
 from weft.core.errors import DataError, WeftError
 from weft.data.images.pixels import ImagesConfig
 from weft.evaluation.evaluate import evaluate
-from weft.inference.predict import shape_of, tell, teller
+from weft.evaluation.predict import shape_of, tell, teller
 from weft.runs.assemble import assemble
 from weft.runs.load import Loaded
 

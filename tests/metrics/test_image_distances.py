@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from weft.core.errors import DataError
-from weft.evaluation.image_metrics import InceptionScore, Moments, frechet_distance, gaussian_distance, precision_and_recall
+from weft.metrics.image_distances import InceptionScore, Moments, frechet_distance, gaussian_distance, precision_and_recall
 
 
 def drawn(number: int, features: int, seed: int, shift: float = 0.0, scale: float = 1.0) -> Tensor:
