@@ -20,7 +20,7 @@ from weft.convert.convert import convert
 from weft.convert.llama import FAMILY as LLAMA
 from weft.core import registry
 from weft.core.errors import CheckpointError, ConfigError
-from weft.nn.block import Activation
+from weft.nn.feed_forward import Activation
 from weft.runs.load import load
 
 transformers = pytest.importorskip("transformers")

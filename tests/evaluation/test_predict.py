@@ -16,7 +16,7 @@ from tests.contracts.tiny import LEARN, tiny
 from weft.core.errors import DataError, WeftError
 from weft.data.images.pixels import ImagesConfig
 from weft.evaluation.evaluate import evaluate
-from weft.evaluation.predict import shape_of, tell, teller
+from weft.evaluation.predict import predictor, shape_of, tell
 from weft.runs.assemble import assemble
 from weft.runs.load import Loaded
 
@@ -108,9 +108,9 @@ def test_too_few_or_too_many_words(name: str, words: list[str], said: str, tmp_p
 
 def test_recipes_whose_models_tell_nothing() -> None:
     for name in ("gpt/text", "vae/digits", "classifier/table", "word2vec/source", "transformer/numbers"):
-        assert teller(weft.recipe(name)) is None
+        assert predictor(weft.recipe(name)) is None
     for name in ("classifier/digits", "vit/cifar10", "bert/sst2"):
-        assert teller(weft.recipe(name)) is not None
+        assert predictor(weft.recipe(name)) is not None
 
 
 @pytest.mark.parametrize(("features", "shape"), [(64, (1, 8, 8)), (784, (1, 28, 28)), (3072, (3, 32, 32)), (108, (3, 6, 6))])

@@ -24,7 +24,7 @@ from weft.data.tokenizers.special_tokens import END, AnsweringTokenizer, MarkedT
 from weft.data.tokenizers.subword_engines import bert, library
 from weft.data.tokenizers.subwords import BPE, ByteBPE, Subwords, Unigram, WordPiece
 from weft.inference import detokenizer
-from weft.inference.detokenizer import LONGEST, REPLACEMENT, Detokeniser
+from weft.inference.detokenizer import LONGEST, REPLACEMENT, Detokenizer
 
 pytest.importorskip("tokenizers")
 
@@ -92,7 +92,7 @@ def made(name: str) -> Tokenizer:
 
 def told(tokenizer: Any, ids: Sequence[int], stop: Sequence[str] = (), cuts: Sequence[int] = ()) -> tuple[str, int, bool]:
     """Text, number of tokens read and whether a stop text came, of tokens that come in pieces."""
-    reader = Detokeniser(tokenizer, stop)
+    reader = Detokenizer(tokenizer, stop)
     edges = [0, *sorted(cuts), len(ids)]
     text = "".join(reader.push(ids[first:last]) for first, last in pairwise(edges))
     return text + reader.finish(), reader.read, reader.stopped
@@ -199,7 +199,7 @@ def test_ordinary_tokens_are_told_at_once_and_decoded_with_few_before_them() -> 
 
 def steps(tokenizer: Tokenizer, ids: Sequence[int], *stop: str) -> list[str]:
     """What each token tells, and the end."""
-    reader = Detokeniser(tokenizer, stop)
+    reader = Detokenizer(tokenizer, stop)
     return [*(reader.push([number]) for number in ids), reader.finish()]
 
 
@@ -221,10 +221,10 @@ def test_what_may_become_a_stop_text_is_held_back() -> None:
 
 def test_a_stop_text_inside_a_token_and_the_earliest_of_several() -> None:
     words = ClassNames(["one two three", "four"])
-    reader = Detokeniser(words, ("three", "two", "four"))
+    reader = Detokenizer(words, ("three", "two", "four"))
     assert (reader.push([0, 1, 1]), reader.stopped, reader.read) == ("one ", True, 1)
     assert (reader.push([1]), reader.finish(), reader.read) == ("", "", 1)
-    split = Detokeniser(words, ("e, f",))
+    split = Detokenizer(words, ("e, f",))
     assert [split.push([0]), split.push([1]), split.finish()] == ["one two thre", "", ""]
     assert split.stopped and split.read == 2
 
@@ -244,6 +244,6 @@ def test_an_answer_may_begin_with_the_space_after_its_prompt() -> None:
         (sentencepiece(), [257], [258, 259], " birds"),
         (made("bytes"), list(b"abc"), list(b"de"), "de"),
     ):
-        reader = Detokeniser(tokenizer, (), prompt)
+        reader = Detokenizer(tokenizer, (), prompt)
         assert reader.push(ids) + reader.finish() == text
         assert told(tokenizer, ids)[0] == text.lstrip()

@@ -14,7 +14,7 @@ from weft.data.tokenizers.base import ByteTokenizer
 from weft.data.tokenizers.special_tokens import MarkedTokenizer
 from weft.inference import encoder_decoder
 from weft.inference.beam_models import translate
-from weft.inference.encoder_decoder import SourceEngine
+from weft.inference.encoder_decoder import EncoderDecoderEngine
 from weft.inference.engine import answer_all
 from weft.inference.request import Answer, Request, Sampling
 from weft.inference.translate import END, START
@@ -50,7 +50,7 @@ def plain(answers: list[Answer]) -> list[tuple[str, tuple[int, ...], str]]:
 
 
 def engine(made: Any, **settings: Any) -> Any:
-    return SourceEngine(made, TOKENIZER, **settings)
+    return EncoderDecoderEngine(made, TOKENIZER, **settings)
 
 
 def alone(made: Any) -> list[tuple[str, tuple[int, ...], str]]:

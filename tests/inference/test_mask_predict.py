@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from weft.core.errors import CapabilityError, ConfigError
-from weft.inference.mask_predict import Filled, Filling, fill_in, passes, ranks, refine
+from weft.inference.mask_predict import Filled, MaskPredict, fill_in, passes, ranks, refine
 from weft.models.nonautoregressive import NonAutoregressive, NonAutoregressiveConfig
 
 PAD, START, END = 0, 1, 2
@@ -34,7 +34,7 @@ def source() -> Tensor:
 
 
 def made_by(network: Any, ids: Tensor, lengths: Tensor, **settings: Any) -> list[Filled]:
-    return fill_in(network, ids, lengths, START, END, Filling(**settings))
+    return fill_in(network, ids, lengths, START, END, MaskPredict(**settings))
 
 
 class Counted:

@@ -12,8 +12,8 @@ from weft.core.errors import ConfigError
 from weft.data.tokenizers.base import ByteTokenizer
 from weft.data.tokenizers.special_tokens import MarkedTokenizer
 from weft.inference.engine import answer_all
-from weft.inference.mask_predict import Filling, fill_in
-from weft.inference.non_autoregressive import WholeEngine
+from weft.inference.mask_predict import MaskPredict, fill_in
+from weft.inference.non_autoregressive import NonAutoregressiveEngine
 from weft.inference.request import Request, Sampling
 from weft.inference.translate import END, START
 
@@ -21,8 +21,8 @@ GREEDY = Sampling(temperature=0, max_new_tokens=60, logprobs=0)
 SOURCES = [tuple(range(3, 3 + size)) for size in (1, 9, 4, 20, 2, 7, 13)]
 
 
-def engine(slots: int = 4, filling: Filling | None = None, **settings: Any) -> WholeEngine:
-    return WholeEngine(small_filler(**settings), MarkedTokenizer(ByteTokenizer()), slots=slots, filling=filling)
+def engine(slots: int = 4, filling: MaskPredict | None = None, **settings: Any) -> NonAutoregressiveEngine:
+    return NonAutoregressiveEngine(small_filler(**settings), MarkedTokenizer(ByteTokenizer()), slots=slots, filling=filling)
 
 
 @pytest.mark.parametrize("settings", [{}, {"places": 10}])
@@ -39,11 +39,11 @@ def test_answers_are_those_of_the_model_in_any_company(slots: int, settings: dic
 
 
 def test_requests_may_differ_in_how_they_are_filled() -> None:
-    made = engine(filling=Filling(iterations=3))
-    hows = [None, Filling(iterations=1), Filling(length_factor=2.0), Filling(iterations=1)]
+    made = engine(filling=MaskPredict(iterations=3))
+    hows = [None, MaskPredict(iterations=1), MaskPredict(length_factor=2.0), MaskPredict(iterations=1)]
     answers = answer_all(made, [Request(SOURCES[2], GREEDY, filling=how) for how in hows])  # type: ignore[arg-type]
     source = torch.tensor([[*SOURCES[2], END]])
-    for how, answer in zip((Filling(3), Filling(1), Filling(3, length_factor=2.0), Filling(1)), answers, strict=True):
+    for how, answer in zip((MaskPredict(3), MaskPredict(1), MaskPredict(3, length_factor=2.0), MaskPredict(1)), answers, strict=True):
         [expected] = fill_in(made.model, source, torch.tensor([source.size(1)]), START, END, how)
         assert [token.id for token in answer.tokens] == expected.ids
 
@@ -66,8 +66,8 @@ def test_a_request_that_is_cancelled_is_not_answered() -> None:
         (Request((5,), GREEDY, echo=True), "not for an echo"),
         (Request((999,), GREEDY), "from 0 to 258"),
         (Request(tuple([5] * 24), GREEDY), "does not fit a context of 24"),
-        (Request((5,), GREEDY, filling=Filling(length_factor=3.0)), "at most 2, not 3.0"),
-        (Request((5,), GREEDY, filling=Filling(iterations=-1)), "iterations must be at least 1"),
+        (Request((5,), GREEDY, filling=MaskPredict(length_factor=3.0)), "at most 2, not 3.0"),
+        (Request((5,), GREEDY, filling=MaskPredict(iterations=-1)), "iterations must be at least 1"),
     ],
 )
 def test_what_is_refused(request_: Request, said: str) -> None:

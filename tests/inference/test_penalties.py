@@ -10,7 +10,7 @@ import torch
 from weft.core.errors import ConfigError
 from weft.inference.penalties import Penalties, check_bias
 from weft.inference.request import Request, Sampling
-from weft.inference.sampler import Choosers
+from weft.inference.sampler import Sampler
 
 LOGITS = torch.tensor([[2.0, -2.0, 1.0, 0.0, -1.0]])
 
@@ -47,8 +47,8 @@ def test_bias_comes_before_penalties() -> None:
 def test_only_rows_that_ask_are_counted_and_changed() -> None:
     plain, counting = Request((0,), Sampling()), Request((0,), Sampling(frequency_penalty=1.0))
     biased = Request((0,), Sampling(logit_bias={4: 9.0}))
-    assert Choosers([plain, plain], 5).penalties is None
-    penalties = Choosers([plain, counting, plain, biased], 5).penalties
+    assert Sampler([plain, plain], 5).penalties is None
+    penalties = Sampler([plain, counting, plain, biased], 5).penalties
     assert penalties and penalties.said.shape == (1, 5)
     penalties.record(torch.tensor([0, 1, 2, 3]))
     expected = LOGITS.repeat(4, 1)
@@ -58,7 +58,7 @@ def test_only_rows_that_ask_are_counted_and_changed() -> None:
 
 
 def test_a_penalty_keeps_a_greedy_answer_from_repeating_itself() -> None:
-    choosers = Choosers([Request((0,), Sampling(temperature=0.0, presence_penalty=100.0)), Request((0,), Sampling(temperature=0.0))], 5)
+    choosers = Sampler([Request((0,), Sampling(temperature=0.0, presence_penalty=100.0)), Request((0,), Sampling(temperature=0.0))], 5)
     said = []
     for position in range(5):
         ids = choosers.choose(LOGITS.repeat(2, 1), torch.tensor([position, position]))
@@ -73,7 +73,7 @@ def test_a_bias_of_no_token_is_refused(bias: dict[int, float], message: str) -> 
     with pytest.raises(ConfigError, match=message):
         check_bias(Sampling(logit_bias=bias), 5)
     with pytest.raises(ConfigError, match=message):
-        Choosers([Request((0,), Sampling(logit_bias=bias))], 5)
+        Sampler([Request((0,), Sampling(logit_bias=bias))], 5)
 
 
 @pytest.mark.parametrize("bias", [math.nan, math.inf])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from weft.inference.prefill_graphs import KEPT, MOST, PromptGraphs
+from weft.inference.prefill_graphs import KEPT, MOST, PrefillGraphs
 from weft.models.gpt import GPTConfig
 from weft.models.llama import LlamaConfig
 
@@ -37,7 +37,7 @@ def read(way: Any, model: Any, ids: torch.Tensor) -> tuple[torch.Tensor, torch.T
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_prompt_is_read_as_the_model_reads_it_each_time_the_same(name: str, device: torch.device) -> None:
     model = built(name, device)
-    graphs = PromptGraphs(model)
+    graphs = PrefillGraphs(model)
     for rows, t in ((1, 5), (1, 16), (3, 17), (2, 280), (MOST // 8, 9)):
         for seed in (1, 2):
             ids = torch.randint(50, (rows, t), generator=torch.Generator().manual_seed(seed)).to(device)
@@ -49,7 +49,7 @@ def test_a_prompt_is_read_as_the_model_reads_it_each_time_the_same(name: str, de
 
 def test_states_outlive_the_next_prompt(device: torch.device) -> None:
     model = built("gpt", device)
-    graphs = PromptGraphs(model)
+    graphs = PrefillGraphs(model)
     first = read(graphs, model, torch.full((1, 6), 3, device=device))
     before = [part.clone() for part in first]
     read(graphs, model, torch.full((1, 6), 7, device=device))
@@ -58,7 +58,7 @@ def test_states_outlive_the_next_prompt(device: torch.device) -> None:
 
 def test_rows_that_hold_something_are_the_models_own_affair(device: torch.device) -> None:
     model = built("gpt", device)
-    graphs, cache = PromptGraphs(model), model.new_cache()
+    graphs, cache = PrefillGraphs(model), model.new_cache()
     cache.add_rows(1)
     ids = torch.arange(8, device=device)[None]
     graphs.hidden(ids[:, :4], cache)
@@ -69,7 +69,7 @@ def test_rows_that_hold_something_are_the_models_own_affair(device: torch.device
 
 def test_few_shapes_are_kept_and_none_where_weights_have_moved(device: torch.device) -> None:
     model = built("gpt", device)
-    graphs = PromptGraphs(model)
+    graphs = PrefillGraphs(model)
     for rows in range(1, KEPT + 2):
         read(graphs, model, torch.zeros(rows, 4, dtype=torch.int64, device=device))
     assert list(graphs.shapes) == [(KEPT + 1, 16)]
@@ -85,7 +85,7 @@ def test_a_capture_that_fails_is_told_of_once(monkeypatch: pytest.MonkeyPatch, c
 
     monkeypatch.setattr(torch.cuda, "CUDAGraph", fails)
     model = built("gpt", torch.device("cpu"))
-    graphs = PromptGraphs(model)
+    graphs = PrefillGraphs(model)
     ids = torch.zeros(1, 4, dtype=torch.int64)
     with caplog.at_level(logging.WARNING, "weft"):
         found = [read(graphs, model, ids)[0] for _ in range(4)]

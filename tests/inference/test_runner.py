@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from weft.inference.beam_models import translate
-from weft.inference.runner import Reader
+from weft.inference.runner import ModelRunner
 from weft.models.gpt import GPTConfig
 from weft.models.llama import LlamaConfig
 from weft.models.perceiver import PerceiverConfig
@@ -47,7 +47,7 @@ def same(made: Any, states: Tensor, ids: list[int]) -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_rows_read_in_pieces_are_as_rows_read_at_once(name: str) -> None:
     made = model(name)
-    reader = Reader(made)
+    reader = ModelRunner(made)
     reader.add_rows(len(ROWS))
     read: list[list[int]] = [[] for _ in ROWS]
     for pieces in ([3, 1, 0, 2], [7, 0, 5, 0], [0, 0, 3, 0]):
@@ -63,7 +63,7 @@ def test_rows_read_in_pieces_are_as_rows_read_at_once(name: str) -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_rows_join_leave_and_change_places(name: str) -> None:
     made = model(name)
-    first, second = Reader(made), Reader(made)
+    first, second = ModelRunner(made), ModelRunner(made)
     for reader, rows in ((first, ROWS[:2]), (second, ROWS[2:])):
         reader.add_rows(2)
         reader.read(rows)
@@ -78,7 +78,7 @@ def test_rows_join_leave_and_change_places(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["learned", "rotary", "groups", "perceiver"])
 def test_a_row_longer_than_the_context_is_seen_through_its_end(name: str) -> None:
-    made, reader = model(name), Reader(model(name))
+    made, reader = model(name), ModelRunner(model(name))
     reader.add_rows(2)
     long = [(7 * i) % V for i in range(CONTEXT - 1)]
     reader.read([long, [3]])

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from weft.core import random
 from weft.inference.request import Request, Sampling
-from weft.inference.sampler import Choosers, likeliest, standing
+from weft.inference.sampler import Sampler, likeliest, standing
 
 LOGITS = [2.0, 1.0, 1.0, 0.5, -1.0, -3.0, 0.3, -math.inf]
 SETTINGS: list[dict[str, Any]] = [
@@ -55,7 +55,7 @@ def reference(logits: list[float], temperature: float = 1.0, top_k: int = 0, top
 
 def drawn(logits: list[float], rows: int, positions: int, **settings: Any) -> np.ndarray:
     """How often each token is chosen, over answers and positions."""
-    choosers = Choosers([Request((0,), Sampling(**settings), number) for number in range(rows)], len(logits))
+    choosers = Sampler([Request((0,), Sampling(**settings), number) for number in range(rows)], len(logits))
     table = torch.tensor(logits).expand(rows, -1)
     chosen = torch.cat([choosers.choose(table, torch.full((rows,), position)) for position in range(positions)])
     return torch.bincount(chosen, minlength=len(logits)).numpy()
@@ -103,11 +103,11 @@ def test_weights_that_are_hardly_there_and_settings_at_their_limits() -> None:
     tied = torch.tensor([[0.0, 3.0, 3.0, -math.inf, 3.0]])
     first = torch.tensor([0])
     for settings in ({"top_k": 1}, {"top_p": 1e-9}, {"temperature": 0.0}):
-        choosers = Choosers([Request((0,), Sampling(**settings))], 5)
+        choosers = Sampler([Request((0,), Sampling(**settings))], 5)
         assert all(choosers.choose(tied, first + position).item() == 1 for position in range(20)), settings
-    cold = Choosers([Request((0,), Sampling(temperature=1e-50))], 5)
+    cold = Sampler([Request((0,), Sampling(temperature=1e-50))], 5)
     assert all(cold.choose(torch.tensor([[0.0, 5.0, 4.99, 4.9, 0.0]]), first + position).item() == 1 for position in range(20))
-    broken = Choosers([Request((0,), Sampling(**settings)) for settings in SETTINGS], 4)
+    broken = Sampler([Request((0,), Sampling(**settings)) for settings in SETTINGS], 4)
     assert (broken.choose(torch.full((len(SETTINGS), 4), math.nan), torch.arange(len(SETTINGS))) < 4).all()
 
 
@@ -115,7 +115,7 @@ def test_weights_that_are_hardly_there_and_settings_at_their_limits() -> None:
 def test_the_ends_of_what_can_be_drawn(monkeypatch: pytest.MonkeyPatch, drawn: int, token: int) -> None:
     monkeypatch.setattr(random, "integers", lambda key, high: torch.full_like(key, drawn))
     logits = torch.tensor([[-math.inf, 0.0, 0.0, 0.0, -50.0, -math.inf]])
-    assert Choosers([Request((0,), Sampling())], 6).choose(logits, torch.tensor([0])).item() == token
+    assert Sampler([Request((0,), Sampling())], 6).choose(logits, torch.tensor([0])).item() == token
 
 
 MIXED = [
@@ -142,10 +142,10 @@ def continued(rows: list[int], length: int = LENGTH, anew: tuple[int, ...] = ())
     """Answers of some of the rows, in a batch; settings are put together anew before some of the positions."""
     requests = [Request((5, 7, 5), MIXED[row % len(MIXED)], number=row // len(MIXED)) for row in rows]
     answers: dict[int, list[int]] = {row: [] for row in rows}
-    choosers = Choosers(requests, VOCABULARY)
+    choosers = Sampler(requests, VOCABULARY)
     for position in range(length):
         if position in anew:
-            choosers = Choosers(requests, VOCABULARY, answers=[answers[row] for row in rows])
+            choosers = Sampler(requests, VOCABULARY, answers=[answers[row] for row in rows])
         ids = choosers.choose(torch.stack([scores(row, answers[row]) for row in rows]), torch.full((len(rows),), position))
         choosers.record(ids)
         for row, number in zip(rows, ids.tolist(), strict=True):
@@ -167,14 +167,14 @@ def test_a_row_gets_the_same_tokens_alone_and_in_any_batch() -> None:
 def test_positions_may_differ_between_rows() -> None:
     requests = [Request((0,), Sampling(seed=9), number) for number in range(4)]
     table, position = torch.zeros(4, 500), torch.tensor([3, 0, 77, 3])
-    together = Choosers(requests, 500).choose(table, position)
+    together = Sampler(requests, 500).choose(table, position)
     for row in range(4):
-        assert Choosers(requests[row : row + 1], 500).choose(table[:1], position[row : row + 1]).item() == together[row]
+        assert Sampler(requests[row : row + 1], 500).choose(table[:1], position[row : row + 1]).item() == together[row]
 
 
 def test_keys_are_a_function_of_seed_number_and_position() -> None:
     requests = [Request((0,), Sampling(seed=seed), number) for seed in (0, 3, -1, 1 << 63) for number in (0, 1, 9)]
-    keys = Choosers(requests, 10).keys
+    keys = Sampler(requests, 10).keys
     for key, request in zip(keys, requests, strict=True):
         expected = random.keys(random.seed_of(request.sampling.seed, "generate"), torch.tensor([request.number]))
         assert key == expected
@@ -187,25 +187,25 @@ def test_greedy_alone_is_greedy_beside_others(dtype: torch.dtype) -> None:
     logits = torch.randn(40, 30, generator=torch.Generator().manual_seed(0)).to(dtype)
     logits[:, 20:] = logits[:, :10]  # equals
     position, greedy = torch.arange(40), Sampling(temperature=0.0)
-    fast = Choosers([Request((0,), greedy)] * 40, 30)
+    fast = Sampler([Request((0,), greedy)] * 40, 30)
     assert not fast.draws and not fast.penalties
     assert torch.equal(fast.choose(logits, position), logits.argmax(-1))
     beside = [Request((0,), greedy if row % 2 else Sampling(top_k=3)) for row in range(40)]
-    assert torch.equal(Choosers(beside, 30).choose(logits, position)[1::2], logits.argmax(-1)[1::2])
+    assert torch.equal(Sampler(beside, 30).choose(logits, position)[1::2], logits.argmax(-1)[1::2])
     unbiased = [Request((0,), replace(greedy, logit_bias={0: 0.0}, presence_penalty=0.1))] * 40
-    assert torch.equal(Choosers(unbiased, 30).choose(logits, position), logits.argmax(-1))
+    assert torch.equal(Sampler(unbiased, 30).choose(logits, position), logits.argmax(-1))
 
 
 def test_logits_are_left_as_they_are() -> None:
     logits = torch.randn(len(MIXED), VOCABULARY)
     before = logits.clone()
-    Choosers([Request((1,), sampling) for sampling in MIXED], VOCABULARY).choose(logits, torch.arange(len(MIXED)))
+    Sampler([Request((1,), sampling) for sampling in MIXED], VOCABULARY).choose(logits, torch.arange(len(MIXED)))
     assert torch.equal(logits, before)
 
 
 def test_log_probabilities_are_the_models_own() -> None:
     logits = torch.tensor([[0.0, math.log(2.0), math.log(5.0), 0.0, 0.0]]).repeat(3, 1)
-    likely, unlikely, none = Choosers.told(logits, torch.tensor([2, 4, 1]), 2)
+    likely, unlikely, none = Sampler.told(logits, torch.tensor([2, 4, 1]), 2)
     assert (likely.id, unlikely.id, none.id) == (2, 4, 1)
     assert likely.logprob == pytest.approx(math.log(0.5))
     assert [number for number, _ in likely.alternatives] == [2, 1]
@@ -213,15 +213,15 @@ def test_log_probabilities_are_the_models_own() -> None:
     assert (2, likely.logprob) in likely.alternatives
     assert unlikely.alternatives == (*likely.alternatives, (4, unlikely.logprob))
     assert unlikely.logprob == pytest.approx(math.log(0.1))
-    assert Choosers.told(logits[:1], torch.tensor([3]), 0)[0].alternatives == ((3, unlikely.logprob),)
-    assert [number for number, _ in Choosers.told(logits[:1], torch.tensor([3]), 99)[0].alternatives] == [2, 1, 0, 3, 4]
+    assert Sampler.told(logits[:1], torch.tensor([3]), 0)[0].alternatives == ((3, unlikely.logprob),)
+    assert [number for number, _ in Sampler.told(logits[:1], torch.tensor([3]), 99)[0].alternatives] == [2, 1, 0, 3, 4]
 
 
 def test_log_probabilities_of_half_precision_are_computed_in_full() -> None:
     logits = torch.randn(6, 1000, generator=torch.Generator().manual_seed(1)).bfloat16()
     ids = logits.argmax(-1)
     exact = logits.double().log_softmax(-1)
-    for row, token in enumerate(Choosers.told(logits, ids, 5)):
+    for row, token in enumerate(Sampler.told(logits, ids, 5)):
         assert token.logprob == pytest.approx(float(exact[row, ids[row]]), abs=1e-5)
         assert token.alternatives[0] == (token.id, token.logprob)
         assert [chance for _, chance in token.alternatives] == sorted((chance for _, chance in token.alternatives), reverse=True)

@@ -13,7 +13,7 @@ from tests.inference.test_runner import V, model
 from weft.core.errors import ConfigError
 from weft.inference.engine import Engine, answer_all
 from weft.inference.request import Request, Sampling
-from weft.inference.sampler import Choosers
+from weft.inference.sampler import Sampler
 from weft.inference.speculative import speculate
 from weft.models.gpt import GPTConfig
 
@@ -68,7 +68,7 @@ def test_two_tokens_are_drawn_from_the_models_own_distribution(settings: dict[st
     for seed in range(number):
         request = Request((1,), Sampling(max_new_tokens=2, seed=seed, **settings))
         seen[tuple(token.id for token in speculate(made, helper, Few(), request, ahead=2).answer.tokens)] += 1
-    chooser = Choosers([Request((1,), Sampling(**settings))], size)
+    chooser = Sampler([Request((1,), Sampling(**settings))], size)
     first = chooser.chances(made(torch.tensor([[1]]))[:, -1])[0]
     expected = {
         (a, b): float(first[a] * chooser.chances(made(torch.tensor([[1, a]]))[:, -1])[0, b]) for a in range(size) for b in range(size)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from weft.data.base import IGNORE
 from weft.kernels import chunked_cross_entropy as module
-from weft.kernels.chunked_cross_entropy import add_product, chunk_rows, chunked_loss, row_losses, token_loss
+from weft.kernels.chunked_cross_entropy import add_product, chunk_rows, chunked_cross_entropy, chunked_loss, row_losses
 
 
 def given(rows: int = 37, width: int = 12, vocabulary: int = 29) -> tuple[nn.Linear, Tensor, Tensor]:
@@ -20,7 +20,7 @@ def given(rows: int = 37, width: int = 12, vocabulary: int = 29) -> tuple[nn.Lin
 
 
 def found(head: nn.Linear, hidden: Tensor, targets: Tensor, logits: str) -> list[Tensor]:
-    loss = token_loss(head, hidden, targets, logits) / 7
+    loss = chunked_cross_entropy(head, hidden, targets, logits) / 7
     return [loss, *torch.autograd.grad(loss, [hidden, head.weight])]
 
 
@@ -34,15 +34,15 @@ def test_chunks_give_the_plain_loss_and_gradients(monkeypatch: pytest.MonkeyPatc
 
 def test_states_of_any_shape() -> None:
     head, hidden, targets = given(rows=24)
-    one = token_loss(head, hidden.view(2, 3, 4, 12), targets.view(2, 3, 4), "chunked")
-    torch.testing.assert_close(one, token_loss(head, hidden, targets))
+    one = chunked_cross_entropy(head, hidden.view(2, 3, 4, 12), targets.view(2, 3, 4), "chunked")
+    torch.testing.assert_close(one, chunked_cross_entropy(head, hidden, targets))
 
 
 def test_without_gradients_only_the_loss_is_made() -> None:
     head, hidden, targets = given()
     with torch.no_grad():
         loss, back, change = chunked_loss(hidden, head.weight, targets, False)
-    torch.testing.assert_close(loss, token_loss(head, hidden, targets).detach())
+    torch.testing.assert_close(loss, chunked_cross_entropy(head, hidden, targets).detach())
     assert not back.numel()
     assert not change.numel()
 
@@ -64,7 +64,7 @@ def test_a_head_with_a_bias_keeps_the_plain_way() -> None:
     _, hidden, targets = given()
     head = nn.Linear(12, 29)
     expected = F.cross_entropy(head(hidden), targets, ignore_index=IGNORE, reduction="sum")
-    torch.testing.assert_close(token_loss(head, hidden, targets, "chunked"), expected)
+    torch.testing.assert_close(chunked_cross_entropy(head, hidden, targets, "chunked"), expected)
 
 
 def test_the_operation_keeps_pytorchs_rules() -> None:

@@ -14,11 +14,11 @@ from weft.inference.engine import Engine, answer_all
 from weft.inference.request import Request, Sampling
 from weft.kernels import decode_step
 from weft.kernels.cuda import compiler, decode_rows, megakernel
-from weft.kernels.decode_step import Steps, fits, parts_of
+from weft.kernels.decode_step import DecodeStep, fits, parts_of
 from weft.models.gpt import GPTConfig
 from weft.models.llama import LlamaConfig
 from weft.models.mlp import MLPConfig
-from weft.nn.state import Cache
+from weft.nn.state import KVCache
 
 SIZES: dict[str, Any] = {"vocabulary": 500, "context": 512, "layers": 2, "heads": 4, "width": 256}
 CONFIGS: dict[str, Any] = {
@@ -80,7 +80,7 @@ def test_a_step_gives_what_the_model_gives(name: str, rows: int) -> None:
             cache.add_rows(rows)
             model.hidden(ids, cache)
             cache.count(lengths)
-        stepping = Steps(model)
+        stepping = DecodeStep(model)
         for _ in range(3):
             new = torch.randint(0, 500, (rows,), device="cuda")
             expected: Tensor = model.head(model.hidden(new[:, None], caches[0])[:, -1])
@@ -109,7 +109,7 @@ def test_kernels_in_cuda_give_what_those_in_triton_give(name: str, rows: int, mo
         monkeypatch.setattr(decode_rows, "runs_on", lambda device, served=served: served)
         with torch.inference_mode():
             torch.manual_seed(1)
-            ids, cache, stepping = torch.randint(0, 500, (rows, 300), device="cuda"), model.new_cache(), Steps(model, invariant=True)
+            ids, cache, stepping = torch.randint(0, 500, (rows, 300), device="cuda"), model.new_cache(), DecodeStep(model, invariant=True)
             cache.add_rows(rows)
             model.hidden(ids[:, :290], cache)
             cache.count([290 - 7 * row for row in range(rows)])
@@ -131,9 +131,9 @@ def test_a_kernel_for_one_row_that_fails_is_told_of_once(monkeypatch: pytest.Mon
     monkeypatch.setattr(megakernel, "fits", lambda model: True)
     monkeypatch.setattr(decode_step, "OneRow", fail)
     monkeypatch.setattr(decode_step, "KERNELS", SimpleNamespace(SPLIT=64))
-    monkeypatch.setattr(Steps, "_replay", lambda self, bucket, parts, cache: torch.ones(bucket, 500))
+    monkeypatch.setattr(DecodeStep, "_replay", lambda self, bucket, parts, cache: torch.ones(bucket, 500))
     model = CONFIGS["gpt"].build().bfloat16()
-    stepping, cache, new = Steps(model), model.new_cache(), torch.zeros(1, dtype=torch.int64)
+    stepping, cache, new = DecodeStep(model), model.new_cache(), torch.zeros(1, dtype=torch.int64)
     cache.add_rows(1)
     for _ in range(3):
         assert stepping(new, cache).shape == (1, 500)
@@ -145,7 +145,7 @@ class Twins:
     """Steps by the kernel for one row where there is one, and by those for several; two caches that hold the same."""
 
     def __init__(self, model: Any, *lengths: int):
-        self.model, self.stepping = model, [Steps(model), Steps(model, invariant=True)]
+        self.model, self.stepping = model, [DecodeStep(model), DecodeStep(model, invariant=True)]
         for block in model.blocks:  # what is looked at then counts for more than rounding
             for layer in (block.attention.qkv, block.attention.out):
                 layer.weight.mul_(4)
@@ -156,8 +156,8 @@ class Twins:
         ids = torch.randint(0, 500, (len(lengths), max(lengths)), device="cuda")
         self.caches = [self.new_cache(ids, lengths) for _ in range(2)]
 
-    def new_cache(self, ids: Tensor, lengths: tuple[int, ...]) -> Cache:
-        cache: Cache = self.model.new_cache()
+    def new_cache(self, ids: Tensor, lengths: tuple[int, ...]) -> KVCache:
+        cache: KVCache = self.model.new_cache()
         cache.add_rows(len(lengths))
         self.model.hidden(ids, cache)
         cache.count(lengths)
@@ -222,10 +222,10 @@ def test_one_row_sees_weights_that_change_or_move() -> None:
     twins.read(40)
     twins.check(2)
     model.load_state_dict({name: tensor * 1.1 for name, tensor in model.state_dict().items()}, assign=True)
-    twins.stepping[1] = Steps(model, invariant=True)
+    twins.stepping[1] = DecodeStep(model, invariant=True)
     twins.check(2)
     model.blocks[0].norm1.weight = nn.Parameter(model.blocks[0].norm1.weight * 1.1, requires_grad=False)
-    twins.stepping[1] = Steps(model, invariant=True)
+    twins.stepping[1] = DecodeStep(model, invariant=True)
     twins.read(40)
     twins.check(2)
 

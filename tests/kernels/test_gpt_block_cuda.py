@@ -18,8 +18,9 @@ from weft.kernels import gpt_block_cuda as module
 from weft.kernels import packed_attention as attending
 from weft.kernels.cuda import cublaslt_matmul as tuned
 from weft.nn.attention import SelfAttention
-from weft.nn.block import Block, FeedForward, GatedFeedForward
-from weft.nn.checkpointed import Kept, keeping
+from weft.nn.block import Block
+from weft.nn.checkpointed import Kept, checkpointed
+from weft.nn.feed_forward import FeedForward, GatedFeedForward
 
 
 def block(device: torch.device, width: int = 64, **settings: Any) -> Block:
@@ -38,7 +39,7 @@ def gradients(layer: Block, x: Tensor, out: Tensor) -> dict[str, Tensor]:
 
 
 def wide(layer: Block, x: Tensor, kept: Kept = "all") -> dict[str, Tensor]:
-    return gradients(layer, x, keeping(kept, module.wide_block, layer, x, None, None))
+    return gradients(layer, x, checkpointed(kept, module.gpt_block_cuda, layer, x, None, None))
 
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu_tanh"])
@@ -73,18 +74,18 @@ def test_biases_are_summed_apart_where_a_branch_is_dropped(monkeypatch: pytest.M
 def test_a_compiled_block_is_the_same(backend: str) -> None:
     layer, x = block(torch.device("cpu")), torch.randn(2, 5, 64, requires_grad=True)
     expected = wide(layer, x)
-    compiled = torch.compile(lambda x: module.wide_block(layer, x, None, None), backend=backend, fullgraph=True)
+    compiled = torch.compile(lambda x: module.gpt_block_cuda(layer, x, None, None), backend=backend, fullgraph=True)
     for name, value in gradients(layer, x, compiled(x)).items():
         torch.testing.assert_close(value, expected[name])
 
 
 def test_the_operations_keep_pytorchs_rules() -> None:
     x, scale, shift = (torch.randn(size, requires_grad=True) for size in ((2, 3, 8), (8,), (8,)))
-    weight, fall, inner = (torch.randn(size, requires_grad=True) for size in ((12, 8), (8, 12), (12,)))
+    weight, down, inner = (torch.randn(size, requires_grad=True) for size in ((12, 8), (8, 12), (12,)))
     for onto in (None, torch.randn(2, 3, 12, requires_grad=True)):
         torch.library.opcheck(products.product, (x, weight, inner, onto))
     for again in (False, True):
-        torch.library.opcheck(products.feed_forward, (x, weight, inner.detach(), fall, shift, None if again else x, inner, True, again))
+        torch.library.opcheck(products.feed_forward, (x, weight, inner.detach(), down, shift, None if again else x, inner, True, again))
     torch.library.opcheck(passes.stream_and_norm, (x, scale, shift, shift, shift, 1e-5, False))
 
 
@@ -210,7 +211,7 @@ def test_biases_of_queries_keys_and_values(dropout: float, compiled: bool, monke
     expected = gradients(layer, x, layer(x))
     layer.attention.attention_backend = "cudnn"
     assert module.packs(layer.attention, x, None, None)
-    run = partial(module.wide_block, layer, mask=None, rotary=None)
+    run = partial(module.gpt_block_cuda, layer, mask=None, rotary=None)
     torch.manual_seed(1)
     out = torch.compile(run, backend="aot_eager", fullgraph=True)(x) if compiled else run(x)
     for name, value in gradients(layer, x, out).items():
@@ -236,20 +237,20 @@ def test_gelu_is_exact_within_a_unit_of_the_last_place() -> None:
 def test_a_feed_forward_network_whose_products_are_tuned(tanh: bool, again: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuned, "LARGE", 1)
     torch.manual_seed(0)
-    shapes = {"x": (4, 300, 128), "rise": (512, 128), "rise_bias": (512,), "fall": (128, 512), "fall_bias": (128,)}
+    shapes = {"x": (4, 300, 128), "up": (512, 128), "up_bias": (512,), "down": (128, 512), "down_bias": (128,)}
     given = {name: (torch.randn(shape, device="cuda") / shape[-1] ** 0.5).bfloat16().requires_grad_() for name, shape in shapes.items()}
-    learner = given["rise_bias"].detach().float().requires_grad_()
+    learner = given["up_bias"].detach().float().requires_grad_()
     exact = {name: part.detach().double().requires_grad_() for name, part in given.items()}
     change = torch.randn(4, 300, 128, device="cuda")
-    inner = F.gelu(F.linear(exact["x"], exact["rise"], exact["rise_bias"]), approximate="tanh" if tanh else "none")
-    truth = F.linear(inner, exact["fall"], exact["fall_bias"])
+    inner = F.gelu(F.linear(exact["x"], exact["up"], exact["up_bias"]), approximate="tanh" if tanh else "none")
+    truth = F.linear(inner, exact["down"], exact["down_bias"])
     expected = torch.autograd.grad(truth, list(exact.values()), change.double())
     found = products.feed_forward(*given.values(), None, learner, tanh, again)[0]
-    by_x, by_rise, by_fall, by_fall_bias, by_learner = torch.autograd.grad(
-        found, [given["x"], given["rise"], given["fall"], given["fall_bias"], learner], change.bfloat16()
+    by_x, by_rise, by_down, by_fall_bias, by_learner = torch.autograd.grad(
+        found, [given["x"], given["up"], given["down"], given["down_bias"], learner], change.bfloat16()
     )
     assert tuned.CHOSEN
-    close([found, by_x, by_rise, by_learner, by_fall, by_fall_bias], [truth.detach(), *expected])
+    close([found, by_x, by_rise, by_learner, by_down, by_fall_bias], [truth.detach(), *expected])
     onto = torch.randn(4, 300, 128, device="cuda").bfloat16()
     close([products.feed_forward(*given.values(), onto, learner, tanh, again)[0]], [truth.detach() + onto])
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from weft.kernels import packed_bf16_linear
-from weft.kernels.packed_bf16_linear import FewRows, ManyRows
+from weft.kernels.packed_bf16_linear import ManyRows, PackedBF16Linear
 
 
 def layer(bias: bool = True) -> nn.Linear:
@@ -15,8 +15,10 @@ def layer(bias: bool = True) -> nn.Linear:
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("fast", [True, False])
-@pytest.mark.parametrize("kind", [FewRows, ManyRows])
-def test_the_product_is_that_of_the_layer(kind: type[FewRows | ManyRows], fast: bool, bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", [PackedBF16Linear, ManyRows])
+def test_the_product_is_that_of_the_layer(
+    kind: type[PackedBF16Linear | ManyRows], fast: bool, bias: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not fast:
         monkeypatch.setattr(packed_bf16_linear, "MULTIPLY", None)
         monkeypatch.setattr(packed_bf16_linear, "has_packed_products", lambda: False)
@@ -25,12 +27,12 @@ def test_the_product_is_that_of_the_layer(kind: type[FewRows | ManyRows], fast: 
     wanted = layer(bias).double()(x.double())
     found = made(x)
     assert found.dtype == torch.float32
-    assert (found - wanted).norm() < (1e-6 if kind is FewRows and fast and made.packed is not None else 0.01) * wanted.norm()
+    assert (found - wanted).norm() < (1e-6 if kind is PackedBF16Linear and fast and made.packed is not None else 0.01) * wanted.norm()
     assert torch.allclose(made(x, added), found + added)
 
 
 def test_a_row_is_the_same_alone_and_beside_a_few() -> None:
-    made = FewRows(layer())
+    made = PackedBF16Linear(layer())
     if made.packed is None:
         pytest.skip("torch has no such product for this processor")
     x = torch.randn(6, 130)
@@ -40,6 +42,6 @@ def test_a_row_is_the_same_alone_and_beside_a_few() -> None:
 def test_weights_that_float16_does_not_hold_are_read_as_they_are() -> None:
     large = layer()
     large.weight[0, 0] = 1e6
-    made = FewRows(large)
+    made = PackedBF16Linear(large)
     assert made.packed is None
     assert made(torch.ones(1, 130))[0, 0] > 9e5

@@ -185,7 +185,7 @@ def test_what_is_decayed() -> None:
     kinds = audit([("", model(tied=False))])
     plain = ("embed", "encoder_bias.table", "decoder_bias.table", "norm", "encoder_norm", "decoder.0.norm3")
     assert {kinds[f"{name}.weight"] for name in plain} == {"plain"}
-    assert {kinds[f"decoder.0.{name}.weight"] for name in ("attention.q", "cross.kv", "feedforward.rise")} == {"matrix"}
+    assert {kinds[f"decoder.0.{name}.weight"] for name in ("attention.q", "cross.kv", "feedforward.up")} == {"matrix"}
     assert kinds["head.weight"] == "head"
 
 

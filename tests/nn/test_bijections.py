@@ -54,7 +54,10 @@ LAYERS = {
     "channels": (lambda: Coupling(halves(2, 0)[:, None, None], image_net()), (2, 4, 4)),
     "autoregressive": (lambda: Autoregressive(5, (16, 16)), (5,)),
     "inverted": (lambda: Inverted(Autoregressive(5, (16,))), (5,)),
-    "chain": (lambda: Chain([Logit(1e-3), Stretch(5), Reversed(), Autoregressive(5, (8,)), Coupling(halves(5, 0), vector_net())]), (5,)),
+    "chain": (
+        lambda: Chain([Logit(1e-3), Stretch(5), Reversed(), Autoregressive(5, (8,)), Coupling(halves(5, 0), vector_net())]),
+        (5,),
+    ),
 }
 every_layer = pytest.mark.parametrize("name", list(LAYERS))
 

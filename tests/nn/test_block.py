@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from weft.nn.attention import SelfAttention
-from weft.nn.block import Block, FeedForward
+from weft.nn.block import Block
+from weft.nn.feed_forward import FeedForward
 
 D = 16
 
@@ -66,7 +67,7 @@ def test_feed_forward_is_two_layers(activation: Literal["gelu", "gelu_tanh", "re
     torch.manual_seed(0)
     layer, x = FeedForward(4, 12, activation=activation), torch.randn(3, 4)
     functions = {"gelu": F.gelu, "gelu_tanh": lambda h: F.gelu(h, approximate="tanh"), "relu": F.relu}
-    expected = functions[activation](x @ layer.rise.weight.T + layer.rise.bias) @ layer.fall.weight.T + layer.fall.bias
+    expected = functions[activation](x @ layer.up.weight.T + layer.up.bias) @ layer.down.weight.T + layer.down.bias
     torch.testing.assert_close(layer(x), expected)
 
 

@@ -107,7 +107,7 @@ def test_the_length_sees_no_target() -> None:
     assert torch.equal(made(network, given, "").sums["length"], made(network, other, "").sums["length"])
     made(network, given, "").sums["length"].backward()
     assert all(p.grad is None for name, p in network.named_parameters() if name.startswith(("decoder.", "norm.")))
-    assert network.difference.rise.weight.grad.abs().sum() > 0
+    assert network.difference.up.weight.grad.abs().sum() > 0
 
 
 @torch.no_grad()

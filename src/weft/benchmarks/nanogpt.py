@@ -28,8 +28,8 @@ NAMES = {
     "norm2.": "ln_2.",
     "attention.qkv.": "attn.c_attn.",
     "attention.out.": "attn.c_proj.",
-    "feedforward.rise.": "mlp.c_fc.",
-    "feedforward.fall.": "mlp.c_proj.",
+    "feedforward.up.": "mlp.c_fc.",
+    "feedforward.down.": "mlp.c_proj.",
 }
 """Our names and its own."""
 

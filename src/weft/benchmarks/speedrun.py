@@ -23,7 +23,6 @@ from typing import Any
 import torch
 
 from weft.benchmarks.arguments import Arguments, at_least
-from weft.benchmarks.birthplace import settings
 from weft.benchmarks.record import write_record
 from weft.benchmarks.timing import synchronise, timed
 from weft.core.config import override, to_dict
@@ -33,6 +32,7 @@ from weft.data.shards.builder import build
 from weft.data.shards.workers import cores
 from weft.data.text.python_corpus import gather
 from weft.data.tokenizers.learning import learn
+from weft.projects.birthplace.benchmark import settings
 from weft.recipes.base import Recipe
 from weft.recipes.base import recipe as find_recipe
 from weft.runs.assemble import build as build_run
@@ -172,7 +172,7 @@ class Course:
 
     def validate(self, which: str) -> float:
         plan, source = self.trainer.plan, self.sources[which]
-        with plan.rounding(), plan.arithmetic():
+        with plan.tf32(), plan.autocast():
             given = self.trainer.model, self.trainer.objective, source, min(self.examples, len(source.dataset)), self.recipe.train.batch
             return evaluate(*given)["loss"]
 

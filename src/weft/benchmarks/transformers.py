@@ -18,7 +18,6 @@ from typing import Any
 
 from weft.api import train
 from weft.benchmarks.arguments import Arguments
-from weft.benchmarks.birthplace import settings
 from weft.benchmarks.record import write_record
 from weft.core.config import override
 from weft.data.base import Problems
@@ -26,6 +25,7 @@ from weft.data.text.windows import read_text
 from weft.evaluation.evaluate import evaluate
 from weft.inference.translate import answer
 from weft.inference.translate_file import answer_lines, fingerprint
+from weft.projects.birthplace.benchmark import settings
 from weft.recipes.base import recipe as find_recipe
 from weft.report.progress import Progress
 from weft.runs import record

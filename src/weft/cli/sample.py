@@ -15,7 +15,7 @@ from weft.core.errors import CapabilityError, ConfigError
 from weft.evaluation import predict
 from weft.inference.beam import Beam
 from weft.inference.generate import Generation, can_continue, generate, need_continuing
-from weft.inference.mask_predict import Filling
+from weft.inference.mask_predict import MaskPredict
 from weft.inference.neighbours import neighbours
 from weft.inference.quantize import Weights, keep_weights
 from weft.inference.request import GREEDY
@@ -98,7 +98,7 @@ def main(words: list[str]) -> int:
         )
     if options.complete:
         return pictures.completed(loaded, prompts, options.complete, options.mask, options.n or 1, options.seed, options.out)
-    if found := predict.teller(loaded.recipe):
+    if found := predict.predictor(loaded.recipe):
         return told(loaded, found, prompts)
     if len(prompts) > 1:
         raise ConfigError(f"expected one PROMPT, found {' '.join(prompts)}; put it into quotes")
@@ -110,7 +110,7 @@ def main(words: list[str]) -> int:
         if offers(loaded.model, Fills):
             refuse(options, ("beams", "length_penalty", "coverage_penalty"), "is of a search, and this model makes all tokens at once")
         how = answering.How(
-            Filling(iterations=options.iterations, length_factor=options.length_factor),
+            MaskPredict(iterations=options.iterations, length_factor=options.length_factor),
             Beam(options.beams or answering.BEAMS, options.length_penalty, options.coverage_penalty),
         )
         if options.input:
@@ -167,9 +167,9 @@ def told_of(one: Generation) -> str:
     return f"{one.tokens} tokens, ended by {one.stop}{searched}"
 
 
-def told(loaded: Loaded, teller: predict.Teller, prompts: list[str]) -> int:
+def told(loaded: Loaded, predictor: predict.Predictor, prompts: list[str]) -> int:
     if not all(prompt.strip() for prompt in prompts or [""]):
-        example = " ".join(map(quoted, teller.asked))
+        example = " ".join(map(quoted, predictor.asked))
         raise ConfigError(f"{type(loaded.model).__name__} ({loaded.recipe.name}) must be asked, for example: weft sample CKPT {example}")
     for title, rows in predict.tell(loaded, prompts).items():
         print(title)

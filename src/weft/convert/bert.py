@@ -83,8 +83,8 @@ BOTH = ("weight", "bias")
 LAYER = {
     "attention.output.dense": "attention.out",
     "attention.output.LayerNorm": "norm1",
-    "intermediate.dense": "feedforward.rise",
-    "output.dense": "feedforward.fall",
+    "intermediate.dense": "feedforward.up",
+    "output.dense": "feedforward.down",
     "output.LayerNorm": "norm2",
 }
 BODY = {"bert.embeddings.LayerNorm": "norm", "bert.pooler.dense": "pooler"}

@@ -44,7 +44,7 @@ PLACE = "what was typed"
 
 
 @dataclass(frozen=True)
-class Teller:
+class Predictor:
     """How a kind of model is asked, and how it is made to answer."""
 
     asked: tuple[str, ...]
@@ -53,9 +53,9 @@ class Teller:
     """The model and what was typed -> for each example what is told of it, and how sure the model is."""
 
 
-def teller(recipe: Recipe) -> Teller | None:
+def predictor(recipe: Recipe) -> Predictor | None:
     """The teller for the models of a recipe; None where they tell nothing of a text or image."""
-    for kind, found in TELLERS.items():
+    for kind, found in PREDICTORS.items():
         if isinstance(recipe.data, kind):
             return found
     of_images = isinstance(recipe.data, ImagesConfig) or recipe.data.own_files == "images"
@@ -64,7 +64,7 @@ def teller(recipe: Recipe) -> Teller | None:
 
 def asked(recipe: Recipe, data: Data) -> tuple[str, ...]:
     """What to type to be told something by a model of this recipe; nothing where there is nothing to tell."""
-    found = teller(recipe)
+    found = predictor(recipe)
     if found is CLASSES and bool((data.train.packed.seconds < data.train.packed.ids.sizes).any()):  # type: ignore[attr-defined]
         return "a text", "another text"
     return found.asked if found else ()
@@ -73,7 +73,7 @@ def asked(recipe: Recipe, data: Data) -> tuple[str, ...]:
 @torch.no_grad()
 def tell(loaded: Loaded, words: Sequence[str]) -> dict[str, Rows]:
     """What a model tells of what was typed."""
-    found = teller(loaded.recipe)
+    found = predictor(loaded.recipe)
     assert found is not None
     return found.tell(loaded, words)
 
@@ -112,7 +112,7 @@ def ranked(names: Sequence[str], scores: Tensor, most: int = 10) -> Rows:
     return [(names[i], f"{p:.3f}") for i, p in zip(best.indices.tolist(), best.values.tolist(), strict=True)]
 
 
-def tell_class(loaded: Loaded, words: Sequence[str]) -> dict[str, Rows]:
+def predict_class(loaded: Loaded, words: Sequence[str]) -> dict[str, Rows]:
     if len(words) not in (1, 2):
         raise ConfigError(f"one text or two are expected, but {len(words)} were given; put each into quotes")
     tokenizer = loaded.tokenizer
@@ -123,14 +123,14 @@ def tell_class(loaded: Loaded, words: Sequence[str]) -> dict[str, Rows]:
     return {" | ".join(words): ranked(tokenizer.classes, scores)}
 
 
-def tell_choice(loaded: Loaded, words: Sequence[str]) -> dict[str, Rows]:
+def predict_choice(loaded: Loaded, words: Sequence[str]) -> dict[str, Rows]:
     if len(words) < 3:
         raise ConfigError("a text and at least two ways to go on are expected; put each into quotes")
     text, *choices = words
     return {text: ranked(choices, logits(loaded, whole(dataset_of(loaded, Choice(text, choices, 0, PLACE)))))}
 
 
-def tell_tags(loaded: Loaded, words: Sequence[str]) -> dict[str, Rows]:
+def predict_tags(loaded: Loaded, words: Sequence[str]) -> dict[str, Rows]:
     sentence = tuple(word for text in words for word in text.split())
     if not sentence:
         raise ConfigError("a sentence with at least one word is expected")
@@ -140,7 +140,7 @@ def tell_tags(loaded: Loaded, words: Sequence[str]) -> dict[str, Rows]:
     return {" ".join(sentence): list(zip(sentence, tags, strict=True))}
 
 
-def tell_answer(loaded: Loaded, words: Sequence[str]) -> dict[str, Rows]:
+def predict_span(loaded: Loaded, words: Sequence[str]) -> dict[str, Rows]:
     if len(words) != 2:
         raise ConfigError(f"a question and a paragraph are expected, but {len(words)} texts were given; put each into quotes")
     question, paragraph = words
@@ -151,7 +151,7 @@ def tell_answer(loaded: Loaded, words: Sequence[str]) -> dict[str, Rows]:
     return {question: [(text, f"{math.exp(score):.3f}") for text, score in sorted(found, key=lambda pair: -pair[1])]}
 
 
-def tell_images(loaded: Loaded, words: Sequence[str]) -> dict[str, Rows]:
+def predict_images(loaded: Loaded, words: Sequence[str]) -> dict[str, Rows]:
     """The classes of image files, or of those in folders."""
     problems = Problems()
     paths = [Path(word).expanduser() for word in words]
@@ -190,11 +190,11 @@ def shape_of(features: int) -> tuple[int, int, int]:
     return channels, side, side
 
 
-CLASSES = Teller(("a text",), tell_class)
-IMAGES = Teller(("picture.png",), tell_images)
-TELLERS: dict[type, Teller] = {
+CLASSES = Predictor(("a text",), predict_class)
+IMAGES = Predictor(("picture.png",), predict_images)
+PREDICTORS: dict[type, Predictor] = {
     LabelledTextsConfig: CLASSES,
-    ChoicesConfig: Teller(("a text", "one way to go on", "another way"), tell_choice),
-    TaggedConfig: Teller(("a few words",), tell_tags),
-    SpansConfig: Teller(("a question", "a paragraph with the answer"), tell_answer),
+    ChoicesConfig: Predictor(("a text", "one way to go on", "another way"), predict_choice),
+    TaggedConfig: Predictor(("a few words",), predict_tags),
+    SpansConfig: Predictor(("a question", "a paragraph with the answer"), predict_span),
 }

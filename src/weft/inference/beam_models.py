@@ -14,7 +14,7 @@ from torch import Tensor
 from weft.core.errors import CapabilityError, ConfigError
 from weft.inference.attention_weights import Recorder
 from weft.inference.beam import Beam, Cover, Hypothesis, Score, Steps, finish, searching
-from weft.inference.runner import Reader
+from weft.inference.runner import ModelRunner
 from weft.models.base import Decodes, offers
 
 NEVER = -1
@@ -112,7 +112,7 @@ def continuing(
         raise ConfigError("beam search continues prompts of at least one token each")
     if beam.beta:
         raise ConfigError("coverage is of a source, and a text that is continued has none; leave the coverage penalty out")
-    reader = Reader(model, cached=cached)
+    reader = ModelRunner(model, cached=cached)
     reader.add_rows(len(prompts))
     reader.read([list(ids[:-1]) for ids in prompts])
     score = follower(reader, model, vocabulary)
@@ -121,7 +121,7 @@ def continuing(
     return found
 
 
-def follower(reader: Reader, model: Any, vocabulary: int) -> Score:
+def follower(reader: ModelRunner, model: Any, vocabulary: int) -> Score:
     """Scores of what follows in the rows of a reader, which holds all but the last token of each."""
 
     def score(ids: Tensor, row: Tensor, origin: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ LONGEST = 64
 """Most tokens that are held back, or looked back at."""
 
 
-class Detokeniser:
+class Detokenizer:
     """The text of one answer."""
 
     def __init__(self, tokenizer: Any, stops: Sequence[str] = (), prompt: Sequence[int] = ()):

@@ -19,7 +19,7 @@ from weft.core.errors import ConfigError
 from weft.inference.engine import Row, trimmed
 from weft.inference.penalties import check_bias
 from weft.inference.request import Piece, Request, Token
-from weft.inference.sampler import Choosers
+from weft.inference.sampler import Sampler
 from weft.inference.translate import PAD, marks_of
 from weft.models.base import Decodes, offers
 
@@ -38,7 +38,7 @@ class Target(Row):
         self.source = request.ids if request.ids[-1:] == (end,) else (*request.ids, end)
 
 
-class SourceEngine:
+class EncoderDecoderEngine:
     """The same questions as to `engine.Engine`; one thread owns it."""
 
     def __init__(self, model: Any, tokenizer: Any, *, slots: int = 32, cached: bool = True):
@@ -52,7 +52,7 @@ class SourceEngine:
         self.start, self.end = marks_of(tokenizer)
         self.queue: deque[Target] = deque()
         self.rows: list[Target] = []
-        self.choosers: Choosers | None = None
+        self.choosers: Sampler | None = None
         self.added = 0
         self._forget()
 
@@ -136,11 +136,11 @@ class SourceEngine:
         """The next token of each row, from its state (B, D)."""
         logits = self.model.head(states)[:, : self.tokenizer.size]
         requests, answers = [row.request for row in self.rows], [row.answer for row in self.rows]
-        self.choosers = self.choosers or Choosers(requests, self.tokenizer.size, self.device, answers)
+        self.choosers = self.choosers or Sampler(requests, self.tokenizer.size, self.device, answers)
         ids = self.choosers.choose(logits, torch.tensor([len(answer) for answer in answers], device=self.device))
         self.choosers.record(ids)
         most = max(request.sampling.logprobs for request in requests)
-        chosen = Choosers.told(logits, ids, most) if most >= 0 else [Token(number) for number in ids.tolist()]
+        chosen = Sampler.told(logits, ids, most) if most >= 0 else [Token(number) for number in ids.tolist()]
         room = max(1, self.context - 1)  # the start takes a place
         return {
             row.number: row.push(trimmed(token, row.request.sampling.logprobs), {self.end}, room)

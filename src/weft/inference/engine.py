@@ -15,20 +15,20 @@ import torch
 from torch import Tensor
 
 from weft.core.errors import ConfigError
-from weft.inference.detokenizer import Detokeniser
+from weft.inference.detokenizer import Detokenizer
 from weft.inference.penalties import check_bias
-from weft.inference.prefill_graphs import PromptGraphs
-from weft.inference.prefix_cache import Prefixes
+from weft.inference.prefill_graphs import PrefillGraphs
+from weft.inference.prefix_cache import PrefixCache
 from weft.inference.request import Answer, Piece, Request, Token
-from weft.inference.runner import Reader
-from weft.inference.sampler import Choosers
+from weft.inference.runner import ModelRunner
+from weft.inference.sampler import Sampler
 from weft.kernels import decode_step
 
 CHUNK = 512
 """Most tokens of a prompt read at a step."""
 
 
-class Flight:
+class PendingTokens:
     """What was chosen for some rows, perhaps still on its way from the device."""
 
     def __init__(self, rows: Sequence[Row], ids: Tensor, tokens: list[Token] | None = None):
@@ -52,7 +52,7 @@ class Row:
 
     def __init__(self, number: int, request: Request, tokenizer: Any):
         self.number, self.request = number, request
-        self.text = Detokeniser(tokenizer, request.sampling.stop, request.ids)
+        self.text = Detokenizer(tokenizer, request.sampling.stop, request.ids)
         self.prompt: list[Token] = []
         self.answer: list[int] = []
         self.gone = False
@@ -74,7 +74,7 @@ class Row:
 class Prompts:
     """Rows whose prompts are being read, together and a piece at a time."""
 
-    def __init__(self, rows: list[Row], reader: Reader, prefixes: Prefixes):
+    def __init__(self, rows: list[Row], reader: ModelRunner, prefixes: PrefixCache):
         """reader: without rows yet."""
         self.rows, self.reader = rows, reader
         for row in rows:  # where the prompt's own log-probabilities are asked for, all of it must be read
@@ -107,7 +107,7 @@ class Prompts:
             row.prompt += [Token(number) for number in following]
         elif following:
             logits = self.reader.model.head(states[: len(following)])
-            row.prompt += Choosers.told(logits, torch.tensor(following, device=logits.device), alternatives)
+            row.prompt += Sampler.told(logits, torch.tensor(following, device=logits.device), alternatives)
 
     def drop(self, place: int) -> None:
         parts: tuple[list[Any], ...] = (self.rows, self.unread, self.states)
@@ -138,17 +138,17 @@ class Engine:
         self.model, self.tokenizer, self.slots, self.slide, self.cached, self.chunk = model.eval(), tokenizer, slots, slide, cached, chunk
         self.ends = ends_of(tokenizer)
         self.invariant = invariant
-        self.reader = Reader(model, cached=cached, invariant=invariant)
-        self.graphs = PromptGraphs(model) if self.reader.cache and decode_step.fits(model) else None
+        self.reader = ModelRunner(model, cached=cached, invariant=invariant)
+        self.graphs = PrefillGraphs(model) if self.reader.cache and decode_step.fits(model) else None
         self.context = self.reader.context
-        self.prefixes = Prefixes(model, 0 if invariant else prefixes)  # reading on rounds otherwise than reading anew
+        self.prefixes = PrefixCache(model, 0 if invariant else prefixes)  # reading on rounds otherwise than reading anew
         self.rows: list[Row] = []
         self.prompts: Prompts | None = None
         self.queue: deque[Row] = deque()
-        self.choosers: Choosers | None = None
+        self.choosers: Sampler | None = None
         """Settings of the rows, with their last tokens and the positions of the next; none where rows came or went since."""
         self.last = self.position = torch.empty(0, dtype=torch.int64)
-        self.flight: Flight | None = None
+        self.flight: PendingTokens | None = None
         self.added = 0
 
     @property
@@ -203,7 +203,7 @@ class Engine:
             self.prompts = None
         return pieces
 
-    def _launch(self) -> Flight | None:
+    def _launch(self) -> PendingTokens | None:
         """Read the last token of every row and choose the next; nothing where it must be known first what is in flight."""
         steady, ahead = self.reader.has_room(), 1 if self.flight else 0
         if ahead and not (steady and any(len(row.answer) + ahead < row.request.sampling.max_new_tokens for row in self.rows)):
@@ -215,7 +215,7 @@ class Engine:
         logits = self.reader.step(self.last) if steady else self._read_again()
         self.last, told = self._choose(self.rows, logits, self.choosers, self.position)
         self.position = self.position + 1
-        return Flight(self.rows, self.last, told)
+        return PendingTokens(self.rows, self.last, told)
 
     def _read_again(self) -> Tensor:
         """Logits (R, V) of rows that have no cache, or have outgrown it."""
@@ -240,7 +240,7 @@ class Engine:
             self.prompts = None
         if not self.prompts and self.queue and free > 0:
             rows = [self.queue.popleft() for _ in range(1 if self.invariant else min(free, len(self.queue)))]
-            self.prompts = Prompts(rows, Reader(self.model, cached=self.cached, prompts=self.graphs), self.prefixes)
+            self.prompts = Prompts(rows, ModelRunner(self.model, cached=self.cached, prompts=self.graphs), self.prefixes)
 
     def _join(self, prompts: Prompts, pieces: dict[int, Piece]) -> None:
         """Choose the first token behind each prompt; those that go on become rows."""
@@ -262,17 +262,17 @@ class Engine:
         self.reader.join(prompts.reader)
         self.choosers = None
 
-    def _choosers(self, rows: Sequence[Row]) -> Choosers:
+    def _choosers(self, rows: Sequence[Row]) -> Sampler:
         answers = [row.answer for row in rows]
-        return Choosers([row.request for row in rows], self.tokenizer.size, self.reader.device, answers)
+        return Sampler([row.request for row in rows], self.tokenizer.size, self.reader.device, answers)
 
-    def _choose(self, rows: Sequence[Row], logits: Tensor, choosers: Choosers, position: Tensor) -> tuple[Tensor, list[Token] | None]:
+    def _choose(self, rows: Sequence[Row], logits: Tensor, choosers: Sampler, position: Tensor) -> tuple[Tensor, list[Token] | None]:
         """The next token of each row (R,), from logits (R, V); and the tokens with log-probabilities, where any row asked for them."""
         logits = logits[:, : self.tokenizer.size]
         ids = choosers.choose(logits, position)
         choosers.record(ids)
         most = max(row.request.sampling.logprobs for row in rows)
-        return ids, Choosers.told(logits, ids, most) if most >= 0 else None
+        return ids, Sampler.told(logits, ids, most) if most >= 0 else None
 
     def _push(self, rows: Sequence[Row], tokens: Sequence[Token], pieces: dict[int, Piece]) -> set[int]:
         """Give each row its token -> the numbers of those that ended."""

@@ -13,7 +13,7 @@ from weft.core.errors import CapabilityError, ConfigError, DataError
 from weft.data.tokenizers.base import ClassNames
 from weft.inference.beam import Beam, Hypothesis
 from weft.inference.beam_models import NEVER, continuations
-from weft.inference.detokenizer import Detokeniser
+from weft.inference.detokenizer import Detokenizer
 from weft.inference.engine import Engine, answer_all, ends_of
 from weft.inference.request import Request, Sampling
 from weft.inference.speculative import speculate
@@ -89,7 +89,7 @@ def searched(model: nn.Module, tokenizer: Any, prompt: str, n: int, beam: Beam, 
 def written(tokenizer: Any, prompt: str, ids: list[int], one: Hypothesis, end: int, seed: int) -> Generation:
     """A hypothesis as text."""
     ended = one.ids[-1] == end
-    text = Detokeniser(tokenizer, (), ids)
+    text = Detokenizer(tokenizer, (), ids)
     said = text.push(one.ids[:-1] if ended else one.ids) + text.finish()
     return Generation(prompt, said, len(one.ids), "stop" if ended else "length", seed, one.score, one.log_probability)
 

@@ -29,7 +29,7 @@ PASSES = 10
 
 
 @dataclass(frozen=True)
-class Filling:
+class MaskPredict:
     """How a target is made."""
 
     iterations: int = 0
@@ -39,12 +39,12 @@ class Filling:
     length_factor: float = 1.0
     """The foretold length is multiplied by this: 0.5 makes half as many tokens, 2 twice as many."""
 
-    def after(self, own: Mapping[str, Any]) -> Filling:
+    def after(self, own: Mapping[str, Any]) -> MaskPredict:
         """What was asked for, and what the settings of an objective say where nothing was."""
         iterations = self.iterations or int(own.get("iterations", 0))
-        return Filling(iterations, int(own.get("candidates", self.candidates)), self.length_factor)
+        return MaskPredict(iterations, int(own.get("candidates", self.candidates)), self.length_factor)
 
-    def resolve(self, model: Any) -> Filling:
+    def resolve(self, model: Any) -> MaskPredict:
         """What holds for a model; refused where it makes no target."""
         iterations = self.iterations or (1 if model.config.places else PASSES)
         for name, value in (("iterations", iterations), ("candidates", self.candidates)):
@@ -74,10 +74,10 @@ class Filled:
 
 
 @torch.inference_mode()
-def fill_in(model: Any, source: Tensor, lengths: Tensor, start: int, end: int, how: Filling | None = None) -> list[Filled]:
+def fill_in(model: Any, source: Tensor, lengths: Tensor, start: int, end: int, how: MaskPredict | None = None) -> list[Filled]:
     """source (B, S) and lengths (B,) -> the target of each row."""
     need(model, Fills)
-    how = (how or Filling()).resolve(model)
+    how = (how or MaskPredict()).resolve(model)
     if not len(source):
         return []
     memory = model.encode(source, lengths)
@@ -93,7 +93,7 @@ def fill_in(model: Any, source: Tensor, lengths: Tensor, start: int, end: int, h
     return [Filled(tokens[:n], "length", passes(n, how.iterations), value, likely[:n]) for tokens, likely, n, value in found]
 
 
-def foretold(model: Any, memory: Tensor, lengths: Tensor, how: Filling) -> tuple[Tensor, Tensor]:
+def foretold(model: Any, memory: Tensor, lengths: Tensor, how: MaskPredict) -> tuple[Tensor, Tensor]:
     """The likeliest lengths of each target, scaled, and their log-probabilities: each (B, K)."""
     logits = model.length_logits(memory, lengths).log_softmax(-1)  # (B, C)
     likely, place = logits.topk(min(how.candidates, logits.size(1)))

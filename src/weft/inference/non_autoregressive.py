@@ -15,7 +15,7 @@ import torch
 from weft.core.errors import ConfigError
 from weft.inference.encoder_decoder import Target, bounded
 from weft.inference.engine import trimmed
-from weft.inference.mask_predict import Filled, Filling, fill_in
+from weft.inference.mask_predict import Filled, MaskPredict, fill_in
 from weft.inference.request import GREEDY, Piece, Request, Sampling, Token
 from weft.inference.translate import END, PAD, START
 
@@ -25,15 +25,15 @@ LONGEST_FACTOR = 2.0
 """There are positions for every foretold length twice."""
 
 
-class WholeEngine:
+class NonAutoregressiveEngine:
     """One thread owns it."""
 
-    def __init__(self, model: Any, tokenizer: Any, *, slots: int = 32, filling: Filling | None = None):
+    def __init__(self, model: Any, tokenizer: Any, *, slots: int = 32, filling: MaskPredict | None = None):
         """slots: answers made at once. filling: how, where a request does not say."""
         if slots < 1:
             raise ConfigError(f"slots must be at least 1, not {slots}")
         self.model, self.tokenizer, self.slots = model.eval(), tokenizer, slots
-        self.filling = (filling or Filling()).resolve(model)
+        self.filling = (filling or MaskPredict()).resolve(model)
         self.context: int = model.config.context
         self.device = next(model.parameters()).device
         self.queue: deque[Target] = deque()
@@ -59,7 +59,7 @@ class WholeEngine:
         self.queue.append(target)
         return self.added
 
-    def how(self, asked: Filling | None) -> Filling:
+    def how(self, asked: MaskPredict | None) -> MaskPredict:
         """What was asked for, and what the engine itself would do where nothing was; refused where the model cannot."""
         if asked is None:
             return self.filling

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from weft.core.cuda_graph import capturing
-from weft.nn.state import Cache, Reading, Store
+from weft.nn.state import KVCache, LayerKV, Reading
 
 log = logging.getLogger("weft")
 LENGTHS = (16, 32, 64, 128, 256)
@@ -24,7 +24,7 @@ KEPT = 8
 """Shapes whose memory is kept; beyond them all are forgotten."""
 
 
-class First(Store):
+class First(LayerKV):
     """A layer's part of a cache whose rows all begin here, and end here."""
 
     def add(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
@@ -69,16 +69,16 @@ class Shape:
             self.graph.replay()
 
 
-class PromptGraphs:
+class PrefillGraphs:
     def __init__(self, model: Any):
         """model: one that `steps` knows."""
         self.model, self.may_capture, self.where = model, True, 0
         self.shapes: dict[tuple[int, int], Shape] = {}
 
-    def hidden(self, ids: Tensor, cache: Cache) -> Tensor:
+    def hidden(self, ids: Tensor, cache: KVCache) -> Tensor:
         """As the model's own: ids (B, T) -> states (B, T, D), keys and values in the cache.
 
-        They lie where the next prompt of that shape is read to: what is to outlive it must have been copied, as by `Reader.join`.
+        They lie where the next prompt of that shape is read to: what is to outlive it must have been copied, as by `ModelRunner.join`.
         """
         rows, t = ids.shape
         tokens = next((length for length in LENGTHS if t <= length <= cache.room and rows * length <= MOST), 0)

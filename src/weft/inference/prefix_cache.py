@@ -8,21 +8,21 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
-from weft.inference.runner import Reader
+from weft.inference.runner import ModelRunner
 
 LEAST = 16
 """Tokens that two prompts must have in common to be worth a copy."""
 
 
-class Prefixes:
+class PrefixCache:
     def __init__(self, model: Any, most: int):
         """most: prompts to keep; 0 keeps none."""
         self.model, self.most = model, most
-        self.kept: OrderedDict[tuple[int, ...], Reader] = OrderedDict()  # least recently used first
+        self.kept: OrderedDict[tuple[int, ...], ModelRunner] = OrderedDict()  # least recently used first
         self.found = 0
         """Tokens that did not have to be read again."""
 
-    def start(self, reader: Reader, ids: tuple[int, ...]) -> None:
+    def start(self, reader: ModelRunner, ids: tuple[int, ...]) -> None:
         """Add a row to a reader that holds as much of a prompt as is known, but for its last token at least."""
         best = max(self.kept, key=lambda other: common(ids, other), default=())
         length = min(common(ids, best), len(ids) - 1)
@@ -34,11 +34,11 @@ class Prefixes:
         reader.join(self.kept[best])
         reader.cut(len(reader) - 1, length)
 
-    def keep(self, reader: Reader, row: int, ids: tuple[int, ...]) -> None:
+    def keep(self, reader: ModelRunner, row: int, ids: tuple[int, ...]) -> None:
         """Remember the prompt that a row of a reader holds."""
         if not self.most or len(ids) < LEAST or reader.cache is None or ids in self.kept:
             return
-        copy = Reader(self.model)
+        copy = ModelRunner(self.model)
         copy.join(reader, row)
         copy.cut(0, len(ids))
         self.kept[ids] = copy

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from weft.core.errors import ConfigError
-from weft.inference.mask_predict import Filling
+from weft.inference.mask_predict import MaskPredict
 
 GREEDY = 0.0
 """The temperature at which the likeliest token is taken."""
@@ -77,7 +77,7 @@ class Request:
     """Which of several answers to the same prompt this is."""
     echo: bool = False
     """Tell log-probabilities of the prompt's own tokens too."""
-    filling: Filling | None = None
+    filling: MaskPredict | None = None
     """How a model that makes all tokens at once does so; None leaves it to the model."""
 
 

@@ -12,20 +12,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.inference.prefill_graphs import PromptGraphs
+from weft.inference.prefill_graphs import PrefillGraphs
 from weft.kernels import decode_step
 from weft.kernels.c import cpu_decode_step
 from weft.models.base import Decodes, offers
-from weft.nn.state import Cache
+from weft.nn.state import KVCache
 
 FILLER = 0
 """Read where a row has fewer new tokens than others; nothing sees it."""
 
 
-class Reader:
+class ModelRunner:
     """What a row gives does not depend on the rows beside it, but for the order in which numbers are added up."""
 
-    def __init__(self, model: Any, *, cached: bool = True, invariant: bool = False, prompts: PromptGraphs | None = None):
+    def __init__(self, model: Any, *, cached: bool = True, invariant: bool = False, prompts: PrefillGraphs | None = None):
         """cached: read every token once, where the model can. invariant: what `step` gives to a row, or `read` to one that is read whole,
         is the same to the last bit, whatever rows are beside it. prompts: what reads rows from their first token on."""
         self.invariant = invariant
@@ -36,9 +36,9 @@ class Reader:
         self.cache = model.new_cache() if cached and offers(model, Decodes) else None
         self.steps: Any = None
         if self.cache and decode_step.fits(model):
-            self.steps = decode_step.Steps(model, invariant=invariant)
+            self.steps = decode_step.DecodeStep(model, invariant=invariant)
         elif self.cache and cpu_decode_step.fits(model):
-            self.steps = cpu_decode_step.CpuSteps(model)
+            self.steps = cpu_decode_step.CPUDecodeStep(model)
             self.cache.parts = self.cache.parts.float()  # one row looks at them sooner than at those of 16 bits
 
     def __len__(self) -> int:
@@ -78,7 +78,7 @@ class Reader:
     def step(self, last: Tensor) -> Tensor:
         """The last token of each row (R,), which the host need not know yet -> logits (R, V). Only the cache notes what was read."""
         assert self.cache is not None
-        if isinstance(self.steps, decode_step.Steps):  # which was told of it
+        if isinstance(self.steps, decode_step.DecodeStep):  # which was told of it
             return self.steps(last, self.cache)
         if not self.invariant:
             return self._step(last, self.cache)
@@ -87,7 +87,7 @@ class Reader:
         self.cache.count([1] * len(last))
         return torch.cat(logits)
 
-    def _step(self, last: Tensor, cache: Cache) -> Tensor:
+    def _step(self, last: Tensor, cache: KVCache) -> Tensor:
         if self.steps:
             read: Tensor = self.steps(last, cache)
             return read
@@ -107,7 +107,7 @@ class Reader:
             groups[row if self.invariant else len(self.ids[row])].append(row)
         return list(groups.values())
 
-    def join(self, other: Reader, row: int | None = None) -> None:
+    def join(self, other: ModelRunner, row: int | None = None) -> None:
         """Copy the rows of another reader of the same model, or one of them, behind one's own."""
         self.ids += [list(ids) for ids in (other.ids if row is None else other.ids[row : row + 1])]
         if self.cache and other.cache:

@@ -27,7 +27,7 @@ COLDEST = 1e-30
 """A float32 that a logit can still be divided by."""
 
 
-class Choosers:
+class Sampler:
     """The settings of a batch's rows; made anew when rows come or go."""
 
     def __init__(self, requests: Sequence[Request], vocabulary: int, device: Any = None, answers: Sequence[Sequence[int]] = ()):

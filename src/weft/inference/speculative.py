@@ -20,8 +20,8 @@ from weft.core.errors import ConfigError
 from weft.inference.engine import Row, ends_of
 from weft.inference.penalties import counts
 from weft.inference.request import Answer, Request, Token
-from weft.inference.runner import Reader
-from weft.inference.sampler import Choosers
+from weft.inference.runner import ModelRunner
+from weft.inference.sampler import Sampler
 
 
 @dataclass
@@ -38,9 +38,9 @@ class Speculation:
 def speculate(model: Any, draft: Any, tokenizer: Any, request: Request, *, ahead: int = 4) -> Speculation:
     """An answer of the model, helped by a smaller one of the same tokens that guesses so many tokens ahead."""
     check(model, draft, tokenizer, request, ahead)
-    row, choosers = Row(1, request, tokenizer), Choosers([request], tokenizer.size, next(model.parameters()).device)
+    row, choosers = Row(1, request, tokenizer), Sampler([request], tokenizer.size, next(model.parameters()).device)
     ends = ends_of(tokenizer)
-    large, small = Reader(model), Reader(draft)
+    large, small = ModelRunner(model), ModelRunner(draft)
     for reader in (large, small):
         reader.add_rows(1)
         if len(request.ids) > 1:
@@ -60,7 +60,7 @@ def speculate(model: Any, draft: Any, tokenizer: Any, request: Request, *, ahead
         for place, number in enumerate([*guesses[:kept], last]):
             token = Token(number)
             if request.sampling.logprobs >= 0:
-                [token] = Choosers.told(logits[place : place + 1], torch.tensor([number], device=logits.device), request.sampling.logprobs)
+                [token] = Sampler.told(logits[place : place + 1], torch.tensor([number], device=logits.device), request.sampling.logprobs)
             piece = row.push(token, ends, room)
             text, tokens = text + piece.text, [*tokens, token]
             if piece.finish:
@@ -81,7 +81,7 @@ def check(model: Any, draft: Any, tokenizer: Any, request: Request, ahead: int) 
         raise ConfigError(f"the draft must know the same {tokenizer.size} tokens; its vocabulary has {sizes['draft']}")
 
 
-def guess(reader: Reader, choosers: Choosers, told: list[int], number: int, size: int) -> tuple[list[int], list[Tensor]]:
+def guess(reader: ModelRunner, choosers: Sampler, told: list[int], number: int, size: int) -> tuple[list[int], list[Tensor]]:
     """So many tokens after what was told, with the distribution (V,) that each was drawn from."""
     guesses, odds = list[int](), list[Tensor]()
     length = min(len(reader.ids[0]), len(told) - 1)
@@ -112,7 +112,7 @@ def draw(chances: Tensor, share: float) -> int:
     return int(torch.searchsorted(sums, share * float(sums[-1]), right=True).clamp(max=int(chances.nonzero().max())))
 
 
-def draw_at(choosers: Choosers, position: int, name: str) -> float:
+def draw_at(choosers: Sampler, position: int, name: str) -> float:
     """A number in [0, 1) for a purpose at a position of the text."""
     key = random.fold(random.fold(choosers.keys, name), position)
     return float(random.integers(key, 1 << 53).double() * 2.0**-53)

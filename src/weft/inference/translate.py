@@ -15,7 +15,7 @@ from torch import Tensor
 from weft.core.errors import CapabilityError
 from weft.inference.beam import Beam, Hypothesis, finish
 from weft.inference.beam_models import translating
-from weft.inference.mask_predict import Filling, fill_in
+from weft.inference.mask_predict import MaskPredict, fill_in
 from weft.models.base import Answers, Fills, need, offers
 
 PAD, START, END = 0, 1, 2
@@ -66,7 +66,7 @@ def best_answers(
     beams: int = 5,
     alpha: float = 0.6,
     beta: float = 0.0,
-    filling: Filling | None = None,
+    filling: MaskPredict | None = None,
     batch: int = 64,
 ) -> list[list[Answered]]:
     """The model's best answers to each text, best first; texts of similar length are read together, which changes no answer.
@@ -106,6 +106,6 @@ def heard(tokenizer: Any, one: Hypothesis) -> Answered:
     return Answered(tokenizer.decode(one.ids), len(one.ids), stop, len(one.ids), one.score, one.log_probability)
 
 
-def filled(model: Any, tokenizer: Any, source: Tensor, lengths: Tensor, how: Filling | None) -> list[list[Answered]]:
+def filled(model: Any, tokenizer: Any, source: Tensor, lengths: Tensor, how: MaskPredict | None) -> list[list[Answered]]:
     made = fill_in(model, source, lengths, START, END, how)
     return [[Answered(tokenizer.decode(each.ids), len(each.ids), each.stop, each.iterations, each.score)] for each in made]

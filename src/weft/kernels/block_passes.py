@@ -1,4 +1,4 @@
-"""The passes of `wide_block` between its products; the norm as an operation with a gradient of its own.
+"""The passes of `gpt_block_cuda` between its products; the norm as an operation with a gradient of its own.
 
 The compiler sums over rows, for biases and norms, in passes that read everything once more. Here these sums are made where their
 numbers are read or written anyway (`wide_kernels`). So a bias goes two ways: its product adds it, as ever, but the gradient reaches

@@ -72,10 +72,10 @@ product.register_autograd(_gradients, setup_context=_keep)
 @torch.library.custom_op("weft::feed_forward", mutates_args=())
 def feed_forward(
     x: Tensor,
-    rise: Tensor,
-    rise_bias: Tensor,
-    fall: Tensor,
-    fall_bias: Tensor,
+    up: Tensor,
+    up_bias: Tensor,
+    down: Tensor,
+    down_bias: Tensor,
     onto: Tensor | None,
     learner: Tensor,
     tanh: bool,
@@ -85,15 +85,15 @@ def feed_forward(
     made again, and its input (M, I). learner: what has the gradient of the first bias, unrounded. tanh: GELU by its approximation."""
     rows = rows_of(x)
     if tanh:
-        inner, before = multiply_gelu(rows, rise.t(), rise_bias, partial(_rise, rows, rise, rise_bias, tanh))
+        inner, before = multiply_gelu(rows, up.t(), up_bias, partial(_up, rows, up, up_bias, tanh))
     else:
-        inner, before = (x.new_empty(len(rows), len(rise)) for _ in range(2))
-        _rise(rows, rise, rise_bias, tanh, inner, before)
-    out = multiply(inner, fall.t(), fall_bias, plus=rows_or_none(onto)).view(x.shape)
+        inner, before = (x.new_empty(len(rows), len(up)) for _ in range(2))
+        _up(rows, up, up_bias, tanh, inner, before)
+    out = multiply(inner, down.t(), down_bias, plus=rows_or_none(onto)).view(x.shape)
     return out, inner.new_empty(0) if again else inner, before
 
 
-def _rise(x: Tensor, weight: Tensor, bias: Tensor, tanh: bool, inner: Tensor, before: Tensor) -> None:
+def _up(x: Tensor, weight: Tensor, bias: Tensor, tanh: bool, inner: Tensor, before: Tensor) -> None:
     multiply(x, weight.t(), bias, out=before)
     gelu(before, inner, tanh)
 
@@ -101,50 +101,50 @@ def _rise(x: Tensor, weight: Tensor, bias: Tensor, tanh: bool, inner: Tensor, be
 @feed_forward.register_fake
 def _(
     x: Tensor,
-    rise: Tensor,
-    rise_bias: Tensor,
-    fall: Tensor,
-    fall_bias: Tensor,
+    up: Tensor,
+    up_bias: Tensor,
+    down: Tensor,
+    down_bias: Tensor,
     onto: Tensor | None,
     learner: Tensor,
     tanh: bool,
     again: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    before = x.new_empty(x.numel() // x.size(-1), len(rise))
+    before = x.new_empty(x.numel() // x.size(-1), len(up))
     return x.new_empty(x.shape), x.new_empty(0) if again else torch.empty_like(before), before
 
 
 @torch.library.custom_op("weft::feed_forward_back", mutates_args=())
 def feed_forward_back(
-    change: Tensor, x: Tensor, rise: Tensor, fall: Tensor, inner: Tensor, before: Tensor, tanh: bool
+    change: Tensor, x: Tensor, up: Tensor, down: Tensor, inner: Tensor, before: Tensor, tanh: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The gradients of x, of rise and its bias, and of fall."""
+    """The gradients of x, of up and its bias, and of down."""
     change, rows = rows_of(change), rows_of(x)
-    middle, again = multiply(change, fall), None if inner.numel() else torch.empty_like(before)
+    middle, again = multiply(change, down), None if inner.numel() else torch.empty_like(before)
     sums = gelu_back(middle, before, tanh, again)
-    by_fall = multiply(change.t(), inner if again is None else again)
-    return multiply(middle, rise).view(x.shape), multiply(middle.t(), rows), sums, by_fall
+    by_down = multiply(change.t(), inner if again is None else again)
+    return multiply(middle, up).view(x.shape), multiply(middle.t(), rows), sums, by_down
 
 
 @feed_forward_back.register_fake
 def _(
-    change: Tensor, x: Tensor, rise: Tensor, fall: Tensor, inner: Tensor, before: Tensor, tanh: bool
+    change: Tensor, x: Tensor, up: Tensor, down: Tensor, inner: Tensor, before: Tensor, tanh: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    sums = rise.new_empty(len(rise), dtype=torch.float32)
-    return x.new_empty(x.shape), rise.new_empty(rise.shape), sums, fall.new_empty(fall.shape)
+    sums = up.new_empty(len(up), dtype=torch.float32)
+    return x.new_empty(x.shape), up.new_empty(up.shape), sums, down.new_empty(down.shape)
 
 
 def _keep_both(ctx: Any, inputs: Any, output: Any) -> None:
-    x, rise, _, fall, _, _, learner, ctx.tanh, _ = inputs
+    x, up, _, down, _, _, learner, ctx.tanh, _ = inputs
     ctx.like = learner.dtype
-    ctx.save_for_backward(x, rise, fall, *output[1:])
+    ctx.save_for_backward(x, up, down, *output[1:])
     ctx.set_materialize_grads(False)
 
 
 def _gradients_of_both(ctx: Any, change: Tensor, *_: Any) -> Any:
-    back, by_rise, sums, by_fall = feed_forward_back(change, *ctx.saved_tensors, ctx.tanh)
+    back, by_rise, sums, by_down = feed_forward_back(change, *ctx.saved_tensors, ctx.tanh)
     by_bias = summed(change) if ctx.needs_input_grad[4] else None
-    return back, by_rise, None, by_fall, by_bias, change if ctx.needs_input_grad[5] else None, sums.to(ctx.like), None, None
+    return back, by_rise, None, by_down, by_bias, change if ctx.needs_input_grad[5] else None, sums.to(ctx.like), None, None
 
 
 feed_forward.register_autograd(_gradients_of_both, setup_context=_keep_both)

@@ -29,7 +29,7 @@ MULTIPLE = 128
 """What a vocabulary is filled up to a multiple of on a GPU, whose products are slow at odd sizes."""
 
 
-def token_loss(head: nn.Linear, hidden: Tensor, targets: Tensor, logits: str = "whole") -> Tensor:
+def chunked_cross_entropy(head: nn.Linear, hidden: Tensor, targets: Tensor, logits: str = "whole") -> Tensor:
     """Summed -log p of the targets (...) by a head over states (..., D); IGNORE counts for nothing. `logits`: "whole" or "chunked"."""
     if logits == "whole" or head.bias is not None:
         scores = head(hidden).flatten(0, -2)

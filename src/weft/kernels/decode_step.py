@@ -16,10 +16,11 @@ from torch import Tensor, nn
 from weft.core.cuda_graph import capturing
 from weft.core.errors import WeftError
 from weft.kernels.cuda import decode_rows, megakernel
-from weft.kernels.cuda.megakernel import OneRow
+from weft.kernels.cuda.megakernel import Megakernel
 from weft.nn.attention import SelfAttention
-from weft.nn.block import Block, FeedForward, GatedFeedForward
-from weft.nn.state import Cache
+from weft.nn.block import Block
+from weft.nn.feed_forward import FeedForward, GatedFeedForward
+from weft.nn.state import KVCache
 
 log = logging.getLogger("weft")
 KERNELS: Any = None
@@ -67,13 +68,13 @@ def parts_of(weight: Tensor) -> int:
     return max(1, min(-(-BUSY // programs), inputs // 256, 8))
 
 
-class Steps:
+class DecodeStep:
     """Beside others, whichever, a row gets the same to the last bit; where that is asked for (invariant), also when it is alone."""
 
     def __init__(self, model: Any, *, invariant: bool = False):
         """invariant: a row that is alone is read by the kernels for several, though the one of `one_row` is faster."""
         self.model = model
-        self.alone: OneRow | None = None
+        self.alone: Megakernel | None = None
         self.tries_alone = not invariant
         blocks = list(model.blocks)
         self.pre = all(block.order == "pre" for block in blocks)
@@ -85,7 +86,7 @@ class Steps:
         self.known: list[int] = []
         """Lengths as the device has them."""
 
-    def __call__(self, ids: Tensor, cache: Cache) -> Tensor:
+    def __call__(self, ids: Tensor, cache: KVCache) -> Tensor:
         """The last token of each row (R,), read and counted -> logits (R, V), which the next call overwrites."""
         if len(ids) == 1 and (logits := self._read_alone(ids, cache)) is not None:
             return logits
@@ -106,13 +107,13 @@ class Steps:
         self.known = list(cache.lengths)
         return logits[:rows]
 
-    def _read_alone(self, ids: Tensor, cache: Cache) -> Tensor | None:
+    def _read_alone(self, ids: Tensor, cache: KVCache) -> Tensor | None:
         """By the kernel for one row, made when first asked for, and anew where weights have moved; nothing where it does not serve."""
         if not self.tries_alone or cache.lengths[0] >= cache.room or cache.parts.dtype != torch.bfloat16:
             return None
         try:
             if self.alone is None or not self.alone.is_current(cache):
-                self.alone = OneRow(self.model) if megakernel.fits(self.model) else None
+                self.alone = Megakernel(self.model) if megakernel.fits(self.model) else None
                 self.tries_alone = self.alone is not None
             return self.alone(ids, cache) if self.alone else None
         except (WeftError, OSError) as error:
@@ -126,7 +127,7 @@ class Steps:
             self.known = []
         return self.inputs[bucket]
 
-    def _replay(self, bucket: int, parts: int, cache: Cache) -> Tensor:
+    def _replay(self, bucket: int, parts: int, cache: KVCache) -> Tensor:
         key = (bucket, parts)
         if key not in self.graphs:
             _, places, _ = self.inputs[bucket]
@@ -146,7 +147,7 @@ class Steps:
         graph.replay()
         return logits
 
-    def _read(self, bucket: int, parts: int, cache: Cache) -> Tensor:
+    def _read(self, bucket: int, parts: int, cache: KVCache) -> Tensor:
         ids, places, alive = self.inputs[bucket]
         x: Tensor = self.model.embedded(ids[:, None], places[:, None])[:, 0].contiguous()
         heads, head = self.model.blocks[0].attention.heads, self.model.blocks[0].attention.head
@@ -169,13 +170,15 @@ class Steps:
         KERNELS.add_and_norm(x, None, None, NO_NORM if post else norm_of(blocks[0].norm1), y)
         for number, block in enumerate(blocks):
             attention, feed = block.attention, block.feedforward
-            qkv, risen = x.new_empty(rows, attention.qkv.out_features), x.new_empty(rows, feed.fall.in_features)
+            qkv, hidden_units = x.new_empty(rows, attention.qkv.out_features), x.new_empty(rows, feed.down.in_features)
             KERNELS.read_many(y, attention.qkv.weight, attention.qkv.bias, qkv)
             mixed = self._look(number, block, qkv, stores[number], places, room)
             self._branch(x, mixed, attention.out, norm_of(block.norm1 if post else block.norm2), y, post)
-            KERNELS.read_many(y, feed.rise.weight, feed.rise.bias, risen, kind=feed.activation, gated=isinstance(feed, GatedFeedForward))
+            KERNELS.read_many(
+                y, feed.expansion.weight, feed.expansion.bias, hidden_units, kind=feed.activation, gated=isinstance(feed, GatedFeedForward)
+            )
             following = block.norm2 if post else blocks[number + 1].norm1 if number + 1 < len(blocks) else self.model.norm
-            self._branch(x, risen, feed.fall, norm_of(following), y, post)
+            self._branch(x, hidden_units, feed.down, norm_of(following), y, post)
         logits = x.new_empty(rows, self.model.head.out_features)
         KERNELS.read_many(y, self.model.head.weight, self.model.head.bias, logits)
         return logits

@@ -25,7 +25,7 @@ WIDEST = 8192
 def fits(block: Any, x: Tensor) -> bool:
     """Whether the kernels serve this block and stream (B, T, D): GPT-2's kind of block with biases, on a GPU."""
     feed, linear = block.feedforward, [block.attention.qkv, block.attention.out]
-    linear += [getattr(feed, "rise", None), getattr(feed, "fall", None)]
+    linear += [getattr(feed, "up", None), getattr(feed, "down", None)]
     return (
         bool(PIECES)
         and block.order == "pre"
@@ -35,7 +35,7 @@ def fits(block: Any, x: Tensor) -> bool:
         and all(isinstance(norm, nn.LayerNorm) for norm in (block.norm1, block.norm2))
         and all(type(layer) is nn.Linear for layer in linear)
         and all(part.weight is not None and part.bias is not None for part in (block.norm1, block.norm2, *linear))
-        and suits(x, feed.rise.out_features)
+        and suits(x, feed.up.out_features)
     )
 
 
@@ -45,7 +45,7 @@ def suits(x: Tensor, inner: int) -> bool:
     return x.is_cuda and x.dtype == torch.bfloat16 and d % 64 == inner % 64 == 0 and d <= WIDEST and x.numel() // d * inner < 2**31
 
 
-def wide_block(block: Any, x: Tensor, mask: Any, rotary: Tensor | None) -> Tensor:
+def gpt_block_cuda(block: Any, x: Tensor, mask: Any, rotary: Tensor | None) -> Tensor:
     """`Block.compute`, x (B, T, D) -> (B, T, D)."""
     attention, feed = block.attention, block.feedforward
     own, drops = "norm" in PIECES, block.dropout.share and block.training
@@ -57,10 +57,10 @@ def wide_block(block: Any, x: Tensor, mask: Any, rotary: Tensor | None) -> Tenso
     bias = beside_values(attention) if packed else attention.out.bias
     found = product(attention.out, mixed, None if summed else bias, x if joins else None)
     x = found if joins else x + block.dropout(found)
-    biases = (bias, feed.fall.bias) if summed else (None, None)
+    biases = (bias, feed.down.bias) if summed else (None, None)
     x, normed = beside_norm(x, block.norm2, *biases) if own else (x, block.norm2(x))
     again = block.activations_backend == "products"
-    found = fed(feed, normed, None if summed else feed.fall.bias, again, x if joins else None)
+    found = fed(feed, normed, None if summed else feed.down.bias, again, x if joins else None)
     return found if joins else x + block.dropout(found)
 
 
@@ -83,10 +83,10 @@ def fed(feed: Any, x: Tensor, bias: Tensor | None, again: bool, onto: Tensor | N
     """A feed-forward network: x (B, T, D) -> (B, T, D); the last bias and `onto` as in `product`. again: GELU's result is not kept."""
     tanh = feed.activation == "gelu_tanh"
     if "feed" not in PIECES:
-        return product(feed.fall, F.gelu(feed.rise(x), approximate="tanh" if tanh else "none"), bias, onto)
-    last = feed.fall.bias.detach() if bias is None else bias
-    given = alike(x, feed.rise.weight, feed.rise.bias.detach(), feed.fall.weight, last)
-    found: Tensor = feed_forward(*given, onto, feed.rise.bias, tanh, again)[0]
+        return product(feed.down, F.gelu(feed.up(x), approximate="tanh" if tanh else "none"), bias, onto)
+    last = feed.down.bias.detach() if bias is None else bias
+    given = alike(x, feed.up.weight, feed.up.bias.detach(), feed.down.weight, last)
+    found: Tensor = feed_forward(*given, onto, feed.up.bias, tanh, again)[0]
     return found
 
 

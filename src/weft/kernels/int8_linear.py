@@ -31,7 +31,7 @@ MAKE: Any = getattr(torch, "_make_per_channel_quantized_tensor", None)
 """Both are on torch's list of what may go; without them the product is right, and slow."""
 
 
-class RoundedLinear(nn.Module):
+class Int8Linear(nn.Module):
     """Takes the place of a trained linear layer; it cannot be trained itself."""
 
     def __init__(self, layer: nn.Linear):
@@ -101,4 +101,4 @@ def round_weights(model: nn.Module) -> None:
     for module in list(model.modules()):
         for name, layer in list(module.named_children()):
             if isinstance(layer, nn.Linear):
-                setattr(module, name, RoundedLinear(layer))
+                setattr(module, name, Int8Linear(layer))

@@ -22,7 +22,7 @@ LARGEST = 65504.0
 """That float16 holds."""
 
 
-class FewRows(nn.Module):
+class PackedBF16Linear(nn.Module):
     def __init__(self, layer: nn.Linear):
         super().__init__()
         self.layer = layer

@@ -20,7 +20,8 @@ from weft.models.base import ModelConfig, check_shares, check_sizes
 from weft.nn import init
 from weft.nn.attention import SelfAttention, visible
 from weft.nn.bilstm import BothWays
-from weft.nn.block import ACTIVATIONS, Activation, Block, FeedForward
+from weft.nn.block import Block
+from weft.nn.feed_forward import ACTIVATIONS, Activation, FeedForward
 from weft.nn.norm import LayerNorm
 
 Task = Literal["pretrain", "classify", "tag", "answer", "choose"]

@@ -21,9 +21,10 @@ from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_shares, check_sizes
 from weft.nn import init
 from weft.nn.attention import SelfAttention, visible
-from weft.nn.block import Block, FeedForward
+from weft.nn.block import Block
 from weft.nn.cross_attention import CrossAttention
 from weft.nn.dropout import Dropout
+from weft.nn.feed_forward import FeedForward
 from weft.nn.norm import LayerNorm
 from weft.nn.position import sinusoidal
 

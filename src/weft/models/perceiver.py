@@ -23,9 +23,9 @@ from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_sizes
 from weft.models.decoder import Decoder
 from weft.nn import init
-from weft.nn.block import Activation, FeedForward
 from weft.nn.cross_attention import CrossAttention, sees
 from weft.nn.dropout import Dropout
+from weft.nn.feed_forward import Activation, FeedForward
 from weft.nn.norm import LayerNorm
 
 

@@ -17,8 +17,8 @@ from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_shares, check_sizes
 from weft.nn import init
 from weft.nn.attention import ATTEND
-from weft.nn.block import Activation, FeedForward
 from weft.nn.dropout import Dropout
+from weft.nn.feed_forward import Activation, FeedForward
 from weft.nn.norm import LayerNorm
 
 

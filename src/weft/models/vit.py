@@ -17,8 +17,9 @@ from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_shares, check_sizes
 from weft.nn import init
 from weft.nn.attention import SelfAttention
-from weft.nn.block import Activation, Block, FeedForward
+from weft.nn.block import Block
 from weft.nn.dropout import Dropout
+from weft.nn.feed_forward import Activation, FeedForward
 from weft.nn.norm import LayerNorm
 
 CONVOLUTIONS = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}

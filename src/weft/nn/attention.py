@@ -19,7 +19,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from weft.nn.causal_attention import causal_attention
 from weft.nn.document_mask import block_attention, is_blocks
 from weft.nn.position import rotate
-from weft.nn.state import Store
+from weft.nn.state import LayerKV
 
 SHORT: ModuleType | None = None
 """The kernel for short sequences, where there is a GPU and Triton."""
@@ -166,7 +166,7 @@ class SelfAttention(nn.Module):
         self.qkv = nn.Linear(width, (heads + 2 * self.groups) * self.head, bias=bias)
         self.out = nn.Linear(width, width, bias=bias)
 
-    def forward(self, x: Tensor, mask: Any = None, rotary: Tensor | None = None, store: Store | None = None) -> Tensor:
+    def forward(self, x: Tensor, mask: Any = None, rotary: Tensor | None = None, store: LayerKV | None = None) -> Tensor:
         """x (B, T, D), mask (B, 1, T or 1, T) True where a key may be seen, or blocks (`nn.document_mask`), rotary (2, T, K) -> (B, T, D).
 
         With a store, x are new tokens behind what it holds, the mask is (B, 1, T, S), and rotary is (2, B, T, K).
@@ -174,7 +174,7 @@ class SelfAttention(nn.Module):
         out: Tensor = self.out(self.mix(x, mask, rotary, store))
         return out
 
-    def mix(self, x: Tensor, mask: Any, rotary: Tensor | None, store: Store | None = None) -> Tensor:
+    def mix(self, x: Tensor, mask: Any, rotary: Tensor | None, store: LayerKV | None = None) -> Tensor:
         """All but the last layer: the heads' values side by side (B, T, D)."""
         b, t, _ = x.shape
         qkv = self.qkv(x).view(b, t, self.heads + 2 * self.groups, self.head)

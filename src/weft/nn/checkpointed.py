@@ -1,7 +1,7 @@
 """What a Transformer block keeps for its backward pass, and what it computes again (Chen et al., 2016, arXiv:1604.06174).
 
 "all" keeps whatever PyTorch would. "products" keeps what matrix products, attention and random numbers gave: norms and
-activations, which are cheap, are computed again, for about five eighths of the memory (`wide_block` only does so for activations, in a
+activations, which are cheap, are computed again, for about five eighths of the memory (`gpt_block_cuda` only does so for activations, in a
 pass that it makes anyway: three quarters). "inputs" keeps only what enters a block, and computes the whole block again.
 """
 
@@ -28,7 +28,7 @@ def policy(context: Any, operation: Any, *given: Any, **named: Any) -> Checkpoin
     return CheckpointPolicy.MUST_SAVE if name.startswith(COSTLY) else CheckpointPolicy.PREFER_RECOMPUTE
 
 
-def keeping(kept: Kept, function: Callable[..., Tensor], *given: Any) -> Tensor:
+def checkpointed(kept: Kept, function: Callable[..., Tensor], *given: Any) -> Tensor:
     """Call a function whose backward pass finds only what `kept` says."""
     if kept == "all" or not torch.is_grad_enabled():
         return function(*given)

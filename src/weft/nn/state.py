@@ -20,7 +20,7 @@ GRAIN = 64
 """Rows grow by so many places at a time."""
 
 
-class Store(NamedTuple):
+class LayerKV(NamedTuple):
     """One layer's part of a cache during a reading."""
 
     keys: Tensor
@@ -44,7 +44,7 @@ class Reading(NamedTuple):
     """Where they stand (B, T)."""
     mask: Tensor
     """True where one of them sees a place (B, 1, T, S)."""
-    stores: list[Store]
+    stores: list[LayerKV]
     """One for each layer."""
 
 
@@ -53,7 +53,7 @@ class Past(NamedTuple):
 
     seen: Tensor | None = None
     """True where a new token sees a place (B, 1, T, S)."""
-    store: Store | None = None
+    store: LayerKV | None = None
     source: tuple[Tensor, Tensor] | None = None
     """Keys and values of the source."""
 
@@ -61,7 +61,7 @@ class Past(NamedTuple):
 NOTHING = Past()
 
 
-class Cache:
+class KVCache:
     """All layers' keys and values of the sequences that are being continued."""
 
     def __init__(self, layers: int, groups: int, head: int, room: int, like: Tensor):
@@ -82,7 +82,7 @@ class Cache:
         place = torch.tensor(self.lengths, device=device)[:, None] + torch.arange(t, device=device)
         mask = torch.arange(parts.size(4), device=device) <= place[:, None, :, None]
         where = place.clamp(max=parts.size(4) - 1)
-        return Reading(place, mask, [Store(keys, values, where) for keys, values in zip(*parts, strict=True)])
+        return Reading(place, mask, [LayerKV(keys, values, where) for keys, values in zip(*parts, strict=True)])
 
     def make_room(self, rows: int, places: int) -> None:
         """Hold so many rows and places at least, as a step that is captured wants them."""
@@ -97,13 +97,13 @@ class Cache:
         self.lengths += [0] * number
         self._grow(len(self.lengths), 0)
 
-    def row(self, number: int) -> Cache:
+    def row(self, number: int) -> KVCache:
         """A row by itself, in the same memory."""
         alone = copy.copy(self)
         alone.parts, alone.lengths = self.parts[:, :, number : number + 1], self.lengths[number : number + 1]
         return alone
 
-    def join(self, other: Cache, row: int | None = None) -> None:
+    def join(self, other: KVCache, row: int | None = None) -> None:
         """Copy the rows of another cache, or one of them, behind one's own."""
         taken = range(len(other.lengths)) if row is None else range(row, row + 1)
         before, more, long = len(self.lengths), len(taken), min(other.parts.size(4) - 1, self.room)

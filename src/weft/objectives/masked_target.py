@@ -22,7 +22,7 @@ from torch import Tensor
 from weft.core import random
 from weft.core.errors import ConfigError
 from weft.data.base import IGNORE, Batch
-from weft.inference.mask_predict import Filling, fill_in, ranks
+from weft.inference.mask_predict import MaskPredict, fill_in, ranks
 from weft.metrics.ngrams import bleu, statistics
 from weft.models.base import Fills
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
@@ -133,8 +133,8 @@ class MaskedTarget(Objective):
         return found
 
     @property
-    def filling(self) -> Filling:
-        return Filling(self.config.iterations, self.config.candidates, self.config.length_factor)
+    def filling(self) -> MaskPredict:
+        return MaskPredict(self.config.iterations, self.config.candidates, self.config.length_factor)
 
     def answers(self, model: Any, source: Tensor, lengths: Tensor) -> list[list[int]]:
         """The target of each source, as evaluation takes it."""

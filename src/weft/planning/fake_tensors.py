@@ -28,7 +28,7 @@ KEPT = ((attention, "_kept_triangle"), (causal_attention, "_corner"))
 
 
 @contextmanager
-def pretending() -> Iterator[None]:
+def fake_tensors() -> Iterator[None]:
     """Everything made inside has no numbers."""
     with ONE_AT_A_TIME:
         yield from _pretending()

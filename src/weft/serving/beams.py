@@ -11,7 +11,7 @@ from fastapi import Response
 
 from weft.inference.beam import Beam, Hypothesis
 from weft.inference.beam_models import NEVER, continuing, translating
-from weft.inference.detokenizer import Detokeniser
+from weft.inference.detokenizer import Detokenizer
 from weft.inference.engine import ends_of
 from weft.inference.request import Request, Sampling, Token
 from weft.inference.translate import marks_of
@@ -65,7 +65,7 @@ def end_of(model: ServedModel) -> int:
 def drafted(model: ServedModel, prompt: Sequence[int], one: Hypothesis, number: int) -> Draft:
     """A hypothesis as an answer."""
     ended = one.ids[-1] == end_of(model)
-    text = Detokeniser(model.tokenizer, (), () if model.answers else prompt)
+    text = Detokenizer(model.tokenizer, (), () if model.answers else prompt)
     said = text.push(one.ids[:-1] if ended else one.ids) + text.finish()
     more = {"score": one.score, "log_probability": one.log_probability}
     request = Request(tuple(prompt), Sampling(max_new_tokens=len(one.ids)), number)

@@ -19,7 +19,7 @@ from torch import Tensor
 from weft.core.errors import CapabilityError
 from weft.inference.attention_weights import Recorder
 from weft.inference.beam_models import translate
-from weft.inference.mask_predict import Filling, fill_in
+from weft.inference.mask_predict import MaskPredict, fill_in
 from weft.inference.translate import END, PAD, START, marks_of
 from weft.serving.errors import ApiError, packed, timed_out
 from weft.serving.request_params import opened
@@ -117,7 +117,7 @@ def look_at_translation(model: Any, ids: list[int], start: int = START, end: int
 
 
 @torch.inference_mode()
-def look_at_whole(model: Any, ids: list[int], how: Filling) -> list[View]:
+def look_at_whole(model: Any, ids: list[int], how: MaskPredict) -> list[View]:
     """An answer that was made at once, and then read once more with all its tokens known."""
     device = next(model.parameters()).device
     source, lengths = torch.tensor([ids], device=device), torch.tensor([len(ids)], device=device)

@@ -130,7 +130,7 @@ class Validation(Hook):
     def run(self, trainer: Trainer) -> None:
         average = next((h for h in trainer.hooks if isinstance(h, Average)), None)
         weights = average.applied(trainer.model, trainer.team) if average else contextlib.nullcontext()
-        with weights, trainer.plan.rounding(), trainer.plan.arithmetic():
+        with weights, trainer.plan.tf32(), trainer.plan.autocast():
             given = (trainer.model, trainer.objective, self.source, self.examples, self.batch, trainer.team)
             self.latest = trainer.team.visit(evaluate, *given)
         self.latest_step = trainer.step

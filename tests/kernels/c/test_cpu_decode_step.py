@@ -12,9 +12,9 @@ from tests.kernels.test_decode_step import CONFIGS, SIZES, prompts, tokens
 from weft.core.errors import ConfigError
 from weft.data.text.python_source import python_files
 from weft.inference.quantize import Weights, keep_weights
-from weft.inference.runner import Reader
+from weft.inference.runner import ModelRunner
 from weft.kernels.c import compiler, cpu_decode_step, decode_stack
-from weft.kernels.c.cpu_decode_step import FEW, CpuSteps, fits
+from weft.kernels.c.cpu_decode_step import FEW, CPUDecodeStep, fits
 from weft.models.gpt import GPTConfig
 from weft.models.mlp import MLPConfig
 
@@ -45,8 +45,8 @@ def last(model: Any, ids: tuple[int, ...]) -> Tensor:
 def test_a_step_gives_what_the_model_gives(name: str, kind: Weights, rows: int) -> None:
     model, kept = built(name, kind)
     asked = prompts(12)[-rows:]
-    reader = Reader(kept)
-    assert isinstance(reader.steps, CpuSteps)
+    reader = ModelRunner(kept)
+    assert isinstance(reader.steps, CPUDecodeStep)
     reader.add_rows(rows)
     reader.read([ids[:-1] for ids in asked])
     found = reader.step(torch.tensor([ids[-1] for ids in asked])).float()
@@ -98,7 +98,7 @@ def test_eight_bits_cost_less_than_a_hundredth_of_the_perplexity() -> None:
 
 def test_a_step_that_was_traced_serves_other_rows_and_lengths() -> None:
     _, kept = built("rotary, banded", "bf16")
-    reader = Reader(kept)
+    reader = ModelRunner(kept)
     for ids in ([3, 4, 5], [7, 8, 9, 10, 11], [1] * 80):  # rows come, and are of several lengths
         reader.add_rows(1)
         reader.read([*[[]] * (len(reader) - 1), ids])
@@ -130,9 +130,9 @@ MORE: dict[str, Any] = {
 }
 
 
-def in_c(kept: Any) -> Reader:
+def in_c(kept: Any) -> ModelRunner:
     """Its step must be in C."""
-    reader = Reader(kept)
+    reader = ModelRunner(kept)
     if reader.steps.native is None:
         pytest.skip("nothing compiles it here")
     return reader
@@ -143,7 +143,7 @@ def in_c(kept: Any) -> Reader:
 def test_the_step_in_c_gives_what_torch_gives(name: str, kind: Weights, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CONFIGS, name, MORE[name])
     _, kept = built(name, kind)
-    readers = [in_c(kept), in_c(kept), Reader(kept)]
+    readers = [in_c(kept), in_c(kept), ModelRunner(kept)]
     readers[2].steps.native = None
     for reader in readers:
         reader.add_rows(1)
@@ -184,7 +184,7 @@ def test_blocks_that_differ_are_no_matter_for_c() -> None:
 def test_without_a_compiler_torch_takes_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiler, "load", lambda _: None)
     _, kept = built("gpt", "int8")
-    reader = Reader(kept)
+    reader = ModelRunner(kept)
     reader.add_rows(1)
     reader.read([[1, 2, 3]])
     found, own = reader.step(torch.tensor([4]))[0], last(kept, (1, 2, 3, 4))

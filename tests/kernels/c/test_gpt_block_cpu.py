@@ -15,7 +15,8 @@ from weft.kernels.c import gpt_block_cpu as module
 from weft.kernels.c import passes
 from weft.models.gpt import GPTConfig
 from weft.nn.attention import SelfAttention
-from weft.nn.block import Block, FeedForward, GatedFeedForward
+from weft.nn.block import Block
+from weft.nn.feed_forward import FeedForward, GatedFeedForward
 from weft.nn.position import rotary
 
 in_c = pytest.mark.skipif(not passes.keeping(torch.float32), reason="no compiler")
@@ -126,7 +127,7 @@ def test_a_stream_that_does_not_lie_in_order(kept: torch.dtype) -> None:
 
 @in_c
 @both
-@pytest.mark.parametrize("frozen", ["norm1", "attention", "feedforward.fall", ""])
+@pytest.mark.parametrize("frozen", ["norm1", "attention", "feedforward.down", ""])
 def test_frozen_weights_get_no_gradient(frozen: str, kept: torch.dtype) -> None:
     layer = block()
     layer.get_submodule(frozen).requires_grad_(False)
@@ -181,7 +182,7 @@ def test_what_it_does_not_serve_goes_the_plain_way() -> None:
     seen = Block(SelfAttention(48, 3, causal=False), FeedForward(48, 64), partial(nn.LayerNorm, 48))
     assert not module.fits(seen, x, None, None)
     turned = block()
-    turned.feedforward.rise.weight = nn.Parameter(turned.feedforward.rise.weight.detach().t().contiguous().t())  # type: ignore[union-attr]
+    turned.feedforward.up.weight = nn.Parameter(turned.feedforward.up.weight.detach().t().contiguous().t())  # type: ignore[union-attr]
     assert not module.fits(turned, x, None, None)
     with torch.autocast("cpu", torch.float16):
         assert not module.fits(block(), x, None, None)

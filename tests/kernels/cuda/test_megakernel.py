@@ -38,7 +38,7 @@ def test_shares_cover_every_row_once_and_evenly(name: str, blocks: int) -> None:
         assert (ends[0], ends[-1]) == (0, total)
         assert all(begin <= end for begin, end in pairwise(ends))
     held = [[end - begin for begin, end in pairwise(ends)] for ends in shares]
-    of_a_layer = [qkv + (1 + factor) * rows + rise for qkv, rows, rise, _ in zip(*held, strict=True)]
+    of_a_layer = [qkv + (1 + factor) * rows + up for qkv, rows, up, _ in zip(*held, strict=True)]
     assert max(of_a_layer) - min(of_a_layer) <= 3
     assert max(held[3]) - min(held[3]) <= 1
 
@@ -82,7 +82,7 @@ def test_llama_other_precisions_and_changed_modules_are_not() -> None:
     changed[2].blocks[0].attention.out = nn.Sequential(changed[2].blocks[0].attention.out)
     changed[3].blocks[0].feedforward.activation = "relu"
     changed[4].head = nn.Linear(256, 500, dtype=torch.bfloat16, device="meta")
-    changed[5].blocks[0].feedforward.rise.weight = nn.Parameter(changed[5].blocks[0].feedforward.fall.weight.T)
+    changed[5].blocks[0].feedforward.up.weight = nn.Parameter(changed[5].blocks[0].feedforward.down.weight.T)
     assert not any(is_like_gpt2(model) for model in changed)
 
 

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from weft.nn.attention import SelfAttention
-from weft.nn.block import Block, FeedForward, GatedFeedForward
+from weft.nn.block import Block
 from weft.nn.dropout import kept
+from weft.nn.feed_forward import FeedForward, GatedFeedForward
 
 pytestmark = pytest.mark.gpu
 

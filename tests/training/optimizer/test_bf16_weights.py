@@ -13,7 +13,7 @@ from weft.data.base import Source, TensorDataset
 from weft.models.gpt import GPTConfig
 from weft.objectives.next_token import NextTokenConfig
 from weft.training import execution
-from weft.training.optimizer.bf16_weights import Halves
+from weft.training.optimizer.bf16_weights import BF16Weights
 from weft.training.optimizer.settings import AdamW
 from weft.training.parallel.team import ALONE
 from weft.training.settings import Train
@@ -25,8 +25,8 @@ MODEL = GPTConfig(vocabulary=300, context=8, layers=2, heads=2, width=256)
 def test_gradients_come_to_the_copies_and_are_those_of_the_weights() -> None:
     torch.manual_seed(0)
     model, objective = MODEL.build(), NextTokenConfig().build()
-    halves = Halves(model)
-    assert len(halves.copies) == 2 * 4, "the head is the embedding, whose gradient is a sum of many"
+    bf16_weights = BF16Weights(model)
+    assert len(bf16_weights.copies) == 2 * 4, "the head is the embedding, whose gradient is a sum of many"
     ids = torch.randint(0, 300, (3, 9))
     batch = {"ids": ids[:, :-1], "targets": ids[:, 1:]}
     with torch.autocast("cpu", torch.bfloat16):
@@ -34,12 +34,12 @@ def test_gradients_come_to_the_copies_and_are_those_of_the_weights() -> None:
         apart.backward()
         expected = {name: p.grad for name, p in model.named_parameters()}
         model.zero_grad()
-        with halves.in_place():
+        with bf16_weights.in_place():
             fused = objective(model, batch, "").sums["loss"]
             fused.backward()
     assert torch.equal(fused, apart)
     for name, weight in model.named_parameters():
-        copy = halves.copies.get(weight)
+        copy = bf16_weights.copies.get(weight)
         assert (weight.grad is None) == (copy is not None) and weight.dtype == torch.float32
         found = weight.grad if copy is None else copy.grad
         assert found is not None
@@ -48,11 +48,11 @@ def test_gradients_come_to_the_copies_and_are_those_of_the_weights() -> None:
 
 def test_copies_follow_weights_that_were_changed() -> None:
     model = MODEL.build()
-    halves = Halves(model)
+    bf16_weights = BF16Weights(model)
     with torch.no_grad():
-        model.blocks[0].feedforward.rise.weight.add_(1.0)  # type: ignore[union-attr, operator]
-    halves.refresh()
-    assert all(torch.equal(weight.to(torch.bfloat16), copy) for weight, copy in halves.copies.items())
+        model.blocks[0].feedforward.up.weight.add_(1.0)  # type: ignore[union-attr, operator]
+    bf16_weights.refresh()
+    assert all(torch.equal(weight.to(torch.bfloat16), copy) for weight, copy in bf16_weights.copies.items())
 
 
 def test_the_norm_of_mixed_gradients_is_not_rounded() -> None:
@@ -85,7 +85,7 @@ def trained(device: str, update: str, optim: AdamW, **settings: Any) -> Trainer:
 def test_the_fused_update_is_that_of_pytorch(compiled: str) -> None:
     optim = AdamW(lr=1e-3, weight_decay=0.1, clip_norm=0.5)
     fused, apart = (trained("cuda", update, optim, compile=compiled) for update in ("fused", "apart"))
-    assert fused.halves and all(torch.equal(w.to(torch.bfloat16), copy) for w, copy in fused.halves.copies.items())
+    assert fused.bf16_weights and all(torch.equal(w.to(torch.bfloat16), copy) for w, copy in fused.bf16_weights.copies.items())
     assert all(updater.judges for trainer in (fused, apart) for updater in trainer.updaters.values()), "a few launches for all gradients"
     close(fused, apart)
 

@@ -224,7 +224,7 @@ def test_muon_takes_matrices_and_adamw_the_rest() -> None:
     update = updater(Muon(lr=0.02, rest_lr=0.003), model)
     muon, adamw = update.optimizers
     mine, rest = names_in(update, muon), names_in(update, adamw)
-    assert mine == {f"blocks.0.{n}.weight" for n in ("attention.qkv", "attention.out", "feedforward.rise", "feedforward.fall")}
+    assert mine == {f"blocks.0.{n}.weight" for n in ("attention.qkv", "attention.out", "feedforward.up", "feedforward.down")}
     assert mine | rest == set(update.named)
     assert not mine & rest
     assert {g["lr"] for g in muon.param_groups} == {0.02}

@@ -59,7 +59,7 @@ class ImagePairsConfig(DataConfig):
         return Data(train, validation, facts, problems=problems)
 
     def _dataset(self, pairs: Tensor, change: Augment | None) -> Dataset:
-        return TensorDataset({"pair": pairs}, Halves(self.window, change))
+        return TensorDataset({"pair": pairs}, BF16Weights(self.window, change))
 
     def _read(self, problems: Problems) -> np.ndarray:
         place = locate(self.path)
@@ -89,7 +89,7 @@ class ImagePairsConfig(DataConfig):
 
 
 @dataclass(frozen=True)
-class Halves:
+class BF16Weights:
     """Pairs of bytes to two images in [0, 1], cut and mirrored together."""
 
     window: int

@@ -23,11 +23,11 @@ from torch import Tensor, nn
 from weft.kernels.c import decode_stack
 from weft.kernels.c.huge_pages import use_large_pages
 from weft.kernels.decode_step import is_stack
-from weft.kernels.int8_linear import RoundedLinear
-from weft.kernels.packed_bf16_linear import FewRows, ManyRows
-from weft.nn.block import ACTIVATIONS, GatedFeedForward
+from weft.kernels.int8_linear import Int8Linear
+from weft.kernels.packed_bf16_linear import ManyRows, PackedBF16Linear
+from weft.nn.feed_forward import ACTIVATIONS, GatedFeedForward
 from weft.nn.position import rotate
-from weft.nn.state import Cache
+from weft.nn.state import KVCache
 
 FEW = 6
 """Rows up to which reading weights of 16 bits takes longer than multiplying by them."""
@@ -39,19 +39,19 @@ def fits(model: Any) -> bool:
     """Whether a model is a stack of blocks on a CPU whose weights are of 8 or of 16 bits."""
     if not is_stack(model) or not next(model.parameters()).is_cpu:
         return False
-    return isinstance(model.head, RoundedLinear) or model.head.weight.dtype == torch.bfloat16
+    return isinstance(model.head, Int8Linear) or model.head.weight.dtype == torch.bfloat16
 
 
 def weights(model: nn.Module) -> int:
     """How many weights the products of a step read."""
-    return sum(layer.in_features * layer.out_features for layer in model.modules() if isinstance(layer, (nn.Linear, RoundedLinear)))
+    return sum(layer.in_features * layer.out_features for layer in model.modules() if isinstance(layer, (nn.Linear, Int8Linear)))
 
 
 def product(layer: Any, few: bool) -> Any:
     """A linear layer for a few rows, or for many; it may be given what its result is added to."""
-    if isinstance(layer, RoundedLinear):
+    if isinstance(layer, Int8Linear):
         return layer
-    return FewRows(layer) if few else ManyRows(layer)
+    return PackedBF16Linear(layer) if few else ManyRows(layer)
 
 
 def widened(norm: nn.Module) -> nn.Module:
@@ -69,23 +69,23 @@ class Layer(nn.Module):
         self.gated, self.activation = isinstance(feed, GatedFeedForward), ACTIVATIONS[feed.activation]
         self.norm1, self.norm2 = widened(block.norm1), widened(block.norm2)
         self.qkv, self.out = product(attention.qkv, few), product(attention.out, few)
-        self.rise, self.fall = product(feed.rise, few), product(feed.fall, few)
+        self.up, self.down = product(feed.expansion, few), product(feed.down, few)
 
     def forward(self, x: Tensor, spot: Tensor, held: Tensor, near: Tensor, turns: Tensor, mask: Tensor | None = None) -> Tensor:
         """x (R, D) -> (R, D). The rest as in `Stack`, of one layer."""
         if self.pre:
             x = self.out(self._mix(self.norm1(x), spot, held, near, turns, mask), x)
-            out: Tensor = self.fall(self._risen(self.norm2(x)), x)
+            out: Tensor = self.down(self._hidden_units(self.norm2(x)), x)
         else:
             x = self.norm1(self.out(self._mix(x, spot, held, near, turns, mask), x))
-            out = self.norm2(self.fall(self._risen(x), x))
+            out = self.norm2(self.down(self._hidden_units(x), x))
         return out
 
-    def _risen(self, x: Tensor) -> Tensor:
-        risen = self.rise(x)
+    def _hidden_units(self, x: Tensor) -> Tensor:
+        hidden_units = self.up(x)
         if not self.gated:
-            return self.activation(risen)
-        gate, up = risen.chunk(2, dim=-1)
+            return self.activation(hidden_units)
+        gate, up = hidden_units.chunk(2, dim=-1)
         shut: Tensor = self.activation(gate) * up
         return shut
 
@@ -131,18 +131,18 @@ class Stack(nn.Module):
         return logits
 
 
-class CpuSteps:
-    """The same call as `steps.Steps` has. What it needs is made when the first token is read."""
+class CPUDecodeStep:
+    """The same call as `steps.DecodeStep` has. What it needs is made when the first token is read."""
 
     def __init__(self, model: Any):
         self.model = model
         self.window: int = max(getattr(model, "windows", [0]))
-        self.rounded = isinstance(model.head, RoundedLinear)
+        self.rounded = isinstance(model.head, Int8Linear)
         self.stacks: dict[bool, Stack] = {}
         self.traced: dict[bool, Any] = {}
         """By whether all rows are of one length."""
 
-    def __call__(self, ids: Tensor, cache: Cache) -> Tensor:
+    def __call__(self, ids: Tensor, cache: KVCache) -> Tensor:
         """The last token of each row (R,), read and counted -> logits (R, V)."""
         rows = len(ids)
         few = self.rounded or rows <= FEW
@@ -150,7 +150,7 @@ class CpuSteps:
         cache.make_room(rows, max(cache.lengths) + 1)
         x = self.model.embedded(ids[:, None], place[:, None])[:, 0].float()
         if rows == 1 and cache.parts.dtype == torch.float32 and self.native:
-            logits = self.native(x, cache.lengths[0], cache.parts[:, :, :1], self._turns(place))
+            logits = self.native(x, cache.lengths[0], cache.parts[:, :, :1], self._rope_table(place))
         else:
             given = (x, *self._places(place, cache.lengths, cache.parts[:, :, :rows]))
             logits = self._stack(few, given)(*given)
@@ -165,7 +165,7 @@ class CpuSteps:
             use_large_pages()
         return made
 
-    def _turns(self, place: Tensor) -> Tensor | None:
+    def _rope_table(self, place: Tensor) -> Tensor | None:
         rotary: Tensor | None = getattr(self.model, "rotary", None)
         return None if rotary is None else rotary.index_select(1, place).float()
 

@@ -40,7 +40,7 @@ typedef struct {
 } Linear;
 typedef struct {
     Norm norm1, norm2;
-    Linear qkv, out, rise, fall;
+    Linear qkv, out, up, down;
     int64_t window; /* places that are looked back at; 0 for all */
 } Layer;
 typedef struct {
@@ -241,7 +241,7 @@ static void attend(const Stack *s, float *qkv, float *keys, float *values, int64
 }
 
 typedef struct {
-    float *qkv, *mixed, *risen, *middle, *end; /* that all threads see */
+    float *qkv, *mixed, *hidden, *middle, *end; /* that all threads see */
     float *wide, *normed, *stream, *scores;    /* of each thread: (widest), (widest), (D), (S) */
     int8_t *digits;                            /* (2, widest) */
     int64_t places;
@@ -281,7 +281,7 @@ static void linear(const Worker *w, const Linear *layer, const Norm *norm, const
 }
 
 /* The same of a feed-forward layer's first product and its activation */
-static void rise(const Stack *s, const Worker *w, const Linear *layer, const Norm *norm, const float *x, float *out) {
+static void up(const Stack *s, const Worker *w, const Linear *layer, const Norm *norm, const float *x, float *out) {
     int64_t inner = s->gated ? layer->outputs / 2 : layer->outputs;
     int64_t from = first(inner, w->thread, w->threads), to = first(inner, w->thread + 1, w->threads);
     if (norm) normalise(norm, x, w->normed, layer->inputs);
@@ -312,9 +312,9 @@ static void run(const Stack *s, const Worker *w, const Room *room, const Store *
         linear(w, &l->out, NULL, room->mixed, x, room->middle);
         meet(w);
         x = after(s, w, &l->norm1, room->middle);
-        rise(s, w, &l->rise, s->pre ? &l->norm2 : NULL, x, room->risen);
+        up(s, w, &l->up, s->pre ? &l->norm2 : NULL, x, room->hidden);
         meet(w);
-        linear(w, &l->fall, NULL, room->risen, x, room->end);
+        linear(w, &l->down, NULL, room->hidden, x, room->end);
         meet(w);
         x = after(s, w, &l->norm2, room->end);
     }

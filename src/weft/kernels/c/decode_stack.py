@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from weft.kernels.c import compiler
 from weft.kernels.decode_step import norm_of
-from weft.kernels.int8_linear import RoundedLinear
-from weft.nn.block import GatedFeedForward
+from weft.kernels.int8_linear import Int8Linear
+from weft.nn.feed_forward import GatedFeedForward
 
 SOURCE = Path(__file__).with_name("decode.c")
 NORMS = ("none", "layer", "rms")
@@ -39,7 +39,7 @@ class Linear(ctypes.Structure):
 class Layer(ctypes.Structure):
     _fields_ = [
         *[(name, Norm) for name in ("norm1", "norm2")],
-        *[(name, Linear) for name in ("qkv", "out", "rise", "fall")],
+        *[(name, Linear) for name in ("qkv", "out", "up", "down")],
         ("window", Number),
     ]
 
@@ -58,7 +58,7 @@ class Store(ctypes.Structure):
 
 
 class Room(ctypes.Structure):
-    shared, own = ("qkv", "mixed", "risen", "middle", "end"), ("wide", "normed", "stream", "scores", "digits")
+    shared, own = ("qkv", "mixed", "hidden", "middle", "end"), ("wide", "normed", "stream", "scores", "digits")
     _fields_ = [*[(name, Pointer) for name in (*shared, *own)], ("places", Number)]
 
 
@@ -72,10 +72,10 @@ class CStack:
         windows = getattr(model, "windows", [0] * len(blocks))
         layers = (Layer * len(blocks))(*map(self._layer, blocks, windows))
         attention, feed = blocks[0].attention, blocks[0].feedforward
-        linears = [module for module in model.modules() if isinstance(module, (nn.Linear, RoundedLinear))]
+        linears = [module for module in model.modules() if isinstance(module, (nn.Linear, Int8Linear))]
         self.widest = max(module.in_features for module in linears)
         self.width, self.outputs = model.head.in_features, model.head.out_features
-        self.shared = [attention.qkv.out_features, attention.out.in_features, feed.rise.out_features, self.width, self.width]
+        self.shared = [attention.qkv.out_features, attention.out.in_features, feed.expansion.out_features, self.width, self.width]
         self.stack = Stack(
             layers, self._norm(model.norm), self._linear(model.head), len(blocks), self.width,
             attention.heads, attention.groups, attention.head, self.widest,
@@ -105,7 +105,7 @@ class CStack:
     def _layer(self, block: Any, window: int) -> Layer:
         attention, feed = block.attention, block.feedforward
         norms = [self._norm(norm) for norm in (block.norm1, block.norm2)]
-        return Layer(*norms, *[self._linear(layer) for layer in (attention.qkv, attention.out, feed.rise, feed.fall)], window)
+        return Layer(*norms, *[self._linear(layer) for layer in (attention.qkv, attention.out, feed.expansion, feed.down)], window)
 
     def _norm(self, module: nn.Module) -> Norm:
         kind, scale, shift, least = norm_of(module)
@@ -115,7 +115,7 @@ class CStack:
 
     def _linear(self, layer: Any) -> Linear:
         bias = self._vector(layer.bias)
-        if isinstance(layer, RoundedLinear):
+        if isinstance(layer, Int8Linear):
             weight, scale = layer.rows
             return Linear(self._address(weight), self._address(scale), bias, layer.in_features, layer.out_features)
         return Linear(self._address(layer.weight), None, bias, layer.in_features, layer.out_features)
@@ -142,13 +142,13 @@ def fits(model: Any) -> bool:
     shapes = set()
     for block in model.blocks:
         attention, feed = block.attention, block.feedforward
-        shapes.add((block.order, attention.heads, attention.groups, type(feed), feed.activation, feed.rise.out_features))
-    linears = [module for module in model.modules() if isinstance(module, (nn.Linear, RoundedLinear))]
+        shapes.add((block.order, attention.heads, attention.groups, type(feed), feed.activation, feed.expansion.out_features))
+    linears = [module for module in model.modules() if isinstance(module, (nn.Linear, Int8Linear))]
     tensors = [tensor for tensor in model.parameters() if tensor.ndim]
     return (
         len(shapes) == 1
         and all(module.in_features % 2 == 0 for module in linears)
-        and all(isinstance(module, RoundedLinear) or module.weight.dtype == torch.bfloat16 for module in linears)
+        and all(isinstance(module, Int8Linear) or module.weight.dtype == torch.bfloat16 for module in linears)
         and all(
             tensor.is_contiguous() and tensor.data_ptr() % 4 == 0 and tensor.dtype in (torch.float32, torch.bfloat16) for tensor in tensors
         )

@@ -26,7 +26,7 @@ PLAIN = (Tensor, nn.Parameter)
 def fits(block: Any, x: Tensor, mask: Any, rotary: Tensor | None) -> bool:
     """Whether a block is of GPT-2's kind, with nothing dropped, and takes x (B, T, D) in fp32 on a CPU, alone or under autocast."""
     attention, feed = block.attention, block.feedforward
-    linear = [attention.qkv, attention.out, getattr(feed, "rise", None), getattr(feed, "fall", None)]
+    linear = [attention.qkv, attention.out, getattr(feed, "up", None), getattr(feed, "down", None)]
     return (
         x.device.type == "cpu"
         and x.dtype == torch.float32
@@ -56,9 +56,9 @@ def kept_type() -> torch.dtype:
 
 
 def held_by(block: Any) -> list[Tensor | None]:
-    """The weights of a block in the order of `Held`."""
+    """The weights of a block in the order of `BlockWeights`."""
     attention, feed = block.attention, block.feedforward
-    parts = (block.norm1, attention.qkv, attention.out, block.norm2, feed.rise, feed.fall)
+    parts = (block.norm1, attention.qkv, attention.out, block.norm2, feed.up, feed.down)
     return [tensor for part in parts for tensor in (part.weight, part.bias)]
 
 
@@ -69,7 +69,7 @@ def cpu_block(block: Any, x: Tensor, rotary: Tensor | None) -> Tensor:
     return out
 
 
-class Held(NamedTuple):
+class BlockWeights(NamedTuple):
     """The weights of a block, or their gradients; None for a bias that is not there, or a gradient that nobody wants."""
 
     scale1: Any
@@ -80,10 +80,10 @@ class Held(NamedTuple):
     out_bias: Any
     scale2: Any
     shift2: Any
-    rise: Any
-    rise_bias: Any
-    fall: Any
-    fall_bias: Any
+    up: Any
+    up_bias: Any
+    down: Any
+    down_bias: Any
 
 
 class _Block(torch.autograd.Function):
@@ -93,7 +93,7 @@ class _Block(torch.autograd.Function):
     ) -> Tensor:
         rotary, rows = None if rotary is None else rotary.contiguous(), x.reshape(-1, x.size(2)).contiguous()
         out = torch.empty_like(x, memory_format=torch.contiguous_format)  # no view, as FSDP wants none from a block
-        kept = forth(c, rows, out.view_as(rows), Held(*held), x.size(1), heads, eps, activation, rotary)
+        kept = forth(c, rows, out.view_as(rows), BlockWeights(*held), x.size(1), heads, eps, activation, rotary)
         ctx.save_for_backward(*held, *kept, rotary)
         ctx.passes, ctx.shape = c, x.shape
         return out
@@ -101,18 +101,18 @@ class _Block(torch.autograd.Function):
     @staticmethod
     @once_differentiable  # type: ignore[misc]
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
-        number = len(Held._fields)
-        w, kept = Held(*ctx.saved_tensors[:number]), ctx.saved_tensors[number:]
-        found = Found(ctx.passes, ctx.needs_input_grad[-number:])
+        number = len(BlockWeights._fields)
+        w, kept = BlockWeights(*ctx.saved_tensors[:number]), ctx.saved_tensors[number:]
+        found = BlockGrads(ctx.passes, ctx.needs_input_grad[-number:])
         out = back(ctx.passes, gradients[0].reshape(-1, ctx.shape[-1]).contiguous(), w, found, ctx.shape, *kept)
-        return out.view(ctx.shape), None, None, None, None, None, *(found.get(name) for name in Held._fields)
+        return out.view(ctx.shape), None, None, None, None, None, *(found.get(name) for name in BlockWeights._fields)
 
 
-class Found(dict[str, Tensor]):
+class BlockGrads(dict[str, Tensor]):
     """The gradients of a block's weights, of those that are wanted."""
 
     def __init__(self, c: Passes, wanted: Sequence[bool]):
-        self.c, self.wanted = c, {name for name, want in zip(Held._fields, wanted, strict=True) if want}
+        self.c, self.wanted = c, {name for name, want in zip(BlockWeights._fields, wanted, strict=True) if want}
 
     def layer(self, name: str, change: Tensor, x: Tensor, sums: Tensor) -> None:
         """What a layer's output's gradient (M, O), with the sums (O,) of its columns, and its input (M, I) make of its weight (O, I) and
@@ -122,7 +122,9 @@ class Found(dict[str, Tensor]):
         if f"{name}_bias" in self.wanted:
             self[f"{name}_bias"] = sums
 
-    def norm(self, number: int, change: Tensor, x: Tensor, mean: Tensor, rate: Tensor, w: Held, added: Tensor) -> tuple[Tensor, Tensor]:
+    def norm(
+        self, number: int, change: Tensor, x: Tensor, mean: Tensor, rate: Tensor, w: BlockWeights, added: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """The gradient of x (M, D) from that of its norm, whose weights get theirs, plus what is added, and its sums (D,)."""
         names = (f"scale{number}", f"shift{number}")
         out, *changes, sums = self.c.norm_back(change, x, mean, rate, getattr(w, names[0]), added)
@@ -131,7 +133,7 @@ class Found(dict[str, Tensor]):
 
 
 def forth(
-    c: Passes, rows: Tensor, place: Tensor, w: Held, t: int, heads: int, eps: float, activation: str, rotary: Tensor | None
+    c: Passes, rows: Tensor, place: Tensor, w: BlockWeights, t: int, heads: int, eps: float, activation: str, rotary: Tensor | None
 ) -> list[Tensor]:
     """What a block makes of sequences' rows (M, D) goes to `place`; what the backward pass needs is returned."""
     d = rows.size(1)
@@ -140,16 +142,16 @@ def forth(
     mixed = c.attend(qkv, rotary).view(-1, d)
     middle, _ = c.product(mixed, w.out.t(), w.out_bias, "plus", rows)
     normed2, mean2, rate2 = c.norm(middle, w.scale2, w.shift2, eps)
-    slope, active = c.product(normed2, w.rise.t(), w.rise_bias, activation)
-    c.product(active, w.fall.t(), w.fall_bias, "plus", middle, out=place)
+    slope, active = c.product(normed2, w.up.t(), w.up_bias, activation)
+    c.product(active, w.down.t(), w.down_bias, "plus", middle, out=place)
     return [rows, normed1, mean1, rate1, qkv, mixed, middle, normed2, mean2, rate2, slope, active]
 
 
 def back(
     c: Passes,
     change: Tensor,
-    w: Held,
-    found: Found,
+    w: BlockWeights,
+    found: BlockGrads,
     shape: tuple[int, ...],
     rows: Tensor,
     normed1: Tensor,
@@ -166,10 +168,10 @@ def back(
     rotary: Tensor | None,
 ) -> Tensor:
     """The gradient of those rows (M, D) from that of what was made of them; those of the weights go to `found`."""
-    found.layer("fall", change, active, c.columns(change))
-    inner, sums = c.product(change, w.fall, then="times", other=slope)
-    found.layer("rise", inner, normed2, sums)
-    onward, sums = found.norm(2, c.product(inner, w.rise)[0], middle, mean2, rate2, w, change)
+    found.layer("down", change, active, c.columns(change))
+    inner, sums = c.product(change, w.down, then="times", other=slope)
+    found.layer("up", inner, normed2, sums)
+    onward, sums = found.norm(2, c.product(inner, w.up)[0], middle, mean2, rate2, w, change)
     found.layer("out", onward, mixed, sums)
     dqkv, sums = c.attend_back(c.product(onward, w.out, then="round")[0].view(shape), qkv, rotary)
     packed = dqkv.view(len(change), -1)

@@ -211,7 +211,7 @@ struct Job {
     int count = 0;  // stages used by the phases before
     int batch = 0;  // of sums
     int length;  // tokens in the cache
-    Units qkv, risen, of_head;
+    Units qkv, hidden, of_head;
     int first_row, rows;
     int head, part, parts, begin, places, together_places;  // of the cache: those that this block looks at; head < 0: none
     uint4 scale, shift;  // the thread's, of the norm to come
@@ -450,8 +450,8 @@ struct Job {
         });
     }
 
-    __device__ inline void rise(int layer) {
-        int first = risen.first, units = risen.units;
+    __device__ inline void up(int layer) {
+        int first = hidden.first, units = hidden.units;
         float bias = bias_of(pointer(layer, RISE_B), first, units);
         uint4 v = make_uint4(0, 0, 0, 0), x[TURNS];
         if (thread < CHUNKS) v = receive(mail + AFTER_LOOK + thread * CHUNK);
@@ -462,7 +462,7 @@ struct Job {
         });
     }
 
-    __device__ inline void fall(int layer) {
+    __device__ inline void down(int layer) {
         float bias = bias_of(pointer(layer, FALL_B), first_row, rows);
         expect_first_norm(layer + 1);
         uint4 v[WIDE], x[TURNS];
@@ -511,7 +511,7 @@ extern "C" __global__ void __launch_bounds__(THREADS + 32, 1) megakernel(const _
     bool looks = head < HEADS && part < parts;
     int begin = looks ? (long long)length * part / parts : 0, places = looks ? (long long)length * (part + 1) / parts - begin : 0;
     int together_places = min(MOST_PLACES, max(1, (places + TEAMS - 1) / TEAMS));
-    Units qkv = share(a, OF_QKV), rows = share(a, OF_ROWS), risen = share(a, OF_RISE), of_head = share(a, OF_HEAD);
+    Units qkv = share(a, OF_QKV), rows = share(a, OF_ROWS), hidden = share(a, OF_RISE), of_head = share(a, OF_HEAD);
     Units fallen = {rows.first * F, rows.units * F};
 
     if (thread >= THREADS) {
@@ -523,7 +523,7 @@ extern "C" __global__ void __launch_bounds__(THREADS + 32, 1) megakernel(const _
             long long from = layer * a.layer_stride + head * a.head_stride + (long long)begin * K;
             feeder.cache(a.keys + from, a.values + from, places, together_places);
             feeder.weights(at[OUT_W], rows);
-            feeder.weights(at[RISE_W], risen);
+            feeder.weights(at[RISE_W], hidden);
             feeder.weights(at[FALL_W], fallen);
         }
         feeder.weights(s->pointers[LAYERS * POINTERS + HEAD_W], of_head);
@@ -531,7 +531,7 @@ extern "C" __global__ void __launch_bounds__(THREADS + 32, 1) megakernel(const _
     }
 
     Job job = {a, s, ring, nullptr, thread, thread / 32, thread % 32, thread / 32 / UNITS, thread / 32 % UNITS};
-    job.length = length, job.qkv = qkv, job.risen = risen, job.of_head = of_head, job.first_row = rows.first, job.rows = rows.units;
+    job.length = length, job.qkv = qkv, job.hidden = hidden, job.of_head = of_head, job.first_row = rows.first, job.rows = rows.units;
     job.head = looks ? head : -1, job.part = part, job.parts = parts;
     job.begin = begin, job.places = places, job.together_places = together_places;
     uint4* next = (uint4*)(a.mail + (a.set ^ 1) * LAYERS * MAIL);
@@ -543,8 +543,8 @@ extern "C" __global__ void __launch_bounds__(THREADS + 32, 1) megakernel(const _
         job.queries(layer, mail - MAIL + AFTER_FEED);
         job.attend();
         job.look_out(layer);
-        job.rise(layer);
-        job.fall(layer);
+        job.up(layer);
+        job.down(layer);
     }
     job.logits(mail - MAIL + AFTER_FEED);
 }

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from weft.kernels.cuda.compiler import is_shared, kernel
-from weft.nn.block import FeedForward
-from weft.nn.state import Cache
+from weft.nn.feed_forward import FeedForward
+from weft.nn.state import KVCache
 
 HOPPER = 9
 KINDS = ["gelu", "gelu_tanh", "relu", "squared_relu", "silu"]
@@ -45,7 +45,8 @@ def shares(total: int, wanted: list[float]) -> list[int]:
 
 
 def all_shares(width: int, factor: int, vocabulary: int, blocks: int) -> list[list[int]]:
-    """Of q, k and v, of rows of the residual stream, of the rise and of the head; who has a row more than others has less of the rest."""
+    """Of q, k and v, of rows of the residual stream, of the up projection and of the head; a block with a row more has less of the
+    rest."""
     alike = [1.0] * blocks
     rows = shares(width, alike)
     level = (4 + 2 * factor) * width / blocks
@@ -58,7 +59,7 @@ def largest(shares: list[int]) -> int:
 
 
 def products_of(block: Any) -> list[Any]:
-    return [block.attention.qkv, block.attention.out, block.feedforward.rise, block.feedforward.fall]
+    return [block.attention.qkv, block.attention.out, block.feedforward.up, block.feedforward.down]
 
 
 def slots_of(model: Any) -> list[Slot]:
@@ -92,7 +93,7 @@ def is_like_gpt2(model: Any) -> bool:
 
 def has_weights(model: Any) -> bool:
     """Whether its weights are where and as the kernel reads them."""
-    wide, inner = model.config.width, model.blocks[0].feedforward.fall.in_features
+    wide, inner = model.config.width, model.blocks[0].feedforward.down.in_features
     shapes = [(3 * wide, wide), (wide, wide), (inner, wide), (wide, inner)]
     held = [table[name] for table, name in slots_of(model)]
     return (
@@ -106,11 +107,11 @@ def has_weights(model: Any) -> bool:
 def sizes_of(model: Any, blocks: int, shared: int) -> Sizes:
     """What the kernel is compiled for, with so many blocks and bytes of shared memory."""
     width, heads, feed = model.config.width, model.blocks[0].attention.heads, model.blocks[0].feedforward
-    factor = feed.fall.in_features // width
+    factor = feed.down.in_features // width
     parts = max(1, min(blocks // heads, PARTS))
     mail = (5 + factor + parts) * width + 2 * heads * parts
-    qkv, rows, rise, _ = all_shares(width, factor, model.head.out_features, blocks)
-    batch = max(largest(qkv), largest(rows) * factor, largest(rise))
+    qkv, rows, up, _ = all_shares(width, factor, model.head.out_features, blocks)
+    batch = max(largest(qkv), largest(rows) * factor, largest(up))
     return {
         "LAYERS": len(model.blocks), "D": width, "HEADS": heads, "F": factor, "EPS": model.norm.eps, "KIND": KINDS.index(feed.activation),
         "BLOCKS": blocks, "BYTES": shared, "PARTS": parts, "MAIL": -(-mail // 8) * 8, "BATCH": -(-batch // UNITS) * UNITS,
@@ -120,7 +121,7 @@ def sizes_of(model: Any, blocks: int, shared: int) -> Sizes:
 
 def sizes_fit(model: Any, blocks: int, shared: int) -> bool:
     """Whether the kernel can divide a model like GPT-2 among so many blocks."""
-    width, heads, inner = model.config.width, model.blocks[0].attention.heads, model.blocks[0].feedforward.fall.in_features
+    width, heads, inner = model.config.width, model.blocks[0].attention.heads, model.blocks[0].feedforward.down.in_features
     if width % heads or width // heads not in (8, 16, 32, 64, 128, 256) or inner not in (width, 2 * width, 4 * width) or heads > blocks:
         return False
     sizes = sizes_of(model, blocks, shared)
@@ -144,8 +145,8 @@ def fits(model: Any) -> bool:
     return runs_on(device) and is_like_gpt2(model) and sizes_fit(model, *room_of(device))
 
 
-class OneRow:
-    """The same call as `steps.Steps` has, for one row of a model that fits."""
+class Megakernel:
+    """The same call as `steps.DecodeStep` has, for one row of a model that fits."""
 
     def __init__(self, model: Any):
         device = next(model.parameters()).device
@@ -163,12 +164,12 @@ class OneRow:
         tensors = {"pointers": self.pointers, "shares": self.shares, "mail": self.mail, "logits": self.logits}
         self.arguments = Arguments(**{name: tensor.data_ptr() for name, tensor in tensors.items()})
 
-    def is_current(self, cache: Cache) -> bool:
+    def is_current(self, cache: KVCache) -> bool:
         """Whether all weights are where they were. Within a text, a cache of which knows the old ones alone, a look at the last will do."""
         looked_at = 1 if cache.lengths[0] == self.following else len(self.slots)
         return addresses(self.slots[-looked_at:]) == self.addresses[-looked_at:]
 
-    def __call__(self, ids: Tensor, cache: Cache) -> Tensor:
+    def __call__(self, ids: Tensor, cache: KVCache) -> Tensor:
         """The last token of the row (1,), read and counted -> logits (1, V), which the next call overwrites."""
         length, given = cache.lengths[0], self.arguments
         cache.make_room(1, length + 1)

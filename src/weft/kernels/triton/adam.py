@@ -147,10 +147,12 @@ class GPUAdam(Optimizer):
 class CopyingAdam(GPUAdam):
     """The same for fp32 matrices whose gradients lie with their bf16 copies, which it writes as well: 28 bytes for each number."""
 
-    def __init__(self, params: Any, lr: Tensor, betas: tuple[float, float], eps: float, decoupled: bool, halves: dict[Tensor, Tensor]):
+    def __init__(
+        self, params: Any, lr: Tensor, betas: tuple[float, float], eps: float, decoupled: bool, bf16_weights: dict[Tensor, Tensor]
+    ):
         super().__init__(params, lr, betas, eps, decoupled)
-        self.halves, self.number = halves, torch.zeros((), device=lr.device)
-        for p in halves:
+        self.bf16_weights, self.number = bf16_weights, torch.zeros((), device=lr.device)
+        for p in bf16_weights:
             self.state[p].update(step=self.number, exp_avg=torch.zeros_like(p), exp_avg_sq=torch.zeros_like(p))
 
     @torch.no_grad()
@@ -163,9 +165,9 @@ class CopyingAdam(GPUAdam):
                 self._update_all(matrices[first : first + TOGETHER], group)
 
     def _update_all(self, matrices: list[Tensor], group: dict[str, Any]) -> None:
-        sizes, halves, block = tuple(p.numel() for p in matrices), tuple(self.halves[p] for p in matrices), 2048
+        sizes, bf16_weights, block = tuple(p.numel() for p in matrices), tuple(self.bf16_weights[p] for p in matrices), 2048
         moments = [tuple(self.state[p][key] for p in matrices) for key in ("exp_avg", "exp_avg_sq")]
-        tensors = (tuple(matrices), tuple(half.grad for half in halves), *moments, halves)
+        tensors = (tuple(matrices), tuple(half.grad for half in bf16_weights), *moments, bf16_weights)
         told = (group["lr"], self.found_inf, self.grad_scale, self.corrections, *group["betas"], group["eps"], group["weight_decay"])
         number = sum(triton.cdiv(size, block) for size in sizes)
         _update_all[(number,)](*tensors, sizes, *told, DECOUPLED=self.decoupled, BLOCK=block, num_warps=8)

@@ -22,7 +22,7 @@ from weft.nn.attention import SelfAttention
 SHAPES: dict[str, dict[str, int]] = {
     "product": {"ROWS": 64, "COLS": 128, "num_warps": 4},
     "out": {"ROWS": 64, "CHUNK": 64, "STAGES": 2, "num_warps": 8, "maxnreg": 128},
-    "fall": {"ROWS": 16, "CHUNK": 0, "STAGES": 1, "num_warps": 4},
+    "down": {"ROWS": 16, "CHUNK": 0, "STAGES": 1, "num_warps": 4},
     "norm_backward": {"ROWS": 64, "PIECE": 16, "STAGES": 1, "num_warps": 4},
     "weights": {"HIGH": 128, "WIDE": 256, "ROWS": 32, "STAGES": 6, "num_warps": 8},
 }
@@ -45,7 +45,7 @@ def fits(block: Any, x: Tensor) -> bool:
     """Whether the kernels serve this block and stream (B, T, D): GPT-2's kind of block, narrow, on few tokens."""
     attention, feed = block.attention, block.feedforward
     norms = [block.norm1, block.norm2]
-    linear = [attention.qkv, attention.out, getattr(feed, "rise", None), getattr(feed, "fall", None)]
+    linear = [attention.qkv, attention.out, getattr(feed, "up", None), getattr(feed, "down", None)]
     return (
         block.order == "pre"
         and not block.skipped.share
@@ -61,16 +61,16 @@ def fits(block: Any, x: Tensor) -> bool:
         and getattr(feed, "activation", "") == "gelu"
         and all(isinstance(norm, nn.LayerNorm) and norm.eps == 1e-5 for norm in norms)
         and all(type(layer) is nn.Linear and layer.weight.dtype == torch.float32 for layer in linear)
-        and feed.rise.out_features % 256 == 0
-        and feed.rise.out_features == feed.fall.in_features
-        and x.numel() // x.size(2) * max(feed.rise.out_features, 1024) < 2**31  # places are counted with 32 bits
+        and feed.up.out_features % 256 == 0
+        and feed.up.out_features == feed.down.in_features
+        and x.numel() // x.size(2) * max(feed.up.out_features, 1024) < 2**31  # places are counted with 32 bits
         and all(part.weight is not None and part.bias is not None for part in (*norms, *linear))
     )
 
 
 def fused_blocks(blocks: Sequence[Any], x: Tensor) -> Tensor:
     """x (B, T, D) -> (B, T, D), through all of them in turn."""
-    parts = [part for b in blocks for part in (b.norm1, b.attention.qkv, b.attention.out, b.norm2, b.feedforward.rise, b.feedforward.fall)]
+    parts = [part for b in blocks for part in (b.norm1, b.attention.qkv, b.attention.out, b.norm2, b.feedforward.up, b.feedforward.down)]
     parameters = [p for part in parts for p in (part.weight, part.bias)]
     products = [part.weight.detach().to(x.dtype) for part in parts if type(part) is nn.Linear]
     seeds = torch.randint(-(2**31), 2**31 - 1, (3 * len(blocks),), dtype=torch.int32, device=x.device)
@@ -104,7 +104,7 @@ def run_blocks(
         add_residual("out", mixed, wo, bo, x, seed, scale2, shift2, middle, normed2, eps, shares[0])
         multiply(normed2, w1, b1, hidden, slopes, m, "forward")
         scale, shift = parameters[12 * (i + 1) : 12 * (i + 1) + 2] or (scale2, shift2)
-        add_residual("fall", hidden, w2, b2, middle, seed[1:], scale, shift, out, following, eps, shares[0])
+        add_residual("down", hidden, w2, b2, middle, seed[1:], scale, shift, out, following, eps, shares[0])
         kept += [normed, qkv, mixed, sums, middle, normed2, hidden, slopes]
         outs.append(out)
         x, normed = out, out if following is None else following
@@ -138,24 +138,24 @@ def blocks_backward(
     d, m, inner, number = dout.size(2), dout.size(0) * dout.size(1), products[2].size(0), len(products) // 4
     parts = dout.new_empty(triton.cdiv(m, SHAPES["norm_backward"]["ROWS"]), number, 4, d, dtype=torch.float32)
     gradients, norms = dout.new_empty(number, sum(sizes(d, inner)), dtype=torch.float32), parts.new_empty(number, 4, d)
-    dfall = dout
+    ddown = dout
     if shares[0]:
-        dfall = torch.empty_like(dout)
-        kernels.drop[(triton.cdiv(dout.numel(), 2048),)](dout, seeds[-2:], dfall, dout.numel(), *_dropout(shares[0]), BLOCK=2048)
+        ddown = torch.empty_like(dout)
+        kernels.drop[(triton.cdiv(dout.numel(), 2048),)](dout, seeds[-2:], ddown, dout.numel(), *_dropout(shares[0]), BLOCK=2048)
     for i, x in zip(reversed(range(number)), given, strict=True):
         x = x.contiguous()
         normed1, qkv, mixed, sums, middle, normed2, hidden, slopes = kept[KEPT * i : KEPT * (i + 1)]
         (wqkv, wo, w1, w2), (scale1, scale2), seed = products[4 * i : 4 * i + 4], scales[2 * i : 2 * i + 2], seeds[3 * i :]
-        dx, dmiddle, dproduct, drise = (torch.empty_like(like) for like in (x, x, x, hidden))
-        multiply(dfall, w2, scale2, drise, slopes, m, "backward")
-        norm_backward(drise @ w1, middle, dout, scale2, dmiddle, dproduct, seed, parts[:, i, 2:], eps, shares[0])
+        dx, dmiddle, dproduct, dup = (torch.empty_like(like) for like in (x, x, x, hidden))
+        multiply(ddown, w2, scale2, dup, slopes, m, "backward")
+        norm_backward(dup @ w1, middle, dout, scale2, dmiddle, dproduct, seed, parts[:, i, 2:], eps, shares[0])
         dmixed = (dproduct.view(m, d) @ wo).view_as(x)
         dqkv = short.short_attention_backward(dmixed, mixed, sums, qkv, seed[2:], shares[1])
         before = torch.empty_like(x) if i and shares[0] else None
         earlier = seeds[3 * (i - 1) + 1 :] if i else seed
         norm_backward(dqkv.view(m, 3 * d) @ wqkv, x, dmiddle, scale1, dx, before, earlier, parts[:, i], eps, shares[0])
-        add_weights((dqkv, normed1, dproduct, mixed, drise, normed2, dfall, hidden), gradients[i], m, d, inner)
-        dout, dfall = dx, dx if before is None else before
+        add_weights((dqkv, normed1, dproduct, mixed, dup, normed2, ddown, hidden), gradients[i], m, d, inner)
+        dout, ddown = dx, dx if before is None else before
     add_up(parts, norms)
     return dout, gradients, norms
 

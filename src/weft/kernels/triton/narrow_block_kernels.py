@@ -161,7 +161,7 @@ def norm_backward(
 
 @triton.jit
 def weights(
-    dqkv, xqkv, dout, xout, drise, xrise, dfall, xfall, parts, M,
+    dqkv, xqkv, dout, xout, dup, xrise, ddown, xfall, parts, M,
     D: constexpr, INNER: constexpr, SHARE: constexpr, HIGH: constexpr, WIDE: constexpr, ROWS: constexpr, STAGES: constexpr,
 ):  # fmt: skip
     """Gradients of the weights (outputs, inputs) of the block's products, then of their biases, over one stretch of rows each."""
@@ -170,10 +170,10 @@ def weights(
     ends: constexpr = WIDE * HIGH
     if tile >= (4 * D * D + D * INNER) // ends:
         tile -= (4 * D * D + D * INNER) // ends
-        g, x, n, m, at, bias = dfall, xfall, D, INNER, at + 4 * D * D + D * INNER, bias + 4 * D + INNER
+        g, x, n, m, at, bias = ddown, xfall, D, INNER, at + 4 * D * D + D * INNER, bias + 4 * D + INNER
     elif tile >= 4 * D * D // ends:
         tile -= 4 * D * D // ends
-        g, x, n, m, at, bias = drise, xrise, INNER, D, at + 4 * D * D, bias + 4 * D
+        g, x, n, m, at, bias = dup, xrise, INNER, D, at + 4 * D * D, bias + 4 * D
     elif tile >= 3 * D * D // ends:
         tile -= 3 * D * D // ends
         g, x, n, m, at, bias = dout, xout, D, D, at + 3 * D * D, bias + 3 * D

@@ -18,7 +18,7 @@ LEAST = 1 << 16
 """Numbers of the smallest matrix that gets a copy."""
 
 
-class Halves:
+class BF16Weights:
     def __init__(self, model: nn.Module):
         found = [m for m in model.modules() if type(m) is nn.Linear and m.weight.numel() >= LEAST]
         used: dict[int, int] = {}

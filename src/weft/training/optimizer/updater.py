@@ -52,11 +52,11 @@ class Updater:
         halt: bool,
         alone: bool = True,
         team: Team = ALONE,
-        halves: dict[Tensor, nn.Parameter] | None = None,
+        bf16_weights: dict[Tensor, nn.Parameter] | None = None,
     ):
-        """`halt`: refuse every update after the first bad one. `alone`: no other turn updates these parameters. `halves`: the bf16
+        """`halt`: refuse every update after the first bad one. `alone`: no other turn updates these parameters. `bf16_weights`: the bf16
         copies of some of them, which get their gradients."""
-        self.config, self.halt, self.team, self.halves = config, halt, team, halves or {}
+        self.config, self.halt, self.team, self.bf16_weights = config, halt, team, bf16_weights or {}
         named = {name: p for prefix, m in modules for name, p in _named(prefix, m)}
         self.kinds = {name: kind for name, kind in audit(modules).items() if name in named}
         self.named = {name: named[name] for name in self.kinds}
@@ -86,17 +86,17 @@ class Updater:
         self.norm = torch.zeros((), device=like.device)
 
     def _optimizers(self, groups: list[dict[str, Any]], like: Tensor) -> list[Optimizer]:
-        if not self.halves:
+        if not self.bf16_weights:
             return self.config.build(groups, like)
-        rest = [{**g, "params": [p for p in g["params"] if p not in self.halves]} for g in groups]
+        rest = [{**g, "params": [p for p in g["params"] if p not in self.bf16_weights]} for g in groups]
         own = self.config.build(rest, like) if any(g["params"] for g in rest) else []
-        return [*own, copying(self.config, groups, {**self.halves})]
+        return [*own, copying(self.config, groups, {**self.bf16_weights})]
 
     def _group(self, alone: bool, decay: bool) -> dict[str, Any]:
         members = {name: p for name, p in self.parts.items() if (self.kinds[name] != "plain") == decay}
         shaped = {name: p for name, p in members.items() if self.config.shaped and self.kinds[name] == "matrix"}
         others = {name: p for name, p in members.items() if name not in shaped}
-        small = {name: p for name, p in others.items() if name not in self.placed and (p.numel() < LEAST or not self.halves)}
+        small = {name: p for name, p in others.items() if name not in self.placed and (p.numel() < LEAST or not self.bf16_weights)}
         in_place = all(self.parts[name] is self.named[name] for name in small)  # a part lies where the model gathers it from
         alike = len({self.team.copies(p) for p in small.values()}) == 1
         tensors: list[Tensor] = [*others.values()]
@@ -122,7 +122,7 @@ class Updater:
     def step(self) -> None:
         self._gather()
         self._regularise()
-        found = [(self.halves.get(p, p).grad, number) for p, number in zip(self.held, self.copies, strict=True)]
+        found = [(self.bf16_weights.get(p, p).grad, number) for p, number in zip(self.held, self.copies, strict=True)]
         gradients = [gradient for gradient, _ in found if gradient is not None]
         signs = torch._foreach_sign(self.regularised) if self.config.l1 and self.regularised else []
         noted = self.relative.before() if self.relative else None
@@ -200,7 +200,7 @@ class Updater:
                 tensor.copy_(torch.where(bad > 0, before.get(id(tensor), torch.zeros_like(tensor)), tensor))
 
     def zero_grad(self) -> None:
-        for parameter in (*self.parameters, *self.halves.values()):
+        for parameter in (*self.parameters, *self.bf16_weights.values()):
             parameter.grad = None
 
     def owners(self) -> Iterator[tuple[dict[str, Tensor], Tensor]]:

@@ -1,7 +1,7 @@
 """Tensor parallelism of Transformer blocks (Shoeybi et al., 2019, arXiv:1909.08053): heads and inner units divided over processes.
 
-What widens (qkv, rise) is divided by its outputs and what narrows (out, fall) by its inputs, so a branch of the residual needs
-one sum over the processes. qkv holds queries, keys and values one after another, a gated rise its gate and its value: each process
+What widens (qkv, up) is divided by its outputs and what narrows (out, down) by its inputs, so a branch of the residual needs
+one sum over the processes. qkv holds queries, keys and values one after another, a gated up its gate and its value: each process
 must get its share of every section, so the rows are put in the order of the processes, and back where the whole is wanted.
 """
 
@@ -25,17 +25,17 @@ def divide(model: nn.Module, mesh: DeviceMesh) -> dict[str, Tensor]:
     orders: dict[int, Tensor] = {}
     for block in blocks:
         attention, feedforward, count = block.attention, block.feedforward, mesh.size()
-        if attention.groups % count or feedforward.fall.in_features % count:
-            sizes = f"{attention.groups} heads of keys and {feedforward.fall.in_features} inner units"
+        if attention.groups % count or feedforward.down.in_features % count:
+            sizes = f"{attention.groups} heads of keys and {feedforward.down.in_features} inner units"
             raise ConfigError(f"--parallel.tensor {count} must divide {sizes}")
-        inner = feedforward.fall.in_features
+        inner = feedforward.down.in_features
         sections = [part * attention.head for part in (attention.heads, attention.groups, attention.groups)]
-        widening = {attention.qkv: sections, feedforward.rise: [inner] * (feedforward.rise.out_features // inner)}
+        widening = {attention.qkv: sections, feedforward.expansion: [inner] * (feedforward.expansion.out_features // inner)}
         for layer, sizes_ in widening.items():
             reorder(layer, order := interleaved(sizes_, count))
             parallelize_module(layer, mesh, ColwiseParallel())
             orders |= {id(parameter): order for parameter in layer.parameters()}
-        for layer in (attention.out, feedforward.fall):
+        for layer in (attention.out, feedforward.down):
             parallelize_module(layer, mesh, RowwiseParallel())
         attention.heads, attention.groups = attention.heads // count, attention.groups // count
     return {name: orders[id(parameter)] for name, parameter in model.named_parameters() if id(parameter) in orders}
