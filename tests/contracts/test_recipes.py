@@ -138,7 +138,7 @@ def test_what_an_example_costs_is_known(name: str, tmp_path: Path, device: torch
 @pytest.mark.parametrize("optimizer", list(registry.OPTIMIZERS))
 def test_every_optimiser_continues_with_everything_on(optimizer: str, tmp_path: Path, device: torch.device) -> None:
     """bf16, dropout, ragged micro-batches, a ramp, a schedule by tokens, clipping and both penalties."""
-    schedule = Schedule(kind="cosine", unit="tokens", warmup=200, floor=0.1)
+    schedule = Schedule(kind="cosine", unit="tokens", warmup=200, min_lr_ratio=0.1)
     optim = registry.find("optimizers", optimizer)(lr=1e-2, schedule=schedule, clip_norm=1.0, l1=1e-4, l2=1e-4, weight_decay=0.01)
     changes = {"optim": optim, "train.precision": "bf16", "train.micro": 3, "train.ramp": (2, 40)}
     made = config.override(make("gpt/text", tmp_path, device), changes)

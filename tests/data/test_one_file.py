@@ -36,11 +36,11 @@ SOURCES: dict[str, tuple[Any, str]] = {
     "sentinels": (SentinelsConfig(vocabulary=300, context=16), PROSE),
     "corruption": (SpanCorruptionConfig(context=32), PROSE),
     "labelled texts": (LabelledTextsConfig(context=8, vocabulary=100), ROWS),
-    "pairs": (PairsConfig(longest=5), ROWS),
+    "pairs": (PairsConfig(max_length=5), ROWS),
     "table": (TableConfig(), "size\tlabel\n" + "1\ta\n2\tb\nmany\tb\n4\t\n" * 3),
     "questions": (QuestionsConfig(), "Where was X born?\tBern\nWhére?\tUlm\nno tab\n\n"),
     "choices": (ChoicesConfig(context=8), "".join(json.dumps(CHOICE) + "\n" for _ in range(3)) + '{"context": "no"}\n'),
-    "spans": (SpansConfig(context=24, question=4, vocabulary=100), json.dumps(SQUAD)),
+    "spans": (SpansConfig(context=24, max_question_length=4, vocabulary=100), json.dumps(SQUAD)),
     "tags": (TaggedConfig(context=8), "".join(f"{word}\tX\n" for word in WORDS.split()) + "\nno tag\n"),
 }
 

@@ -26,7 +26,7 @@ SIZES: dict[str, Any] = {"vocabulary": TOKENIZER.size, "layers": 2, "heads": 2, 
 MODELS = {
     "transformer": TransformerConfig(**SIZES, context=40),
     "layerwise": TransformerConfig(**SIZES, context=40, norm="pre", memory="layerwise"),
-    "t5": T5Config(**SIZES, head=16),
+    "t5": T5Config(**SIZES, head_dim=16),
 }
 TEXTS = ["one", "a", "a longer source than these", "", "zwei", "three four five"]
 SETTINGS = [

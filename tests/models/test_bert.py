@@ -15,7 +15,7 @@ LENGTHS = torch.tensor([4, 9, 1])
 @pytest.fixture(params=["fused", "explicit"])
 def model(request: pytest.FixtureRequest) -> BERT:
     torch.manual_seed(0)
-    model = BERT(BERTConfig(vocabulary=20, context=12, layers=2, heads=2, width=16, deviation=0.2)).eval()
+    model = BERT(BERTConfig(vocabulary=20, context=12, layers=2, heads=2, width=16, init_std=0.2)).eval()
     for module in model.modules():
         if hasattr(module, "attention_backend"):
             module.attention_backend = request.param

@@ -309,7 +309,7 @@ def test_a_hundred_steps_of_adamw_equal_those_of_hugging_face(device: torch.devi
     network = gpt2()
     twin = hugging_face(network).to(device).train()
     windows = (torch.arange(64)[:, None] * 7 + torch.arange(33) * 3) % V  # something to learn
-    schedule = Schedule(kind="cosine", warmup=10, floor=0.1)
+    schedule = Schedule(kind="cosine", warmup=10, min_lr_ratio=0.1)
     optim = AdamW(lr=3e-3, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0, schedule=schedule)
     tensors = {"ids": windows[:, :-1], "targets": windows[:, 1:]}
     trainer = toys.trainer(network, NextToken(NextTokenConfig()), tensors, optim, batch=batch, micro=3, steps=steps, device=device)

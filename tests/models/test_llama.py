@@ -33,14 +33,14 @@ def ids() -> Tensor:
 def by_hand(made: Llama, tokens: Tensor) -> Tensor:
     """Norms by the root of the mean square, heads turned by their place and served by their group, SiLU times a gate: logits."""
     c = made.config
-    k, shared = c.width // c.heads, c.heads // (c.groups or c.heads)
+    k, shared = c.width // c.heads, c.heads // (c.kv_heads or c.heads)
 
     def normed(x: Tensor, weight: Tensor) -> Tensor:
         return x / (x.square().mean(-1, keepdim=True) + c.eps).sqrt() * weight
 
     def turned(x: Tensor) -> Tensor:
         """x (B, T, K): each pair of its halves as a complex number, times one of its place."""
-        cos, sin = rotary(c.context, k, c.base)[:, : x.size(1), : k // 2]
+        cos, sin = rotary(c.context, k, c.rope_base)[:, : x.size(1), : k // 2]
         first, second = x.chunk(2, -1)
         return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
 

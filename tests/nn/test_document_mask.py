@@ -45,7 +45,7 @@ def test_documents_in_a_row_are_read_as_if_alone(position: Literal["rotary"], wi
 
 def test_heads_that_share_keys_stay_within_documents_too() -> None:
     torch.manual_seed(1)
-    model = LlamaConfig(vocabulary=50, context=12, layers=2, heads=4, groups=2, width=16).build()
+    model = LlamaConfig(vocabulary=50, context=12, layers=2, heads=4, kv_heads=2, width=16).build()
     ids = torch.randint(50, (1, 12))
     alone = torch.cat([model.hidden(part) for part in ids.split([5, 7], dim=1)], dim=1)
     torch.testing.assert_close(model.hidden(ids, documents=rows([[5, 7]])), alone, rtol=0, atol=2e-5)

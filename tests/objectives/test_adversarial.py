@@ -56,7 +56,7 @@ def examples(p: Tensor) -> Tensor:
 
 
 def discriminator_loss(model: Atoms, real: Tensor, smoothing: tuple[float, float] = (0.0, 0.0)) -> Tensor:
-    objective = AdversarialConfig(smoothing=smoothing).build()
+    objective = AdversarialConfig(label_smoothing=smoothing).build()
     batch = {"image": real, "key": torch.arange(len(real))}
     loss: Tensor = objective(model, batch, "discriminator").sums["loss"] / objective.counts(batch)["loss"]
     return loss
@@ -202,7 +202,7 @@ def test_validation_reports_the_distance_of_pixels() -> None:
 
 def test_at_least_one_turn_of_the_discriminator() -> None:
     with pytest.raises(ConfigError, match="discriminator_turns"):
-        AdversarialConfig(discriminator_turns=0).build()
+        AdversarialConfig(discriminator_steps=0).build()
 
 
 @pytest.mark.parametrize(

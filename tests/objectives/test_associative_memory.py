@@ -24,7 +24,7 @@ UNITS, PATTERNS = 120, 6
 def trained(steps: int = 1, micro: int = 0) -> Hopfield:
     data = PatternsConfig(patterns=PATTERNS, units=UNITS).build()
     model, objective = Hopfield(HopfieldConfig(features=UNITS)), MemoryConfig().build()
-    settings = Train(steps=steps, batch=PATTERNS, micro=micro, device="cpu")
+    settings = Train(steps=steps, batch=PATTERNS, micro_batch=micro, device="cpu")
     source = Source(data.train, 1, torch.device("cpu"))
     Trainer(model, objective, source, settings, SGD(lr=1.0), choose(settings, model, objective)).fit()
     return model

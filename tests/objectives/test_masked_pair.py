@@ -39,12 +39,12 @@ def batch(size: int) -> Batch:
 
 
 def objective(**settings: float | bool) -> MaskedPair:
-    return dataclasses.replace(MaskedPairConfig(vocabulary=VOCABULARY, marks=MARKS, mask=MASK), **settings).build()  # type: ignore[arg-type]
+    return dataclasses.replace(MaskedPairConfig(vocabulary=VOCABULARY, special_tokens=MARKS, mask=MASK), **settings).build()  # type: ignore[arg-type]
 
 
 def bert(dropout: float = 0.0) -> BERT:
     torch.manual_seed(0)
-    return dataclasses.replace(TINY, vocabulary=VOCABULARY, context=T, dropout=dropout, attention_dropout=dropout, deviation=0.1).build()
+    return dataclasses.replace(TINY, vocabulary=VOCABULARY, context=T, dropout=dropout, attention_dropout=dropout, init_std=0.1).build()
 
 
 @pytest.mark.parametrize("static", [False, True])
@@ -146,7 +146,7 @@ def test_two_terms_over_ragged_micro_batches_equal_one_big_batch() -> None:
     weights = []
     for micro in (0, 5, 1):
         model, masked = bert(), objective()
-        settings = Train(steps=3, batch=13, micro=micro, device="cpu", precision="fp32")
+        settings = Train(steps=3, batch=13, micro_batch=micro, device="cpu", precision="fp32")
         source = Source(TensorDataset(examples(64)), 1, torch.device("cpu"))
         run = Trainer(model, masked, source, settings, SGD(lr=0.1), choose(settings, model, masked))
         for _ in range(3):

@@ -123,7 +123,7 @@ def test_a_grid_that_cannot_be_says_why(asked: Layout, gpus: int, batch: int, sa
 
 
 def test_the_first_batch_of_a_ramp_must_be_enough() -> None:
-    ramp = dataclasses.replace(gpt2(), train=Train(ramp=(4, 1000)))
+    ramp = dataclasses.replace(gpt2(), train=Train(batch_ramp=(4, 1000)))
     assert dataclasses.replace(search_of(64), subject=ramp).choose(8).layout.data <= 4
 
 
@@ -136,7 +136,7 @@ def test_a_recipe_may_wish_for_micro_batches(settings: dict[str, int], wishes: i
 
 @pytest.mark.parametrize(("kept", "asked", "again"), [("inputs", None, True), ("all", None, False), ("inputs", False, False)])
 def test_a_recipe_may_wish_for_checkpoints(kept: str, asked: bool | None, again: bool) -> None:
-    small = dataclasses.replace(tiny(), train=Train(activations=kept))  # type: ignore[arg-type]
+    small = dataclasses.replace(tiny(), train=Train(activation_checkpointing=kept))  # type: ignore[arg-type]
     assert plan.make(small, "cpu", plan.Wishes(checkpoint=asked)).choice.layout.checkpoint is again
 
 

@@ -60,5 +60,5 @@ def test_the_cut_variant_is_the_same_recipe_but_for_its_places() -> None:
     plain, cut = weft.recipe("nat/multi30k"), weft.recipe("nat/multi30k_cut")
     assert isinstance(cut.objective, MaskedTargetConfig)
     assert weft.core.config.override(cut, {"model.places": 0}).model == plain.model
-    assert cut.objective.places == 64
+    assert cut.objective.fixed_length == 64
     assert (cut.data, cut.optim, cut.train) == (plain.data, plain.optim, plain.train)

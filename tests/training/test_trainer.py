@@ -172,7 +172,7 @@ def fit(optim: OptimConfig, **settings: object) -> Rates:
 
 
 def test_rates_by_tokens_do_not_depend_on_accumulation() -> None:
-    schedule = Schedule(kind="cosine", unit="tokens", warmup=512 * 4, floor=0.1)
+    schedule = Schedule(kind="cosine", unit="tokens", warmup=512 * 4, min_lr_ratio=0.1)
     whole = fit(SGD(lr=1e-3, schedule=schedule), tokens=8, batch=128, micro=128, steps=12)
     bf16_weights = fit(SGD(lr=1e-3, schedule=schedule), tokens=8, batch=128, micro=64, steps=12)
     assert whole.rates == bf16_weights.rates
@@ -207,7 +207,7 @@ def test_the_ramp_of_gpt3() -> None:
 
 
 def test_a_decay_by_tokens_ends_with_the_run_even_with_a_ramp() -> None:
-    schedule = Schedule(kind="linear", unit="tokens", floor=0.25)
+    schedule = Schedule(kind="linear", unit="tokens", min_lr_ratio=0.25)
     rates = fit(SGD(lr=1.0, schedule=schedule), tokens=3, batch=32, ramp=(4, 200), steps=20)
     assert rates.rates[-1] == pytest.approx(0.25)
     assert rates.rates[-2] > 0.25
@@ -304,7 +304,7 @@ def test_a_hook_that_cannot_start_leaves_the_others_finished() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(
-    "optim", [SGD(lr=0.1), Momentum(lr=0.1), AdamW(lr=0.01), Adam(lr=0.01, l1=1e-3, clip_norm=0.5), AdamW(lr=0.1, relative=True)]
+    "optim", [SGD(lr=0.1), Momentum(lr=0.1), AdamW(lr=0.01), Adam(lr=0.01, l1=1e-3, clip_norm=0.5), AdamW(lr=0.1, scale_parameter=True)]
 )
 def test_captured_steps_equal_eager_ones(optim: OptimConfig) -> None:
     results = []

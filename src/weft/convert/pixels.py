@@ -63,7 +63,7 @@ def files(data: Any, image: tuple[int, ...]) -> dict[str, bytes]:
     channels, height, width = image
     ours = data if isinstance(data, ImagesConfig) else ImagesConfig(squash=True)
     sides: dict[str, Any] = {"height": ours.size or height, "width": ours.size or width}
-    cut = ours.window > 0 or (ours.size > 0 and not ours.squash)
+    cut = ours.crop_size > 0 or (ours.size > 0 and not ours.squash)
     content: dict[str, Any] = {
         "image_processor_type": "CLIPImageProcessor" if cut else "ViTImageProcessor",  # that of ViT cuts nothing
         "do_convert_rgb": channels == 3,
@@ -75,6 +75,6 @@ def files(data: Any, image: tuple[int, ...]) -> dict[str, bytes]:
         "rescale_factor": 1 / 255,
         "do_normalize": bool(ours.mean),
         "image_mean": list(ours.mean) or [0.0] * channels,
-        "image_std": list(ours.deviation) or [1.0] * channels,
+        "image_std": list(ours.std) or [1.0] * channels,
     }
     return {FILE: json.dumps(content, indent=2).encode() + b"\n"}

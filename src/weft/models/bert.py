@@ -61,7 +61,7 @@ class BERTConfig(ModelConfig):
     """Read the states once more with an LSTM in each direction before the head of a task: what that mends of reading left to right."""
     eps: float = 1e-12
     """Added to the variance in layer norms."""
-    deviation: float = 0.02
+    init_std: float = 0.02
     """Standard deviation of the first weights; a narrow model learns sooner from larger ones, about 1 / sqrt(D)."""
 
     def build(self) -> BERT:
@@ -125,7 +125,7 @@ class BERT(nn.Module):
 
     def _initialise(self, module: nn.Module) -> None:
         if isinstance(module, (nn.Linear, nn.Embedding)):
-            init.normal(module.weight, self.config.deviation)
+            init.normal(module.weight, self.config.init_std)
         if isinstance(module, nn.Linear):
             nn.init.zeros_(module.bias)
 

@@ -35,7 +35,7 @@ class PerceiverConfig(ModelConfig):
     """Number of tokens V; 0 takes it from the data."""
     context: int = 0
     """Longest sequence; 0 takes it from the data."""
-    bottleneck: int = 64
+    latents: int = 64
     """Number of latents M."""
     queries: Literal["learned", "last"] = "learned"
     """What the latents are: a learned basis, or the last M real positions (Perceiver AR)."""
@@ -94,7 +94,7 @@ class Perceiver(Decoder):
         check(c)
         super().__init__(config)
         if c.queries == "learned":
-            self.basis = nn.Parameter(torch.empty(1, c.bottleneck, c.width))
+            self.basis = nn.Parameter(torch.empty(1, c.latents, c.width))
             self.down, self.up = CrossBlock(c, "queries"), CrossBlock(c, "memory")
         else:
             self.down = CrossBlock(c, "both")
@@ -163,10 +163,10 @@ def check(c: PerceiverConfig) -> None:
     if c.layers < least:
         parts = "one into the latents, one over them" + (", one out of them" if least == 3 else "")
         raise ConfigError(f"--model.layers must be at least {least} with {c.queries} queries ({parts}), not {c.layers}")
-    if c.bottleneck > c.context:
-        raise ConfigError(f"--model.bottleneck {c.bottleneck} is more than the {c.context} positions of the context")
+    if c.latents > c.context:
+        raise ConfigError(f"--model.bottleneck {c.latents} is more than the {c.context} positions of the context")
 
 
-TINY = PerceiverConfig(layers=3, heads=2, width=32, bottleneck=8)
+TINY = PerceiverConfig(layers=3, heads=2, width=32, latents=8)
 """Small enough for a test."""
 PRESETS = {"tiny": TINY, "reference": PerceiverConfig(vocabulary=256, context=128)}

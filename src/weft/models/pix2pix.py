@@ -27,7 +27,7 @@ class Pix2PixConfig(ModelConfig):
     """Shape of a target, (channels, side, side); () takes it from the data."""
     width: int = 64
     """Channels of the layers next to the image; they double with each halving, up to eight times as many."""
-    halvings: int = 0
+    downsamplings: int = 0
     """How often the generator halves the side; 0 as often as it can, down to one pixel."""
     dropout: float = 0.5
     """Share zeroed in the first three layers on the way up, in training; the generator has no other noise."""
@@ -46,7 +46,7 @@ class Pix2Pix(nn.Module):
         check_shares(c, "dropout")
         if len(c.image) != 3 or c.source_image[1:] != c.image[1:] or c.image[1] != c.image[2]:
             raise ConfigError(f"--model.image and source_image must be square and of one side, not {c.image} and {c.source_image}")
-        self.generator = UNet(c.source_image[0], c.image[0], c.width, c.halvings or most_halvings(c.image[1]), c.dropout, c.image[1])
+        self.generator = UNet(c.source_image[0], c.image[0], c.width, c.downsamplings or most_halvings(c.image[1]), c.dropout, c.image[1])
         self.discriminator = PatchGAN(c.source_image[0] + c.image[0], c.width, c.patch_layers, c.image[1])
 
     def forward(self, source: Tensor) -> Tensor:

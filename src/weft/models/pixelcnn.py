@@ -33,7 +33,7 @@ class PixelCNNConfig(ModelConfig):
     """Residual blocks."""
     width: int = 64
     """Channels D inside a block; twice as many between blocks."""
-    first: int = 7
+    first_kernel: int = 7
     """Side of the first layer's kernel."""
     kernel: int = 3
     """Side of the kernels in the blocks."""
@@ -124,7 +124,7 @@ class PixelCNN(PixelModel):
         super().__init__(config.image, config.levels)
         c, colours = config, config.image[0]
         self.config = config
-        self.inward = MaskedConv2d(colours, 2 * c.width, (c.first, c.first), "A", colours)
+        self.inward = MaskedConv2d(colours, 2 * c.width, (c.first_kernel, c.first_kernel), "A", colours)
         self.blocks = nn.Sequential(*(Block(c.width, c.kernel, colours, c.dropout) for _ in range(c.layers)))
         self.outward = outward(2 * c.width, config)
 

@@ -54,7 +54,7 @@ class ViTConfig(ModelConfig):
     """Share of the examples for which training leaves out both branches of the last block; in earlier ones it is less, in proportion."""
     eps: float = 1e-12
     """Added to the variance in layer norms."""
-    deviation: float = 0.02
+    init_std: float = 0.02
     """Standard deviation of the first weights; a narrow model learns sooner from larger ones, about 1 / sqrt(D)."""
 
     def build(self) -> ViT:
@@ -82,7 +82,7 @@ class ViT(nn.Module):
         self.head = nn.Linear(c.width, c.classes)
         for name, parameter in self.named_parameters():
             if parameter.ndim > 1:
-                init.normal(parameter, c.deviation)
+                init.normal(parameter, c.init_std)
             elif name.endswith("bias"):
                 nn.init.zeros_(parameter)
 

@@ -164,6 +164,6 @@ def make(subject: Subject, device: str = "h200", wishes: Wishes | None = None) -
     check(wishes)
     kind = devices.find(device)
     footprint, held = followed(subject, device), weights(subject)
-    again = AGAIN.get(subject.train.activations) if wishes.checkpoint is None else wishes.checkpoint
-    search = Search(subject, footprint, held, kind, subject.batch, wishes.asked, wishes.micro or subject.train.micro, again)
+    again = AGAIN.get(subject.train.activation_checkpointing) if wishes.checkpoint is None else wishes.checkpoint
+    search = Search(subject, footprint, held, kind, subject.batch, wishes.asked, wishes.micro or subject.train.micro_batch, again)
     return Plan(subject, kind, wishes, footprint, held, search.choose(wishes.gpus))

@@ -128,7 +128,7 @@ def check_training(train: Train) -> None:
     for name in ("micro", "eval_every", "eval_examples", "save_every", "patience"):
         if getattr(train, name) < 0:
             raise ConfigError(f"--train.{name} must not be negative, not {getattr(train, name)}")
-    start, over = train.ramp
+    start, over = train.batch_ramp
     if over < 0 or (over and not 1 <= start <= train.batch):
         raise ConfigError(f"--train.ramp must start between 1 and --train.batch {train.batch} examples, not {start} {over}")
     if not 0.0 <= train.ema < 1.0:

@@ -142,7 +142,7 @@ def choose(settings: Train, model: nn.Module, objective: Objective, optim: objec
     )
     graphs = decide(
         "graphs",
-        settings.graphs,
+        settings.cuda_graphs,
         [
             (not gpu, "off", "only a GPU has them"),
             (processes > 1, "off", "several processes add up their gradients within an update"),
@@ -179,7 +179,7 @@ def choose(settings: Train, model: nn.Module, objective: Objective, optim: objec
     )
     logits = decide("logits", settings.logits, of_logits(gpu, model, objective))
     memory = torch.cuda.get_device_properties(device).total_memory if gpu else 0
-    activations = decide("activations", settings.activations, of_activations(size, memory))
+    activations = decide("activations", settings.activation_checkpointing, of_activations(size, memory))
     why = never_fused(settings, gpu, precision, objective, optim, processes)
     update = decide("update", settings.update, of_update(why, logits))
     if update == "fused" and why:
@@ -205,7 +205,7 @@ def never_fused(settings: Train, gpu: bool, precision: str, objective: Objective
     reasons = {
         "it needs a GPU and Triton": not gpu or importlib.util.find_spec("triton") is None,
         "products are not made in bf16": precision != "bf16",
-        "bf16 gradients should not be added up over micro-batches": 0 < settings.micro < settings.batch,
+        "bf16 gradients should not be added up over micro-batches": 0 < settings.micro_batch < settings.batch,
         "it does not know several processes": processes > 1,
         "it is for Adam and AdamW without l1, l2, clip_value, relative and eps_inside_sqrt": not isinstance(optim, OptimConfig)
         or not copies_itself(optim),

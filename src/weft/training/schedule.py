@@ -22,7 +22,7 @@ class Schedule(Config):
     """Position at which the decay ends, in units; 0 is the end of training."""
     hold: float = 0.0
     """linear and cosine: share of the way from the end of the warm-up to the end of the decay at which the rate still has its peak."""
-    floor: float = 0.0
+    min_lr_ratio: float = 0.0
     """Share of the peak that remains at the end, and afterwards."""
     width: int = 512
     """noam: the model width d in d^-0.5."""
@@ -55,4 +55,4 @@ class Schedule(Config):
         begin = self.warmup + self.hold * (total - self.warmup)
         share = min(1.0, max(0.0, position - begin) / max(total - begin, 1e-9))
         shape = 1.0 - share if self.kind == "linear" else 0.5 * (1.0 + math.cos(math.pi * share))
-        return self.floor + (1.0 - self.floor) * shape
+        return self.min_lr_ratio + (1.0 - self.min_lr_ratio) * shape

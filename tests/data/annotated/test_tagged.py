@@ -160,6 +160,6 @@ def test_any_text_works_or_is_one_sentence(tmp_path: Path, name: str) -> None:
             archive(tmp_path / name, one=text, two="a/x")
         else:
             (tmp_path / name).write_bytes(text.encode(errors="replace") + raw)
-        use(TaggedConfig(path=str(tmp_path / name), unit="bert_words", context=8))
+        use(TaggedConfig(path=str(tmp_path / name), tokenizer="bert_words", context=8))
 
     check()

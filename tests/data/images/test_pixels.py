@@ -108,7 +108,7 @@ def test_pixels_are_counted_in_deviations_from_a_mean(tmp_path: Path) -> None:
         torch.testing.assert_close(everything(second)["image"], wanted)
     assert counted.info == plain.info
     with pytest.raises(ConfigError, match="is of 3 channels, but the images have 1"):
-        ImagesConfig(path=path, channels=1, mean=mean, deviation=deviation).build()
+        ImagesConfig(path=path, channels=1, mean=mean, std=deviation).build()
     for wrong in ({"mean": mean}, {"mean": mean, "deviation": (1.0, 0.0, 1.0)}, {"mean": (float("nan"),) * 3, "deviation": deviation}):
         with pytest.raises(ConfigError, match=r"--data\.mean and --data\.deviation"):
             ImagesConfig(path=path, **wrong).build()  # type: ignore[arg-type]
@@ -343,12 +343,12 @@ def test_only_training_images_are_changed_and_their_labels_are_not(tmp_path: Pat
 
 
 def test_a_window_is_random_in_training_and_central_in_validation(tmp_path: Path) -> None:
-    data = ImagesConfig(path=str(classes(tmp_path)), window=4).build()
+    data = ImagesConfig(path=str(classes(tmp_path)), crop_size=4).build()
     assert data.info["image"] == (3, 4, 4)
     assert everything(data.validation)["image"].shape[1:] == (3, 4, 4)
     assert everything(data.train)["image"].shape[1:] == (3, 4, 4)
     with pytest.raises(ConfigError, match=r"--data\.window 9"):
-        ImagesConfig(path=str(tmp_path), window=9).build()
+        ImagesConfig(path=str(tmp_path), crop_size=9).build()
 
 
 def test_fewer_examples_and_fewer_labels(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_points_are_a_function_of_the_seed_and_validation_is_apart() -> None:
 
 
 def test_draws_are_nothing_but_keys() -> None:
-    data = DrawsConfig(features=3, held=7).build()
+    data = DrawsConfig(features=3, validation_examples=7).build()
     assert data.info == {"features": 3}
     assert data.validation is not None
     assert len(data.validation) == 7
@@ -70,4 +70,4 @@ def test_wrong_settings_are_refused(settings: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match="--data"):
         ToysConfig(**settings).build()  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"--data\.held"):
-        DrawsConfig(held=0).build()
+        DrawsConfig(validation_examples=0).build()

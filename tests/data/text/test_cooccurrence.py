@@ -56,7 +56,7 @@ def test_batches_are_functions_of_index_and_key() -> None:
 def test_a_text_of_ones_own(tmp_path: Path) -> None:
     path = tmp_path / "my.txt"
     path.write_text("The cat sees a cat. " * 30 + "\n\n" + "the dog 42 sees once_only. " * 30)
-    data = CooccurrenceConfig(path=str(path), minimum=25).build()
+    data = CooccurrenceConfig(path=str(path), min_count=25).build()
     assert data.tokenizer.words[:2] == ["<unk>", "cat"]
     assert "42" not in data.tokenizer.words
     assert data.info["vocabulary"] == len(data.info["frequencies"]) == len(data.tokenizer.words)

@@ -50,7 +50,7 @@ def put_together(source: list[int], target: list[int], vocabulary: int, pieces: 
 )
 def test_nothing_is_lost(tmp_path: Path, settings: dict[str, float]) -> None:
     (tmp_path / "a.txt").write_text("The quick brown fox. " * 60)
-    config = SentinelsConfig(path=str(tmp_path / "a.txt"), unit="bytes", validation=0.2, **settings)  # type: ignore[arg-type]
+    config = SentinelsConfig(path=str(tmp_path / "a.txt"), tokenizer="bytes", validation=0.2, **settings)  # type: ignore[arg-type]
     data = config.build()
     assert isinstance(data.train, Sentinels)
     index = torch.arange(50)
@@ -61,7 +61,7 @@ def test_nothing_is_lost(tmp_path: Path, settings: dict[str, float]) -> None:
         assert source[-1] == target[-1] == END and target[0] == START
         sentinels = [token for token in source if token >= data.info["vocabulary"] - 100]
         assert sentinels == [data.info["vocabulary"] - 1 - i for i in range(config.pieces)]
-    assert config.cut == min(max(round(config.context * config.rate), 1), config.context - 1)
+    assert config.cut == min(max(round(config.context * config.corruption_rate), 1), config.context - 1)
     other = data.train.batch(index, random.keys(2, index))["source"]
     assert config.context == 2 or not torch.equal(batch["source"], other)
 
@@ -83,7 +83,7 @@ def test_the_tokenizer_survives_a_checkpoint_and_serves_pairs() -> None:
 def test_settings_that_make_no_sense(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("too short")
     with pytest.raises(DataError, match="fewer than 128 tokens"):
-        SentinelsConfig(path=str(tmp_path / "a.txt"), unit="bytes").build()
+        SentinelsConfig(path=str(tmp_path / "a.txt"), tokenizer="bytes").build()
     for wrong in ({"context": 1}, {"rate": 0.0}, {"rate": 1.0}, {"mean": 0.5}):
         with pytest.raises(ConfigError, match=r"--data\.context must be"):
             SentinelsConfig(path=str(tmp_path / "a.txt"), **wrong).build()  # type: ignore[arg-type]

@@ -45,7 +45,7 @@ def long_lines(tmp_path: Path) -> str:
 
 
 def test_one_example_exactly(tmp_path: Path) -> None:
-    config = SpanCorruptionConfig(path=write(tmp_path / "a.txt", "abc\n"), context=8, shortest=3, longest=3)
+    config = SpanCorruptionConfig(path=write(tmp_path / "a.txt", "abc\n"), context=8, min_length=3, max_length=3)
     batch = drawn(config.build().train, 20)
     a, b, c = 3, 4, 5  # 2 is the newline
     assert batch["ids"].tolist() == [[a, MASK, c, MASK, b, PAD, PAD]] * 20
@@ -72,8 +72,8 @@ def test_documents_come_back_and_targets_follow(
     longest = shortest + more
     config = SpanCorruptionConfig(
         context=longest + 3,
-        shortest=shortest,
-        longest=longest,
+        min_length=shortest,
+        max_length=longest,
         lengths=lengths,
         inside=inside,
         closing=closing,
@@ -130,7 +130,7 @@ def test_whole_words_are_hidden_and_what_stands_around_them_is_thinned(lines: li
     with tempfile.TemporaryDirectory() as folder:
         path = write(Path(folder) / "a.txt", "\n".join(lines) + "\n")
         config = SpanCorruptionConfig(
-            path=path, context=40, shortest=8, longest=37, inside=inside, words=True, thinned=thinned, closing=True
+            path=path, context=40, min_length=8, max_length=37, inside=inside, words=True, thinned=thinned, closing=True
         )
         data = config.build()
     documents, number = [line[:37] for line in lines], 24
@@ -161,7 +161,7 @@ def test_the_distributions_are_what_they_are_called(tmp_path: Path) -> None:
     path = long_lines(tmp_path)
 
     def hidden(lengths: Lengths) -> torch.Tensor:
-        data = SpanCorruptionConfig(path=path, lengths=lengths, shortest=80, longest=80).build()
+        data = SpanCorruptionConfig(path=path, lengths=lengths, min_length=80, max_length=80).build()
         assert isinstance(data.train, SpanCorruption)
         return data.train.piece(torch.arange(DRAWS) % 5, random.keys(2, torch.arange(DRAWS))).hidden.double()
 
@@ -223,11 +223,11 @@ def test_a_captured_graph_gives_the_same_batch() -> None:
 
 
 def test_training_questions_are_mixed_in(tmp_path: Path) -> None:
-    config = SpanCorruptionConfig(biographies=FEW, questions=0.25, questions_held=5, closing=True)
+    config = SpanCorruptionConfig(biographies=FEW, questions=0.25, questions_held_out=5, closing=True)
     data = config.build()
     assert data.info["mixed_questions"] == 10
     batch = drawn(data.train, 4000)
-    answering = QuestionsConfig(biographies=FEW, held=5).build_with(data.tokenizer)
+    answering = QuestionsConfig(biographies=FEW, held_out=5).build_with(data.tokenizer)
     known = answering.train.batch(torch.arange(10), torch.arange(10))
     examples = {(tuple(ids), tuple(targets)) for ids, targets in zip(known["ids"].tolist(), known["targets"].tolist(), strict=True)}
     found = [

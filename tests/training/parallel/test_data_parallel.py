@@ -118,7 +118,7 @@ def test_ragged_batches_give_the_weights_of_one_process(kind: str, layout: tuple
 
 @pytest.mark.parametrize(
     "optim",
-    [Muon(lr=0.05), Momentum(lr=0.1, clip_value=0.05), Adam(lr=0.05, l1=0.01, l2=0.01), AdamW(lr=0.05, relative=True)],
+    [Muon(lr=0.05), Momentum(lr=0.1, clip_value=0.05), Adam(lr=0.05, l1=0.01, l2=0.01), AdamW(lr=0.05, scale_parameter=True)],
     ids=lambda o: type(o).__name__,
 )
 @pytest.mark.parametrize("layout", [(2, 1), (1, 2)], ids=["copies", "parts"])
@@ -128,7 +128,7 @@ def test_every_kind_of_optimiser(optim: OptimConfig, layout: tuple[int, int], tm
 
 MODELS: dict[str, Any] = {
     "gpt": GPTConfig(vocabulary=11, context=8, layers=2, heads=4, width=16),
-    "llama": LlamaConfig(vocabulary=11, context=8, layers=2, heads=4, groups=2, width=16),
+    "llama": LlamaConfig(vocabulary=11, context=8, layers=2, heads=4, kv_heads=2, width=16),
 }
 
 
@@ -172,7 +172,7 @@ def test_gradients_of_a_language_model(layouts: list[tuple[int, ...]], tmp_path:
 
 @pytest.mark.parametrize(
     ("optim", "steps", "tolerance"),
-    [(Muon(lr=0.01, clip_norm=0.1), 1, 0.1), (AdamW(lr=0.01, clip_norm=0.1), 4, 1e-4), (AdamW(lr=0.1, relative=True), 4, 1e-4)],
+    [(Muon(lr=0.01, clip_norm=0.1), 1, 0.1), (AdamW(lr=0.01, clip_norm=0.1), 4, 1e-4), (AdamW(lr=0.1, scale_parameter=True), 4, 1e-4)],
 )
 def test_optimisers_of_divided_heads(optim: OptimConfig, steps: int, tolerance: float, tmp_path: Path) -> None:
     """Muon works in bf16 and makes all directions of a matrix equally long, small ones and their errors included."""

@@ -53,7 +53,7 @@ def in_words(number: int) -> str:
 class NumberWordsConfig(PairsConfig):
     own_files = "pairs"
 
-    longest: int = 64
+    max_length: int = 64
     """Tokens to which a text is cut."""
     limit: int = 1_000_000
     """Numbers are below this."""

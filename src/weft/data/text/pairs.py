@@ -46,13 +46,13 @@ class PairsConfig(DataConfig):
     """Whether the first line names the columns."""
     separator: Separator = "detect"
     """What stands between cells."""
-    unit: Unit = "characters"
+    tokenizer: Unit = "characters"
     """What a token is."""
     vocabulary: int = 0
     """Largest number of words or pieces of words; 0 is 10,000. Bytes and characters need no limit."""
-    longest: int = 256
+    max_length: int = 256
     """Tokens to which a text is cut."""
-    tokens: int = 0
+    batch_tokens: int = 0
     """Tokens on each side of a batch of pairs of similar length; an example is then a whole batch. 0 for single pairs."""
 
     def build(self) -> Data:
@@ -60,25 +60,25 @@ class PairsConfig(DataConfig):
 
     def build_with(self, tokenizer: Tokenizer | None) -> Data:
         check_share(self.validation)
-        check_sizes(self.longest, self.vocabulary, flag="longest")
+        check_sizes(self.max_length, self.vocabulary, flag="longest")
         problems = Problems()
         train, held = self._read(problems)
         if not isinstance(tokenizer, MarkedTokenizer):
-            texts = "\n".join(text for pair in (train + held if self.unit == "characters" else train) for text in pair)
-            tokenizer = MarkedTokenizer(registry.find("tokenizers", self.unit).train(texts, self.vocabulary))
+            texts = "\n".join(text for pair in (train + held if self.tokenizer == "characters" else train) for text in pair)
+            tokenizer = MarkedTokenizer(registry.find("tokenizers", self.tokenizer).train(texts, self.vocabulary))
         first, second = both(partial(self._dataset, tokenizer=tokenizer, problems=problems), train, held)
         info: dict[str, Any] = {
             "vocabulary": tokenizer.size,
-            "context": self.longest + 2,
+            "context": self.max_length + 2,
             "start": tokenizer.start,
             "end": tokenizer.end,
-            "tokens": self.tokens or first.source.longest + first.target.longest,
+            "tokens": self.batch_tokens or first.source.longest + first.target.longest,
             "training_examples": len(first),
             "validation_examples": len(second),
         }
-        if not self.tokens:
+        if not self.batch_tokens:
             return Data(first, second if len(second) else None, info, tokenizer, problems)
-        batches = Buckets(first, self.tokens, self.longest + 2)
+        batches = Buckets(first, self.batch_tokens, self.max_length + 2)
         info |= {"batches": len(batches), "padding": batches.padding}
         return Data(batches, second if len(second) else None, info, tokenizer, problems)
 
@@ -139,10 +139,10 @@ class PairsConfig(DataConfig):
         sides = []
         for side, marks in ((0, ()), (1, (tokenizer.start,))):
             ids = [tokenizer.encode(pair[side]) for pair in pairs]
-            cut = sum(len(row) > self.longest for row in ids)
+            cut = sum(len(row) > self.max_length for row in ids)
             if cut:
-                problems.add(f"texts cut to {self.longest} tokens", ("source", "target")[side], cut)
-            sides.append(join([np.concatenate((marks, row[: self.longest], (tokenizer.end,))) for row in ids]))
+                problems.add(f"texts cut to {self.max_length} tokens", ("source", "target")[side], cut)
+            sides.append(join([np.concatenate((marks, row[: self.max_length], (tokenizer.end,))) for row in ids]))
         return Pairs(*sides)
 
 

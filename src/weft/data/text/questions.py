@@ -156,9 +156,9 @@ class QuestionsConfig(DataConfig):
     """Text whose characters make the vocabulary where the model has none yet; empty takes those of the rows."""
     validation_path: str = ""
     """Rows to validate on; by default those that are held or, of made-up people, the half that is not trained on."""
-    held: int = 0
+    held_out: int = 0
     """Rows of `path` set aside, not trained on."""
-    held_seed: int = 0
+    held_out_seed: int = 0
     """Chooses the rows that are held."""
     context: int = 128
     """Characters per example T, marks included."""
@@ -196,10 +196,10 @@ class QuestionsConfig(DataConfig):
         whole = training_rows(self.path, self.biographies, self.context, self.ascii and not same, problems)
         if same:
             return whole, whole
-        rows, held = hold_rows(whole, self.held, self.held_seed)
+        rows, held = hold_rows(whole, self.held_out, self.held_out_seed)
         if self.validation_path:  # questions are evaluated as they are written
             return rows, read_rows(self.validation_path, self.context, False, problems)
-        if not self.path and not self.held:
+        if not self.path and not self.held_out:
             _, asked = self.biographies.questions()
             return rows, [Row(question, place, f"made-up question {i}") for i, (question, place) in enumerate(asked, 1)]
         return rows, held

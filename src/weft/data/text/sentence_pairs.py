@@ -132,7 +132,7 @@ class SentencePairsConfig(DataConfig):
     """Text to validate on; by default a share of the other."""
     validation: float = 0.1
     """Share of the text kept for validation where no validation_path is given; 0 for no validation."""
-    unit: Unit = "bert_words"
+    tokenizer: Unit = "bert_words"
     """What a token is, where the model has none yet: whole words, or WordPiece's pieces of them."""
     vocabulary: int = 5000
     """Largest number of words or pieces, the five marks included."""
@@ -154,7 +154,7 @@ class SentencePairsConfig(DataConfig):
                 raise ConfigError(f"--data.{name} must be from 0 to 1, not {getattr(self, name)}")
         problems = Problems()
         train, held = documents(self.path, self.validation_path, self.validation, problems)
-        tokenizer = given_or_learned(tokenizer, self.unit, train, self.vocabulary)
+        tokenizer = given_or_learned(tokenizer, self.tokenizer, train, self.vocabulary)
         first, second = self._dataset(train, tokenizer, self.same), self._dataset(held, tokenizer, 0.0)
         if first is None:
             raise DataError(

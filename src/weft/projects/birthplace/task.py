@@ -93,7 +93,7 @@ def sized(model: ModelConfig, bottleneck: int) -> ModelConfig:
     """A Perceiver with so many latents; by default 32 of a learned basis, as the reference has, or the recipe's last characters."""
     if not isinstance(model, PerceiverConfig) or not (bottleneck or model.queries == "learned"):
         return model
-    return dataclasses.replace(model, bottleneck=bottleneck or 32)
+    return dataclasses.replace(model, latents=bottleneck or 32)
 
 
 def finetuning(name: str, corpus: str, options: Options) -> Recipe:
