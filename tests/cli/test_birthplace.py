@@ -16,7 +16,7 @@ from weft.recipes import base
 from weft.recipes.base import Recipe
 
 PEOPLE = BiographiesConfig(people=20, places=5, variants=4)
-SIZES = {"model.layers": 3, "model.heads": 2, "model.width": 32, "train.batch": 16, "train.compile": "off", "train.graphs": "off"}
+SIZES = {"model.layers": 3, "model.heads": 2, "model.width": 32, "train.batch": 16, "train.compile": "off", "train.cuda_graphs": "off"}
 Command = Callable[..., Outcome]
 
 

@@ -105,7 +105,7 @@ def test_weft_evaluate_reports_answers_as_text(tmp_path: Path, capsys: pytest.Ca
     content["data"][0]["paragraphs"][0]["qas"][0]["answers"] = []
     (tmp_path / "version2.json").write_text(json.dumps(content))
     for threshold, given in ((1e9, 60), (-1e9, 0)):
-        found = weft.evaluate(tmp_path / "run", data={"path": str(tmp_path / "version2.json"), "threshold": threshold})
+        found = weft.evaluate(tmp_path / "run", data={"path": str(tmp_path / "version2.json"), "null_score_threshold": threshold})
         assert found.findings is not None
         assert sum(text != "" for text in said(found.findings).values()) == given
         assert found["unanswerable_f1"] == float(given == 0)

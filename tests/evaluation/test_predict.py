@@ -66,7 +66,7 @@ def test_an_answer_is_that_of_the_evaluation(tmp_path: Path) -> None:
 
 
 def test_an_image_is_read_as_in_training(tmp_path: Path) -> None:
-    loaded = trained("vit/images", tmp_path, {"train.steps": 3, "data.mean": (0.5,), "data.deviation": (0.2,)})
+    loaded = trained("vit/images", tmp_path, {"train.steps": 3, "data.mean": (0.5,), "data.std": (0.2,)})
     chance = np.random.default_rng(0)
     (tmp_path / "new").mkdir()
     for number in range(3):

@@ -25,7 +25,7 @@ def engine(slots: int = 4, filling: MaskPredict | None = None, **settings: Any) 
     return NonAutoregressiveEngine(small_filler(**settings), MarkedTokenizer(ByteTokenizer()), slots=slots, filling=filling)
 
 
-@pytest.mark.parametrize("settings", [{}, {"places": 10}])
+@pytest.mark.parametrize("settings", [{}, {"fixed_length": 10}])
 @pytest.mark.parametrize("slots", [1, 3, 32])
 def test_answers_are_those_of_the_model_in_any_company(slots: int, settings: dict[str, Any]) -> None:
     made = engine(slots, **settings)

@@ -23,7 +23,7 @@ VARIANTS = [
     {"position": position, "norm": norm, "tied": tied}
     for position, norm, tied in product(("learned", "sinusoidal", "rotary"), ("pre", "post"), (True, False))
 ]
-MODERN: dict[str, Any] = {"position": "rotary", "norm_heads": True, "norm_embedding": True, "skips": True, "activation": "squared_relu"}
+MODERN: dict[str, Any] = {"position": "rotary", "qk_norm": True, "norm_embedding": True, "skips": True, "activation": "squared_relu"}
 VARIANTS.append(MODERN)
 
 

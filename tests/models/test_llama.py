@@ -19,7 +19,7 @@ V, T = 50, 12
 
 def model(**settings: Any) -> Llama:
     torch.manual_seed(0)
-    made = LlamaConfig(**{"vocabulary": V, "context": T, "layers": 2, "heads": 4, "groups": 2, "width": 32, **settings}).build().eval()
+    made = LlamaConfig(**{"vocabulary": V, "context": T, "layers": 2, "heads": 4, "kv_heads": 2, "width": 32, **settings}).build().eval()
     with torch.no_grad():
         for parameter in made.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))  # make every weight matter
@@ -62,7 +62,7 @@ def by_hand(made: Llama, tokens: Tensor) -> Tensor:
 
 @torch.no_grad()
 @pytest.mark.parametrize("backend", ["explicit", "fused"])
-@pytest.mark.parametrize("settings", [{}, {"groups": 1}, {"groups": 0}, {"tied": False, "base": 500.0}])
+@pytest.mark.parametrize("settings", [{}, {"kv_heads": 1}, {"kv_heads": 0}, {"tied": False, "rope_base": 500.0}])
 def test_it_is_its_definition(settings: dict[str, Any], backend: str) -> None:
     made = model(**settings)
     block: Any

@@ -127,7 +127,7 @@ def test_it_is_a_density_and_no_flow(kind: str) -> None:
 @both
 def test_wrong_settings_are_refused(kind: str) -> None:
     for message, settings in {
-        "--model.first must be odd": {"first": 4},
+        "--model.first_kernel must be odd": {"first": 4},
         "multiple of the 3 colours": {"image": (3, 4, 4), "width": 8},
         "--model.levels": {"levels": 1},
         "colours, height and width": {"image": ()},

@@ -168,7 +168,7 @@ def test_what_is_decayed() -> None:
         ({"layers": (2, 0)}, "must each say a number for every stage"),
         ({"heads": (2,)}, "must each say a number for every stage"),
         ({"heads": (2, 5)}, "32, the width of stage 2, is not a multiple of 5"),
-        ({"depth_dropout": 1.0}, "depth_dropout must be"),
+        ({"drop_path": 1.0}, "drop_path must be"),
     ],
 )
 def test_impossible_settings_are_refused(wrong: dict[str, object], message: str) -> None:

@@ -23,7 +23,7 @@ both_versions = pytest.mark.parametrize("version", [{}, {"gated": True, "tied": 
 
 def model(backend: str = "fused", **settings: Any) -> T5:
     torch.manual_seed(0)
-    sizes = {"vocabulary": V, "layers": 2, "heads": 3, "head": 8, "width": D}
+    sizes = {"vocabulary": V, "layers": 2, "heads": 3, "head_dim": 8, "width": D}
     made = T5(T5Config(**{**sizes, **settings})).eval()
     for module in made.modules():
         if hasattr(module, "attention_backend"):

@@ -166,6 +166,6 @@ def test_validation_lets_the_model_answer() -> None:
 
 
 def test_settings_that_make_no_sense() -> None:
-    for name, value in (("smoothing", 1.0), ("length_weight", -1.0), ("consistency", -0.1), ("places", -1)):
+    for name, value in (("label_smoothing", 1.0), ("length_weight", -1.0), ("r_drop", -0.1), ("fixed_length", -1)):
         with pytest.raises(ConfigError, match=rf"--objective\.{name} must be"):
             objective(**{name: value})

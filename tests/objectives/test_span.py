@@ -31,7 +31,7 @@ def batch() -> Batch:
 
 def bert() -> BERT:
     torch.manual_seed(0)
-    settings = {"vocabulary": 50, "context": T, "task": "answer", "dropout": 0.0, "attention_dropout": 0.0, "deviation": 0.3}
+    settings = {"vocabulary": 50, "context": T, "task": "answer", "dropout": 0.0, "attention_dropout": 0.0, "init_std": 0.3}
     return dataclasses.replace(TINY, **settings).build().eval()  # type: ignore[arg-type]
 
 

@@ -26,7 +26,7 @@ def large() -> nn.Module:
 def test_everything_chosen_has_a_reason() -> None:
     plan = execution.choose(CPU, large(), toys.Regression())
     assert [line.partition(" ")[0] for line in plan.lines()] == [
-        "device", "precision", "compile", "graphs", "attention", "blocks", "logits", "activations", "update",
+        "device", "precision", "compile", "cuda_graphs", "attention", "blocks", "logits", "activation_checkpointing", "update",
     ]  # fmt: skip
     assert all(line.partition(": ")[2] for line in plan.lines())
 
@@ -71,7 +71,7 @@ def test_a_cpu_neither_compiles_nor_captures_by_itself() -> None:
 def test_what_a_cpu_cannot_do_is_told() -> None:
     plan = execution.choose(dataclasses.replace(CPU, cuda_graphs="on", attention="cudnn"), large(), toys.Regression())
     assert (plan.graphs, plan.attention) == (False, "fused")
-    assert "graphs off: on was asked for, but only a GPU has them" in plan.lines()
+    assert "cuda_graphs off: on was asked for, but only a GPU has them" in plan.lines()
     assert "attention fused: cudnn was asked for, but it needs a GPU" in plan.lines()
 
 

@@ -87,7 +87,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     ),
     "vae-m2-mnist": Experiment("vae/m2_mnist", bar="error at most 12 %; Kingma et al. (2014): 11.97 ± 1.71 %"),
     "gan-ring": Experiment("gan/ring", report={}, bar="shown collapsing"),
-    "gan-ring-minibatch": Experiment("gan/ring", {"model.kernels": 16}, report={}, bar="more of the modes than without"),
+    "gan-ring-minibatch": Experiment("gan/ring", {"model.minibatch_kernels": 16}, report={}, bar="more of the modes than without"),
     "wgan-ring": Experiment("wgan/ring", report={}),
     "wgan_gp-ring": Experiment("wgan_gp/ring", report={}, bar="8 of 8 modes, at least 90 % good, in 3 of 3 seeds"),
     "gan-mnist": Experiment("gan/mnist", measures=("fid=extractor-mnist",)),
@@ -107,11 +107,11 @@ EXPERIMENTS: dict[str, Experiment] = {
     ),
     **{
         f"pix2pix-mnist{name}": Experiment("pix2pix/mnist", changes, measures=("translated=extractor-mnist",))
-        for name, changes in (("", {}), ("-error", {"objective.adversarial": 0.0}), ("-game", {"objective.error": 0.0}))
+        for name, changes in (("", {}), ("-error", {"objective.adversarial": 0.0}), ("-game", {"objective.l1_weight": 0.0}))
     },
     **{
         f"pix2pix-facades{name}": Experiment("pix2pix/facades", changes, report={}, checkpoint="@last")
-        for name, changes in (("", {}), ("-error", {"objective.adversarial": 0.0}), ("-game", {"objective.error": 0.0}))
+        for name, changes in (("", {}), ("-error", {"objective.adversarial": 0.0}), ("-game", {"objective.l1_weight": 0.0}))
     },
     **{
         f"cyclegan-mnist{name}": Experiment(

@@ -62,7 +62,7 @@ class BERTConfig(ModelConfig):
     eps: float = 1e-12
     """Added to the variance in layer norms."""
     init_std: float = 0.02
-    """Standard deviation of the first weights; a narrow model learns sooner from larger ones, about 1 / sqrt(D)."""
+    """Standard deviation of the initial weights; a narrow model learns sooner from larger ones, about 1 / sqrt(D)."""
 
     def build(self) -> BERT:
         return BERT(self)
@@ -95,7 +95,7 @@ class BERT(nn.Module):
         super().__init__()
         c = self.config = config
         self.causal = c.left_to_right and not c.lstm  # scores that look at both sides cannot continue a text
-        check_sizes(c, vocabulary=1, context=1, segments=1, layers=1, heads=1, width=1, inner=0, deviation=0)
+        check_sizes(c, vocabulary=1, context=1, segments=1, layers=1, heads=1, width=1, inner=0, init_std=0)
         check_shares(c, "dropout", "attention_dropout")
         if c.width % c.heads:
             raise ConfigError(f"model.width {c.width} is not a multiple of model.heads {c.heads}")

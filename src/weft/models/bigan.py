@@ -33,7 +33,7 @@ class BiGANConfig(ModelConfig):
     batch_norm: bool = True
     """Whether hidden layers are normalised over the batch, without scales and shifts of their own; not those that read an example."""
     weight_init: Initial = "normal"
-    """How weights are drawn."""
+    """Initialisation of the weights."""
 
     def build(self) -> BiGAN:
         return BiGAN(self)

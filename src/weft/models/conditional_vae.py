@@ -34,7 +34,7 @@ class ConditionalVAEConfig(AutoencoderConfig):
 @dataclass(frozen=True, kw_only=True)
 class SemiSupervisedVAEConfig(ConditionalVAEConfig):
     classifier_channels: tuple[int, ...] = ()
-    """Channels of the convolutions that tell q(y | x) at each resolution, as `channels`; none for a perceptron."""
+    """Channels of the convolutions of the classifier q(y | x) at each resolution, as `channels`; none for a perceptron."""
     dropout: float = 0.0
     """Share of the hidden layers of q(y | x) zeroed in training."""
 

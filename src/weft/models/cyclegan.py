@@ -24,7 +24,7 @@ class CycleGANConfig(ModelConfig):
     width: int = 64
     """Channels of the layers next to the image; they double with each halving."""
     downsamplings: int = 2
-    """How often a generator halves the side before its residual blocks."""
+    """Strided convolutions of a generator before its residual blocks, each halving the side."""
     blocks: int = 6
     """Residual blocks of each generator."""
     patch_layers: int = 2
@@ -42,11 +42,11 @@ class CycleGAN(nn.Module):
     def __init__(self, config: CycleGANConfig):
         super().__init__()
         self.config = c = config
-        check_sizes(c, width=1, halvings=0, blocks=0, patch_layers=0)
+        check_sizes(c, width=1, downsamplings=0, blocks=0, patch_layers=0)
         if len(c.image) != 3 or c.image[1] != c.image[2] or c.image[1] < 8:
             raise ConfigError(f"--model.image must be square with a side of at least 8, not {c.image}; choose with --data.size")
         if c.image[1] % 2**c.downsamplings or c.image[1] >> c.downsamplings < 2:
-            raise ConfigError(f"--model.halvings: a side of {c.image[1]} cannot be halved {c.downsamplings} times and leave 2 pixels")
+            raise ConfigError(f"--model.downsamplings: a side of {c.image[1]} cannot be halved {c.downsamplings} times and leave 2 pixels")
         channels, side = c.image[0], c.image[1]
         self.generators = nn.ModuleDict({name: Residual(channels, c.width, c.downsamplings, c.blocks, side) for name in ("there", "back")})
         self.discriminators = nn.ModuleDict(

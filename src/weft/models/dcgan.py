@@ -37,7 +37,7 @@ class DCGANConfig(ModelConfig):
     discriminator_norm: Literal["batch", "layer", "none"] = "batch"
     """Normalisation of the discriminator; layer or none where a gradient penalty is taken."""
     mlp_width: int = 0
-    """Width of a generator of four fully connected layers in place of convolutions; 0 for convolutions."""
+    """Width of a generator that is an MLP of four fully connected layers; 0 for convolutions."""
     minibatch_kernels: int = 0
     """Kernels of minibatch discrimination before the discriminator's output; 0 for none."""
     conditional: bool = False
@@ -68,7 +68,7 @@ class DCGAN(Adversaries):
 
     @staticmethod
     def check(config: DCGANConfig) -> DCGANConfig:
-        check_sizes(config, latent=1, width=1, classes=0, kernels=0, perceptron=0)
+        check_sizes(config, latent=1, width=1, classes=0, minibatch_kernels=0, mlp_width=0)
         if len(config.image) != 3 or config.image[1] != config.image[2] or config.image[0] < 1:
             raise ConfigError(
                 f"--model.image must be channels and two equal sides, not {config.image}; square ones are made with --data.size"

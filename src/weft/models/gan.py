@@ -62,7 +62,7 @@ class GANConfig(ModelConfig):
     classes: int = 0
     """Number of classes K, where they are used; 0 takes it from the data."""
     weight_init: Initial = "he"
-    """How weights are drawn."""
+    """Initialisation of the weights."""
 
     def build(self) -> GAN:
         return GAN(self)
@@ -124,7 +124,7 @@ class GAN(Adversaries):
 
     @staticmethod
     def check(config: GANConfig) -> GANConfig:
-        check_sizes(config, features=1, latent=1, classes=0, kernels=0)
+        check_sizes(config, features=1, latent=1, classes=0, minibatch_kernels=0)
         check_shares(config, "dropout")
         check_shape(config)
         for name in ("generator", "discriminator"):

@@ -64,7 +64,7 @@ class GatedPixelCNN(PixelModel):
         super().__init__(config.image, config.levels)
         c, colours = config, config.image[0]
         self.config = config
-        self.inward = Layer(colours, c.width, c.first, "A", colours)
+        self.inward = Layer(colours, c.width, c.first_kernel, "A", colours)
         self.layers = nn.ModuleList(Layer(c.width, c.width, c.kernel, "B", colours, c.dropout) for _ in range(c.layers))
         self.outward = outward(c.width, config)
 

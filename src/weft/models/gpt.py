@@ -50,7 +50,7 @@ class GPTConfig(ModelConfig):
     activation: Activation = "gelu"
     """Non-linearity of the feed-forward layer."""
     qk_norm: bool = False
-    """Give all queries and keys the same length (QK-norm), so that attention stays soft at high learning rates."""
+    """RMS-normalise queries and keys per head (QK-norm), which keeps attention stable at high learning rates."""
     norm_embedding: bool = False
     """Give all embedded tokens the same length before the first block."""
     skips: bool = False

@@ -35,13 +35,13 @@ class LlamaConfig(ModelConfig):
     heads: int = 8
     """Attention heads per block."""
     kv_heads: int = 0
-    """Groups of heads that share keys and values; 0 for a group per head."""
+    """Key/value heads of grouped-query attention (GQA), each shared by heads / kv_heads query heads; 0 is as many as `heads`."""
     width: int = 512
     """Size D of the residual stream."""
     inner: int = 0
     """Width of the feed-forward layer; 0 is 8/3 of the width, rounded up to a multiple of 64."""
     rope_base: float = 10000.0
-    """Slowest wavelength of the rotary positions, over 2π."""
+    """Base theta of the rotary position embedding (RoPE): the slowest wavelength over 2π."""
     eps: float = 1e-5
     """Added to the mean square in norms."""
     tied: bool = True
@@ -120,11 +120,11 @@ class Llama(nn.Module):
 
 def check(c: LlamaConfig) -> None:
     """Refuse settings that make no model."""
-    check_sizes(c, vocabulary=1, context=1, layers=1, heads=1, groups=0, width=1, inner=0)
+    check_sizes(c, vocabulary=1, context=1, layers=1, heads=1, kv_heads=0, width=1, inner=0)
     if c.width % (2 * c.heads):
         raise ConfigError(f"--model.width {c.width} must be a multiple of twice --model.heads {c.heads}: rotary positions turn pairs")
     if c.kv_heads and c.heads % c.kv_heads:
-        raise ConfigError(f"--model.heads {c.heads} is not a multiple of --model.groups {c.kv_heads}")
+        raise ConfigError(f"--model.heads {c.heads} is not a multiple of --model.kv_heads {c.kv_heads}")
 
 
 TINY = LlamaConfig(layers=2, heads=4, kv_heads=2, width=32)

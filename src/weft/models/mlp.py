@@ -34,7 +34,7 @@ class MLPConfig(ModelConfig):
     dropout: float = 0.0
     """Share of each hidden layer zeroed in training."""
     weight_init: Initial = "he"
-    """How weights are drawn: he for relu, xavier_uniform for sigmoid and tanh, normal is N(0, 0.02²). Biases are 0."""
+    """Initialisation of the weights: he for relu, xavier_uniform for sigmoid and tanh, normal is N(0, 0.02²). Biases are 0."""
 
     def build(self) -> MLP:
         return MLP(self)

@@ -46,7 +46,7 @@ class NonAutoregressiveConfig(ModelConfig):
     inner: int = 0
     """Width of the feed-forward layer; 0 is four times the width."""
     fixed_length: int = 0
-    """Make a target in so many places and cut it at its first END; 0 tells the length of each target first."""
+    """Length at which every target is generated, to be cut at its first END; 0 predicts the length of each target first."""
     dropout: float = 0.1
     """Share of the embeddings and of each residual branch zeroed in training."""
     attention_dropout: float = 0.0
@@ -175,7 +175,7 @@ class NonAutoregressive(nn.Module):
 
 def check(c: NonAutoregressiveConfig) -> None:
     """Refuse settings that make no model."""
-    check_sizes(c, vocabulary=1, context=1, layers=1, decoder_layers=0, heads=1, width=1, inner=0, places=0)
+    check_sizes(c, vocabulary=1, context=1, layers=1, decoder_layers=0, heads=1, width=1, inner=0, fixed_length=0)
     check_shares(c, "dropout", "attention_dropout")
     if c.width % c.heads:
         raise ConfigError(f"model.width {c.width} is not a multiple of model.heads {c.heads}")

@@ -143,13 +143,13 @@ def outward(width: int, config: PixelCNNConfig) -> nn.Module:
 
 def check(config: PixelCNNConfig) -> None:
     """Refuse what cannot be, for both kinds of PixelCNN."""
-    check_sizes(config, levels=2, layers=0, width=1, first=3, kernel=1)
+    check_sizes(config, levels=2, layers=0, width=1, first_kernel=3, kernel=1)
     check_shares(config, "dropout")
     if len(config.image) != 3 or min(config.image) < 1:
         raise ConfigError(f"--model.image must be colours, height and width, not {config.image}; leave it out to take it from the data")
     if config.width % config.image[0]:
         raise ConfigError(f"--model.width {config.width} must be a multiple of the {config.image[0]} colours")
-    for name in ("first", "kernel"):
+    for name in ("first_kernel", "kernel"):
         if not getattr(config, name) % 2:
             raise ConfigError(f"--model.{name} must be odd, so that a kernel has a middle, not {getattr(config, name)}")
 

@@ -41,7 +41,7 @@ class SwinConfig(ModelConfig):
     width: int = 96
     """Size D of the states in the first stage; it doubles from stage to stage."""
     mlp_ratio: int = 4
-    """Width of the feed-forward layers, as a multiple of D."""
+    """Width of the feed-forward layers (MLP), as a multiple of D."""
     activation: Activation = "gelu"
     """Non-linearity of the feed-forward layers."""
     dropout: float = 0.0
@@ -49,9 +49,9 @@ class SwinConfig(ModelConfig):
     attention_dropout: float = 0.0
     """Share of the attention weights zeroed in training."""
     drop_path: float = 0.1
-    """Chance that an example skips a residual branch in training: 0 in the first block, rising to this in the last."""
+    """Stochastic depth: chance that an example skips a residual branch in training, 0 in the first block, rising to this in the last."""
     init_std: float = 0.02
-    """Standard deviation of the first weights; a narrow model learns sooner from larger ones, about 1 / sqrt(D)."""
+    """Standard deviation of the initial weights; a narrow model learns sooner from larger ones, about 1 / sqrt(D)."""
 
     def build(self) -> Swin:
         return Swin(self)
@@ -227,8 +227,8 @@ class Swin(nn.Module):
 
     def _check(self) -> None:
         c = self.config
-        check_sizes(c, classes=1, patch=1, window=1, width=1, expansion=1, deviation=0)
-        check_shares(c, "dropout", "attention_dropout", "depth_dropout")
+        check_sizes(c, classes=1, patch=1, window=1, width=1, mlp_ratio=1, init_std=0)
+        check_shares(c, "dropout", "attention_dropout", "drop_path")
         if len(c.image) != 3 or min(c.image) < 1:
             raise ConfigError(f"--model.image must be channels, height and width, such as 3 224 224, not {c.image}")
         if not c.layers or len(c.layers) != len(c.heads) or min(c.layers + c.heads) < 1:

@@ -37,7 +37,7 @@ class T5Config(ModelConfig):
     heads: int = 8
     """Attention heads H per block."""
     head_dim: int = 64
-    """Width K of a head; the heads together need not be as wide as the states."""
+    """Width K of an attention head; the heads together need not be as wide as the states."""
     width: int = 512
     """Size D of the residual stream."""
     inner: int = 0
@@ -47,9 +47,9 @@ class T5Config(ModelConfig):
     tied: bool = True
     """Share the embedding with the output head, which then sees states scaled by 1 / sqrt(D)."""
     relative_buckets: int = 32
-    """Kinds of distance between two tokens."""
+    """Buckets of the relative position bias."""
     max_distance: int = 128
-    """Distance from which on all are of one kind."""
+    """Distance from which on all pairs of tokens share the last bucket."""
     dropout: float = 0.1
     """Share zeroed in training: of embeddings, attention weights, inner layers, residual branches and last states."""
 
@@ -266,10 +266,10 @@ class T5(nn.Module):
 
 def check(c: T5Config) -> None:
     """Refuse settings that make no model."""
-    check_sizes(c, vocabulary=1, layers=1, decoder_layers=0, heads=1, head=1, width=1, inner=0, buckets=4, distance=1)
+    check_sizes(c, vocabulary=1, layers=1, decoder_layers=0, heads=1, head_dim=1, width=1, inner=0, relative_buckets=4, max_distance=1)
     check_shares(c, "dropout")
     if c.max_distance <= c.relative_buckets // 2:
-        raise ConfigError(f"--model.distance {c.max_distance} must be above half of --model.buckets {c.relative_buckets}: nearer ones have their own")
+        raise ConfigError(f"--model.max_distance {c.max_distance} must be above half of --model.relative_buckets {c.relative_buckets}: nearer ones have their own")
 
 
 def first(layers: int, heads: int, width: int, inner: int, head: int = 64) -> T5Config:

@@ -45,7 +45,7 @@ class AutoencoderConfig(ModelConfig):
     activation: Activation = "relu"
     """Non-linearity after each fully connected hidden layer."""
     weight_init: Initial = "xavier_uniform"
-    """How weights of fully connected layers are drawn."""
+    """Initialisation of the weights of fully connected layers."""
     decoder: Literal["bernoulli", "gaussian"] = "bernoulli"
     """p(x | z): bernoulli for pixels in [0, 1]; gaussian has one learned variance for all of x."""
     noise: float = 0.2

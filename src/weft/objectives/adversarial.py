@@ -33,19 +33,19 @@ class AdversarialConfig(ObjectiveConfig):
     loss: Loss = "non_saturating"
     """What both sides lose by a score: by the odds, the generator's part -log D(generated) or log(1 - D(generated)), or otherwise."""
     discriminator_steps: int = 1
-    """Updates of the discriminator, each on new data, before one of the generator."""
+    """Discriminator updates, each on new data, per generator update."""
     label_smoothing: tuple[float, float] = (0.0, 0.0)
-    """Doubt in the targets of real and of generated examples; 0.1 0 is one-sided smoothing."""
+    """Label smoothing of the discriminator's targets for real and for generated examples; 0.1 0 is one-sided."""
     weight_clip: float = 0.0
-    """Largest absolute value of a weight of the discriminator, to which it is clipped after each of its updates; 0 for none."""
+    """Weight clipping (WGAN): largest absolute value of a discriminator weight, after each of its updates; 0 for none."""
     gradient_penalty: float = 0.0
-    """Weight of (|gradient| - 1)² between real and generated examples, in the discriminator's loss."""
+    """Weight of the gradient penalty (WGAN-GP), (|gradient| - 1)² between real and generated examples, in the discriminator's loss."""
     adversarial: float = 1.0
     """Weight of the game in the generator's loss; 0 leaves it to feature matching."""
     feature_matching: float = 0.0
-    """Weight of the squared distance between mean features of real and generated examples, in the generator's loss."""
+    """Weight of feature matching in the generator's loss: the squared distance between mean features of real and generated examples."""
     historical_averaging: float = 0.0
-    """Weight of the squared distance of each parameter to its mean over the run so far, in both losses."""
+    """Weight of historical averaging in both losses: the squared distance of each parameter to its mean over the run so far."""
     label: float = 0.0
     """Weight of the cross-entropy of labelled examples' classes, in the discriminator's loss; 0 uses no labels."""
     centres: tuple[float, ...] = ()
@@ -141,16 +141,16 @@ class Adversarial(Objective):
 def check(config: AdversarialConfig) -> AdversarialConfig:
     """Refuse settings that cannot work."""
     if config.discriminator_steps < 1:
-        raise ConfigError(f"--objective.discriminator_turns must be at least 1, not {config.discriminator_steps}")
-    for name in ("clip", "penalty", "adversarial", "matching", "history", "label", "spread"):
+        raise ConfigError(f"--objective.discriminator_steps must be at least 1, not {config.discriminator_steps}")
+    for name in ("weight_clip", "gradient_penalty", "adversarial", "feature_matching", "historical_averaging", "label", "spread"):
         if not 0 <= getattr(config, name) < float("inf"):
             raise ConfigError(f"--objective.{name} must not be negative, not {getattr(config, name)}")
     if not config.adversarial and not config.feature_matching:
-        raise ConfigError("the generator needs a loss; set --objective.adversarial or --objective.matching above 0")
+        raise ConfigError("the generator needs a loss; set --objective.adversarial or --objective.feature_matching above 0")
     if any(config.label_smoothing) and config.loss not in ("non_saturating", "saturating"):
-        raise ConfigError(f"--objective.smoothing is doubt in odds, which the loss {config.loss} does not have; set it to 0 0")
+        raise ConfigError(f"--objective.label_smoothing is doubt in odds, which the loss {config.loss} does not have; set it to 0 0")
     if not all(0 <= doubt < 1 for doubt in config.label_smoothing):
-        raise ConfigError(f"--objective.smoothing must be two shares of at least 0 and below 1, not {config.label_smoothing}")
+        raise ConfigError(f"--objective.label_smoothing must be two shares of at least 0 and below 1, not {config.label_smoothing}")
     return config
 
 

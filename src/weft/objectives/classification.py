@@ -30,7 +30,7 @@ class ClassificationConfig(ObjectiveConfig):
     inputs: tuple[str, ...] = ("image",)
     """What of a batch the model is given: image, x for the rows of a table, ids segments lengths for texts."""
     label_smoothing: float = 0.0
-    """Share of each label spread evenly over all classes (Szegedy et al., 2015, arXiv:1512.00567)."""
+    """Label smoothing: share of each label spread evenly over all classes (Szegedy et al., 2015, arXiv:1512.00567)."""
 
     def build(self) -> Classification:
         return Classification(self)
@@ -41,7 +41,7 @@ class Classification(Objective):
         super().__init__()
         self.config = config
         if not 0.0 <= config.label_smoothing < 1.0:
-            raise ConfigError(f"--objective.smoothing must be at least 0 and below 1, not {config.label_smoothing}")
+            raise ConfigError(f"--objective.label_smoothing must be at least 0 and below 1, not {config.label_smoothing}")
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         number = labelled(batch["label"])

@@ -28,7 +28,7 @@ GRAIN = 1 << 20
 @dataclass(frozen=True, kw_only=True)
 class MaskedPairConfig(ObjectiveConfig):
     mask_rate: float = 0.15
-    """Share of the ordinary tokens that is chosen."""
+    """Share of the ordinary tokens that is chosen for prediction (masked language modelling)."""
     mask_token_share: float = 0.8
     """Share of the chosen that becomes [MASK]."""
     random_token_share: float = 0.1
@@ -40,7 +40,7 @@ class MaskedPairConfig(ObjectiveConfig):
     vocabulary: int = 0
     """Number of tokens; 0 takes it from the data."""
     special_tokens: int = 0
-    """Tokens below this id are not ordinary ones: they are never chosen nor put in; 0 takes it from the data."""
+    """Number of special tokens: ids below this are never chosen nor put in; 0 takes it from the data."""
     mask: int = 0
     """Id of [MASK]; 0 takes it from the data."""
 

@@ -32,13 +32,13 @@ from weft.objectives.seq2seq import disagreement
 @dataclass(frozen=True, kw_only=True)
 class MaskedTargetConfig(ObjectiveConfig):
     label_smoothing: float = 0.1
-    """Share of the wanted probability that is spread over the vocabulary."""
+    """Label smoothing: share of the target probability that is spread evenly over the vocabulary."""
     length_weight: float = 0.1
     """Weight of the cross-entropy of the length."""
     r_drop: float = 0.0
-    """Weight of what two passes with other dropout disagree by (R-Drop, Liang et al., 2021); 0 makes one pass."""
+    """R-Drop (Liang et al., 2021): weight of the KL divergence between two passes with different dropout; 0 makes one pass."""
     fixed_length: int = 0
-    """As --model.places: fill a target up with END to so many places, and hide them all; 0 foretells the length."""
+    """As --model.fixed_length: pad a target with END to this many tokens, and mask all of them; 0 predicts the length."""
     decode: bool = True
     """Let the model answer in validation, and measure BLEU over tokens."""
     iterations: int = 0
@@ -63,8 +63,8 @@ class MaskedTarget(Objective):
         super().__init__()
         self.config, self.weights = config, {"length": config.length_weight}
         if not 0.0 <= config.label_smoothing < 1.0:
-            raise ConfigError(f"--objective.smoothing must be at least 0 and below 1, not {config.label_smoothing}")
-        for name in ("length_weight", "consistency", "places"):
+            raise ConfigError(f"--objective.label_smoothing must be at least 0 and below 1, not {config.label_smoothing}")
+        for name in ("length_weight", "r_drop", "fixed_length"):
             if not 0.0 <= getattr(config, name) < math.inf:
                 raise ConfigError(f"--objective.{name} must be at least 0, not {getattr(config, name)}")
 
@@ -102,8 +102,8 @@ class MaskedTarget(Objective):
         return torch.full_like(target, self.config.start), there.long() * places, truth
 
     def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
-        if model.config.places != self.config.fixed_length:
-            raise ConfigError(f"--objective.places {self.config.fixed_length} must be the same as --model.places {model.config.places}")
+        if model.config.fixed_length != self.config.fixed_length:
+            raise ConfigError(f"--objective.fixed_length {self.config.fixed_length} must be the same as --model.fixed_length {model.config.fixed_length}")
         shown, filled, truth = self.hide(batch)
         source, lengths, wanted = batch["source"], batch["source_length"], truth.flatten()
         passes, memories = [], []

@@ -25,7 +25,7 @@ class PairedImagesConfig(ObjectiveConfig):
     adversarial: float = 1.0
     """Weight of the game in the generator's loss; 0 leaves it to the error."""
     l1_weight: float = 100.0
-    """Weight of the mean absolute error, of values from -1 to 1; 0 leaves it to the game."""
+    """Weight of the L1 loss (mean absolute error), of values from -1 to 1; 0 leaves it to the adversarial loss."""
 
     def build(self) -> PairedImages:
         return PairedImages(self)

@@ -26,15 +26,15 @@ from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 @dataclass(frozen=True, kw_only=True)
 class Seq2SeqConfig(ObjectiveConfig):
     label_smoothing: float = 0.1
-    """Share of the wanted probability that is spread over the vocabulary."""
+    """Label smoothing: share of the target probability that is spread evenly over the vocabulary."""
     r_drop: float = 0.0
-    """Weight of what two passes with other dropout disagree by (R-Drop, Liang et al., 2021); 0 makes one pass."""
+    """R-Drop (Liang et al., 2021): weight of the KL divergence between two passes with different dropout; 0 makes one pass."""
     decode: bool = True
     """Let the model answer in validation, and measure BLEU over tokens."""
     beams: int = 5
     """Width of the beam search by which whole answers are evaluated."""
     length_penalty: float = 0.6
-    """How much a beam search favours long answers: scores are divided by ((5 + length) / 6) to this power."""
+    """Length penalty of the beam search (GNMT): scores are divided by ((5 + length) / 6) to this power; larger favours long answers."""
     start: int = 0
     """Id of START; 0 takes it from the data."""
     end: int = 0
@@ -49,9 +49,9 @@ class Seq2Seq(Objective):
         super().__init__()
         self.config = config
         if not 0.0 <= config.label_smoothing < 1.0:
-            raise ConfigError(f"--objective.smoothing must be at least 0 and below 1, not {config.label_smoothing}")
+            raise ConfigError(f"--objective.label_smoothing must be at least 0 and below 1, not {config.label_smoothing}")
         if not 0.0 <= config.r_drop < math.inf:
-            raise ConfigError(f"--objective.consistency must be a weight of at least 0, not {config.r_drop}")
+            raise ConfigError(f"--objective.r_drop must be a weight of at least 0, not {config.r_drop}")
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         tokens = count((batch["target_length"] - 1).clamp(min=0).sum(), like=batch["target"])

@@ -24,9 +24,9 @@ from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 @dataclass(frozen=True, kw_only=True)
 class SpanConfig(ObjectiveConfig):
     max_answer_length: int = 30
-    """Most tokens of an answer that is looked for."""
+    """Longest answer that is searched for, in tokens."""
     null_score_threshold: float = 0.0
-    """What the score of no answer must exceed the best answer's by to be given; 0 takes it from the data."""
+    """Margin by which the score of "no answer" (null) must exceed that of the best answer to be given; 0 takes it from the data."""
 
     def build(self) -> Span:
         return Span(self)
@@ -37,7 +37,7 @@ class Span(Objective):
         super().__init__()
         self.config = config
         if config.max_answer_length < 1:
-            raise ConfigError(f"--objective.longest must be at least 1, not {config.max_answer_length}")
+            raise ConfigError(f"--objective.max_answer_length must be at least 1, not {config.max_answer_length}")
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         first = batch["first"]

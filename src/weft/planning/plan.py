@@ -17,7 +17,7 @@ from weft.planning.subject import Subject
 from weft.training.parallel.processes import LAYOUT
 
 DAY = 86400.0
-AGAIN = {"all": False, "products": False, "inputs": True}
+AGAIN = {"none": False, "selective": False, "full": True}
 """Whether blocks compute all but their inputs again, by what a recipe has them keep."""
 
 
@@ -58,7 +58,7 @@ class Plan:
 
     @property
     def activations(self) -> str:
-        return "inputs" if self.choice.layout.checkpoint else keeps(self.subject, self.footprint, self.device)
+        return "full" if self.choice.layout.checkpoint else keeps(self.subject, self.footprint, self.device)
 
     @property
     def flops_step(self) -> float:

@@ -198,7 +198,7 @@ def brown() -> Recipe:
     """Parts of speech of the Brown corpus: its own tags, without those for titles, headlines and contractions.
 
     Run:      weft train bert/brown --init BERT
-              weft train bert/brown --model.layers 2 --model.heads 4 --model.width 128 --model.deviation 0.09 --optim.lr 1e-3 \\
+              weft train bert/brown --model.layers 2 --model.heads 4 --model.width 128 --model.init_std 0.09 --optim.lr 1e-3 \\
                 --optim.schedule.warmup 300 --train.steps 3000 --train.eval-every 500 --train.eval-examples 2000
     Expect:   94.1 % of the held-out words right after the second (one seed); nine minutes on one busy core.
     """

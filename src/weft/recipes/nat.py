@@ -79,7 +79,7 @@ def multi30k_cut() -> Recipe:
 
     Run:      weft train nat/multi30k_cut && weft evaluate runs/nat-multi30k_cut@average10 bleu
     """
-    return override(multi30k(), {"model.places": 64, "objective.places": 64})
+    return override(multi30k(), {"model.fixed_length": 64, "objective.fixed_length": 64})
 
 
 def adamw(lr: float, warmup: int) -> AdamW:

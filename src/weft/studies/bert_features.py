@@ -154,7 +154,7 @@ def pretrained(sentences: list[Sentence], settings: Settings) -> tuple[BERT, Any
         data = SentencePairsConfig(path=str(text), validation=0.0, vocabulary=8000, context=settings.context).build()
     torch.manual_seed(settings.seed)
     model = BERTConfig(vocabulary=data.tokenizer.size, context=settings.context, layers=4, heads=4, width=128, init_std=0.09).build()
-    facts = {name: data.info[name] for name in ("vocabulary", "marks", "mask")}
+    facts = {name: data.info[name] for name in ("vocabulary", "special_tokens", "mask")}
     source = Source(data.train, settings.seed, execution.pick_device("auto"))
     learn(model, MaskedPairConfig(**facts).build(), source, settings.pretraining, 1e-3, settings.seed)
     return model, data.tokenizer

@@ -160,7 +160,7 @@ def test_settings_survive_json(tmp_path: Path) -> None:
     for made in (FramedTextsConfig(path="x", tokenizer="bytes", both_orders=True), FramedChoicesConfig(path="x", tokenizer="words")):
         assert from_dict(json.loads(json.dumps(to_dict(made))), DataConfig) == made
     with pytest.raises(ConfigError, match="'bert_words' is not one of"):
-        from_dict({"type": "framed_texts", "unit": "bert_words"}, DataConfig)
+        from_dict({"type": "framed_texts", "tokenizer": "bert_words"}, DataConfig)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def write(path: Path, content: str | bytes) -> str:
 
 
 def config(path: str, **settings: object) -> LabelledTextsConfig:
-    return LabelledTextsConfig(path=path, **{"unit": "bert_words", "validation": 0.0, "context": 16, **settings})  # type: ignore[arg-type]
+    return LabelledTextsConfig(path=path, **{"tokenizer": "bert_words", "validation": 0.0, "context": 16, **settings})  # type: ignore[arg-type]
 
 
 def everything(dataset: Dataset | None) -> Batch:

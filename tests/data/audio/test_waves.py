@@ -90,7 +90,7 @@ def test_nothing_usable_is_one_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"rate": 0}, {"seconds": 0.0}, {"seconds": float("nan")}, {"seconds": float("inf")}, {"validation": 1.0}]
+    "wrong", [{"sample_rate": 0}, {"seconds": 0.0}, {"seconds": float("nan")}, {"seconds": float("inf")}, {"validation": 1.0}]
 )
 def test_settings_that_make_no_sense(tmp_path: Path, wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match="--data"):

@@ -94,9 +94,9 @@ def test_settings_that_make_no_sense() -> None:
 
 @pytest.mark.parametrize("name", ["vae/images", "dcgan/images", "gan/semi_mnist", "vit/images"])
 def test_only_what_counts_both_classes_takes_mixed_images(name: str) -> None:
-    mixed = recipe(name, {"data.mix": 0.5})
+    mixed = recipe(name, {"data.mixup": 0.5})
     if name == "vit/images":
         check(mixed)
     else:
-        with pytest.raises(ConfigError, match=r"--data.mix 0.5: images of two classes are for the objective classification, not for"):
+        with pytest.raises(ConfigError, match=r"--data.mixup 0.5: images of two classes are for the objective classification, not for"):
             check(mixed)

@@ -54,7 +54,7 @@ def test_flaws_are_told(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="no image"):
         ImagePairsConfig(path=str(tmp_path / "empty")).build()
-    for changes in ({"window": 300}, {"flip": 2.0}, {"size": 0}, {"validation": 1.0}):
+    for changes in ({"crop_size": 300}, {"flip": 2.0}, {"size": 0}, {"validation": 1.0}):
         with pytest.raises(ConfigError):
             ImagePairsConfig(path=str(path), **changes).build()  # type: ignore[arg-type]
 

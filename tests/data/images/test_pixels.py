@@ -102,14 +102,14 @@ def test_both_sides_are_scaled_where_nothing_is_to_be_cut(tmp_path: Path) -> Non
 def test_pixels_are_counted_in_deviations_from_a_mean(tmp_path: Path) -> None:
     path = str(classes(tmp_path))
     mean, deviation = (0.5, 0.25, 0.0), (0.5, 0.25, 2.0)
-    plain, counted = (ImagesConfig(path=path, **more).build() for more in ({}, {"mean": mean, "deviation": deviation}))  # type: ignore[arg-type]
+    plain, counted = (ImagesConfig(path=path, **more).build() for more in ({}, {"mean": mean, "std": deviation}))  # type: ignore[arg-type]
     for first, second in ((plain.train, counted.train), (plain.validation, counted.validation)):
         wanted = (everything(first)["image"] - torch.tensor(mean).view(3, 1, 1)) / torch.tensor(deviation).view(3, 1, 1)
         torch.testing.assert_close(everything(second)["image"], wanted)
     assert counted.info == plain.info
     with pytest.raises(ConfigError, match="is of 3 channels, but the images have 1"):
         ImagesConfig(path=path, channels=1, mean=mean, std=deviation).build()
-    for wrong in ({"mean": mean}, {"mean": mean, "deviation": (1.0, 0.0, 1.0)}, {"mean": (float("nan"),) * 3, "deviation": deviation}):
+    for wrong in ({"mean": mean}, {"mean": mean, "std": (1.0, 0.0, 1.0)}, {"mean": (float("nan"),) * 3, "std": deviation}):
         with pytest.raises(ConfigError, match=r"--data\.mean and --data\.deviation"):
             ImagesConfig(path=path, **wrong).build()  # type: ignore[arg-type]
 

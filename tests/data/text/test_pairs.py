@@ -79,7 +79,7 @@ def test_nothing_usable_is_one_sentence(tmp_path: Path, content: str, said: str)
         PairsConfig(path=write(tmp_path / "a.tsv", content)).build()
 
 
-@pytest.mark.parametrize("wrong", [{"longest": 0}, {"vocabulary": -1}, {"validation": 2.0}])
+@pytest.mark.parametrize("wrong", [{"max_length": 0}, {"vocabulary": -1}, {"validation": 2.0}])
 def test_settings_that_make_no_sense(tmp_path: Path, wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match=f"--data.{next(iter(wrong))}"):
         PairsConfig(path=write(tmp_path / "a.tsv", "a\tb\n"), **wrong).build()  # type: ignore[arg-type]

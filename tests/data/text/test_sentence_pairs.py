@@ -152,7 +152,7 @@ def test_the_standard_library_has_pairs() -> None:
     assert len(data.train) > 1000
     assert data.validation is not None
     assert len(data.validation) > 100
-    assert {"vocabulary": 1000, "context": 64, "mask": 4, "marks": 5}.items() <= data.info.items()
+    assert {"vocabulary": 1000, "context": 64, "mask": 4, "special_tokens": 5}.items() <= data.info.items()
 
 
 def test_the_words_of_another_model_are_kept(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_pieces_of_words_and_no_swapping(tmp_path: Path) -> None:
     pytest.importorskip("tokenizers")
     path = build_file(tmp_path)
     data = SentencePairsConfig(path=path, tokenizer="wordpiece", vocabulary=200, swapped=0.0, validation=0.0).build()
-    assert data.info["mask"] == data.tokenizer.marks["mask"] < data.info["marks"] == 5
+    assert data.info["mask"] == data.tokenizer.marks["mask"] < data.info["special_tokens"] == 5
     index = torch.arange(len(data.train))
     batch = data.train.batch(index, index)
     assert int(batch["pair"].sum()) == 0

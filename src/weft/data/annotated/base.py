@@ -23,7 +23,7 @@ class AnnotatedConfig(DataConfig):
     validation: float = 0.1
     """Share of the examples kept for validation where no validation_path is given; 0 for no validation."""
     tokenizer: Unit = "wordpiece"
-    """What a token is, where no model says so."""
+    """Tokenizer that is trained on the data, where no model brings its own."""
     vocabulary: int = 0
     """Largest number of tokens to learn; 0 is 10,000."""
     context: int = 128

@@ -68,7 +68,7 @@ class FramedConfig(AnnotatedConfig):
     """A source whose texts stand between the three marks."""
 
     tokenizer: Unit = "byte_bpe"  # type: ignore[assignment]
-    """What a token is, where no model says so."""
+    """Tokenizer that is trained on the data, where no model brings its own."""
 
     def tokens(self, known: Tokenizer | None, texts: list[str]) -> FramedTokenizer:
         plain = plain_tokens(known, self.tokenizer, texts, self.vocabulary)

@@ -36,7 +36,7 @@ class Augment(Config):
     scale: tuple[float, float] = (1.0, 1.0)
     """Smallest and largest factor by which an image is resized."""
     color_jitter: float = 0.0
-    """Largest share by which brightness, contrast and saturation grow or shrink, each by its own."""
+    """Color jitter: largest share by which brightness, contrast and saturation grow or shrink, each by its own."""
     shear: float = 0.0
     """Largest distance by which a line moves along its neighbour, in either direction, as a share of the distance between them."""
     tones: float = 0.0
@@ -52,7 +52,7 @@ class Augment(Config):
         if not 0.0 < self.scale[0] <= self.scale[1] < math.inf:
             raise ConfigError(f"--data.augment.scale must be two factors above 0, the smaller first, not {self.scale}")
         if not 0.0 <= self.color_jitter <= 1.0:
-            raise ConfigError(f"--data.augment.colour is a share from 0 to 1, not {self.color_jitter}")
+            raise ConfigError(f"--data.augment.color_jitter is a share from 0 to 1, not {self.color_jitter}")
         for name in ("noise", "crop", "rotate", "shear"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ConfigError(f"--data.augment.{name} must not be negative, not {getattr(self, name)}")

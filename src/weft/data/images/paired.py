@@ -36,7 +36,7 @@ class ImagePairsConfig(DataConfig):
     size: int = 286
     """Side in pixels to which each half is scaled."""
     crop_size: int = 256
-    """Side of the part that is shown: a random one in training, the middle in validation; 0 shows all of it."""
+    """Side of the crop that is taken: at random in training, the centre in validation; 0 shows all of it."""
     flip: float = 0.5
     """Chance that a pair is mirrored in training."""
     validation: float = 0.15
@@ -45,7 +45,7 @@ class ImagePairsConfig(DataConfig):
     def build(self) -> Data:
         check_share(self.validation)
         if self.size < 1 or not 0 <= self.crop_size <= self.size:
-            raise ConfigError(f"--data.size must be at least 1 and --data.window from 0 to it, not {self.size} and {self.crop_size}")
+            raise ConfigError(f"--data.size must be at least 1 and --data.crop_size from 0 to it, not {self.size} and {self.crop_size}")
         if not 0.0 <= self.flip <= 1.0:
             raise ConfigError(f"--data.flip is a chance from 0 to 1, not {self.flip}")
         problems = Problems()

@@ -42,7 +42,7 @@ VALIDATION = ("val", "valid", "validation", "dev")
 
 @dataclass(frozen=True, kw_only=True)
 class ImagesConfig(DataConfig):
-    of_model: ClassVar[tuple[str, ...]] = ("size", "squash", "window", "channels", "mean", "deviation", "binarise")
+    of_model: ClassVar[tuple[str, ...]] = ("size", "squash", "crop_size", "channels", "mean", "std", "binarise")
 
     path: str = ""
     """A folder: one subfolder of images per class (or train/ and val/ or test/ of such), loose images, IDX, CIFAR binary files."""
@@ -53,13 +53,13 @@ class ImagesConfig(DataConfig):
     squash: bool = False
     """Scale both sides to `size`, and cut nothing."""
     crop_size: int = 0
-    """Side of the part of an image that is shown: a random one in training, the middle in validation; 0 shows all of it."""
+    """Side of the crop that is taken: at random in training, the centre in validation; 0 shows all of it."""
     channels: Literal[0, 1, 3, 4] = 0
     """1 for grey, 3 for colour, 4 for colour and opacity; 0 as the files have it."""
     mean: tuple[float, ...] = ()
-    """Of each channel, subtracted from pixels in [0, 1]; none leaves them."""
+    """Mean of each channel, subtracted from pixels in [0, 1]; none leaves them."""
     std: tuple[float, ...] = ()
-    """Of each channel, by which the difference is divided."""
+    """Standard deviation of each channel, by which the difference is divided."""
     binarise: Binarise = "none"
     """threshold: pixels are 1 where at least half bright, else 0; dynamic: 1 with their brightness as the chance, drawn anew each time."""
     flat: bool = False
@@ -79,7 +79,7 @@ class ImagesConfig(DataConfig):
     augment: Augment = field(default_factory=Augment)
     """Random changes of the training images."""
     mixup: float = 0.0
-    """Chance that a training image is mixed with another, and its class in the same measure; for models that tell the class."""
+    """Chance that a training image is mixed with another (half mixup, half CutMix), and its label in the same measure; for classifiers."""
 
     def build(self) -> Data:
         return self.build_with(None)
@@ -108,10 +108,10 @@ class ImagesConfig(DataConfig):
         self.augment.check()
         check_share(self.validation)
         if not 0.0 <= self.mixup <= 1.0:
-            raise ConfigError(f"--data.mix is a chance from 0 to 1, not {self.mixup}")
+            raise ConfigError(f"--data.mixup is a chance from 0 to 1, not {self.mixup}")
         if self.mixup and self.flat:
-            raise ConfigError("--data.mix cuts rectangles out of images; leave out --data.flat")
-        for name in ("size", "window", "examples"):
+            raise ConfigError("--data.mixup cuts rectangles out of images; leave out --data.flat")
+        for name in ("size", "crop_size", "examples"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"--data.{name} must not be negative, not {getattr(self, name)}")
         if (
@@ -120,7 +120,7 @@ class ImagesConfig(DataConfig):
             or not all(0 < d < math.inf for d in self.std)
         ):
             raise ConfigError(
-                f"--data.mean and --data.deviation are a number, and one above 0, for each channel, not {self.mean} and {self.std}"
+                f"--data.mean and --data.std are a number, and one above 0, for each channel, not {self.mean} and {self.std}"
             )
 
     @property
@@ -148,7 +148,7 @@ class ImagesConfig(DataConfig):
 
     def _dataset(self, pixels: Tensor, labels: np.ndarray, augment: Augment | None) -> Dataset:
         if self.crop_size > min(pixels.shape[-2:]):
-            raise ConfigError(f"--data.window {self.crop_size} is larger than the images, which are {sides(pixels)}")
+            raise ConfigError(f"--data.crop_size {self.crop_size} is larger than the images, which are {sides(pixels)}")
         return TensorDataset({"image": pixels, "label": torch.from_numpy(labels)}, self.transform(pixels, augment))
 
     def transform(self, pixels: Tensor, augment: Augment | None = None) -> Pixels:

@@ -161,7 +161,7 @@ class ShardsConfig(DataConfig):
     context: int = 1024
     """Tokens per example."""
     document_mask: bool = False
-    """Put the number of each token's document into the batch, for a model that looks at one document at a time."""
+    """Attend within documents only: the batch tells which document each token is of."""
 
     def build(self) -> Data:
         check_share(self.validation)
@@ -211,7 +211,7 @@ class ShardsConfig(DataConfig):
         if not self.document_mask:
             return None
         if getattr(shards.tokenizer, "marks", {}).get("end") is None:
-            raise ConfigError("--data.documents needs a tokenizer with a mark for the end of a document; these shards have none")
+            raise ConfigError("--data.document_mask needs a tokenizer with a mark for the end of a document; these shards have none")
         return shards.end[0]
 
 

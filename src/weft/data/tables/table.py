@@ -34,9 +34,9 @@ class TableConfig(DataConfig):
     separator: Separator = "detect"
     """What stands between cells."""
     hash_buckets: int = 4096
-    """Features that the words of all text columns share."""
+    """Hash buckets that the words of all text columns share (the hashing trick)."""
     char_ngram: int = 3
-    """Characters in the pieces of words that count besides whole words; 0 for words only."""
+    """Length of the character n-grams that are hashed besides whole words; 0 for words only."""
 
     def build(self) -> Data:
         return self.build_with(None)
@@ -44,7 +44,7 @@ class TableConfig(DataConfig):
     def build_with(self, tokenizer: Tokenizer | None) -> Data:
         check_share(self.validation)
         if self.hash_buckets < 1 or self.char_ngram < 0:
-            raise ConfigError(f"--data.buckets must be at least 1 and --data.pieces not negative, not {self.hash_buckets} and {self.char_ngram}")
+            raise ConfigError(f"--data.hash_buckets must be at least 1 and --data.char_ngram not negative, not {self.hash_buckets} and {self.char_ngram}")
         problems = Problems()
         rows, held, label = self._read(problems)
         columns = tokenizer if isinstance(tokenizer, Columns) else self._learn(rows, label)

@@ -65,7 +65,7 @@ class CooccurrenceConfig(DataConfig):
     vocabulary: int = 10_000
     """Largest number of words."""
     min_count: int = 5
-    """Occurrences a word must have."""
+    """Rarest word of the vocabulary: occurrences that a word must have."""
     window: int = 5
     """Farthest context word W."""
     subsample: float = 1e-3
@@ -101,7 +101,7 @@ class CooccurrenceConfig(DataConfig):
         if len(frequent) < 2:
             raise DataError(
                 f"the text has {len(frequent)} words that occur {self.min_count} times, and at least 2 are needed; "
-                "give more text, or lower --data.minimum"
+                "give more text, or lower --data.min_count"
             )
         return WordTokenizer([WordTokenizer.UNKNOWN, *(word for _, word in frequent)])
 

@@ -54,7 +54,7 @@ class NumberWordsConfig(PairsConfig):
     own_files = "pairs"
 
     max_length: int = 64
-    """Tokens to which a text is cut."""
+    """Longest text in tokens; longer ones are truncated."""
     limit: int = 1_000_000
     """Numbers are below this."""
     pairs: int = 20_000

@@ -47,11 +47,11 @@ class PairsConfig(DataConfig):
     separator: Separator = "detect"
     """What stands between cells."""
     tokenizer: Unit = "characters"
-    """What a token is."""
+    """Tokenizer that is trained on the data, where no model brings its own."""
     vocabulary: int = 0
     """Largest number of words or pieces of words; 0 is 10,000. Bytes and characters need no limit."""
     max_length: int = 256
-    """Tokens to which a text is cut."""
+    """Longest text in tokens; longer ones are truncated."""
     batch_tokens: int = 0
     """Tokens on each side of a batch of pairs of similar length; an example is then a whole batch. 0 for single pairs."""
 
@@ -60,7 +60,7 @@ class PairsConfig(DataConfig):
 
     def build_with(self, tokenizer: Tokenizer | None) -> Data:
         check_share(self.validation)
-        check_sizes(self.max_length, self.vocabulary, flag="longest")
+        check_sizes(self.max_length, self.vocabulary, flag="max_length")
         problems = Problems()
         train, held = self._read(problems)
         if not isinstance(tokenizer, MarkedTokenizer):

@@ -52,7 +52,7 @@ def split_files(files: list[Path], validation: float) -> tuple[list[Path], list[
 class PythonSourceConfig(DataConfig):
     own_files: ClassVar[str] = "text"
     tokenizer: Unit = "characters"
-    """What a token is."""
+    """Tokenizer that is trained on the data, where no model brings its own."""
     vocabulary: int = 0
     """Largest number of words or pieces of words; 0 is 10,000."""
     context: int = 128

@@ -123,7 +123,7 @@ def encodable(rows: list[Row], tokenizer: Tokenizer, problems: Problems) -> list
     return kept
 
 
-def hold_rows(rows: list[Row], held: int, seed: int, flag: str = "--data.held") -> tuple[list[Row], list[Row]]:
+def hold_rows(rows: list[Row], held: int, seed: int, flag: str = "--data.held_out") -> tuple[list[Row], list[Row]]:
     """Rows to train on, and those set aside."""
     if not 0 <= held < len(rows):
         raise ConfigError(f"{flag} must be from 0 to {len(rows) - 1}, one less than there are rows, not {held}")

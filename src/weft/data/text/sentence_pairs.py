@@ -133,7 +133,7 @@ class SentencePairsConfig(DataConfig):
     validation: float = 0.1
     """Share of the text kept for validation where no validation_path is given; 0 for no validation."""
     tokenizer: Unit = "bert_words"
-    """What a token is, where the model has none yet: whole words, or WordPiece's pieces of them."""
+    """Tokenizer that is trained on the data, where no model brings its own: whole words, or WordPiece's pieces of them."""
     vocabulary: int = 5000
     """Largest number of words or pieces, the five marks included."""
     context: int = 64
@@ -168,7 +168,7 @@ class SentencePairsConfig(DataConfig):
             "context": self.context,
             "tokens": self.context,
             "mask": tokenizer.marks["mask"],
-            "marks": max(tokenizer.marks.values()) + 1,
+            "special_tokens": max(tokenizer.marks.values()) + 1,
             "training_pairs": len(first),
             "validation_pairs": len(second) if second else 0,
         }

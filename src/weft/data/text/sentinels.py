@@ -128,15 +128,15 @@ class SentinelsConfig(DataConfig):
     validation: float = 0.1
     """Share of the text kept for validation where no validation_path is given; 0 for no validation."""
     tokenizer: Unit = "byte_bpe"
-    """What a token is."""
+    """Tokenizer that is trained on the data, where no model brings its own."""
     vocabulary: int = 4000
     """Largest number of pieces or words."""
     context: int = 128
     """Tokens of a window, before any is cut out."""
     corruption_rate: float = 0.15
-    """Share of the tokens that is cut out."""
+    """Share of the tokens that is masked out (T5's noise density)."""
     mean_span_length: float = 3.0
-    """Mean length of a piece that is cut out."""
+    """Mean length of a masked span, in tokens."""
 
     @property
     def cut(self) -> int:
@@ -154,7 +154,7 @@ class SentinelsConfig(DataConfig):
     def build_with(self, tokenizer: Tokenizer | None) -> Data:
         if self.context < 2 or not 0.0 < self.corruption_rate < 1.0 or self.mean_span_length < 1.0:
             raise ConfigError(
-                f"--data.context must be at least 2, --data.rate between 0 and 1 and --data.mean at least 1,"
+                f"--data.context must be at least 2, --data.corruption_rate between 0 and 1 and --data.mean_span_length at least 1,"
                 f" not {self.context}, {self.corruption_rate} and {self.mean_span_length}"
             )
         problems = Problems()

@@ -160,7 +160,7 @@ class SpanCorruptionConfig(DataConfig):
     context: int = 128
     """Characters per example T, marks included."""
     min_length: int = 4
-    """Smallest length to which a document is cut."""
+    """Shortest length to which a document is truncated, drawn anew each time."""
     max_length: int = 0
     """Largest one; 0 is seven eighths of the context."""
     lengths: Lengths = "uniform"
@@ -233,7 +233,7 @@ class SpanCorruptionConfig(DataConfig):
         room = self.context - 2 - self.closing
         if not 1 <= self.min_length <= self.most() <= room:
             raise ConfigError(
-                f"--data.shortest is {self.min_length} and --data.longest {self.most()}; in a context of {self.context}"
+                f"--data.min_length is {self.min_length} and --data.max_length {self.most()}; in a context of {self.context}"
                 f" they must be from 1 to {room}, the first no larger than the second"
             )
 
@@ -262,7 +262,7 @@ class SpanCorruptionConfig(DataConfig):
 
     def _questions(self, tokenizer: Tokenizer, problems: Problems) -> list[Row]:
         rows = training_rows(self.questions_path, self.biographies, self.context, False, problems)
-        rows, _ = hold_rows(rows, self.questions_held_out, self.questions_seed, "--data.questions-held")
+        rows, _ = hold_rows(rows, self.questions_held_out, self.questions_seed, "--data.questions-held-out")
         rows = encodable(rows, tokenizer, problems)
         if not rows:
             raise DataError(f"{show(self.questions_path or 'biographies')}: every question has a character that the documents lack")

@@ -181,7 +181,7 @@ class TextConfig(DataConfig):
     validation: float = 0.1
     """Share at the end of `path` kept for validation where no validation_path is given; 0 for no validation."""
     tokenizer: Unit = "characters"
-    """What a token is."""
+    """Tokenizer that is trained on the data, where no model brings its own."""
     vocabulary: int = 0
     """Largest number of words or pieces of words; 0 is 10,000. Bytes and characters need no limit."""
     context: int = 256

@@ -70,7 +70,7 @@ def fit_latents(data: DataConfig, latents: int) -> DataConfig:
     longest = min(latents - 3, 112)
     if longest < 4:
         raise ConfigError(f"--bottleneck_dim must be at least 7 for perceiver-ar, not {latents}")
-    return override(data, {"predicted": latents, "longest": longest})
+    return override(data, {"predicted": latents, "max_length": longest})
 
 
 def variant(name: str) -> Recipe:
@@ -84,7 +84,7 @@ def pretraining(name: str, corpus: str, options: Options) -> Recipe:
     recipe = override(variant(name), {"data.path": existing(corpus, "CORPUS")})
     recipe = dataclasses.replace(recipe, model=sized(recipe.model, options.bottleneck_dim))
     if getattr(recipe.model, "queries", "") == "last":
-        recipe = dataclasses.replace(recipe, data=fit_latents(recipe.data, recipe.model.bottleneck))  # type: ignore[attr-defined]
+        recipe = dataclasses.replace(recipe, data=fit_latents(recipe.data, recipe.model.latents))  # type: ignore[attr-defined]
     steps = options.steps or PRETRAIN_EPOCHS * epoch(len(recipe.data.build().train), recipe.train.batch)
     return finish(recipe, options, options.pretrain_lr, steps)
 

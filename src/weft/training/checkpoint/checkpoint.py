@@ -226,7 +226,7 @@ def find(name: str | Path) -> Checkpoint:
         return whole(several, INFERENCE) or read(last, INFERENCE)
     paths = folders(Path(run))
     if not 1 <= int(number) <= len(paths):
-        raise CheckpointError(f"{name}: {len(paths)} checkpoints are kept; --train.keep says how many")
+        raise CheckpointError(f"{name}: {len(paths)} checkpoints are kept; --train.keep_checkpoints says how many")
     found = [read(path, only=INFERENCE) for path in paths[-int(number) :]]
     mean = {name: tensor.double() for name, tensor in found[0].tensors("model.safetensors").items()}
     kinds = {name: tensor.dtype for name, tensor in found[0].tensors("model.safetensors").items()}

@@ -40,7 +40,7 @@ class OptimConfig(Config):
     weight_decay: float = 0.0
     """Weight decay in the optimiser's own way: decoupled in AdamW and Muon, part of the gradient elsewhere."""
     scale_parameter: bool = False
-    """Multiply each parameter's rate by the root mean square of its numbers, at least 0.001, as Adafactor does: T5 needs it."""
+    """Scale each parameter's learning rate by the root mean square of its numbers, at least 0.001, as Adafactor does: T5 needs it."""
 
     shaped: ClassVar[bool] = False
     """Whether the matrices inside the network must come in their own shape, as "matrices" of a group."""
