@@ -19,7 +19,7 @@ from weft.data.text.cooccurrence import CooccurrenceConfig
 from weft.data.text.pairs import PairsConfig
 from weft.data.text.questions import QuestionsConfig
 from weft.data.text.sentence_pairs import SentencePairsConfig
-from weft.data.text.sentinels import SentinelsConfig
+from weft.data.text.sentinels import T5SpanCorruptionConfig
 from weft.data.text.span_corruption import SpanCorruptionConfig
 from weft.data.text.windows import TextConfig
 
@@ -33,7 +33,7 @@ SOURCES: dict[str, tuple[Any, str]] = {
     "text": (TextConfig(context=8), PROSE),
     "cooccurrence": (CooccurrenceConfig(), PROSE),
     "sentence pairs": (SentencePairsConfig(vocabulary=50), PROSE),
-    "sentinels": (SentinelsConfig(vocabulary=300, context=16), PROSE),
+    "sentinels": (T5SpanCorruptionConfig(vocabulary=300, context=16), PROSE),
     "corruption": (SpanCorruptionConfig(context=32), PROSE),
     "labelled texts": (LabelledTextsConfig(context=8, vocabulary=100), ROWS),
     "pairs": (PairsConfig(max_length=5), ROWS),

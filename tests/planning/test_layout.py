@@ -164,7 +164,7 @@ def test_what_compares_examples_is_planned_for_one_device(settings: dict[str, An
 
 def test_heads_of_keys_are_what_tensor_parallelism_divides() -> None:
     grouped = subject("llama/tiny", batch=8, context=16, vocabulary=50)
-    grouped = dataclasses.replace(grouped, model=dataclasses.replace(grouped.model, heads=4, groups=2))  # type: ignore[call-arg]
+    grouped = dataclasses.replace(grouped, model=dataclasses.replace(grouped.model, heads=4, kv_heads=2))  # type: ignore[call-arg]
     assert weights(grouped).heads == 2
     assert not Search(grouped, footprint(), weights(grouped), devices.find("h200"), 8, ANY).divides(4, 1)
 

@@ -123,7 +123,7 @@ def of_preset(name: str, batch: int = 0, context: int = 0, vocabulary: int = 0, 
     family = registry.name_of(type(config)) or ""
     objective: ObjectiveConfig = registry.find("objectives", OBJECTIVE_OF[family])()
     if (longest := context or getattr(config, "context", 0)) and hasattr(objective, "special_tokens"):
-        objective = dataclasses.replace(objective, vocabulary=getattr(config, "vocabulary", 0), marks=5, mask=4)  # type: ignore[call-arg]
+        objective = dataclasses.replace(objective, vocabulary=getattr(config, "vocabulary", 0), special_tokens=5, mask=4)  # type: ignore[call-arg]
     tokens = longest or getattr(config, "context", 0) or 1
     if hasattr(config, "image") or not hasattr(config, "vocabulary"):
         tokens = 1

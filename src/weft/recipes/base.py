@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from weft.core import config, registry
+from weft.core import config, registry, renamed
 from weft.core.config import Config
 from weft.core.errors import ConfigError
 from weft.data.base import DataConfig
@@ -143,4 +143,4 @@ def recipe(name: str, changes: dict[str, Any] | None = None) -> Recipe:
 
 def load(data: dict[str, Any]) -> Recipe:
     """A recipe from its JSON form."""
-    return config.from_dict(data, Recipe)
+    return config.from_dict(renamed.recipe(data), Recipe)

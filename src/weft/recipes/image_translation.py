@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.data.images.domains import DomainsConfig
 from weft.data.images.paired import ImagePairsConfig, OutlinesConfig
-from weft.data.images.unpaired import TwoFoldersConfig
+from weft.data.images.unpaired import UnpairedImagesConfig
 from weft.models.cyclegan import CycleGANConfig
 from weft.models.pix2pix import Pix2PixConfig
 from weft.objectives.cycle import CycleConfig
@@ -115,7 +115,7 @@ def cyclegan_folders() -> Recipe:
     """
     rate = Adam(lr=2e-4, betas=(0.5, 0.999), schedule=Schedule(kind="linear", hold=0.5))
     return Recipe(
-        data=TwoFoldersConfig(),
+        data=UnpairedImagesConfig(),
         model=CycleGANConfig(),
         objective=CycleConfig(identity=5.0),
         optim={"generators": rate, "discriminators": rate},

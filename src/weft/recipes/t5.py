@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.data.text.pairs import PairsConfig
-from weft.data.text.sentinels import SentinelsConfig
+from weft.data.text.sentinels import T5SpanCorruptionConfig
 from weft.models.t5 import T5Config
 from weft.objectives.seq2seq import Seq2SeqConfig
 from weft.recipes.base import Progress, Recipe
@@ -30,7 +30,7 @@ def text() -> Recipe:
               weft train t5/text --data.path my.txt
     """
     return Recipe(
-        data=SentinelsConfig(vocabulary=2000, context=96),
+        data=T5SpanCorruptionConfig(vocabulary=2000, context=96),
         model=small(),
         objective=Seq2SeqConfig(label_smoothing=0.0, decode=False),
         optim=relative(3e-2, Schedule(kind="cosine", warmup=100, min_lr_ratio=0.1)),
@@ -59,7 +59,7 @@ def novels() -> Recipe:
     Run:      weft train t5/novels && weft train t5/sst2 --init runs/t5-novels
     """
     return Recipe(
-        data=SentinelsConfig(path="novels/novels_18.tar.xz", vocabulary=8000, context=256, validation=0.1),
+        data=T5SpanCorruptionConfig(path="novels/novels_18.tar.xz", vocabulary=8000, context=256, validation=0.1),
         model=T5Config(layers=4, heads=4, head_dim=64, width=256, gated=True, tied=False),
         objective=Seq2SeqConfig(label_smoothing=0.0, decode=False),
         optim=relative(2e-2, Schedule(kind="cosine", warmup=500, min_lr_ratio=0.05)),

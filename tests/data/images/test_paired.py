@@ -13,7 +13,7 @@ from weft.core.errors import ConfigError, DataError
 from weft.data.base import Source
 from weft.data.images.domains import DomainsConfig, grey_again, restyle
 from weft.data.images.paired import ImagePairsConfig, OutlinesConfig, outlines
-from weft.data.images.unpaired import TwoFoldersConfig
+from weft.data.images.unpaired import UnpairedImagesConfig
 
 
 def pairs(folder: Path, number: int = 12) -> Path:
@@ -113,7 +113,7 @@ def test_two_folders_are_two_domains(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         for i in range(number):
             image.new("L", (12, 10), colour).save(tmp_path / name / f"{i}.png")
-    settings = TwoFoldersConfig(path=str(tmp_path / "night"), other=str(tmp_path / "day"), size=9, crop_size=8, channels=1, validation=0.2)
+    settings = UnpairedImagesConfig(path=str(tmp_path / "night"), other=str(tmp_path / "day"), size=9, crop_size=8, channels=1, validation=0.2)
     data = settings.build()
     assert data.info["image"] == (1, 8, 8)
     assert (len(data.train), data.info["other_examples"]) == (8, 16)
@@ -125,4 +125,4 @@ def test_two_folders_are_two_domains(tmp_path: Path) -> None:
         assert float(batch["image"].max()) == 0
         assert float(batch["other"].min()) == 1
     with pytest.raises(ConfigError, match="second domain"):
-        TwoFoldersConfig(path=str(tmp_path / "night")).build()
+        UnpairedImagesConfig(path=str(tmp_path / "night")).build()

@@ -15,7 +15,7 @@ from weft.data.base import IGNORE, Data, Dataset, Problems
 from weft.data.text.biographies import BiographiesConfig
 from weft.data.text.questions import QuestionsConfig, read_questions
 from weft.data.tokenizers.base import CharacterTokenizer
-from weft.data.tokenizers.birthplace_characters import MASK, PAD, MarkedCharacters
+from weft.data.tokenizers.birthplace_characters import MASK, PAD, BirthplaceCharacters
 
 WORDS = st.text("abcdef ?", min_size=1, max_size=15).filter(str.strip)
 
@@ -129,12 +129,12 @@ def test_the_made_up_people_need_no_file() -> None:
 
 def test_the_tokens_of_a_model_are_kept(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "ab\tc\nxy\tz\n")
-    known = MarkedCharacters.train("abc")
+    known = BirthplaceCharacters.train("abc")
     data = QuestionsConfig(path=path).build_with(known)
     assert data.tokenizer is known
     assert data.info["training_questions"] == 1
     with pytest.raises(DataError, match="every row has a character outside the vocabulary"):
-        QuestionsConfig(path=path).build_with(MarkedCharacters.train("q"))
+        QuestionsConfig(path=path).build_with(BirthplaceCharacters.train("q"))
     with pytest.raises(DataError, match="trained on 'characters' tokens"):
         QuestionsConfig(path=path).build_with(CharacterTokenizer("abc"))
 

@@ -9,7 +9,7 @@ import torch
 
 from weft.core import random
 from weft.core.errors import ConfigError, DataError
-from weft.data.text.sentinels import Sentinels, SentinelsConfig, SentinelTokenizer, cut_out, division
+from weft.data.text.sentinels import Sentinels, T5SpanCorruptionConfig, SentinelTokenizer, cut_out, division
 from weft.data.tokenizers import base as tokenizers
 from weft.data.tokenizers.base import ByteTokenizer, WordTokenizer
 from weft.data.tokenizers.special_tokens import END, MARKS, START
@@ -50,7 +50,7 @@ def put_together(source: list[int], target: list[int], vocabulary: int, pieces: 
 )
 def test_nothing_is_lost(tmp_path: Path, settings: dict[str, float]) -> None:
     (tmp_path / "a.txt").write_text("The quick brown fox. " * 60)
-    config = SentinelsConfig(path=str(tmp_path / "a.txt"), tokenizer="bytes", validation=0.2, **settings)  # type: ignore[arg-type]
+    config = T5SpanCorruptionConfig(path=str(tmp_path / "a.txt"), tokenizer="bytes", validation=0.2, **settings)  # type: ignore[arg-type]
     data = config.build()
     assert isinstance(data.train, Sentinels)
     index = torch.arange(50)
@@ -68,7 +68,7 @@ def test_nothing_is_lost(tmp_path: Path, settings: dict[str, float]) -> None:
 
 def test_nothing_is_read_by_the_host() -> None:
     meta = torch.device("meta")
-    made = Sentinels(torch.zeros(500, dtype=torch.int64), SentinelsConfig(), 300, True).to(meta)
+    made = Sentinels(torch.zeros(500, dtype=torch.int64), T5SpanCorruptionConfig(), 300, True).to(meta)
     index = torch.zeros(4, dtype=torch.int64, device=meta)
     assert made.batch(index, index)["source"].shape == (4, 128 - 19 + 6 + 1)
 
@@ -83,7 +83,7 @@ def test_the_tokenizer_survives_a_checkpoint_and_serves_pairs() -> None:
 def test_settings_that_make_no_sense(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("too short")
     with pytest.raises(DataError, match="fewer than 128 tokens"):
-        SentinelsConfig(path=str(tmp_path / "a.txt"), tokenizer="bytes").build()
+        T5SpanCorruptionConfig(path=str(tmp_path / "a.txt"), tokenizer="bytes").build()
     for wrong in ({"context": 1}, {"rate": 0.0}, {"rate": 1.0}, {"mean": 0.5}):
         with pytest.raises(ConfigError, match=r"--data\.context must be"):
-            SentinelsConfig(path=str(tmp_path / "a.txt"), **wrong).build()  # type: ignore[arg-type]
+            T5SpanCorruptionConfig(path=str(tmp_path / "a.txt"), **wrong).build()  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from weft.data.base import IGNORE, Batch, Data, DataConfig, Dataset, Source
 from weft.data.text.biographies import ALPHABET, BiographiesConfig
 from weft.data.text.questions import QuestionsConfig
 from weft.data.text.span_corruption import Lengths, SpanCorruption, SpanCorruptionConfig, opening
-from weft.data.tokenizers.birthplace_characters import MASK, PAD, MarkedCharacters
+from weft.data.tokenizers.birthplace_characters import MASK, PAD, BirthplaceCharacters
 
 FEW = BiographiesConfig(people=30, variants=4)
 DRAWS = 20_000
@@ -275,10 +275,10 @@ def test_empty_lines_are_counted_but_not_the_end_of_the_file(tmp_path: Path) -> 
 
 
 def test_the_tokens_of_a_model_are_kept(tmp_path: Path) -> None:
-    known = MarkedCharacters.train("abcdefghijklmnopqrstuvwxyz0123456789")
+    known = BirthplaceCharacters.train("abcdefghijklmnopqrstuvwxyz0123456789")
     assert SpanCorruptionConfig(path=long_lines(tmp_path)).build_with(known).info["vocabulary"] == 38
     with pytest.raises(DataError, match="does not occur"):
-        SpanCorruptionConfig(path=long_lines(tmp_path)).build_with(MarkedCharacters.train("abc"))
+        SpanCorruptionConfig(path=long_lines(tmp_path)).build_with(BirthplaceCharacters.train("abc"))
     with pytest.raises(DataError, match="which marks padding"):
         SpanCorruptionConfig(path=write(tmp_path / "a.txt", "a□b\n")).build_with(known)
 

@@ -34,7 +34,7 @@ UNKNOWN = 0x7FFF0000
 
 
 @dataclass(frozen=True, kw_only=True)
-class WavesConfig(DataConfig):
+class AudioConfig(DataConfig):
     path: str = ""
     """A folder of WAV, FLAC or OGG files."""
     validation_path: str = ""

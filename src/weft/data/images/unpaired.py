@@ -19,7 +19,7 @@ from weft.data.images.pixels import ImagesConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class TwoFoldersConfig(DataConfig):
+class UnpairedImagesConfig(DataConfig):
     path: str = ""
     """Folder of images of the first domain."""
     other: str = ""

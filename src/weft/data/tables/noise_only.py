@@ -15,7 +15,7 @@ from weft.data.base import Batch, Data, DataConfig, Dataset
 
 
 @dataclass(frozen=True, kw_only=True)
-class DrawsConfig(DataConfig):
+class NoiseOnlyConfig(DataConfig):
     examples: int = 100_000
     """Draws that make an epoch; all differ in any case, also from one epoch to the next."""
     validation_examples: int = 4096

@@ -22,7 +22,7 @@ from weft.data.split import both
 from weft.data.text.biographies import ALPHABET, BiographiesConfig
 from weft.data.text.windows import read_text, refuse_padding
 from weft.data.tokenizers.base import Tokenizer
-from weft.data.tokenizers.birthplace_characters import MASK_MARK, PAD_MARK, MarkedCharacters, Piece, Rows, known, shifted
+from weft.data.tokenizers.birthplace_characters import MASK_MARK, PAD_MARK, BirthplaceCharacters, Piece, Rows, known, shifted
 
 
 class Row(NamedTuple):
@@ -206,8 +206,8 @@ class QuestionsConfig(DataConfig):
 
     def _vocabulary(self, rows: list[Row], problems: Problems) -> Tokenizer:
         if self.vocabulary_path:
-            return MarkedCharacters.train(read_text(self.vocabulary_path, problems))
-        return MarkedCharacters.train("\n".join(row.question + row.place for row in rows) + "\n" if self.path else ALPHABET)
+            return BirthplaceCharacters.train(read_text(self.vocabulary_path, problems))
+        return BirthplaceCharacters.train("\n".join(row.question + row.place for row in rows) + "\n" if self.path else ALPHABET)
 
 
 def questions(rows: list[Row], tokenizer: Tokenizer, context: int) -> Questions:

@@ -23,10 +23,10 @@ from weft.data.base import Batch, Data, DataConfig, Dataset, Problems
 from weft.data.text.documentation import documents
 from weft.data.text.windows import Unit, as_tensor
 from weft.data.tokenizers.base import Tokenizer
-from weft.data.tokenizers.special_tokens import END, MARKS, START, MarkedTokenizer
+from weft.data.tokenizers.special_tokens import END, MARKS, START, Seq2SeqTokenizer
 
 
-class SentinelTokenizer(MarkedTokenizer):
+class SentinelTokenizer(Seq2SeqTokenizer):
     """Marks and sentinels around another tokenizer: PAD, START and END first, the sentinels last, <X0> being the very last."""
 
     name = "sentinels"
@@ -94,7 +94,7 @@ def cut_out(tokens: Tensor, piece: Tensor, kept: Tensor, cut: int, vocabulary: i
 class Sentinels(Dataset):
     """Windows of a token stream, cut anew at every draw. In training every start is an example; in order, windows meet."""
 
-    def __init__(self, tokens: Tensor, config: SentinelsConfig, vocabulary: int, overlapping: bool):
+    def __init__(self, tokens: Tensor, config: T5SpanCorruptionConfig, vocabulary: int, overlapping: bool):
         self.tokens, self.config, self.vocabulary, self.overlapping = tokens, config, vocabulary, overlapping
         self.step = 1 if overlapping else config.context
 
@@ -120,7 +120,7 @@ class Sentinels(Dataset):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SentinelsConfig(DataConfig):
+class T5SpanCorruptionConfig(DataConfig):
     path: str = ""
     """A text file or a folder of them; empty takes the docstrings of Python's standard library."""
     validation_path: str = ""

@@ -25,7 +25,7 @@ from weft.data.text.biographies import ALPHABET, BiographiesConfig
 from weft.data.text.questions import Row, check_context, encodable, hold_rows, questions, training_rows
 from weft.data.text.windows import read_text, refuse_padding
 from weft.data.tokenizers.base import Tokenizer
-from weft.data.tokenizers.birthplace_characters import MarkedCharacters, Piece, Rows, known, refuse_marks, shifted
+from weft.data.tokenizers.birthplace_characters import BirthplaceCharacters, Piece, Rows, known, refuse_marks, shifted
 
 SENTENCE_END = re.compile(r"\w\w\.(?= )")
 Lengths = Literal["uniform", "half", "gaussian", "binomial", "beta"]
@@ -195,7 +195,7 @@ class SpanCorruptionConfig(DataConfig):
         self.check()
         problems = Problems()
         text, other = both(partial(self._text, problems=problems), self.path, self.validation_path or self.path)
-        tokenizer = known(tokenizer) or MarkedCharacters.train(text if self.path else ALPHABET)
+        tokenizer = known(tokenizer) or BirthplaceCharacters.train(text if self.path else ALPHABET)
         (train, empty), (held, _) = both(partial(self._documents, problems=problems), text, other)
         if not self.validation_path:
             kept, aside = hold_out(np.zeros(len(train), dtype=np.int64), self.validation, problems)

@@ -14,7 +14,7 @@ from weft.data.base import Data, DataConfig, Problems
 from weft.data.io.files import locate
 from weft.data.text.questions import QuestionsConfig
 from weft.data.text.windows import read_text
-from weft.data.tokenizers.birthplace_characters import MarkedCharacters
+from weft.data.tokenizers.birthplace_characters import BirthplaceCharacters
 from weft.models.base import ModelConfig
 from weft.models.perceiver import PerceiverConfig
 from weft.recipes.base import Recipe
@@ -151,7 +151,7 @@ def fitting(name: str, corpus: str, path: str, device: str = "auto") -> Loaded:
     if kind(loaded.recipe.model) != kind(variant(name).model):
         owner = next((other for other in VARIANTS if kind(VARIANTS[other]().model) == kind(loaded.recipe.model)), "another model")
         raise ConfigError(f"--reading_params_path: {path!r} holds {owner!r}, not {name!r}; name its own variant")
-    vocabulary = MarkedCharacters.train(read_text(existing(corpus, "CORPUS"), Problems()))
+    vocabulary = BirthplaceCharacters.train(read_text(existing(corpus, "CORPUS"), Problems()))
     if loaded.tokenizer is None or loaded.tokenizer.to_json() != vocabulary.to_json():
         raise DataError(f"{path!r} was trained with other characters than {corpus} has; name the corpus that it was pretrained on")
     return loaded
