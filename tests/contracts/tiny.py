@@ -314,7 +314,8 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "vae/conditional_mnist": lambda folder: CODE | CONV | {"data.path": str(idx_folder(folder, 8))},
     "vae/m2_digits": lambda folder: CODE | {"data.labelled": 0.3},
     "vae/m2_mnist": lambda folder: (
-        CODE | {"model.classifier_channels": (4, 8), "data.path": str(idx_folder(folder, 8)), "data.labelled": 0.3, "data.repeat_labelled": 2}
+        CODE
+        | {"model.classifier_channels": (4, 8), "data.path": str(idx_folder(folder, 8)), "data.labelled": 0.3, "data.repeat_labelled": 2}
     ),
     "vae/semi_supervised": lambda folder: DIGITS | {"model.hidden": (32,), "model.latent": 4, "data.labelled": 0.3},
     "gan/digits": lambda folder: {"model.generator": (32,), "model.discriminator": (32,), "model.latent": 4, "model.dropout": 0.1},

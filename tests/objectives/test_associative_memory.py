@@ -12,7 +12,7 @@ from weft.data.images.associative_memory import PatternsConfig
 from weft.models.base import need
 from weft.models.hopfield import Hopfield, HopfieldConfig
 from weft.models.mlp import MLPConfig
-from weft.objectives.associative_memory import Memory, AssociativeMemoryConfig
+from weft.objectives.associative_memory import AssociativeMemoryConfig, Memory
 from weft.training.execution import choose
 from weft.training.optimizer.settings import SGD
 from weft.training.settings import Train

@@ -127,7 +127,9 @@ def test_the_first_batch_of_a_ramp_must_be_enough() -> None:
     assert dataclasses.replace(search_of(64), subject=ramp).choose(8).layout.data <= 4
 
 
-@pytest.mark.parametrize(("settings", "wishes", "micro", "checkpoint"), [({"micro_batch": 8}, 0, 8, False), ({"micro_batch": 8}, 4, 4, False)])
+@pytest.mark.parametrize(
+    ("settings", "wishes", "micro", "checkpoint"), [({"micro_batch": 8}, 0, 8, False), ({"micro_batch": 8}, 4, 4, False)]
+)
 def test_a_recipe_may_wish_for_micro_batches(settings: dict[str, int], wishes: int, micro: int, checkpoint: bool) -> None:
     small = dataclasses.replace(tiny(), train=Train(**settings))  # type: ignore[arg-type]
     layout = plan.make(small, "cpu", plan.Wishes(micro=wishes)).choice.layout
@@ -146,7 +148,10 @@ def tiny() -> Subject:
 
 @pytest.mark.parametrize(
     ("settings", "said"),
-    [({"generator_norm": "batch"}, "normalises over the batch"), ({"generator_norm": "none", "minibatch_kernels": 4}, "DCGAN compares the examples")],
+    [
+        ({"generator_norm": "batch"}, "normalises over the batch"),
+        ({"generator_norm": "none", "minibatch_kernels": 4}, "DCGAN compares the examples"),
+    ],
 )
 def test_what_compares_examples_is_planned_for_one_device(settings: dict[str, Any], said: str) -> None:
     model = DCGANConfig(image=(1, 8, 8), width=8, discriminator_norm="none", **settings)

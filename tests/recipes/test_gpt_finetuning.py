@@ -121,7 +121,9 @@ def test_pairs_are_told_apart(orders: tuple[str, ...], tmp_path: Path) -> None:
         texts = "\t".join(f"my {chance.choice(('cat', 'dog'))} {verbs[mood]} {chance.choice(('rain', 'songs'))}." for mood in pair)
         rows.append(f"{texts}\t{('none', 'one', 'both')[sum(pair)]}\n")
     (tmp_path / "pairs.tsv").write_text("".join(rows))
-    small = "--model.layers 2 --model.heads 2 --model.width 32 --data.tokenizer words --data.context 24 --data.validation 0.2 --optim.lr 5e-3"
+    small = (
+        "--model.layers 2 --model.heads 2 --model.width 32 --data.tokenizer words --data.context 24 --data.validation 0.2 --optim.lr 5e-3"
+    )
     short = "--train.steps 100 --train.eval-every 50 --train.device cpu"
     words = ["--data.path", str(tmp_path / "pairs.tsv"), "--out", str(tmp_path / "run"), *small.split(), *short.split(), *orders]
     recipe, place = train.parse("gpt/classify", words)

@@ -219,7 +219,14 @@ def test_the_default_folder_is_named_after_the_recipe() -> None:
 def test_the_mean_of_the_last_checkpoints(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("abcdefgh " * 100)
     changes = {"data.path": str(tmp_path / "text.txt"), "data.context": 8, "train.device": "cpu", "train.steps": 6, "train.batch": 4}
-    small = {"model.layers": 1, "model.heads": 2, "model.width": 16, "train.save_every": 2, "train.keep_checkpoints": 3, "train.eval_every": 0}
+    small = {
+        "model.layers": 1,
+        "model.heads": 2,
+        "model.width": 16,
+        "train.save_every": 2,
+        "train.keep_checkpoints": 3,
+        "train.eval_every": 0,
+    }
     train(weft.recipe("gpt/text", {**changes, **small}), out=tmp_path / "run")
     found = [load(f"{tmp_path / 'run'}@{step}").model.state_dict() for step in (4, 6)]
     mean = load(f"{tmp_path / 'run'}@average2").model.state_dict()
@@ -258,7 +265,9 @@ def test_micro_batches_that_change_the_gradient_say_so(
     assert not caplog.messages
 
 
-@pytest.mark.parametrize("cut", [{"train.batch": 9, "train.micro_batch": 2}, {"train.batch": 1}, {"train.batch": 8, "train.micro_batch": 1}])
+@pytest.mark.parametrize(
+    "cut", [{"train.batch": 9, "train.micro_batch": 2}, {"train.batch": 1}, {"train.batch": 8, "train.micro_batch": 1}]
+)
 def test_a_single_example_has_no_spread(tmp_path: Path, cut: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match="a single example has none"):
         assemble(weft.recipe("gan/semi_digits", cut), tmp_path / "run")

@@ -146,7 +146,12 @@ def test_large_models_fuse_the_update() -> None:
 def test_a_gpu_fuses_the_update_of_a_language_model() -> None:
     model, objective = GPTConfig(vocabulary=5000, context=4, layers=1, heads=2, width=8).build(), NextTokenConfig().build()
     assert execution.choose(Train(), model, objective, AdamW()).update == "fused"
-    for settings, optim in ((Train(), SGD()), (Train(), None), (Train(batch=8, micro_batch=2), AdamW()), (Train(precision="fp32"), AdamW())):
+    for settings, optim in (
+        (Train(), SGD()),
+        (Train(), None),
+        (Train(batch=8, micro_batch=2), AdamW()),
+        (Train(precision="fp32"), AdamW()),
+    ):
         assert execution.choose(settings, model, objective, optim).update == "apart"
 
 

@@ -179,4 +179,6 @@ def refuse_twice(settings: Settings, set_: dict[str, Any]) -> None:
                 raise ConfigError(f"--{flag} {value} and --{other} {set_[other]} say different things; leave one of them out")
     kept = set_.get("train.activation_checkpointing", "auto")
     if "auto" not in (kept, settings.checkpoint) and (kept == "full") != (settings.checkpoint == "on"):
-        raise ConfigError(f"--checkpoint {settings.checkpoint} and --train.activation_checkpointing {kept} say different things; leave one of them out")
+        raise ConfigError(
+            f"--checkpoint {settings.checkpoint} and --train.activation_checkpointing {kept} say different things; leave one of them out"
+        )

@@ -215,7 +215,9 @@ def with_earlier(config: Any, known: dict[str, tuple[Any, Any]], path: tuple[str
     place = "".join(f"{name}." for name in path)
     if isinstance(config, Config):
         earlier = renamed.SETTINGS.get(part_of(config, path), {})
-        known = known | {place + old: known[place + new] for old, new in earlier.items() if place + old not in known and place + new in known}
+        known = known | {
+            place + old: known[place + new] for old, new in earlier.items() if place + old not in known and place + new in known
+        }
         config = {f.name: getattr(config, f.name) for f in dataclasses.fields(config)}
     for name, inner in config.items():
         if isinstance(inner, (Config, dict)):

@@ -27,6 +27,11 @@ OPTIMIZERS = ("sgd", "momentum", "rmsprop", "adam", "adamw")
 PAIRS = {"unit": "tokenizer", "longest": "max_length", "tokens": "batch_tokens"}
 DEVIATION = {"deviation": "init_std"}
 
+
+def alike(parts: tuple[str, ...], names: dict[str, str]) -> dict[str, dict[str, str]]:
+    return dict.fromkeys(parts, names)
+
+
 SETTINGS: dict[str, dict[str, str]] = {
     "train": {
         "micro": "micro_batch",
@@ -36,7 +41,7 @@ SETTINGS: dict[str, dict[str, str]] = {
         "graphs": "cuda_graphs",
     },
     "schedule": {"floor": "min_lr_ratio"},
-    **dict.fromkeys(OPTIMIZERS, {"relative": "scale_parameter"}),
+    **alike(OPTIMIZERS, {"relative": "scale_parameter"}),
     "muon": {"relative": "scale_parameter", "rest_lr": "adamw_lr"},
     "gpt": {"norm_heads": "qk_norm"},
     "llama": {"groups": "kv_heads", "base": "rope_base"},
@@ -46,12 +51,12 @@ SETTINGS: dict[str, dict[str, str]] = {
     "t5": {"buckets": "relative_buckets", "distance": "max_distance", "head": "head_dim"},
     "nonautoregressive": {"places": "fixed_length"},
     "perceiver": {"bottleneck": "latents"},
-    **dict.fromkeys(("mlp", "vae", "conditional_vae", "bigan"), {"initial": "weight_init"}),
+    **alike(("mlp", "vae", "conditional_vae", "bigan"), {"initial": "weight_init"}),
     "semi_supervised_vae": {"initial": "weight_init", "reading": "classifier_channels"},
     "gan": {"initial": "weight_init", "kernels": "minibatch_kernels"},
     "dcgan": {"kernels": "minibatch_kernels", "perceptron": "mlp_width"},
-    **dict.fromkeys(("pix2pix", "cyclegan"), {"halvings": "downsamplings"}),
-    **dict.fromkeys(("pixelcnn", "gated_pixelcnn"), {"first": "first_kernel"}),
+    **alike(("pix2pix", "cyclegan"), {"halvings": "downsamplings"}),
+    **alike(("pixelcnn", "gated_pixelcnn"), {"first": "first_kernel"}),
     "classification": {"smoothing": "label_smoothing"},
     "seq2seq": {"smoothing": "label_smoothing", "consistency": "r_drop", "alpha": "length_penalty"},
     "masked_target": {"smoothing": "label_smoothing", "consistency": "r_drop", "places": "fixed_length"},
@@ -66,7 +71,7 @@ SETTINGS: dict[str, dict[str, str]] = {
         "matching": "feature_matching",
         "history": "historical_averaging",
     },
-    **dict.fromkeys((*ANNOTATED, "text", "python_source", "sentence_pairs"), {"unit": "tokenizer"}),
+    **alike((*ANNOTATED, "text", "python_source", "sentence_pairs"), {"unit": "tokenizer"}),
     "spans": {"unit": "tokenizer", "question": "max_question_length", "threshold": "null_score_threshold"},
     "pairs": PAIRS,
     "number_words": PAIRS,

@@ -113,7 +113,12 @@ class GAN(Adversaries):
         )  # fmt: skip
         width = (c.features, *c.discriminator)[-1]
         verdict = Verdict(
-            width, classes=c.classes, conditional=c.conditional, classifier=c.classifier, kernels=c.minibatch_kernels, weight_norm=c.weight_norm
+            width,
+            classes=c.classes,
+            conditional=c.conditional,
+            classifier=c.classifier,
+            kernels=c.minibatch_kernels,
+            weight_norm=c.weight_norm,
         )
         self.discriminator = Discriminator(nn.Sequential(nn.Flatten(), Noise(c.noise[0]), *sees), verdict)
         for module in self.modules():

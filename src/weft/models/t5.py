@@ -269,7 +269,9 @@ def check(c: T5Config) -> None:
     check_sizes(c, vocabulary=1, layers=1, decoder_layers=0, heads=1, head_dim=1, width=1, inner=0, relative_buckets=4, max_distance=1)
     check_shares(c, "dropout")
     if c.max_distance <= c.relative_buckets // 2:
-        raise ConfigError(f"--model.max_distance {c.max_distance} must be above half of --model.relative_buckets {c.relative_buckets}: nearer ones have their own")
+        raise ConfigError(
+            f"--model.max_distance {c.max_distance} must be above half of --model.relative_buckets {c.relative_buckets}: those are exact"
+        )
 
 
 def first(layers: int, heads: int, width: int, inner: int, head: int = 64) -> T5Config:

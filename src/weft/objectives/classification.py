@@ -49,7 +49,11 @@ class Classification(Objective):
 
     def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
         logits, label = model.classify(*chosen(batch, self.config.inputs)), batch["label"]  # (B, C), (B,)
-        loss = mixed_loss(logits, batch, self.config.label_smoothing) if "share" in batch else label_loss(logits, label, self.config.label_smoothing)
+        loss = (
+            mixed_loss(logits, batch, self.config.label_smoothing)
+            if "share" in batch
+            else label_loss(logits, label, self.config.label_smoothing)
+        )
         return Terms({"loss": loss}, rightness(logits, label))
 
     def summary(self, means: dict[str, Tensor]) -> dict[str, float]:

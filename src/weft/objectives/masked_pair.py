@@ -52,8 +52,15 @@ class MaskedPair(Objective):
     def __init__(self, config: MaskedPairConfig):
         super().__init__()
         self.config, self.weights = config, {"pair": config.pair_weight}
-        if not 0.0 <= config.mask_rate <= 1.0 or min(config.mask_token_share, config.random_token_share) < 0.0 or config.mask_token_share + config.random_token_share > 1.0:
-            raise ConfigError(f"objective: shares of tokens must lie between 0 and 1: {config.mask_rate}, {config.mask_token_share}, {config.random_token_share}")
+        if (
+            not 0.0 <= config.mask_rate <= 1.0
+            or min(config.mask_token_share, config.random_token_share) < 0.0
+            or config.mask_token_share + config.random_token_share > 1.0
+        ):
+            raise ConfigError(
+                f"objective: shares of tokens must lie between 0 and 1: {config.mask_rate}, {config.mask_token_share}, "
+                f"{config.random_token_share}"
+            )
 
     def ordinary(self, batch: Batch) -> Tensor:
         """Where a token may be chosen (B, T)."""

@@ -103,7 +103,9 @@ class MaskedTarget(Objective):
 
     def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
         if model.config.fixed_length != self.config.fixed_length:
-            raise ConfigError(f"--objective.fixed_length {self.config.fixed_length} must be the same as --model.fixed_length {model.config.fixed_length}")
+            raise ConfigError(
+                f"--objective.fixed_length {self.config.fixed_length} must be the same as --model.fixed_length {model.config.fixed_length}"
+            )
         shown, filled, truth = self.hide(batch)
         source, lengths, wanted = batch["source"], batch["source_length"], truth.flatten()
         passes, memories = [], []

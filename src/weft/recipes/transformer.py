@@ -24,7 +24,9 @@ def numbers() -> Recipe:
         data=NumberWordsConfig(),
         model=TransformerConfig(layers=2, heads=4, width=128, norm="pre"),
         objective=Seq2SeqConfig(label_smoothing=0.0),
-        optim=AdamW(lr=2e-3, betas=(0.9, 0.98), weight_decay=0.01, clip_norm=1.0, schedule=Schedule(kind="cosine", warmup=50, min_lr_ratio=0.05)),
+        optim=AdamW(
+            lr=2e-3, betas=(0.9, 0.98), weight_decay=0.01, clip_norm=1.0, schedule=Schedule(kind="cosine", warmup=50, min_lr_ratio=0.05)
+        ),
         train=Train(steps=500, batch=64, log_every=50, eval_every=250, eval_examples=64),
         progress=BLEU,
     )

@@ -153,7 +153,9 @@ def check_cuts(train: Train, model: nn.Module, objective: Objective) -> None:
     """Say where micro-batches are not the batch they are cut from, and refuse one of a single example where its spread is asked for."""
     why, micro = processes.indivisible(model, objective), train.micro_batch or train.batch
     if why and micro < train.batch:
-        log.warning("--train.micro_batch %d: %s without changing its gradient; each micro-batch is taken for a batch of its own", micro, why)
+        log.warning(
+            "--train.micro_batch %d: %s without changing its gradient; each micro-batch is taken for a batch of its own", micro, why
+        )
     sizes = range(min(train.batch_ramp[0], train.batch) if train.batch_ramp[1] else train.batch, train.batch + 1)
     norm = next((name for name, module in model.named_modules() if isinstance(module, nn.BatchNorm1d)), None)
     if norm and (micro == 1 or any(size % micro == 1 for size in sizes)):

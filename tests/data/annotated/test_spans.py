@@ -163,7 +163,15 @@ def test_built_data_and_the_tokens_of_another_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"context": 7}, {"stride": 0}, {"max_question_length": 0}, {"vocabulary": -1}, {"validation": 1.0}, {"null_score_threshold": math.nan}]
+    "wrong",
+    [
+        {"context": 7},
+        {"stride": 0},
+        {"max_question_length": 0},
+        {"vocabulary": -1},
+        {"validation": 1.0},
+        {"null_score_threshold": math.nan},
+    ],
 )
 def test_settings_that_cannot_work_are_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"--data.{next(iter(wrong))}"):

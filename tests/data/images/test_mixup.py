@@ -58,7 +58,9 @@ def test_as_many_are_mixed_as_asked_and_none_without_a_class() -> None:
 
 def test_nothing_is_read_by_the_host() -> None:
     meta = torch.device("meta")
-    change = Pixels(Augment(flip=0.5, crop=2, rotate=10.0, shear=0.2, color_jitter=0.3, tones=0.5, erase=0.5), 0, False, (0.5,) * 3, (0.2,) * 3)
+    change = Pixels(
+        Augment(flip=0.5, crop=2, rotate=10.0, shear=0.2, color_jitter=0.3, tones=0.5, erase=0.5), 0, False, (0.5,) * 3, (0.2,) * 3
+    )
     tensors = {"image": torch.zeros(40, 3, 8, 6, dtype=torch.uint8), "label": torch.zeros(40, dtype=torch.int64)}
     made = Mixed(TensorDataset(tensors, change), 0.5).to(meta)
     index = torch.zeros(4, dtype=torch.int64, device=meta)

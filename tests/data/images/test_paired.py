@@ -113,7 +113,9 @@ def test_two_folders_are_two_domains(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         for i in range(number):
             image.new("L", (12, 10), colour).save(tmp_path / name / f"{i}.png")
-    settings = UnpairedImagesConfig(path=str(tmp_path / "night"), other=str(tmp_path / "day"), size=9, crop_size=8, channels=1, validation=0.2)
+    settings = UnpairedImagesConfig(
+        path=str(tmp_path / "night"), other=str(tmp_path / "day"), size=9, crop_size=8, channels=1, validation=0.2
+    )
     data = settings.build()
     assert data.info["image"] == (1, 8, 8)
     assert (len(data.train), data.info["other_examples"]) == (8, 16)

@@ -142,7 +142,9 @@ def test_tokens_on_a_device_give_the_same_windows(tmp_path: Path) -> None:
 def test_numbers_of_documents(tmp_path: Path) -> None:
     tokenizer = ByteBPE.train("abcdefgh", 300, marks=("end",))
     path = made(tmp_path, "a", sentences(50), tokenizer)
-    batch = ShardsConfig(path=(path,), context=64, validation=0.0, document_mask=True).build().train.batch(torch.arange(10), torch.arange(10))
+    batch = (
+        ShardsConfig(path=(path,), context=64, validation=0.0, document_mask=True).build().train.batch(torch.arange(10), torch.arange(10))
+    )
     end = tokenizer.marks["end"]
     for ids, numbers in zip(batch["ids"].tolist(), batch["documents"].tolist(), strict=True):
         assert numbers == [ids[: place + 1].count(end) for place in range(64)]

@@ -9,7 +9,7 @@ import torch
 
 from weft.core import random
 from weft.core.errors import ConfigError, DataError
-from weft.data.text.sentinels import Sentinels, T5SpanCorruptionConfig, SentinelTokenizer, cut_out, division
+from weft.data.text.sentinels import Sentinels, SentinelTokenizer, T5SpanCorruptionConfig, cut_out, division
 from weft.data.tokenizers import base as tokenizers
 from weft.data.tokenizers.base import ByteTokenizer, WordTokenizer
 from weft.data.tokenizers.special_tokens import END, MARKS, START

@@ -14,7 +14,9 @@ DATA = {
     "outlines": Entry("weft.data.images.paired:OutlinesConfig", 0, "images and their outlines"),
     "domains": Entry("weft.data.images.domains:DomainsConfig", 0, "images, and other images in another style"),
     "unpaired_images": Entry("weft.data.images.unpaired:UnpairedImagesConfig", 0, "images of two folders, without pairs"),
-    "noise_only": Entry("weft.data.tables.noise_only:NoiseOnlyConfig", 0, "no data but the noise of each example, for a target known as a density"),
+    "noise_only": Entry(
+        "weft.data.tables.noise_only:NoiseOnlyConfig", 0, "no data but the noise of each example, for a target known as a density"
+    ),
     "table": Entry("weft.data.tables.table:TableConfig", 0, "labelled rows of a TSV, CSV or JSONL file"),
     "pairs": Entry("weft.data.text.pairs:PairsConfig", 0, "source and target texts of a TSV, CSV or JSONL file"),
     "number_words": Entry("weft.data.text.number_words:NumberWordsConfig", 0, "numbers in digits and in English words"),
@@ -32,6 +34,8 @@ DATA = {
     "cooccurrence": Entry("weft.data.text.cooccurrence:CooccurrenceConfig", 0, "centre and context words of a text"),
     "audio": Entry("weft.data.audio.waves:AudioConfig", 0, "a folder of WAV files"),
     "span_corruption": Entry("weft.data.text.span_corruption:SpanCorruptionConfig", 0, "lines of a text with a piece moved to their end"),
-    "t5_span_corruption": Entry("weft.data.text.sentinels:T5SpanCorruptionConfig", 2019, "text with several pieces cut out, as T5 learns from it"),
+    "t5_span_corruption": Entry(
+        "weft.data.text.sentinels:T5SpanCorruptionConfig", 2019, "text with several pieces cut out, as T5 learns from it"
+    ),
     "questions": Entry("weft.data.text.questions:QuestionsConfig", 0, "questions with an answer of a few characters"),
 }

@@ -108,7 +108,9 @@ class SpansConfig(AnnotatedConfig):
     def check(self) -> None:
         super().check()
         if min(self.stride, self.max_question_length) < 1:
-            raise ConfigError(f"--data.stride and --data.max_question_length must be at least 1, not {self.stride} and {self.max_question_length}")
+            raise ConfigError(
+                f"--data.stride and --data.max_question_length must be at least 1, not {self.stride} and {self.max_question_length}"
+            )
         if not math.isfinite(self.null_score_threshold):
             raise ConfigError(f"--data.null_score_threshold must be a finite number, not {self.null_score_threshold}")
 

@@ -52,7 +52,9 @@ class AudioConfig(DataConfig):
     def build_with(self, tokenizer: Tokenizer | None) -> Data:
         check_share(self.validation)
         if self.sample_rate < 1 or not 1 <= self.sample_rate * self.seconds < 1e9:
-            raise ConfigError(f"--data.sample_rate and --data.seconds must make at least one sample, not {self.sample_rate} and {self.seconds}")
+            raise ConfigError(
+                f"--data.sample_rate and --data.seconds must make at least one sample, not {self.sample_rate} and {self.seconds}"
+            )
         problems = Problems()
         train = held = self._read(self.path, problems, tokenizer.names if isinstance(tokenizer, ClassNames) else None)
         if self.validation_path not in ("", self.path):

@@ -119,7 +119,12 @@ def warp(
 
 def repaint(image: Tensor, key: Tensor, settings: Augment) -> Tensor:
     """image (B, C, H, W) in [0, 1] with other values at the same places."""
-    for change, amount in {add_noise: settings.noise, relight: settings.color_jitter, retone: settings.tones, erase: settings.erase}.items():
+    for change, amount in {
+        add_noise: settings.noise,
+        relight: settings.color_jitter,
+        retone: settings.tones,
+        erase: settings.erase,
+    }.items():
         image = change(image, key, amount) if amount else image
     return image
 

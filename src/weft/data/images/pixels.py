@@ -114,14 +114,8 @@ class ImagesConfig(DataConfig):
         for name in ("size", "crop_size", "examples"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"--data.{name} must not be negative, not {getattr(self, name)}")
-        if (
-            len(self.mean) != len(self.std)
-            or not all(map(math.isfinite, self.mean))
-            or not all(0 < d < math.inf for d in self.std)
-        ):
-            raise ConfigError(
-                f"--data.mean and --data.std are a number, and one above 0, for each channel, not {self.mean} and {self.std}"
-            )
+        if len(self.mean) != len(self.std) or not all(map(math.isfinite, self.mean)) or not all(0 < d < math.inf for d in self.std):
+            raise ConfigError(f"--data.mean and --data.std are a number, and one above 0, for each channel, not {self.mean} and {self.std}")
 
     @property
     def wanted(self) -> Wanted:

@@ -44,7 +44,9 @@ class TableConfig(DataConfig):
     def build_with(self, tokenizer: Tokenizer | None) -> Data:
         check_share(self.validation)
         if self.hash_buckets < 1 or self.char_ngram < 0:
-            raise ConfigError(f"--data.hash_buckets must be at least 1 and --data.char_ngram not negative, not {self.hash_buckets} and {self.char_ngram}")
+            raise ConfigError(
+                f"--data.hash_buckets must be at least 1 and --data.char_ngram not negative, not {self.hash_buckets} and {self.char_ngram}"
+            )
         problems = Problems()
         rows, held, label = self._read(problems)
         columns = tokenizer if isinstance(tokenizer, Columns) else self._learn(rows, label)

@@ -54,7 +54,9 @@ def known(tokenizer: Tokenizer | None) -> BirthplaceCharacters | None:
     """The tokenizer of a model that exists already, which must have the marks."""
     if tokenizer is None or isinstance(tokenizer, BirthplaceCharacters):
         return tokenizer
-    raise DataError(f"the model was trained on {tokenizer.name!r} tokens, but these data need 'birthplace_characters'; train it on them first")
+    raise DataError(
+        f"the model was trained on {tokenizer.name!r} tokens, but these data need 'birthplace_characters'; train it on them first"
+    )
 
 
 @dataclass

@@ -55,7 +55,9 @@ def check(parallel: Parallel, train: Train) -> None:
         )
     smallest = min(train.batch, train.batch_ramp[0] if train.batch_ramp[1] else train.batch)
     if groups > 1 and smallest < groups:
-        raise ConfigError(f"a batch of {smallest} examples cannot be divided among {groups} processes; raise --train.batch or --train.batch_ramp")
+        raise ConfigError(
+            f"a batch of {smallest} examples cannot be divided among {groups} processes; raise --train.batch or --train.batch_ramp"
+        )
 
 
 def indivisible(model: nn.Module, objective: Objective) -> str:
