@@ -312,7 +312,7 @@ def test_a_hundred_steps_of_adamw_equal_those_of_hugging_face(device: torch.devi
     schedule = Schedule(kind="cosine", warmup=10, min_lr_ratio=0.1)
     optim = AdamW(lr=3e-3, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0, schedule=schedule)
     tensors = {"ids": windows[:, :-1], "targets": windows[:, 1:]}
-    trainer = toys.trainer(network, NextToken(NextTokenConfig()), tensors, optim, batch=batch, micro=3, steps=steps, device=device)
+    trainer = toys.trainer(network, NextToken(NextTokenConfig()), tensors, optim, batch=batch, micro_batch=3, steps=steps, device=device)
 
     decayed = [p for path, p in twin.named_parameters() if p.ndim == 2 and ".h." in path]
     plain = [p for path, p in twin.named_parameters() if p.ndim < 2 or ".h." not in path]

@@ -101,5 +101,5 @@ def test_mistakes_are_named() -> None:
         model()(torch.zeros(1, 13, dtype=torch.int64))
     with pytest.raises(ConfigError, match="multiple of twice"):
         model(width=36)
-    with pytest.raises(ConfigError, match=r"is not a multiple of --model\.groups 3"):
-        model(groups=3)
+    with pytest.raises(ConfigError, match=r"is not a multiple of --model\.kv_heads 3"):
+        model(kv_heads=3)

@@ -218,7 +218,7 @@ def test_the_learned_basis_is_the_reference(backend: str, length: int) -> None:
 
 @pytest.mark.parametrize("position", ["learned", "sinusoidal", "rotary"])
 def test_with_a_latent_for_every_position_it_is_a_gpt(position: str) -> None:
-    network = model(queries="last", position=position, bottleneck=T).eval()
+    network = model(queries="last", position=position, latents=T).eval()
     twin = GPTConfig(vocabulary=V, context=T, layers=4, heads=2, width=D, position=position, tied=False).build().eval()
     twin.load_state_dict(renamed(network.state_dict()))
     torch.testing.assert_close(network(ids()), twin(ids()), atol=1e-5, rtol=1e-5)

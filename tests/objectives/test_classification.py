@@ -159,7 +159,7 @@ def test_unlabelled_examples_are_not_smoothed_either() -> None:
 
 @pytest.mark.parametrize("smoothing", [-0.1, 1.0, float("nan")])
 def test_a_smoothing_that_cannot_be(smoothing: float) -> None:
-    with pytest.raises(ConfigError, match=r"--objective\.smoothing must be at least 0 and below 1"):
+    with pytest.raises(ConfigError, match=r"--objective\.label_smoothing must be at least 0 and below 1"):
         ClassificationConfig(label_smoothing=smoothing).build()
 
 

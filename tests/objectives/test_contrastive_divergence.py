@@ -101,7 +101,7 @@ def persistent(sweeps: int = 2) -> ContrastiveDivergence:
 
 def test_the_chain_moves_once_a_step_under_the_new_weights() -> None:
     model, objective = rbm(), persistent()
-    run = trainer(objective, model, micro=4)
+    run = trainer(objective, model, micro_batch=4)
     for step in range(1, 4):
         before = objective.particles.clone()
         run.run_step()

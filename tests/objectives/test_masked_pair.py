@@ -114,15 +114,15 @@ def test_corruption_does_not_depend_on_how_a_batch_is_cut_or_padded(static: bool
 
 def test_extreme_rates() -> None:
     data = batch(50)
-    shown, _, truth = objective(rate=0.0).corrupt(data)
+    shown, _, truth = objective(mask_rate=0.0).corrupt(data)
     assert torch.equal(shown, data["ids"])
     assert (truth == IGNORE).all()
-    shown, _, _ = objective(rate=1.0, masked=1.0, replaced=0.0).corrupt(data)
+    shown, _, _ = objective(mask_rate=1.0, mask_token_share=1.0, random_token_share=0.0).corrupt(data)
     assert torch.equal(shown == MASK, data["ids"] >= MARKS)
 
 
 def test_the_loss_by_hand() -> None:
-    data, masked, model = batch(6), objective(rate=0.3), bert().eval()
+    data, masked, model = batch(6), objective(mask_rate=0.3), bert().eval()
     terms = masked(model, data, "")
     shown, place, truth = masked.corrupt(data)
     token = pair = 0.0
@@ -172,4 +172,4 @@ def test_accuracies_are_means_over_their_own_counts() -> None:
 
 def test_shares_that_cannot_be_are_refused() -> None:
     with pytest.raises(ConfigError, match="between 0 and 1"):
-        objective(masked=0.8, replaced=0.3)
+        objective(mask_token_share=0.8, random_token_share=0.3)

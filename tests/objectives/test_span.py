@@ -104,5 +104,5 @@ def test_padding_changes_nothing_and_gets_no_gradient() -> None:
 
 
 def test_a_longest_answer_of_nothing_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"--objective\.longest must be at least 1, not 0"):
+    with pytest.raises(ConfigError, match=r"--objective\.max_answer_length must be at least 1, not 0"):
         SpanConfig(max_answer_length=0).build()

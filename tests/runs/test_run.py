@@ -232,7 +232,7 @@ def test_the_mean_of_the_last_checkpoints(tmp_path: Path) -> None:
     mean = load(f"{tmp_path / 'run'}@average2").model.state_dict()
     for name, value in mean.items():
         torch.testing.assert_close(value, (found[0][name] + found[1][name]) / 2)
-    with pytest.raises(CheckpointError, match=r"@average9: 3 checkpoints are kept; --train\.keep"):
+    with pytest.raises(CheckpointError, match=r"@average9: 3 checkpoints are kept; --train\.keep_checkpoints"):
         load(f"{tmp_path / 'run'}@average9")
 
 

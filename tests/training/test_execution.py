@@ -104,7 +104,7 @@ def test_a_compiled_step_equals_an_eager_one() -> None:
     results = []
     for compile in (False, True):
         torch.manual_seed(0)
-        trainer = toys.trainer(toys.Linear(), toys.HalfLabelled(), toys.regression(), batch=8, micro=4)
+        trainer = toys.trainer(toys.Linear(), toys.HalfLabelled(), toys.regression(), batch=8, micro_batch=4)
         if compile:  # the backend that needs no C++ compiler
             trainer.functions[""] = torch.compile(trainer.functions[""], backend="aot_eager")
         for _ in range(3):

@@ -23,7 +23,7 @@ class GatedPixelCNNConfig(PixelCNNConfig):
     """Layers after the first."""
     width: int = 64
     """Channels D of each stack."""
-    first: int = 7
+    first_kernel: int = 7
     """Side of the first layer's kernel, of which each stack has the part it may see."""
     dropout: float = 0.0
     """Share of each stack zeroed in training, in front of every layer but the first."""

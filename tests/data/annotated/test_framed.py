@@ -122,13 +122,13 @@ def test_pieces_of_words_of_a_model(tmp_path: Path) -> None:
 
 
 def test_without_a_model_tokens_are_learned(tmp_path: Path) -> None:
-    data = texts(tmp_path, "ab ab\tx\ncd\ty\n", None, unit="words")
+    data = texts(tmp_path, "ab ab\tx\ncd\ty\n", None, tokenizer="words")
     assert data.tokenizer.tokens.inner.words == ["<unk>", "ab", "\n", "cd"]
     assert everything(data.train)["ids"].tolist() == [[4, 1, 1, 6], [4, 3, 6, 6]]
     pytest.importorskip("tokenizers")
     default = FramedTextsConfig()
     assert default.tokenizer == "byte_bpe"
-    learned = texts(tmp_path, "ab ab\tx\ncd\ty\n", None, unit=default.tokenizer)
+    learned = texts(tmp_path, "ab ab\tx\ncd\ty\n", None, tokenizer=default.tokenizer)
     assert isinstance(learned.tokenizer.tokens.inner, ByteBPE)
 
 

@@ -87,7 +87,7 @@ def test_an_answer_inside_a_word_is_taken_with_the_whole_of_it(unit: str, paragr
 @given(PARAGRAPHS, st.integers(8, 30), st.integers(1, 30), st.integers(1, 9))
 def test_windows_cover_the_paragraph_and_fit(paragraph: str, context: int, stride: int, question: int) -> None:
     one = asked(paragraph, (0, 0), "the moon is near the moon")
-    found = dataset(one, "bert_words", Problems(), context=context, stride=stride, question=question)
+    found = dataset(one, "bert_words", Problems(), context=context, stride=stride, max_question_length=question)
     ids, offsets = tokenizer("bert_words").encode_with_offsets(paragraph)
     batch = found.batch(torch.arange(len(found)), torch.zeros(len(found), dtype=torch.int64))
     seen: set[int] = set()

@@ -88,8 +88,8 @@ def test_the_loss_counts_both_classes_by_their_shares(smoothing: float) -> None:
 
 
 def test_settings_that_make_no_sense() -> None:
-    for settings in (ImagesConfig(path="x", mixup=1.5), ImagesConfig(path="x", mix=0.5, flat=True)):
-        with pytest.raises(ConfigError, match=r"--data\.mix"):
+    for settings in (ImagesConfig(path="x", mixup=1.5), ImagesConfig(path="x", mixup=0.5, flat=True)):
+        with pytest.raises(ConfigError, match=r"--data\.mixup"):
             settings.build()
     assert ClassificationConfig().build().counts(draw(Mixed(images(unlabelled=3), 1.0), 10))["loss"] == 7
 

@@ -110,7 +110,7 @@ def test_pixels_are_counted_in_deviations_from_a_mean(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is of 3 channels, but the images have 1"):
         ImagesConfig(path=path, channels=1, mean=mean, std=deviation).build()
     for wrong in ({"mean": mean}, {"mean": mean, "std": (1.0, 0.0, 1.0)}, {"mean": (float("nan"),) * 3, "std": deviation}):
-        with pytest.raises(ConfigError, match=r"--data\.mean and --data\.deviation"):
+        with pytest.raises(ConfigError, match=r"--data\.mean and --data\.std"):
             ImagesConfig(path=path, **wrong).build()  # type: ignore[arg-type]
 
 
@@ -347,7 +347,7 @@ def test_a_window_is_random_in_training_and_central_in_validation(tmp_path: Path
     assert data.info["image"] == (3, 4, 4)
     assert everything(data.validation)["image"].shape[1:] == (3, 4, 4)
     assert everything(data.train)["image"].shape[1:] == (3, 4, 4)
-    with pytest.raises(ConfigError, match=r"--data\.window 9"):
+    with pytest.raises(ConfigError, match=r"--data\.crop_size 9"):
         ImagesConfig(path=str(tmp_path), crop_size=9).build()
 
 

@@ -266,7 +266,7 @@ def test_compressed_files_and_settings_as_json(tmp_path: Path) -> None:
     config = TableConfig(path=write(tmp_path / "a.tsv.gz", gzip.compress(reviews().encode())), columns=("1",))
     assert config.build().info["training_examples"] == 54
     assert from_dict(to_dict(config), TableConfig) == config
-    with pytest.raises(ConfigError, match=r"--data\.buckets"):
+    with pytest.raises(ConfigError, match=r"--data\.hash_buckets"):
         TableConfig(path=config.path, hash_buckets=0).build()
 
 

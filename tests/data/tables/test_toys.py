@@ -69,5 +69,5 @@ def test_draws_are_nothing_but_keys() -> None:
 def test_wrong_settings_are_refused(settings: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match="--data"):
         ToysConfig(**settings).build()  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match=r"--data\.held"):
+    with pytest.raises(ConfigError, match=r"--data\.validation_examples"):
         NoiseOnlyConfig(validation_examples=0).build()

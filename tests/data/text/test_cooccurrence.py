@@ -81,7 +81,7 @@ def test_the_words_of_another_model_are_kept(tmp_path: Path) -> None:
 def test_mistakes_are_named(tmp_path: Path) -> None:
     path = tmp_path / "my.txt"
     path.write_text("too few words here")
-    with pytest.raises(DataError, match=r"data\.minimum"):
+    with pytest.raises(DataError, match=r"data\.min_count"):
         CooccurrenceConfig(path=str(path)).build()
     with pytest.raises(ConfigError, match=r"data\.window"):
         CooccurrenceConfig(path=str(path), window=0).build()

@@ -111,7 +111,7 @@ def test_held_rows_validate_and_are_not_trained_on(tmp_path: Path) -> None:
     other = QuestionsConfig(path=path, held_out=10, context=16, validation_path=write(tmp_path / "b.tsv", "99?\t9\n")).build()
     assert rows(other.train) == rows(data.train)
     assert other.info["validation_questions"] == 1
-    with pytest.raises(ConfigError, match=r"--data\.held must be from 0 to 39, .* not 40"):
+    with pytest.raises(ConfigError, match=r"--data\.held_out must be from 0 to 39, .* not 40"):
         QuestionsConfig(path=path, held_out=40).build()
 
 

@@ -46,7 +46,13 @@ def put_together(source: list[int], target: list[int], vocabulary: int, pieces: 
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"context": 2}, {"context": 17, "rate": 0.5, "mean": 1.0}, {"context": 64, "rate": 0.9, "mean": 2.0}]
+    "settings",
+    [
+        {},
+        {"context": 2},
+        {"context": 17, "corruption_rate": 0.5, "mean_span_length": 1.0},
+        {"context": 64, "corruption_rate": 0.9, "mean_span_length": 2.0},
+    ],
 )
 def test_nothing_is_lost(tmp_path: Path, settings: dict[str, float]) -> None:
     (tmp_path / "a.txt").write_text("The quick brown fox. " * 60)
@@ -84,6 +90,6 @@ def test_settings_that_make_no_sense(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("too short")
     with pytest.raises(DataError, match="fewer than 128 tokens"):
         T5SpanCorruptionConfig(path=str(tmp_path / "a.txt"), tokenizer="bytes").build()
-    for wrong in ({"context": 1}, {"rate": 0.0}, {"rate": 1.0}, {"mean": 0.5}):
+    for wrong in ({"context": 1}, {"corruption_rate": 0.0}, {"corruption_rate": 1.0}, {"mean_span_length": 0.5}):
         with pytest.raises(ConfigError, match=r"--data\.context must be"):
             T5SpanCorruptionConfig(path=str(tmp_path / "a.txt"), **wrong).build()  # type: ignore[arg-type]

@@ -160,6 +160,7 @@ def read(path: Path, only: tuple[str, ...] | None = None) -> Checkpoint:
             content[name] = data
     while version < FORMAT:
         content, version = UPGRADES[version](content), version + 1
+    content = {name: data for name, data in content.items() if only is None or tensors.kind(name) in only}
     if version > FORMAT:
         raise CheckpointError(f"{path}: written by a newer weft (format {version}); this one reads up to {FORMAT}")
     return Checkpoint(path, content)
