@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from weft import random
 from weft.benchmarks.arguments import Arguments, at_least
-from weft.benchmarks.record import write_record
+from weft.benchmarks.record import measurements, write_record
 from weft.benchmarks.timing import timed
 from weft.config import override
 from weft.data.base import Source, TensorDataset
@@ -195,7 +195,7 @@ def main(arguments: list[str] | None = None) -> None:
         rows.append(contend(name, options.steps))
         print(json.dumps(rows[-1]), flush=True)
     if options.record:
-        write_record(options.record, "images_gpu", parser.command(options), {"rows": rows})
+        write_record(options.record, measurements(rows, ("model", "batch")), **parser.run(options))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ import torch
 from weft import run
 from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.birthplace import settings
-from weft.benchmarks.record import write_record
+from weft.benchmarks.record import measurements, write_record
 from weft.benchmarks.timing import synchronise, timed
 from weft.config import override, to_dict
 from weft.data.base import Source
@@ -177,6 +177,10 @@ class Course:
             return evaluate(*given)["loss"]
 
 
+RUN = ("recipe", "lr", "steps", "tokens")
+"""What tells one run of a seed from another."""
+
+
 class Race:
     """All runs of a size, told and written down as they come."""
 
@@ -192,7 +196,16 @@ class Race:
         print(f"{self.options.size} {what}: " + ", ".join(f"{key} {value}" for key, value in shown.items()), flush=True)
         if self.options.record:
             self.record["total_seconds"] = round(time.perf_counter() - self.begun, 1)
-            write_record(self.options.record / f"speedrun-{self.options.size}.json", "speedrun", self.command, self.record)
+            self.write()
+
+    def write(self) -> None:
+        """The record as it is by now, once there is a run."""
+        runs, ends = self.record["runs"], self.record["results"]
+        details = {key: value for key, value in self.record.items() if key not in ("runs", "results", "total_seconds")}
+        if runs:
+            path = self.options.record / f"speedrun-{self.options.size}.json"
+            own = {"command": self.command, "benchmark": "speedrun", "seconds": self.record["total_seconds"]}
+            write_record(path, measurements([*runs, *ends], RUN, split="validation"), **own, recipe="gpt/speedrun", details=details)
 
     def course(self, name: str) -> Course:
         changes = settings(getattr(self.options, name))
