@@ -25,6 +25,7 @@ from weft import registry
 from weft.errors import DataError, WeftError
 
 Scalar = str | bool | int | float
+WIDTH = 120
 COMMIT = re.compile(r"[0-9a-f]{40}(-dirty)?")
 
 
@@ -134,6 +135,11 @@ class Record:
     details: dict[str, Any] = field(default_factory=dict)
     """Curves, sweeps, tables: in whatever form. "rows" completes the rows of `table`."""
 
+    @property
+    def plain_recipe(self) -> bool:
+        """Whether it is what a recipe reaches as it is."""
+        return self.recipe is not None and self.benchmark is None and not self.changed
+
     def where(self) -> str:
         """Hardware, torch and date, as it stands below a table."""
         return f"{self.hardware}, torch {self.versions['torch']}, {self.date}"
@@ -189,13 +195,25 @@ def compared(measurements: Iterable[Measurement], expected: str = "") -> str:
 
 def to_json(record: Record) -> str:
     """The text of a record's file; what a measurement does not say is left out."""
-    return json.dumps(plain(record), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return lines(plain(record)) + "\n"
+
+
+def lines(value: Any, indent: str = "") -> str:
+    """JSON with whatever is short on one line."""
+    short = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    if len(indent) + len(short) <= WIDTH or not isinstance(value, dict | list):
+        return short
+    more = indent + "  "
+    if isinstance(value, list):
+        return "[\n" + ",\n".join(more + lines(item, more) for item in value) + f"\n{indent}]"
+    inner = (f"{more}{json.dumps(key, ensure_ascii=False)}: {lines(item, more)}" for key, item in value.items())
+    return "{\n" + ",\n".join(inner) + f"\n{indent}}}"
 
 
 def plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
         fields = [(f, getattr(value, f.name)) for f in dataclasses.fields(value)]
-        return {f.name: plain(found) for f, found in fields if not optional(f) or found not in (None, False, (), {})}
+        return {f.name: plain(found) for f, found in fields if not optional(f) or (found is not f.default and found not in ((), {}))}
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     return [plain(item) for item in value] if isinstance(value, list | tuple) else value

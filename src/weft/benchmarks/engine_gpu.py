@@ -59,7 +59,7 @@ def step_time(trainer: Trainer, steps: int, repeats: int = 5) -> dict[str, Any]:
         torch.cuda.synchronize()
         times.append((time.perf_counter() - begin) / (steps // repeats) * 1e3)
     times.sort()
-    return {"ms": times[len(times) // 2], "fastest": times[0], "slowest": times[-1], "compile_seconds": compiled}
+    return {"ms": times[len(times) // 2], "fastest_ms": times[0], "slowest_ms": times[-1], "compile_seconds": compiled}
 
 
 def profile(trainer: Trainer) -> str:

@@ -132,13 +132,16 @@ def measure(size: str, batches: list[int], precision: str, device: torch.device,
     return rows
 
 
+METRICS = {"tokens_per_second": "tokens_per_second", "fastest": "fastest_tokens_per_second", "step_ms": "step_ms"}
+
+
 def flat(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """A row for each contender."""
     found = []
     for row in rows:
         about = {name: row[name] for name in ("model", "batch", "precision")}
         for contender in row["tokens_per_second"]:
-            own = {name: row[name][contender] for name in ("tokens_per_second", "fastest", "step_ms") if contender in row.get(name, {})}
+            own = {metric: row[name][contender] for name, metric in METRICS.items() if contender in row.get(name, {})}
             differ = {"differ_from_transformers": row["differ_from_transformers"]} if contender == "weft" else {}
             alone = f"{contender}: differ alone"
             found.append({**about, "contender": contender, **own, **differ, **({"differ_alone": row[alone]} if alone in row else {})})

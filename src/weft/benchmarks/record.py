@@ -26,16 +26,21 @@ Direction = Literal["higher", "lower"]
 HIGHER: Direction = "higher"
 LOWER: Direction = "lower"
 KINDS: tuple[tuple[str, str | None, Direction | None], ...] = (
-    (r".*_real|.*mfu_planned|planned_.*", None, None),
+    (r".*_real", None, None),
+    (r"planned_mfu", "share", None),
+    (r"planned_seconds", "s", None),
+    (r"planned_bytes", "bytes", None),
+    (r"memory_ratio", "times", LOWER),
+    (r"ratio", "times", None),
     (r".*mfu", "share", HIGHER),
     (r"(.*_)?ms(_.*)?", "ms", LOWER),
     (r"(.*_)?seconds(_.*)?", "s", LOWER),
-    (r"tokens_per_second|fastest", "tokens/s", HIGHER),
+    (r"(.*_)?tokens_per_second", "tokens/s", HIGHER),
     (r"megabytes_per_second", "MB/s", HIGHER),
     (r"per_core_second", "MB per second of a core", HIGHER),
     (r"gib", "GiB", LOWER),
     (r".*_bytes", "bytes", LOWER),
-    (r"(.*_ratio|times_.*|ratio|wall|work)", "times", HIGHER),
+    (r".*_ratio|times_.*", "times", HIGHER),
     (r".*accuracy(_.*)?|exact(_match)?|f1|nearest_neighbour.*|classified-.*|translated-.*|recalled|good|own_questions", "share", HIGHER),
     (r"(precision|recall)-.*", "share", HIGHER),
     (r"bleu.*|token_bleu|chrf|matthews|IS-.*", None, HIGHER),
@@ -43,12 +48,14 @@ KINDS: tuple[tuple[str, str | None, Direction | None], ...] = (
     (r"bits_per_dim", "bits/dim", LOWER),
     (r"bits_per_byte", "bits/byte", LOWER),
     (r"log_likelihood.*|pseudo_log_likelihood", "nats", HIGHER),
-    (r"log_loss|iwae_.*|bound", "nats", LOWER),
-    (r"loss|perplexity|FID-.*|frechet.*|.*error|failures|checks_failed|reconstruction|imbalance", None, LOWER),
+    (r"log_loss|iwae_.*|bound|chosen_on|classical_loss|speedrun_final_loss", "nats", LOWER),
+    (r"loss|perplexity|FID-.*|frechet.*|.*error|failures|reconstruction|imbalance", None, LOWER),
     (r"import|round_trip|apart|.*_apart|largest_difference|differ.*", None, LOWER),
 )
 """Unit and direction of metrics by their name; the first that fits."""
-NATS = re.compile(r"(gpt|llama|pixelcnn|gated_pixelcnn|maf|realnvp|iaf|planar|vae|classifier|transformer|t5|bert|vit|swin|word2vec)/.*")
+NATS = re.compile(
+    r"(gpt|llama|birthplace|pixelcnn|gated_pixelcnn|maf|realnvp|iaf|planar|vae|classifier|transformer|t5|bert|vit|swin|word2vec)/.*"
+)
 """Recipes whose loss is counted in nats."""
 COSTS = {"ms", "s", "tokens/s", "MB/s", "MB per second of a core", "GiB", "bytes", "times"}
 """Units of what is not measured on a split of the data."""
@@ -87,7 +94,8 @@ def measurements(
     found: list[Measurement] = []
     for name, group in groups.items():
         examples = {row.get("examples") for row in group}
-        for metric in dict.fromkeys(key for row in group for key, value in row.items() if is_number(value) and key not in known):
+        metrics = dict.fromkeys(key for row in group for key, value in row.items() if is_number(value) and key not in known)
+        for metric in sorted(metrics, key=lambda name: kind(name, recipe)[0] in COSTS):
             by_seed = {row.get("seed"): row[metric] for row in group if is_number(row.get(metric))}
             unit, better = kind(metric, recipe)
             costs = unit in COSTS

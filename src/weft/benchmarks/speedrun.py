@@ -177,6 +177,8 @@ class Course:
             return evaluate(*given)["loss"]
 
 
+RECIPE = "gpt/speedrun"
+LOSSES = ("loss", "chosen_on", "classical_loss", "speedrun_final_loss")
 RUN = ("recipe", "lr", "steps", "tokens")
 """What tells one run of a seed from another."""
 
@@ -205,7 +207,13 @@ class Race:
         if runs:
             path = self.options.record / f"speedrun-{self.options.size}.json"
             own = {"command": self.command, "benchmark": "speedrun", "seconds": self.record["total_seconds"]}
-            write_record(path, measurements([*runs, *ends], RUN, split="validation"), **own, recipe="gpt/speedrun", details=details)
+            write_record(
+                path,
+                measurements([*runs, *ends], RUN, split=dict.fromkeys(LOSSES, "validation"), recipe=RECIPE),
+                **own,
+                recipe=RECIPE,
+                details=details,
+            )
 
     def course(self, name: str) -> Course:
         changes = settings(getattr(self.options, name))
