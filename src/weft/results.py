@@ -26,6 +26,8 @@ from weft.errors import DataError, WeftError
 
 Scalar = str | bool | int | float
 WIDTH = 120
+AS_IT_IS = "recipe-"
+"""How the names of records begin that say what a recipe reaches as it is."""
 COMMIT = re.compile(r"[0-9a-f]{40}(-dirty)?")
 
 
@@ -309,6 +311,8 @@ def check(record: Record, name: str) -> Iterator[str]:
         yield f"commit {record.commit!r} is not 40 hexadecimal digits, with or without -dirty behind them"
     if record.recipe is not None and record.recipe not in registry.RECIPES:
         yield f"no recipe is called {record.recipe!r}{registry.nearest(record.recipe, list(registry.RECIPES), 'weft list recipes')}"
+    if record.plain_recipe != name.startswith(AS_IT_IS):
+        yield f"the names of what recipes reach as they are, and of nothing else, begin with {AS_IT_IS}"
     if not record.command:
         yield "command is empty"
     if lacking := {"python", "torch"} - record.versions.keys():
