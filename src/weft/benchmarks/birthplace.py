@@ -105,7 +105,7 @@ def record(name: str, rows: list[dict[str, Any]], options: Namespace, parser: Ar
         split=dict.fromkeys(("accuracy", "correct"), "validation" if options.held else "dev") | {"loss": "train"},
         recipe=STAGES[name][-1],
     )
-    facts = {key: rows[0][key] for key in ("system", "parameters") if key in rows[0]}
+    facts: dict[str, Any] = {key: rows[0][key] for key in ("system", "parameters") if key in rows[0]}
     facts |= {"steps": [row["steps"] for row in rows]} if "steps" in rows[0] else {}
     details = {**facts, "recipes": STAGES[name], "held": options.held}
     given = {"pretrain": settings(options.pretrain), "finetune": settings(options.finetune)}
