@@ -12,7 +12,7 @@ import pytest
 
 from weft import results
 from weft.benchmarks.record import measurements, write_record
-from weft.errors import DataError
+from weft.core.errors import DataError
 from weft.results import Baseline, Measurement, Record
 
 ROOT = Path(__file__).resolve().parent.parent

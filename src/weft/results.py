@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from weft import registry
-from weft.errors import DataError, WeftError
+from weft.core import registry
+from weft.core.errors import DataError, WeftError
 
 Scalar = str | bool | int | float
 WIDTH = 120

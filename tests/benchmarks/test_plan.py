@@ -9,7 +9,7 @@ import pytest
 from weft import results
 from weft.benchmarks import plan, training
 from weft.benchmarks.record import measurements, write_record
-from weft.errors import WeftError
+from weft.core.errors import WeftError
 from weft.results import Hardware
 
 

@@ -17,9 +17,9 @@ from typing import Any, Literal
 import torch
 
 import weft
-from weft.errors import DataError
+from weft.core.errors import DataError
 from weft.results import Hardware, Measurement, Record, check, to_json
-from weft.run import processor
+from weft.runs.environment import processor
 
 Row = dict[str, Any]
 Direction = Literal["higher", "lower"]

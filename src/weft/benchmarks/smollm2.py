@@ -18,7 +18,7 @@ from weft.benchmarks.record import Measured, measurements, write_record
 from weft.convert.convert import convert
 from weft.evaluation.fewshot.runner import run_task
 from weft.results import Published
-from weft.run import load
+from weft.runs.load import load
 
 CARD = "https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct (section Evaluation)"
 TASKS: dict[str, tuple[str, float | None, str]] = {

@@ -6,8 +6,8 @@ import importlib.resources
 import os
 import sys
 
-from weft import registry
-from weft.errors import ConfigError
+from weft.core import registry
+from weft.core.errors import ConfigError
 from weft.results import AS_IT_IS, Record, from_json
 
 SHOWN = ("recipes", "models", "studies", "benches")
