@@ -53,7 +53,8 @@ class PairsConfig(DataConfig):
     longest: int = 256
     """Tokens to which a text is cut."""
     tokens: int = 0
-    """Tokens on each side of a batch of pairs of similar length; an example is then a whole batch. 0 for single pairs."""
+    """Tokens of a batch of pairs of similar length, on the mean of both sides and without padding, to within 5 % where there are ten
+    batches; an example is then a whole batch. 0 for single pairs."""
 
     def build(self) -> Data:
         return self.build_with(None)
