@@ -85,6 +85,10 @@ class Buckets(Dataset):
     def __len__(self) -> int:
         return len(self.members)
 
+    def shapes(self) -> list[tuple[int, int]]:
+        width = np.array(self.width)
+        return [(int((width == each).argmax()), int((width == each).sum())) for each in sorted(set(self.width))]
+
     def batch(self, index: Tensor, key: Tensor) -> Batch:
         chosen = index.tolist()
         width = max(self.width[i] for i in chosen)
