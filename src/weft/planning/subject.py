@@ -58,6 +58,14 @@ class Subject:
     train: Train = field(default_factory=Train)
     """Of which only what decides the execution is read."""
     notes: list[str] = field(default_factory=list)
+    text: bool = True
+    """Whether what it learns from is text in pieces of words, as far as that is known."""
+
+    @property
+    def scaled(self) -> bool:
+        """Whether scaling laws speak of it: they are of decoders that foretell the next token of such text."""
+        kinds = registry.name_of(type(self.model)), registry.name_of(type(self.objective))
+        return self.text and kinds[0] in ("gpt", "llama") and kinds[1] == "next_token"
 
 
 def presets() -> dict[str, ModelConfig]:
@@ -155,7 +163,12 @@ def of_recipe(recipe: Recipe, batch: int = 0, context: int = 0, vocabulary: int 
     total = float(recipe.train.steps * examples * tokens)
     if recipe.train.precision in ("fp32", "tf32"):
         notes.append(f"memory and time are those of bf16, not of --train.precision {recipe.train.precision}")
-    return Subject(recipe.name, config, objective, make, tokens, examples, total, optim, recipe.train, notes)
+    return Subject(recipe.name, config, objective, make, tokens, examples, total, optim, recipe.train, notes, in_pieces(recipe.data))
+
+
+def in_pieces(data: Any) -> bool:
+    """Whether data are text in pieces of words; shards may be, as they do not say."""
+    return registry.name_of(type(data)) == "shards" or getattr(data, "unit", "") in ("byte_bpe", "bpe", "wordpiece", "unigram")
 
 
 def learn_facts(recipe: Recipe, context: int, vocabulary: int, notes: list[str]) -> tuple[dict[str, Any], Any]:
