@@ -61,7 +61,7 @@ def multi30k() -> Recipe:
         unit="byte_bpe",
         vocabulary=8000,
         longest=96,
-        tokens=4096,
+        tokens=3200,
     )
     return Recipe(
         data=data,
