@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import re
 import shlex
@@ -52,6 +53,18 @@ class Arguments(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"weft: {message}\n")
+
+
+def settings(words: list[str]) -> dict[str, Any]:
+    """name=value pairs, values as JSON where they are JSON."""
+    values = {}
+    for word in words:
+        name, _, value = word.partition("=")
+        try:
+            values[name] = json.loads(value)
+        except ValueError:
+            values[name] = value
+    return values
 
 
 def one_of(names: list[str], word: str) -> str:

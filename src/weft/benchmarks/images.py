@@ -20,13 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from weft.api import train
-from weft.benchmarks.arguments import Arguments, at_least
+from weft.benchmarks.arguments import Arguments, at_least, settings
 from weft.benchmarks.record import measurements, write_record
 from weft.core.config import override
 from weft.core.errors import CapabilityError
 from weft.evaluation.evaluate import evaluate
 from weft.models.base import Restyles, Samples, offers
-from weft.projects.birthplace.benchmark import settings
 from weft.recipes.base import recipe as find_recipe
 from weft.report.progress import Progress
 from weft.report.samples import translated

@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-from weft.benchmarks.arguments import Arguments, at_least
+from weft.benchmarks.arguments import Arguments, at_least, settings
 from weft.benchmarks.record import measurements, write_record
 from weft.benchmarks.timing import synchronise, timed
 from weft.core.config import override, to_dict
@@ -32,7 +32,6 @@ from weft.data.shards.builder import build
 from weft.data.shards.workers import cores
 from weft.data.text.python_corpus import gather
 from weft.data.tokenizers.learning import learn
-from weft.projects.birthplace.benchmark import settings
 from weft.recipes.base import Recipe
 from weft.recipes.base import recipe as find_recipe
 from weft.runs.assemble import build as build_run

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from weft.api import train
-from weft.benchmarks.arguments import Arguments
+from weft.benchmarks.arguments import Arguments, settings
 from weft.benchmarks.record import measurements, write_record
 from weft.core.config import override
 from weft.data.base import Problems
@@ -26,7 +26,6 @@ from weft.data.text.windows import read_text
 from weft.evaluation.evaluate import evaluate
 from weft.inference.translate import answer
 from weft.inference.translate_file import answer_lines, fingerprint
-from weft.projects.birthplace.benchmark import settings
 from weft.recipes.base import recipe as find_recipe
 from weft.report.progress import Progress
 from weft.results import Baseline

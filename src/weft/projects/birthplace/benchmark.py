@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.api import train
-from weft.benchmarks.arguments import Arguments, at_least
+from weft.benchmarks.arguments import Arguments, at_least, settings
 from weft.benchmarks.record import measurements, write_record
 from weft.core.config import override
 from weft.data.base import Problems
@@ -82,18 +82,6 @@ def pace(folder: Path) -> dict[str, float]:
     # what lies before the first line holds the compilation: its steps count as long as those after it
     compiled = (last["seconds"] - first["seconds"]) * last["step"] / (last["step"] - first["step"])
     return {**found, "step_ms": steady * 1e3, "compiled_seconds": compiled}
-
-
-def settings(words: list[str]) -> dict[str, Any]:
-    """name=value pairs, values as JSON where they are JSON."""
-    found = {}
-    for word in words:
-        name, _, value = word.partition("=")
-        try:
-            found[name] = json.loads(value)
-        except ValueError:
-            found[name] = value
-    return found
 
 
 FACTS = ("system", "parameters", "steps", "total")
