@@ -1,4 +1,4 @@
-"""Fills the tables of README.md and docs/ from results/: `python docs/generate.py`, or `--check` to see whether they are current."""
+"""Fills the tables of README.md and docs/ from results/, and the index of what --help prints: `python docs/generate.py`, or `--check` to see whether they are current."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from weft import results
-from weft.cli import verbs
+from weft.cli import help, verbs
 from weft.core import registry
+from weft.recipes.base import recipe
 from weft.results import Measurement, Record
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -435,17 +436,17 @@ def main() -> int:
     pages[ROOT / "docs" / "vae.md"] = {"images": images("vae", "classifier")}
     games = images("gan", "dcgan", "wgan", "wgan_gp", "bigan", "pix2pix", "cyclegan")
     pages[ROOT / "docs" / "gan.md"] = {"images": games, "pace": pace()}
-    stale = 0
+    texts = {help.INDEX: help.make_index({name: (recipe(name), registry.find("recipes", name)) for name in registry.RECIPES})}
     for path, parts in pages.items():
-        old = new = path.read_text()
+        texts[path] = path.read_text()
         for name, content in parts.items():
-            new = fill(new, name, content)
-        if new != old:
-            stale += 1
-            print(f"{path.name} {'is not what results/ say; run python docs/generate.py' if check else 'written'}")
-            if not check:
-                path.write_text(new)
-    return int(check and stale > 0)
+            texts[path] = fill(texts[path], name, content)
+    stale = {path: text for path, text in texts.items() if not path.exists() or path.read_text() != text}
+    for path, text in stale.items():
+        print(f"{path.name} {'is not current; run python docs/generate.py' if check else 'written'}")
+        if not check:
+            path.write_text(text)
+    return int(check and bool(stale))
 
 
 if __name__ == "__main__":

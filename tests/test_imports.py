@@ -27,8 +27,8 @@ ORDER = (
     ("runs",),
     ("convert", "evaluation", "serving", "report"),
     ("api",),
-    ("studies", "projects"),
-    ("benchmarks",),
+    ("studies", "benchmarks"),
+    ("projects",),
     ("cli",),
     ("__main__", ""),
 )
@@ -172,7 +172,7 @@ def test_there_are_no_drawers() -> None:
     assert not {name.rpartition(".")[2] for name in MODULES} & {"utils", "common", "helpers", "misc"}
 
 
-HIDDEN = ("tyro", "rich", "tensorboard", "fastapi", "pydantic", "uvicorn", "sklearn", "PIL", "soundfile", "matplotlib", "transformers")
+HIDDEN = ("rich", "tensorboard", "fastapi", "pydantic", "uvicorn", "sklearn", "PIL", "soundfile", "matplotlib", "transformers")
 PROGRAM = """
 import importlib
 from importlib.machinery import PathFinder

@@ -16,10 +16,10 @@ from weft.benchmarks.record import measurements, write_record
 from weft.cli import list as listing
 from weft.core import registry
 
-LIGHT = "import sys; from weft.__main__ import run; run({}); print([m for m in ('torch', 'tyro', 'numpy', 'rich') if m in sys.modules])"
+LIGHT = "import sys; from weft.__main__ import run; run({}); print([m for m in ('torch', 'numpy', 'rich') if m in sys.modules])"
 
 
-@pytest.mark.parametrize("words", [["--help"], ["list"], ["list", "recipes"], ["--version"]])
+@pytest.mark.parametrize("words", [["--help"], ["list"], ["list", "recipes"], ["--version"], ["train", "--help"], ["train", "gpt/text", "--help"]])
 def test_help_and_lists_import_nothing_heavy(words: list[str]) -> None:
     done = subprocess.run([sys.executable, "-c", LIGHT.format(words)], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
@@ -41,7 +41,7 @@ def test_help_and_list_are_quick() -> None:
         return time.perf_counter() - begin
 
     bare = min(_bare() for _ in range(3))  # a busy machine slows an empty Python just as much
-    for words in (["--help"], ["list"]):
+    for words in (["--help"], ["list"], ["train", "--help"], ["train", "gan/digits", "--help"]):
         assert min(seconds(*words) for _ in range(3)) - bare < 0.4
 
 
