@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from weft.run import load as load
     from weft.run import train as train
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 _PUBLIC = {
     "Recipe": "weft.recipes.base",
     "recipe": "weft.recipes.base",
