@@ -71,6 +71,13 @@ def test_paths_below_the_current_folder_are_short(installed: Any, tmp_path: Path
     assert install_command("hf") == "uv pip install --python .venv/bin/python -c constraints.txt -e '.[hf]'"
 
 
+def test_a_folder_is_never_taken_for_a_name_on_the_index(installed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "weft").mkdir()
+    installed("pip", {"url": (tmp_path / "weft").as_uri(), "dir_info": {}})
+    monkeypatch.chdir(tmp_path)
+    assert install_command("hf") == "/env/bin/python -m pip install './weft[hf]'"
+
+
 @pytest.mark.parametrize(
     ("origin", "said"),
     [

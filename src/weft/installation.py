@@ -55,7 +55,10 @@ def requirement(extra: str, origin: dict[str, Any]) -> str:
         folder = Path(url2pathname(urlparse(url).path))
         constraints = f"-c {quoted(near(folder / 'constraints.txt'))} " if (folder / "constraints.txt").is_file() else ""
         editable = "-e " if origin["dir_info"].get("editable") else ""
-        return f"{constraints}{editable}{quoted(f'{near(folder)}[{extra}]')}"
+        shown = near(folder)
+        if shown != "." and not Path(shown).is_absolute():
+            shown = os.path.join(".", shown)  # else the name of a folder is one on the package index
+        return f"{constraints}{editable}{quoted(f'{shown}[{extra}]')}"
     if "vcs_info" in origin:
         url = f"{origin['vcs_info']['vcs']}+{url}@{origin['vcs_info']['commit_id']}"
     if url:
