@@ -21,7 +21,7 @@ import torch
 
 import weft
 from demos import quickstart
-from weft.run import machine
+from weft.runs.environment import machine
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.benchmarks.record import write_record
-from weft.birthplace.quickstart import Options, Result, quickstart
+from weft.projects.birthplace.quickstart import Options, Result, quickstart
 
 LEAST, MOST, FITTED = 0.85, 0.05, 0.95
 """Right answers of the pretrained model at least, of the other one at most; and of its own questions that one must answer."""

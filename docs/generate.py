@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from weft import registry, verbs
+from weft.cli import verbs
+from weft.core import registry
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -257,9 +258,9 @@ def layouts() -> str:
 
 def growth() -> str:
     """The GPTs, counted from their configurations."""
-    from weft.planning import telling
+    from weft.planning import wording
 
-    head, *rows = telling.growth()
+    head, *rows = wording.growth()
     return "\n".join([f"| {' | '.join(head)} |", "|---" * len(head) + "|", *(f"| {' | '.join(row)} |" for row in rows)])
 
 

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from weft import config, registry
 from weft.__main__ import VERBS
+from weft.core import config, registry
 from weft.recipes.base import recipe
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from weft import registry
 from weft.benchmarks import images
 from weft.benchmarks.images import EXPERIMENTS, MEASURES, Experiment
-from weft.run import Loaded
+from weft.core import registry
+from weft.runs.load import Loaded
 
 pytest.importorskip("sklearn")
 SMALL = {"train.steps": 4, "train.eval_every": 2, "model.layers": 1, "model.width": 6, "train.device": "cpu"}

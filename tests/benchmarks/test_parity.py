@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from tests.cli.conftest import Outcome, weft_command
-from weft import registry
 from weft.benchmarks import parity
 from weft.benchmarks.references import CASES, KINDS, apart, reference
+from weft.core import registry
 
 pytest.importorskip("transformers")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from weft.benchmarks import plan
-from weft.errors import WeftError
+from weft.core.errors import WeftError
 
 
 def test_a_tiny_model_is_planned_and_measured(tmp_path: Path) -> None:

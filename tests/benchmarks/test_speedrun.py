@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.data.test_python_corpus import packages
+from tests.data.text.test_python_corpus import packages
 from weft.benchmarks import speedrun
 from weft.benchmarks.speedrun import SIZES, Course, Size, compared, prepared, recipe_of
 

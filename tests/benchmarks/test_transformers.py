@@ -11,9 +11,9 @@ import pytest
 from tests.contracts.tiny import TRAIN, tiny
 from weft.benchmarks import transformers
 from weft.benchmarks.transformers import EXPERIMENTS, Experiment, main
-from weft.config import leaves
-from weft.registry import RECIPES
-from weft.training import checkpoint
+from weft.core.config import leaves
+from weft.core.registry import RECIPES
+from weft.training.checkpoint import checkpoint
 
 
 def test_every_experiment_names_what_there_is() -> None:

@@ -9,12 +9,12 @@ from typing import Any, Literal, get_args, get_origin
 import pytest
 
 from tests.cli.conftest import Outcome
-from weft import config, registry
 from weft.cli import flags, train
-from weft.config import Config, leaves, parse_flags, separate
-from weft.errors import ConfigError
+from weft.core import config, registry
+from weft.core.config import Config, leaves, parse_flags, separate
+from weft.core.errors import ConfigError
 from weft.recipes.base import Recipe, load, recipe
-from weft.training.optim import AdamW, Momentum, Muon
+from weft.training.optimizer.settings import AdamW, Momentum, Muon
 
 
 def other_value(kind: Any, value: Any) -> Any:

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Outcome
-from weft import registry
 from weft.__main__ import VERBS
 from weft.cli import list as listing
+from weft.core import registry
 
 LIGHT = "import sys; from weft.__main__ import run; run({}); print([m for m in ('torch', 'tyro', 'numpy', 'rich') if m in sys.modules])"
 

@@ -17,13 +17,14 @@ import pytest
 import weft
 from tests.cli.conftest import TINY, Outcome, tiny_flags
 from tests.contracts.tiny import tiny
+from weft.api import fit
 from weft.cli import flags, train
 from weft.cli.describe import closing
-from weft.errors import CheckpointError
+from weft.core.errors import CheckpointError
 from weft.report.progress import Progress
-from weft.report.read import read
-from weft.run import assemble, fit
-from weft.training import checkpoint, files
+from weft.runs.assemble import assemble
+from weft.runs.record import read
+from weft.training.checkpoint import checkpoint, files
 
 
 def steps(folder: Path) -> list[int]:

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from tests.evaluation.fewshot.conftest import bigram, tiny
-from weft.errors import CapabilityError, MissingExtra
+from weft.core.errors import CapabilityError, MissingExtra
+from weft.core.installation import install_command
 from weft.evaluation import lm_eval
 from weft.evaluation.fewshot.scoring import Scorer
-from weft.installation import install_command
 
 INSTALLED = importlib.util.find_spec("lm_eval") is not None
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NoReturn
 
-from weft import registry
+from weft.core import registry
 
 FOLDERS = re.compile("[^=]*/")
 """What stands before the last name of a path, also of one that a setting names."""

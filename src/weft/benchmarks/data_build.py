@@ -21,14 +21,14 @@ import numpy as np
 
 from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.record import write_record
-from weft.data import tokenizers
-from weft.data.building import BuildConfig, build
-from weft.data.corpus import python_files
-from weft.data.files import locate
-from weft.data.foreign_tokenizers import read_foreign
-from weft.data.pieces import Reading
-from weft.data.tokenizer_learning import learn
-from weft.data.workers import cores
+from weft.data.io.files import locate
+from weft.data.shards.builder import BuildConfig, build
+from weft.data.shards.inputs import Reading
+from weft.data.shards.workers import cores
+from weft.data.text.python_source import python_files
+from weft.data.tokenizers import base as tokenizers
+from weft.data.tokenizers.foreign import read_foreign
+from weft.data.tokenizers.learning import learn
 
 BATCH = 1000
 """Documents that the library gets at once."""

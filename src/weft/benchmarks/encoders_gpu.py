@@ -23,8 +23,8 @@ from weft.benchmarks.timing import timed
 from weft.convert.bert import FAMILY as BERT
 from weft.convert.family import Family
 from weft.convert.marian import FAMILY as MARIAN
+from weft.core.errors import require
 from weft.data.base import IGNORE, Batch, Source, TensorDataset
-from weft.errors import require
 from weft.models.base import ModelConfig
 from weft.models.bert import BERTConfig
 from weft.models.transformer import TransformerConfig
@@ -32,7 +32,7 @@ from weft.objectives.base import Objective
 from weft.objectives.masked_pair import MaskedPair, MaskedPairConfig
 from weft.objectives.seq2seq import Seq2Seq, Seq2SeqConfig
 from weft.training import execution
-from weft.training.optim import AdamW
+from weft.training.optimizer.settings import AdamW
 from weft.training.settings import Train
 from weft.training.trainer import Trainer
 

@@ -25,12 +25,12 @@ from weft.benchmarks import peers
 from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.record import write_record
 from weft.data.base import Source
-from weft.data.corpus import PythonSourceConfig
-from weft.data.text import TokenWindows
+from weft.data.text.python_source import PythonSourceConfig
+from weft.data.text.windows import TokenWindows
 from weft.models.gpt import GPT, GPTConfig
 from weft.objectives.next_token import NextTokenConfig
 from weft.training import execution
-from weft.training.optim import AdamW
+from weft.training.optimizer.settings import AdamW
 from weft.training.settings import Train
 from weft.training.trainer import Trainer
 

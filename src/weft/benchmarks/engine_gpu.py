@@ -14,11 +14,11 @@ import torch
 
 from weft.benchmarks.arguments import Arguments, at_least
 from weft.data.base import Source
-from weft.data.text import TokenWindows
+from weft.data.text.windows import TokenWindows
 from weft.models.gpt import GPTConfig
 from weft.objectives.next_token import NextTokenConfig
 from weft.training import execution
-from weft.training.optim import AdamW
+from weft.training.optimizer.settings import AdamW
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 from weft.training.trainer import Trainer

@@ -17,7 +17,7 @@ from typing import Any
 from weft.benchmarks.arguments import Arguments
 from weft.benchmarks.record import write_record
 from weft.benchmarks.serving import serving, write_model
-from weft.errors import WeftError, require
+from weft.core.errors import WeftError, require
 from weft.evaluation.lm_eval import adapter
 
 TOLERANCE = 1e-4

@@ -18,21 +18,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from weft import run
+from weft.api import train
 from weft.benchmarks.arguments import Arguments, at_least
-from weft.benchmarks.birthplace import settings
 from weft.benchmarks.record import write_record
-from weft.config import override
-from weft.errors import CapabilityError
+from weft.core.config import override
+from weft.core.errors import CapabilityError
 from weft.evaluation.evaluate import evaluate
-from weft.generation.grid import draw, png
 from weft.models.base import Restyles, Samples, offers
+from weft.projects.birthplace.benchmark import settings
 from weft.recipes.base import recipe as find_recipe
 from weft.report.progress import Progress
 from weft.report.samples import translated
-from weft.run import Loaded
+from weft.runs.assemble import adopt
+from weft.runs.load import Loaded, load
 from weft.training.hooks import Hook
 from weft.training.trainer import Trainer
+from weft.visual.grids import draw, png
 
 Measure = Callable[[Loaded, dict[str, Any]], dict[str, float]]
 """What a measure of its own is: a loaded model and the changed settings of the data -> numbers by name."""
@@ -142,8 +143,8 @@ def trained(name: str, seed: int, folder: Path, changes: dict[str, Any], seconds
     recipe = override(find_recipe(experiment.recipe), {"train.seed": seed, **experiment.settings, **changes})
     init = trained(experiment.start, seed, folder, {}) if experiment.start else None
     if init:
-        recipe = run.adopt(recipe, init)
-    made = run.train(recipe, out=out, init=init, extra=[Progress(), *([Limit(seconds)] if seconds else [])])
+        recipe = adopt(recipe, init)
+    made = train(recipe, out=out, init=init, extra=[Progress(), *([Limit(seconds)] if seconds else [])])
     short = made.trainer.step < recipe.train.steps and not recipe.train.patience
     if short and (made.signals.received or not seconds):
         raise SystemExit(f"{out}: {made.trainer.stop_reason}; the same command goes on from there")
@@ -152,7 +153,7 @@ def trained(name: str, seed: int, folder: Path, changes: dict[str, Any], seconds
 
 def measured(name: str, seed: int, folder: Path, changes: dict[str, Any], report: bool, seconds: float = 0.0) -> dict[str, Any]:
     """One seed of one experiment: all its metrics, and how long training and measuring took."""
-    loaded, experiment = run.load(trained(name, seed, folder, changes, seconds)), EXPERIMENTS[name]
+    loaded, experiment = load(trained(name, seed, folder, changes, seconds)), EXPERIMENTS[name]
     out, data = folder / f"{name}-{seed}", experiment.report if report else {}
     begin = time.perf_counter()
     found = evaluate(loaded, data=data or None, batch=256)

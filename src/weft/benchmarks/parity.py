@@ -17,14 +17,14 @@ from typing import Any
 
 import torch
 
-from weft import registry
 from weft.benchmarks import published
 from weft.benchmarks.arguments import Arguments
 from weft.benchmarks.record import write_record
 from weft.benchmarks.references import CASES, KINDS, apart, reference, reread
 from weft.convert.convert import convert
-from weft.errors import WeftError, require
-from weft.run import load
+from weft.core import registry
+from weft.core.errors import WeftError, require
+from weft.runs.load import load
 
 TOLERANCE = 1e-4
 Row = dict[str, Any]

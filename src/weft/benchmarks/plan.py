@@ -19,15 +19,15 @@ import torch
 
 from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.record import write_record
+from weft.core.errors import WeftError
 from weft.data.base import Source
-from weft.data.text import TokenWindows
-from weft.errors import WeftError
+from weft.data.text.windows import TokenWindows
 from weft.planning import plan
 from weft.planning.layout import Layout
 from weft.planning.shards import bytes_on
 from weft.planning.subject import Subject, subject
 from weft.training import execution
-from weft.training.optim import AdamW
+from weft.training.optimizer.settings import AdamW
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 from weft.training.trainer import Trainer

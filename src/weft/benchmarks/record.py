@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from weft.run import machine
+from weft.runs.environment import machine
 
 
 def write_record(path: str | Path, name: str, command: str, content: dict[str, Any]) -> None:

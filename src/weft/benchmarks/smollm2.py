@@ -17,7 +17,7 @@ from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.record import write_record
 from weft.convert.convert import convert
 from weft.evaluation.fewshot.runner import run_task
-from weft.run import load
+from weft.runs.load import load
 
 CARD = "https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct (section Evaluation)"
 TASKS: dict[str, tuple[str, float | None, str]] = {

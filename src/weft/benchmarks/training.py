@@ -34,12 +34,12 @@ from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.record import write_record
 from weft.benchmarks.timing import synchronise, timed
 from weft.data.base import Source
-from weft.data.text import TokenWindows
-from weft.layers import token_loss, wide_block
+from weft.data.text.windows import TokenWindows
+from weft.kernels import chunked_cross_entropy, gpt_block_cuda
 from weft.models.gpt import PRESETS, GPTConfig
 from weft.objectives.next_token import NextTokenConfig
 from weft.training import execution
-from weft.training.optim import AdamW
+from weft.training.optimizer.settings import AdamW
 from weft.training.settings import Train
 from weft.training.trainer import Trainer
 
@@ -75,9 +75,9 @@ def make(model: GPTConfig, train: Train, tokens: Tensor, optim: AdamW) -> Traine
 
 
 CONSTANTS: dict[str, tuple[Any, str, Callable[[str], Any]]] = {
-    "chunk": (token_loss, "CHUNK", lambda word: 1 << int(word)),
-    "held": (token_loss, "HELD", int),
-    "pieces": (wide_block, "PIECES", lambda word: {*word.split("+")} & wide_block.PIECES),
+    "chunk": (chunked_cross_entropy, "CHUNK", lambda word: 1 << int(word)),
+    "held": (chunked_cross_entropy, "HELD", int),
+    "pieces": (gpt_block_cuda, "PIECES", lambda word: {*word.split("+")} & gpt_block_cuda.PIECES),
 }
 """Names of a variant that are no settings: the constant that each changes, and what a word means there."""
 

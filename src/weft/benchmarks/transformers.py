@@ -16,19 +16,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from weft import run
+from weft.api import train
 from weft.benchmarks.arguments import Arguments
-from weft.benchmarks.birthplace import settings
 from weft.benchmarks.record import write_record
-from weft.config import override
+from weft.core.config import override
 from weft.data.base import Problems
-from weft.data.text import read_text
+from weft.data.text.windows import read_text
 from weft.evaluation.evaluate import evaluate
-from weft.generation.answer import answer
-from weft.generation.lines import answer_lines, fingerprint
+from weft.inference.translate import answer
+from weft.inference.translate_file import answer_lines, fingerprint
+from weft.projects.birthplace.benchmark import settings
 from weft.recipes.base import recipe as find_recipe
 from weft.report.progress import Progress
-from weft.training import checkpoint
+from weft.runs import record
+from weft.runs.assemble import adopt
+from weft.runs.load import load
+from weft.training.checkpoint import checkpoint
 
 MINILM = "minilm"
 PRETRAINED = 1
@@ -119,8 +122,8 @@ def trained(name: str, seed: int, folder: Path, minilm: str, changes: dict[str, 
     elif experiment.start:
         init = str(finished(experiment.start, folder, minilm))
     if init:
-        recipe = run.adopt(recipe, init)
-    made = run.train(recipe, out=out, init=init, extra=[Progress()])
+        recipe = adopt(recipe, init)
+    made = train(recipe, out=out, init=init, extra=[Progress()])
     if made.trainer.step < recipe.train.steps:
         raise SystemExit(f"{out}: {made.trainer.stop_reason}; the same command goes on from there")
     return out
@@ -129,7 +132,7 @@ def trained(name: str, seed: int, folder: Path, minilm: str, changes: dict[str, 
 def finished(name: str, folder: Path, minilm: str) -> Path:
     """The run that others start from or learn from: one that is finished, whatever its settings were, else trained now."""
     out = folder / f"{name}-{PRETRAINED}"
-    there = run.recipe_of(out)
+    there = record.recipe_of(out)
     if there and checkpoint.saved_step(out) == there["train"]["steps"]:
         return out
     return trained(name, PRETRAINED, folder, minilm, {})
@@ -139,7 +142,7 @@ def distilled(experiment: Experiment, data: Any, folder: Path, minilm: str) -> P
     """The answers of an experiment's teacher to the training sources, a line each, found now where they are not there yet."""
     target = folder / f"{experiment.teacher}-{PRETRAINED}-answers.txt"
     if not target.exists():
-        loaded = run.load(f"{finished(experiment.teacher, folder, minilm)}{EXPERIMENTS[experiment.teacher].checkpoint}")
+        loaded = load(f"{finished(experiment.teacher, folder, minilm)}{EXPERIMENTS[experiment.teacher].checkpoint}")
         lines = read_text(data.path, Problems()).removesuffix("\n").split("\n")
         reply = partial(answer, loaded.model, loaded.tokenizer, batch=256)
         about = {"experiment": experiment.teacher, "weights": fingerprint(loaded.model)}
@@ -155,7 +158,7 @@ def measured(name: str, seed: int, folder: Path, minilm: str, changes: dict[str,
     last = json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])
     row = {"experiment": name, "seed": seed, "train_seconds": last["seconds"], "examples": found.examples, **found.metrics}
     if experiment.start in EXPERIMENTS:
-        row["start_steps"] = run.recipe_of(finished(experiment.start, folder, minilm))["train"]["steps"]
+        row["start_steps"] = record.recipe_of(finished(experiment.start, folder, minilm))["train"]["steps"]
     for number in experiment.iterations:
         row[f"bleu_{number}"] = evaluate(f"{out}{experiment.checkpoint}", "bleu", data=data, settings={"iterations": number})["bleu"]
     said = json.loads(found.findings.content) if found.findings and found.findings.suffix == ".json" else {}

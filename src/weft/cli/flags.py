@@ -6,9 +6,9 @@ import sys
 from types import ModuleType
 from typing import TypeVar, get_args
 
-from weft import config
-from weft.config import Config
-from weft.errors import ConfigError
+from weft.core import config
+from weft.core.config import Config
+from weft.core.errors import ConfigError
 
 C = TypeVar("C", bound=Config)
 HELP = ("-h", "--help")

@@ -8,8 +8,8 @@ import os
 import sys
 from typing import Any
 
-from weft import registry
-from weft.errors import ConfigError
+from weft.core import registry
+from weft.core.errors import ConfigError
 
 SHOWN = ("recipes", "models", "studies", "benches")
 USAGE = f"""usage: weft list [{"|".join(registry.TABLES)}]

@@ -10,17 +10,18 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from weft import config, registry
+from weft.api import default_folder, fit
 from weft.cli import console, flags
 from weft.cli.describe import closing, finished, opening
-from weft.config import Config
-from weft.errors import ConfigError
-from weft.parallel import processes
+from weft.core import config, registry
+from weft.core.config import Config
+from weft.core.errors import ConfigError
 from weft.recipes.base import Recipe
 from weft.recipes.base import recipe as find_recipe
 from weft.report.progress import Progress, tell
-from weft.run import adopt, assemble, default_folder, fit
-from weft.training.team import Team
+from weft.runs.assemble import adopt, assemble
+from weft.training.parallel import processes
+from weft.training.parallel.team import Team
 
 USAGE = """usage: weft train RECIPE [--out DIR] [--init CKPT] [SETTINGS]
 
