@@ -11,7 +11,7 @@ run: .venv/core  ## the quickstart: a model reads about people, then answers que
 test: .venv/dev  ## the whole suite
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-CORE := $(addprefix tests/,contracts data evaluation models objectives recipes sampling training)
+CORE := $(addprefix tests/,contracts core data evaluation metrics models nn objectives recipes runs sampling training)
 
 test-core: .venv/dev  ## the tests that need no Linux: models, objectives, data, training, contracts
 	$(BIN)/python -m pytest -n auto --dist worksteal $(wildcard $(CORE)) $(wildcard tests/test_*.py)

@@ -44,8 +44,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(skip)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # after all that others say
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
     """Ends with how many tests were skipped for which reason; also in the file that WEFT_SKIPPED names."""
+    yield
     reasons = Counter(reason_of(report) for report in terminalreporter.stats.get("skipped", []))
     lines = [f"skipped: {reasons.total()}", *(f"  {number:4}  {reason}" for reason, number in reasons.most_common())]
     terminalreporter.write_sep("-", "skipped tests by reason")
