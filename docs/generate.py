@@ -182,6 +182,8 @@ def transformers() -> str:
             what, scale = TOLD[key]
             values = [row[key] * scale for row in own]
             cells.append(f"{what} {statistics.fmean(values):.1f}{deviation(values)}")
+            if key in ("accuracy", "exact") and "commonest_class" in own[0]:
+                cells[-1] += f" (commonest class {100 * own[0]['commonest_class']:.1f})"
         where = "report data" if record["report"] else "held-out training data"
         recipe = ", ".join([record["recipe"], *record["changed"]])
         rows.append(f"| {name} | {recipe} | {started(record)} | {where} | {', '.join(cells)} | {len(own)} |")
@@ -335,6 +337,7 @@ SAID = {
     r"accuracy": "{percent:.2f} % right",
     r"nearest_neighbour": "{percent:.2f} % right by the nearest neighbour",
     r"nearest_neighbour_code": "{percent:.2f} % by that of the code alone",
+    r"commonest_class": "commonest class {percent:.2f} %",
     r"classified-(.+)": "{percent:.1f} % taken for their class",
     r"translated-(.+)(?<!_real)": "{percent:.1f} % keep their class",
     r"pixel_error": "pixels wrong by {:.3f}",
@@ -370,7 +373,8 @@ def images(*families: str) -> str:
         own = record["rows"]
         numbers = [name for name, value in own[0].items() if isinstance(value, int | float)]
         mean = {name: statistics.fmean(row[name] for row in own) for name in numbers}
-        where = "the ring" if record["recipe"].endswith("/ring") else "test images" if record["report"] else "images kept from training"
+        kept = f"{own[0]['examples']:,} training images held out"
+        where = "the ring" if record["recipe"].endswith("/ring") else "test images" if record["report"] else kept
         took = f"{max(row['train_seconds'] for row in own):.0f} s"
         changed = f" ({', '.join(record['changed'])})" if record.get("changed") else ""
         cells = (f"{own[0]['experiment']}{changed}", where, told(mean), record["bar"], f"{own[0]['parameters']:,}", took, str(len(own)))

@@ -207,7 +207,7 @@ def main(arguments: list[str] | None = None) -> None:
         tell(name, rows)
         if options.record:
             content = {"recipe": EXPERIMENTS[name].recipe, "bar": EXPERIMENTS[name].bar, "changed": options.change, "rows": rows}
-            content["report"] = options.report
+            content["report"] = options.report and bool(EXPERIMENTS[name].report)  # without data that report, held-out ones were measured
             write_record(options.record / f"images-{name}.json", "images", parser.command(options), content)
 
 
