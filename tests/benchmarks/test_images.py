@@ -37,6 +37,17 @@ def test_an_experiment_is_trained_measured_drawn_and_recorded(tmp_path: Path, mo
     assert results.compared(record.measurements) == "at most 81 nats"
 
 
+def test_what_is_held_out_from_training_is_not_called_test_data() -> None:
+    """A record says whether it is of the data that report; an experiment without such data measures what is held out."""
+    for file in Path("results").glob("images-*.json"):
+        record = json.loads(file.read_text())
+        experiment = EXPERIMENTS.get(record["rows"][0]["experiment"])
+        if experiment and not experiment.report and not experiment.recipe.endswith("/ring"):
+            assert not record["report"], file
+    for line in Path("docs/gan.md").read_text().splitlines():
+        assert not ("facades" in line and "test images" in line), line
+
+
 def test_every_experiment_names_a_recipe_its_start_and_its_measures() -> None:
     for name, experiment in EXPERIMENTS.items():
         assert experiment.recipe in registry.RECIPES, name

@@ -18,7 +18,7 @@ import torch
 
 import weft
 from weft.core.errors import DataError
-from weft.results import Hardware, Measurement, Record, check, to_json
+from weft.results import Baseline, Hardware, Measurement, Record, check, to_json
 from weft.runs.environment import processor
 
 Row = dict[str, Any]
@@ -59,6 +59,8 @@ NATS = re.compile(
 """Recipes whose loss is counted in nats."""
 COSTS = {"ms", "s", "tokens/s", "MB/s", "MB per second of a core", "GiB", "bytes", "times"}
 """Units of what is not measured on a split of the data."""
+RIGHT = ("accuracy", "exact")
+"""Metrics beside which the share of the commonest class stands, where an evaluation tells it."""
 UNMINIMISED = re.compile(r"(rbm|boltzmann)/.*")
 """Recipes of which only the gradient of the loss has a meaning."""
 
@@ -90,7 +92,7 @@ def measurements(
     groups: dict[str, list[Row]] = {}
     for row in rows:
         groups.setdefault(json.dumps({name: row[name] for name in of if name in row}), []).append(row)
-    known = {*of, "seed", "examples"}
+    known = {*of, "seed", "examples", "commonest_class"}
     found: list[Measurement] = []
     for name, group in groups.items():
         examples = {row.get("examples") for row in group}
@@ -108,7 +110,10 @@ def measurements(
                 better=better,
                 examples=None if costs or len(examples) > 1 else next(iter(examples)),
             )
-            found.append(dataclasses.replace(one, **(beside or {}).get(metric, {})))
+            one = dataclasses.replace(one, **(beside or {}).get(metric, {}))
+            if metric in RIGHT and not one.baselines and is_number(share := group[0].get("commonest_class")):
+                one = dataclasses.replace(one, baselines=(Baseline("commonest class", share),))
+            found.append(one)
     rest = [{"of": {k: row[k] for k in of if k in row}, **{k: row[k] for k in ("seed",) if k in row}, **words(row, known)} for row in rows]
     return Measured(seeds, tuple(found), [row for row in rest if row.keys() - {"of", "seed"}])
 

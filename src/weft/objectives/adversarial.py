@@ -61,6 +61,7 @@ class Adversarial(Objective):
     def __init__(self, config: AdversarialConfig):
         super().__init__()
         self.config = c = check(config)
+        self.classes = "label" if c.label else ""
         first = Turn("discriminator", ("discriminator",))
         self.turns = (*[first] * c.discriminator_turns, Turn("generator", ("generator",), fresh=False))
         self.weights = {"penalty": c.penalty, "matching": c.matching, "history": c.history, "label": c.label}
