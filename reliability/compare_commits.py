@@ -29,6 +29,8 @@ from typing import Any
 
 Case = dict[str, Any]
 HERE = Path(__file__).resolve().parent
+VERSION = 1
+"""Of what fingerprint.py gives: results that another version has left are not looked at."""
 CODE = ("src", "projects")
 """Folders of a commit that hold code of weft and are put on the path."""
 SMALL = " (small)"
@@ -110,7 +112,7 @@ class Side:
             archive = subprocess.run(["git", "archive", found], cwd=HERE.parent, check=True, capture_output=True).stdout
             subprocess.run(["tar", "-x", "-C", str(half)], input=archive, check=True)
             half.rename(self.checkout)
-        how = f"{(HERE / 'fingerprint.py').read_text()} {options.steps} {options.threads} {machine()} {sorted(options.renamed.items())}"
+        how = f"{VERSION} {options.steps} {options.threads} {machine()} {sorted(options.renamed.items())}"
         self.results = options.keep / f"{self.key}-{hashlib.sha256(how.encode()).hexdigest()[:8]}{'-again' if again else ''}.jsonl"
 
     def known(self) -> dict[str, dict[str, Any]]:
@@ -194,8 +196,8 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> tuple[list[str], li
     if old["validation"] != new["validation"]:
         wrong.append(f"validation: {json.dumps(old['validation'])} | {json.dumps(new['validation'])}")
     wrong += ["drawn tensor"] if old.get("drawn") != new.get("drawn") else []
-    for title in dict.fromkeys([*old["outputs"], *new["outputs"]]):
-        mine, other = (side["outputs"].get(title, {}) for side in (old, new))
+    for title in dict.fromkeys([*old.get("outputs", {}), *new.get("outputs", {})]):
+        mine, other = (side.get("outputs", {}).get(title, {}) for side in (old, new))
         if mine.get("code") and (other.get("code") != mine["code"]):
             notes.append(f"sample, {title}: was refused, and is {'not' if other.get('code') == 0 else 'otherwise'}")
         elif mine.get("sha256") != other.get("sha256"):
@@ -206,15 +208,16 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> tuple[list[str], li
 
 def weights(old: list[list[str]], new: list[list[str]]) -> tuple[list[str], list[str]]:
     """Weights of which there is no equal, whatever they are called, and those that are called or ordered differently."""
-    mine, other = (sorted(side, key=lambda row: row[1:]) for side in (old, new))
+    mine, other = (sorted(side, key=lambda row: (*row[1:], row[0])) for side in (old, new))
     if [row[1:] for row in mine] != [row[1:] for row in other]:
         wrong = []
         for title, rows, against in (("missing or changed", old, new), ("new or changed", new, old)):
             equals = [row[1:] for row in against]
-            lost = [f"{name} {kind}" for name, *kind in rows if kind not in equals]
+            lost = [f"{name} ({kind})" for name, kind, sha in rows if [kind, sha] not in equals]
             wrong += [f"{len(lost)} of {len(rows)} weights are {title}: {', '.join(lost[:2])}"] if lost else []
         return wrong or ["a weight occurs more or less often"], []
-    names = [f"{before[0]} -> {after[0]}" for before, after in zip(mine, other, strict=True) if before[0] != after[0]]
+    gone, come = ([row[0] for row in side if row not in against] for side, against in ((mine, new), (other, old)))
+    names = [f"{before} -> {after}" for before, after in zip(gone, come, strict=True)]
     notes = [f"{len(names)} weights are called differently: {', '.join(names[:3])}"] if names else []
     return [], notes or (["the weights are in another order"] if old != new else [])
 
@@ -237,11 +240,11 @@ def compare(old: Side, new: Side, cases: list[Case]) -> int:
             print(f"DIFFERENT {case['id']}: {line}")
         for line in notes:
             print(f"note      {case['id']}: {line}")
-    seconds = [sum(line["seconds"] for line in known.values()) for known in (before, after)]
+    seconds = [sum(known[case["case"]]["seconds"] for case in cases) for known in (before, after)]
     print(
         f"{old.title} | {new.title}: {counts['recipes']} cases, {counts['different']} different, {counts['fail alike']} fail alike; "
         f"{counts['weights']} weights, {counts['samples']} samples and {counts['refused']} refusals compared; "
-        f"seconds of computing: {seconds[0]:.0f} | {seconds[1]:.0f}"
+        f"CPU seconds: {seconds[0]:.0f} | {seconds[1]:.0f}"
     )
     return 1 if counts["different"] or not cases else 0
 

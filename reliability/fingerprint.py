@@ -184,13 +184,13 @@ def main() -> None:
     if not Path(weft.__file__).resolve().is_relative_to(Path(job["tree"]).resolve()):
         raise SystemExit(f"weft was imported from {weft.__file__}, not from {job['tree']}")
     for case in job["cases"]:
-        began, folder = time.time(), tempfile.mkdtemp(dir=job["room"])
+        began, folder = time.process_time(), tempfile.mkdtemp(dir=job["room"])
         os.chdir(folder)
         try:
             found = fingerprint(case, job["renamed"])
         except Exception as error:
             found = {"error": f"{type(error).__name__}: {error}"[:600]}
-        line = {"id": case["id"], "case": case["case"], **found, "seconds": round(time.time() - began, 2)}
+        line = {"id": case["id"], "case": case["case"], **found, "seconds": round(time.process_time() - began, 2)}
         with open(job["results"], "a") as file:
             file.write(json.dumps(line) + "\n")
         os.chdir(job["room"])
