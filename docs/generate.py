@@ -1,4 +1,7 @@
-"""Fills the tables of README.md and docs/ from results/, and the index of what --help prints: `python docs/generate.py`, or `--check` to see whether they are current."""
+"""Fills the tables of README.md and docs/ from results/, and the index of what --help prints: `python docs/generate.py`.
+
+`--check` says whether they are current.
+"""
 
 from __future__ import annotations
 

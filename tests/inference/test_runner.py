@@ -113,7 +113,7 @@ def test_a_decoder_with_a_cache_translates_the_same(memory: Any) -> None:
 def test_a_row_that_was_not_a_number_leaves_nothing_to_the_next(name: str, way: str) -> None:
     """What a row held is hidden from the sequence that comes after it, but a weight of 0 times NaN is NaN."""
     made = model(name)
-    reader = Reader(made)
+    reader = ModelRunner(made)
     reader.add_rows(1)
     reader.read([ROWS[0]])
     assert reader.cache

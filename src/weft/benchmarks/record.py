@@ -112,7 +112,7 @@ def measurements(
             )
             one = dataclasses.replace(one, **(beside or {}).get(metric, {}))
             if metric in RIGHT and not one.baselines and is_number(share := group[0].get("commonest_class")):
-                one = dataclasses.replace(one, baselines=(Baseline("commonest class", share),))
+                one = dataclasses.replace(one, baselines=(Baseline(name="commonest class", value=share),))
             found.append(one)
     rest = [{"of": {k: row[k] for k in of if k in row}, **{k: row[k] for k in ("seed",) if k in row}, **words(row, known)} for row in rows]
     return Measured(seeds, tuple(found), [row for row in rest if row.keys() - {"of", "seed"}])
