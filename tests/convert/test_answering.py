@@ -24,7 +24,7 @@ MOST = 30
 TEXTS = ["one two three", "two", "three three one two one"]
 SIZES = {"model.layers": 1, "model.heads": 2, "model.width": 16, "model.inner": 32}
 MARIAN = {"model.norm": "post", "model.interleaved": False, "model.output_bias": True}
-OURS = {"t5/pairs": {"model.head": 8}, "transformer/pairs": MARIAN}
+OURS = {"t5/pairs": {"model.head_dim": 8}, "transformer/pairs": MARIAN}
 
 
 def theirs(folder: Path) -> list[list[int]]:
@@ -50,7 +50,13 @@ def ours(run: Path) -> list[list[int]]:
 @pytest.mark.parametrize("name", OURS)
 def test_a_run_of_ours_answers_alike_in_transformers(name: str, tmp_path: Path) -> None:
     (tmp_path / "pairs.tsv").write_text("".join(f"{text}\t{text[::-1]}\n" for text in TEXTS * 4))
-    changes = {"data.path": str(tmp_path / "pairs.tsv"), "data.unit": "byte_bpe", "train.steps": 40, "optim.lr": 0.01, "data.longest": 30}
+    changes = {
+        "data.path": str(tmp_path / "pairs.tsv"),
+        "data.tokenizer": "byte_bpe",
+        "train.steps": 40,
+        "optim.lr": 0.01,
+        "data.max_length": 30,
+    }
     weft.train(weft.recipe(name, {**changes, **SIZES, **OURS[name]}), out=tmp_path / "run")
     done = convert(str(tmp_path / "run"), tmp_path / "theirs")
     assert done.tokenizer

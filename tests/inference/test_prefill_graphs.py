@@ -17,7 +17,7 @@ CONFIGS: dict[str, Any] = {
     "gpt": GPTConfig(**SIZES),
     "rotary, banded": GPTConfig(**SIZES, position="rotary", window=8, bias=False, tied=False),
     "post-norm": GPTConfig(**SIZES, norm="post"),
-    "llama": LlamaConfig(**SIZES, groups=2),
+    "llama": LlamaConfig(**SIZES, kv_heads=2),
 }
 
 

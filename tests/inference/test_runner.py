@@ -24,9 +24,9 @@ MODELS = {
     "sinusoidal, post": GPTConfig(**SIZES, position="sinusoidal", norm="post"),
     "banded": GPTConfig(**SIZES, window=5),
     "llama": LlamaConfig(**SIZES),
-    "groups": LlamaConfig(**SIZES, groups=2),
-    "perceiver": PerceiverConfig(**SIZES, bottleneck=8),
-    "perceiver ar": PerceiverConfig(**SIZES, bottleneck=8, queries="last", pad=-1, position="rotary"),
+    "groups": LlamaConfig(**SIZES, kv_heads=2),
+    "perceiver": PerceiverConfig(**SIZES, latents=8),
+    "perceiver ar": PerceiverConfig(**SIZES, latents=8, queries="last", pad=-1, position="rotary"),
 }
 ROWS = [list(range(1, 11)), [5], [7, 7, 7, 2, 9, 0, 1, 4], [29, 28]]
 
@@ -91,7 +91,7 @@ def test_a_row_longer_than_the_context_is_seen_through_its_end(name: str) -> Non
 @pytest.mark.parametrize("memory", ["last", "all", "layerwise", "t5"])
 def test_a_decoder_with_a_cache_translates_the_same(memory: Any) -> None:
     torch.manual_seed(0)
-    config: Any = T5Config(vocabulary=V, layers=2, heads=2, head=8, width=16) if memory == "t5" else TransformerConfig(
+    config: Any = T5Config(vocabulary=V, layers=2, heads=2, head_dim=8, width=16) if memory == "t5" else TransformerConfig(
         vocabulary=V, context=40, layers=2, heads=2, width=16, memory=memory
     )  # fmt: skip
     made = config.build().eval()

@@ -25,7 +25,7 @@ CONFIGS: dict[str, Any] = {
     "gpt": GPTConfig(**SIZES),
     "rotary, banded": GPTConfig(**SIZES, position="rotary", window=64, bias=False, tied=False, activation="gelu_tanh"),
     "post-norm": GPTConfig(**SIZES, norm="post"),
-    "llama": LlamaConfig(**SIZES, groups=2),
+    "llama": LlamaConfig(**SIZES, kv_heads=2),
 }
 ALONE: dict[str, Any] = {
     "gpt": CONFIGS["gpt"],

@@ -11,7 +11,7 @@ import pytest
 
 from weft.core.errors import DataError
 from weft.data.tokenizers.base import ByteTokenizer
-from weft.data.tokenizers.birthplace_characters import MASK, MASK_MARK, PAD_MARK, MarkedCharacters
+from weft.data.tokenizers.birthplace_characters import MASK, MASK_MARK, PAD_MARK, BirthplaceCharacters
 from weft.data.tokenizers.subwords import ByteBPE
 from weft.serving import templates
 from weft.serving.rendering import render
@@ -68,7 +68,7 @@ def test_models_without_a_template_have_a_plain_one(renderer: Renderer) -> None:
 
 
 def test_models_of_the_birthplace_task_are_asked_between_marks(renderer: Renderer) -> None:
-    tokenizer = MarkedCharacters(PAD_MARK + MASK_MARK + "?abhow")
+    tokenizer = BirthplaceCharacters(PAD_MARK + MASK_MARK + "?abhow")
     template = template_for(tokenizer)
     assert tokenizer.decode(renderer.prompt(template, [{"role": "user", "content": "who?"}], TokenTexts(tokenizer))) == "who?" + MASK_MARK
     assert MASK in template.stop_tokens

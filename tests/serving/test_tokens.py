@@ -9,7 +9,7 @@ import pytest
 from weft.data.annotated.label_tokens import LabelledTokenizer
 from weft.data.text.sentence_pairs import BERTWordTokenizer
 from weft.data.tokenizers.base import ByteTokenizer, CharacterTokenizer, WordTokenizer
-from weft.data.tokenizers.special_tokens import MarkedTokenizer
+from weft.data.tokenizers.special_tokens import Seq2SeqTokenizer
 from weft.data.tokenizers.subwords import BPE, ByteBPE, Unigram, WordPiece
 from weft.serving.tokens import TokenTexts
 
@@ -64,7 +64,7 @@ def test_half_characters_are_written_in_bytes() -> None:
 def test_tokens_inside_other_tokenizers() -> None:
     labelled = TokenTexts(LabelledTokenizer(ByteTokenizer(), ["good", "bad"]))
     assert labelled.spelling(0xE2) == b"\xe2"
-    moved = TokenTexts(MarkedTokenizer(ByteTokenizer()))
+    moved = TokenTexts(Seq2SeqTokenizer(ByteTokenizer()))
     assert moved.text(moved.encode("a")[0]) == "a"
 
 

@@ -47,7 +47,7 @@ LR = 1e-3
 
 def tokens(vocabulary: int) -> Tensor:
     """Real text, its rarer bytes folded into the vocabulary."""
-    data = PythonSourceConfig(unit="bytes", megabytes=2.0).build().train
+    data = PythonSourceConfig(tokenizer="bytes", megabytes=2.0).build().train
     assert isinstance(data, TokenWindows)
     return (data.tokens.long() % vocabulary).to(torch.uint8)
 

@@ -8,9 +8,9 @@ Run: python -m weft bench training --nanogpt FOLDER [--sizes gpt2 gpt2-medium gp
 
 Both train on 1,024 tokens an example in bf16, compiled, with AdamW and clipping, without dropout; ours through the trainer itself. Both
 have GPT-2's own GELU, by tanh; with --activation gelu they have nanoGPT's, which is exact.
-A variant is settings of training joined by commas: its names (attention, blocks, logits, activations, update, compile, graphs),
-chunk (log2 of the logits held at a time), held (the longest row of them that is read once), pieces (of a wide block, joined by +, that
-have kernels of our own; or none), or options of the compiler (inductor.combo_kernels=off).
+A variant is settings of training joined by commas: its names (attention, blocks, logits, activation_checkpointing, update, compile,
+cuda_graphs), chunk (log2 of the logits held at a time), held (the longest row of them that is read once), pieces (of a wide block, joined
+by +, that have kernels of our own; or none), or options of the compiler (inductor.combo_kernels=off).
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class Setting(NamedTuple):
 
 
 @functools.cache
-def sentences(cls: type) -> dict[str, str]:
+def sentences(cls: Any) -> dict[str, str]:
     """The docstring under each field of a settings class and of those it derives from."""
     texts: dict[str, str] = {}
     for base in reversed(cls.__mro__):

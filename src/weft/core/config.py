@@ -11,11 +11,11 @@ import json
 import sys
 import types
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
-from weft.core import registry
+from weft.core import registry, renamed
 from weft.core.errors import ConfigError
 
 C = TypeVar("C", bound="Config")
@@ -164,6 +164,10 @@ def change(config: Any, path: list[str], value: Any, whole: str) -> Any:
     if name == "type" and not rest and (kinds := registry.kinds(type(config))):
         return other_kind(config, registry.part(convert(value, Literal[kinds], f"--{whole}")))
     fields = [f.name for f in dataclasses.fields(config)]
+    part = part_of(config, whole.split(".")[: -len(path)])
+    if name not in fields and (now := renamed.setting(part, name)):
+        renamed.tell(f"--{whole}", "--" + ".".join([*whole.split(".")[: -len(path)], now, *rest]))
+        name, value = now, value if rest else renamed.value(part, name, value)
     if name not in fields:
         raise ConfigError(f"--{whole}: {type(config).__name__} has no field {name!r}{registry.nearest(name, fields)}")
     old = getattr(config, name)
@@ -172,6 +176,11 @@ def change(config: Any, path: list[str], value: Any, whole: str) -> Any:
     if isinstance(old, (Config, dict)) and not isinstance(value, (Config, dict)):
         raise ConfigError(_deeper(old, whole))
     return dataclasses.replace(config, **{name: convert(value, kinds_of(type(config))[name], f"--{whole}")})
+
+
+def part_of(config: Config, path: Sequence[str]) -> str:
+    """The registry name of a part or, where it has none, the setting under which it stands."""
+    return registry.name_of(type(config)) or "".join(path[-1:])
 
 
 def other_kind(config: Config, kind: type[C]) -> C:
@@ -201,6 +210,21 @@ def leaves(config: Any, place: str = "") -> dict[str, tuple[Any, Any]]:
     return found
 
 
+def with_earlier(config: Any, known: dict[str, tuple[Any, Any]], path: tuple[str, ...] = ()) -> dict[str, tuple[Any, Any]]:
+    """`leaves` with those flags, too, that are still understood under the name they had."""
+    place = "".join(f"{name}." for name in path)
+    if isinstance(config, Config):
+        earlier = renamed.SETTINGS.get(part_of(config, path), {})
+        known = known | {
+            place + old: known[place + new] for old, new in earlier.items() if place + old not in known and place + new in known
+        }
+        config = {f.name: getattr(config, f.name) for f in dataclasses.fields(config)}
+    for name, inner in config.items():
+        if isinstance(inner, (Config, dict)):
+            known = with_earlier(inner, known, (*path, name))
+    return known
+
+
 def flag_name(word: str, known: Iterable[str]) -> tuple[str, bool]:
     """The setting a flag names, and whether it is written as its opposite: `--model.no-tied` is (model.tied, True)."""
     name = word[2:].partition("=")[0].replace("-", "_")
@@ -211,7 +235,7 @@ def flag_name(word: str, known: Iterable[str]) -> tuple[str, bool]:
 
 def separate(words: list[str], config: Config) -> tuple[list[str], list[list[str]]]:
     """Words that belong to no flag (all those after a bare `--` too), and each flag with its values."""
-    known = leaves(config)
+    known = with_earlier(config, leaves(config))
     free: list[str] = []
     flags: list[list[str]] = []
     room, switch = 0, False
@@ -244,7 +268,7 @@ def arity(kind: Any) -> int:
 
 def parse_flags(flags: list[list[str]], config: C) -> C:
     """A copy changed by flags from `separate`: `--a.b value`, `--a.b=value`, `--flag`, `--no-flag`, `--pair 1 2`."""
-    known = leaves(config)
+    known = with_earlier(config, leaves(config))
     changes: dict[str, Any] = {}
     for word, *values in flags:
         name, opposite = flag_name(word, known)

@@ -38,7 +38,7 @@ class Best:
 def measure(loaded: Loaded, objective: Span, data: Spans, batches: Iterable[Batch]) -> Findings:
     """Exact match and F1 over the questions all of whose windows are in the batches, which follow the order of the data."""
     found = answers(loaded, objective, data, batches)
-    threshold = objective.config.threshold if any(not best.asked.references for best in found) else math.inf
+    threshold = objective.config.null_score_threshold if any(not best.asked.references for best in found) else math.inf
     answered = [
         Answered(best.asked.references, best.text if best.null - best.score <= threshold else "", best.text, best.null - best.score)
         for best in found

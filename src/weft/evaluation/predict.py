@@ -179,7 +179,7 @@ def images_for(loaded: Loaded) -> ImagesConfig:
     assert isinstance(source, ImagesConfig)
     model: Any = loaded.recipe.model
     channels, height, width = getattr(model, "image", ()) or shape_of(model.features)
-    size = source.size or (height if height == width and not source.window else 0)
+    size = source.size or (height if height == width and not source.crop_size else 0)
     return replace(source, size=size, channels=channels if channels in MODES else 0)  # type: ignore[arg-type]
 
 

@@ -46,13 +46,13 @@ class MaskPredict:
 
     def resolve(self, model: Any) -> MaskPredict:
         """What holds for a model; refused where it makes no target."""
-        iterations = self.iterations or (1 if model.config.places else PASSES)
+        iterations = self.iterations or (1 if model.config.fixed_length else PASSES)
         for name, value in (("iterations", iterations), ("candidates", self.candidates)):
             if value < 1:
                 raise ConfigError(f"{name} must be at least 1, not {value}")
         if not 0.0 < self.length_factor < math.inf:
             raise ConfigError(f"length_factor must be above 0, not {self.length_factor}")
-        if model.config.places and (iterations > 1 or self.length_factor != 1.0):
+        if model.config.fixed_length and (iterations > 1 or self.length_factor != 1.0):
             raise ConfigError("a model that is cut at END makes one pass and foretells no length: iterations and length_factor must be 1")
         return replace(self, iterations=iterations)
 
@@ -81,7 +81,7 @@ def fill_in(model: Any, source: Tensor, lengths: Tensor, start: int, end: int, h
     if not len(source):
         return []
     memory = model.encode(source, lengths)
-    if model.config.places:
+    if model.config.fixed_length:
         return cut_at_end(model, memory, lengths, start, end)
     sizes, length = foretold(model, memory, lengths, how)  # each (B, K)
     b, k = sizes.shape
@@ -134,7 +134,7 @@ def refine(model: Any, memory: Tensor, lengths: Tensor, sizes: Tensor, start: in
 
 def cut_at_end(model: Any, memory: Tensor, lengths: Tensor, start: int, end: int) -> list[Filled]:
     """All places in one pass, up to the first END."""
-    unknown = torch.full((len(memory), model.config.places), start, device=memory.device)
+    unknown = torch.full((len(memory), model.config.fixed_length), start, device=memory.device)
     likely, token = log_probabilities(model, model.fill(unknown, None, memory, lengths), (PAD, start)).max(-1)
     found = []
     for ids, values in zip(token.tolist(), likely.tolist(), strict=True):

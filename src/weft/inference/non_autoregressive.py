@@ -96,7 +96,7 @@ class NonAutoregressiveEngine:
         source = torch.tensor([[*row.source, *[PAD] * (longest - len(row.source))] for row in rows], device=self.device)
         lengths = torch.tensor([len(row.source) for row in rows], device=self.device)
         made = fill_in(self.model, source, lengths, START, END, how)
-        return {row.number: told(row, each, self.model.config.places) for row, each in zip(rows, made, strict=True)}
+        return {row.number: told(row, each, self.model.config.fixed_length) for row, each in zip(rows, made, strict=True)}
 
 
 def told(row: Target, made: Filled, places: int) -> Piece:

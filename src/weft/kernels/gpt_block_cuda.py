@@ -59,7 +59,7 @@ def gpt_block_cuda(block: Any, x: Tensor, mask: Any, rotary: Tensor | None) -> T
     x = found if joins else x + block.dropout(found)
     biases = (bias, feed.down.bias) if summed else (None, None)
     x, normed = beside_norm(x, block.norm2, *biases) if own else (x, block.norm2(x))
-    again = block.activations_backend == "products"
+    again = block.activations_backend == "selective"
     found = fed(feed, normed, None if summed else feed.down.bias, again, x if joins else None)
     return found if joins else x + block.dropout(found)
 

@@ -49,8 +49,8 @@ class GPTConfig(ModelConfig):
     """Tokens that every second block looks back at, itself included (GPT-3's banded layers); 0 for all."""
     activation: Activation = "gelu"
     """Non-linearity of the feed-forward layer."""
-    norm_heads: bool = False
-    """Give all queries and keys the same length (QK-norm), so that attention stays soft at high learning rates."""
+    qk_norm: bool = False
+    """RMS-normalise queries and keys per head (QK-norm), which keeps attention stable at high learning rates."""
     norm_embedding: bool = False
     """Give all embedded tokens the same length before the first block."""
     skips: bool = False

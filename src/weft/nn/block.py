@@ -30,7 +30,7 @@ class Block(nn.Module):
 
     blocks_backend = "plain"
     """"fused" where the trainer chooses kernels of our own."""
-    activations_backend: Kept = "all"
+    activations_backend: Kept = "none"
     """What is kept for the backward pass: the trainer chooses by memory."""
 
     def __init__(
@@ -52,9 +52,9 @@ class Block(nn.Module):
         """x (B, T, D) -> (B, T, D)."""
         chosen = self.training and self.blocks_backend == "fused" and store is None
         if chosen and FUSED and gpt_block_cuda.fits(self, x):
-            kept: Kept = "inputs" if self.activations_backend == "inputs" else "all"  # it sees to "products" itself
+            kept: Kept = "full" if self.activations_backend == "full" else "none"  # it sees to "selective" itself
             return checkpointed(kept, gpt_block_cuda.gpt_block_cuda, self, x, mask, rotary)
-        if chosen and self.activations_backend == "all" and gpt_block_cpu.fits(self, x, mask, rotary):
+        if chosen and self.activations_backend == "none" and gpt_block_cpu.fits(self, x, mask, rotary):
             return gpt_block_cpu.cpu_block(self, x, rotary)
         return checkpointed(self.activations_backend, self.compute, x, mask, rotary, store)
 
@@ -70,5 +70,5 @@ class Block(nn.Module):
 
 def together(blocks: nn.ModuleList, x: Tensor) -> Tensor | None:
     """x (B, T, D) -> (B, T, D), through all blocks as one operation, where the trainer chose that and the kernels serve them."""
-    chosen = all(block.training and block.blocks_backend == "fused" and block.activations_backend == "all" for block in blocks)
+    chosen = all(block.training and block.blocks_backend == "fused" and block.activations_backend == "none" for block in blocks)
     return FUSED.fused_blocks(blocks, x) if FUSED and chosen and FUSED.fit(blocks, x) else None

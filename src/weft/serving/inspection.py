@@ -122,8 +122,8 @@ def look_at_whole(model: Any, ids: list[int], how: MaskPredict) -> list[View]:
     device = next(model.parameters()).device
     source, lengths = torch.tensor([ids], device=device), torch.tensor([len(ids)], device=device)
     written = fill_in(model, source, lengths, START, END, how)[0].ids
-    read = written if model.config.places else [*written, END]
-    read = [*read, *[END] * (model.config.places - len(read))]
+    read = written if model.config.fixed_length else [*written, END]
+    read = [*read, *[END] * (model.config.fixed_length - len(read))]
     if len(read) > MOST_TOKENS:
         raise ApiError(400, f"attention is shown for at most {MOST_TOKENS} tokens, but the answer has {len(read)}", param="text")
     with Recorder(model) as recorder:

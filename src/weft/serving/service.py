@@ -106,7 +106,7 @@ class ServedModel:
     def describe(self) -> dict[str, Any]:
         about: dict[str, Any] = {"id": self.name, "object": "model", "created": self.created, "owned_by": "weft"}
         if self.filling:
-            about["filling"] = {**vars(self.filling), "fixed": bool(self.model.config.places), "longest": self.model.longest}
+            about["filling"] = {**vars(self.filling), "fixed": bool(self.model.config.fixed_length), "longest": self.model.longest}
         if self.canvas:
             about["images"] = self.canvas.describe()
         return {**about, "max_model_len": self.context or None, "offers": self.offers}

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.core.errors import DataError
-from weft.data.tokenizers.birthplace_characters import MASK, MASK_MARK, PAD, MarkedCharacters
+from weft.data.tokenizers.birthplace_characters import MASK, MASK_MARK, PAD, BirthplaceCharacters
 from weft.serving.tokens import TokenTexts, innermost
 
 SECONDS = 3.0
@@ -43,7 +43,7 @@ def template_for(tokenizer: Any, source: str = "") -> ChatTemplate:
     """The template of a model: its own where it has one."""
     if source:
         return ChatTemplate(source, foreign=True)
-    if isinstance(innermost(tokenizer), MarkedCharacters):
+    if isinstance(innermost(tokenizer), BirthplaceCharacters):
         return ChatTemplate(QUESTION, stop_tokens=(MASK, PAD))
     return ChatTemplate(PLAIN, stop=PLAIN_STOPS)
 

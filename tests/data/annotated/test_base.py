@@ -37,12 +37,12 @@ class Lines(AnnotatedConfig):
 
 def test_every_source_has_the_same_settings() -> None:
     common = {field.name for field in dataclasses.fields(AnnotatedConfig)}
-    assert common == {"path", "validation_path", "validation", "unit", "vocabulary", "context"}
+    assert common == {"path", "validation_path", "validation", "tokenizer", "vocabulary", "context"}
     for name in SOURCES:
         made = registry.find("data", name)()
         assert isinstance(made, AnnotatedConfig)
         assert (made.path, made.validation_path, made.validation, made.vocabulary) == ("", "", 0.1, 0)
-        assert made.unit == ("byte_bpe" if name.startswith("framed") else "wordpiece")
+        assert made.tokenizer == ("byte_bpe" if name.startswith("framed") else "wordpiece")
         assert made.context == (256 if name == "spans" else 128)
 
 

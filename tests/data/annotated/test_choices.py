@@ -23,7 +23,7 @@ def write(path: Path, records: list[Any]) -> str:
 
 
 def config(path: str, **settings: object) -> ChoicesConfig:
-    return ChoicesConfig(path=path, **{"unit": "bert_words", "validation": 0.0, "context": 16, **settings})  # type: ignore[arg-type]
+    return ChoicesConfig(path=path, **{"tokenizer": "bert_words", "validation": 0.0, "context": 16, **settings})  # type: ignore[arg-type]
 
 
 def everything(dataset: Dataset | None) -> Batch:

@@ -122,13 +122,13 @@ def test_pieces_of_words_of_a_model(tmp_path: Path) -> None:
 
 
 def test_without_a_model_tokens_are_learned(tmp_path: Path) -> None:
-    data = texts(tmp_path, "ab ab\tx\ncd\ty\n", None, unit="words")
+    data = texts(tmp_path, "ab ab\tx\ncd\ty\n", None, tokenizer="words")
     assert data.tokenizer.tokens.inner.words == ["<unk>", "ab", "\n", "cd"]
     assert everything(data.train)["ids"].tolist() == [[4, 1, 1, 6], [4, 3, 6, 6]]
     pytest.importorskip("tokenizers")
     default = FramedTextsConfig()
-    assert default.unit == "byte_bpe"
-    learned = texts(tmp_path, "ab ab\tx\ncd\ty\n", None, unit=default.unit)
+    assert default.tokenizer == "byte_bpe"
+    learned = texts(tmp_path, "ab ab\tx\ncd\ty\n", None, tokenizer=default.tokenizer)
     assert isinstance(learned.tokenizer.tokens.inner, ByteBPE)
 
 
@@ -157,10 +157,10 @@ def test_characters_that_a_model_never_met_are_left_out_and_counted(tmp_path: Pa
 
 
 def test_settings_survive_json(tmp_path: Path) -> None:
-    for made in (FramedTextsConfig(path="x", unit="bytes", both_orders=True), FramedChoicesConfig(path="x", unit="words")):
+    for made in (FramedTextsConfig(path="x", tokenizer="bytes", both_orders=True), FramedChoicesConfig(path="x", tokenizer="words")):
         assert from_dict(json.loads(json.dumps(to_dict(made))), DataConfig) == made
     with pytest.raises(ConfigError, match="'bert_words' is not one of"):
-        from_dict({"type": "framed_texts", "unit": "bert_words"}, DataConfig)
+        from_dict({"type": "framed_texts", "tokenizer": "bert_words"}, DataConfig)
 
 
 @pytest.mark.parametrize(
@@ -187,6 +187,6 @@ def test_any_bytes_work_or_are_one_sentence(tmp_path: Path, kind: type[FramedTex
     @given(st.one_of(TABLES if kind is FramedTextsConfig else JSON_LINES, st.binary(max_size=300)))
     def check(content: bytes) -> None:
         path.write_bytes(content)
-        use(kind(path=str(path), unit="characters", context=16, validation=0.3))
+        use(kind(path=str(path), tokenizer="characters", context=16, validation=0.3))
 
     check()

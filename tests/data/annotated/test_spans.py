@@ -87,7 +87,7 @@ def test_an_answer_inside_a_word_is_taken_with_the_whole_of_it(unit: str, paragr
 @given(PARAGRAPHS, st.integers(8, 30), st.integers(1, 30), st.integers(1, 9))
 def test_windows_cover_the_paragraph_and_fit(paragraph: str, context: int, stride: int, question: int) -> None:
     one = asked(paragraph, (0, 0), "the moon is near the moon")
-    found = dataset(one, "bert_words", Problems(), context=context, stride=stride, question=question)
+    found = dataset(one, "bert_words", Problems(), context=context, stride=stride, max_question_length=question)
     ids, offsets = tokenizer("bert_words").encode_with_offsets(paragraph)
     batch = found.batch(torch.arange(len(found)), torch.zeros(len(found), dtype=torch.int64))
     seen: set[int] = set()
@@ -163,7 +163,15 @@ def test_built_data_and_the_tokens_of_another_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"context": 7}, {"stride": 0}, {"question": 0}, {"vocabulary": -1}, {"validation": 1.0}, {"threshold": math.nan}]
+    "wrong",
+    [
+        {"context": 7},
+        {"stride": 0},
+        {"max_question_length": 0},
+        {"vocabulary": -1},
+        {"validation": 1.0},
+        {"null_score_threshold": math.nan},
+    ],
 )
 def test_settings_that_cannot_work_are_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"--data.{next(iter(wrong))}"):

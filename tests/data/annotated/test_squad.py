@@ -48,7 +48,7 @@ def test_both_versions(tmp_path: Path, name: str) -> None:
 def test_questions_about_a_paragraph_stay_together(tmp_path: Path) -> None:
     paragraphs = [{"context": f"{TEXT} {n}", "qas": [question(10 * n + i, ("moon", 4)) for i in range(3)]} for n in range(10)]
     (tmp_path / "a.json").write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
-    data = SpansConfig(path=str(tmp_path / "a.json"), validation=0.3, unit="bert_words").build()
+    data = SpansConfig(path=str(tmp_path / "a.json"), validation=0.3, tokenizer="bert_words").build()
     train, held = ({window.asked.paragraph for window in part.windows} for part in (data.train, data.validation))  # type: ignore[union-attr]
     assert (len(train), len(held), len(train & held)) == (7, 3, 0)
     assert (data.info["training_questions"], data.info["validation_questions"]) == (21, 9)
@@ -123,6 +123,6 @@ def test_any_json_works_or_is_one_sentence(tmp_path: Path) -> None:
     @given(FILE)
     def check(content: Any) -> None:
         (tmp_path / "my.json").write_text(json.dumps(content))
-        use(SpansConfig(path=str(tmp_path / "my.json"), unit="bert_words", context=8, stride=2))
+        use(SpansConfig(path=str(tmp_path / "my.json"), tokenizer="bert_words", context=8, stride=2))
 
     check()

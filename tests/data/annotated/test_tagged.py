@@ -78,7 +78,7 @@ def test_an_archive_is_read_where_it_has_the_layout_of_most(tmp_path: Path) -> N
 def build(folder: Path, content: str, known: Any = None, **settings: Any) -> Data:
     path = folder / "my.tsv.gz"
     path.write_bytes(gzip.compress(content.encode()))
-    return TaggedConfig(path=str(path), **{"validation_path": str(path), "unit": "bert_words", **settings}).build_with(known)
+    return TaggedConfig(path=str(path), **{"validation_path": str(path), "tokenizer": "bert_words", **settings}).build_with(known)
 
 
 def test_the_first_token_of_a_word_carries_its_tag(tmp_path: Path) -> None:
@@ -160,6 +160,6 @@ def test_any_text_works_or_is_one_sentence(tmp_path: Path, name: str) -> None:
             archive(tmp_path / name, one=text, two="a/x")
         else:
             (tmp_path / name).write_bytes(text.encode(errors="replace") + raw)
-        use(TaggedConfig(path=str(tmp_path / name), unit="bert_words", context=8))
+        use(TaggedConfig(path=str(tmp_path / name), tokenizer="bert_words", context=8))
 
     check()

@@ -11,7 +11,7 @@ from weft.core.errors import ConfigError
 from weft.data.images import augment
 from weft.data.images.augment import Augment
 
-EVERYTHING = Augment(noise=0.1, flip=0.5, crop=2, rotate=20.0, scale=(0.8, 1.2), shear=0.2, colour=0.3, tones=0.5, erase=0.5)
+EVERYTHING = Augment(noise=0.1, flip=0.5, crop=2, rotate=20.0, scale=(0.8, 1.2), shear=0.2, color_jitter=0.3, tones=0.5, erase=0.5)
 
 
 def keys(number: int) -> torch.Tensor:
@@ -160,7 +160,7 @@ def test_ten_crops() -> None:
         Augment(scale=(1.2, 0.8)),
         Augment(scale=(0.0, 1.0)),
         Augment(rotate=math.nan),
-        Augment(colour=1.5),
+        Augment(color_jitter=1.5),
         Augment(tones=-0.1),
         Augment(erase=1.1),
         Augment(shear=-1.0),

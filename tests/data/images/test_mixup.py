@@ -58,7 +58,9 @@ def test_as_many_are_mixed_as_asked_and_none_without_a_class() -> None:
 
 def test_nothing_is_read_by_the_host() -> None:
     meta = torch.device("meta")
-    change = Pixels(Augment(flip=0.5, crop=2, rotate=10.0, shear=0.2, colour=0.3, tones=0.5, erase=0.5), 0, False, (0.5,) * 3, (0.2,) * 3)
+    change = Pixels(
+        Augment(flip=0.5, crop=2, rotate=10.0, shear=0.2, color_jitter=0.3, tones=0.5, erase=0.5), 0, False, (0.5,) * 3, (0.2,) * 3
+    )
     tensors = {"image": torch.zeros(40, 3, 8, 6, dtype=torch.uint8), "label": torch.zeros(40, dtype=torch.int64)}
     made = Mixed(TensorDataset(tensors, change), 0.5).to(meta)
     index = torch.zeros(4, dtype=torch.int64, device=meta)
@@ -86,17 +88,17 @@ def test_the_loss_counts_both_classes_by_their_shares(smoothing: float) -> None:
 
 
 def test_settings_that_make_no_sense() -> None:
-    for settings in (ImagesConfig(path="x", mix=1.5), ImagesConfig(path="x", mix=0.5, flat=True)):
-        with pytest.raises(ConfigError, match=r"--data\.mix"):
+    for settings in (ImagesConfig(path="x", mixup=1.5), ImagesConfig(path="x", mixup=0.5, flat=True)):
+        with pytest.raises(ConfigError, match=r"--data\.mixup"):
             settings.build()
     assert ClassificationConfig().build().counts(draw(Mixed(images(unlabelled=3), 1.0), 10))["loss"] == 7
 
 
 @pytest.mark.parametrize("name", ["vae/images", "dcgan/images", "gan/semi_mnist", "vit/images"])
 def test_only_what_counts_both_classes_takes_mixed_images(name: str) -> None:
-    mixed = recipe(name, {"data.mix": 0.5})
+    mixed = recipe(name, {"data.mixup": 0.5})
     if name == "vit/images":
         check(mixed)
     else:
-        with pytest.raises(ConfigError, match=r"--data.mix 0.5: images of two classes are for the objective classification, not for"):
+        with pytest.raises(ConfigError, match=r"--data.mixup 0.5: images of two classes are for the objective classification, not for"):
             check(mixed)

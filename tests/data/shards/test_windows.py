@@ -142,13 +142,15 @@ def test_tokens_on_a_device_give_the_same_windows(tmp_path: Path) -> None:
 def test_numbers_of_documents(tmp_path: Path) -> None:
     tokenizer = ByteBPE.train("abcdefgh", 300, marks=("end",))
     path = made(tmp_path, "a", sentences(50), tokenizer)
-    batch = ShardsConfig(path=(path,), context=64, validation=0.0, documents=True).build().train.batch(torch.arange(10), torch.arange(10))
+    batch = (
+        ShardsConfig(path=(path,), context=64, validation=0.0, document_mask=True).build().train.batch(torch.arange(10), torch.arange(10))
+    )
     end = tokenizer.marks["end"]
     for ids, numbers in zip(batch["ids"].tolist(), batch["documents"].tolist(), strict=True):
         assert numbers == [ids[: place + 1].count(end) for place in range(64)]
     assert batch["documents"].max() > 0
     with pytest.raises(ConfigError, match="needs a tokenizer with a mark"):
-        ShardsConfig(path=(made(tmp_path, "b", sentences(50)),), documents=True).build()
+        ShardsConfig(path=(made(tmp_path, "b", sentences(50)),), document_mask=True).build()
 
 
 def test_a_short_source_goes_round(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_batches_are_functions_of_index_and_key() -> None:
 def test_a_text_of_ones_own(tmp_path: Path) -> None:
     path = tmp_path / "my.txt"
     path.write_text("The cat sees a cat. " * 30 + "\n\n" + "the dog 42 sees once_only. " * 30)
-    data = CooccurrenceConfig(path=str(path), minimum=25).build()
+    data = CooccurrenceConfig(path=str(path), min_count=25).build()
     assert data.tokenizer.words[:2] == ["<unk>", "cat"]
     assert "42" not in data.tokenizer.words
     assert data.info["vocabulary"] == len(data.info["frequencies"]) == len(data.tokenizer.words)
@@ -81,7 +81,7 @@ def test_the_words_of_another_model_are_kept(tmp_path: Path) -> None:
 def test_mistakes_are_named(tmp_path: Path) -> None:
     path = tmp_path / "my.txt"
     path.write_text("too few words here")
-    with pytest.raises(DataError, match=r"data\.minimum"):
+    with pytest.raises(DataError, match=r"data\.min_count"):
         CooccurrenceConfig(path=str(path)).build()
     with pytest.raises(ConfigError, match=r"data\.window"):
         CooccurrenceConfig(path=str(path), window=0).build()

@@ -38,7 +38,7 @@ def test_two_texts_line_by_line(tmp_path: Path) -> None:
 
 
 def test_every_pair_once_and_about_equally_many_tokens(tmp_path: Path) -> None:
-    data = config(tmp_path, number=3000, tokens=2048).build()
+    data = config(tmp_path, number=3000, batch_tokens=2048).build()
     batches = data.train
     assert isinstance(batches, Buckets)
     members = [int(i) for held in batches.members for i in held if i != ABSENT]
@@ -79,13 +79,13 @@ def test_few_pairs_are_one_batch_or_more(tmp_path: Path, number: int) -> None:
 
 
 def test_no_batch_is_wider_than_a_model_has_room_for(tmp_path: Path) -> None:
-    data = config(tmp_path, tokens=512, longest=40).build()  # 42 with the marks, of which the next width would be 48
+    data = config(tmp_path, batch_tokens=512, max_length=40).build()  # 42 with the marks, of which the next width would be 48
     assert isinstance(data.train, Buckets)
     assert max(data.train.width) == data.info["context"] == 42
 
 
 def test_every_row_has_a_key_of_its_own(tmp_path: Path) -> None:
-    batches = config(tmp_path, tokens=512).build().train
+    batches = config(tmp_path, batch_tokens=512).build().train
     both = batches.batch(torch.tensor([0, 5]), torch.tensor([3, 4]))["row_key"]
     each = [batches.batch(torch.tensor([number]), torch.tensor([key]))["row_key"] for number, key in ((0, 3), (5, 4), (5, 3))]
     assert torch.equal(both, torch.cat(each[:2]))  # whatever it is drawn beside
@@ -94,7 +94,7 @@ def test_every_row_has_a_key_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_batch_holds_its_pairs_cut_to_its_width(tmp_path: Path) -> None:
-    batches, single = config(tmp_path, tokens=512).build().train, config(tmp_path).build().train
+    batches, single = config(tmp_path, batch_tokens=512).build().train, config(tmp_path).build().train
     assert isinstance(batches, Buckets)
     for number in range(len(batches)):
         batch = batches.batch(torch.tensor([number]), torch.zeros(1, dtype=torch.int64))
@@ -111,7 +111,7 @@ def test_a_batch_holds_its_pairs_cut_to_its_width(tmp_path: Path) -> None:
 
 
 def test_the_order_is_that_of_any_data_set(tmp_path: Path) -> None:
-    batches = config(tmp_path, tokens=512).build().train
+    batches = config(tmp_path, batch_tokens=512).build().train
     device = torch.device("cpu")
     first, again = Source(batches, 3, device), Source(batches, 3, device)
     again.batch(0, 1)

@@ -102,7 +102,7 @@ def test_the_two_examples_of_the_paper() -> None:
     pairs = SentencePairs(torch.cat(sentences), starts, mates, torch.tensor([1]), 16, Marks(CLS, SEP, PAD, UNKNOWN))
     key = random.keys(0, torch.arange(4000))
     batch = {**pairs.batch(torch.zeros(4000, dtype=torch.int64), key), "key": key}
-    shown = MaskedPairConfig(vocabulary=len(pieces), marks=len(MARKS), mask=4).build().corrupt(batch)[0]
+    shown = MaskedPairConfig(vocabulary=len(pieces), special_tokens=len(MARKS), mask=4).build().corrupt(batch)[0]
     found = {
         " ".join(pieces[i] for i in ids[:length]): pair
         for ids, length, pair in zip(shown.tolist(), batch["lengths"].tolist(), batch["pair"].tolist(), strict=True)
@@ -152,7 +152,7 @@ def test_the_standard_library_has_pairs() -> None:
     assert len(data.train) > 1000
     assert data.validation is not None
     assert len(data.validation) > 100
-    assert {"vocabulary": 1000, "context": 64, "mask": 4, "marks": 5}.items() <= data.info.items()
+    assert {"vocabulary": 1000, "context": 64, "mask": 4, "special_tokens": 5}.items() <= data.info.items()
 
 
 def test_the_words_of_another_model_are_kept(tmp_path: Path) -> None:
@@ -176,8 +176,8 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
 def test_pieces_of_words_and_no_swapping(tmp_path: Path) -> None:
     pytest.importorskip("tokenizers")
     path = build_file(tmp_path)
-    data = SentencePairsConfig(path=path, unit="wordpiece", vocabulary=200, swapped=0.0, validation=0.0).build()
-    assert data.info["mask"] == data.tokenizer.marks["mask"] < data.info["marks"] == 5
+    data = SentencePairsConfig(path=path, tokenizer="wordpiece", vocabulary=200, swapped=0.0, validation=0.0).build()
+    assert data.info["mask"] == data.tokenizer.marks["mask"] < data.info["special_tokens"] == 5
     index = torch.arange(len(data.train))
     batch = data.train.batch(index, index)
     assert int(batch["pair"].sum()) == 0

@@ -17,7 +17,7 @@ from weft.data.base import IGNORE, Batch, Data, DataConfig, Dataset, Source
 from weft.data.text.biographies import ALPHABET, BiographiesConfig
 from weft.data.text.questions import QuestionsConfig
 from weft.data.text.span_corruption import Lengths, SpanCorruption, SpanCorruptionConfig, opening
-from weft.data.tokenizers.birthplace_characters import MASK, PAD, MarkedCharacters
+from weft.data.tokenizers.birthplace_characters import MASK, PAD, BirthplaceCharacters
 
 FEW = BiographiesConfig(people=30, variants=4)
 DRAWS = 20_000
@@ -45,7 +45,7 @@ def long_lines(tmp_path: Path) -> str:
 
 
 def test_one_example_exactly(tmp_path: Path) -> None:
-    config = SpanCorruptionConfig(path=write(tmp_path / "a.txt", "abc\n"), context=8, shortest=3, longest=3)
+    config = SpanCorruptionConfig(path=write(tmp_path / "a.txt", "abc\n"), context=8, min_length=3, max_length=3)
     batch = drawn(config.build().train, 20)
     a, b, c = 3, 4, 5  # 2 is the newline
     assert batch["ids"].tolist() == [[a, MASK, c, MASK, b, PAD, PAD]] * 20
@@ -72,8 +72,8 @@ def test_documents_come_back_and_targets_follow(
     longest = shortest + more
     config = SpanCorruptionConfig(
         context=longest + 3,
-        shortest=shortest,
-        longest=longest,
+        min_length=shortest,
+        max_length=longest,
         lengths=lengths,
         inside=inside,
         closing=closing,
@@ -130,7 +130,7 @@ def test_whole_words_are_hidden_and_what_stands_around_them_is_thinned(lines: li
     with tempfile.TemporaryDirectory() as folder:
         path = write(Path(folder) / "a.txt", "\n".join(lines) + "\n")
         config = SpanCorruptionConfig(
-            path=path, context=40, shortest=8, longest=37, inside=inside, words=True, thinned=thinned, closing=True
+            path=path, context=40, min_length=8, max_length=37, inside=inside, words=True, thinned=thinned, closing=True
         )
         data = config.build()
     documents, number = [line[:37] for line in lines], 24
@@ -161,7 +161,7 @@ def test_the_distributions_are_what_they_are_called(tmp_path: Path) -> None:
     path = long_lines(tmp_path)
 
     def hidden(lengths: Lengths) -> torch.Tensor:
-        data = SpanCorruptionConfig(path=path, lengths=lengths, shortest=80, longest=80).build()
+        data = SpanCorruptionConfig(path=path, lengths=lengths, min_length=80, max_length=80).build()
         assert isinstance(data.train, SpanCorruption)
         return data.train.piece(torch.arange(DRAWS) % 5, random.keys(2, torch.arange(DRAWS))).hidden.double()
 
@@ -223,11 +223,11 @@ def test_a_captured_graph_gives_the_same_batch() -> None:
 
 
 def test_training_questions_are_mixed_in(tmp_path: Path) -> None:
-    config = SpanCorruptionConfig(biographies=FEW, questions=0.25, questions_held=5, closing=True)
+    config = SpanCorruptionConfig(biographies=FEW, questions=0.25, questions_held_out=5, closing=True)
     data = config.build()
     assert data.info["mixed_questions"] == 10
     batch = drawn(data.train, 4000)
-    answering = QuestionsConfig(biographies=FEW, held=5).build_with(data.tokenizer)
+    answering = QuestionsConfig(biographies=FEW, held_out=5).build_with(data.tokenizer)
     known = answering.train.batch(torch.arange(10), torch.arange(10))
     examples = {(tuple(ids), tuple(targets)) for ids, targets in zip(known["ids"].tolist(), known["targets"].tolist(), strict=True)}
     found = [
@@ -275,10 +275,10 @@ def test_empty_lines_are_counted_but_not_the_end_of_the_file(tmp_path: Path) -> 
 
 
 def test_the_tokens_of_a_model_are_kept(tmp_path: Path) -> None:
-    known = MarkedCharacters.train("abcdefghijklmnopqrstuvwxyz0123456789")
+    known = BirthplaceCharacters.train("abcdefghijklmnopqrstuvwxyz0123456789")
     assert SpanCorruptionConfig(path=long_lines(tmp_path)).build_with(known).info["vocabulary"] == 38
     with pytest.raises(DataError, match="does not occur"):
-        SpanCorruptionConfig(path=long_lines(tmp_path)).build_with(MarkedCharacters.train("abc"))
+        SpanCorruptionConfig(path=long_lines(tmp_path)).build_with(BirthplaceCharacters.train("abc"))
     with pytest.raises(DataError, match="which marks padding"):
         SpanCorruptionConfig(path=write(tmp_path / "a.txt", "a□b\n")).build_with(known)
 
@@ -287,16 +287,16 @@ def test_the_tokens_of_a_model_are_kept(tmp_path: Path) -> None:
     ("wrong", "said"),
     [
         ({"context": 3}, "--data.context must be at least 4"),
-        ({"context": 5}, "--data.shortest is 4 and --data.longest 3; in a context of 5"),
-        ({"shortest": 0}, "--data.shortest is 0"),
-        ({"shortest": 113}, "--data.shortest is 113"),
-        ({"longest": 127}, "--data.longest 127"),
-        ({"longest": 126, "closing": True}, "from 1 to 125"),
-        ({"longest": -1}, "--data.longest -1"),
+        ({"context": 5}, "--data.min_length is 4 and --data.max_length 3; in a context of 5"),
+        ({"min_length": 0}, "--data.min_length is 0"),
+        ({"min_length": 113}, "--data.min_length is 113"),
+        ({"max_length": 127}, "--data.max_length 127"),
+        ({"max_length": 126, "closing": True}, "from 1 to 125"),
+        ({"max_length": -1}, "--data.max_length -1"),
         ({"predicted": -1}, "--data.predicted"),
         ({"questions": 1.5}, "--data.questions must"),
         ({"questions": float("nan")}, "--data.questions must"),
-        ({"questions": 0.5, "questions_held": 15}, "--data.questions-held must be from 0 to 14"),
+        ({"questions": 0.5, "questions_held_out": 15}, "--data.questions-held-out must be from 0 to 14"),
         ({"validation": 1.0}, "--data.validation must"),
     ],
 )

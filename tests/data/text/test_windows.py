@@ -62,7 +62,7 @@ def test_a_text_of_one_character(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["ab", "abc", "hello there"])
 @pytest.mark.parametrize("unit", ["characters", "bytes"])
 def test_a_text_shorter_than_the_context_works_and_says_so(tmp_path: Path, content: str, unit: str) -> None:
-    data = TextConfig(path=write(tmp_path / "a.txt", content), unit=unit, validation=0.0, context=64).build()  # type: ignore[arg-type]
+    data = TextConfig(path=write(tmp_path / "a.txt", content), tokenizer=unit, validation=0.0, context=64).build()  # type: ignore[arg-type]
     assert data.validation is None
     assert "no longer than one example" in data.problems.lines()[0]
     batch = Source(data.train, 0, torch.device("cpu")).batch(0, 3)
@@ -95,7 +95,7 @@ def test_settings_that_make_no_sense(tmp_path: Path, wrong: dict[str, float]) ->
 
 def test_words_are_limited(tmp_path: Path) -> None:
     text = " ".join(f"w{i} w0 w1" for i in range(100))
-    data = TextConfig(path=write(tmp_path / "a.txt", text), unit="words", vocabulary=3, context=4).build()
+    data = TextConfig(path=write(tmp_path / "a.txt", text), tokenizer="words", vocabulary=3, context=4).build()
     assert data.info["vocabulary"] == 3
     assert data.tokenizer.words == ["<unk>", "w0", "w1"]
 
@@ -105,7 +105,7 @@ def test_line_ends_are_one_kind_but_bytes_are_kept(tmp_path: Path) -> None:
     problems = Problems()
     assert read_text(path, problems) == "one\ntwo\nthree\n\ufffd caf\ufffd\n"
     assert problems.lines() == [f"2 × bytes that are not UTF-8, replaced by U+FFFD: {path}:3 (byte 15)"]
-    data = TextConfig(path=path, unit="bytes", context=4, validation=0.0).build()
+    data = TextConfig(path=path, tokenizer="bytes", context=4, validation=0.0).build()
     assert bytes(data.train.tokens.tolist()) == Path(path).read_bytes()  # type: ignore[attr-defined]
     assert list(data.problems.counts) == []
 

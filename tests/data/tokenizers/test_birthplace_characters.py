@@ -14,7 +14,7 @@ from weft.data.tokenizers.birthplace_characters import (
     MASK_MARK,
     PAD,
     PAD_MARK,
-    MarkedCharacters,
+    BirthplaceCharacters,
     Piece,
     Rows,
     known,
@@ -26,8 +26,8 @@ TEXTS = st.text(st.characters(exclude_characters=PAD_MARK + MASK_MARK, exclude_c
 
 
 def test_the_marks_come_first_then_the_characters_in_order() -> None:
-    tokenizer = MarkedCharacters.train("banana é\n😀")
-    assert isinstance(tokenizer, MarkedCharacters)
+    tokenizer = BirthplaceCharacters.train("banana é\n😀")
+    assert isinstance(tokenizer, BirthplaceCharacters)
     assert (PAD_MARK, MASK_MARK) == ("\u25a1", "\u2047")
     assert tokenizer.characters == "\u25a1\u2047\n abné😀"
     assert tokenizer.size == 9
@@ -37,9 +37,9 @@ def test_the_marks_come_first_then_the_characters_in_order() -> None:
 
 @given(TEXTS)
 def test_text_comes_back_also_after_saving(text: str) -> None:
-    tokenizer = MarkedCharacters.train(text)
+    tokenizer = BirthplaceCharacters.train(text)
     again = tokenizers.load(tokenizers.dump(tokenizer))
-    assert isinstance(again, MarkedCharacters)
+    assert isinstance(again, BirthplaceCharacters)
     assert again.to_json() == tokenizer.to_json()
     marked = PAD_MARK + text + MASK_MARK
     assert again.decode(again.encode(marked).tolist()) == marked
@@ -48,20 +48,20 @@ def test_text_comes_back_also_after_saving(text: str) -> None:
 
 def test_what_cannot_be_told_is_one_sentence() -> None:
     with pytest.raises(DataError, match=r"line 2 of the text holds '⁇' \(U\+2047\), which marks the masked part; take it out"):
-        MarkedCharacters.train("a\nb⁇")
+        BirthplaceCharacters.train("a\nb⁇")
     with pytest.raises(DataError, match=r"line 1 of the text holds '□' \(U\+25A1\), which marks padding"):
         refuse_marks("a □\nb")
     with pytest.raises(DataError, match="character 'z' at position 1 does not occur"):
-        MarkedCharacters.train("ab").encode("az")
+        BirthplaceCharacters.train("ab").encode("az")
     with pytest.raises(DataError, match="tokenizer cannot be read"):
-        tokenizers.load(b'{"type": "marked_characters", "characters": "ab"}')
+        tokenizers.load(b'{"type": "birthplace_characters", "characters": "ab"}')
     with pytest.raises(DataError, match="trained on 'characters' tokens"):
         known(CharacterTokenizer("ab"))
     assert known(None) is None
 
 
 def arranged(texts: list[str], length: list[int], before: list[int], hidden: list[int], context: int, closing: bool = False) -> list[str]:
-    tokenizer = MarkedCharacters.train("abcdefghijkl")
+    tokenizer = BirthplaceCharacters.train("abcdefghijkl")
     rows = Rows.pack(texts, tokenizer)
     used, start, piece = (torch.tensor(part, dtype=rows.sizes.dtype) for part in (length, before, hidden))
     return [tokenizer.decode(row) for row in rows.arrange(Piece(rows.starts, used, start, piece), context, closing).tolist()]

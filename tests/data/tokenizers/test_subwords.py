@@ -266,7 +266,7 @@ def test_empty_and_odd_training_texts(kind: type[Subwords]) -> None:
 def test_as_a_unit_of_texts_and_pairs(tmp_path: Path, unit: str) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes((TEXT * 5).encode())
-    data = TextConfig(path=str(path), unit=unit, vocabulary=350, context=8).build()  # type: ignore[arg-type]
+    data = TextConfig(path=str(path), tokenizer=unit, vocabulary=350, context=8).build()  # type: ignore[arg-type]
     assert isinstance(data.tokenizer, registry.find("tokenizers", unit))
     assert data.info["vocabulary"] == data.tokenizer.size <= 350
     text = (TEXT * 5).replace("\r\n", "\n")
@@ -274,7 +274,7 @@ def test_as_a_unit_of_texts_and_pairs(tmp_path: Path, unit: str) -> None:
     assert data.info["bytes_per_token"] == len(held.encode()) / data.info["validation_tokens"]
     assert data.info["validation_tokens"] == len(data.tokenizer.encode(held))
     (tmp_path / "a.tsv").write_text("source\ttarget\n" + "the bird\tder Vogel\nwings\tFlügel\n" * 10)
-    pairs = PairsConfig(path=str(tmp_path / "a.tsv"), unit=unit, vocabulary=350).build()  # type: ignore[arg-type]
+    pairs = PairsConfig(path=str(tmp_path / "a.tsv"), tokenizer=unit, vocabulary=350).build()  # type: ignore[arg-type]
     ids = tokenizers.load(tokenizers.dump(pairs.tokenizer)).encode("der vogel").tolist()
     assert pairs.tokenizer.decode(ids) == "der vogel"
 

@@ -12,6 +12,7 @@ import importlib.metadata
 from functools import cache
 from typing import Any
 
+from weft.core import renamed
 from weft.core.errors import ConfigError
 from weft.core.registry.benchmarks import BENCHES as BENCHES
 from weft.core.registry.converters import CONVERTERS as CONVERTERS
@@ -83,6 +84,9 @@ def nearest(word: str, choices: list[str], listed: str = "") -> str:
 
 def entry(table: str, name: str) -> Entry:
     load_families()
+    if name not in TABLES[table] and (now := renamed.entry(table, name)):
+        renamed.tell(f"{name!r} ({table})", repr(now))
+        name = now
     if name not in TABLES[table]:
         raise ConfigError(
             f"no {SINGULAR.get(table, table.rstrip('s'))} is called {name!r}{nearest(name, [*TABLES[table]], f'weft list {table}')}"
@@ -103,6 +107,9 @@ def part(name: str) -> type:
         if name in TABLES[table]:
             found: type = find(table, name)
             return found
+    if now := renamed.TYPES.get(name):
+        renamed.tell(repr(name), repr(now))
+        return part(now)
     raise ConfigError(f"no part is called {name!r}{nearest(name, [n for t in PARTS for n in TABLES[t]])}")
 
 

@@ -30,7 +30,9 @@ OBJECTIVES = {
     "boltzmann_learning": Entry(
         "weft.objectives.boltzmann_learning:BoltzmannLearningConfig", 1985, "units together on data, less together freely"
     ),
-    "memory": Entry("weft.objectives.associative_memory:MemoryConfig", 1982, "patterns to be recalled from a part of them"),
+    "associative_memory": Entry(
+        "weft.objectives.associative_memory:AssociativeMemoryConfig", 1982, "patterns to be recalled from a part of them"
+    ),
     "negative_sampling": Entry("weft.objectives.negative_sampling:NegativeSamplingConfig", 2013, "true pairs against noise"),
     "span": Entry("weft.objectives.span:SpanConfig", 2018, "cross-entropy of where an answer begins and ends"),
     "tagging": Entry("weft.objectives.tagging:TaggingConfig", 2018, "cross-entropy of the tag of each word"),

@@ -22,8 +22,8 @@ class AnnotatedConfig(DataConfig):
     """Examples to validate on; by default a share of `path`."""
     validation: float = 0.1
     """Share of the examples kept for validation where no validation_path is given; 0 for no validation."""
-    unit: Unit = "wordpiece"
-    """What a token is, where no model says so."""
+    tokenizer: Unit = "wordpiece"
+    """Tokenizer that is trained on the data, where no model brings its own."""
     vocabulary: int = 0
     """Largest number of tokens to learn; 0 is 10,000."""
     context: int = 128
@@ -64,7 +64,7 @@ class AnnotatedConfig(DataConfig):
 
     def tokens(self, known: Tokenizer | None, texts: list[str]) -> Any:
         """The tokenizer of a model that exists already, without its labels or, where there is none, one learned from texts."""
-        return given_or_learned(known, self.unit, texts, self.vocabulary)
+        return given_or_learned(known, self.tokenizer, texts, self.vocabulary)
 
     def finish(self, train: Dataset, held: Dataset, tokenizer: Tokenizer, problems: Problems, facts: dict[str, Any]) -> Data:
         """Datasets with what other parts want to know of them."""

@@ -67,11 +67,11 @@ class FramedTokenizer(Tokenizer):
 class FramedConfig(AnnotatedConfig):
     """A source whose texts stand between the three marks."""
 
-    unit: Unit = "byte_bpe"  # type: ignore[assignment]
-    """What a token is, where no model says so."""
+    tokenizer: Unit = "byte_bpe"  # type: ignore[assignment]
+    """Tokenizer that is trained on the data, where no model brings its own."""
 
     def tokens(self, known: Tokenizer | None, texts: list[str]) -> FramedTokenizer:
-        plain = plain_tokens(known, self.unit, texts, self.vocabulary)
+        plain = plain_tokens(known, self.tokenizer, texts, self.vocabulary)
         return plain if isinstance(plain, FramedTokenizer) else FramedTokenizer(plain)
 
     def finish(self, train: Dataset, held: Dataset, tokenizer: Tokenizer, problems: Problems, facts: dict[str, Any]) -> Data:

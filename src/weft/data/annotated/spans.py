@@ -89,10 +89,10 @@ class SpansConfig(AnnotatedConfig):
     """Longest sequence of tokens, marks included."""
     stride: int = 128
     """Tokens from the beginning of a window to that of the next."""
-    question: int = 64
-    """Tokens to which a question is cut; half of the context is the most."""
-    threshold: float = 0.0
-    """What the score of no answer must exceed the best answer's by to be given, where some questions have none."""
+    max_question_length: int = 64
+    """Longest question in tokens; longer ones are truncated. Half of the context is the most."""
+    null_score_threshold: float = 0.0
+    """Margin by which the score of "no answer" (null) must exceed that of the best answer to be given, where some questions have none."""
 
     def prepare(self, train: list[list[Asked]], held: list[list[Asked]], known: Tokenizer | None, problems: Problems) -> Data:
         texts = [text for group in train for text in (group[0].paragraph, *(asked.question for asked in group))]
@@ -100,17 +100,19 @@ class SpansConfig(AnnotatedConfig):
         first, second = both(lambda part: self.dataset([asked for group in part for asked in group], tokenizer, problems), train, held)
         if not len(first):
             raise DataError(f"{show(self.path)}: no question has tokens in its paragraph and its answer; is this text?")
-        facts: dict[str, Any] = {"tokens": first.packed.ids.longest, "threshold": self.threshold}
+        facts: dict[str, Any] = {"tokens": first.packed.ids.longest, "null_score_threshold": self.null_score_threshold}
         for name, part in (("training", first), ("validation", second)):
             facts |= {f"{name}_questions": sum(window.last for window in part.windows), f"{name}_windows": len(part)}
         return self.finish(first, second, tokenizer, problems, facts)
 
     def check(self) -> None:
         super().check()
-        if min(self.stride, self.question) < 1:
-            raise ConfigError(f"--data.stride and --data.question must be at least 1, not {self.stride} and {self.question}")
-        if not math.isfinite(self.threshold):
-            raise ConfigError(f"--data.threshold must be a finite number, not {self.threshold}")
+        if min(self.stride, self.max_question_length) < 1:
+            raise ConfigError(
+                f"--data.stride and --data.max_question_length must be at least 1, not {self.stride} and {self.max_question_length}"
+            )
+        if not math.isfinite(self.null_score_threshold):
+            raise ConfigError(f"--data.null_score_threshold must be a finite number, not {self.null_score_threshold}")
 
     def read(self, path: str, problems: Problems) -> list[list[Asked]]:
         """Questions by paragraph, so that none is trained on about a paragraph that is held out."""
@@ -143,7 +145,7 @@ class SpansConfig(AnnotatedConfig):
     def _head(self, asked: Asked, tokenizer: Any, problems: Problems) -> np.ndarray:
         """The tokens of a question."""
         ids: np.ndarray = tokenizer.encode(asked.question)
-        most = min(self.question, (self.context - 3) // 2)
+        most = min(self.max_question_length, (self.context - 3) // 2)
         if len(ids) > most:
             problems.add(f"questions cut to {most} tokens", asked.place)
         return ids[:most]

@@ -34,12 +34,12 @@ UNKNOWN = 0x7FFF0000
 
 
 @dataclass(frozen=True, kw_only=True)
-class WavesConfig(DataConfig):
+class AudioConfig(DataConfig):
     path: str = ""
     """A folder of WAV, FLAC or OGG files."""
     validation_path: str = ""
     """A folder to validate on; by default a share of `path`."""
-    rate: int = 16000
+    sample_rate: int = 16000
     """Samples per second; files of another rate are resampled."""
     seconds: float = 1.0
     """Length of an example: longer sounds are cut, shorter ones followed by silence."""
@@ -51,8 +51,10 @@ class WavesConfig(DataConfig):
 
     def build_with(self, tokenizer: Tokenizer | None) -> Data:
         check_share(self.validation)
-        if self.rate < 1 or not 1 <= self.rate * self.seconds < 1e9:
-            raise ConfigError(f"--data.rate and --data.seconds must make at least one sample, not {self.rate} and {self.seconds}")
+        if self.sample_rate < 1 or not 1 <= self.sample_rate * self.seconds < 1e9:
+            raise ConfigError(
+                f"--data.sample_rate and --data.seconds must make at least one sample, not {self.sample_rate} and {self.seconds}"
+            )
         problems = Problems()
         train = held = self._read(self.path, problems, tokenizer.names if isinstance(tokenizer, ClassNames) else None)
         if self.validation_path not in ("", self.path):
@@ -61,8 +63,8 @@ class WavesConfig(DataConfig):
             train, held = (train.select(part) for part in hold_out(train.labels, self.validation, problems))
         note_single_class(train.names, problems)
         info = {
-            "samples": round(self.rate * self.seconds),
-            "rate": self.rate,
+            "samples": round(self.sample_rate * self.seconds),
+            "sample_rate": self.sample_rate,
             "classes": len(train.names),
             "class_names": train.names,
             "training_examples": len(train.waves),
@@ -80,7 +82,7 @@ class WavesConfig(DataConfig):
             raise DataError(f"{show(folder)}: the folder holds no sound file ({', '.join(SUFFIXES)})")
         library = require("soundfile", "audio")
         with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-            results = list(pool.map(partial(open_wave, library=library, rate=self.rate, seconds=self.seconds), files))
+            results = list(pool.map(partial(open_wave, library=library, rate=self.sample_rate, seconds=self.seconds), files))
         for file, result in zip(files, results, strict=True):
             if isinstance(result, str):
                 problems.add("sound files that cannot be read", f"{show(file)} ({result})")
@@ -92,7 +94,7 @@ class WavesConfig(DataConfig):
         return Sounds(waves, labels, own) if names is None else Sounds(waves, renumber(labels, own, names, files, problems), names)
 
     def _dataset(self, sounds: Sounds) -> Dataset:
-        table = torch.zeros(len(sounds.waves), round(self.rate * self.seconds))
+        table = torch.zeros(len(sounds.waves), round(self.sample_rate * self.seconds))
         for row, wave in zip(table, sounds.waves, strict=True):
             row[: len(wave)] = torch.from_numpy(wave)
         lengths = torch.tensor([len(wave) for wave in sounds.waves], dtype=torch.int64)

@@ -35,8 +35,8 @@ class Augment(Config):
     """Largest rotation in either direction, in degrees."""
     scale: tuple[float, float] = (1.0, 1.0)
     """Smallest and largest factor by which an image is resized."""
-    colour: float = 0.0
-    """Largest share by which brightness, contrast and saturation grow or shrink, each by its own."""
+    color_jitter: float = 0.0
+    """Color jitter: largest share by which brightness, contrast and saturation grow or shrink, each by its own."""
     shear: float = 0.0
     """Largest distance by which a line moves along its neighbour, in either direction, as a share of the distance between them."""
     tones: float = 0.0
@@ -51,8 +51,8 @@ class Augment(Config):
                 raise ConfigError(f"--data.augment.{name} is a chance from 0 to 1, not {getattr(self, name)}")
         if not 0.0 < self.scale[0] <= self.scale[1] < math.inf:
             raise ConfigError(f"--data.augment.scale must be two factors above 0, the smaller first, not {self.scale}")
-        if not 0.0 <= self.colour <= 1.0:
-            raise ConfigError(f"--data.augment.colour is a share from 0 to 1, not {self.colour}")
+        if not 0.0 <= self.color_jitter <= 1.0:
+            raise ConfigError(f"--data.augment.color_jitter is a share from 0 to 1, not {self.color_jitter}")
         for name in ("noise", "crop", "rotate", "shear"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ConfigError(f"--data.augment.{name} must not be negative, not {getattr(self, name)}")
@@ -119,7 +119,12 @@ def warp(
 
 def repaint(image: Tensor, key: Tensor, settings: Augment) -> Tensor:
     """image (B, C, H, W) in [0, 1] with other values at the same places."""
-    for change, amount in {add_noise: settings.noise, relight: settings.colour, retone: settings.tones, erase: settings.erase}.items():
+    for change, amount in {
+        add_noise: settings.noise,
+        relight: settings.color_jitter,
+        retone: settings.tones,
+        erase: settings.erase,
+    }.items():
         image = change(image, key, amount) if amount else image
     return image
 

@@ -35,8 +35,8 @@ class ImagePairsConfig(DataConfig):
     """Which half is translated from."""
     size: int = 286
     """Side in pixels to which each half is scaled."""
-    window: int = 256
-    """Side of the part that is shown: a random one in training, the middle in validation; 0 shows all of it."""
+    crop_size: int = 256
+    """Side of the crop that is taken: at random in training, the centre in validation; 0 shows all of it."""
     flip: float = 0.5
     """Chance that a pair is mirrored in training."""
     validation: float = 0.15
@@ -44,22 +44,22 @@ class ImagePairsConfig(DataConfig):
 
     def build(self) -> Data:
         check_share(self.validation)
-        if self.size < 1 or not 0 <= self.window <= self.size:
-            raise ConfigError(f"--data.size must be at least 1 and --data.window from 0 to it, not {self.size} and {self.window}")
+        if self.size < 1 or not 0 <= self.crop_size <= self.size:
+            raise ConfigError(f"--data.size must be at least 1 and --data.crop_size from 0 to it, not {self.size} and {self.crop_size}")
         if not 0.0 <= self.flip <= 1.0:
             raise ConfigError(f"--data.flip is a chance from 0 to 1, not {self.flip}")
         problems = Problems()
         pairs = torch.from_numpy(self._read(problems))  # (N, 6, size, size) bytes, source first
         order = torch.from_numpy(shuffled(len(pairs), "validation"))
         held = round(len(pairs) * self.validation)
-        side = self.window or self.size
+        side = self.crop_size or self.size
         change = Augment(flip=self.flip)
         train, validation = self._dataset(pairs[order[held:]], change), self._dataset(pairs[order[:held]], None) if held else None
         facts = {"source_image": (3, side, side), "image": (3, side, side), "training_examples": len(train)}
         return Data(train, validation, facts, problems=problems)
 
     def _dataset(self, pairs: Tensor, change: Augment | None) -> Dataset:
-        return TensorDataset({"pair": pairs}, BF16Weights(self.window, change))
+        return TensorDataset({"pair": pairs}, BF16Weights(self.crop_size, change))
 
     def _read(self, problems: Problems) -> np.ndarray:
         place = locate(self.path)

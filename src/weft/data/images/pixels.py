@@ -42,7 +42,7 @@ VALIDATION = ("val", "valid", "validation", "dev")
 
 @dataclass(frozen=True, kw_only=True)
 class ImagesConfig(DataConfig):
-    of_model: ClassVar[tuple[str, ...]] = ("size", "squash", "window", "channels", "mean", "deviation", "binarise")
+    of_model: ClassVar[tuple[str, ...]] = ("size", "squash", "crop_size", "channels", "mean", "std", "binarise")
 
     path: str = ""
     """A folder: one subfolder of images per class (or train/ and val/ or test/ of such), loose images, IDX, CIFAR binary files."""
@@ -52,14 +52,14 @@ class ImagesConfig(DataConfig):
     """Side in pixels to which images are scaled, the middle square cut out; 0 leaves them, and all must be equal."""
     squash: bool = False
     """Scale both sides to `size`, and cut nothing."""
-    window: int = 0
-    """Side of the part of an image that is shown: a random one in training, the middle in validation; 0 shows all of it."""
+    crop_size: int = 0
+    """Side of the crop that is taken: at random in training, the centre in validation; 0 shows all of it."""
     channels: Literal[0, 1, 3, 4] = 0
     """1 for grey, 3 for colour, 4 for colour and opacity; 0 as the files have it."""
     mean: tuple[float, ...] = ()
-    """Of each channel, subtracted from pixels in [0, 1]; none leaves them."""
-    deviation: tuple[float, ...] = ()
-    """Of each channel, by which the difference is divided."""
+    """Mean of each channel, subtracted from pixels in [0, 1]; none leaves them."""
+    std: tuple[float, ...] = ()
+    """Standard deviation of each channel, by which the difference is divided."""
     binarise: Binarise = "none"
     """threshold: pixels are 1 where at least half bright, else 0; dynamic: 1 with their brightness as the chance, drawn anew each time."""
     flat: bool = False
@@ -78,8 +78,8 @@ class ImagesConfig(DataConfig):
     """The classes in their order; by default those the model knows already, else those of the files, sorted."""
     augment: Augment = field(default_factory=Augment)
     """Random changes of the training images."""
-    mix: float = 0.0
-    """Chance that a training image is mixed with another, and its class in the same measure; for models that tell the class."""
+    mixup: float = 0.0
+    """Chance that a training image is mixed with another (half mixup, half CutMix), and its label in the same measure; for classifiers."""
 
     def build(self) -> Data:
         return self.build_with(None)
@@ -99,7 +99,7 @@ class ImagesConfig(DataConfig):
                 f"images to validate on are {sides(others)}, those to train on {sides(pixels)}; choose one side with --data.size"
             )
         first = self._dataset(pixels, labels, self.augment)
-        first = Mixed(first, self.mix) if self.mix else first
+        first = Mixed(first, self.mixup) if self.mixup else first
         validation = self._dataset(others, held.labels, None) if len(others) else None
         note_single_class(train.names, problems)
         return Data(first, validation, self._facts(pixels, train.names, validation), ClassNames(train.names), problems)
@@ -107,21 +107,15 @@ class ImagesConfig(DataConfig):
     def _check(self) -> None:
         self.augment.check()
         check_share(self.validation)
-        if not 0.0 <= self.mix <= 1.0:
-            raise ConfigError(f"--data.mix is a chance from 0 to 1, not {self.mix}")
-        if self.mix and self.flat:
-            raise ConfigError("--data.mix cuts rectangles out of images; leave out --data.flat")
-        for name in ("size", "window", "examples"):
+        if not 0.0 <= self.mixup <= 1.0:
+            raise ConfigError(f"--data.mixup is a chance from 0 to 1, not {self.mixup}")
+        if self.mixup and self.flat:
+            raise ConfigError("--data.mixup cuts rectangles out of images; leave out --data.flat")
+        for name in ("size", "crop_size", "examples"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"--data.{name} must not be negative, not {getattr(self, name)}")
-        if (
-            len(self.mean) != len(self.deviation)
-            or not all(map(math.isfinite, self.mean))
-            or not all(0 < d < math.inf for d in self.deviation)
-        ):
-            raise ConfigError(
-                f"--data.mean and --data.deviation are a number, and one above 0, for each channel, not {self.mean} and {self.deviation}"
-            )
+        if len(self.mean) != len(self.std) or not all(map(math.isfinite, self.mean)) or not all(0 < d < math.inf for d in self.std):
+            raise ConfigError(f"--data.mean and --data.std are a number, and one above 0, for each channel, not {self.mean} and {self.std}")
 
     @property
     def wanted(self) -> Wanted:
@@ -147,8 +141,8 @@ class ImagesConfig(DataConfig):
         return train, held
 
     def _dataset(self, pixels: Tensor, labels: np.ndarray, augment: Augment | None) -> Dataset:
-        if self.window > min(pixels.shape[-2:]):
-            raise ConfigError(f"--data.window {self.window} is larger than the images, which are {sides(pixels)}")
+        if self.crop_size > min(pixels.shape[-2:]):
+            raise ConfigError(f"--data.crop_size {self.crop_size} is larger than the images, which are {sides(pixels)}")
         return TensorDataset({"image": pixels, "label": torch.from_numpy(labels)}, self.transform(pixels, augment))
 
     def transform(self, pixels: Tensor, augment: Augment | None = None) -> Pixels:
@@ -157,11 +151,11 @@ class ImagesConfig(DataConfig):
             raise ConfigError(
                 f"--data.mean is of {len(self.mean)} channels, but the images have {pixels.size(1)}; choose with --data.channels"
             )
-        return Pixels(augment, self.window, self.flat, self.mean, self.deviation, self.binarise)
+        return Pixels(augment, self.crop_size, self.flat, self.mean, self.std, self.binarise)
 
     def _facts(self, pixels: Tensor, names: list[str], validation: Dataset | None) -> dict[str, Any]:
         channels, height, width = pixels.shape[1:]
-        shape = (channels, self.window or height, self.window or width)
+        shape = (channels, self.crop_size or height, self.crop_size or width)
         return {
             "features": shape[0] * shape[1] * shape[2],
             "classes": len(names),

@@ -19,15 +19,15 @@ from weft.data.images.pixels import ImagesConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class TwoFoldersConfig(DataConfig):
+class UnpairedImagesConfig(DataConfig):
     path: str = ""
     """Folder of images of the first domain."""
     other: str = ""
     """Folder of images of the second."""
     size: int = 143
     """Side in pixels to which images are scaled, the middle square cut out."""
-    window: int = 128
-    """Side of the part that is shown: a random one in training, the middle in validation; 0 shows all of it."""
+    crop_size: int = 128
+    """Side of the crop that is taken: at random in training, the centre in validation; 0 shows all of it."""
     channels: Literal[1, 3] = 3
     """1 for grey, 3 for colour."""
     flip: float = 0.5
@@ -50,7 +50,7 @@ class TwoFoldersConfig(DataConfig):
         return Data(Unpaired(first.train, second.train), held, facts, problems=problems)
 
     def _folder(self, path: str) -> Data:
-        settings = {"size": self.size, "window": self.window, "channels": self.channels, "validation": self.validation}
+        settings = {"size": self.size, "crop_size": self.crop_size, "channels": self.channels, "validation": self.validation}
         return ImagesConfig(path=path, augment=Augment(flip=self.flip), **settings).build()  # type: ignore[arg-type]
 
 

@@ -160,8 +160,8 @@ class ShardsConfig(DataConfig):
     """Share of the documents held out by the hash of their text where no validation_path is given; 0 for none."""
     context: int = 1024
     """Tokens per example."""
-    documents: bool = False
-    """Put the number of each token's document into the batch, for a model that looks at one document at a time."""
+    document_mask: bool = False
+    """Attend within documents only: the batch tells which document each token is of."""
 
     def build(self) -> Data:
         check_share(self.validation)
@@ -208,10 +208,10 @@ class ShardsConfig(DataConfig):
         return list(self.weights)
 
     def mark(self, shards: Shards) -> int | None:
-        if not self.documents:
+        if not self.document_mask:
             return None
         if getattr(shards.tokenizer, "marks", {}).get("end") is None:
-            raise ConfigError("--data.documents needs a tokenizer with a mark for the end of a document; these shards have none")
+            raise ConfigError("--data.document_mask needs a tokenizer with a mark for the end of a document; these shards have none")
         return shards.end[0]
 
 

@@ -15,19 +15,19 @@ from weft.data.base import Batch, Data, DataConfig, Dataset
 
 
 @dataclass(frozen=True, kw_only=True)
-class DrawsConfig(DataConfig):
+class NoiseOnlyConfig(DataConfig):
     examples: int = 100_000
     """Draws that make an epoch; all differ in any case, also from one epoch to the next."""
-    held: int = 4096
-    """Draws on which is validated, always the same."""
+    validation_examples: int = 4096
+    """Draws that validation uses, always the same."""
     features: int = 2
     """Numbers X of an example that a model is to draw."""
 
     def build(self) -> Data:
-        for name in ("examples", "held", "features"):
+        for name in ("examples", "validation_examples", "features"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"--data.{name} must be at least 1, not {getattr(self, name)}")
-        return Data(Keys(self.examples), Keys(self.held), {"features": self.features})
+        return Data(Keys(self.examples), Keys(self.validation_examples), {"features": self.features})
 
 
 class Keys(Dataset):

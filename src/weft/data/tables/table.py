@@ -33,18 +33,20 @@ class TableConfig(DataConfig):
     """Whether the first line names the columns."""
     separator: Separator = "detect"
     """What stands between cells."""
-    buckets: int = 4096
-    """Features that the words of all text columns share."""
-    pieces: int = 3
-    """Characters in the pieces of words that count besides whole words; 0 for words only."""
+    hash_buckets: int = 4096
+    """Hash buckets that the words of all text columns share (the hashing trick)."""
+    char_ngram: int = 3
+    """Length of the character n-grams that are hashed besides whole words; 0 for words only."""
 
     def build(self) -> Data:
         return self.build_with(None)
 
     def build_with(self, tokenizer: Tokenizer | None) -> Data:
         check_share(self.validation)
-        if self.buckets < 1 or self.pieces < 0:
-            raise ConfigError(f"--data.buckets must be at least 1 and --data.pieces not negative, not {self.buckets} and {self.pieces}")
+        if self.hash_buckets < 1 or self.char_ngram < 0:
+            raise ConfigError(
+                f"--data.hash_buckets must be at least 1 and --data.char_ngram not negative, not {self.hash_buckets} and {self.char_ngram}"
+            )
         problems = Problems()
         rows, held, label = self._read(problems)
         columns = tokenizer if isinstance(tokenizer, Columns) else self._learn(rows, label)
@@ -103,4 +105,4 @@ class TableConfig(DataConfig):
             raise ConfigError(f"--data.columns: {rows.names[label]!r} is the label, which must not be learned from")
         columns = [Column.learn(rows.names[i], [cells[i] for cells in rows.cells]) for i in chosen]
         classes = number_classes([cells[label] for cells in rows.cells])[1]
-        return Columns(rows.names[label], classes, columns, self.buckets, self.pieces)
+        return Columns(rows.names[label], classes, columns, self.hash_buckets, self.char_ngram)

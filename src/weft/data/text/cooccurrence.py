@@ -64,8 +64,8 @@ class CooccurrenceConfig(DataConfig):
     """Share of the text kept for validation where no validation_path is given; 0 for no validation."""
     vocabulary: int = 10_000
     """Largest number of words."""
-    minimum: int = 5
-    """Occurrences a word must have."""
+    min_count: int = 5
+    """Rarest word of the vocabulary: occurrences that a word must have."""
     window: int = 5
     """Farthest context word W."""
     subsample: float = 1e-3
@@ -97,11 +97,11 @@ class CooccurrenceConfig(DataConfig):
         return Data(first, second if len(second) else None, info, tokenizer, problems)
 
     def _frequent(self, counts: Counter[str]) -> WordTokenizer:
-        frequent = sorted((-n, word) for word, n in counts.items() if n >= self.minimum)[: self.vocabulary - 1]
+        frequent = sorted((-n, word) for word, n in counts.items() if n >= self.min_count)[: self.vocabulary - 1]
         if len(frequent) < 2:
             raise DataError(
-                f"the text has {len(frequent)} words that occur {self.minimum} times, and at least 2 are needed; "
-                "give more text, or lower --data.minimum"
+                f"the text has {len(frequent)} words that occur {self.min_count} times, and at least 2 are needed; "
+                "give more text, or lower --data.min_count"
             )
         return WordTokenizer([WordTokenizer.UNKNOWN, *(word for _, word in frequent)])
 

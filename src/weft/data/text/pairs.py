@@ -24,7 +24,7 @@ from weft.data.text.length_buckets import Buckets
 from weft.data.text.ragged import Ragged
 from weft.data.text.windows import Unit, check_sizes, read_text
 from weft.data.tokenizers.base import Tokenizer
-from weft.data.tokenizers.special_tokens import PAD, MarkedTokenizer
+from weft.data.tokenizers.special_tokens import PAD, Seq2SeqTokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,13 +47,13 @@ class PairsConfig(DataConfig):
     """Whether the first line names the columns."""
     separator: Separator = "detect"
     """What stands between cells."""
-    unit: Unit = "characters"
-    """What a token is."""
+    tokenizer: Unit = "characters"
+    """Tokenizer that is trained on the data, where no model brings its own."""
     vocabulary: int = 0
     """Largest number of words or pieces of words; 0 is 10,000. Bytes and characters need no limit."""
-    longest: int = 256
-    """Tokens to which a text is cut."""
-    tokens: int = 0
+    max_length: int = 256
+    """Longest text in tokens; longer ones are truncated."""
+    batch_tokens: int = 0
     """Tokens of a batch of pairs of similar length, on the mean of both sides and without padding, to within 5 % where there are ten
     batches; an example is then a whole batch. 0 for single pairs."""
 
@@ -62,25 +62,25 @@ class PairsConfig(DataConfig):
 
     def build_with(self, tokenizer: Tokenizer | None) -> Data:
         check_share(self.validation)
-        check_sizes(self.longest, self.vocabulary, flag="longest")
+        check_sizes(self.max_length, self.vocabulary, flag="max_length")
         problems = Problems()
         train, held = self._read(problems)
-        if not isinstance(tokenizer, MarkedTokenizer):
-            texts = "\n".join(text for pair in (train + held if self.unit == "characters" else train) for text in pair)
-            tokenizer = MarkedTokenizer(registry.find("tokenizers", self.unit).train(texts, self.vocabulary))
+        if not isinstance(tokenizer, Seq2SeqTokenizer):
+            texts = "\n".join(text for pair in (train + held if self.tokenizer == "characters" else train) for text in pair)
+            tokenizer = Seq2SeqTokenizer(registry.find("tokenizers", self.tokenizer).train(texts, self.vocabulary))
         first, second = both(partial(self._dataset, tokenizer=tokenizer, problems=problems), train, held)
         info: dict[str, Any] = {
             "vocabulary": tokenizer.size,
-            "context": self.longest + 2,
+            "context": self.max_length + 2,
             "start": tokenizer.start,
             "end": tokenizer.end,
-            "tokens": self.tokens or first.source.longest + first.target.longest,
+            "tokens": self.batch_tokens or first.source.longest + first.target.longest,
             "training_examples": len(first),
             "validation_examples": len(second),
         }
-        if not self.tokens:
+        if not self.batch_tokens:
             return Data(first, second if len(second) else None, info, tokenizer, problems)
-        batches = Buckets(first, self.tokens, self.longest + 2)
+        batches = Buckets(first, self.batch_tokens, self.max_length + 2)
         info |= {"batches": len(batches), "padding": batches.padding}
         return Data(batches, second if len(second) else None, info, tokenizer, problems)
 
@@ -137,14 +137,14 @@ class PairsConfig(DataConfig):
             return rows.column(wanted, f"--data.{usual}")
         return lower.index(usual) if usual in lower else otherwise
 
-    def _dataset(self, pairs: list[tuple[str, str]], tokenizer: MarkedTokenizer, problems: Problems) -> Pairs:
+    def _dataset(self, pairs: list[tuple[str, str]], tokenizer: Seq2SeqTokenizer, problems: Problems) -> Pairs:
         sides = []
         for side, marks in ((0, ()), (1, (tokenizer.start,))):
             ids = [tokenizer.encode(pair[side]) for pair in pairs]
-            cut = sum(len(row) > self.longest for row in ids)
+            cut = sum(len(row) > self.max_length for row in ids)
             if cut:
-                problems.add(f"texts cut to {self.longest} tokens", ("source", "target")[side], cut)
-            sides.append(join([np.concatenate((marks, row[: self.longest], (tokenizer.end,))) for row in ids]))
+                problems.add(f"texts cut to {self.max_length} tokens", ("source", "target")[side], cut)
+            sides.append(join([np.concatenate((marks, row[: self.max_length], (tokenizer.end,))) for row in ids]))
         return Pairs(sides[0], sides[1], pairs)
 
 

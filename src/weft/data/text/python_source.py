@@ -51,8 +51,8 @@ def split_files(files: list[Path], validation: float) -> tuple[list[Path], list[
 @dataclass(frozen=True, kw_only=True)
 class PythonSourceConfig(DataConfig):
     own_files: ClassVar[str] = "text"
-    unit: Unit = "characters"
-    """What a token is."""
+    tokenizer: Unit = "characters"
+    """Tokenizer that is trained on the data, where no model brings its own."""
     vocabulary: int = 0
     """Largest number of words or pieces of words; 0 is 10,000."""
     context: int = 128
@@ -71,7 +71,7 @@ class PythonSourceConfig(DataConfig):
         problems = Problems()
         train, held = split_files(self._files(), self.validation)
         texts = ["\n".join(self._ascii(text) for text in read_all(group, problems)) for group in (train, held)]
-        return language_data(texts[0], texts[1], self.unit, self.vocabulary, self.context, problems, tokenizer)
+        return language_data(texts[0], texts[1], self.tokenizer, self.vocabulary, self.context, problems, tokenizer)
 
     def _files(self) -> list[Path]:
         chosen, size = [], 0.0

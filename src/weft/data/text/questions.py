@@ -22,7 +22,7 @@ from weft.data.split import both
 from weft.data.text.biographies import ALPHABET, BiographiesConfig
 from weft.data.text.windows import read_text, refuse_padding
 from weft.data.tokenizers.base import Tokenizer
-from weft.data.tokenizers.birthplace_characters import MASK_MARK, PAD_MARK, MarkedCharacters, Piece, Rows, known, shifted
+from weft.data.tokenizers.birthplace_characters import MASK_MARK, PAD_MARK, BirthplaceCharacters, Piece, Rows, known, shifted
 
 
 class Row(NamedTuple):
@@ -123,7 +123,7 @@ def encodable(rows: list[Row], tokenizer: Tokenizer, problems: Problems) -> list
     return kept
 
 
-def hold_rows(rows: list[Row], held: int, seed: int, flag: str = "--data.held") -> tuple[list[Row], list[Row]]:
+def hold_rows(rows: list[Row], held: int, seed: int, flag: str = "--data.held_out") -> tuple[list[Row], list[Row]]:
     """Rows to train on, and those set aside."""
     if not 0 <= held < len(rows):
         raise ConfigError(f"{flag} must be from 0 to {len(rows) - 1}, one less than there are rows, not {held}")
@@ -156,9 +156,9 @@ class QuestionsConfig(DataConfig):
     """Text whose characters make the vocabulary where the model has none yet; empty takes those of the rows."""
     validation_path: str = ""
     """Rows to validate on; by default those that are held or, of made-up people, the half that is not trained on."""
-    held: int = 0
+    held_out: int = 0
     """Rows of `path` set aside, not trained on."""
-    held_seed: int = 0
+    held_out_seed: int = 0
     """Chooses the rows that are held."""
     context: int = 128
     """Characters per example T, marks included."""
@@ -196,18 +196,18 @@ class QuestionsConfig(DataConfig):
         whole = training_rows(self.path, self.biographies, self.context, self.ascii and not same, problems)
         if same:
             return whole, whole
-        rows, held = hold_rows(whole, self.held, self.held_seed)
+        rows, held = hold_rows(whole, self.held_out, self.held_out_seed)
         if self.validation_path:  # questions are evaluated as they are written
             return rows, read_rows(self.validation_path, self.context, False, problems)
-        if not self.path and not self.held:
+        if not self.path and not self.held_out:
             _, asked = self.biographies.questions()
             return rows, [Row(question, place, f"made-up question {i}") for i, (question, place) in enumerate(asked, 1)]
         return rows, held
 
     def _vocabulary(self, rows: list[Row], problems: Problems) -> Tokenizer:
         if self.vocabulary_path:
-            return MarkedCharacters.train(read_text(self.vocabulary_path, problems))
-        return MarkedCharacters.train("\n".join(row.question + row.place for row in rows) + "\n" if self.path else ALPHABET)
+            return BirthplaceCharacters.train(read_text(self.vocabulary_path, problems))
+        return BirthplaceCharacters.train("\n".join(row.question + row.place for row in rows) + "\n" if self.path else ALPHABET)
 
 
 def questions(rows: list[Row], tokenizer: Tokenizer, context: int) -> Questions:

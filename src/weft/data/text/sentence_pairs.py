@@ -132,8 +132,8 @@ class SentencePairsConfig(DataConfig):
     """Text to validate on; by default a share of the other."""
     validation: float = 0.1
     """Share of the text kept for validation where no validation_path is given; 0 for no validation."""
-    unit: Unit = "bert_words"
-    """What a token is, where the model has none yet: whole words, or WordPiece's pieces of them."""
+    tokenizer: Unit = "bert_words"
+    """Tokenizer that is trained on the data, where no model brings its own: whole words, or WordPiece's pieces of them."""
     vocabulary: int = 5000
     """Largest number of words or pieces, the five marks included."""
     context: int = 64
@@ -154,7 +154,7 @@ class SentencePairsConfig(DataConfig):
                 raise ConfigError(f"--data.{name} must be from 0 to 1, not {getattr(self, name)}")
         problems = Problems()
         train, held = documents(self.path, self.validation_path, self.validation, problems)
-        tokenizer = given_or_learned(tokenizer, self.unit, train, self.vocabulary)
+        tokenizer = given_or_learned(tokenizer, self.tokenizer, train, self.vocabulary)
         first, second = self._dataset(train, tokenizer, self.same), self._dataset(held, tokenizer, 0.0)
         if first is None:
             raise DataError(
@@ -168,7 +168,7 @@ class SentencePairsConfig(DataConfig):
             "context": self.context,
             "tokens": self.context,
             "mask": tokenizer.marks["mask"],
-            "marks": max(tokenizer.marks.values()) + 1,
+            "special_tokens": max(tokenizer.marks.values()) + 1,
             "training_pairs": len(first),
             "validation_pairs": len(second) if second else 0,
         }

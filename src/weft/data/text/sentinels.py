@@ -23,10 +23,10 @@ from weft.data.base import Batch, Data, DataConfig, Dataset, Problems
 from weft.data.text.documentation import documents
 from weft.data.text.windows import Unit, as_tensor
 from weft.data.tokenizers.base import Tokenizer
-from weft.data.tokenizers.special_tokens import END, MARKS, START, MarkedTokenizer
+from weft.data.tokenizers.special_tokens import END, MARKS, START, Seq2SeqTokenizer
 
 
-class SentinelTokenizer(MarkedTokenizer):
+class SentinelTokenizer(Seq2SeqTokenizer):
     """Marks and sentinels around another tokenizer: PAD, START and END first, the sentinels last, <X0> being the very last."""
 
     name = "sentinels"
@@ -94,7 +94,7 @@ def cut_out(tokens: Tensor, piece: Tensor, kept: Tensor, cut: int, vocabulary: i
 class Sentinels(Dataset):
     """Windows of a token stream, cut anew at every draw. In training every start is an example; in order, windows meet."""
 
-    def __init__(self, tokens: Tensor, config: SentinelsConfig, vocabulary: int, overlapping: bool):
+    def __init__(self, tokens: Tensor, config: T5SpanCorruptionConfig, vocabulary: int, overlapping: bool):
         self.tokens, self.config, self.vocabulary, self.overlapping = tokens, config, vocabulary, overlapping
         self.step = 1 if overlapping else config.context
 
@@ -120,47 +120,47 @@ class Sentinels(Dataset):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SentinelsConfig(DataConfig):
+class T5SpanCorruptionConfig(DataConfig):
     path: str = ""
     """A text file or a folder of them; empty takes the docstrings of Python's standard library."""
     validation_path: str = ""
     """Text to validate on; by default a share of the other."""
     validation: float = 0.1
     """Share of the text kept for validation where no validation_path is given; 0 for no validation."""
-    unit: Unit = "byte_bpe"
-    """What a token is."""
+    tokenizer: Unit = "byte_bpe"
+    """Tokenizer that is trained on the data, where no model brings its own."""
     vocabulary: int = 4000
     """Largest number of pieces or words."""
     context: int = 128
     """Tokens of a window, before any is cut out."""
-    rate: float = 0.15
-    """Share of the tokens that is cut out."""
-    mean: float = 3.0
-    """Mean length of a piece that is cut out."""
+    corruption_rate: float = 0.15
+    """Share of the tokens that is masked out (T5's noise density)."""
+    mean_span_length: float = 3.0
+    """Mean length of a masked span, in tokens."""
 
     @property
     def cut(self) -> int:
         """Tokens cut out of a window."""
-        return min(max(round(self.context * self.rate), 1), self.context - 1)
+        return min(max(round(self.context * self.corruption_rate), 1), self.context - 1)
 
     @property
     def pieces(self) -> int:
         """Pieces cut out of a window."""
-        return min(max(round(self.cut / self.mean), 1), self.cut, self.context - self.cut)
+        return min(max(round(self.cut / self.mean_span_length), 1), self.cut, self.context - self.cut)
 
     def build(self) -> Data:
         return self.build_with(None)
 
     def build_with(self, tokenizer: Tokenizer | None) -> Data:
-        if self.context < 2 or not 0.0 < self.rate < 1.0 or self.mean < 1.0:
+        if self.context < 2 or not 0.0 < self.corruption_rate < 1.0 or self.mean_span_length < 1.0:
             raise ConfigError(
-                f"--data.context must be at least 2, --data.rate between 0 and 1 and --data.mean at least 1,"
-                f" not {self.context}, {self.rate} and {self.mean}"
+                f"--data.context must be at least 2, --data.corruption_rate between 0 and 1 and --data.mean_span_length at least 1,"
+                f" not {self.context}, {self.corruption_rate} and {self.mean_span_length}"
             )
         problems = Problems()
         train, held = documents(self.path, self.validation_path, self.validation, problems)
         if not isinstance(tokenizer, SentinelTokenizer) or tokenizer.sentinels < self.pieces:
-            inner = registry.find("tokenizers", self.unit).train("\n\n".join(train), self.vocabulary)
+            inner = registry.find("tokenizers", self.tokenizer).train("\n\n".join(train), self.vocabulary)
             tokenizer = SentinelTokenizer(inner, max(self.pieces, 100))
         first, second = (self._dataset(texts, tokenizer, overlapping) for texts, overlapping in ((train, True), (held, False)))
         if first is None:

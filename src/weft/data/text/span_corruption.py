@@ -25,7 +25,7 @@ from weft.data.text.biographies import ALPHABET, BiographiesConfig
 from weft.data.text.questions import Row, check_context, encodable, hold_rows, questions, training_rows
 from weft.data.text.windows import read_text, refuse_padding
 from weft.data.tokenizers.base import Tokenizer
-from weft.data.tokenizers.birthplace_characters import MarkedCharacters, Piece, Rows, known, refuse_marks, shifted
+from weft.data.tokenizers.birthplace_characters import BirthplaceCharacters, Piece, Rows, known, refuse_marks, shifted
 
 SENTENCE_END = re.compile(r"\w\w\.(?= )")
 Lengths = Literal["uniform", "half", "gaussian", "binomial", "beta"]
@@ -87,7 +87,7 @@ class SpanCorruption(Dataset):
         config = self.config
         start, size = self.rows.starts.index_select(0, index), self.rows.sizes.index_select(0, index)
         cut, share, place = random.uniform(random.fold(key, "corruption"), 3).unbind(1)
-        length = torch.minimum(size, config.shortest + (cut * (self.longest - config.shortest + 1)).to(size.dtype))
+        length = torch.minimum(size, config.min_length + (cut * (self.longest - config.min_length + 1)).to(size.dtype))
         edge = int(config.inside)
         hidden = hidden_length(config.lengths, length, share, key, self.longest).clamp(min=1)
         hidden = torch.minimum(torch.minimum(hidden, (length - 2 * edge).clamp(min=1)), length)
@@ -159,9 +159,9 @@ class SpanCorruptionConfig(DataConfig):
     """Share of the documents kept for validation where no validation_path is given."""
     context: int = 128
     """Characters per example T, marks included."""
-    shortest: int = 4
-    """Smallest length to which a document is cut."""
-    longest: int = 0
+    min_length: int = 4
+    """Shortest length to which a document is truncated, drawn anew each time."""
+    max_length: int = 0
     """Largest one; 0 is seven eighths of the context."""
     lengths: Lengths = "uniform"
     """How much of the length t is hidden: t/8 to 3t/8, 1 to 2(t//4)-1, normal(t/4, t/8), binomial(t, 1/4), or t times Beta(1, 3)."""
@@ -181,7 +181,7 @@ class SpanCorruptionConfig(DataConfig):
     """Share of the examples that are training questions instead."""
     questions_path: str = ""
     """A file with question, tab, place on each line; without a path, the questions about the made-up people."""
-    questions_held: int = 0
+    questions_held_out: int = 0
     """Rows of that file never shown: as many as are held when the model learns to answer."""
     questions_seed: int = 0
     """Chooses those rows: the held_seed of the questions."""
@@ -195,7 +195,7 @@ class SpanCorruptionConfig(DataConfig):
         self.check()
         problems = Problems()
         text, other = both(partial(self._text, problems=problems), self.path, self.validation_path or self.path)
-        tokenizer = known(tokenizer) or MarkedCharacters.train(text if self.path else ALPHABET)
+        tokenizer = known(tokenizer) or BirthplaceCharacters.train(text if self.path else ALPHABET)
         (train, empty), (held, _) = both(partial(self._documents, problems=problems), text, other)
         if not self.validation_path:
             kept, aside = hold_out(np.zeros(len(train), dtype=np.int64), self.validation, problems)
@@ -218,7 +218,7 @@ class SpanCorruptionConfig(DataConfig):
 
     def most(self) -> int:
         """The largest length that is used: as set, or as large as leaves room for the marks."""
-        return self.longest or min(int(self.context * 7 / 8), self.context - 2 - self.closing)
+        return self.max_length or min(int(self.context * 7 / 8), self.context - 2 - self.closing)
 
     def check(self) -> None:
         check_context(self.context)
@@ -231,9 +231,9 @@ class SpanCorruptionConfig(DataConfig):
         if self.predicted < 0:
             raise ConfigError(f"--data.predicted must be at least 0, not {self.predicted}")
         room = self.context - 2 - self.closing
-        if not 1 <= self.shortest <= self.most() <= room:
+        if not 1 <= self.min_length <= self.most() <= room:
             raise ConfigError(
-                f"--data.shortest is {self.shortest} and --data.longest {self.most()}; in a context of {self.context}"
+                f"--data.min_length is {self.min_length} and --data.max_length {self.most()}; in a context of {self.context}"
                 f" they must be from 1 to {room}, the first no larger than the second"
             )
 
@@ -262,7 +262,7 @@ class SpanCorruptionConfig(DataConfig):
 
     def _questions(self, tokenizer: Tokenizer, problems: Problems) -> list[Row]:
         rows = training_rows(self.questions_path, self.biographies, self.context, False, problems)
-        rows, _ = hold_rows(rows, self.questions_held, self.questions_seed, "--data.questions-held")
+        rows, _ = hold_rows(rows, self.questions_held_out, self.questions_seed, "--data.questions-held-out")
         rows = encodable(rows, tokenizer, problems)
         if not rows:
             raise DataError(f"{show(self.questions_path or 'biographies')}: every question has a character that the documents lack")

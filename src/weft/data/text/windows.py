@@ -180,8 +180,8 @@ class TextConfig(DataConfig):
     """Text to validate on; by default the end of `path`."""
     validation: float = 0.1
     """Share at the end of `path` kept for validation where no validation_path is given; 0 for no validation."""
-    unit: Unit = "characters"
-    """What a token is."""
+    tokenizer: Unit = "characters"
+    """Tokenizer that is trained on the data, where no model brings its own."""
     vocabulary: int = 0
     """Largest number of words or pieces of words; 0 is 10,000. Bytes and characters need no limit."""
     context: int = 256
@@ -193,9 +193,9 @@ class TextConfig(DataConfig):
     def build_with(self, tokenizer: Tokenizer | None) -> Data:
         check_share(self.validation)
         problems = Problems()
-        exact = self.unit == "bytes"
+        exact = self.tokenizer == "bytes"
         train, held = both(partial(read_text, problems=problems, exact=exact), self.path, self.validation_path or self.path)
         if not self.validation_path:
             cut = int(len(train) * (1 - self.validation))
             train, held = train[:cut], train[cut:]
-        return language_data(train, held, self.unit, self.vocabulary, self.context, problems, tokenizer)
+        return language_data(train, held, self.tokenizer, self.vocabulary, self.context, problems, tokenizer)

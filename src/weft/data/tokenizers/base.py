@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.core import registry
+from weft.core import registry, renamed
 from weft.core.errors import DataError
 from weft.data.io.files import well_formed
 
@@ -165,7 +165,7 @@ def dump(tokenizer: Tokenizer) -> bytes:
 def load(data: bytes) -> Tokenizer:
     """What `dump` wrote; anything else is a DataError."""
     try:
-        content = json.loads(data)
+        content = renamed.tokenizer(json.loads(data))
         tokenizer: Tokenizer = registry.find("tokenizers", content["type"]).from_json(content)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(f"the tokenizer cannot be read ({type(error).__name__}: {error}); its file is damaged") from error

@@ -21,10 +21,10 @@ PAD_MARK, MASK_MARK = "\u25a1", "\u2047"
 PAD, MASK = 0, 1
 
 
-class MarkedCharacters(CharacterTokenizer):
+class BirthplaceCharacters(CharacterTokenizer):
     """The marks PAD and MASK, then one id per character that the training text has, in code-point order."""
 
-    name = "marked_characters"
+    name = "birthplace_characters"
 
     def __init__(self, characters: str):
         if characters[:2] != PAD_MARK + MASK_MARK:
@@ -50,11 +50,13 @@ def refuse_marks(text: str) -> None:
             raise DataError(f"line {line} of the text holds {mark!r} (U+{ord(mark):04X}), which marks {use}; take it out of the text")
 
 
-def known(tokenizer: Tokenizer | None) -> MarkedCharacters | None:
+def known(tokenizer: Tokenizer | None) -> BirthplaceCharacters | None:
     """The tokenizer of a model that exists already, which must have the marks."""
-    if tokenizer is None or isinstance(tokenizer, MarkedCharacters):
+    if tokenizer is None or isinstance(tokenizer, BirthplaceCharacters):
         return tokenizer
-    raise DataError(f"the model was trained on {tokenizer.name!r} tokens, but these data need 'marked_characters'; train it on them first")
+    raise DataError(
+        f"the model was trained on {tokenizer.name!r} tokens, but these data need 'birthplace_characters'; train it on them first"
+    )
 
 
 @dataclass

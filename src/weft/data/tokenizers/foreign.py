@@ -10,7 +10,7 @@ from typing import Any
 from weft.core.errors import CapabilityError, DataError
 from weft.data.io.files import read_bytes, reason, show, unix_lines, well_formed
 from weft.data.tokenizers.base import Tokenizer
-from weft.data.tokenizers.special_tokens import END, MARKS, PAD, AnsweringTokenizer, MarkedTokenizer
+from weft.data.tokenizers.special_tokens import END, MARKS, PAD, ForeignSeq2SeqTokenizer, Seq2SeqTokenizer
 from weft.data.tokenizers.subword_engines import bert, byte_level, check_ids, check_merges, library, parse
 from weft.data.tokenizers.subwords import BPE, ByteBPE, Subwords, Unigram, WordPiece
 
@@ -135,8 +135,8 @@ def special_tokens(engine: Any) -> list[str]:
 
 def foreign_files(tokenizer: Tokenizer) -> dict[str, bytes]:
     """The files in which transformers reads a tokenizer; none for one that the tokenizers library does not run."""
-    if isinstance(tokenizer, MarkedTokenizer):
-        tokenizer = tokenizer.inner if isinstance(tokenizer, AnsweringTokenizer) else moved(tokenizer)
+    if isinstance(tokenizer, Seq2SeqTokenizer):
+        tokenizer = tokenizer.inner if isinstance(tokenizer, ForeignSeq2SeqTokenizer) else moved(tokenizer)
     if not isinstance(tokenizer, Subwords):
         return {}
     marks = {ROLES[role][0]: tokenizer.engine.id_to_token(number) for role, number in tokenizer.marks.items()}
@@ -146,7 +146,7 @@ def foreign_files(tokenizer: Tokenizer) -> dict[str, bytes]:
     return {"tokenizer.json": tokenizer.engine.to_str().encode(), "tokenizer_config.json": json.dumps(settings, indent=2).encode()}
 
 
-def moved(tokenizer: MarkedTokenizer) -> Tokenizer:
+def moved(tokenizer: Seq2SeqTokenizer) -> Tokenizer:
     """A tokenizer of the library with the ids of one of ours: marks first, then all pieces, sentinels last, and an end after each text."""
     inner = tokenizer.inner
     if not isinstance(inner, Subwords):
@@ -174,9 +174,9 @@ def moved(tokenizer: MarkedTokenizer) -> Tokenizer:
     return type(inner)(engine, {role: numbers[mark] for role, mark in PAIR_MARKS.items()})
 
 
-def padding_of(tokenizer: MarkedTokenizer) -> int:
+def padding_of(tokenizer: Seq2SeqTokenizer) -> int:
     """The id that stands for nothing."""
-    if not isinstance(tokenizer, AnsweringTokenizer):
+    if not isinstance(tokenizer, ForeignSeq2SeqTokenizer):
         return PAD
     return int(getattr(tokenizer.inner, "marks", {}).get("padding", tokenizer.start))
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from weft.core.errors import CapabilityError, DataError
-from weft.data.tokenizers.birthplace_characters import MASK, MASK_MARK, PAD, MarkedCharacters
+from weft.data.tokenizers.birthplace_characters import MASK, MASK_MARK, PAD, BirthplaceCharacters
 
 LONGEST = 32
 """Characters after which an answer is cut off."""
@@ -36,7 +36,7 @@ class Answer:
 
 def ask(model: Any, tokenizer: Any, asked: Sequence[tuple[str, str | None]], batch: int = 256) -> list[Answer]:
     """Questions, each with the right place where it is known -> the model's answers."""
-    if not isinstance(tokenizer, MarkedCharacters):
+    if not isinstance(tokenizer, BirthplaceCharacters):
         raise CapabilityError("this model was not trained on questions: its characters have no mark for the end of one")
     room = model.config.context - LONGEST - 1
     encoded = []

@@ -53,9 +53,11 @@ def check(parallel: Parallel, train: Train) -> None:
         raise ConfigError(
             f"{layout} is {wanted}, but {given} processes were started; make the product {given}, as with --parallel.replicate {given}"
         )
-    smallest = min(train.batch, train.ramp[0] if train.ramp[1] else train.batch)
+    smallest = min(train.batch, train.batch_ramp[0] if train.batch_ramp[1] else train.batch)
     if groups > 1 and smallest < groups:
-        raise ConfigError(f"a batch of {smallest} examples cannot be divided among {groups} processes; raise --train.batch or --train.ramp")
+        raise ConfigError(
+            f"a batch of {smallest} examples cannot be divided among {groups} processes; raise --train.batch or --train.batch_ramp"
+        )
 
 
 def indivisible(model: nn.Module, objective: Objective) -> str:
