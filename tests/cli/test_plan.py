@@ -164,3 +164,28 @@ def test_growth(command: Callable[..., Outcome]) -> None:
     done = command("plan", "--growth")
     assert done.code == 0
     assert "174,604,259,328" in done.out and "1,498" in done.out
+
+
+@pytest.mark.parametrize(
+    ("name", "speaks"),
+    [("gpt2", True), ("bert/base", False), ("t5/base", False), ("transformer/base", False), ("vae/digits", False)],
+)
+def test_a_scaling_law_is_asked_only_about_decoders_of_text(
+    command: Callable[..., Outcome], tmp_path: Path, name: str, speaks: bool
+) -> None:
+    told = command("plan", name, "--device", "cpu", "--batch", "1", "--json", str(tmp_path / "plan.json"))
+    assert told.code == 0, told.err
+    facts = json.loads((tmp_path / "plan.json").read_text())
+    assert ("loss to expect" in told.out) == ("compute-optimal" in told.out) == speaks
+    assert (facts["chinchilla_loss"] is not None) == bool(facts["compute_optimal"]) == speaks
+    assert "device-hours" in told.out
+
+
+def test_a_scaling_law_is_not_asked_about_characters(command: Callable[..., Outcome], text_file: Path) -> None:
+    law = []
+    for unit in ("characters", "byte_bpe"):
+        words = ["--data.path", str(text_file), "--data.unit", unit, "--vocabulary", "300", "--device", "cpu"]
+        told = command("plan", "gpt/text", *words)
+        assert told.code == 0, told.err
+        law.append("compute-optimal" in told.out)
+    assert law == [False, True]

@@ -106,3 +106,22 @@ def test_a_decoder_with_a_cache_translates_the_same(memory: Any) -> None:
     assert together == again and alone == alone_again and together[1:2] == alone
     for row, others in zip(found[0], found[2], strict=True):
         assert [h.score for h in row] == pytest.approx([h.score for h in others], abs=1e-5)
+
+
+@pytest.mark.parametrize("way", ["drop", "cut"])
+@pytest.mark.parametrize("name", ["learned", "groups"])
+def test_a_row_that_was_not_a_number_leaves_nothing_to_the_next(name: str, way: str) -> None:
+    """What a row held is hidden from the sequence that comes after it, but a weight of 0 times NaN is NaN."""
+    made = model(name)
+    reader = ModelRunner(made)
+    reader.add_rows(1)
+    reader.read([ROWS[0]])
+    assert reader.cache
+    with torch.inference_mode():
+        reader.cache.parts[..., : len(ROWS[0]), :] = torch.nan
+    if way == "cut":
+        reader.cut(0, 0)
+    else:
+        reader.drop(0)
+        reader.add_rows(1)
+    same(made, reader.read([ROWS[2]])[0], ROWS[2])

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from weft.benchmarks.arguments import Arguments, at_least
-from weft.benchmarks.record import write_record
+from weft.benchmarks.record import measurements, write_record
 from weft.benchmarks.timing import timed
 from weft.convert.bert import FAMILY as BERT
 from weft.convert.family import Family
@@ -167,7 +167,7 @@ def main(arguments: list[str] | None = None) -> None:
         rows.append(contend(name, options.steps))
         print(json.dumps(rows[-1]), flush=True)
     if options.record:
-        write_record(options.record, "encoders_gpu", parser.command(options), {"rows": rows})
+        write_record(options.record, measurements(rows, ("model",)), **parser.run(options))
 
 
 if __name__ == "__main__":

@@ -22,8 +22,8 @@ from typing import Any
 
 import torch
 
-from weft.benchmarks.arguments import Arguments, at_least
-from weft.benchmarks.record import write_record
+from weft.benchmarks.arguments import Arguments, at_least, settings
+from weft.benchmarks.record import measurements, write_record
 from weft.benchmarks.timing import synchronise, timed
 from weft.core.config import override, to_dict
 from weft.data.base import Source
@@ -32,7 +32,6 @@ from weft.data.shards.builder import build
 from weft.data.shards.workers import cores
 from weft.data.text.python_corpus import gather
 from weft.data.tokenizers.learning import learn
-from weft.projects.birthplace.benchmark import settings
 from weft.recipes.base import Recipe
 from weft.recipes.base import recipe as find_recipe
 from weft.runs.assemble import build as build_run
@@ -177,6 +176,12 @@ class Course:
             return evaluate(*given)["loss"]
 
 
+RECIPE = "gpt/speedrun"
+LOSSES = ("loss", "chosen_on", "classical_loss", "speedrun_final_loss")
+RUN = ("recipe", "lr", "steps", "tokens")
+"""What tells one run of a seed from another."""
+
+
 class Race:
     """All runs of a size, told and written down as they come."""
 
@@ -192,7 +197,22 @@ class Race:
         print(f"{self.options.size} {what}: " + ", ".join(f"{key} {value}" for key, value in shown.items()), flush=True)
         if self.options.record:
             self.record["total_seconds"] = round(time.perf_counter() - self.begun, 1)
-            write_record(self.options.record / f"speedrun-{self.options.size}.json", "speedrun", self.command, self.record)
+            self.write()
+
+    def write(self) -> None:
+        """The record as it is by now, once there is a run."""
+        runs, ends = self.record["runs"], self.record["results"]
+        details = {key: value for key, value in self.record.items() if key not in ("runs", "results", "total_seconds")}
+        if runs:
+            path = self.options.record / f"speedrun-{self.options.size}.json"
+            own = {"command": self.command, "benchmark": "speedrun", "seconds": self.record["total_seconds"]}
+            write_record(
+                path,
+                measurements([*runs, *ends], RUN, split=dict.fromkeys(LOSSES, "validation"), recipe=RECIPE),
+                **own,
+                recipe=RECIPE,
+                details=details,
+            )
 
     def course(self, name: str) -> Course:
         changes = settings(getattr(self.options, name))

@@ -31,7 +31,7 @@ from torch import Tensor
 
 from weft.benchmarks import ceiling, kernels, nanogpt
 from weft.benchmarks.arguments import Arguments, at_least
-from weft.benchmarks.record import write_record
+from weft.benchmarks.record import measurements, write_record
 from weft.benchmarks.timing import synchronise, timed
 from weft.data.base import Source
 from weft.data.text.windows import TokenWindows
@@ -253,6 +253,27 @@ def compare(one: dict[str, Any], row: dict[str, Any]) -> None:
     print(f"weft {one['variant']}: {one['of_ceiling']:.3f} of the ceiling{compared}", flush=True)
 
 
+OF = ("size", "batch", "activation", "contender")
+PARTS = ("nanogpt", "variants", "ceiling")
+
+
+def flat(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A row for each contender and for the ceiling, and one for what else is known of a size."""
+    found = []
+    for row in rows:
+        if "variants" not in row:  # two curves of losses
+            found.append(row)
+            continue
+        about = {name: row[name] for name in OF if name in row}
+        own = {"nanoGPT": row["nanogpt"]} if "nanogpt" in row else {}
+        own |= {f"weft {one['variant']}": {k: v for k, v in one.items() if k != "variant"} for one in row["variants"]}
+        own |= {"ceiling": row["ceiling"]} if "ceiling" in row else {}
+        found += [{**about, "contender": name, **one} for name, one in own.items()]
+        if rest := {key: value for key, value in row.items() if key not in (*about, *PARTS)}:
+            found.append({**about, **rest})
+    return found
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = Arguments(__doc__, "training")
     parser.add_names("--sizes", BATCHES, nargs="+", default=["gpt2", "gpt2-medium", "gpt2-xl"])
@@ -278,7 +299,7 @@ def main(arguments: list[str] | None = None) -> None:
             bench = Bench(size, batch, options.steps, options.profile, device, options.activation)
             rows.append(contend(bench, options.variants, options.nanogpt))
     if options.record:
-        write_record(options.record, "training_gpu", parser.command(options), {"rows": rows})
+        write_record(options.record, measurements(flat(rows), OF), **parser.run(options))
 
 
 if __name__ == "__main__":

@@ -43,6 +43,10 @@ class Dataset:
         """What so many draws take of each source that the examples come from, for a dataset that has several."""
         return []
 
+    def shapes(self) -> list[tuple[int, int]]:
+        """One example of every shape that examples have, and how many have that shape."""
+        return [(0, len(self))]
+
     def to(self, device: torch.device) -> Dataset:
         """Move the examples where batches are wanted; a dataset too large to move returns itself."""
         return self

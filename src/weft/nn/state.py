@@ -111,9 +111,13 @@ class KVCache:
         self.parts[:, :, before : before + more, :, :long] = other.parts[:, :, taken.start : taken.stop, :, :long]
         self.lengths += [other.lengths[row] for row in taken]
 
+    @torch.inference_mode()
     def cut(self, row: int, length: int) -> None:
         """Forget what a row holds from so many tokens on."""
-        self.lengths[row] = min(self.lengths[row], length)
+        before = self.lengths[row]
+        if before > length:
+            self.parts[:, :, row, :, length:before] = 0.0  # see `drop`
+            self.lengths[row] = length
 
     def take(self, rows: Sequence[int]) -> None:
         """Keep these rows in this order; one may be taken more than once, as a beam does."""
@@ -122,10 +126,12 @@ class KVCache:
         self.parts = self.parts.index_select(2, index)
         self.memory = {layer: (keys[index], values[index]) for layer, (keys, values) in self.memory.items()}
 
+    @torch.inference_mode()
     def drop(self, row: int) -> None:
         """End a sequence. The last one takes its row; all others stay where they are."""
         last = len(self.lengths) - 1
         self.parts[:, :, row] = self.parts[:, :, last]
+        self.parts[:, :, last] = 0.0  # hidden from the sequence that comes next, but a weight of 0 times NaN is NaN
         self.lengths[row] = self.lengths[last]
         self.lengths.pop()
 

@@ -61,6 +61,7 @@ class Adversarial(Objective):
     def __init__(self, config: AdversarialConfig):
         super().__init__()
         self.config = c = check(config)
+        self.classes = "label" if c.label else ""
         first = Turn("discriminator", ("discriminator",))
         self.turns = (*[first] * c.discriminator_steps, Turn("generator", ("generator",), fresh=False))
         self.weights = {"penalty": c.gradient_penalty, "matching": c.feature_matching, "history": c.historical_averaging, "label": c.label}

@@ -63,6 +63,9 @@ class Objective(nn.Module):
     autocast = True
     """False where bf16 would lose the answer, as in differences of energies."""
 
+    classes = ""
+    """What of a batch are the classes that its "accuracy" is about; evaluation tells the share of the commonest beside it."""
+
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         """Items per term as float32 scalars on the device, known before any forward."""
         raise NotImplementedError

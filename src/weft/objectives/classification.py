@@ -37,6 +37,8 @@ class ClassificationConfig(ObjectiveConfig):
 
 
 class Classification(Objective):
+    classes = "label"
+
     def __init__(self, config: ClassificationConfig):
         super().__init__()
         self.config = config

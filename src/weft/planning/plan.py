@@ -124,8 +124,8 @@ class Plan:
             "watts": self.device.watts,
             "pue": self.wishes.pue,
             "carbon_kg_per_kwh": self.wishes.carbon,
-            "compute_optimal": {"parameters": size, "tokens": data} if self.subject.tokens > 1 else {},
-            "chinchilla_loss": scaling.chinchilla_loss(counts.parameters, self.tokens) if flop and self.subject.tokens > 1 else None,
+            "compute_optimal": {"parameters": size, "tokens": data} if self.subject.scaled else {},
+            "chinchilla_loss": scaling.chinchilla_loss(counts.parameters, self.tokens) if flop and self.subject.scaled else None,
             "notes": self.subject.notes,
         }
 

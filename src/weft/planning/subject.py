@@ -58,6 +58,14 @@ class Subject:
     train: Train = field(default_factory=Train)
     """Of which only what decides the execution is read."""
     notes: list[str] = field(default_factory=list)
+    text: bool = True
+    """Whether what it learns from is text in pieces of words, as far as that is known."""
+
+    @property
+    def scaled(self) -> bool:
+        """Whether scaling laws speak of it: they are of decoders that foretell the next token of such text."""
+        kinds = registry.name_of(type(self.model)), registry.name_of(type(self.objective))
+        return self.text and kinds[0] in ("gpt", "llama") and kinds[1] == "next_token"
 
 
 def presets() -> dict[str, ModelConfig]:
@@ -149,13 +157,18 @@ def of_recipe(recipe: Recipe, batch: int = 0, context: int = 0, vocabulary: int 
     resolved = recipe.resolve(facts)
     config, objective = sized(resolved.model, context, vocabulary), resolved.objective
     tokens = int(facts.get("tokens", facts.get("context", 1)) or 1)
-    make = made_up(config, objective, tokens) if data is None else drawn(data)
+    make = made_up(config, objective, tokens) if data is None else drawn(data, largest(data))
     examples = batch or recipe.train.batch
     optim = next(iter(recipe.optim.values())) if isinstance(recipe.optim, dict) else recipe.optim
     total = float(recipe.train.steps * examples * tokens)
     if recipe.train.precision in ("fp32", "tf32"):
         notes.append(f"memory and time are those of bf16, not of --train.precision {recipe.train.precision}")
-    return Subject(recipe.name, config, objective, make, tokens, examples, total, optim, recipe.train, notes)
+    return Subject(recipe.name, config, objective, make, tokens, examples, total, optim, recipe.train, notes, in_pieces(recipe.data))
+
+
+def in_pieces(data: Any) -> bool:
+    """Whether data are text in pieces of words; shards may be, as they do not say."""
+    return registry.name_of(type(data)) == "shards" or getattr(data, "unit", "") in ("byte_bpe", "bpe", "wordpiece", "unigram")
 
 
 def learn_facts(recipe: Recipe, context: int, vocabulary: int, notes: list[str]) -> tuple[dict[str, Any], Any]:
@@ -207,11 +220,24 @@ def sized(config: Any, context: int, vocabulary: int) -> Any:
     return config
 
 
-def drawn(data: Any) -> Maker:
-    """Batches with the shapes of the data's own."""
-    source = Source(data.train, 0, torch.device("cpu"))
-    shapes = {name: (tuple(tensor.shape[1:]), tensor.dtype) for name, tensor in source.batch(0, 2).items()}
-    return lambda examples: {name: torch.zeros((examples, *shape), dtype=kind) for name, (shape, kind) in shapes.items()}
+def largest(data: Any) -> int | None:
+    """The example with the most numbers, where not all are of one shape: what memory has to suffice for."""
+    shapes = data.train.shapes()
+    numbers = (
+        {example: sum(tensor.numel() for tensor in drawn(data, example)(1).values()) for example, _ in shapes} if len(shapes) > 1 else {}
+    )
+    return max(numbers, key=lambda example: numbers[example], default=None)
+
+
+def drawn(data: Any, example: int | None = None) -> Maker:
+    """Batches with the shapes of the data's own, or of this example, which may itself be a batch of several rows."""
+    if example is None:
+        two = Source(data.train, 0, torch.device("cpu")).batch(0, 2)
+    else:
+        keys = torch.zeros(2, dtype=torch.int64)
+        two = {**data.train.batch(torch.tensor([example, example]), keys), "key": keys}
+    shapes = {name: (len(tensor) // 2, tuple(tensor.shape[1:]), tensor.dtype) for name, tensor in two.items()}
+    return lambda examples: {name: torch.zeros((examples * rows, *shape), dtype=kind) for name, (rows, shape, kind) in shapes.items()}
 
 
 def made_up(config: Any, objective: Any, tokens: int) -> Maker:

@@ -61,7 +61,7 @@ def multi30k() -> Recipe:
         tokenizer="byte_bpe",
         vocabulary=8000,
         max_length=96,
-        batch_tokens=4096,
+        batch_tokens=3200,
     )
     return Recipe(
         data=data,

@@ -6,6 +6,7 @@ source_length and target_length (B,), what is not PAD.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -53,7 +54,8 @@ class PairsConfig(DataConfig):
     max_length: int = 256
     """Longest text in tokens; longer ones are truncated."""
     batch_tokens: int = 0
-    """Tokens on each side of a batch of pairs of similar length; an example is then a whole batch. 0 for single pairs."""
+    """Tokens of a batch of pairs of similar length, on the mean of both sides and without padding, to within 5 % where there are ten
+    batches; an example is then a whole batch. 0 for single pairs."""
 
     def build(self) -> Data:
         return self.build_with(None)
@@ -143,7 +145,7 @@ class PairsConfig(DataConfig):
             if cut:
                 problems.add(f"texts cut to {self.max_length} tokens", ("source", "target")[side], cut)
             sides.append(join([np.concatenate((marks, row[: self.max_length], (tokenizer.end,))) for row in ids]))
-        return Pairs(*sides)
+        return Pairs(sides[0], sides[1], pairs)
 
 
 def join(rows: list[np.ndarray]) -> Ragged:
@@ -153,8 +155,9 @@ def join(rows: list[np.ndarray]) -> Ragged:
 
 
 class Pairs(Dataset):
-    def __init__(self, source: Ragged, target: Ragged):
-        self.source, self.target = source, target
+    def __init__(self, source: Ragged, target: Ragged, texts: Sequence[tuple[str, str]]):
+        """texts: of each pair as the data have them, whole and in no tokenizer's spelling, by which answers are judged."""
+        self.source, self.target, self.texts = source, target, texts
 
     def __len__(self) -> int:
         return len(self.source)
@@ -166,7 +169,7 @@ class Pairs(Dataset):
         return batch
 
     def to(self, device: torch.device) -> Dataset:
-        return Pairs(self.source.to(device), self.target.to(device))
+        return Pairs(self.source.to(device), self.target.to(device), self.texts)
 
     @property
     def device(self) -> torch.device:
