@@ -16,7 +16,7 @@ import weft
 from weft.data.shards.builder import BuildConfig, build
 from weft.data.text.biographies import BiographiesConfig
 from weft.data.tokenizers.base import ByteTokenizer
-from weft.data.tokenizers.learning import learn
+from weft.data.tokenizers.training import learn
 from weft.recipes.base import Recipe
 
 Changes = dict[str, Any]

@@ -13,10 +13,10 @@ from weft.data.io.files import walk
 from weft.data.problems import Problems
 from weft.data.shards import builder
 from weft.data.shards.builder import BuildConfig, build
-from weft.data.shards.files import Shards
-from weft.data.shards.inputs import Reading, find_sources
+from weft.data.shards.input_chunks import Reading, find_sources
+from weft.data.shards.shard_files import Shards
 from weft.data.tokenizers.base import ByteTokenizer
-from weft.data.tokenizers.learning import learn
+from weft.data.tokenizers.training import learn
 
 SETTINGS = BuildConfig(split="blank_lines", **SMALL)
 

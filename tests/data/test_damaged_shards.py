@@ -14,8 +14,8 @@ import torch
 
 from weft.core.errors import DataError
 from weft.data.shards.builder import BuildConfig, build
-from weft.data.shards.files import ROW, Shards, damages
-from weft.data.shards.windows import MixedWindows, ShardsConfig
+from weft.data.shards.shard_files import ROW, Shards, damages
+from weft.data.shards.shard_windows import MixedWindows, ShardsConfig
 from weft.data.tokenizers.subwords import ByteBPE
 
 

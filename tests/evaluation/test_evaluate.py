@@ -13,7 +13,7 @@ import torch.nn.functional as F
 import weft
 from weft.core import config
 from weft.core.errors import ConfigError, DataError
-from weft.data.text.windows import TextConfig
+from weft.data.text.token_windows import TextConfig
 from weft.evaluation.evaluate import change_data, evaluate
 from weft.training.checkpoint import checkpoint
 

@@ -23,12 +23,12 @@ from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.record import write_record
 from weft.data.io.files import locate
 from weft.data.shards.builder import BuildConfig, build
-from weft.data.shards.inputs import Reading
+from weft.data.shards.input_chunks import Reading
 from weft.data.shards.workers import cores
 from weft.data.text.python_source import python_files
 from weft.data.tokenizers import base as tokenizers
 from weft.data.tokenizers.foreign import read_foreign
-from weft.data.tokenizers.learning import learn
+from weft.data.tokenizers.training import learn
 
 BATCH = 1000
 """Documents that the library gets at once."""

@@ -31,7 +31,7 @@ from weft.data.shards.build_state import BuildConfig
 from weft.data.shards.builder import build
 from weft.data.shards.workers import cores
 from weft.data.text.python_corpus import gather
-from weft.data.tokenizers.learning import learn
+from weft.data.tokenizers.training import learn
 from weft.projects.birthplace.benchmark import settings
 from weft.recipes.base import Recipe
 from weft.recipes.base import recipe as find_recipe

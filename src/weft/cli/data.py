@@ -15,7 +15,7 @@ from weft.core.errors import ConfigError
 from weft.core.units import duration
 from weft.data.io.files import show
 from weft.data.shards.builder import BuildConfig, build
-from weft.data.shards.files import Shards, damages, read_json
+from weft.data.shards.shard_files import Shards, damages, read_json
 from weft.data.shards.workers import cores
 from weft.data.text.python_corpus import CorpusConfig, gather
 from weft.training.checkpoint import files

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from weft.core.errors import ConfigError
-from weft.data.images.inputs import image_shape, read_pictures
+from weft.data.images.image_files import image_shape, read_pictures
 from weft.models.base import Completes, SamplesClass, need
 from weft.report import plane
 from weft.runs.load import Loaded

@@ -7,11 +7,11 @@ from pathlib import Path
 from weft.core import registry
 from weft.core.errors import ConfigError, DataError
 from weft.data.io.files import locate, show
-from weft.data.shards.inputs import Reading
+from weft.data.shards.input_chunks import Reading
 from weft.data.tokenizers import base as tokenizers
 from weft.data.tokenizers.base import ByteTokenizer, Tokenizer
 from weft.data.tokenizers.foreign import read_fast, read_foreign, read_json
-from weft.data.tokenizers.learning import LEARNED, learn
+from weft.data.tokenizers.training import LEARNED, learn
 
 
 def find_tokenizer(name: str, vocabulary: int, inputs: list[str], reading: Reading, out: str) -> Tokenizer:

@@ -19,8 +19,8 @@ import pytest
 from weft.core.errors import ConfigError, DataError
 from weft.data.shards import builder
 from weft.data.shards.builder import BuildConfig, build
-from weft.data.shards.files import Shards, damages
-from weft.data.shards.parts import Part
+from weft.data.shards.encoder import Part
+from weft.data.shards.shard_files import Shards, damages
 from weft.data.shards.writer import Seen
 from weft.data.tokenizers.base import ByteTokenizer, CharacterTokenizer, Tokenizer
 from weft.data.tokenizers.subwords import ByteBPE

@@ -12,7 +12,7 @@ import torch
 from weft.core.config import from_dict, to_dict
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Data, Dataset, Problems, Source
-from weft.data.io.rows import Rows, read_rows
+from weft.data.io.records import Rows, read_rows
 from weft.data.tables.table import TableConfig
 from weft.data.tokenizers import base as tokenizers
 

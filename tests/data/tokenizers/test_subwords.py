@@ -20,7 +20,7 @@ from weft.core import registry
 from weft.core.errors import ConfigError, DataError, MissingExtra
 from weft.data.io.files import well_formed
 from weft.data.text.pairs import PairsConfig
-from weft.data.text.windows import TextConfig
+from weft.data.text.token_windows import TextConfig
 from weft.data.tokenizers import base as tokenizers
 from weft.data.tokenizers import subword_engines
 from weft.data.tokenizers.subword_engines import bert

@@ -24,7 +24,7 @@ from weft.data.annotated.choices import ChoicesConfig
 from weft.data.annotated.labelled_texts import LabelledTextsConfig
 from weft.data.base import Data, Dataset, Problems
 from weft.data.text.packing import Texts
-from weft.data.text.windows import Unit
+from weft.data.text.token_windows import Unit
 from weft.data.tokenizers.base import Tokenizer
 from weft.data.tokenizers.encoder_tokens import plain_tokens
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from weft.core import registry
 from weft.data.base import UNLABELLED
-from weft.data.io.rows import number
+from weft.data.io.records import number
 from weft.data.tokenizers.base import Tokenizer
 
 

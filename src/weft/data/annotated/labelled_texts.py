@@ -18,7 +18,7 @@ from weft.data.annotated.base import AnnotatedConfig
 from weft.data.annotated.label_tokens import LabelledTokenizer
 from weft.data.base import UNLABELLED, Data, Problems
 from weft.data.io.files import show
-from weft.data.io.rows import Header, Separator, number, read_rows
+from weft.data.io.records import Header, Separator, number, read_rows
 from weft.data.split import both, note_single_class, number_classes
 from weft.data.text.packing import LabelledSequences, Texts, pack
 from weft.data.text.text_columns import find_columns

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from weft.data.shards.inputs import Reading
+from weft.data.shards.input_chunks import Reading
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,9 +26,9 @@ from weft.data.io.files import show
 from weft.data.problems import Problems
 from weft.data.shards.build_state import BuildConfig as BuildConfig
 from weft.data.shards.build_state import State
-from weft.data.shards.files import FORMAT, ROW, Shards, encode, kind_of, put, read_json
-from weft.data.shards.inputs import Piece, find_sources, pieces
-from weft.data.shards.parts import Encoder, Part, Task, end_of, part_of
+from weft.data.shards.encoder import Encoder, Part, Task, end_of, part_of
+from weft.data.shards.input_chunks import Piece, find_sources, pieces
+from weft.data.shards.shard_files import FORMAT, ROW, Shards, encode, kind_of, put, read_json
 from weft.data.shards.source_list import SourceList
 from weft.data.shards.workers import in_order
 from weft.data.shards.writer import Seen, ShardWriter

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from weft.core.errors import require
-from weft.data.io.byte_blocks import blocks
 from weft.data.io.files import reason, well_formed
 from weft.data.problems import NAMED
-from weft.data.shards.inputs import BROKEN, Piece, Reading, Rule, rule_of
+from weft.data.shards.byte_blocks import blocks
+from weft.data.shards.input_chunks import BROKEN, Piece, Reading, Rule, rule_of
 
 BUFFER = 1 << 20
 """Bytes of a parquet file that are read at once."""

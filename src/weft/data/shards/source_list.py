@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.data.io.files import show
-from weft.data.shards.inputs import Source
+from weft.data.shards.input_chunks import Source
 
 
 class SourceList:

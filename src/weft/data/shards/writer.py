@@ -11,7 +11,7 @@ import numpy as np
 
 from weft.core.errors import DataError
 from weft.data.io.files import show
-from weft.data.shards.files import ENDINGS, ROW
+from weft.data.shards.shard_files import ENDINGS, ROW
 
 
 class ShardWriter:

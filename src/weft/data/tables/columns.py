@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from weft.data.base import Batch, Dataset, Problems
-from weft.data.io.rows import Rows, number
+from weft.data.io.records import Rows, number
 from weft.data.text.ragged import Ragged
 from weft.data.tokenizers.base import Tokenizer
 

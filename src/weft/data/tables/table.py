@@ -11,7 +11,7 @@ from functools import partial
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Data, DataConfig, Problems
 from weft.data.io.files import show
-from weft.data.io.rows import Header, Rows, Separator, read_rows
+from weft.data.io.records import Header, Rows, Separator, read_rows
 from weft.data.split import both, check_share, hold_out, note_single_class, number_classes
 from weft.data.tables.columns import Column, Columns
 from weft.data.tokenizers.base import Tokenizer

@@ -12,7 +12,7 @@ from weft.data.base import Problems
 from weft.data.io.files import show
 from weft.data.split import both, check_share
 from weft.data.text.python_source import python_files, split_files
-from weft.data.text.windows import read_all, read_texts
+from weft.data.text.token_windows import read_all, read_texts
 
 STRING = re.compile(r'("""|\'\'\')(.*?)(?<!\\)\1', re.DOTALL)
 COMMENT = re.compile(r"(?:^[ \t]*#.*\n)+", re.MULTILINE)

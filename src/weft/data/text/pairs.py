@@ -17,11 +17,11 @@ from torch import Tensor
 from weft.core import registry
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Batch, Data, DataConfig, Dataset, Problems
-from weft.data.io.rows import Header, Rows, Separator, read_rows
+from weft.data.io.records import Header, Rows, Separator, read_rows
 from weft.data.split import both, check_share, hold_out
 from weft.data.text.length_buckets import Buckets
 from weft.data.text.ragged import Ragged
-from weft.data.text.windows import Unit, check_sizes, read_text
+from weft.data.text.token_windows import Unit, check_sizes, read_text
 from weft.data.tokenizers.base import Tokenizer
 from weft.data.tokenizers.special_tokens import PAD, MarkedTokenizer
 

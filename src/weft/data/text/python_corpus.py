@@ -27,7 +27,7 @@ from weft.core.config import Config
 from weft.core.errors import ConfigError, DataError
 from weft.data.io.files import show
 from weft.data.problems import Problems
-from weft.data.shards.files import encode, put, sha256_of
+from weft.data.shards.shard_files import encode, put, sha256_of
 
 GENERATED = re.compile(r"generated (by|from|file|code)|auto-?generated|do not (edit|modify)", re.IGNORECASE)
 SMALL, HUGE = 200, 400_000

@@ -11,7 +11,7 @@ from typing import ClassVar
 from weft.core.errors import DataError
 from weft.data.base import Data, DataConfig, Problems
 from weft.data.split import check_share
-from weft.data.text.windows import Unit, language_data, read_all
+from weft.data.text.token_windows import Unit, language_data, read_all
 from weft.data.tokenizers.base import Tokenizer
 
 

@@ -20,7 +20,7 @@ from weft.data.base import Batch, Data, DataConfig, Dataset, Problems
 from weft.data.io.files import decode, locate, read_bytes, show, unix_lines
 from weft.data.split import both
 from weft.data.text.biographies import ALPHABET, BiographiesConfig
-from weft.data.text.windows import read_text, refuse_padding
+from weft.data.text.token_windows import read_text, refuse_padding
 from weft.data.tokenizers.base import Tokenizer
 from weft.data.tokenizers.birthplace_characters import MASK_MARK, PAD_MARK, MarkedCharacters, Piece, Rows, known, shifted
 

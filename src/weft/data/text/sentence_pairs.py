@@ -25,7 +25,7 @@ from weft.core import random
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Batch, Data, DataConfig, Dataset, Problems
 from weft.data.text.documentation import documents
-from weft.data.text.windows import as_tensor, refuse_padding
+from weft.data.text.token_windows import as_tensor, refuse_padding
 from weft.data.tokenizers.base import WORD, Tokenizer, WordTokenizer
 from weft.data.tokenizers.encoder_tokens import Marks, Unit, given_or_learned, marks_of
 

@@ -21,7 +21,7 @@ from weft.core import random, registry
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Batch, Data, DataConfig, Dataset, Problems
 from weft.data.text.documentation import documents
-from weft.data.text.windows import Unit, as_tensor
+from weft.data.text.token_windows import Unit, as_tensor
 from weft.data.tokenizers.base import Tokenizer
 from weft.data.tokenizers.special_tokens import END, MARKS, START, MarkedTokenizer
 

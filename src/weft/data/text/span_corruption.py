@@ -23,7 +23,7 @@ from weft.data.io.files import show
 from weft.data.split import both, check_share, hold_out
 from weft.data.text.biographies import ALPHABET, BiographiesConfig
 from weft.data.text.questions import Row, check_context, encodable, hold_rows, questions, training_rows
-from weft.data.text.windows import read_text, refuse_padding
+from weft.data.text.token_windows import read_text, refuse_padding
 from weft.data.tokenizers.base import Tokenizer
 from weft.data.tokenizers.birthplace_characters import MarkedCharacters, Piece, Rows, known, refuse_marks, shifted
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.core.errors import ConfigError, DataError
 from weft.data.io.files import show
-from weft.data.io.rows import Rows
+from weft.data.io.records import Rows
 
 PAIRS = (
     ("sentence1", "sentence2"),

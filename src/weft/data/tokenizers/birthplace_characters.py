@@ -14,7 +14,7 @@ from torch import Tensor
 
 from weft.core.errors import DataError
 from weft.data.base import IGNORE, Batch
-from weft.data.text.windows import as_tensor
+from weft.data.text.token_windows import as_tensor
 from weft.data.tokenizers.base import CharacterTokenizer, Tokenizer
 
 PAD_MARK, MASK_MARK = "\u25a1", "\u2047"

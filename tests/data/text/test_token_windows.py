@@ -10,7 +10,7 @@ from weft.core.errors import ConfigError, DataError
 from weft.data.base import IGNORE, Problems, Source
 from weft.data.text.sentence_pairs import SentencePairsConfig
 from weft.data.text.span_corruption import SpanCorruptionConfig
-from weft.data.text.windows import TextConfig, TokenWindows, language_data, read_text
+from weft.data.text.token_windows import TextConfig, TokenWindows, language_data, read_text
 
 
 def write(path: Path, content: str | bytes) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import IO
 
 from weft.data.io.files import MARKS
-from weft.data.shards.inputs import Piece, Rule, before_character
+from weft.data.shards.input_chunks import Piece, Rule, before_character
 
 BOM = b"\xef\xbb\xbf"
 More = Callable[[int], bytes]

@@ -12,10 +12,10 @@ import pytest
 from weft.core.errors import DataError
 from weft.data.problems import Problems
 from weft.data.shards.documents import Flaws, read
-from weft.data.shards.inputs import Reading, find_sources, pieces
-from weft.data.tokenizers import learning
-from weft.data.tokenizers.learning import learn
+from weft.data.shards.input_chunks import Reading, find_sources, pieces
+from weft.data.tokenizers import training
 from weft.data.tokenizers.subwords import ByteBPE
+from weft.data.tokenizers.training import learn
 
 SMALL = Reading(piece_bytes=1000)
 
@@ -23,8 +23,8 @@ SMALL = Reading(piece_bytes=1000)
 @pytest.fixture(autouse=True)
 def _little(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if 16 kB were 32 MB, and pieces of 1 kB those of 2 MiB."""
-    monkeypatch.setattr(learning, "SAMPLE", 16_000)
-    monkeypatch.setattr("weft.data.shards.inputs.WINDOW", 60)
+    monkeypatch.setattr(training, "SAMPLE", 16_000)
+    monkeypatch.setattr("weft.data.shards.input_chunks.WINDOW", 60)
 
 
 def lines(letters: str, number: int) -> list[str]:

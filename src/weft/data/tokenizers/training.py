@@ -13,7 +13,7 @@ from weft.core import registry
 from weft.core.errors import DataError
 from weft.data.problems import Problems
 from weft.data.shards.documents import Flaws, read
-from weft.data.shards.inputs import Piece, Reading, Source, find_sources, pieces
+from weft.data.shards.input_chunks import Piece, Reading, Source, find_sources, pieces
 from weft.data.tokenizers.base import Tokenizer
 
 LEARNED = ("byte_bpe", "bpe", "unigram")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.data.shards.files import Shards
+from weft.data.shards.shard_files import Shards
 
 
 class Stream:

@@ -14,8 +14,8 @@ import numpy as np
 
 from weft.core.errors import DataError
 from weft.data.shards.documents import Document, Flaws, read
-from weft.data.shards.files import ROW, kind_of, sha256_of
-from weft.data.shards.inputs import Piece, Reading
+from weft.data.shards.input_chunks import Piece, Reading
+from weft.data.shards.shard_files import ROW, kind_of, sha256_of
 from weft.data.tokenizers import base as tokenizers
 from weft.data.tokenizers.base import Tokenizer
 from weft.data.tokenizers.subword_engines import cut

@@ -15,7 +15,7 @@ import pytest
 from weft.core.errors import DataError, MissingExtra
 from weft.data.problems import Problems
 from weft.data.shards.documents import Flaws, read
-from weft.data.shards.inputs import Piece, Reading, find_sources, pieces
+from weft.data.shards.input_chunks import Piece, Reading, find_sources, pieces
 
 
 def all_pieces(path: Path, reading: Reading) -> list[Piece]:
@@ -192,7 +192,7 @@ def test_parquet(tmp_path: Path) -> None:
 READ = """
 import sys
 from weft.data.shards.documents import Flaws, read
-from weft.data.shards.inputs import Reading, find_sources, pieces
+from weft.data.shards.input_chunks import Reading, find_sources, pieces
 from weft.data.problems import Problems
 peak = lambda: next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
 (source,) = find_sources(sys.argv[1:], Reading(), Problems())

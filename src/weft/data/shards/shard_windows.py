@@ -23,11 +23,11 @@ from weft.core import random
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import IGNORE, Batch, Data, DataConfig, Dataset, Problems
 from weft.data.io.files import locate, show
-from weft.data.shards.files import Shards
+from weft.data.shards.document_stream import Stream
 from weft.data.shards.mixture import Mixture, proportions
+from weft.data.shards.shard_files import Shards
 from weft.data.split import check_share
-from weft.data.text.token_stream import Stream
-from weft.data.text.windows import check_sizes, refuse_padding
+from weft.data.text.token_windows import check_sizes, refuse_padding
 
 
 class ShardWindows(Dataset):

@@ -13,9 +13,9 @@ import torch
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import IGNORE, Source
 from weft.data.shards.builder import BuildConfig, build
-from weft.data.shards.files import Shards
-from weft.data.shards.windows import HeldWindows, MixedWindows, ShardsConfig
-from weft.data.text.token_stream import Stream
+from weft.data.shards.document_stream import Stream
+from weft.data.shards.shard_files import Shards
+from weft.data.shards.shard_windows import HeldWindows, MixedWindows, ShardsConfig
 from weft.data.tokenizers.base import ByteTokenizer, Tokenizer
 from weft.data.tokenizers.subwords import ByteBPE
 
