@@ -13,7 +13,7 @@ from weft.data.io.files import walk
 from weft.data.problems import Problems
 from weft.data.shards import builder
 from weft.data.shards.builder import BuildConfig, build
-from weft.data.shards.input_chunks import Reading, find_sources
+from weft.data.shards.input_chunks import ReadOptions, find_inputs
 from weft.data.shards.shard_files import Shards
 from weft.data.tokenizers.base import ByteTokenizer
 from weft.data.tokenizers.training import learn
@@ -89,7 +89,7 @@ def test_a_link_to_it_is_left_out_too(tmp_path: Path) -> None:
         (tmp_path / place).write_text("text")
     (tmp_path / "in" / "link").symlink_to(tmp_path / "out")
     assert [path.name for path in walk(tmp_path / "in", [".txt"], Problems(), tmp_path / "out")] == ["a.txt"]
-    assert [Path(source.path).name for source in find_sources([str(tmp_path / "in")], Reading(), Problems())] == ["a.txt", "b.txt"]
+    assert [Path(source.path).name for source in find_inputs([str(tmp_path / "in")], ReadOptions(), Problems())] == ["a.txt", "b.txt"]
 
 
 def test_what_reads_parquet_is_asked_for_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

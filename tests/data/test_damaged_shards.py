@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
     chance = random.Random(0)
     lines = ["".join(chance.choice("abcdef ") for _ in range(chance.randrange(5, 40))) for _ in range(200)]
     (tmp_path / "a.txt").write_text("\n".join(lines))
-    tokenizer = ByteBPE.train("abcdef", 300, marks=("end",))
+    tokenizer = ByteBPE.train("abcdef", 300, special_tokens=("end",))
     return build([str(tmp_path / "a.txt")], tmp_path / "out", tokenizer, BuildConfig(split="lines", shard_tokens=2000)).folder
 
 

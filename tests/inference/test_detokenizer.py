@@ -20,7 +20,7 @@ from weft.data.text.sentence_pairs import BERTWordTokenizer
 from weft.data.text.sentinels import SentinelTokenizer
 from weft.data.tokenizers.base import ByteTokenizer, CharacterTokenizer, ClassNames, Tokenizer, WordTokenizer
 from weft.data.tokenizers.birthplace_characters import MarkedCharacters
-from weft.data.tokenizers.special_tokens import END, AnsweringTokenizer, MarkedTokenizer
+from weft.data.tokenizers.special_tokens import END, ForeignSeq2SeqTokenizer, Seq2SeqTokenizer
 from weft.data.tokenizers.subword_engines import bert, library
 from weft.data.tokenizers.subwords import BPE, ByteBPE, Subwords, Unigram, WordPiece
 from weft.inference import detokenizer
@@ -72,12 +72,12 @@ MAKERS: dict[str, Callable[[], Tokenizer]] = {
     "classes": lambda: ClassNames(["a", "b, c", ""]),
     "tagged": lambda: TagTokenizer(made("wordpiece"), ["a"]),
     "table": lambda: Columns("label", ["a", "b"], [], 0, 0),
-    "pairs": lambda: MarkedTokenizer(made("byte_bpe")),
-    "answering": lambda: AnsweringTokenizer(made("unigram"), 5, 9),
+    "pairs": lambda: Seq2SeqTokenizer(made("byte_bpe")),
+    "answering": lambda: ForeignSeq2SeqTokenizer(made("unigram"), 5, 9),
     "sentinels": lambda: SentinelTokenizer(made("words"), 3),
     "marked_characters": lambda: MarkedCharacters.train(TEXT),
     "framed bytes": lambda: FramedTokenizer(made("bytes")),
-    "pairs of words": lambda: MarkedTokenizer(made("words")),
+    "pairs of words": lambda: Seq2SeqTokenizer(made("words")),
     "sentencepiece": sentencepiece,
     "metaspace": metaspace,
     "endings": endings,
@@ -160,7 +160,7 @@ def test_broken_bytes_are_replaced_as_in_the_whole(ids: list[int]) -> None:
 def test_a_character_is_whole_and_an_end_stays_the_end_after_very_many_tokens(many: int) -> None:
     ids = [0xFF] * many + list("😀!鸟a".encode())
     assert told(ByteTokenizer(), ids)[0] == REPLACEMENT * many + "😀!鸟a"
-    ended = MarkedTokenizer(ByteTokenizer())
+    ended = Seq2SeqTokenizer(ByteTokenizer())
     assert told(ended, [*ended.encode("!" * many), END, *ended.encode("a" * 500)])[0] == "!" * many
 
 

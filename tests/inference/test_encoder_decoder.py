@@ -11,7 +11,7 @@ import torch
 
 from weft.core.errors import ConfigError
 from weft.data.tokenizers.base import ByteTokenizer
-from weft.data.tokenizers.special_tokens import MarkedTokenizer
+from weft.data.tokenizers.special_tokens import Seq2SeqTokenizer
 from weft.inference import encoder_decoder
 from weft.inference.beam_models import translate
 from weft.inference.encoder_decoder import EncoderDecoderEngine
@@ -21,7 +21,7 @@ from weft.inference.translate import END, START
 from weft.models.t5 import T5Config
 from weft.models.transformer import TransformerConfig
 
-TOKENIZER = MarkedTokenizer(ByteTokenizer())
+TOKENIZER = Seq2SeqTokenizer(ByteTokenizer())
 SIZES: dict[str, Any] = {"vocabulary": TOKENIZER.size, "layers": 2, "heads": 2, "width": 32}
 MODELS = {
     "transformer": TransformerConfig(**SIZES, context=40),

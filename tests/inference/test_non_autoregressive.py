@@ -10,7 +10,7 @@ import torch
 from tests.serving.small import small_filler
 from weft.core.errors import ConfigError
 from weft.data.tokenizers.base import ByteTokenizer
-from weft.data.tokenizers.special_tokens import MarkedTokenizer
+from weft.data.tokenizers.special_tokens import Seq2SeqTokenizer
 from weft.inference.engine import answer_all
 from weft.inference.mask_predict import MaskPredict, fill_in
 from weft.inference.non_autoregressive import NonAutoregressiveEngine
@@ -22,7 +22,7 @@ SOURCES = [tuple(range(3, 3 + size)) for size in (1, 9, 4, 20, 2, 7, 13)]
 
 
 def engine(slots: int = 4, filling: MaskPredict | None = None, **settings: Any) -> NonAutoregressiveEngine:
-    return NonAutoregressiveEngine(small_filler(**settings), MarkedTokenizer(ByteTokenizer()), slots=slots, filling=filling)
+    return NonAutoregressiveEngine(small_filler(**settings), Seq2SeqTokenizer(ByteTokenizer()), slots=slots, filling=filling)
 
 
 @pytest.mark.parametrize("settings", [{}, {"places": 10}])

@@ -59,7 +59,7 @@ def balanced(labels: np.ndarray, purpose: str) -> np.ndarray:
     return by_class[np.argsort(rank, kind="stable")]
 
 
-def withhold(labels: np.ndarray, share: float) -> np.ndarray:
+def hide_labels(labels: np.ndarray, share: float) -> np.ndarray:
     """labels (N,) of which the share given is kept, spread evenly over the classes; the others are UNLABELLED."""
     if not 0.0 <= share <= 1.0:
         raise ConfigError(f"--data.labelled must be from 0 to 1, not {share}")

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 
-from weft.data.annotated.spans import Spans, Window
-from weft.data.annotated.squad import Asked
+from weft.data.annotated.spans import Spans, SpanWindow
+from weft.data.annotated.squad import SpanExample
 from weft.data.base import Batch
 from weft.evaluation.evaluate import Findings
 from weft.evaluation.squad import Answered, score
@@ -21,14 +21,14 @@ from weft.runs.load import Loaded
 class Best:
     """The best answer among the windows seen so far."""
 
-    asked: Asked
+    asked: SpanExample
     text: str = ""
     score: float = -math.inf
     null: float = math.inf
     """The least score of no answer: one window that has the answer outweighs all that have not."""
     complete: bool = False
 
-    def see(self, window: Window, score: float, first: int, last: int, null: float) -> None:
+    def see(self, window: SpanWindow, score: float, first: int, last: int, null: float) -> None:
         if score > self.score:
             self.score, self.text = score, window.text(first, last)
         self.null = min(self.null, null)

@@ -83,7 +83,7 @@ def test_choices(tmp_path: Path) -> None:
     assert batch["lengths"].tolist() == [[6, 7], [5, 5]]
     assert batch["label"].tolist() == [1, 0]
     assert {"choices": 2, "tokens": 14, "vocabulary": 11, "added_tokens": 3}.items() <= data.info.items()
-    assert data.tokenizer.marks == {"start": START, "delimiter": DELIMITER, "extract": EXTRACT}
+    assert data.tokenizer.special_tokens == {"start": START, "delimiter": DELIMITER, "extract": EXTRACT}
 
 
 def test_the_marks_stay_when_texts_are_cut(tmp_path: Path) -> None:
@@ -101,8 +101,14 @@ def test_the_marks_stay_when_texts_are_cut(tmp_path: Path) -> None:
 def test_a_tokenizer_keeps_its_ids_and_gets_three_more(inner: Tokenizer) -> None:
     framed = FramedTokenizer(inner)
     assert framed.encode("abh").tolist() == inner.encode("abh").tolist()
-    assert (framed.size, list(framed.marks.values())) == (inner.size + 3, [inner.size, inner.size + 1, inner.size + 2])
-    ids = [framed.marks["start"], *inner.encode("ab").tolist(), framed.marks["delimiter"], *inner.encode("h").tolist(), framed.size - 1]
+    assert (framed.size, list(framed.special_tokens.values())) == (inner.size + 3, [inner.size, inner.size + 1, inner.size + 2])
+    ids = [
+        framed.special_tokens["start"],
+        *inner.encode("ab").tolist(),
+        framed.special_tokens["delimiter"],
+        *inner.encode("h").tolist(),
+        framed.size - 1,
+    ]
     assert framed.decode(ids) == "[start]ab[delimiter]h[extract]"
     again = tokenizers.load(tokenizers.dump(framed))
     assert isinstance(again, FramedTokenizer)

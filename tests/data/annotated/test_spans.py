@@ -15,7 +15,7 @@ from hypothesis import given
 
 from weft.core.errors import ConfigError, DataError
 from weft.data.annotated.spans import Spans, SpansConfig, cover
-from weft.data.annotated.squad import Asked
+from weft.data.annotated.squad import SpanExample
 from weft.data.base import Problems
 from weft.data.text.sentence_pairs import CLS, MARKS, PAD, SEP, BERTWordTokenizer
 from weft.data.tokenizers.base import ByteTokenizer
@@ -33,12 +33,12 @@ def tokenizer(unit: str) -> Any:
     return subwords.WordPiece.train(f"the moon is near {LETTERS} abc bcd cde xyz", 60)
 
 
-def asked(paragraph: str, span: tuple[int, int], question: str = "the moon") -> Asked:
+def asked(paragraph: str, span: tuple[int, int], question: str = "the moon") -> SpanExample:
     references = (paragraph[slice(*span)],) if span != (0, 0) else ()
-    return Asked("1", question, paragraph, references, span, "here")
+    return SpanExample("1", question, paragraph, references, span, "here")
 
 
-def dataset(one: Asked, unit: str, problems: Problems, **settings: int) -> Spans:
+def dataset(one: SpanExample, unit: str, problems: Problems, **settings: int) -> Spans:
     return SpansConfig(**settings).dataset([one], tokenizer(unit), problems)  # type: ignore[arg-type]
 
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from tests.data.test_fuzz import use
 from weft.core.errors import DataError
 from weft.data.annotated.spans import SpansConfig
-from weft.data.annotated.squad import Asked, read_squad
+from weft.data.annotated.squad import SpanExample, read_squad
 from weft.data.base import Problems
 
 TEXT = "The moon is near. The sun is not."
@@ -31,7 +31,7 @@ def written(folder: Path, *questions: Any, name: str = "my.json", text: Any = TE
     return str(folder / name)
 
 
-def read(path: str) -> tuple[list[Asked], Problems]:
+def read(path: str) -> tuple[list[SpanExample], Problems]:
     problems = Problems()
     return [asked for group in read_squad(path, problems) for asked in group], problems
 

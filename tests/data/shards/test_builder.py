@@ -62,7 +62,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return ByteBPE.train("alpha beta gamma delta epsilon zeta " * 50, 300, marks=("end",))
+    return ByteBPE.train("alpha beta gamma delta epsilon zeta " * 50, 300, special_tokens=("end",))
 
 
 @pytest.mark.parametrize("dedupe", [False, True])
@@ -81,7 +81,7 @@ def test_documents_come_back(tmp_path: Path, tokenizer: Tokenizer, dedupe: bool)
     assert counts["bytes"] == sum(len(text.encode()) for text in wanted)
     found = [shards.document(number) for number in range(len(wanted))]
     assert [tokenizer.decode(ids[:-1].tolist()) for ids in found] == wanted
-    assert {int(ids[-1]) for ids in found} == {tokenizer.marks["end"]}  # type: ignore[attr-defined]
+    assert {int(ids[-1]) for ids in found} == {tokenizer.special_tokens["end"]}  # type: ignore[attr-defined]
     assert sum(map(len, found)) == counts["tokens"] == sum(tokens for _, tokens, _ in shards.shards)
     assert all(1500 <= tokens < 1600 for _, tokens, _ in shards.shards[:-1]) and len(shards.shards) > 2
     assert [source["sha256"] != "" for source in shards.manifest["sources"]] == [True] * 23

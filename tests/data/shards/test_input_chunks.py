@@ -15,17 +15,17 @@ import pytest
 from weft.core.errors import DataError, MissingExtra
 from weft.data.problems import Problems
 from weft.data.shards.documents import Flaws, read
-from weft.data.shards.input_chunks import Piece, Reading, find_sources, pieces
+from weft.data.shards.input_chunks import Piece, ReadOptions, find_inputs, pieces
 
 
-def all_pieces(path: Path, reading: Reading) -> list[Piece]:
-    (source,) = find_sources([str(path)], reading, Problems())
+def all_pieces(path: Path, reading: ReadOptions) -> list[Piece]:
+    (source,) = find_inputs([str(path)], reading, Problems())
     return list(pieces(0, source, reading, 0))
 
 
 def texts(path: Path, **settings: Any) -> tuple[list[str], dict[str, tuple[int, list[tuple[int, str]]]]]:
     """The documents of a file, and its flaws with lines counted in the whole file."""
-    reading = Reading(**settings)
+    reading = ReadOptions(**settings)
     found, flaws, lines = [], {}, 0
     for piece in all_pieces(path, reading):
         own = Flaws()
@@ -65,7 +65,7 @@ def test_lines_and_separators(tmp_path: Path, size: int) -> None:
 def test_pieces_meet_and_cover_the_file(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps({"text": paragraph}) + "\n" for paragraph in PARAGRAPHS))
-    found = all_pieces(path, Reading(piece_bytes=500))
+    found = all_pieces(path, ReadOptions(piece_bytes=500))
     assert len(found) > 10
     assert [piece.start for piece in found[1:]] == [piece.stop for piece in found[:-1]]
     assert found[-1].stop == path.stat().st_size
@@ -166,12 +166,12 @@ def test_broken_files_are_counted(tmp_path: Path) -> None:
 
 def test_inputs_that_cannot_be(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"nowhere\.txt: no such file"):
-        find_sources(["nowhere.txt"], Reading(), Problems())
+        find_inputs(["nowhere.txt"], ReadOptions(), Problems())
     (tmp_path / "a.zip").write_bytes(b"")
     with pytest.raises(DataError, match="unpack it"):
-        find_sources([str(tmp_path / "a.zip")], Reading(), Problems())
+        find_inputs([str(tmp_path / "a.zip")], ReadOptions(), Problems())
     with pytest.raises(DataError, match="--suffixes"):
-        find_sources([str(tmp_path)], Reading(), Problems())
+        find_inputs([str(tmp_path)], ReadOptions(), Problems())
 
 
 def test_parquet(tmp_path: Path) -> None:
@@ -192,10 +192,10 @@ def test_parquet(tmp_path: Path) -> None:
 READ = """
 import sys
 from weft.data.shards.documents import Flaws, read
-from weft.data.shards.input_chunks import Reading, find_sources, pieces
+from weft.data.shards.input_chunks import Reading, find_inputs, pieces
 from weft.data.problems import Problems
 peak = lambda: next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
-(source,) = find_sources(sys.argv[1:], Reading(), Problems())
+(source,) = find_inputs(sys.argv[1:], Reading(), Problems())
 (piece,) = pieces(0, source, Reading(), 0)
 before = peak()
 print(sum(len(document.data) for document in read(piece, Reading(), Flaws())), peak() - before)

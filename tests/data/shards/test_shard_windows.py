@@ -15,7 +15,7 @@ from weft.data.base import IGNORE, Source
 from weft.data.shards.builder import BuildConfig, build
 from weft.data.shards.document_stream import Stream
 from weft.data.shards.shard_files import Shards
-from weft.data.shards.shard_windows import HeldWindows, MixedWindows, ShardsConfig
+from weft.data.shards.shard_windows import MixedWindows, ShardsConfig, ValidationWindows
 from weft.data.tokenizers.base import ByteTokenizer, Tokenizer
 from weft.data.tokenizers.subwords import ByteBPE
 
@@ -81,7 +81,7 @@ def test_validation_covers_every_token_once(tmp_path: Path) -> None:
     paths = made(tmp_path, "a", sentences(40)), made(tmp_path, "b", sentences(30, "xyz"))
     data = ShardsConfig(path=paths, validation_path=paths, context=16).build()
     held = data.validation
-    assert isinstance(held, HeldWindows)
+    assert isinstance(held, ValidationWindows)
     source = Source(held, 1, CPU, shuffle=False)
     batch = source.batch(0, len(held))
     counted = batch["targets"] != IGNORE
@@ -140,10 +140,10 @@ def test_tokens_on_a_device_give_the_same_windows(tmp_path: Path) -> None:
 
 
 def test_numbers_of_documents(tmp_path: Path) -> None:
-    tokenizer = ByteBPE.train("abcdefgh", 300, marks=("end",))
+    tokenizer = ByteBPE.train("abcdefgh", 300, special_tokens=("end",))
     path = made(tmp_path, "a", sentences(50), tokenizer)
     batch = ShardsConfig(path=(path,), context=64, validation=0.0, documents=True).build().train.batch(torch.arange(10), torch.arange(10))
-    end = tokenizer.marks["end"]
+    end = tokenizer.special_tokens["end"]
     for ids, numbers in zip(batch["ids"].tolist(), batch["documents"].tolist(), strict=True):
         assert numbers == [ids[: place + 1].count(end) for place in range(64)]
     assert batch["documents"].max() > 0

@@ -177,11 +177,11 @@ def test_pieces_of_words_and_no_swapping(tmp_path: Path) -> None:
     pytest.importorskip("tokenizers")
     path = build_file(tmp_path)
     data = SentencePairsConfig(path=path, unit="wordpiece", vocabulary=200, swapped=0.0, validation=0.0).build()
-    assert data.info["mask"] == data.tokenizer.marks["mask"] < data.info["marks"] == 5
+    assert data.info["mask"] == data.tokenizer.special_tokens["mask"] < data.info["marks"] == 5
     index = torch.arange(len(data.train))
     batch = data.train.batch(index, index)
     assert int(batch["pair"].sum()) == 0
-    assert set(batch["ids"][:, 0].tolist()) == {data.tokenizer.marks["cls"]}
+    assert set(batch["ids"][:, 0].tolist()) == {data.tokenizer.special_tokens["cls"]}
     with pytest.raises(ConfigError, match=r"--data\.swapped must be from 0 to 1"):
         SentencePairsConfig(path=path, swapped=2.0).build()
 

@@ -94,7 +94,7 @@ def test_saved_and_read_back(kind: type[Subwords]) -> None:
     again = tokenizers.load(tokenizers.dump(tokenizer))
     assert isinstance(again, kind)
     assert again.to_json() == tokenizer.to_json()
-    assert (again.size, again.marks) == (tokenizer.size, tokenizer.marks)
+    assert (again.size, again.special_tokens) == (tokenizer.size, tokenizer.special_tokens)
     assert np.array_equal(again.encode(TEXT), tokenizer.encode(TEXT))
 
 
@@ -142,18 +142,20 @@ def test_damage_anywhere_is_an_error_or_harmless(kind: type[Subwords], data: st.
 @given(st.lists(st.sampled_from([*MARKS, " ", "a", "\n"]), max_size=12).map("".join))
 def test_text_never_becomes_a_mark(kind: type[Subwords], text: str) -> None:
     tokenizer = learned(kind, 400, tuple(kind.looks))
-    marks = {number for name, number in tokenizer.marks.items() if name != "unknown"}
-    assert sorted(tokenizer.marks.values()) == list(range(len(kind.looks)))
+    marks = {number for name, number in tokenizer.special_tokens.items() if name != "unknown"}
+    assert sorted(tokenizer.special_tokens.values()) == list(range(len(kind.looks)))
     assert not marks & set(tokenizer.encode(text).tolist())
-    assert tokenizer.decode([tokenizer.marks["mask"]]) == kind.looks["mask"]
+    assert tokenizer.decode([tokenizer.special_tokens["mask"]]) == kind.looks["mask"]
 
 
 def test_a_mark_that_fills_the_training_text_is_still_text() -> None:
     for kind in KINDS:
-        tokenizer = kind.train("<pad>[MASK]</s> " * 500, 300, marks=("padding", "mask"))
-        assert not {tokenizer.marks["padding"], tokenizer.marks["mask"]} & set(tokenizer.encode("<pad> [MASK]<mask>").tolist())
+        tokenizer = kind.train("<pad>[MASK]</s> " * 500, 300, special_tokens=("padding", "mask"))
+        assert not {tokenizer.special_tokens["padding"], tokenizer.special_tokens["mask"]} & set(
+            tokenizer.encode("<pad> [MASK]<mask>").tolist()
+        )
     with pytest.raises(ConfigError, match="no mark called 'paddin'; did you mean 'padding'"):
-        BPE.train("a", marks=("paddin",))
+        BPE.train("a", special_tokens=("paddin",))
 
 
 def reference_bpe(words: Counter[str], size: int) -> tuple[list[str], list[tuple[str, str]]]:

@@ -12,12 +12,12 @@ import pytest
 from weft.core.errors import DataError
 from weft.data.problems import Problems
 from weft.data.shards.documents import Flaws, read
-from weft.data.shards.input_chunks import Reading, find_sources, pieces
+from weft.data.shards.input_chunks import ReadOptions, find_inputs, pieces
 from weft.data.tokenizers import training
 from weft.data.tokenizers.subwords import ByteBPE
 from weft.data.tokenizers.training import learn
 
-SMALL = Reading(piece_bytes=1000)
+SMALL = ReadOptions(piece_bytes=1000)
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +39,7 @@ def rows(letters: str, number: int) -> bytes:
 def sampled(folder: Path) -> str:
     """The text that a tokenizer is learned from."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ByteBPE, "train", lambda text, vocabulary, marks: text)
+        patch.setattr(ByteBPE, "train", lambda text, vocabulary, special_tokens: text)
         found = learn("byte_bpe", 300, [str(folder)], SMALL)
     assert isinstance(found, str)
     return found
@@ -89,7 +89,7 @@ def test_row_groups_larger_than_pieces_are_all_seen(tmp_path: Path) -> None:
 def test_of_plain_text_every_nth_piece_is_taken_whole(tmp_path: Path, number: int) -> None:
     for name in "abc":
         (tmp_path / f"{name}.txt").write_text("\n".join(lines(name + "xyz", number)))
-    sources = find_sources([str(tmp_path)], SMALL, Problems())
+    sources = find_inputs([str(tmp_path)], SMALL, Problems())
     cut = [piece for number, source in enumerate(sources) for piece in pieces(number, source, SMALL, 0)]
     every = max(1, 3 * 91 * number // 16_000)
     assert sampled(tmp_path) == "\n".join(document.text for piece in cut[::every] for document in read(piece, SMALL, Flaws()))

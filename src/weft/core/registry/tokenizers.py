@@ -16,9 +16,9 @@ TOKENIZERS = {
     "classes": Entry("weft.data.tokenizers.base:ClassNames", 0, "the names of classes"),
     "tagged": Entry("weft.data.annotated.tagged:TagTokenizer", 0, "another tokenizer with the names of tags"),
     "table": Entry("weft.data.tables.columns:Columns", 0, "the columns of a table"),
-    "pairs": Entry("weft.data.tokenizers.special_tokens:MarkedTokenizer", 0, "another tokenizer with marks for padding, start and end"),
+    "pairs": Entry("weft.data.tokenizers.special_tokens:Seq2SeqTokenizer", 0, "another tokenizer with marks for padding, start and end"),
     "answering": Entry(
-        "weft.data.tokenizers.special_tokens:AnsweringTokenizer", 0, "a foreign tokenizer with the marks of a model that answers"
+        "weft.data.tokenizers.special_tokens:ForeignSeq2SeqTokenizer", 0, "a foreign tokenizer with the marks of a model that answers"
     ),
     "sentinels": Entry("weft.data.text.sentinels:SentinelTokenizer", 2019, "another tokenizer with marks and sentinels"),
     "marked_characters": Entry(

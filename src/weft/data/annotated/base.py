@@ -11,7 +11,7 @@ import numpy as np
 from weft.data.base import Data, DataConfig, Dataset, Problems
 from weft.data.split import both, check_share, hold_out
 from weft.data.tokenizers.base import Tokenizer
-from weft.data.tokenizers.encoder_tokens import Unit, check_context, given_or_learned
+from weft.data.tokenizers.encoder_tokens import Unit, check_context, encoder_tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ class AnnotatedConfig(DataConfig):
 
     def tokens(self, known: Tokenizer | None, texts: list[str]) -> Any:
         """The tokenizer of a model that exists already, without its labels or, where there is none, one learned from texts."""
-        return given_or_learned(known, self.unit, texts, self.vocabulary)
+        return encoder_tokenizer(known, self.unit, texts, self.vocabulary)
 
     def finish(self, train: Dataset, held: Dataset, tokenizer: Tokenizer, problems: Problems, facts: dict[str, Any]) -> Data:
         """Datasets with what other parts want to know of them."""

@@ -26,7 +26,7 @@ from weft.data.text.questions import numbered_lines
 from weft.data.tokenizers.base import Tokenizer
 
 
-class Row(NamedTuple):
+class ChoiceExample(NamedTuple):
     text: str
     choices: list[str]
     label: int
@@ -38,7 +38,7 @@ class ChoicesConfig(AnnotatedConfig):
     path: str = ""
     """A JSONL file (plain or .gz), each line with context or question or both, choices, and label, the right one's number from 0."""
 
-    def prepare(self, train: list[Row], held: list[Row], known: Tokenizer | None, problems: Problems) -> Data:
+    def prepare(self, train: list[ChoiceExample], held: list[ChoiceExample], known: Tokenizer | None, problems: Problems) -> Data:
         tokens = self.tokens(known, [text for row in train for text in (row.text, *row.choices)])
         number = Counter(len(row.choices) for row in train).most_common(1)[0][0]
         first, second = both(partial(self._dataset, number=number, tokens=tokens, problems=problems), train, held)
@@ -50,10 +50,10 @@ class ChoicesConfig(AnnotatedConfig):
         }
         return self.finish(first, second, tokens, problems, facts)
 
-    def read(self, path: str, problems: Problems) -> list[Row]:
+    def read(self, path: str, problems: Problems) -> list[ChoiceExample]:
         return read_choices(path, problems)
 
-    def _dataset(self, rows: list[Row], number: int, tokens: Tokenizer, problems: Problems) -> LabelledSequences:
+    def _dataset(self, rows: list[ChoiceExample], number: int, tokens: Tokenizer, problems: Problems) -> LabelledSequences:
         for row in rows:
             if len(row.choices) != number:
                 problems.add(f"rows that do not have {number} choices, left out", f"{row.place} ({len(row.choices)})")
@@ -63,7 +63,7 @@ class ChoicesConfig(AnnotatedConfig):
         return LabelledSequences(pack(texts, tokens, self.context, problems), label)
 
 
-def read_choices(path: str, problems: Problems) -> list[Row]:
+def read_choices(path: str, problems: Problems) -> list[ChoiceExample]:
     """The lines of a file that hold a text, choices and the number of the right one."""
     rows = []
     for line, place in numbered_lines(path, problems):
@@ -77,7 +77,7 @@ def read_choices(path: str, problems: Problems) -> list[Row]:
     return rows
 
 
-def parse(record: Any, place: str) -> Row:
+def parse(record: Any, place: str) -> ChoiceExample:
     """A row from its JSON value; a ValueError says what is missing."""
     if not isinstance(record, dict):
         raise ValueError("not a JSON object")
@@ -89,4 +89,4 @@ def parse(record: Any, place: str) -> Row:
         raise ValueError("choices is not a list of two texts or more")
     if type(label) is not int or not 0 <= label < len(choices):
         raise ValueError(f"label is not a number from 0 to {len(choices) - 1}")
-    return Row(well_formed(" ".join(filter(None, texts))), [well_formed(choice) for choice in choices], label, place)
+    return ChoiceExample(well_formed(" ".join(filter(None, texts))), [well_formed(choice) for choice in choices], label, place)

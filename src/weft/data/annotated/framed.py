@@ -26,7 +26,7 @@ from weft.data.base import Data, Dataset, Problems
 from weft.data.text.packing import Texts
 from weft.data.text.token_windows import Unit
 from weft.data.tokenizers.base import Tokenizer
-from weft.data.tokenizers.encoder_tokens import plain_tokens
+from weft.data.tokenizers.encoder_tokens import base_tokenizer
 
 MARKS = ("start", "delimiter", "extract")
 
@@ -38,7 +38,7 @@ class FramedTokenizer(Tokenizer):
 
     def __init__(self, inner: Tokenizer):
         self.inner = inner
-        self.marks = {mark: inner.size + number for number, mark in enumerate(MARKS)}
+        self.special_tokens = {mark: inner.size + number for number, mark in enumerate(MARKS)}
         self.size = inner.size + len(MARKS)
 
     @property
@@ -71,7 +71,7 @@ class FramedConfig(AnnotatedConfig):
     """What a token is, where no model says so."""
 
     def tokens(self, known: Tokenizer | None, texts: list[str]) -> FramedTokenizer:
-        plain = plain_tokens(known, self.unit, texts, self.vocabulary)
+        plain = base_tokenizer(known, self.unit, texts, self.vocabulary)
         return plain if isinstance(plain, FramedTokenizer) else FramedTokenizer(plain)
 
     def finish(self, train: Dataset, held: Dataset, tokenizer: Tokenizer, problems: Problems, facts: dict[str, Any]) -> Data:

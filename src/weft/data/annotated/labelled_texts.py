@@ -25,7 +25,7 @@ from weft.data.text.text_columns import find_columns
 from weft.data.tokenizers.base import Tokenizer
 
 
-class Row(NamedTuple):
+class LabelledExample(NamedTuple):
     texts: Texts
     label: str
 
@@ -49,7 +49,7 @@ class LabelledTextsConfig(AnnotatedConfig):
     class_names: tuple[str, ...] = ()
     """The classes in their order; by default those the model knows already, else those of the training rows, sorted."""
 
-    def prepare(self, train: list[Row], held: list[Row], known: Tokenizer | None, problems: Problems) -> Data:
+    def prepare(self, train: list[LabelledExample], held: list[LabelledExample], known: Tokenizer | None, problems: Problems) -> Data:
         labelled = self._labelled(train, known)
         first, second = both(partial(self._dataset, tokenizer=labelled, problems=problems), train, held)
         if not len(first):
@@ -67,10 +67,10 @@ class LabelledTextsConfig(AnnotatedConfig):
             facts |= {"classes": len(labelled.classes), "class_names": labelled.classes}
         return self.finish(first, second, labelled, problems, facts)
 
-    def classes_of(self, rows: list[Row]) -> np.ndarray:
+    def classes_of(self, rows: list[LabelledExample]) -> np.ndarray:
         return super().classes_of(rows) if self.number else number_classes([row.label for row in rows])[0]
 
-    def read(self, path: str, problems: Problems) -> list[Row]:
+    def read(self, path: str, problems: Problems) -> list[LabelledExample]:
         """The rows of a file that have everything they need."""
         rows = read_rows(path, problems, self.header, self.separator, self.label or self.text)
         texts, label = find_columns(rows, self.text, self.second, self.label)
@@ -84,7 +84,7 @@ class LabelledTextsConfig(AnnotatedConfig):
             elif not all(cells[place].strip() for place in texts):
                 problems.add("rows without a text, left out", rows.place(row))
             else:
-                found.append(Row(Texts(tuple(cells[place] for place in texts), rows.place(row)), told))
+                found.append(LabelledExample(Texts(tuple(cells[place] for place in texts), rows.place(row)), told))
         if not found and self.number and rows.cells and number(rows.cells[0][label].strip()) is None:
             shown = show(rows.cells[0][label].strip()[:40])
             raise DataError(f"{show(rows.path)}: its labels, such as {shown}, are not numbers; classes are told by bert/classify")
@@ -93,7 +93,7 @@ class LabelledTextsConfig(AnnotatedConfig):
             raise DataError(f"{show(rows.path)}: no row has all of {names}; name the columns with --data.text, --data.second, --data.label")
         return found
 
-    def _labelled(self, rows: list[Row], known: Tokenizer | None) -> LabelledTokenizer:
+    def _labelled(self, rows: list[LabelledExample], known: Tokenizer | None) -> LabelledTokenizer:
         """Tokens and labels: those of the model where it has them, else learned from the training rows alone."""
         tokens = self.tokens(known, [part for row in rows for part in row.texts.parts])
         labels = [row.label for row in rows]
@@ -115,7 +115,7 @@ class LabelledTextsConfig(AnnotatedConfig):
         """What an example is read as: one sequence or, where a source says so, several."""
         return (texts,)
 
-    def _dataset(self, rows: list[Row], tokenizer: LabelledTokenizer, problems: Problems) -> LabelledSequences:
+    def _dataset(self, rows: list[LabelledExample], tokenizer: LabelledTokenizer, problems: Problems) -> LabelledSequences:
         label = tokenizer.encode_labels([row.label for row in rows])
         unknown = (label == UNLABELLED) if tokenizer.classes else torch.zeros(len(rows), dtype=torch.bool)
         for row, left_out in zip(rows, unknown.tolist(), strict=True):

@@ -19,20 +19,20 @@ from torch import Tensor
 
 from weft.core.errors import ConfigError, DataError
 from weft.data.annotated.base import AnnotatedConfig
-from weft.data.annotated.squad import Asked, read_squad
+from weft.data.annotated.squad import SpanExample, read_squad
 from weft.data.base import Batch, Data, Dataset, Problems
 from weft.data.io.files import show
 from weft.data.split import both
 from weft.data.text.packing import Packed
 from weft.data.text.ragged import Ragged
 from weft.data.tokenizers.base import Tokenizer
-from weft.data.tokenizers.encoder_tokens import marks_of
+from weft.data.tokenizers.encoder_tokens import special_tokens_of
 
 
-class Window(NamedTuple):
+class SpanWindow(NamedTuple):
     """Which question is asked of which part of its paragraph."""
 
-    asked: Asked
+    asked: SpanExample
     offsets: np.ndarray
     """Characters of the paragraph where each token of the window begins and ends (W, 2)."""
     place: int
@@ -46,7 +46,7 @@ class Window(NamedTuple):
 
 
 class Spans(Dataset):
-    def __init__(self, packed: Packed, spans: Tensor, windows: list[Window]):
+    def __init__(self, packed: Packed, spans: Tensor, windows: list[SpanWindow]):
         """spans (N, 2): the first and last token of each answer; windows: where the sequences come from, in the same order."""
         self.packed, self.spans, self.windows = packed, spans, windows
 
@@ -94,7 +94,7 @@ class SpansConfig(AnnotatedConfig):
     threshold: float = 0.0
     """What the score of no answer must exceed the best answer's by to be given, where some questions have none."""
 
-    def prepare(self, train: list[list[Asked]], held: list[list[Asked]], known: Tokenizer | None, problems: Problems) -> Data:
+    def prepare(self, train: list[list[SpanExample]], held: list[list[SpanExample]], known: Tokenizer | None, problems: Problems) -> Data:
         texts = [text for group in train for text in (group[0].paragraph, *(asked.question for asked in group))]
         tokenizer = self.tokens(known, texts)
         first, second = both(lambda part: self.dataset([asked for group in part for asked in group], tokenizer, problems), train, held)
@@ -112,14 +112,14 @@ class SpansConfig(AnnotatedConfig):
         if not math.isfinite(self.threshold):
             raise ConfigError(f"--data.threshold must be a finite number, not {self.threshold}")
 
-    def read(self, path: str, problems: Problems) -> list[list[Asked]]:
+    def read(self, path: str, problems: Problems) -> list[list[SpanExample]]:
         """Questions by paragraph, so that none is trained on about a paragraph that is held out."""
         return read_squad(path, problems)
 
-    def dataset(self, questions: list[Asked], tokenizer: Any, problems: Problems) -> Spans:
+    def dataset(self, questions: list[SpanExample], tokenizer: Any, problems: Problems) -> Spans:
         """The windows of some questions."""
-        marks, encoded = marks_of(tokenizer), dict[str, tuple[np.ndarray, np.ndarray]]()
-        rows, windows, spans = [np.zeros(0, dtype=np.int64)], list[Window](), list[tuple[int, int]]()
+        marks, encoded = special_tokens_of(tokenizer), dict[str, tuple[np.ndarray, np.ndarray]]()
+        rows, windows, spans = [np.zeros(0, dtype=np.int64)], list[SpanWindow](), list[tuple[int, int]]()
         for asked in questions:
             if asked.paragraph not in encoded:
                 encoded[asked.paragraph] = tokenizer.encode_with_offsets(asked.paragraph)
@@ -132,7 +132,7 @@ class SpansConfig(AnnotatedConfig):
             place = len(head) + 2
             for start, stop in cover(len(ids), self.context - 1 - place, self.stride):
                 rows.append(np.concatenate(((marks.cls,), head, (marks.sep,), ids[start:stop], (marks.sep,))))
-                windows.append(Window(asked, offsets[start:stop], place, stop == len(ids)))
+                windows.append(SpanWindow(asked, offsets[start:stop], place, stop == len(ids)))
                 inside = start <= answer[0] and answer[1] < stop
                 spans.append((answer[0] - start + place, answer[1] - start + place) if inside else (0, 0))
         sizes = torch.tensor([len(row) for row in rows[1:]], dtype=torch.int64)
@@ -140,7 +140,7 @@ class SpansConfig(AnnotatedConfig):
         packed = Packed(Ragged(values, sizes, fill=marks.padding), torch.tensor([window.place for window in windows], dtype=torch.int64))
         return Spans(packed, torch.tensor(spans, dtype=torch.int64).view(-1, 2), windows)
 
-    def _head(self, asked: Asked, tokenizer: Any, problems: Problems) -> np.ndarray:
+    def _head(self, asked: SpanExample, tokenizer: Any, problems: Problems) -> np.ndarray:
         """The tokens of a question."""
         ids: np.ndarray = tokenizer.encode(asked.question)
         most = min(self.question, (self.context - 3) // 2)
@@ -149,7 +149,7 @@ class SpansConfig(AnnotatedConfig):
         return ids[:most]
 
 
-def align(asked: Asked, offsets: np.ndarray, problems: Problems) -> tuple[int, int] | None:
+def align(asked: SpanExample, offsets: np.ndarray, problems: Problems) -> tuple[int, int] | None:
     """The first and last token of an answer among those of its paragraph, (-1, -1) for no answer; None where it has no token."""
     if not asked.references:
         return -1, -1

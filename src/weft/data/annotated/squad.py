@@ -20,7 +20,7 @@ LAYOUT = '{"data": [{"paragraphs": [{"context": …, "qas": [{"question": …, "
 
 
 @dataclass(frozen=True)
-class Asked:
+class SpanExample:
     """A question about a paragraph."""
 
     name: str
@@ -34,7 +34,7 @@ class Asked:
     place: str
 
 
-def read_squad(path: str, problems: Problems) -> list[list[Asked]]:
+def read_squad(path: str, problems: Problems) -> list[list[SpanExample]]:
     """The questions of a file, together with those about the same paragraph."""
     place = locate(path)
     try:
@@ -67,7 +67,7 @@ def members(owner: dict[str, Any], name: str, place: str, problems: Problems) ->
             problems.add(f"members of {name} that are not JSON objects, left out", f"{place}{name}[{number}]")
 
 
-def _questions(paragraph: dict[str, Any], place: str, names: set[str], problems: Problems) -> Iterator[Asked]:
+def _questions(paragraph: dict[str, Any], place: str, names: set[str], problems: Problems) -> Iterator[SpanExample]:
     text = _text(paragraph, "context")
     if not text.strip():
         problems.add("paragraphs without text, left out", place)
@@ -79,7 +79,7 @@ def _questions(paragraph: dict[str, Any], place: str, names: set[str], problems:
         elif (answers := _answers(entry, text, at, problems)) is not None:
             references = tuple(answer for answer, _ in answers)
             span = next(((start, start + len(answer)) for answer, start in answers if start >= 0), (0, 0))
-            yield Asked(_name(entry, at, names, problems), question, text, references, span, at)
+            yield SpanExample(_name(entry, at, names, problems), question, text, references, span, at)
 
 
 def _answers(entry: dict[str, Any], paragraph: str, place: str, problems: Problems) -> list[tuple[str, int]] | None:

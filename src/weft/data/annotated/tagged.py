@@ -24,7 +24,7 @@ from weft.data.io.files import show
 from weft.data.split import both, note_single_class, number_classes
 from weft.data.text.ragged import Ragged
 from weft.data.tokenizers.base import Tokenizer
-from weft.data.tokenizers.encoder_tokens import marks_of
+from weft.data.tokenizers.encoder_tokens import special_tokens_of
 
 
 class TagTokenizer(LabelledTokenizer):
@@ -99,7 +99,7 @@ class TaggedConfig(AnnotatedConfig):
 
     def dataset(self, sentences: list[Sentence], tokenizer: TagTokenizer, problems: Problems) -> Tagged:
         """Some sentences, in pieces that fit the context."""
-        marks, number = marks_of(tokenizer.tokens), {tag: place for place, tag in enumerate(tokenizer.classes)}
+        marks, number = special_tokens_of(tokenizer.tokens), {tag: place for place, tag in enumerate(tokenizer.classes)}
         room = self.context - 2
         encode = cache(lambda word: tokenizer.tokens.encode(word).tolist() or [marks.unknown])
         rows, tags, pieces = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)], list[Piece]()

@@ -16,7 +16,7 @@ from torch import Tensor
 from weft.core.errors import require
 from weft.data.base import UNLABELLED, Batch, Data, DataConfig, Problems, TensorDataset
 from weft.data.images.binarise import Binarise, binarise
-from weft.data.split import hold_out, repeat_labelled, withhold
+from weft.data.split import hide_labels, hold_out, repeat_labelled
 from weft.data.tokenizers.base import ClassNames
 
 SIDE = 8
@@ -41,7 +41,7 @@ class DigitsConfig(DataConfig):
         bunch: Any = require("sklearn.datasets", "images").load_digits()
         problems = Problems()
         train, held = hold_out(bunch.target, self.validation, problems)
-        labels = withhold(bunch.target[train].astype(np.int64), self.labelled)
+        labels = hide_labels(bunch.target[train].astype(np.int64), self.labelled)
         chosen = repeat_labelled(labels, self.repeat_labelled)
         first = self._dataset(bunch.images[train][chosen], labels[chosen])
         second = self._dataset(bunch.images[held], bunch.target[held]) if len(held) else None

@@ -82,7 +82,7 @@ def restyle(image: Tensor, style: Style) -> Tensor:
     return torch.cat([low + (high - low) * image for low, high in zip(PAPER, INK, strict=True)], dim=1)
 
 
-def grey_again(image: Tensor, style: Style) -> Tensor:
+def to_grey(image: Tensor, style: Style) -> Tensor:
     """The way back, (B, 1 or 3, S, S) -> (B, 1, S, S) in [0, 1]."""
     if style == "invert":
         return 1 - image

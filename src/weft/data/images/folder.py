@@ -42,7 +42,7 @@ def read_folder(folder: Path, wanted: Wanted, problems: Problems) -> Images:
     files = walk(folder, SUFFIXES, problems)
     if not files:
         raise DataError(f"{show(folder)}: the folder holds no image ({', '.join(SUFFIXES)}), no IDX and no CIFAR binary file")
-    found = open_all(files, wanted, problems)
+    found = decode_images(files, wanted, problems)
     files = [file for file, pixels in zip(files, found, strict=True) if pixels is not None]
     if not files:
         raise DataError(f"{show(folder)}: none of its images can be read; are they damaged?{problems.told()}")
@@ -57,20 +57,20 @@ def read_folder(folder: Path, wanted: Wanted, problems: Problems) -> Images:
     return Images(np.stack(arrays).transpose(0, 3, 1, 2), labels, names)
 
 
-def open_all(files: list[Path], wanted: Wanted, problems: Problems) -> list[np.ndarray | None]:
+def decode_images(files: list[Path], wanted: Wanted, problems: Problems) -> list[np.ndarray | None]:
     """Every file as (H, W, C), or None where it cannot be read. Decoders leave the interpreter free, so threads help."""
     library, upright = require("PIL.Image", "images"), require("PIL.ImageOps", "images").exif_transpose
     with warnings.catch_warnings(), ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         warnings.simplefilter("ignore")
         warnings.simplefilter("error", library.DecompressionBombWarning)
-        results = list(pool.map(partial(open_image, library=library, upright=upright, wanted=wanted), files))
+        results = list(pool.map(partial(decode_image, library=library, upright=upright, wanted=wanted), files))
     for file, result in zip(files, results, strict=True):
         if isinstance(result, str):
             problems.add("images that cannot be read", f"{show(file)} ({result})")
     return [None if isinstance(result, str) else result for result in results]
 
 
-def open_image(file: Path, library: Any, upright: Callable[[Any], Any], wanted: Wanted) -> np.ndarray | str:
+def decode_image(file: Path, library: Any, upright: Callable[[Any], Any], wanted: Wanted) -> np.ndarray | str:
     """(H, W, C) uint8 as wanted, turned as the camera was held; or what is wrong with the file."""
     square = (wanted.size, wanted.size)
     try:

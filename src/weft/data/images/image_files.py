@@ -13,7 +13,7 @@ import numpy as np
 
 from weft.core.errors import CapabilityError, DataError
 from weft.data.base import Problems
-from weft.data.images.folder import MODES, SUFFIXES, Wanted, open_all
+from weft.data.images.folder import MODES, SUFFIXES, Wanted, decode_images
 from weft.data.io.files import show, walk
 
 
@@ -26,7 +26,7 @@ def image_shape(config: Any) -> tuple[int, int, int]:
     return shape[0], shape[1], shape[2]
 
 
-def read_pictures(place: str, shape: tuple[int, ...], squash: bool = False) -> tuple[list[Path], np.ndarray]:
+def read_images(place: str, shape: tuple[int, ...], squash: bool = False) -> tuple[list[Path], np.ndarray]:
     """A file, or those of a folder, as (N, C, H, W) in [0, 1]. squash: both sides are scaled, else the middle square is cut out."""
     channels, height, width = shape
     if height != width or channels not in MODES:
@@ -37,7 +37,7 @@ def read_pictures(place: str, shape: tuple[int, ...], squash: bool = False) -> t
     files = walk(path, SUFFIXES, problems) if path.is_dir() else [path]
     if not files:
         raise DataError(f"{show(place)}: the folder holds no image ({', '.join(SUFFIXES)})")
-    opened = open_all(files, Wanted(height, channels, squash), problems)
+    opened = decode_images(files, Wanted(height, channels, squash), problems)
     if lines := problems.lines():
         raise DataError("; ".join(lines))
     return files, np.stack([pixels for pixels in opened if pixels is not None]).transpose(0, 3, 1, 2).astype(np.float32) / 255

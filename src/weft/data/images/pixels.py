@@ -31,7 +31,7 @@ from weft.data.images.idx_cifar import Images, cifar_parts, idx_parts, read_cifa
 from weft.data.images.mixup import Mixed
 from weft.data.images.sheets import read_sheets, sheet_parts
 from weft.data.io.files import locate, show
-from weft.data.split import balanced, check_share, hold_out, note_single_class, repeat_labelled, withhold
+from weft.data.split import balanced, check_share, hide_labels, hold_out, note_single_class, repeat_labelled
 from weft.data.tokenizers.base import ClassNames, Tokenizer
 
 Read = Callable[[Problems], Images]
@@ -90,7 +90,7 @@ class ImagesConfig(DataConfig):
         known = tokenizer.names if isinstance(tokenizer, ClassNames) else []
         train, held = self._read(problems, list(self.class_names) or known)
         keep = np.sort(balanced(train.labels, "examples")[: self.examples or None])
-        labels = withhold(train.labels[keep], self.labelled)
+        labels = hide_labels(train.labels[keep], self.labelled)
         chosen = repeat_labelled(labels, self.repeat_labelled)
         pixels, labels = fit(train.pixels[keep[chosen]], self.size, self.channels), labels[chosen]
         others = fit(held.pixels, self.size, pixels.size(1)) if len(held.labels) else pixels[:0]

@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.core.errors import DataError
 from weft.data.base import Problems
-from weft.data.images.folder import Wanted, open_all
+from weft.data.images.folder import Wanted, decode_images
 from weft.data.images.idx_cifar import Images
 from weft.data.io.files import read_bytes, reason, show
 from weft.data.split import number_classes
@@ -27,7 +27,7 @@ def read_sheets(labels: Path, problems: Problems) -> Images:
     name = labels.name.removesuffix("_labels.npz")
     values = _npz_labels(labels)
     files = sorted(labels.parent.glob(f"{name}_*.webp"))
-    sheets = open_all(files, Wanted(channels=3), problems)
+    sheets = decode_images(files, Wanted(channels=3), problems)
     whole = [sheet for sheet in sheets if sheet is not None]
     if len(whole) < len(files):
         raise DataError(f"{show(labels.parent)}: {len(files) - len(whole)} of {len(files)} contact sheets of {name!r} cannot be read")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from weft.data.shards.input_chunks import Reading
+from weft.data.shards.input_chunks import ReadOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class BuildConfig(Reading):
+class BuildConfig(ReadOptions):
     """What shards depend on, besides input and tokenizer."""
 
     shard_tokens: int = 100_000_000

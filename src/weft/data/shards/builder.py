@@ -27,7 +27,7 @@ from weft.data.problems import Problems
 from weft.data.shards.build_state import BuildConfig as BuildConfig
 from weft.data.shards.build_state import State
 from weft.data.shards.encoder import Encoder, Part, Task, end_of, part_of
-from weft.data.shards.input_chunks import Piece, find_sources, pieces
+from weft.data.shards.input_chunks import Piece, find_inputs, pieces
 from weft.data.shards.shard_files import FORMAT, ROW, Shards, encode, kind_of, put, read_json
 from weft.data.shards.source_list import SourceList
 from weft.data.shards.workers import in_order
@@ -68,7 +68,7 @@ class Building:
         self.packed = tokenizers.dump(tokenizer)
         self.sha256 = hashlib.sha256(self.packed).hexdigest()
         self.problems = Problems()
-        self.sources = find_sources(inputs, settings, self.problems, folder)
+        self.sources = find_inputs(inputs, settings, self.problems, folder)
         self.kind, self.seen = kind_of(tokenizer.size), Seen()
         self.merged: list[Part] = []
         self.committed = time.monotonic()

@@ -10,7 +10,7 @@ from weft.core.errors import require
 from weft.data.io.files import reason, well_formed
 from weft.data.problems import NAMED
 from weft.data.shards.byte_blocks import blocks
-from weft.data.shards.input_chunks import BROKEN, Piece, Reading, Rule, rule_of
+from weft.data.shards.input_chunks import BROKEN, Piece, ReadOptions, Rule, rule_of
 
 BUFFER = 1 << 20
 """Bytes of a parquet file that are read at once."""
@@ -58,7 +58,7 @@ class Document(NamedTuple):
     place: Line | Row
 
 
-def read(piece: Piece, reading: Reading, flaws: Flaws) -> Iterator[Document]:
+def read(piece: Piece, reading: ReadOptions, flaws: Flaws) -> Iterator[Document]:
     """The documents of a piece."""
     some = False
     try:
@@ -71,7 +71,7 @@ def read(piece: Piece, reading: Reading, flaws: Flaws) -> Iterator[Document]:
         flaws.add("files without a document", 1)
 
 
-def parts(piece: Piece, reading: Reading, flaws: Flaws) -> Iterator[Document]:
+def parts(piece: Piece, reading: ReadOptions, flaws: Flaws) -> Iterator[Document]:
     """Documents of a text or JSONL file."""
     rule, jsonl = rule_of(piece.kind, reading), piece.kind == "jsonl"
     long = (
@@ -150,7 +150,7 @@ def from_value(value: Any, field: str, place: Line | Row) -> Document | None:
         return Document(value, value.encode(), place)
 
 
-def parquet_rows(piece: Piece, reading: Reading, flaws: Flaws) -> Iterator[Document]:
+def parquet_rows(piece: Piece, reading: ReadOptions, flaws: Flaws) -> Iterator[Document]:
     arrow = require("pyarrow", "parquet")
     library = require("pyarrow.parquet", "parquet")
     file = library.ParquetFile(piece.path, pre_buffer=False, buffer_size=BUFFER)  # else a row group is held whole

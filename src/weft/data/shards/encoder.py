@@ -14,7 +14,7 @@ import numpy as np
 
 from weft.core.errors import DataError
 from weft.data.shards.documents import Document, Flaws, read
-from weft.data.shards.input_chunks import Piece, Reading
+from weft.data.shards.input_chunks import Piece, ReadOptions
 from weft.data.shards.shard_files import ROW, kind_of, sha256_of
 from weft.data.tokenizers import base as tokenizers
 from weft.data.tokenizers.base import Tokenizer
@@ -62,7 +62,7 @@ def part_of(folder: Path, number: int) -> Part:
 
 def end_of(tokenizer: Tokenizer) -> list[int]:
     """What stands behind a document: the mark for that, or a line end where the tokenizer has no marks."""
-    marks: dict[str, int] = getattr(tokenizer, "marks", {})
+    marks: dict[str, int] = getattr(tokenizer, "special_tokens", {})
     if "end" in marks:
         return [marks["end"]]
     try:
@@ -74,7 +74,7 @@ def end_of(tokenizer: Tokenizer) -> list[int]:
 class Encoder:
     """Does tasks. A part that is there already stays as it is."""
 
-    def __init__(self, folder: Path, tokenizer: bytes, reading: Reading):
+    def __init__(self, folder: Path, tokenizer: bytes, reading: ReadOptions):
         self.folder, self.reading = folder, reading
         self.tokenizer = tokenizers.load(tokenizer)
         self.kind, self.end = kind_of(self.tokenizer.size), end_of(self.tokenizer)

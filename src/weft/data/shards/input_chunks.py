@@ -29,7 +29,7 @@ BROKEN = (OSError, EOFError, zlib.error, ValueError, NotImplementedError)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading(Config):
+class ReadOptions(Config):
     """How files become documents."""
 
     field: str = "text"
@@ -77,14 +77,14 @@ class Rule(NamedTuple):
     reach: int
 
 
-def rule_of(kind: str, reading: Reading) -> Rule:
+def rule_of(kind: str, reading: ReadOptions) -> Rule:
     if kind == "jsonl":
         return Rule(re.compile(rb"\n"), 16 * reading.piece_bytes)
     between = re.escape(reading.separator.encode()) if reading.separator else SPLITS[reading.split]
     return Rule(re.compile(between), reading.piece_bytes) if between else Rule(None, WINDOW)
 
 
-def find_sources(inputs: list[str], reading: Reading, problems: Problems, out: str | Path = "") -> list[Source]:
+def find_inputs(inputs: list[str], reading: ReadOptions, problems: Problems, out: str | Path = "") -> list[Source]:
     """The files to read, in the order in which they are named; those of a folder in the order of their path.
 
     What lies in the folder `out`, where something is made of them, is none of them.
@@ -119,7 +119,7 @@ def kind_of(path: Path) -> str:
     return "jsonl" if name.endswith(JSONL) else "parquet" if name.endswith(".parquet") else "text"
 
 
-def pieces(number: int, source: Source, reading: Reading, start: int) -> Iterator[Piece]:
+def pieces(number: int, source: Source, reading: ReadOptions, start: int) -> Iterator[Piece]:
     """The pieces of a source from a byte, or row group, on where one of them begins."""
     whole = Piece(number, source.path, source.kind, 0, None, source.size, True)
     cuttable = source.size > reading.piece_bytes and not source.path.lower().endswith(".gz")
@@ -143,7 +143,7 @@ def row_groups(whole: Piece, start: int) -> Iterator[Piece]:
         yield whole
 
 
-def ranges(whole: Piece, reading: Reading, start: int) -> Iterator[Piece]:
+def ranges(whole: Piece, reading: ReadOptions, start: int) -> Iterator[Piece]:
     rule = rule_of(whole.kind, reading)
     with open(whole.path, "rb") as file:
         if file.read(4).startswith(tuple(mark for mark, _ in MARKS)):

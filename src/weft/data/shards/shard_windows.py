@@ -123,7 +123,7 @@ class MixedWindows(ShardWindows):
         return self.resident[0].device if self.resident else torch.device("cpu")
 
 
-class HeldWindows(ShardWindows):
+class ValidationWindows(ShardWindows):
     """Windows to validate on: they meet, and cover every token once. Their order is fixed and mixes the streams."""
 
     def __init__(self, streams: Sequence[Stream], context: int, mark: int | None):
@@ -192,7 +192,7 @@ class ShardsConfig(DataConfig):
             "validation_tokens": sum(stream.tokens for stream in held),
         }
         windows = MixedWindows(train, self.checked_weights(train), self.context, mark)
-        return Data(windows, HeldWindows(held, self.context, mark) if held else None, info, tokenizer, problems)
+        return Data(windows, ValidationWindows(held, self.context, mark) if held else None, info, tokenizer, problems)
 
     def checked_weights(self, streams: list[Stream]) -> list[float]:
         if not all(0.0 < weight < math.inf for weight in self.weights):
@@ -210,7 +210,7 @@ class ShardsConfig(DataConfig):
     def mark(self, shards: Shards) -> int | None:
         if not self.documents:
             return None
-        if getattr(shards.tokenizer, "marks", {}).get("end") is None:
+        if getattr(shards.tokenizer, "special_tokens", {}).get("end") is None:
             raise ConfigError("--data.documents needs a tokenizer with a mark for the end of a document; these shards have none")
         return shards.end[0]
 

@@ -19,7 +19,7 @@ from weft.core.errors import DataError
 from weft.data.base import Batch, Dataset, Problems
 from weft.data.text.ragged import Ragged
 from weft.data.tokenizers.base import Tokenizer
-from weft.data.tokenizers.encoder_tokens import marks_of
+from weft.data.tokenizers.encoder_tokens import special_tokens_of
 
 
 class Texts(NamedTuple):
@@ -87,10 +87,10 @@ class Frame(NamedTuple):
 
 def frame_of(tokenizer: Tokenizer) -> Frame:
     """The marks around the texts of the model that a tokenizer belongs to."""
-    known = getattr(tokenizer, "marks", {})
+    known = getattr(tokenizer, "special_tokens", {})
     if "extract" in known:  # its model looks at nothing behind that mark, so anything may fill up
         return Frame(known["start"], known["delimiter"], known["extract"], known["extract"])
-    marks = marks_of(tokenizer)
+    marks = special_tokens_of(tokenizer)
     return Frame(marks.cls, marks.sep, marks.sep, marks.padding)
 
 

@@ -23,7 +23,7 @@ from weft.data.text.length_buckets import Buckets
 from weft.data.text.ragged import Ragged
 from weft.data.text.token_windows import Unit, check_sizes, read_text
 from weft.data.tokenizers.base import Tokenizer
-from weft.data.tokenizers.special_tokens import PAD, MarkedTokenizer
+from weft.data.tokenizers.special_tokens import PAD, Seq2SeqTokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +63,9 @@ class PairsConfig(DataConfig):
         check_sizes(self.longest, self.vocabulary, flag="longest")
         problems = Problems()
         train, held = self._read(problems)
-        if not isinstance(tokenizer, MarkedTokenizer):
+        if not isinstance(tokenizer, Seq2SeqTokenizer):
             texts = "\n".join(text for pair in (train + held if self.unit == "characters" else train) for text in pair)
-            tokenizer = MarkedTokenizer(registry.find("tokenizers", self.unit).train(texts, self.vocabulary))
+            tokenizer = Seq2SeqTokenizer(registry.find("tokenizers", self.unit).train(texts, self.vocabulary))
         first, second = both(partial(self._dataset, tokenizer=tokenizer, problems=problems), train, held)
         info: dict[str, Any] = {
             "vocabulary": tokenizer.size,
@@ -135,7 +135,7 @@ class PairsConfig(DataConfig):
             return rows.column(wanted, f"--data.{usual}")
         return lower.index(usual) if usual in lower else otherwise
 
-    def _dataset(self, pairs: list[tuple[str, str]], tokenizer: MarkedTokenizer, problems: Problems) -> Pairs:
+    def _dataset(self, pairs: list[tuple[str, str]], tokenizer: Seq2SeqTokenizer, problems: Problems) -> Pairs:
         sides = []
         for side, marks in ((0, ()), (1, (tokenizer.start,))):
             ids = [tokenizer.encode(pair[side]) for pair in pairs]

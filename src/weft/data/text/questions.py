@@ -22,7 +22,7 @@ from weft.data.split import both
 from weft.data.text.biographies import ALPHABET, BiographiesConfig
 from weft.data.text.token_windows import read_text, refuse_padding
 from weft.data.tokenizers.base import Tokenizer
-from weft.data.tokenizers.birthplace_characters import MASK_MARK, PAD_MARK, MarkedCharacters, Piece, Rows, known, shifted
+from weft.data.tokenizers.birthplace_characters import MASK_CHARACTER, PAD_CHARACTER, MarkedCharacters, Piece, Rows, known, shifted
 
 
 class Row(NamedTuple):
@@ -101,8 +101,8 @@ def usable(rows: list[Row], context: int, problems: Problems) -> list[Row]:
     for row in rows:
         if not row.question.strip() or not row.place.strip():
             problems.add("rows without a question or without a place, left out", row.where)
-        elif PAD_MARK in row.question + row.place or MASK_MARK in row.question + row.place:
-            problems.add(f"rows that hold a mark, {PAD_MARK} or {MASK_MARK}, left out", row.where)
+        elif PAD_CHARACTER in row.question + row.place or MASK_CHARACTER in row.question + row.place:
+            problems.add(f"rows that hold a mark, {PAD_CHARACTER} or {MASK_CHARACTER}, left out", row.where)
         elif len(row.question) + len(row.place) + 2 > context:
             problems.add(f"rows too long for a context of {context}, left out", row.where)
         else:
@@ -123,7 +123,7 @@ def encodable(rows: list[Row], tokenizer: Tokenizer, problems: Problems) -> list
     return kept
 
 
-def hold_rows(rows: list[Row], held: int, seed: int, flag: str = "--data.held") -> tuple[list[Row], list[Row]]:
+def hold_out_rows(rows: list[Row], held: int, seed: int, flag: str = "--data.held") -> tuple[list[Row], list[Row]]:
     """Rows to train on, and those set aside."""
     if not 0 <= held < len(rows):
         raise ConfigError(f"{flag} must be from 0 to {len(rows) - 1}, one less than there are rows, not {held}")
@@ -196,7 +196,7 @@ class QuestionsConfig(DataConfig):
         whole = training_rows(self.path, self.biographies, self.context, self.ascii and not same, problems)
         if same:
             return whole, whole
-        rows, held = hold_rows(whole, self.held, self.held_seed)
+        rows, held = hold_out_rows(whole, self.held, self.held_seed)
         if self.validation_path:  # questions are evaluated as they are written
             return rows, read_rows(self.validation_path, self.context, False, problems)
         if not self.path and not self.held:

@@ -27,7 +27,7 @@ from weft.data.base import Batch, Data, DataConfig, Dataset, Problems
 from weft.data.text.documentation import documents
 from weft.data.text.token_windows import as_tensor, refuse_padding
 from weft.data.tokenizers.base import WORD, Tokenizer, WordTokenizer
-from weft.data.tokenizers.encoder_tokens import Marks, Unit, given_or_learned, marks_of
+from weft.data.tokenizers.encoder_tokens import Marks, Unit, encoder_tokenizer, special_tokens_of
 
 END = re.compile(r"(?<=[.!?])\s+|\n\s*\n")
 MARKS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -40,7 +40,7 @@ class BERTWordTokenizer(WordTokenizer):
     """Words in lower case, after the marks that BERT puts between them; id 0 is [PAD] and nothing else."""
 
     name = "bert_words"
-    marks = {"padding": PAD, "unknown": UNKNOWN, "cls": CLS, "sep": SEP, "mask": MASK}
+    special_tokens = {"padding": PAD, "unknown": UNKNOWN, "cls": CLS, "sep": SEP, "mask": MASK}
 
     @classmethod
     def train(cls, text: str, limit: int = 0) -> Tokenizer:
@@ -76,7 +76,7 @@ class SentencePairs(Dataset):
         """tokens (N,); where each sentence starts, and the last ends (S + 1,); the range of sentences that is its document (S, 2);
         the sentences that follow another of their document (P,)."""
         self.tokens, self.starts, self.mates, self.seconds, self.context = tokens, starts, mates, seconds, context
-        self.marks, self.swapped, self.same = marks, swapped, same
+        self.special_tokens, self.swapped, self.same = marks, swapped, same
 
     def __len__(self) -> int:
         return len(self.seconds)
@@ -111,13 +111,13 @@ class SentencePairs(Dataset):
         place = torch.where(in_second, right[:, None] + t - a - 2, left[:, None] + t - a - 1)
         ids = self.tokens[place.clamp(0, len(self.tokens) - 1)].long()
         inside = t < a + b + 3
-        marks = self.marks
+        marks = self.special_tokens
         ids = ids.masked_fill((t == a + 1) | (t == a + b + 2), marks.sep).masked_fill(t == 0, marks.cls).masked_fill(~inside, marks.padding)
         return {"ids": ids, "segments": (in_second & inside).long(), "lengths": (a + b + 3).squeeze(1)}
 
     def to(self, device: torch.device) -> Dataset:
         tokens, starts, mates, seconds = (tensor.to(device) for tensor in (self.tokens, self.starts, self.mates, self.seconds))
-        return SentencePairs(tokens, starts, mates, seconds, self.context, self.marks, self.swapped, self.same)
+        return SentencePairs(tokens, starts, mates, seconds, self.context, self.special_tokens, self.swapped, self.same)
 
     @property
     def device(self) -> torch.device:
@@ -154,7 +154,7 @@ class SentencePairsConfig(DataConfig):
                 raise ConfigError(f"--data.{name} must be from 0 to 1, not {getattr(self, name)}")
         problems = Problems()
         train, held = documents(self.path, self.validation_path, self.validation, problems)
-        tokenizer = given_or_learned(tokenizer, self.unit, train, self.vocabulary)
+        tokenizer = encoder_tokenizer(tokenizer, self.unit, train, self.vocabulary)
         first, second = self._dataset(train, tokenizer, self.same), self._dataset(held, tokenizer, 0.0)
         if first is None:
             raise DataError(
@@ -167,8 +167,8 @@ class SentencePairsConfig(DataConfig):
             "vocabulary": tokenizer.size,
             "context": self.context,
             "tokens": self.context,
-            "mask": tokenizer.marks["mask"],
-            "marks": max(tokenizer.marks.values()) + 1,
+            "mask": tokenizer.special_tokens["mask"],
+            "marks": max(tokenizer.special_tokens.values()) + 1,
             "training_pairs": len(first),
             "validation_pairs": len(second) if second else 0,
         }
@@ -190,4 +190,4 @@ class SentencePairsConfig(DataConfig):
         tokens = as_tensor(np.concatenate(sentences), tokenizer.size)
         starts = torch.from_numpy(np.cumsum([0, *map(len, sentences)]))
         parts = (tokens, starts, torch.tensor(mates), torch.tensor(seconds))
-        return SentencePairs(*parts, self.context, marks_of(tokenizer), self.swapped, same)
+        return SentencePairs(*parts, self.context, special_tokens_of(tokenizer), self.swapped, same)

@@ -23,10 +23,10 @@ from weft.data.base import Batch, Data, DataConfig, Dataset, Problems
 from weft.data.text.documentation import documents
 from weft.data.text.token_windows import Unit, as_tensor
 from weft.data.tokenizers.base import Tokenizer
-from weft.data.tokenizers.special_tokens import END, MARKS, START, MarkedTokenizer
+from weft.data.tokenizers.special_tokens import END, MARKS, START, Seq2SeqTokenizer
 
 
-class SentinelTokenizer(MarkedTokenizer):
+class SentinelTokenizer(Seq2SeqTokenizer):
     """Marks and sentinels around another tokenizer: PAD, START and END first, the sentinels last, <X0> being the very last."""
 
     name = "sentinels"

@@ -22,10 +22,10 @@ from weft.data.base import Batch, Data, DataConfig, Dataset, Problems
 from weft.data.io.files import show
 from weft.data.split import both, check_share, hold_out
 from weft.data.text.biographies import ALPHABET, BiographiesConfig
-from weft.data.text.questions import Row, check_context, encodable, hold_rows, questions, training_rows
+from weft.data.text.questions import Row, check_context, encodable, hold_out_rows, questions, training_rows
 from weft.data.text.token_windows import read_text, refuse_padding
 from weft.data.tokenizers.base import Tokenizer
-from weft.data.tokenizers.birthplace_characters import MarkedCharacters, Piece, Rows, known, refuse_marks, shifted
+from weft.data.tokenizers.birthplace_characters import MarkedCharacters, Piece, Rows, known, refuse_special_characters, shifted
 
 SENTENCE_END = re.compile(r"\w\w\.(?= )")
 Lengths = Literal["uniform", "half", "gaussian", "binomial", "beta"]
@@ -240,7 +240,7 @@ class SpanCorruptionConfig(DataConfig):
     def _text(self, path: str, problems: Problems) -> str:
         """The text at a path or, where it is empty, about the made-up people."""
         text = read_text(path, problems) if path else self.biographies.text()
-        refuse_marks(text)
+        refuse_special_characters(text)
         return text
 
     def _documents(self, text: str, problems: Problems) -> tuple[list[str], int]:
@@ -262,7 +262,7 @@ class SpanCorruptionConfig(DataConfig):
 
     def _questions(self, tokenizer: Tokenizer, problems: Problems) -> list[Row]:
         rows = training_rows(self.questions_path, self.biographies, self.context, False, problems)
-        rows, _ = hold_rows(rows, self.questions_held, self.questions_seed, "--data.questions-held")
+        rows, _ = hold_out_rows(rows, self.questions_held, self.questions_seed, "--data.questions-held")
         rows = encodable(rows, tokenizer, problems)
         if not rows:
             raise DataError(f"{show(self.questions_path or 'biographies')}: every question has a character that the documents lack")

@@ -25,7 +25,7 @@ class Tokenizer:
     @property
     def around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The marks that a model is used to before and after a text: BERT's, where there are any."""
-        marks: dict[str, int] = getattr(self, "marks", {})
+        marks: dict[str, int] = getattr(self, "special_tokens", {})
         return ((marks["cls"],), (marks["sep"],)) if "cls" in marks and "sep" in marks else ((), ())
 
     @classmethod

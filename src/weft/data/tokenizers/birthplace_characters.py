@@ -17,7 +17,7 @@ from weft.data.base import IGNORE, Batch
 from weft.data.text.token_windows import as_tensor
 from weft.data.tokenizers.base import CharacterTokenizer, Tokenizer
 
-PAD_MARK, MASK_MARK = "\u25a1", "\u2047"
+PAD_CHARACTER, MASK_CHARACTER = "\u25a1", "\u2047"
 PAD, MASK = 0, 1
 
 
@@ -27,24 +27,24 @@ class MarkedCharacters(CharacterTokenizer):
     name = "marked_characters"
 
     def __init__(self, characters: str):
-        if characters[:2] != PAD_MARK + MASK_MARK:
-            raise ValueError(f"the first two characters must be {PAD_MARK!r} and {MASK_MARK!r}, not {characters[:2]!r}")
+        if characters[:2] != PAD_CHARACTER + MASK_CHARACTER:
+            raise ValueError(f"the first two characters must be {PAD_CHARACTER!r} and {MASK_CHARACTER!r}, not {characters[:2]!r}")
         super().__init__(characters)
         self._order = np.argsort(self._points)  # the marks come first as ids, but not as code points
         self._points = self._points[self._order]
 
     @classmethod
     def train(cls, text: str, limit: int = 0) -> Tokenizer:
-        refuse_marks(text)
-        return cls(PAD_MARK + MASK_MARK + "".join(sorted(set(text))))
+        refuse_special_characters(text)
+        return cls(PAD_CHARACTER + MASK_CHARACTER + "".join(sorted(set(text))))
 
     def encode(self, text: str) -> np.ndarray:
         ids: np.ndarray = self._order[super().encode(text)]
         return ids
 
 
-def refuse_marks(text: str) -> None:
-    for mark, use in ((PAD_MARK, "padding"), (MASK_MARK, "the masked part")):
+def refuse_special_characters(text: str) -> None:
+    for mark, use in ((PAD_CHARACTER, "padding"), (MASK_CHARACTER, "the masked part")):
         if (position := text.find(mark)) >= 0:
             line = text.count("\n", 0, position) + 1
             raise DataError(f"line {line} of the text holds {mark!r} (U+{ord(mark):04X}), which marks {use}; take it out of the text")

@@ -22,24 +22,24 @@ class Marks(NamedTuple):
     unknown: int
 
 
-def marks_of(tokenizer: Tokenizer) -> Marks:
+def special_tokens_of(tokenizer: Tokenizer) -> Marks:
     """The ids of a tokenizer's marks; one that was made for another kind of model is refused."""
-    known = getattr(tokenizer, "marks", {})
+    known = getattr(tokenizer, "special_tokens", {})
     missing = [name for name in ("cls", "sep", "padding") if name not in known]
     if missing:
         raise DataError(f"the tokenizer {tokenizer.name!r} has no mark for {', '.join(missing)}; start from a model such as BERT")
     return Marks(known["cls"], known["sep"], known["padding"], known.get("unknown", known["sep"]))
 
 
-def plain_tokens(given: Tokenizer | None, unit: str, texts: list[str], vocabulary: int) -> Any:
+def base_tokenizer(given: Tokenizer | None, unit: str, texts: list[str], vocabulary: int) -> Any:
     """The tokenizer of a model that exists already, without its labels or, where there is none, one learned from texts."""
     return getattr(given, "tokens", given) or registry.find("tokenizers", unit).train("\n".join(texts), vocabulary)
 
 
-def given_or_learned(given: Tokenizer | None, unit: Unit, texts: list[str], vocabulary: int) -> Any:
-    """As `plain_tokens`, of an encoder: with the marks that it needs."""
-    tokenizer = plain_tokens(given, unit, texts, vocabulary)
-    marks_of(tokenizer)
+def encoder_tokenizer(given: Tokenizer | None, unit: Unit, texts: list[str], vocabulary: int) -> Any:
+    """As `base_tokenizer`, of an encoder: with the marks that it needs."""
+    tokenizer = base_tokenizer(given, unit, texts, vocabulary)
+    special_tokens_of(tokenizer)
     return tokenizer
 
 

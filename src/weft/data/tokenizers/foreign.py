@@ -10,7 +10,7 @@ from typing import Any
 from weft.core.errors import CapabilityError, DataError
 from weft.data.io.files import read_bytes, reason, show, unix_lines, well_formed
 from weft.data.tokenizers.base import Tokenizer
-from weft.data.tokenizers.special_tokens import END, MARKS, PAD, AnsweringTokenizer, MarkedTokenizer
+from weft.data.tokenizers.special_tokens import END, MARKS, PAD, ForeignSeq2SeqTokenizer, Seq2SeqTokenizer
 from weft.data.tokenizers.subword_engines import bert, byte_level, check_ids, check_merges, library, parse
 from weft.data.tokenizers.subwords import BPE, ByteBPE, Subwords, Unigram, WordPiece
 
@@ -103,7 +103,7 @@ def finish(kind: type[Subwords], engine: Any, settings: dict[str, Any], pieces: 
     try:
         tokenizer = kind.marked(engine, marks)
         tokenizer.encode("a")
-        return kind(engine, tokenizer.marks) if keep_apart(engine) else tokenizer
+        return kind(engine, tokenizer.special_tokens) if keep_apart(engine) else tokenizer
     except Exception as error:  # the library raises nothing narrower
         raise DataError(f"{show(path)}: is no tokenizer that works ({reason(error)})") from error
 
@@ -135,18 +135,18 @@ def special_tokens(engine: Any) -> list[str]:
 
 def foreign_files(tokenizer: Tokenizer) -> dict[str, bytes]:
     """The files in which transformers reads a tokenizer; none for one that the tokenizers library does not run."""
-    if isinstance(tokenizer, MarkedTokenizer):
-        tokenizer = tokenizer.inner if isinstance(tokenizer, AnsweringTokenizer) else moved(tokenizer)
+    if isinstance(tokenizer, Seq2SeqTokenizer):
+        tokenizer = tokenizer.inner if isinstance(tokenizer, ForeignSeq2SeqTokenizer) else moved(tokenizer)
     if not isinstance(tokenizer, Subwords):
         return {}
-    marks = {ROLES[role][0]: tokenizer.engine.id_to_token(number) for role, number in tokenizer.marks.items()}
+    marks = {ROLES[role][0]: tokenizer.engine.id_to_token(number) for role, number in tokenizer.special_tokens.items()}
     settings: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **marks}
-    if {"cls", "sep"} <= set(tokenizer.marks):  # a model that tells the second of two texts by its segment
+    if {"cls", "sep"} <= set(tokenizer.special_tokens):  # a model that tells the second of two texts by its segment
         settings["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
     return {"tokenizer.json": tokenizer.engine.to_str().encode(), "tokenizer_config.json": json.dumps(settings, indent=2).encode()}
 
 
-def moved(tokenizer: MarkedTokenizer) -> Tokenizer:
+def moved(tokenizer: Seq2SeqTokenizer) -> Tokenizer:
     """A tokenizer of the library with the ids of one of ours: marks first, then all pieces, sentinels last, and an end after each text."""
     inner = tokenizer.inner
     if not isinstance(inner, Subwords):
@@ -174,11 +174,11 @@ def moved(tokenizer: MarkedTokenizer) -> Tokenizer:
     return type(inner)(engine, {role: numbers[mark] for role, mark in PAIR_MARKS.items()})
 
 
-def padding_of(tokenizer: MarkedTokenizer) -> int:
+def padding_of(tokenizer: Seq2SeqTokenizer) -> int:
     """The id that stands for nothing."""
-    if not isinstance(tokenizer, AnsweringTokenizer):
+    if not isinstance(tokenizer, ForeignSeq2SeqTokenizer):
         return PAD
-    return int(getattr(tokenizer.inner, "marks", {}).get("padding", tokenizer.start))
+    return int(getattr(tokenizer.inner, "special_tokens", {}).get("padding", tokenizer.start))
 
 
 def write_foreign(tokenizer: Tokenizer, folder: str | Path) -> None:

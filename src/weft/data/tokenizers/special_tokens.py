@@ -14,7 +14,7 @@ MARKS = 3
 """Ids taken by the marks; a tokenizer's own ids follow."""
 
 
-class MarkedTokenizer(Tokenizer):
+class Seq2SeqTokenizer(Tokenizer):
     """Another tokenizer with its ids moved up by three, to make room for PAD, START and END."""
 
     name = "pairs"
@@ -36,12 +36,12 @@ class MarkedTokenizer(Tokenizer):
         return {"type": self.name, "inner": self.inner.to_json()}
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> MarkedTokenizer:
+    def from_json(cls, data: dict[str, Any]) -> Seq2SeqTokenizer:
         inner: Tokenizer = registry.find("tokenizers", data["inner"]["type"]).from_json(data["inner"])
         return cls(inner)
 
 
-class AnsweringTokenizer(MarkedTokenizer):
+class ForeignSeq2SeqTokenizer(Seq2SeqTokenizer):
     """A foreign tokenizer whose own ids a model with an encoder and a decoder begins and ends its targets with."""
 
     name = "answering"
@@ -62,6 +62,6 @@ class AnsweringTokenizer(MarkedTokenizer):
         return {**super().to_json(), "start": self.start, "end": self.end}
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> AnsweringTokenizer:
+    def from_json(cls, data: dict[str, Any]) -> ForeignSeq2SeqTokenizer:
         inner: Tokenizer = registry.find("tokenizers", data["inner"]["type"]).from_json(data["inner"])
         return cls(inner, int(data["start"]), int(data["end"]))

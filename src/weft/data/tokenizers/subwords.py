@@ -33,7 +33,7 @@ class Subwords(Tokenizer):
     def __init__(self, engine: Any, marks: dict[str, int]):
         """A tokenizer of the library, and the ids of its marks by what they are for."""
         engine.encode_special_tokens = True
-        self.engine, self.marks = engine, marks
+        self.engine, self.special_tokens = engine, marks
         self.size = max(engine.get_vocab().values(), default=-1) + 1
         self._separable = separable(json.loads(engine.to_str()))
 
@@ -101,7 +101,7 @@ class Subwords(Tokenizer):
         return text
 
     def to_json(self) -> dict[str, Any]:
-        return {"type": self.name, "marks": self.marks, "tokenizer": json.loads(self.engine.to_str())}
+        return {"type": self.name, "marks": self.special_tokens, "tokenizer": json.loads(self.engine.to_str())}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Subwords:
@@ -109,7 +109,7 @@ class Subwords(Tokenizer):
         found = type(tokenizer.engine.model).__name__
         if found != cls.model:
             raise ValueError(f"{cls.name} needs the model {cls.model}, not {found}")
-        for name, number in tokenizer.marks.items():
+        for name, number in tokenizer.special_tokens.items():
             if type(number) is not int or not 0 <= number < tokenizer.size:
                 raise ValueError(f"the mark {name!r} is {number!r}, which is no id below {tokenizer.size}")
         return tokenizer

@@ -13,27 +13,27 @@ from weft.core import registry
 from weft.core.errors import DataError
 from weft.data.problems import Problems
 from weft.data.shards.documents import Flaws, read
-from weft.data.shards.input_chunks import Piece, Reading, Source, find_sources, pieces
+from weft.data.shards.input_chunks import Piece, ReadOptions, Source, find_inputs, pieces
 from weft.data.tokenizers.base import Tokenizer
 
-LEARNED = ("byte_bpe", "bpe", "unigram")
+TRAINABLE = ("byte_bpe", "bpe", "unigram")
 """Tokenizers that can be learned and can have a mark for the end of a document."""
 SAMPLE = 1 << 25
 """Bytes of text to learn from, about; more changes little."""
 
 
-def learn(name: str, vocabulary: int, inputs: list[str], reading: Reading, out: str = "") -> Tokenizer:
+def learn(name: str, vocabulary: int, inputs: list[str], reading: ReadOptions, out: str = "") -> Tokenizer:
     """A tokenizer with a mark for the end of a document; the same for the same input, of which the folder `out` is no part."""
-    sources = find_sources(inputs, reading, Problems(), out)
+    sources = find_inputs(inputs, reading, Problems(), out)
     every = max(1, sum(source.size for source in sources) // SAMPLE)
     texts = list(sample(sources, reading, every)) or list(sample(sources, reading, 1))
     if not texts:
         raise DataError(f"{', '.join(inputs)}: no document was found to learn a tokenizer from")
-    tokenizer: Tokenizer = registry.find("tokenizers", name).train("\n".join(texts), vocabulary, marks=("end",))
+    tokenizer: Tokenizer = registry.find("tokenizers", name).train("\n".join(texts), vocabulary, special_tokens=("end",))
     return tokenizer
 
 
-def sample(sources: list[Source], reading: Reading, every: int) -> Iterator[str]:
+def sample(sources: list[Source], reading: ReadOptions, every: int) -> Iterator[str]:
     """Texts of about SAMPLE bytes in all, of the pieces in which each `every`-th stretch of `piece_bytes` of the input begins."""
     total = max(1, sum(source.size for source in sources))
     place = 0
@@ -44,7 +44,7 @@ def sample(sources: list[Source], reading: Reading, every: int) -> Iterator[str]
         place += stretches
 
 
-def beginning(piece: Piece, reading: Reading, share: int) -> Iterator[str]:
+def beginning(piece: Piece, reading: ReadOptions, share: int) -> Iterator[str]:
     """The first documents of a piece, until they have so many bytes; of one far longer than that, the beginning."""
     size = 0
     for document in read(piece, reading, Flaws()):
