@@ -83,7 +83,7 @@ def test_flaws_of_other_data_are_counted_once(run: Path, tmp_path: Path) -> None
     for name in ("empty.txt", "other.csv"):
         (folder / name).touch()
     assert weft.evaluate(run, data=folder).problems == [
-        f"1 × files of another kind, not read: {folder / 'other.csv'}",
+        f"1 × files with another suffix, not read: {folder / 'other.csv'}",
         f"1 × empty files: {folder / 'empty.txt'}",
     ]
 

@@ -94,7 +94,7 @@ def test_the_marks_stay_when_texts_are_cut(tmp_path: Path) -> None:
     assert (batch[..., -1] == EXTRACT).all()
     assert ((batch == DELIMITER).sum(-1) == 1).all()
     assert batch[1].tolist() == [[START, 0, 0, 0, 0, DELIMITER, 1, EXTRACT], [START, 1, DELIMITER, 0, 0, 0, 0, EXTRACT]]
-    assert data.problems.lines()[0].startswith("4 × texts cut to 8 tokens")
+    assert data.problems.lines()[0].startswith("4 × texts truncated to 8 tokens")
 
 
 @pytest.mark.parametrize("inner", [ByteTokenizer(), LETTERS, WordTokenizer(["<unk>", "ab", "h"])])
@@ -159,7 +159,7 @@ def test_characters_that_a_model_never_met_are_left_out_and_counted(tmp_path: Pa
         [START, EXTRACT, EXTRACT, EXTRACT],
     ]
     path = tmp_path / "a.tsv"
-    assert data.problems.lines() == [f"2 × texts with characters that the model does not know, which are left out: {path}:1, {path}:3"]
+    assert data.problems.lines() == [f"2 × texts with characters outside the vocabulary, which are left out: {path}:1, {path}:3"]
 
 
 def test_settings_survive_json(tmp_path: Path) -> None:

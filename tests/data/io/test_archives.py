@@ -39,7 +39,7 @@ def archive(path: Path) -> str:
 def test_the_texts_of_an_archive_in_order(tmp_path: Path, name: str) -> None:
     problems = Problems()
     assert read_texts(archive(tmp_path / name), problems) == ["first\n", "second\n"]
-    assert problems.counts == {"files of another kind, not read": 1}
+    assert problems.counts == {"files with another suffix, not read": 1}
 
 
 def test_several_paths_with_commas_between(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def read_folder(folder: Path, wanted: Wanted, problems: Problems) -> Images:
     found = decode_images(files, wanted, problems)
     files = [file for file, pixels in zip(files, found, strict=True) if pixels is not None]
     if not files:
-        raise DataError(f"{show(folder)}: none of its images can be read; are they damaged?{problems.told()}")
+        raise DataError(f"{show(folder)}: none of its images can be read; are they damaged?{problems.summary()}")
     arrays = _same_size([pixels for pixels in found if pixels is not None], files, folder)
     groups = [file.relative_to(folder).parts[0] if file.parent != folder else None for file in files]
     numbers, names = number_classes([show(group) for group in groups if group is not None])

@@ -22,7 +22,7 @@ from weft.data.images.augment import Augment
 from weft.data.images.digits import DigitsConfig
 from weft.data.images.folder import SUFFIXES, eight_bits
 from weft.data.images.pixels import ImagesConfig
-from weft.data.io.archives import is_archive, members
+from weft.data.io.archives import is_archive, read_members
 from weft.data.io.files import locate, read_bytes, reason, show, walk
 from weft.data.split import check_share, shuffled
 
@@ -63,7 +63,9 @@ class ImagePairsConfig(DataConfig):
 
     def _read(self, problems: Problems) -> np.ndarray:
         place = locate(self.path)
-        files = members(place, SUFFIXES, problems) if is_archive(place) else [(p, read_bytes(p)) for p in walk(place, SUFFIXES, problems)]
+        files = (
+            read_members(place, SUFFIXES, problems) if is_archive(place) else [(p, read_bytes(p)) for p in walk(place, SUFFIXES, problems)]
+        )
         pairs = [pair for path, content in files if (pair := self._pair(path, content, problems)) is not None]
         if not pairs:
             raise DataError(f"{show(self.path)}: holds no image that could be read; each is to be two halves, side by side")

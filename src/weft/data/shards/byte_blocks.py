@@ -7,7 +7,7 @@ import gzip
 from collections.abc import Callable, Iterator
 from typing import IO
 
-from weft.data.io.files import MARKS
+from weft.data.io.files import BYTE_ORDER_MARKS
 from weft.data.shards.input_chunks import Piece, Rule, before_character
 
 BOM = b"\xef\xbb\xbf"
@@ -46,7 +46,7 @@ def reader(file: IO[bytes]) -> More:
     """What gives so many bytes more in UTF-8, whatever the encoding of the file."""
     head = file.read(4)
     file.seek(0)
-    encoding = next((name for mark, name in MARKS if head.startswith(mark)), "")
+    encoding = next((name for mark, name in BYTE_ORDER_MARKS if head.startswith(mark)), "")
     if not encoding:
         file.read(len(BOM) if head.startswith(BOM) else 0)
         return file.read

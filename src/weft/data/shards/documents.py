@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from weft.core.errors import require
 from weft.data.io.files import reason, well_formed
-from weft.data.problems import NAMED
+from weft.data.problems import LISTED
 from weft.data.shards.byte_blocks import blocks
 from weft.data.shards.input_chunks import BROKEN, Piece, ReadOptions, Rule, rule_of
 
@@ -26,7 +26,7 @@ class Flaws:
 
     def add(self, what: str, line: int, detail: str = "") -> None:
         number, named = self.found.get(what, (0, []))
-        self.found[what] = number + 1, [*named, (line, detail)] if len(named) < NAMED else named
+        self.found[what] = number + 1, [*named, (line, detail)] if len(named) < LISTED else named
 
 
 class Line:
@@ -37,7 +37,7 @@ class Line:
 
     def note(self, what: str, detail: str = "") -> None:
         number, _ = self.flaws.found.get(what, (0, []))
-        line = self.before + self.block.count(b"\n", 0, self.begin) + 1 if number < NAMED else 0
+        line = self.before + self.block.count(b"\n", 0, self.begin) + 1 if number < LISTED else 0
         self.flaws.add(what, line, detail)
 
 

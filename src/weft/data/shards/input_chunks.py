@@ -16,7 +16,7 @@ from typing import IO, Literal, NamedTuple
 from weft.core.config import Config
 from weft.core.errors import ConfigError, DataError, require
 from weft.data.io.archives import is_archive
-from weft.data.io.files import MARKS, locate, show, walk
+from weft.data.io.files import BYTE_ORDER_MARKS, locate, show, walk
 from weft.data.problems import Problems
 
 JSONL = (".jsonl", ".ndjson", ".json")
@@ -146,7 +146,7 @@ def row_groups(whole: Piece, start: int) -> Iterator[Piece]:
 def ranges(whole: Piece, reading: ReadOptions, start: int) -> Iterator[Piece]:
     rule = rule_of(whole.kind, reading)
     with open(whole.path, "rb") as file:
-        if file.read(4).startswith(tuple(mark for mark, _ in MARKS)):
+        if file.read(4).startswith(tuple(mark for mark, _ in BYTE_ORDER_MARKS)):
             yield whole  # only from its beginning can one tell where a character begins
             return
         while start < whole.size:

@@ -180,7 +180,7 @@ class ShardsConfig(DataConfig):
         refuse_padding(self.context, max(stream.tokens for stream in train))
         held = [stream for stream in held if stream.tokens > 1]
         if share and not held:
-            problems.add("too few documents to keep any for validation", f"{sum(stream.documents for stream in train)} in all")
+            problems.add("too few documents to hold any out for validation", f"{sum(stream.documents for stream in train)} in all")
         mark = self.mark(opened[0])
         measured = held or train
         info = {

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from weft.data.base import Batch, Dataset, Problems
-from weft.data.io.records import Rows, number
+from weft.data.io.records import Records, number
 from weft.data.text.ragged import Ragged
 from weft.data.tokenizers.base import Tokenizer
 
@@ -79,18 +79,18 @@ class Columns(Tokenizer):
     def from_json(cls, data: dict[str, Any]) -> Columns:
         return cls(data["label"], data["classes"], [Column(**column) for column in data["columns"]], data["buckets"], data["pieces"])
 
-    def encode_rows(self, rows: Rows, problems: Problems) -> TableRows:
+    def encode_rows(self, rows: Records, problems: Problems) -> TableRows:
         """The rows as a dataset; those of a class that training did not have are counted and left out."""
         label = rows.column(self.label, "--data.label")
         known = {name: position for position, name in enumerate(self.classes)}
         for row, cells in enumerate(rows.cells):
             if cells[label] not in known:
-                problems.add("rows of a class that training does not have, left out", f"{rows.place(row)} ({cells[label][:40]!r})")
+                problems.add("rows of a class that training does not have, left out", f"{rows.location(row)} ({cells[label][:40]!r})")
         rows = rows.select([row for row, cells in enumerate(rows.cells) if cells[label] in known])
         labels = torch.tensor([known[cells[label]] for cells in rows.cells], dtype=torch.int64)
         return TableRows(self._numbers(rows, problems), *self._bags(rows), labels, self.buckets if self.text else 0)
 
-    def _numbers(self, rows: Rows, problems: Problems) -> Tensor:
+    def _numbers(self, rows: Records, problems: Problems) -> Tensor:
         """Standardised numbers (N, columns); 0, the mean, where there is none."""
         table = np.zeros((len(rows.cells), len(self.numeric)), dtype=np.float32)
         for position, column in enumerate(self.numeric):
@@ -99,12 +99,12 @@ class Columns(Tokenizer):
                 value = number(cells[place])
                 if value is None:
                     kind = "cells that are not a number" if cells[place].strip() else "empty cells"
-                    problems.add(f"{kind} in a column of numbers, taken as its mean", f"{rows.place(row)} (column {column.name!r})")
+                    problems.add(f"{kind} in a column of numbers, taken as its mean", f"{rows.location(row)} (column {column.name!r})")
                 else:
                     table[row, position] = np.clip((value - column.mean) / column.deviation, -1e6, 1e6)
         return torch.from_numpy(table)
 
-    def _bags(self, rows: Rows) -> tuple[Ragged, Ragged]:
+    def _bags(self, rows: Records) -> tuple[Ragged, Ragged]:
         """The buckets that each row uses, and their weights."""
         places = [(rows.column(column.name, "--data.columns"), zlib.crc32(column.name.encode())) for column in self.text]
         look_up = cache(self._buckets_of)

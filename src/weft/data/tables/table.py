@@ -11,8 +11,8 @@ from functools import partial
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Data, DataConfig, Problems
 from weft.data.io.files import show
-from weft.data.io.records import Header, Rows, Separator, read_rows
-from weft.data.split import both, check_share, hold_out, note_single_class, number_classes
+from weft.data.io.records import Header, Records, Separator, read_records
+from weft.data.split import check_share, hold_out, map_splits, note_single_class, number_classes
 from weft.data.tables.columns import Column, Columns
 from weft.data.tokenizers.base import Tokenizer
 
@@ -48,7 +48,7 @@ class TableConfig(DataConfig):
         problems = Problems()
         rows, held, label = self._read(problems)
         columns = tokenizer if isinstance(tokenizer, Columns) else self._learn(rows, label)
-        train, validation = both(partial(columns.encode_rows, problems=problems), rows, held)
+        train, validation = map_splits(partial(columns.encode_rows, problems=problems), rows, held)
         if not len(train):
             raise DataError(f"{show(rows.path)}: has no row of a class that the model knows ({', '.join(columns.classes[:10])})")
         note_single_class(columns.classes, problems)
@@ -62,7 +62,7 @@ class TableConfig(DataConfig):
         }
         return Data(train, validation if len(validation) else None, info, columns, problems)
 
-    def _read(self, problems: Problems) -> tuple[Rows, Rows, int]:
+    def _read(self, problems: Problems) -> tuple[Records, Records, int]:
         """Rows to train and to validate on, and the place of the label among the columns."""
         rows, label = self._read_labelled(self.path, problems)
         numbers, classes = number_classes([cells[label] for cells in rows.cells])
@@ -78,9 +78,9 @@ class TableConfig(DataConfig):
         train, held = hold_out(numbers, self.validation, problems)
         return rows.select(train.tolist()), rows.select(held.tolist()), label
 
-    def _read_labelled(self, path: str, problems: Problems) -> tuple[Rows, int]:
+    def _read_labelled(self, path: str, problems: Problems) -> tuple[Records, int]:
         """The rows of a file that have a label, and the label's column."""
-        rows = read_rows(path, problems, self.header, self.separator, self.label)
+        rows = read_records(path, problems, self.header, self.separator, self.label)
         if len(rows.names) < 2:
             raise DataError(
                 f"{show(rows.path)}: has one column only; a label and something to tell it by are needed, with tab or comma between"
@@ -90,13 +90,13 @@ class TableConfig(DataConfig):
         for row, cells in enumerate(rows.cells):
             cells[label] = cells[label].strip()
             if not cells[label]:
-                problems.add("rows without a label, left out", rows.place(row))
+                problems.add("rows without a label, left out", rows.location(row))
         rows = rows.select([row for row, cells in enumerate(rows.cells) if cells[label]])
         if not rows.cells:
             raise DataError(f"{show(rows.path)}: no row has a label in column {rows.names[label]!r}; name the right one with --data.label")
         return rows, label
 
-    def _learn(self, rows: Rows, label: int) -> Columns:
+    def _learn(self, rows: Records, label: int) -> Columns:
         """Classes, kinds of column and statistics, from the training rows alone."""
         chosen = [rows.column(name, "--data.columns") for name in self.columns] or [i for i in range(len(rows.names)) if i != label]
         if label in chosen:

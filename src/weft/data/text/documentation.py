@@ -10,7 +10,7 @@ from pathlib import Path
 from weft.core.errors import DataError
 from weft.data.base import Problems
 from weft.data.io.files import show
-from weft.data.split import both, check_share
+from weft.data.split import check_share, map_splits
 from weft.data.text.python_source import python_files, split_files
 from weft.data.text.token_windows import read_all, read_texts
 
@@ -61,7 +61,7 @@ def documents(
         other = pieces(read_texts(validation_path, problems)) if validation_path else []
         train, held = split_files(python_files(), share)
         return library(train, problems, with_comments), other or library(held, problems, with_comments)
-    texts, others = both(partial(read_texts, problems=problems), path, validation_path or path)
+    texts, others = map_splits(partial(read_texts, problems=problems), path, validation_path or path)
     other = pieces(others) if validation_path else []
     if not any(text.strip() for text in texts):
         raise DataError(f"{show(path)}: holds no text; name another file or folder with --data.path")

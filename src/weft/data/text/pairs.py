@@ -17,8 +17,8 @@ from torch import Tensor
 from weft.core import registry
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Batch, Data, DataConfig, Dataset, Problems
-from weft.data.io.records import Header, Rows, Separator, read_rows
-from weft.data.split import both, check_share, hold_out
+from weft.data.io.records import Header, Records, Separator, read_records
+from weft.data.split import check_share, hold_out, map_splits
 from weft.data.text.length_buckets import Buckets
 from weft.data.text.ragged import Ragged
 from weft.data.text.token_windows import Unit, check_sizes, read_text
@@ -66,7 +66,7 @@ class PairsConfig(DataConfig):
         if not isinstance(tokenizer, Seq2SeqTokenizer):
             texts = "\n".join(text for pair in (train + held if self.unit == "characters" else train) for text in pair)
             tokenizer = Seq2SeqTokenizer(registry.find("tokenizers", self.unit).train(texts, self.vocabulary))
-        first, second = both(partial(self._dataset, tokenizer=tokenizer, problems=problems), train, held)
+        first, second = map_splits(partial(self._dataset, tokenizer=tokenizer, problems=problems), train, held)
         info: dict[str, Any] = {
             "vocabulary": tokenizer.size,
             "context": self.longest + 2,
@@ -97,7 +97,7 @@ class PairsConfig(DataConfig):
         """The pairs of a file, or of two, both of whose sides hold something."""
         if target_path:
             return self._read_lines(path, target_path, problems)
-        rows = read_rows(path, problems, self.header, self.separator, self.source or self.target)
+        rows = read_records(path, problems, self.header, self.separator, self.source or self.target)
         if len(rows.names) < 2:
             raise DataError(f"{rows.path}: has one column only; a source and a target are needed, with tab or comma between")
         source, target = self._column(rows, self.source, "source", 0), self._column(rows, self.target, "target", 1)
@@ -106,7 +106,7 @@ class PairsConfig(DataConfig):
             if cells[source].strip() and cells[target].strip():
                 pairs.append((cells[source], cells[target]))
             else:
-                problems.add("pairs with an empty side, left out", rows.place(row))
+                problems.add("pairs with an empty side, left out", rows.location(row))
         if not pairs:
             raise DataError(f"{rows.path}: holds no pair with a text in both {rows.names[source]!r} and {rows.names[target]!r}")
         return pairs
@@ -129,7 +129,7 @@ class PairsConfig(DataConfig):
         return pairs
 
     @staticmethod
-    def _column(rows: Rows, wanted: str, usual: str, otherwise: int) -> int:
+    def _column(rows: Records, wanted: str, usual: str, otherwise: int) -> int:
         lower = [name.lower() for name in rows.names]
         if wanted:
             return rows.column(wanted, f"--data.{usual}")
@@ -141,7 +141,7 @@ class PairsConfig(DataConfig):
             ids = [tokenizer.encode(pair[side]) for pair in pairs]
             cut = sum(len(row) > self.longest for row in ids)
             if cut:
-                problems.add(f"texts cut to {self.longest} tokens", ("source", "target")[side], cut)
+                problems.add(f"texts truncated to {self.longest} tokens", ("source", "target")[side], cut)
             sides.append(join([np.concatenate((marks, row[: self.longest], (tokenizer.end,))) for row in ids]))
         return Pairs(*sides)
 

@@ -18,7 +18,7 @@ from weft.core import random
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Batch, Data, DataConfig, Dataset, Problems
 from weft.data.io.files import decode, locate, read_bytes, show, unix_lines
-from weft.data.split import both
+from weft.data.split import map_splits
 from weft.data.text.biographies import ALPHABET, BiographiesConfig
 from weft.data.text.token_windows import read_text, refuse_padding
 from weft.data.tokenizers.base import Tokenizer
@@ -175,7 +175,7 @@ class QuestionsConfig(DataConfig):
         problems = Problems()
         rows, held = self.rows(problems)
         tokenizer = known(tokenizer) or self._vocabulary(rows + held, problems)
-        rows, held = both(partial(encodable, tokenizer=tokenizer, problems=problems), rows, held)
+        rows, held = map_splits(partial(encodable, tokenizer=tokenizer, problems=problems), rows, held)
         if not rows:
             raise DataError(f"{show(self.path or 'biographies')}: every row has a character outside the vocabulary of the model or text")
         refuse_padding(self.context, sum(len(row.question) + len(row.place) for row in rows))

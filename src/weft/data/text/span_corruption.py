@@ -20,7 +20,7 @@ from weft.core import random
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Batch, Data, DataConfig, Dataset, Problems
 from weft.data.io.files import show
-from weft.data.split import both, check_share, hold_out
+from weft.data.split import check_share, hold_out, map_splits
 from weft.data.text.biographies import ALPHABET, BiographiesConfig
 from weft.data.text.questions import Row, check_context, encodable, hold_out_rows, questions, training_rows
 from weft.data.text.token_windows import read_text, refuse_padding
@@ -194,9 +194,9 @@ class SpanCorruptionConfig(DataConfig):
     def build_with(self, tokenizer: Tokenizer | None) -> Data:
         self.check()
         problems = Problems()
-        text, other = both(partial(self._text, problems=problems), self.path, self.validation_path or self.path)
+        text, other = map_splits(partial(self._text, problems=problems), self.path, self.validation_path or self.path)
         tokenizer = known(tokenizer) or MarkedCharacters.train(text if self.path else ALPHABET)
-        (train, empty), (held, _) = both(partial(self._documents, problems=problems), text, other)
+        (train, empty), (held, _) = map_splits(partial(self._documents, problems=problems), text, other)
         if not self.validation_path:
             kept, aside = hold_out(np.zeros(len(train), dtype=np.int64), self.validation, problems)
             train, held = [train[i] for i in kept], [train[i] for i in aside]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.core.errors import ConfigError, DataError
 from weft.data.io.files import show
-from weft.data.io.records import Rows
+from weft.data.io.records import Records
 
 PAIRS = (
     ("sentence1", "sentence2"),
@@ -21,7 +21,7 @@ LABELS = ("label", "gold_label", "class", "score", "is_duplicate")
 NUMBERS_OF_ROWS = ("id", "idx", "index")
 
 
-def find_columns(rows: Rows, text: str, second: str, label: str) -> tuple[tuple[int, ...], int]:
+def find_columns(rows: Records, text: str, second: str, label: str) -> tuple[tuple[int, ...], int]:
     """The places of the one or two texts, and of the label; each is given by name or number, or empty."""
     lower = [name.lower() for name in rows.names]
     usual = next((lower.index(name) for name in LABELS if name in lower), len(lower) - 1)

@@ -15,12 +15,12 @@ from torch import Tensor
 from weft.core import registry
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import IGNORE, Batch, Data, DataConfig, Dataset, Problems
-from weft.data.io.archives import is_archive, members
+from weft.data.io.archives import is_archive, read_members
 from weft.data.io.files import decode as decode
 from weft.data.io.files import locate as locate
 from weft.data.io.files import read_bytes as read_bytes
 from weft.data.io.files import show, unix_lines, walk
-from weft.data.split import both, check_share
+from weft.data.split import check_share, map_splits
 from weft.data.tokenizers.base import Tokenizer
 
 SUFFIXES = (".txt", ".md", ".gz")
@@ -44,7 +44,7 @@ def read_texts(path: str, problems: Problems, suffixes: tuple[str, ...] = SUFFIX
         return [text for part in path.split(",") for text in read_texts(part.strip(), problems, suffixes, exact)]
     place = locate(path)
     if is_archive(place):
-        return [clean(decode(data, name, problems, exact), name, problems, exact) for name, data in members(place, suffixes, problems)]
+        return [clean(decode(data, name, problems, exact), name, problems, exact) for name, data in read_members(place, suffixes, problems)]
     files = walk(place, suffixes, problems) if place.is_dir() else [place]
     if not files:
         raise DataError(f"{show(place)}: the folder holds no text file ({', '.join(suffixes)})")
@@ -129,7 +129,7 @@ def language_data(
     if tokenizer is None:
         tokenizer = registry.find("tokenizers", unit).train(train + validation if unit == "characters" else train, vocabulary)
     assert tokenizer is not None
-    first, second = both(tokenizer.encode, train, validation)
+    first, second = map_splits(tokenizer.encode, train, validation)
     if len(first) < 2:
         raise DataError(
             f"the training text has {len(first)} token{'s' * (len(first) != 1)} ({unit}); at least 2 are needed: take a longer one, or "
@@ -194,7 +194,7 @@ class TextConfig(DataConfig):
         check_share(self.validation)
         problems = Problems()
         exact = self.unit == "bytes"
-        train, held = both(partial(read_text, problems=problems, exact=exact), self.path, self.validation_path or self.path)
+        train, held = map_splits(partial(read_text, problems=problems, exact=exact), self.path, self.validation_path or self.path)
         if not self.validation_path:
             cut = int(len(train) * (1 - self.validation))
             train, held = train[:cut], train[cut:]
