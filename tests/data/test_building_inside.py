@@ -16,7 +16,7 @@ from weft.data.shards.builder import BuildConfig, build
 from weft.data.shards.input_chunks import ReadOptions, find_inputs
 from weft.data.shards.shard_files import Shards
 from weft.data.tokenizers.base import ByteTokenizer
-from weft.data.tokenizers.training import learn
+from weft.data.tokenizers.training import train_tokenizer
 
 SETTINGS = BuildConfig(split="blank_lines", **SMALL)
 
@@ -67,11 +67,11 @@ def test_the_folder_itself_may_be_named_beside_the_input(tmp_path: Path) -> None
 
 def test_nothing_is_learned_from_it(tmp_path: Path) -> None:
     given, out = mixed(tmp_path / "in"), tmp_path / "in" / "shards"
-    before = learn("byte_bpe", 300, [given], SETTINGS, str(out)).to_json()
+    before = train_tokenizer("byte_bpe", 300, [given], SETTINGS, str(out)).to_json()
     ended([given], out, 30)
     (out / "sources.jsonl").write_text('{"text": "quick brown fox quick brown fox"}\n')
-    assert learn("byte_bpe", 300, [given], SETTINGS, str(out)).to_json() == before
-    assert learn("byte_bpe", 300, [given], SETTINGS).to_json() != before
+    assert train_tokenizer("byte_bpe", 300, [given], SETTINGS, str(out)).to_json() == before
+    assert train_tokenizer("byte_bpe", 300, [given], SETTINGS).to_json() != before
 
 
 def test_the_input_cannot_be_the_folder(tmp_path: Path) -> None:

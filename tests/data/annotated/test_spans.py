@@ -158,7 +158,7 @@ def test_built_data_and_the_tokens_of_another_model(tmp_path: Path) -> None:
     batch = data.train.batch(torch.tensor([0, 1]), torch.tensor([0, 0]))
     assert batch["ids"][0].tolist() == [CLS, 1, 1, 1, 1, SEP, 5, 6, 1, 1, SEP]
     assert (batch["first"].tolist(), batch["last"].tolist()) == ([7, 0], [7, 0])
-    with pytest.raises(DataError, match="'bytes' has no mark for cls, sep, padding"):
+    with pytest.raises(DataError, match="'bytes' has no special token for cls, sep, padding"):
         SpansConfig(path=path).build_with(ByteTokenizer())
 
 

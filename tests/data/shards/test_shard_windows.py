@@ -13,7 +13,7 @@ import torch
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import IGNORE, Source
 from weft.data.shards.builder import BuildConfig, build
-from weft.data.shards.document_stream import Stream
+from weft.data.shards.document_stream import DocumentStream
 from weft.data.shards.shard_files import Shards
 from weft.data.shards.shard_windows import MixedWindows, ShardsConfig, ValidationWindows
 from weft.data.tokenizers.base import ByteTokenizer, Tokenizer
@@ -68,7 +68,7 @@ def test_held_out_documents_are_never_trained_on(tmp_path: Path) -> None:
     texts = sentences(300)
     path = made(tmp_path, "a", texts + texts[:50])  # copies fall on the same side
     shards = Shards(path)
-    train, held = Stream(shards, 0.2, 1.0), Stream(shards, 0.0, 0.2)
+    train, held = DocumentStream(shards, 0.2, 1.0), DocumentStream(shards, 0.0, 0.2)
     assert train.tokens + held.tokens == shards.manifest["counts"]["tokens"]
     assert train.bytes + held.bytes == shards.manifest["counts"]["bytes"]
     seen, kept = (bytes(stream.window(0, stream.tokens).tolist()).decode().splitlines() for stream in (train, held))
@@ -134,9 +134,9 @@ def test_tokens_on_a_device_give_the_same_windows(tmp_path: Path) -> None:
     data = ShardsConfig(path=paths, weights=(1, 1), context=24, validation=0.0).build()
     assert isinstance(data.train, MixedWindows)
     index = torch.from_numpy(data.train.order(0, 200, 3, True))
-    mapped, moved = data.train.batch(index, index), data.train.moved(CPU).batch(index, index)
+    mapped, moved = data.train.batch(index, index), data.train.on_device(CPU).batch(index, index)
     assert all((mapped[name] == moved[name]).all() for name in ("ids", "targets"))
-    assert data.train.moved(CPU).order(0, 200, 3, True).tolist() == index.tolist()
+    assert data.train.on_device(CPU).order(0, 200, 3, True).tolist() == index.tolist()
 
 
 def test_numbers_of_documents(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_numbers_of_documents(tmp_path: Path) -> None:
     for ids, numbers in zip(batch["ids"].tolist(), batch["documents"].tolist(), strict=True):
         assert numbers == [ids[: place + 1].count(end) for place in range(64)]
     assert batch["documents"].max() > 0
-    with pytest.raises(ConfigError, match="needs a tokenizer with a mark"):
+    with pytest.raises(ConfigError, match="needs a tokenizer with an end token"):
         ShardsConfig(path=(made(tmp_path, "b", sentences(50)),), documents=True).build()
 
 

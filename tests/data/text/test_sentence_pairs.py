@@ -10,7 +10,7 @@ from weft.core.errors import ConfigError, DataError
 from weft.data.base import Data
 from weft.data.text.sentence_pairs import CLS, MARKS, PAD, SEP, UNKNOWN, BERTWordTokenizer, SentencePairs, SentencePairsConfig
 from weft.data.tokenizers import base as tokenizers
-from weft.data.tokenizers.encoder_tokens import Marks
+from weft.data.tokenizers.encoder_tokens import SpecialTokens
 
 
 def text(documents: int = 30) -> str:
@@ -99,7 +99,7 @@ def test_the_two_examples_of_the_paper() -> None:
     sentences = [torch.from_numpy(tokenizer.encode(text)) for text in texts]
     starts = torch.tensor([0, *map(len, sentences)]).cumsum(0)
     mates = torch.tensor([[0, 2], [0, 2], [2, 3], [3, 4]])  # of the second document the printed example has one sentence
-    pairs = SentencePairs(torch.cat(sentences), starts, mates, torch.tensor([1]), 16, Marks(CLS, SEP, PAD, UNKNOWN))
+    pairs = SentencePairs(torch.cat(sentences), starts, mates, torch.tensor([1]), 16, SpecialTokens(CLS, SEP, PAD, UNKNOWN))
     key = random.keys(0, torch.arange(4000))
     batch = {**pairs.batch(torch.zeros(4000, dtype=torch.int64), key), "key": key}
     shown = MaskedPairConfig(vocabulary=len(pieces), marks=len(MARKS), mask=4).build().corrupt(batch)[0]
@@ -124,8 +124,8 @@ def test_sentences_of_other_documents_are_equally_likely(tmp_path: Path) -> None
 @pytest.mark.parametrize(("a", "b", "kept"), [(3, 4, (3, 4)), (30, 4, (9, 4)), (4, 30, (4, 9)), (30, 30, (7, 6)), (7, 8, (7, 6))])
 def test_the_longer_part_is_cut_at_its_far_end(a: int, b: int, kept: tuple[int, int]) -> None:
     tokens = torch.arange(10, 10 + a + b)
-    marks = Marks(CLS, SEP, PAD, UNKNOWN)
-    data = SentencePairs(tokens, torch.tensor([0, a, a + b]), torch.tensor([[0, 2], [0, 2]]), torch.tensor([1]), 16, marks)
+    special_tokens = SpecialTokens(CLS, SEP, PAD, UNKNOWN)
+    data = SentencePairs(tokens, torch.tensor([0, a, a + b]), torch.tensor([[0, 2], [0, 2]]), torch.tensor([1]), 16, special_tokens)
     ids = data.pack(torch.tensor([1]), torch.tensor([1]))["ids"][0].tolist()
     first, second = tokens[a - kept[0] : a].tolist(), tokens[a : a + kept[1]].tolist()
     assert ids == [CLS, *first, SEP, *second, SEP] + [PAD] * (13 - sum(kept))

@@ -12,7 +12,7 @@ from weft.core.errors import ConfigError, DataError
 from weft.data.text.sentinels import Sentinels, SentinelsConfig, SentinelTokenizer, cut_out, division
 from weft.data.tokenizers import base as tokenizers
 from weft.data.tokenizers.base import ByteTokenizer, WordTokenizer
-from weft.data.tokenizers.special_tokens import END, MARKS, START
+from weft.data.tokenizers.special_tokens import END, NUM_SPECIAL, START
 
 
 def test_the_papers_example() -> None:
@@ -76,7 +76,7 @@ def test_nothing_is_read_by_the_host() -> None:
 def test_the_tokenizer_survives_a_checkpoint_and_serves_pairs() -> None:
     made = SentinelTokenizer(ByteTokenizer(), 7)
     again = tokenizers.load(tokenizers.dump(made))
-    assert isinstance(again, SentinelTokenizer) and again.size == made.size == 256 + MARKS + 7
+    assert isinstance(again, SentinelTokenizer) and again.size == made.size == 256 + NUM_SPECIAL + 7
     assert again.decode(made.encode("grüß").tolist()) == "grüß"
 
 

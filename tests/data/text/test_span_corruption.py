@@ -279,7 +279,7 @@ def test_the_tokens_of_a_model_are_kept(tmp_path: Path) -> None:
     assert SpanCorruptionConfig(path=long_lines(tmp_path)).build_with(known).info["vocabulary"] == 38
     with pytest.raises(DataError, match="does not occur"):
         SpanCorruptionConfig(path=long_lines(tmp_path)).build_with(MarkedCharacters.train("abc"))
-    with pytest.raises(DataError, match="which marks padding"):
+    with pytest.raises(DataError, match="which stands for padding"):
         SpanCorruptionConfig(path=write(tmp_path / "a.txt", "a□b\n")).build_with(known)
 
 

@@ -14,10 +14,10 @@ from weft.data.tokenizers.birthplace_characters import (
     MASK_CHARACTER,
     PAD,
     PAD_CHARACTER,
+    HiddenSpan,
     MarkedCharacters,
-    Piece,
-    Rows,
-    known,
+    PackedRows,
+    as_marked_characters,
     refuse_special_characters,
     shifted,
 )
@@ -47,24 +47,26 @@ def test_text_comes_back_also_after_saving(text: str) -> None:
 
 
 def test_what_cannot_be_told_is_one_sentence() -> None:
-    with pytest.raises(DataError, match=r"line 2 of the text holds '⁇' \(U\+2047\), which marks the masked part; take it out"):
+    with pytest.raises(DataError, match=r"line 2 of the text holds '⁇' \(U\+2047\), which stands for the masked part; remove it from"):
         MarkedCharacters.train("a\nb⁇")
-    with pytest.raises(DataError, match=r"line 1 of the text holds '□' \(U\+25A1\), which marks padding"):
+    with pytest.raises(DataError, match=r"line 1 of the text holds '□' \(U\+25A1\), which stands for padding"):
         refuse_special_characters("a □\nb")
     with pytest.raises(DataError, match="character 'z' at position 1 does not occur"):
         MarkedCharacters.train("ab").encode("az")
     with pytest.raises(DataError, match="tokenizer cannot be read"):
         tokenizers.load(b'{"type": "marked_characters", "characters": "ab"}')
     with pytest.raises(DataError, match="trained on 'characters' tokens"):
-        known(CharacterTokenizer("ab"))
-    assert known(None) is None
+        as_marked_characters(CharacterTokenizer("ab"))
+    assert as_marked_characters(None) is None
 
 
 def arranged(texts: list[str], length: list[int], before: list[int], hidden: list[int], context: int, closing: bool = False) -> list[str]:
     tokenizer = MarkedCharacters.train("abcdefghijkl")
-    rows = Rows.pack(texts, tokenizer)
+    rows = PackedRows.pack(texts, tokenizer)
     used, start, piece = (torch.tensor(part, dtype=rows.sizes.dtype) for part in (length, before, hidden))
-    return [tokenizer.decode(row) for row in rows.arrange(Piece(rows.starts, used, start, piece), context, closing).tolist()]
+    return [
+        tokenizer.decode(row) for row in rows.move_hidden_to_end(HiddenSpan(rows.starts, used, start, piece), context, closing).tolist()
+    ]
 
 
 def test_the_hidden_piece_moves_to_the_end() -> None:

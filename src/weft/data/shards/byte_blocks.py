@@ -1,4 +1,4 @@
-"""A piece of a text or JSONL file as blocks of bytes that end behind a document."""
+"""A chunk of a text or JSONL file as blocks of bytes that end at a document boundary."""
 
 from __future__ import annotations
 
@@ -8,91 +8,91 @@ from collections.abc import Callable, Iterator
 from typing import IO
 
 from weft.data.io.files import BYTE_ORDER_MARKS
-from weft.data.shards.input_chunks import Piece, Rule, before_character
+from weft.data.shards.input_chunks import DocumentBoundary, InputChunk, last_character_start
 
 BOM = b"\xef\xbb\xbf"
-More = Callable[[int], bytes]
-"""Gives so many bytes more; none at the end."""
+ReadBytes = Callable[[int], bytes]
+"""Reads the next bytes, at most so many; empty at the end."""
 
 
-def blocks(piece: Piece, rule: Rule, size: int) -> Iterator[tuple[bytes, bool]]:
-    """Parts of a file that end behind a document, and whether one had to be cut; of JSONL, a row that is too long is no bytes and True."""
-    stream = rows if piece.kind == "jsonl" else streamed
-    with opened(piece.path) as file:
-        if piece.stop is None:
-            yield from stream(reader(file), rule, size)
+def blocks(chunk: InputChunk, boundary: DocumentBoundary, size: int) -> Iterator[tuple[bytes, bool]]:
+    """Blocks that end at a document boundary, and whether a document was cut; a JSONL row that is too long gives no bytes and True."""
+    split = jsonl_blocks if chunk.kind == "jsonl" else text_blocks
+    with open_input(chunk.path) as file:
+        if chunk.stop is None:
+            yield from split(utf8_reader(file), boundary, size)
             return
-        file.seek(piece.start)
-        if not piece.start and file.read(len(BOM)) != BOM:
+        file.seek(chunk.start)
+        if not chunk.start and file.read(len(BOM)) != BOM:
             file.seek(0)
-        if piece.kind == "jsonl" and piece.stop - piece.start > rule.reach:
-            yield from rows(until(file, piece.stop), rule, size)
+        if chunk.kind == "jsonl" and chunk.stop - chunk.start > boundary.max_bytes:
+            yield from jsonl_blocks(read_until(file, chunk.stop), boundary, size)
         else:
-            yield file.read(piece.stop - file.tell()), piece.cut
-        if file.tell() < piece.stop:
+            yield file.read(chunk.stop - file.tell()), chunk.cut
+        if file.tell() < chunk.stop:
             raise EOFError("it has become shorter")
 
 
-def opened(path: str) -> IO[bytes]:
+def open_input(path: str) -> IO[bytes]:
     return gzip.open(path, "rb") if path.lower().endswith(".gz") else open(path, "rb")  # type: ignore[return-value]
 
 
-def until(file: IO[bytes], stop: int) -> More:
-    """What gives the bytes of a file before a place."""
+def read_until(file: IO[bytes], stop: int) -> ReadBytes:
+    """A reader that stops at an offset of the file."""
     return lambda size: file.read(min(size, stop - file.tell()))
 
 
-def reader(file: IO[bytes]) -> More:
-    """What gives so many bytes more in UTF-8, whatever the encoding of the file."""
+def utf8_reader(file: IO[bytes]) -> ReadBytes:
+    """A reader of the file as UTF-8, whatever its encoding."""
     head = file.read(4)
     file.seek(0)
-    encoding = next((name for mark, name in BYTE_ORDER_MARKS if head.startswith(mark)), "")
+    encoding = next((name for bom, name in BYTE_ORDER_MARKS if head.startswith(bom)), "")
     if not encoding:
         file.read(len(BOM) if head.startswith(BOM) else 0)
         return file.read
     decoder = codecs.getincrementaldecoder(encoding)()
 
-    def more(size: int) -> bytes:
-        data = file.read(max(size, 16))  # so that at least a character comes of it
+    def read_bytes(size: int) -> bytes:
+        data = file.read(max(size, 16))  # at least one whole character
         return decoder.decode(data, not data).encode()
 
-    return more
+    return read_bytes
 
 
-def streamed(more: More, rule: Rule, size: int) -> Iterator[tuple[bytes, bool]]:
-    held = b""
-    longest = size if rule.between is None else size + rule.reach
-    while chunk := more(size):
-        held += chunk
+def text_blocks(read_bytes: ReadBytes, boundary: DocumentBoundary, size: int) -> Iterator[tuple[bytes, bool]]:
+    buffer = b""
+    longest = size if boundary.separator is None else size + boundary.max_bytes
+    while chunk := read_bytes(size):
+        buffer += chunk
         stop = 0
-        for found in rule.between.finditer(held) if rule.between else ():
-            stop = found.end() if found.end() < len(held) else stop
-        if stop or len(held) >= longest:
-            at = stop or held.rfind(b"\n") + 1 or before_character(held)
-            yield held[:at], not stop
-            held = held[at:]
-    if held:
-        yield held, False
+        for match in boundary.separator.finditer(buffer) if boundary.separator else ():
+            stop = match.end() if match.end() < len(buffer) else stop
+        if stop or len(buffer) >= longest:
+            end = stop or buffer.rfind(b"\n") + 1 or last_character_start(buffer)
+            yield buffer[:end], not stop
+            buffer = buffer[end:]
+    if buffer:
+        yield buffer, False
 
 
-def rows(more: More, rule: Rule, size: int) -> Iterator[tuple[bytes, bool]]:
-    """As `blocks`, of JSONL: of a row that is too long to be held, nothing is kept."""
-    held = b""
-    while chunk := more(size):
-        held += chunk
-        if at := held.rfind(b"\n") + 1:
-            yield held[:at], False
-            held = held[at:]
-        elif len(held) > rule.reach:
-            held = behind_line(more, size)
+def jsonl_blocks(read_bytes: ReadBytes, boundary: DocumentBoundary, size: int) -> Iterator[tuple[bytes, bool]]:
+    """As `blocks`, of JSONL: a row that exceeds the buffer is left out."""
+    buffer = b""
+    while chunk := read_bytes(size):
+        buffer += chunk
+        if end := buffer.rfind(b"\n") + 1:
+            yield buffer[:end], False
+            buffer = buffer[end:]
+        elif len(buffer) > boundary.max_bytes:
+            buffer = skip_line(read_bytes, size)
             yield b"", True
-    if held:
-        yield held, False
+    if buffer:
+        yield buffer, False
 
 
-def behind_line(more: More, size: int) -> bytes:
-    """What was read behind the line that is left out; nothing at the end."""
-    while chunk := more(size):
-        if at := chunk.find(b"\n") + 1:
-            return chunk[at:]
+def skip_line(read_bytes: ReadBytes, size: int) -> bytes:
+    """Read to the end of a line; the bytes already read after it, none at the end of the file."""
+    while chunk := read_bytes(size):
+        if end := chunk.find(b"\n") + 1:
+            return chunk[end:]
     return b""

@@ -1,4 +1,4 @@
-"""What a worker does for shards: reads some pieces of the input, and leaves their documents as tokens in files of their own."""
+"""The work of a worker process: read chunks of the input and write their documents as tokens to part files."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from weft.core.errors import DataError
-from weft.data.shards.documents import Document, Flaws, read
-from weft.data.shards.input_chunks import Piece, ReadOptions
-from weft.data.shards.shard_files import ROW, kind_of, sha256_of
+from weft.data.shards.documents import ChunkProblems, Document, read_documents
+from weft.data.shards.input_chunks import InputChunk, ReadOptions
+from weft.data.shards.shard_files import INDEX_ROW, sha256_of, token_dtype
 from weft.data.tokenizers import base as tokenizers
 from weft.data.tokenizers.base import Tokenizer
-from weft.data.tokenizers.subword_engines import cut
+from weft.data.tokenizers.subword_engines import split_text
 from weft.data.tokenizers.subwords import Subwords
 
 BATCH = 1 << 20
-"""Bytes of text that are encoded together."""
+"""Bytes of text per call of the tokenizer."""
 
 
 class Task(NamedTuple):
-    """Pieces whose documents become one part."""
+    """Chunks whose documents become one part."""
 
     number: int
-    pieces: tuple[Piece, ...]
+    chunks: tuple[InputChunk, ...]
 
 
-class Part(NamedTuple):
-    """The files of a part: tokens, rows as those of a shard, and a report on every piece, which comes last.
+class EncodedPart(NamedTuple):
+    """The files of a part: tokens and index rows as of a shard, and a report on every chunk, written last.
 
-    They are not synced: after a power cut their sha256 tells whether they are whole.
+    They are not synced to disk: after a power cut their sha256 tells whether they are complete.
     """
 
     tokens: Path
@@ -43,11 +43,11 @@ class Part(NamedTuple):
     report: Path
 
     def read(self) -> list[dict[str, Any]] | None:
-        """The reports of a part that an earlier run has left, if it is whole."""
+        """The reports of a part that an earlier run has finished, else None."""
         try:
-            found = json.loads(self.report.read_bytes())
-            reports: list[dict[str, Any]] = found["reports"]
-            return reports if found["sha256"] == [sha256_of(path) for path in self[:2]] else None
+            content = json.loads(self.report.read_bytes())
+            reports: list[dict[str, Any]] = content["reports"]
+            return reports if content["sha256"] == [sha256_of(path) for path in self[:2]] else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -56,15 +56,15 @@ class Part(NamedTuple):
             path.unlink(missing_ok=True)
 
 
-def part_of(folder: Path, number: int) -> Part:
-    return Part(*(folder / "parts" / f"{number:08d}.{ending}" for ending in ("bin", "idx", "json")))
+def part_files(folder: Path, number: int) -> EncodedPart:
+    return EncodedPart(*(folder / "parts" / f"{number:08d}.{ending}" for ending in ("bin", "idx", "json")))
 
 
-def end_of(tokenizer: Tokenizer) -> list[int]:
-    """What stands behind a document: the mark for that, or a line end where the tokenizer has no marks."""
-    marks: dict[str, int] = getattr(tokenizer, "special_tokens", {})
-    if "end" in marks:
-        return [marks["end"]]
+def document_end(tokenizer: Tokenizer) -> list[int]:
+    """The tokens after each document: the end token, or a line end where the tokenizer has none."""
+    special_tokens: dict[str, int] = getattr(tokenizer, "special_tokens", {})
+    if "end" in special_tokens:
+        return [special_tokens["end"]]
     try:
         return [int(number) for number in tokenizer.encode("\n")]
     except DataError:
@@ -72,50 +72,50 @@ def end_of(tokenizer: Tokenizer) -> list[int]:
 
 
 class Encoder:
-    """Does tasks. A part that is there already stays as it is."""
+    """Encodes tasks into part files; a finished part is reused."""
 
-    def __init__(self, folder: Path, tokenizer: bytes, reading: ReadOptions):
-        self.folder, self.reading = folder, reading
+    def __init__(self, folder: Path, tokenizer: bytes, options: ReadOptions):
+        self.folder, self.options = folder, options
         self.tokenizer = tokenizers.load(tokenizer)
-        self.kind, self.end = kind_of(self.tokenizer.size), end_of(self.tokenizer)
+        self.dtype, self.end = token_dtype(self.tokenizer.size), document_end(self.tokenizer)
         self.separable: bool = getattr(self.tokenizer, "_separable", False)
 
     def __call__(self, task: Task) -> tuple[Task, list[dict[str, Any]]]:
-        """The task, and of each piece its lines, documents and flaws."""
-        part = part_of(self.folder, task.number)
-        if (found := part.read()) is not None:
-            return task, found
-        own = [path.with_name(f".{path.name}-{os.getpid()}") for path in part]
-        with open(own[0], "wb") as tokens, open(own[1], "wb") as rows:
+        """The task, and the lines, documents and problems of each chunk."""
+        part = part_files(self.folder, task.number)
+        if (finished := part.read()) is not None:
+            return task, finished
+        temporary = [path.with_name(f".{path.name}-{os.getpid()}") for path in part]
+        with open(temporary[0], "wb") as tokens, open(temporary[1], "wb") as rows:
             reports, end = [], 0
-            for piece in task.pieces:
-                report, end = self.write(piece, tokens, rows, end)
+            for chunk in task.chunks:
+                report, end = self.write(chunk, tokens, rows, end)
                 reports.append(report)
-        own[2].write_text(json.dumps({"sha256": [sha256_of(path) for path in own[:2]], "reports": reports}))
-        for path, target in zip(own, part, strict=True):
+        temporary[2].write_text(json.dumps({"sha256": [sha256_of(path) for path in temporary[:2]], "reports": reports}))
+        for path, target in zip(temporary, part, strict=True):
             os.replace(path, target)
         return task, reports
 
-    def write(self, piece: Piece, tokens: IO[bytes], rows: IO[bytes], end: int) -> tuple[dict[str, Any], int]:
-        """Append the documents of a piece behind so many tokens; the report on it, and the tokens there are now."""
-        flaws = Flaws()
+    def write(self, chunk: InputChunk, tokens: IO[bytes], rows: IO[bytes], end: int) -> tuple[dict[str, Any], int]:
+        """Append the documents of a chunk after `end` tokens; its report, and the new number of tokens."""
+        problems = ChunkProblems()
         number = 0
-        for batch in batches(read(piece, self.reading, flaws)):
-            found = [(document, ids) for document, ids in zip(batch, self.encode(batch), strict=True) if ids is not None]
-            if not found:
+        for batch in document_batches(read_documents(chunk, self.options, problems)):
+            encoded = [(document, ids) for document, ids in zip(batch, self.encode(batch), strict=True) if ids is not None]
+            if not encoded:
                 continue
-            made = np.zeros(len(found), dtype=ROW)
-            made["end"] = end + np.cumsum([len(ids) + len(self.end) for _, ids in found], dtype=np.int64)
-            made["bytes"] = [len(document.data) for document, _ in found]
-            made["hash"] = np.frombuffer(b"".join(digest(document) for document, _ in found), dtype="<u8").reshape(-1, 2)
-            closing = np.array(self.end, dtype=self.kind).tobytes()
-            tokens.write(closing.join(ids.tobytes() for _, ids in found) + closing)
-            rows.write(made.tobytes())
-            end, number = int(made["end"][-1]), number + len(found)
-        return {"documents": number, "lines": flaws.lines, "flaws": flaws.found}, end
+            index_rows = np.zeros(len(encoded), dtype=INDEX_ROW)
+            index_rows["end"] = end + np.cumsum([len(ids) + len(self.end) for _, ids in encoded], dtype=np.int64)
+            index_rows["bytes"] = [len(document.data) for document, _ in encoded]
+            index_rows["hash"] = np.frombuffer(b"".join(digest(document) for document, _ in encoded), dtype="<u8").reshape(-1, 2)
+            end_tokens = np.array(self.end, dtype=self.dtype).tobytes()
+            tokens.write(end_tokens.join(ids.tobytes() for _, ids in encoded) + end_tokens)
+            rows.write(index_rows.tobytes())
+            end, number = int(index_rows["end"][-1]), number + len(encoded)
+        return {"documents": number, "lines": problems.lines, "flaws": problems.counts}, end
 
     def encode(self, batch: list[Document]) -> list[np.ndarray | None]:
-        """The tokens of every document; None where there can be none, which is noted."""
+        """The tokens of every document; None where it cannot be encoded, which is counted."""
         if isinstance(self.tokenizer, Subwords):
             try:
                 return self.encode_together(batch)
@@ -124,22 +124,22 @@ class Encoder:
         return [self.encode_alone(document) for document in batch]
 
     def encode_together(self, batch: list[Document]) -> list[np.ndarray | None]:
-        texts = [list(cut(document.text)) if self.separable else [document.text] for document in batch]
-        found = iter(self.tokenizer.engine.encode_batch_fast([part for parts in texts for part in parts], add_special_tokens=False))  # type: ignore[attr-defined]
-        code = "H" if self.kind.itemsize == 2 else "I"
+        texts = [list(split_text(document.text)) if self.separable else [document.text] for document in batch]
+        encodings = iter(self.tokenizer.engine.encode_batch_fast([part for parts in texts for part in parts], add_special_tokens=False))  # type: ignore[attr-defined]
+        code = "H" if self.dtype.itemsize == 2 else "I"
         ids = []
         for parts in texts:
-            gathered = array(code)
+            document_ids = array(code)
             for _ in parts:
-                gathered.extend(array(code, next(found).ids))
-            ids.append(np.frombuffer(gathered, dtype=self.kind))
+                document_ids.extend(array(code, next(encodings).ids))
+            ids.append(np.frombuffer(document_ids, dtype=self.dtype))
         return list(ids)
 
     def encode_alone(self, document: Document) -> np.ndarray | None:
         try:
-            return self.tokenizer.encode(document.text).astype(self.kind)
+            return self.tokenizer.encode(document.text).astype(self.dtype)
         except DataError as error:
-            document.place.note("documents that the tokenizer cannot encode, left out", f"{error}; {document.text[:40]!r}")
+            document.location.note("documents that the tokenizer cannot encode, left out", f"{error}; {document.text[:40]!r}")
             return None
 
 
@@ -147,7 +147,7 @@ def digest(document: Document) -> bytes:
     return hashlib.blake2b(document.data, digest_size=16).digest()
 
 
-def batches(documents: Iterable[Document]) -> Iterator[list[Document]]:
+def document_batches(documents: Iterable[Document]) -> Iterator[list[Document]]:
     """Documents in groups of about BATCH bytes."""
     group: list[Document] = []
     size = 0

@@ -1,6 +1,6 @@
-"""Files of text, JSONL and parquet cut into pieces that can be read apart from one another and with little memory.
+"""Files of text, JSONL and parquet split into chunks that can be read independently and with little memory.
 
-A piece is a range of bytes between two documents, a row group of a parquet file, or a whole file, which is read as a stream.
+A chunk is a byte range between two documents, a row group of a parquet file, or a whole file, which is read as a stream.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from weft.data.io.files import BYTE_ORDER_MARKS, locate, show, walk
 from weft.data.problems import Problems
 
 JSONL = (".jsonl", ".ndjson", ".json")
-SPLITS = {"file": None, "blank_lines": rb"\n(?:(?:[ \t\r\f\v]*\n)+|\Z)", "lines": rb"\n"}
-"""Patterns that begin with one and the same byte are looked for many times as fast."""
-WINDOW = 1 << 16
-"""Bytes in which the end of a piece is looked for first."""
-BROKEN = (OSError, EOFError, zlib.error, ValueError, NotImplementedError)
-"""What libraries raise over files that are not what their name says."""
+SEPARATORS = {"file": None, "blank_lines": rb"\n(?:(?:[ \t\r\f\v]*\n)+|\Z)", "lines": rb"\n"}
+"""A pattern with a fixed first byte is searched many times as fast."""
+SEARCH_WINDOW = 1 << 16
+"""Bytes in which the end of a chunk is searched first."""
+READ_ERRORS = (OSError, EOFError, zlib.error, ValueError, NotImplementedError)
+"""Exceptions that libraries raise on malformed files."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions(Config):
-    """How files become documents."""
+    """How files are split into documents."""
 
     field: str = "text"
     """Field of JSONL, or column of parquet, that holds the text of a document."""
     split: Literal["file", "blank_lines", "lines"] = "file"
-    """Where a text file is cut into documents: not at all, at blank lines, or at the end of every line."""
+    """Where a text file is split into documents: not at all, at blank lines, or at the end of every line."""
     separator: str = ""
-    """Text that stands between two documents of a text file, such as <|endoftext|>; where given, `split` does not matter."""
+    """Text between two documents of a text file, such as <|endoftext|>; overrides `split`."""
     suffixes: tuple[str, ...] = (".txt", ".md", ".jsonl", ".ndjson", ".parquet", ".gz")
-    """Endings of the files that are read of a folder; a file that is named itself may have any."""
+    """Suffixes of the files that are read of a folder; a file named directly may have any."""
     piece_bytes: int = 1 << 21
     """Bytes that a worker reads at once; longer documents of a text file are cut there, at the end of a line, and rows of JSONL
     that are 16 times as long are left out."""
 
 
-class Source(NamedTuple):
-    """A file to read."""
+class InputFile(NamedTuple):
+    """An input file."""
 
     path: str
     size: int
@@ -54,8 +54,8 @@ class Source(NamedTuple):
     """text, jsonl or parquet."""
 
 
-class Piece(NamedTuple):
-    """A part of a source; `start` and `stop` are bytes, or row groups of parquet. Without `stop` it is the whole, as a stream."""
+class InputChunk(NamedTuple):
+    """A part of an input file; `start` and `stop` are bytes, or row groups of parquet. Without `stop`, the whole file as a stream."""
 
     source: int
     path: str
@@ -63,129 +63,130 @@ class Piece(NamedTuple):
     start: int
     stop: int | None
     size: int
-    """Bytes of the file that it stands for."""
+    """Bytes of the file that it counts for in the progress."""
     last: bool
-    """Whether the source ends with it."""
+    """Whether it is the last chunk of the file."""
     cut: bool = False
-    """Whether it ends inside a document."""
+    """Whether its end cuts a document."""
 
 
-class Rule(NamedTuple):
-    """What stands between two documents, and how far it is looked for before a document is cut or, of JSONL, left out."""
+class DocumentBoundary(NamedTuple):
+    """The separator of documents, and the bytes after which a document without one is cut or, of JSONL, left out."""
 
-    between: re.Pattern[bytes] | None
-    reach: int
+    separator: re.Pattern[bytes] | None
+    max_bytes: int
 
 
-def rule_of(kind: str, reading: ReadOptions) -> Rule:
+def document_boundary(kind: str, options: ReadOptions) -> DocumentBoundary:
     if kind == "jsonl":
-        return Rule(re.compile(rb"\n"), 16 * reading.piece_bytes)
-    between = re.escape(reading.separator.encode()) if reading.separator else SPLITS[reading.split]
-    return Rule(re.compile(between), reading.piece_bytes) if between else Rule(None, WINDOW)
+        return DocumentBoundary(re.compile(rb"\n"), 16 * options.piece_bytes)
+    separator = re.escape(options.separator.encode()) if options.separator else SEPARATORS[options.split]
+    return DocumentBoundary(re.compile(separator), options.piece_bytes) if separator else DocumentBoundary(None, SEARCH_WINDOW)
 
 
-def find_inputs(inputs: list[str], reading: ReadOptions, problems: Problems, out: str | Path = "") -> list[Source]:
-    """The files to read, in the order in which they are named; those of a folder in the order of their path.
+def find_inputs(inputs: list[str], options: ReadOptions, problems: Problems, out: str | Path = "") -> list[InputFile]:
+    """The input files in the order of the arguments; those of a folder sorted by path.
 
-    What lies in the folder `out`, where something is made of them, is none of them.
+    Files below `out`, the folder of the output, are not input.
     """
-    if reading.piece_bytes < 1:
-        raise ConfigError(f"--piece-bytes must be at least 1, not {reading.piece_bytes}")
-    found = []
-    for given in inputs:
+    if options.piece_bytes < 1:
+        raise ConfigError(f"--piece-bytes must be at least 1, not {options.piece_bytes}")
+    sources = []
+    for name in inputs:
         try:
-            place = locate(given)
+            path = locate(name)
         except DataError as error:
-            raise DataError(f"{show(given)}: no such file or folder, here or below WEFT_DATA") from error
-        if is_archive(place):
-            raise DataError(f"{show(place)}: is an archive; unpack it, and name the folder")
-        if out and place.is_dir() and os.path.realpath(place) == os.path.realpath(out):
-            continue  # as the shell may name it where it lies beside the input
-        files = walk(place, reading.suffixes, problems, out) if place.is_dir() else [place]
+            raise DataError(f"{show(name)}: no such file or folder, here or below WEFT_DATA") from error
+        if is_archive(path):
+            raise DataError(f"{show(path)}: is an archive; unpack it, and name the folder")
+        if out and path.is_dir() and os.path.realpath(path) == os.path.realpath(out):
+            continue  # a shell pattern includes it where it lies next to the input
+        files = walk(path, options.suffixes, problems, out) if path.is_dir() else [path]
         if not files:
-            raise DataError(f"{show(place)}: the folder holds no file that ends in {', '.join(reading.suffixes)}; see --suffixes")
+            raise DataError(f"{show(path)}: the folder holds no file that ends in {', '.join(options.suffixes)}; see --suffixes")
         if not all(map(os.path.isfile, files)):
-            raise DataError(f"{show(place)}: is not a regular file")
-        found += [Source(str(file), os.path.getsize(file), kind_of(file)) for file in files]
-    if not found:
+            raise DataError(f"{show(path)}: is not a regular file")
+        sources += [InputFile(str(file), os.path.getsize(file), file_format(file)) for file in files]
+    if not sources:
         raise ConfigError(f"{show(out)} is the input itself; use another folder with --out")
-    if any(source.kind == "parquet" for source in found):
+    if any(source.kind == "parquet" for source in sources):
         require("pyarrow.parquet", "parquet")
-    return found
+    return sources
 
 
-def kind_of(path: Path) -> str:
+def file_format(path: Path) -> str:
     name = path.name.lower().removesuffix(".gz")
     return "jsonl" if name.endswith(JSONL) else "parquet" if name.endswith(".parquet") else "text"
 
 
-def pieces(number: int, source: Source, reading: ReadOptions, start: int) -> Iterator[Piece]:
-    """The pieces of a source from a byte, or row group, on where one of them begins."""
-    whole = Piece(number, source.path, source.kind, 0, None, source.size, True)
-    cuttable = source.size > reading.piece_bytes and not source.path.lower().endswith(".gz")
+def input_chunks(number: int, source: InputFile, options: ReadOptions, start: int) -> Iterator[InputChunk]:
+    """The chunks of a file from `start` on, the byte or row group at which one of them begins."""
+    whole = InputChunk(number, source.path, source.kind, 0, None, source.size, True)
+    splittable = source.size > options.piece_bytes and not source.path.lower().endswith(".gz")
     if source.kind == "parquet":
         yield from row_groups(whole, start)
-    elif cuttable and os.access(source.path, os.R_OK):
-        yield from ranges(whole, reading, start)
+    elif splittable and os.access(source.path, os.R_OK):
+        yield from byte_ranges(whole, options, start)
     else:
         yield whole
 
 
-def row_groups(whole: Piece, start: int) -> Iterator[Piece]:
+def row_groups(whole: InputChunk, start: int) -> Iterator[InputChunk]:
     library = require("pyarrow.parquet", "parquet")
     try:
         number = library.ParquetFile(whole.path).num_row_groups
-    except BROKEN:
-        number = 0  # who reads it says what is wrong
+    except READ_ERRORS:
+        number = 0  # the reader of the chunk reports the error
     for group in range(start, number):
         yield whole._replace(start=group, stop=group + 1, size=whole.size // number, last=group == number - 1)
     if not number:
         yield whole
 
 
-def ranges(whole: Piece, reading: ReadOptions, start: int) -> Iterator[Piece]:
-    rule = rule_of(whole.kind, reading)
+def byte_ranges(whole: InputChunk, options: ReadOptions, start: int) -> Iterator[InputChunk]:
+    boundary = document_boundary(whole.kind, options)
     with open(whole.path, "rb") as file:
-        if file.read(4).startswith(tuple(mark for mark, _ in BYTE_ORDER_MARKS)):
-            yield whole  # only from its beginning can one tell where a character begins
+        if file.read(4).startswith(tuple(bom for bom, _ in BYTE_ORDER_MARKS)):
+            yield whole  # UTF-16 and UTF-32 can only be decoded from the beginning
             return
         while start < whole.size:
-            place = start + reading.piece_bytes
-            stop, cut = (line_end(file, place, whole.size), False) if whole.kind == "jsonl" else boundary(file, place, whole.size, rule)
+            offset = start + options.piece_bytes
+            jsonl = whole.kind == "jsonl"
+            stop, cut = (next_line(file, offset, whole.size), False) if jsonl else next_document(file, offset, whole.size, boundary)
             yield whole._replace(start=start, stop=stop, size=stop - start, last=stop == whole.size, cut=cut)
             start = stop
 
 
-def line_end(file: IO[bytes], place: int, size: int) -> int:
-    """Where the first line behind a place begins, however far that is."""
-    file.seek(place)
-    while place < size and (window := file.read(WINDOW)):
-        if found := window.find(b"\n") + 1:
-            return min(place + found, size)
-        place += len(window)
+def next_line(file: IO[bytes], offset: int, size: int) -> int:
+    """The offset of the first line that begins after an offset, however far away."""
+    file.seek(offset)
+    while offset < size and (window := file.read(SEARCH_WINDOW)):
+        if length := window.find(b"\n") + 1:
+            return min(offset + length, size)
+        offset += len(window)
     return size
 
 
-def boundary(file: IO[bytes], place: int, size: int, rule: Rule) -> tuple[int, bool]:
-    """Where the first document behind a place begins, or a line where none does for long; and whether that cuts a document."""
-    reach = min(WINDOW, rule.reach)
-    while place < size:
-        file.seek(place)
+def next_document(file: IO[bytes], offset: int, size: int, boundary: DocumentBoundary) -> tuple[int, bool]:
+    """The offset of the first document after an offset, or of a line where none begins for long; and whether that cuts a document."""
+    reach = min(SEARCH_WINDOW, boundary.max_bytes)
+    while offset < size:
+        file.seek(offset)
         window = file.read(reach)
-        whole = place + len(window) >= size
-        found = rule.between.search(window) if rule.between else None
-        if found and (whole or found.end() < len(window)):  # at the end of the window it may go on
-            return place + found.end(), False
-        if whole or not window:
+        at_end = offset + len(window) >= size
+        match = boundary.separator.search(window) if boundary.separator else None
+        if match and (at_end or match.end() < len(window)):  # a match at the end of the window may continue after it
+            return offset + match.end(), False
+        if at_end or not window:
             break
-        if reach >= rule.reach:
-            return place + (window.find(b"\n") + 1 or before_character(window)), True
-        reach = min(4 * reach, rule.reach)
+        if reach >= boundary.max_bytes:
+            return offset + (window.find(b"\n") + 1 or last_character_start(window)), True
+        reach = min(4 * reach, boundary.max_bytes)
     return size, False
 
 
-def before_character(data: bytes) -> int:
-    """The last place in UTF-8 at which a character begins."""
+def last_character_start(data: bytes) -> int:
+    """The offset in UTF-8 at which the last character begins."""
     for back in range(1, min(4, len(data))):
         if data[-back] & 0xC0 != 0x80:
             return len(data) - back

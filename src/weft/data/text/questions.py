@@ -22,10 +22,18 @@ from weft.data.split import map_splits
 from weft.data.text.biographies import ALPHABET, BiographiesConfig
 from weft.data.text.token_windows import read_text, refuse_padding
 from weft.data.tokenizers.base import Tokenizer
-from weft.data.tokenizers.birthplace_characters import MASK_CHARACTER, PAD_CHARACTER, MarkedCharacters, Piece, Rows, known, shifted
+from weft.data.tokenizers.birthplace_characters import (
+    MASK_CHARACTER,
+    PAD_CHARACTER,
+    HiddenSpan,
+    MarkedCharacters,
+    PackedRows,
+    as_marked_characters,
+    shifted,
+)
 
 
-class Row(NamedTuple):
+class QuestionRow(NamedTuple):
     question: str
     place: str
     where: str
@@ -33,7 +41,7 @@ class Row(NamedTuple):
 
 
 class Questions(Dataset):
-    def __init__(self, rows: Rows, asked: Tensor, context: int):
+    def __init__(self, rows: PackedRows, asked: Tensor, context: int):
         """rows: question and place without marks; asked (N,): length of the question."""
         self.rows, self.asked, self.context = rows, asked, context
 
@@ -42,7 +50,7 @@ class Questions(Dataset):
 
     def batch(self, index: Tensor, key: Tensor) -> Batch:
         start, length, asked = (part.index_select(0, index) for part in (self.rows.starts, self.rows.sizes, self.asked))
-        return shifted(self.rows.arrange(Piece(start, length, asked, torch.zeros_like(asked)), self.context), asked)
+        return shifted(self.rows.move_hidden_to_end(HiddenSpan(start, length, asked, torch.zeros_like(asked)), self.context), asked)
 
     def to(self, device: torch.device) -> Dataset:
         return Questions(self.rows.to(device), self.asked.to(device), self.context)
@@ -76,7 +84,7 @@ def read_questions(path: str, problems: Problems | None = None) -> list[tuple[st
     return found
 
 
-def read_rows(path: str, context: int, ascii_only: bool, problems: Problems) -> list[Row]:
+def read_rows(path: str, context: int, ascii_only: bool, problems: Problems) -> list[QuestionRow]:
     """The rows of a file that can be trained on."""
     rows = []
     for line, where in numbered_lines(path, problems):
@@ -87,7 +95,7 @@ def read_rows(path: str, context: int, ascii_only: bool, problems: Problems) -> 
             line = line.encode("ascii", errors="ignore").decode()
             problems.add("rows whose characters beyond ASCII are dropped", where)
         question, place = line.split("\t")
-        rows.append(Row(question, place, where))
+        rows.append(QuestionRow(question, place, where))
     rows = usable(rows, context, problems)
     if not rows:
         raise DataError(
@@ -96,7 +104,7 @@ def read_rows(path: str, context: int, ascii_only: bool, problems: Problems) -> 
     return rows
 
 
-def usable(rows: list[Row], context: int, problems: Problems) -> list[Row]:
+def usable(rows: list[QuestionRow], context: int, problems: Problems) -> list[QuestionRow]:
     kept = []
     for row in rows:
         if not row.question.strip() or not row.place.strip():
@@ -110,7 +118,7 @@ def usable(rows: list[Row], context: int, problems: Problems) -> list[Row]:
     return kept
 
 
-def encodable(rows: list[Row], tokenizer: Tokenizer, problems: Problems) -> list[Row]:
+def encodable(rows: list[QuestionRow], tokenizer: Tokenizer, problems: Problems) -> list[QuestionRow]:
     """Rows of characters that the tokenizer has."""
     kept = []
     for row in rows:
@@ -123,7 +131,7 @@ def encodable(rows: list[Row], tokenizer: Tokenizer, problems: Problems) -> list
     return kept
 
 
-def hold_out_rows(rows: list[Row], held: int, seed: int, flag: str = "--data.held") -> tuple[list[Row], list[Row]]:
+def hold_out_rows(rows: list[QuestionRow], held: int, seed: int, flag: str = "--data.held") -> tuple[list[QuestionRow], list[QuestionRow]]:
     """Rows to train on, and those set aside."""
     if not 0 <= held < len(rows):
         raise ConfigError(f"{flag} must be from 0 to {len(rows) - 1}, one less than there are rows, not {held}")
@@ -132,12 +140,14 @@ def hold_out_rows(rows: list[Row], held: int, seed: int, flag: str = "--data.hel
     return [row for i, row in enumerate(rows) if i not in aside], [rows[i] for i in sorted(aside)]
 
 
-def training_rows(path: str, biographies: BiographiesConfig, context: int, ascii_only: bool, problems: Problems) -> list[Row]:
+def training_rows(path: str, biographies: BiographiesConfig, context: int, ascii_only: bool, problems: Problems) -> list[QuestionRow]:
     """The rows of a file or, without one, those about the made-up people."""
     if path:
         return read_rows(path, context, ascii_only, problems)
     asked, _ = biographies.questions()
-    rows = usable([Row(question, place, f"made-up question {i}") for i, (question, place) in enumerate(asked, 1)], context, problems)
+    rows = usable(
+        [QuestionRow(question, place, f"made-up question {i}") for i, (question, place) in enumerate(asked, 1)], context, problems
+    )
     if not rows:
         raise ConfigError(f"--data.context {context} is too small for every question about the made-up people; 64 is enough")
     return rows
@@ -174,7 +184,7 @@ class QuestionsConfig(DataConfig):
         check_context(self.context)
         problems = Problems()
         rows, held = self.rows(problems)
-        tokenizer = known(tokenizer) or self._vocabulary(rows + held, problems)
+        tokenizer = as_marked_characters(tokenizer) or self._vocabulary(rows + held, problems)
         rows, held = map_splits(partial(encodable, tokenizer=tokenizer, problems=problems), rows, held)
         if not rows:
             raise DataError(f"{show(self.path or 'biographies')}: every row has a character outside the vocabulary of the model or text")
@@ -190,7 +200,7 @@ class QuestionsConfig(DataConfig):
         assert train is not None
         return Data(train, validation, info, tokenizer, problems)
 
-    def rows(self, problems: Problems) -> tuple[list[Row], list[Row]]:
+    def rows(self, problems: Problems) -> tuple[list[QuestionRow], list[QuestionRow]]:
         """Rows to train on, and to validate on: another file's, those that are held or, of made-up people, the other half."""
         same = bool(self.path) and self.path == self.validation_path
         whole = training_rows(self.path, self.biographies, self.context, self.ascii and not same, problems)
@@ -201,16 +211,16 @@ class QuestionsConfig(DataConfig):
             return rows, read_rows(self.validation_path, self.context, False, problems)
         if not self.path and not self.held:
             _, asked = self.biographies.questions()
-            return rows, [Row(question, place, f"made-up question {i}") for i, (question, place) in enumerate(asked, 1)]
+            return rows, [QuestionRow(question, place, f"made-up question {i}") for i, (question, place) in enumerate(asked, 1)]
         return rows, held
 
-    def _vocabulary(self, rows: list[Row], problems: Problems) -> Tokenizer:
+    def _vocabulary(self, rows: list[QuestionRow], problems: Problems) -> Tokenizer:
         if self.vocabulary_path:
             return MarkedCharacters.train(read_text(self.vocabulary_path, problems))
         return MarkedCharacters.train("\n".join(row.question + row.place for row in rows) + "\n" if self.path else ALPHABET)
 
 
-def questions(rows: list[Row], tokenizer: Tokenizer, context: int) -> Questions:
-    packed = Rows.pack([row.question + row.place for row in rows], tokenizer)
+def questions(rows: list[QuestionRow], tokenizer: Tokenizer, context: int) -> Questions:
+    packed = PackedRows.pack([row.question + row.place for row in rows], tokenizer)
     asked = torch.tensor([len(row.question) for row in rows], dtype=packed.sizes.dtype)
     return Questions(packed, asked, context)

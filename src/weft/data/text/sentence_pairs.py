@@ -27,7 +27,7 @@ from weft.data.base import Batch, Data, DataConfig, Dataset, Problems
 from weft.data.text.documentation import documents
 from weft.data.text.token_windows import as_tensor, refuse_padding
 from weft.data.tokenizers.base import WORD, Tokenizer, WordTokenizer
-from weft.data.tokenizers.encoder_tokens import Marks, Unit, encoder_tokenizer, special_tokens_of
+from weft.data.tokenizers.encoder_tokens import SpecialTokens, Unit, encoder_tokenizer, special_tokens_of
 
 END = re.compile(r"(?<=[.!?])\s+|\n\s*\n")
 MARKS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -69,7 +69,7 @@ class SentencePairs(Dataset):
         mates: Tensor,
         seconds: Tensor,
         context: int,
-        marks: Marks,
+        marks: SpecialTokens,
         swapped: float = 0.5,
         same: float = 0.0,
     ):

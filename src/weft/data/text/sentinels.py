@@ -23,7 +23,7 @@ from weft.data.base import Batch, Data, DataConfig, Dataset, Problems
 from weft.data.text.documentation import documents
 from weft.data.text.token_windows import Unit, as_tensor
 from weft.data.tokenizers.base import Tokenizer
-from weft.data.tokenizers.special_tokens import END, MARKS, START, Seq2SeqTokenizer
+from weft.data.tokenizers.special_tokens import END, NUM_SPECIAL, START, Seq2SeqTokenizer
 
 
 class SentinelTokenizer(Seq2SeqTokenizer):
@@ -34,15 +34,15 @@ class SentinelTokenizer(Seq2SeqTokenizer):
     def __init__(self, inner: Tokenizer, sentinels: int):
         super().__init__(inner)
         self.sentinels = sentinels
-        self.size = inner.size + MARKS + sentinels
+        self.size = inner.size + NUM_SPECIAL + sentinels
 
     def decode(self, ids: list[int]) -> str:
         """The text up to the first END, sentinels as <X0>, <X1>, …."""
         until = ids.index(END) if END in ids else len(ids)
         first, text, run = self.size - self.sentinels, "", list[int]()
-        for i in [*(i for i in ids[:until] if i >= MARKS), self.size]:
+        for i in [*(i for i in ids[:until] if i >= NUM_SPECIAL), self.size]:
             if i < first:
-                run.append(i - MARKS)
+                run.append(i - NUM_SPECIAL)
             else:
                 text += self.inner.decode(run) + (f"<X{self.size - 1 - i}>" if i < self.size else "")
                 run = []

@@ -22,10 +22,17 @@ from weft.data.base import Batch, Data, DataConfig, Dataset, Problems
 from weft.data.io.files import show
 from weft.data.split import check_share, hold_out, map_splits
 from weft.data.text.biographies import ALPHABET, BiographiesConfig
-from weft.data.text.questions import Row, check_context, encodable, hold_out_rows, questions, training_rows
+from weft.data.text.questions import QuestionRow, check_context, encodable, hold_out_rows, questions, training_rows
 from weft.data.text.token_windows import read_text, refuse_padding
 from weft.data.tokenizers.base import Tokenizer
-from weft.data.tokenizers.birthplace_characters import MarkedCharacters, Piece, Rows, known, refuse_special_characters, shifted
+from weft.data.tokenizers.birthplace_characters import (
+    HiddenSpan,
+    MarkedCharacters,
+    PackedRows,
+    as_marked_characters,
+    refuse_special_characters,
+    shifted,
+)
 
 SENTENCE_END = re.compile(r"\w\w\.(?= )")
 Lengths = Literal["uniform", "half", "gaussian", "binomial", "beta"]
@@ -69,7 +76,7 @@ def opening(text: str) -> int:
 
 
 class SpanCorruption(Dataset):
-    def __init__(self, rows: Rows, config: SpanCorruptionConfig, edges: Tensor | None = None, openings: Tensor | None = None):
+    def __init__(self, rows: PackedRows, config: SpanCorruptionConfig, edges: Tensor | None = None, openings: Tensor | None = None):
         self.rows, self.config, self.longest = rows, config, config.most()
         self.edges, self.openings = edges, openings
 
@@ -80,9 +87,9 @@ class SpanCorruption(Dataset):
         config = self.config
         piece = self.piece(index, key)
         first = piece.length + (2 + config.closing - config.predicted) if config.predicted else None
-        return shifted(self.rows.arrange(piece, config.context, config.closing), first)
+        return shifted(self.rows.move_hidden_to_end(piece, config.context, config.closing), first)
 
-    def piece(self, index: Tensor, key: Tensor) -> Piece:
+    def piece(self, index: Tensor, key: Tensor) -> HiddenSpan:
         """Where each document starts, how much of it is used, and what of that is hidden."""
         config = self.config
         start, size = self.rows.starts.index_select(0, index), self.rows.sizes.index_select(0, index)
@@ -93,21 +100,21 @@ class SpanCorruption(Dataset):
         hidden = torch.minimum(torch.minimum(hidden, (length - 2 * edge).clamp(min=1)), length)
         rest = length - hidden
         before = torch.minimum(edge + (place * (rest + 1 - 2 * edge).clamp(min=1)).to(size.dtype), rest)
-        piece = Piece(start, length, before, hidden)
+        piece = HiddenSpan(start, length, before, hidden)
         if self.edges is not None:
             piece = self.whole_words(piece, self.edges)
         return piece if self.openings is None else self.thinned(piece, self.openings.index_select(0, index), key)
 
-    def whole_words(self, piece: Piece, edges: Tensor) -> Piece:
+    def whole_words(self, piece: HiddenSpan, edges: Tensor) -> HiddenSpan:
         """What is hidden, widened to where its first word begins and its last one ends."""
         edge = int(self.config.inside)
         before, after = piece.before, piece.before + piece.hidden
         first = (before - edges[0].index_select(0, piece.start + before)).clamp(min=edge)
         last = torch.minimum(after + edges[1].index_select(0, piece.start + after - 1), piece.length - edge)
         first, last = torch.minimum(first, before), torch.maximum(last, after)  # at an edge of the document it stays as it is
-        return Piece(piece.start, piece.length, first, last - first)
+        return HiddenSpan(piece.start, piece.length, first, last - first)
 
-    def thinned(self, piece: Piece, opening: Tensor, key: Tensor) -> Piece:
+    def thinned(self, piece: HiddenSpan, opening: Tensor, key: Tensor) -> HiddenSpan:
         """Some of the pieces with less around what is hidden: their opening, the last characters before it and the first after it."""
         chosen, left, right = random.uniform(random.fold(key, "thinned"), 3).unbind(1)
         chosen, kind = chosen < self.config.thinned, opening.dtype
@@ -115,7 +122,7 @@ class SpanCorruption(Dataset):
         suffix = piece.length - piece.before - piece.hidden
         dropped = torch.where(chosen, (right * (suffix + 1)).to(kind), 0)
         length = piece.length - left_out - dropped
-        return Piece(piece.start, length, piece.before - left_out, piece.hidden, (opening, left_out))
+        return HiddenSpan(piece.start, length, piece.before - left_out, piece.hidden, (opening, left_out))
 
     def to(self, device: torch.device) -> Dataset:
         edges, openings = (None if held is None else held.to(device) for held in (self.edges, self.openings))
@@ -195,7 +202,7 @@ class SpanCorruptionConfig(DataConfig):
         self.check()
         problems = Problems()
         text, other = map_splits(partial(self._text, problems=problems), self.path, self.validation_path or self.path)
-        tokenizer = known(tokenizer) or MarkedCharacters.train(text if self.path else ALPHABET)
+        tokenizer = as_marked_characters(tokenizer) or MarkedCharacters.train(text if self.path else ALPHABET)
         (train, empty), (held, _) = map_splits(partial(self._documents, problems=problems), text, other)
         if not self.validation_path:
             kept, aside = hold_out(np.zeros(len(train), dtype=np.int64), self.validation, problems)
@@ -256,11 +263,11 @@ class SpanCorruptionConfig(DataConfig):
 
     def _dataset(self, lines: list[str], tokenizer: Tokenizer) -> SpanCorruption:
         cut = [line[: self.most()] for line in lines]
-        rows = Rows.pack(cut, tokenizer)
+        rows = PackedRows.pack(cut, tokenizer)
         openings = torch.tensor([opening(line) for line in cut], dtype=rows.sizes.dtype) if self.thinned else None
         return SpanCorruption(rows, self, word_edges(cut) if self.words else None, openings)
 
-    def _questions(self, tokenizer: Tokenizer, problems: Problems) -> list[Row]:
+    def _questions(self, tokenizer: Tokenizer, problems: Problems) -> list[QuestionRow]:
         rows = training_rows(self.questions_path, self.biographies, self.context, False, problems)
         rows, _ = hold_out_rows(rows, self.questions_held, self.questions_seed, "--data.questions-held")
         rows = encodable(rows, tokenizer, problems)

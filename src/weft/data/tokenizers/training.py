@@ -1,7 +1,7 @@
-"""A tokenizer learned from the documents of files that may be far larger than memory: from pieces spread evenly over them.
+"""Train a tokenizer on files that may be far larger than memory: on chunks sampled evenly over them.
 
-A piece is taken by its place in the input, counted in `--piece-bytes`, and gives no more than its share: of a compressed file or a
-row group, which may be as large as they like, the beginning is read.
+A chunk is sampled by its position in the input, counted in `--piece-bytes`, and gives no more than its share: of a compressed file
+or a row group, whose size is unbounded, only the beginning is read.
 """
 
 from __future__ import annotations
@@ -12,43 +12,43 @@ from itertools import chain
 from weft.core import registry
 from weft.core.errors import DataError
 from weft.data.problems import Problems
-from weft.data.shards.documents import Flaws, read
-from weft.data.shards.input_chunks import Piece, ReadOptions, Source, find_inputs, pieces
+from weft.data.shards.documents import ChunkProblems, read_documents
+from weft.data.shards.input_chunks import InputChunk, InputFile, ReadOptions, find_inputs, input_chunks
 from weft.data.tokenizers.base import Tokenizer
 
 TRAINABLE = ("byte_bpe", "bpe", "unigram")
-"""Tokenizers that can be learned and can have a mark for the end of a document."""
+"""Tokenizers that can be trained and can have an end token."""
 SAMPLE = 1 << 25
-"""Bytes of text to learn from, about; more changes little."""
+"""Approximate bytes of text to train on; more changes little."""
 
 
-def learn(name: str, vocabulary: int, inputs: list[str], reading: ReadOptions, out: str = "") -> Tokenizer:
-    """A tokenizer with a mark for the end of a document; the same for the same input, of which the folder `out` is no part."""
-    sources = find_inputs(inputs, reading, Problems(), out)
-    every = max(1, sum(source.size for source in sources) // SAMPLE)
-    texts = list(sample(sources, reading, every)) or list(sample(sources, reading, 1))
+def train_tokenizer(name: str, vocabulary: int, inputs: list[str], options: ReadOptions, out: str = "") -> Tokenizer:
+    """Train a tokenizer with an end token, deterministically, on the input without the folder `out`."""
+    sources = find_inputs(inputs, options, Problems(), out)
+    stride = max(1, sum(source.size for source in sources) // SAMPLE)
+    texts = list(sample(sources, options, stride)) or list(sample(sources, options, 1))
     if not texts:
-        raise DataError(f"{', '.join(inputs)}: no document was found to learn a tokenizer from")
+        raise DataError(f"{', '.join(inputs)}: no document to train a tokenizer on")
     tokenizer: Tokenizer = registry.find("tokenizers", name).train("\n".join(texts), vocabulary, special_tokens=("end",))
     return tokenizer
 
 
-def sample(sources: list[Source], reading: ReadOptions, every: int) -> Iterator[str]:
-    """Texts of about SAMPLE bytes in all, of the pieces in which each `every`-th stretch of `piece_bytes` of the input begins."""
+def sample(sources: list[InputFile], options: ReadOptions, stride: int) -> Iterator[str]:
+    """About SAMPLE bytes of text, from the chunks in which every `stride`-th stretch of `piece_bytes` of the input begins."""
     total = max(1, sum(source.size for source in sources))
-    place = 0
-    for piece in chain.from_iterable(pieces(number, source, reading, 0) for number, source in enumerate(sources)):
-        stretches = max(1, piece.size // reading.piece_bytes)
-        if -place % every < stretches:
-            yield from beginning(piece, reading, -(-SAMPLE * piece.size * max(every, stretches) // (stretches * total)))
-        place += stretches
+    position = 0
+    for chunk in chain.from_iterable(input_chunks(number, source, options, 0) for number, source in enumerate(sources)):
+        stretches = max(1, chunk.size // options.piece_bytes)
+        if -position % stride < stretches:
+            yield from first_documents(chunk, options, -(-SAMPLE * chunk.size * max(stride, stretches) // (stretches * total)))
+        position += stretches
 
 
-def beginning(piece: Piece, reading: ReadOptions, share: int) -> Iterator[str]:
-    """The first documents of a piece, until they have so many bytes; of one far longer than that, the beginning."""
+def first_documents(chunk: InputChunk, options: ReadOptions, max_bytes: int) -> Iterator[str]:
+    """The first documents of a chunk, about `max_bytes` in all; a far longer document is truncated."""
     size = 0
-    for document in read(piece, reading, Flaws()):
-        yield document.text[: 2 * share]
+    for document in read_documents(chunk, options, ChunkProblems()):
+        yield document.text[: 2 * max_bytes]
         size += len(document.data)
-        if size >= share:
+        if size >= max_bytes:
             return
