@@ -17,13 +17,13 @@ from weft.cli.evaluate import main
 from weft.data.annotated.spans import Spans, SpansConfig
 from weft.data.annotated.squad import SpanExample
 from weft.data.base import Problems, Source
-from weft.data.text.sentence_pairs import MARKS, BERTWordTokenizer
+from weft.data.text.sentence_pairs import SPECIAL_TOKENS, BERTWordTokenizer
 from weft.evaluation.best_span import measure
 from weft.evaluation.evaluate import Findings
 from weft.objectives.span import SpanConfig
 
 WORDS = [f"w{number}" for number in range(12)]
-TOKENIZER = BERTWordTokenizer([*MARKS, *WORDS])
+TOKENIZER = BERTWordTokenizer([*SPECIAL_TOKENS, *WORDS])
 SURE = {"w3": 9.0, "w8": 7.0}
 """How much the model thinks of a word as the whole answer."""
 

@@ -17,7 +17,7 @@ from weft.core.errors import ConfigError, DataError
 from weft.data.annotated.spans import Spans, SpansConfig, window_ranges
 from weft.data.annotated.squad import SpanExample
 from weft.data.base import Problems
-from weft.data.text.sentence_pairs import CLS, MARKS, PAD, SEP, BERTWordTokenizer
+from weft.data.text.sentence_pairs import CLS, PAD, SEP, SPECIAL_TOKENS, BERTWordTokenizer
 from weft.data.tokenizers.base import ByteTokenizer
 
 LETTERS = "abcdeXYZ ÄéİßΣ中文 ,.-'()🙂12_"
@@ -150,7 +150,7 @@ def write(folder: Path) -> str:
 
 def test_built_data_and_the_tokens_of_another_model(tmp_path: Path) -> None:
     path = write(tmp_path)
-    known = BERTWordTokenizer([*MARKS, "the", "moon"])
+    known = BERTWordTokenizer([*SPECIAL_TOKENS, "the", "moon"])
     data = SpansConfig(path=path, validation_path=path, context=16).build_with(known)
     assert data.tokenizer is known
     expected = {"vocabulary": 7, "context": 16, "tokens": 11, "training_questions": 2, "training_windows": 2, "validation_questions": 2}

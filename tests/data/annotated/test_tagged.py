@@ -18,7 +18,7 @@ from weft.data.annotated.label_tokens import LabelledTokenizer
 from weft.data.annotated.sentences import read_sentences
 from weft.data.annotated.tagged import Tagged, TaggedConfig, TagTokenizer, split_words
 from weft.data.base import IGNORE, Data, Problems
-from weft.data.text.sentence_pairs import CLS, MARKS, PAD, SEP, BERTWordTokenizer
+from weft.data.text.sentence_pairs import CLS, PAD, SEP, SPECIAL_TOKENS, BERTWordTokenizer
 from weft.data.tokenizers import base as tokenizers
 
 LINES = "The\tDT\nmoon\tNN\n\nIt\tPRP\nis\tVBZ\nnear\tRB\n"
@@ -82,7 +82,7 @@ def build(folder: Path, content: str, known: Any = None, **settings: Any) -> Dat
 
 
 def test_the_first_token_of_a_word_carries_its_tag(tmp_path: Path) -> None:
-    known = BERTWordTokenizer([*MARKS, "o", "'", "hara", "sees"])
+    known = BERTWordTokenizer([*SPECIAL_TOKENS, "o", "'", "hara", "sees"])
     data = build(tmp_path, "O'Hara\tB-PER\nsees\tO\n\u0301\tO\n", known)
     assert isinstance(data.tokenizer, TagTokenizer)
     batch = data.train.batch(torch.tensor([0]), torch.tensor([0]))
@@ -128,7 +128,7 @@ def test_tags_survive_a_checkpoint_and_stay_those_of_the_model(tmp_path: Path) -
 
 
 def test_a_classifier_brings_its_tokens_but_not_its_classes(tmp_path: Path) -> None:
-    tokens = BERTWordTokenizer([*MARKS, "moon"])
+    tokens = BERTWordTokenizer([*SPECIAL_TOKENS, "moon"])
     data = build(tmp_path, LINES, LabelledTokenizer(tokens, ["DT", "good", "bad"]))
     assert data.tokenizer.tokens is tokens
     assert data.info["classes"] == 5

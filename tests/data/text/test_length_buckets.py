@@ -10,7 +10,7 @@ import torch
 
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Source
-from weft.data.text.length_buckets import ABSENT, Buckets, widths
+from weft.data.text.length_buckets import PADDING_ROW, LengthBuckets, widths
 from weft.data.text.pairs import PairsConfig
 from weft.data.tokenizers.special_tokens import PAD
 
@@ -40,8 +40,8 @@ def test_two_texts_line_by_line(tmp_path: Path) -> None:
 def test_every_pair_once_and_about_equally_many_tokens(tmp_path: Path) -> None:
     data = config(tmp_path, number=3000, tokens=2048).build()
     batches = data.train
-    assert isinstance(batches, Buckets)
-    members = [int(i) for held in batches.members for i in held if i != ABSENT]
+    assert isinstance(batches, LengthBuckets)
+    members = [int(i) for held in batches.members for i in held if i != PADDING_ROW]
     assert sorted(members) == list(range(3000))
     for held, width in zip(batches.members, batches.width, strict=True):
         assert 0.95 * 2048 <= len(held) * width <= 2048
@@ -52,7 +52,7 @@ def test_every_pair_once_and_about_equally_many_tokens(tmp_path: Path) -> None:
 
 def test_no_batch_is_wider_than_a_model_has_room_for(tmp_path: Path) -> None:
     data = config(tmp_path, tokens=512, longest=40).build()  # 42 with the marks, of which the next width would be 48
-    assert isinstance(data.train, Buckets)
+    assert isinstance(data.train, LengthBuckets)
     assert max(data.train.width) == data.info["context"] == 42
 
 
@@ -67,14 +67,14 @@ def test_every_row_has_a_key_of_its_own(tmp_path: Path) -> None:
 
 def test_a_batch_holds_its_pairs_cut_to_its_width(tmp_path: Path) -> None:
     batches, single = config(tmp_path, tokens=512).build().train, config(tmp_path).build().train
-    assert isinstance(batches, Buckets)
+    assert isinstance(batches, LengthBuckets)
     for number in range(len(batches)):
         batch = batches.batch(torch.tensor([number]), torch.zeros(1, dtype=torch.int64))
         assert batch["source"].shape == batch["target"].shape == (len(batches.members[number]), batches.width[number])
         for row, pair in enumerate(batches.members[number].tolist()):
             for side in ("source", "target"):
                 length = int(batch[f"{side}_length"][row])
-                if pair == ABSENT:
+                if pair == PADDING_ROW:
                     assert length == 0 and bool((batch[side][row] == PAD).all())
                 else:
                     whole = single.batch(torch.tensor([pair]), torch.zeros(1, dtype=torch.int64))

@@ -8,7 +8,7 @@ import torch
 from weft.core import random
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Data
-from weft.data.text.sentence_pairs import CLS, MARKS, PAD, SEP, UNKNOWN, BERTWordTokenizer, SentencePairs, SentencePairsConfig
+from weft.data.text.sentence_pairs import CLS, PAD, SEP, SPECIAL_TOKENS, UNKNOWN, BERTWordTokenizer, SentencePairs, SentencePairsConfig
 from weft.data.tokenizers import base as tokenizers
 from weft.data.tokenizers.encoder_tokens import SpecialTokens
 
@@ -93,7 +93,7 @@ def test_the_two_examples_of_the_paper() -> None:
     from weft.objectives.masked_pair import MaskedPairConfig
 
     words = "the man went to store he bought a gallon of milk penguin ##s are flight ##less birds they swim"
-    pieces = [*MARKS, *words.split(" ")]
+    pieces = [*SPECIAL_TOKENS, *words.split(" ")]
     tokenizer = WordPiece(bert({piece: number for number, piece in enumerate(pieces)}), {"unknown": UNKNOWN})
     texts = ["The man went to the store", "he bought a gallon of milk", "Penguins are flightless birds", "they swim"]
     sentences = [torch.from_numpy(tokenizer.encode(text)) for text in texts]
@@ -102,7 +102,7 @@ def test_the_two_examples_of_the_paper() -> None:
     pairs = SentencePairs(torch.cat(sentences), starts, mates, torch.tensor([1]), 16, SpecialTokens(CLS, SEP, PAD, UNKNOWN))
     key = random.keys(0, torch.arange(4000))
     batch = {**pairs.batch(torch.zeros(4000, dtype=torch.int64), key), "key": key}
-    shown = MaskedPairConfig(vocabulary=len(pieces), marks=len(MARKS), mask=4).build().corrupt(batch)[0]
+    shown = MaskedPairConfig(vocabulary=len(pieces), marks=len(SPECIAL_TOKENS), mask=4).build().corrupt(batch)[0]
     found = {
         " ".join(pieces[i] for i in ids[:length]): pair
         for ids, length, pair in zip(shown.tolist(), batch["lengths"].tolist(), batch["pair"].tolist(), strict=True)
@@ -114,8 +114,8 @@ def test_sentences_of_other_documents_are_equally_likely(tmp_path: Path) -> None
     data = build(tmp_path)
     assert isinstance(data.train, SentencePairs)
     cut = data.train.seconds[:1].expand(60_000)
-    found = data.train.elsewhere(cut, random.keys(0, torch.arange(60_000))).bincount(minlength=len(data.train.mates))
-    begin, end = data.train.mates[int(cut[0])].tolist()
+    found = data.train.random_sentence(cut, random.keys(0, torch.arange(60_000))).bincount(minlength=len(data.train.document_ranges))
+    begin, end = data.train.document_ranges[int(cut[0])].tolist()
     assert found[begin:end].sum() == 0
     others = torch.cat([found[:begin], found[end:]]).double() / 60_000
     assert (others - 1 / len(others)).abs().max() < 5 * (1 / len(others) / 60_000) ** 0.5
@@ -141,9 +141,9 @@ def test_the_tokenizer_survives_saving_and_pad_is_nothing_else() -> None:
     tokenizer = BERTWordTokenizer.train("The cat.\nThe dog!", 100)
     again = tokenizers.load(tokenizers.dump(tokenizer))
     assert isinstance(again, BERTWordTokenizer)
-    assert again.words[:6] == [*MARKS, "the"]
+    assert again.words[:6] == [*SPECIAL_TOKENS, "the"]
     assert again.encode("THE tree\n[PAD]").tolist() == [5, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN]
-    assert again.size == len(MARKS) + 5
+    assert again.size == len(SPECIAL_TOKENS) + 5
     assert BERTWordTokenizer.train("a b c d", 7).size == 7
 
 
@@ -156,7 +156,7 @@ def test_the_standard_library_has_pairs() -> None:
 
 
 def test_the_words_of_another_model_are_kept(tmp_path: Path) -> None:
-    known = BERTWordTokenizer([*MARKS, "d7s0", "d7s1"])
+    known = BERTWordTokenizer([*SPECIAL_TOKENS, "d7s0", "d7s1"])
     data = SentencePairsConfig(path=build_file(tmp_path), validation=0.0).build_with(known)
     assert data.tokenizer is known
     assert data.info["vocabulary"] == 7

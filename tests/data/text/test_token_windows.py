@@ -55,7 +55,7 @@ def test_an_empty_file_is_one_sentence(tmp_path: Path, content: str | bytes) -> 
 
 
 def test_a_text_of_one_character(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="at least 2 are needed"):
+    with pytest.raises(DataError, match="not at least 2"):
         TextConfig(path=write(tmp_path / "a.txt", "x")).build()
 
 

@@ -134,7 +134,7 @@ def language_data(
     train_ids, validation_ids = map_splits(tokenizer.encode, train, validation)
     if len(train_ids) < 2:
         raise DataError(
-            f"the training text has {len(train_ids)} token{'s' * (len(train_ids) != 1)} ({unit}); at least 2 are needed: take a longer one, or "
+            f"the training text has {len(train_ids)} token{'s' * (len(train_ids) != 1)} ({unit}), not at least 2: take a longer one, or "
             "hold out less of it with --data.validation"
         )
     refuse_padding(context, len(train_ids))
