@@ -158,7 +158,7 @@ def predict_images(loaded: Loaded, words: Sequence[str]) -> dict[str, Rows]:
         raise DataError(f"{show(words[0])}: the folder holds no image ({', '.join(SUFFIXES)})")
     source = images_for(loaded)
     device = next(loaded.model.parameters()).device
-    opened = decode_images(files, source.wanted, problems)
+    opened = decode_images(files, source.decode_options, problems)
     if lines := problems.lines():
         raise DataError("; ".join(lines))
     found = {}

@@ -24,7 +24,7 @@ class TableConfig(DataConfig):
     validation_path: str = ""
     """Rows to validate on; by default a share of `path`."""
     validation: float = 0.1
-    """Share of the rows kept for validation where no validation_path is given; 0 for no validation."""
+    """Share of the rows held out for validation where no validation_path is given; 0 for no validation."""
     label: str = ""
     """Column of the class, by name or by number from 1; by default the one called label, else the last."""
     columns: tuple[str, ...] = ()
@@ -32,11 +32,11 @@ class TableConfig(DataConfig):
     header: Header = "detect"
     """Whether the first line names the columns."""
     separator: Separator = "detect"
-    """What stands between cells."""
+    """The delimiter between cells."""
     buckets: int = 4096
-    """Features that the words of all text columns share."""
+    """Hash buckets shared by the words of all text columns."""
     pieces: int = 3
-    """Characters in the pieces of words that count besides whole words; 0 for words only."""
+    """Length of the character n-grams that are counted besides words; 0 for words only."""
 
     def build(self) -> Data:
         return self.build_with(None)
@@ -46,9 +46,9 @@ class TableConfig(DataConfig):
         if self.buckets < 1 or self.pieces < 0:
             raise ConfigError(f"--data.buckets must be at least 1 and --data.pieces not negative, not {self.buckets} and {self.pieces}")
         problems = Problems()
-        rows, held, label = self._read(problems)
+        rows, validation_rows, label = self._read(problems)
         columns = tokenizer if isinstance(tokenizer, Columns) else self._learn(rows, label)
-        train, validation = map_splits(partial(columns.encode_rows, problems=problems), rows, held)
+        train, validation = map_splits(partial(columns.encode_rows, problems=problems), rows, validation_rows)
         if not len(train):
             raise DataError(f"{show(rows.path)}: has no row of a class that the model knows ({', '.join(columns.classes[:10])})")
         note_single_class(columns.classes, problems)
@@ -63,7 +63,7 @@ class TableConfig(DataConfig):
         return Data(train, validation if len(validation) else None, info, columns, problems)
 
     def _read(self, problems: Problems) -> tuple[Records, Records, int]:
-        """Rows to train and to validate on, and the place of the label among the columns."""
+        """Training and validation rows, and the index of the label column."""
         rows, label = self._read_labelled(self.path, problems)
         numbers, classes = number_classes([cells[label] for cells in rows.cells])
         if len(classes) > max(20, len(rows.cells) // 2):
@@ -75,15 +75,15 @@ class TableConfig(DataConfig):
             return rows, rows, label
         if self.validation_path:
             return rows, self._read_labelled(self.validation_path, problems)[0], label
-        train, held = hold_out(numbers, self.validation, problems)
-        return rows.select(train.tolist()), rows.select(held.tolist()), label
+        train, validation_rows = hold_out(numbers, self.validation, problems)
+        return rows.select(train.tolist()), rows.select(validation_rows.tolist()), label
 
     def _read_labelled(self, path: str, problems: Problems) -> tuple[Records, int]:
         """The rows of a file that have a label, and the label's column."""
         rows = read_records(path, problems, self.header, self.separator, self.label)
         if len(rows.names) < 2:
             raise DataError(
-                f"{show(rows.path)}: has one column only; a label and something to tell it by are needed, with tab or comma between"
+                f"{show(rows.path)}: has one column only; a label and at least one feature are needed, separated by tab or comma"
             )
         lower = [name.lower() for name in rows.names]
         label = rows.column(self.label, "--data.label") if self.label else lower.index("label") if "label" in lower else len(lower) - 1
@@ -97,7 +97,7 @@ class TableConfig(DataConfig):
         return rows, label
 
     def _learn(self, rows: Records, label: int) -> Columns:
-        """Classes, kinds of column and statistics, from the training rows alone."""
+        """Classes, kinds of columns and statistics, from the training rows alone."""
         chosen = [rows.column(name, "--data.columns") for name in self.columns] or [i for i in range(len(rows.names)) if i != label]
         if label in chosen:
             raise ConfigError(f"--data.columns: {rows.names[label]!r} is the label, which must not be learned from")
