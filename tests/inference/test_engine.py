@@ -21,7 +21,7 @@ class Letters:
     """A tokenizer of one letter each, whose last is an END."""
 
     size = V
-    marks = {"end": V - 1}
+    special_tokens = {"end": V - 1}
 
     def decode(self, ids: list[int]) -> str:
         return "".join(chr(97 + i) for i in ids)

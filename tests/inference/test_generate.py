@@ -92,7 +92,7 @@ def test_wrong_prompts_and_numbers_are_refused(model: GPT) -> None:
 def test_a_model_of_others_gets_the_marks_it_is_used_to() -> None:
     """As the library puts them before a text, and as the server does."""
     processors = pytest.importorskip("tokenizers").processors
-    tokenizer = ByteBPE.train("a b a b", 300, marks=["start", "end"])
+    tokenizer = ByteBPE.train("a b a b", 300, special_tokens=["start", "end"])
     model = dataclasses.replace(TINY, vocabulary=tokenizer.size, context=16).build().eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter)  # so that all that is read matters

@@ -61,7 +61,7 @@ def test_two_tokens_are_drawn_from_the_models_own_distribution(settings: dict[st
         torch.nn.init.normal_(each.head.weight, std=1.0)
 
     class Few(Letters):
-        marks: dict[str, int] = {}
+        special_tokens: dict[str, int] = {}
         size = 8
 
     number, seen = 1500, Counter[tuple[int, ...]]()

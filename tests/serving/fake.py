@@ -30,7 +30,7 @@ class ToyTokenizer(ByteTokenizer):
     """Bytes, and a mark for the end of a text."""
 
     name, size = "toy", 257
-    marks = {"end": END}
+    special_tokens = {"end": END}
 
     def decode(self, ids: list[int]) -> str:
         return bytes(number for number in ids if number != END).decode("utf-8", errors="replace")

@@ -73,14 +73,14 @@ def test_marks_around_a_text() -> None:
         tokenizer: Any = kind.train(TEXT, 400)
         tokens = TokenTexts(tokenizer)
         ids = tokens.encode("the fox")
-        assert (ids[0], ids[-1]) == (tokenizer.marks["cls"], tokenizer.marks["sep"])
+        assert (ids[0], ids[-1]) == (tokenizer.special_tokens["cls"], tokenizer.special_tokens["sep"])
         assert ids[1:-1] == tokens.encode("the fox", marked=False) == tokenizer.encode("the fox").tolist()
     assert TokenTexts(ByteTokenizer()).encode("ab") == [97, 98]
 
 
 def test_marks_inside_a_text_are_meant_only_where_they_are_asked_for() -> None:
-    tokenizer: Any = ByteBPE.train(TEXT, 400, marks=("end",))
+    tokenizer: Any = ByteBPE.train(TEXT, 400, special_tokens=("end",))
     tokens = TokenTexts(tokenizer)
-    end = tokenizer.marks["end"]
+    end = tokenizer.special_tokens["end"]
     assert end not in tokens.encode("the</s>fox")
     assert tokens.encode_marks("the</s>fox</s>") == [*tokenizer.encode("the").tolist(), end, *tokenizer.encode("fox").tolist(), end]

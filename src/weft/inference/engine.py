@@ -299,7 +299,7 @@ class Engine:
 
 def ends_of(tokenizer: Any) -> set[int]:
     """Tokens by which a model itself ends an answer; none where its tokenizer has no such mark."""
-    return {number for name, number in getattr(tokenizer, "marks", {}).items() if name == "end"}
+    return {number for name, number in getattr(tokenizer, "special_tokens", {}).items() if name == "end"}
 
 
 def trimmed(token: Token, alternatives: int) -> Token:

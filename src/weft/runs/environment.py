@@ -28,7 +28,7 @@ def write_description(folder: Path, recipe: Recipe, trainer: Trainer, data: Data
         "data": data.info,
         "problems": data.problems.lines(),
         "shares": data.train.shares(trainer.end, recipe.train.seed),
-        "examples": trainer.source.mark(),
+        "examples": trainer.source.fingerprint(),
         "versions": {"weft": __version__, "python": platform.python_version(), "torch": torch.__version__},
         "machine": machine(),
     }
