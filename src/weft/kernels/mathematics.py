@@ -35,6 +35,7 @@ CHECKED: dict[str, tuple[str, ...]] = {
     "weft.nn.norm:LayerNorm": ("forward",),
     "weft.nn.norm:RMSNorm": ("forward",),
     "weft.nn.state:LayerKV": ("add",),
+    "weft.kernels.int8_linear:Int8Linear": ("forward", "_sums"),
     "weft.models.decoder:Decoder": ("embedded", "_rope_table"),
     "weft.models.gpt:GPT": ("hidden", "embedded", "forward", "windows", "_band", "decoder_stack"),
     "weft.models.llama:Llama": ("hidden", "embedded", "forward", "decoder_stack"),

@@ -46,7 +46,7 @@ ATTRIBUTES: dict[type, set[str]] = {
     nn.Identity: set(),
     nn.Linear: {"in_features", "out_features"},
     nn.Embedding: {"num_embeddings", "embedding_dim", "padding_idx", "max_norm", "norm_type", "scale_grad_by_freq", "sparse"},
-    Int8Linear: {"in_features", "out_features", "packed", "rows"},
+    Int8Linear: {"in_features", "out_features", "packed", "rows", "bias"},
 }
 """Known types, and what each instance has besides."""
 CHILDREN: dict[type, set[str]] = {
