@@ -22,7 +22,7 @@ from typing import Any
 
 FILE = Path(__file__).with_name("mathematics.json")
 CHECKED: dict[str, tuple[str, ...]] = {
-    "weft.nn.attention": ("fused_attention", "_future", "_triangle", "spread"),
+    "weft.nn.attention": ("fused_attention", "_future", "_triangle", "spread", "rotate"),
     "weft.nn.attention:SelfAttention": ("forward", "mix", "look"),
     "weft.nn.position": ("rotate", "rotary"),
     "weft.nn.block:Block": ("forward",),
@@ -58,7 +58,7 @@ def changed(what: type | ModuleType) -> str:
     for name in (own, *BUILT_ON.get(own, ())) if own in CHECKED else ():
         known = recorded().get(name, {})
         for function in CHECKED[name]:
-            if fingerprint(found(name, function)) != known.get(function):
+            if fingerprint(found(name, function)) != known.get(function, "nothing"):
                 return f"{name.rpartition(':')[2].rpartition('.')[2]}.{function} has changed since the kernels were checked against it"
     return ""
 
@@ -78,8 +78,9 @@ def found(name: str, function: str) -> Any:
 
 
 def fingerprint(function: Any) -> str:
-    """Of what a function does; nothing where that cannot be read."""
-    return of_code(function.__code__) if isinstance(function, FunctionType) and not function.__closure__ else ""
+    """Of what a function does; no text where that cannot be read, as of one that is made of another."""
+    plain = isinstance(function, FunctionType) and function.__code__.co_freevars in ((), ("__class__",))
+    return of_code(function.__code__) if plain else ""
 
 
 @cache
