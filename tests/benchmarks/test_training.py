@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from weft.benchmarks import ceiling, kernels, training
 from weft.benchmarks.nanogpt import translated
 from weft.kernels import chunked_cross_entropy
-from weft.training.settings import Train
 from weft.training import execution
+from weft.training.settings import Train
 
 
 def test_names() -> None:

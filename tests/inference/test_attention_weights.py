@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from weft.kernels.select import use_attention
 import weft
 from tests.serving.small import small_gpt, small_translator
 from weft.core.errors import CapabilityError
 from weft.inference.attention_weights import Recorder
+from weft.kernels.select import use_attention
 from weft.models import bert, llama, t5
 from weft.nn.attention import SelfAttention, spread
 from weft.nn.cross_attention import CrossAttention

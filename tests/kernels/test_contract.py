@@ -66,9 +66,8 @@ def built(**settings: Any) -> Block:
         "rms": partial(RMSNorm, s["width"], eps=s["eps"]),
         "none": nn.Identity,
     }
-    attention = SelfAttention(
-        s["width"], s["heads"], causal=s["causal"], dropout=s["attention_dropout"], bias=s["bias"], groups=s["groups"], norm_heads=s["qk_norm"]
-    )  # fmt: skip
+    more = {"dropout": s["attention_dropout"], "bias": s["bias"], "groups": s["groups"], "norm_heads": s["qk_norm"]}
+    attention = SelfAttention(s["width"], s["heads"], causal=s["causal"], **more)
     network = GatedFeedForward if s["gated"] else FeedForward
     feed = network(s["width"], s["inner"], activation=s["activation"], bias=s["bias"])
     block = Block(attention, feed, norms[s["norm"]], order=s["order"], dropout=s["dropout"], skipped=s["skipped"])
@@ -259,7 +258,8 @@ def test_one_row_is_served_where_every_row_is() -> None:
         assert claims[name][0] == (name not in REFUSED)
         assert all(one.refuses(spec, use) for one in (select.DECODERS[1], select.ONE_ROW[1]))
     assert {name for name, (_, alone) in claims.items() if alone} == {
-        str(more) for more in ({}, {"bias": False}, {"tied": False}, {"activation": "relu"}, {"activation": "silu", "inner": 128}, {"heads": 1})
+        str(more)
+        for more in ({}, {"bias": False}, {"tied": False}, {"activation": "relu"}, {"activation": "silu", "inner": 128}, {"heads": 1})
     }
 
 

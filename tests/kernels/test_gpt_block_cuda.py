@@ -17,11 +17,14 @@ from weft.kernels import block_products as products
 from weft.kernels import gpt_block_cuda as module
 from weft.kernels import packed_attention as attending
 from weft.kernels.cuda import cublaslt_matmul as tuned
-from weft.kernels.select import use_attention
+from weft.kernels.select import install_chosen, use_attention
+from weft.kernels.spec import Machine, Use
 from weft.nn.attention import SelfAttention
 from weft.nn.block import Block
 from weft.nn.checkpointed import Kept, checkpointed
 from weft.nn.feed_forward import FeedForward
+
+HOPPER = Machine(device="cuda", capability=(9, 0), triton=True, processors=132, shared_memory=232_448)
 
 
 def block(device: torch.device, width: int = 64, **settings: Any) -> Block:
@@ -67,6 +70,19 @@ def test_biases_are_summed_apart_where_a_branch_is_dropped(monkeypatch: pytest.M
     torch.manual_seed(1)
     for name, value in wide(layer, x).items():
         torch.testing.assert_close(value, expected[name], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("activations", ["all", "products", "inputs"])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_what_is_installed_is_the_plain_block(activations: Kept, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "suits", lambda x, inner: True)
+    layer, x = block(torch.device("cpu")), torch.randn(2, 5, 64, requires_grad=True)
+    expected = gradients(layer, x, layer(x))
+    (choice, *_) = install_chosen(layer, Use(machine=HOPPER, precision="bf16", attention="cudnn", activations=activations))
+    assert choice.chosen == ("CUDA block",)
+    run = torch.compile(layer, backend="aot_eager", fullgraph=activations == "all") if compiled else layer
+    for name, value in gradients(layer, x, run(x)).items():
+        torch.testing.assert_close(value, expected[name], rtol=1e-4, atol=1e-4 * float(expected[name].abs().max()))
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", "eager"])

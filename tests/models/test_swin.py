@@ -15,7 +15,6 @@ from weft.core.errors import ConfigError
 from weft.kernels.select import use_attention
 from weft.models.base import Classifies, need
 from weft.models.swin import PRESETS, TINY, DepthDropout, Swin, SwinBlock, SwinConfig, WindowAttention, cut, join, roll
-from weft.nn import attention
 from weft.nn.attention import explicit_attention
 from weft.training.optimizer.updater import audit
 

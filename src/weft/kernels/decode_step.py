@@ -46,6 +46,7 @@ class GPUStep(Implementation):
 def refuses_stack(spec: StackSpec, use: Use) -> str:
     """What no step serves, on whichever device."""
     blocks = spec.blocks
+    norms = [(spec.norm, spec.norm_weights), *((block.norm, block.norm_weights) for block in blocks)]
     reasons = {
         "it is for decoding": use.mode != "decode",
         "there are no blocks": not blocks,
@@ -54,7 +55,7 @@ def refuses_stack(spec: StackSpec, use: Use) -> str:
         "queries and keys are normed": any(block.attention.qk_norm for block in blocks),
         "the blocks differ in their heads": len({(b.attention.heads, b.attention.groups, b.attention.head) for b in blocks}) > 1,
         "norms come first in some blocks and last in others": len({block.order for block in blocks}) > 1,
-        "a norm has no scale": any(one.norm != "none" and one.norm_weights not in ("all", "scales") for one in (spec, *blocks)),
+        "a norm has no scale": any(norm != "none" and weights not in ("all", "scales") for norm, weights in norms),
         "a block has no norm": any(block.norm == "none" for block in blocks),
         "linear layers are of several kinds": any(block.linear != spec.head for block in blocks),
         "weights are not tensors of one device": spec.devices != 1 or not spec.plain_tensors,

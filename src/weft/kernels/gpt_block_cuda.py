@@ -35,6 +35,9 @@ class Settings(NamedTuple):
     """Whether attention is cuDNN's, which may read q, k and v as they lie side by side."""
 
 
+DEFAULT = Settings()
+
+
 class CUDABlock(Implementation):
     name, file, slot = "CUDA block", "kernels/gpt_block_cuda.py", "forward"
     where = "in training, in bf16"
@@ -83,7 +86,7 @@ def suits(x: Tensor, inner: int) -> bool:
     return x.is_cuda and x.dtype == torch.bfloat16 and d % 64 == inner % 64 == 0 and d <= WIDEST and x.numel() // d * inner < 2**31
 
 
-def gpt_block_cuda(block: Any, x: Tensor, mask: Any, rotary: Tensor | None, settings: Settings = Settings()) -> Tensor:
+def gpt_block_cuda(block: Any, x: Tensor, mask: Any, rotary: Tensor | None, settings: Settings = DEFAULT) -> Tensor:
     """`Block.forward`, x (B, T, D) -> (B, T, D)."""
     attention, feed, pieces = block.attention, block.feedforward, settings.pieces
     own, drops = "norm" in pieces, block.dropout.share and block.training

@@ -74,5 +74,5 @@ def forward(
     if first.training and masks is None and rotary is None and stores is None and fits and small:
         from weft.kernels.triton.narrow_block import fused_blocks
 
-        return fused_blocks(blocks, x)
+        return fused_blocks([*blocks], x)
     return Blocks.forward(blocks, x, masks, rotary, stores)

@@ -56,7 +56,7 @@ CHILDREN: dict[type, set[str]] = {
     GatedFeedForward: {"gate_up", "down"},
 }
 WEIGHTS: dict[type, set[str]] = {
-    **dict.fromkeys((nn.Linear, nn.LayerNorm, norm.LayerNorm, nn.RMSNorm, norm.RMSNorm), {"weight", "bias"}),
+    **{kind: {"weight", "bias"} for kind in (nn.Linear, nn.LayerNorm, norm.LayerNorm, nn.RMSNorm, norm.RMSNorm)},
     nn.Embedding: {"weight"},
     Int8Linear: {"bias", "whole", "scale"},
 }
@@ -312,7 +312,7 @@ def describe_block(block: Any, use: Use, positions: str = "", window: int = 0) -
     )
 
 
-def describe_norms(norms: list[nn.Module], width: int) -> tuple[str, list[float], str]:
+def describe_norms(norms: list[Any], width: int) -> tuple[str, list[float], str]:
     """What kind of norms they are, what each adds to the variance, and which weights they have."""
     kinds, eps, weights = [], [], []
     for module in norms:
@@ -390,7 +390,7 @@ def describe_stack(model: Any, use: Use) -> StackSpec:
     kinds, eps, weights = describe_norms([model.norm], width)
     if head.in_features != width or any(block.attention.width != width for block in blocks):
         raise Unknown("blocks and head are of several widths")
-    tensors = [tensor for tensor in (*model.parameters(), *model.buffers())]
+    tensors = [*model.parameters(), *model.buffers()]
     linears = [module for module in model.modules() if isinstance(module, (nn.Linear, Int8Linear))]
     return StackSpec(
         model=kind.__name__,

@@ -72,7 +72,7 @@ def build(subject: Subject, backend: str = "fused", gpu: bool = False) -> tuple[
     select.use_attention(model, backend)
     for module in model.modules():
         if hasattr(type(module), "core") and backend == "fused":
-            module.core = one_kernel
+            setattr(module, "core", one_kernel)  # noqa: B010
         if isinstance(module, Dropout):
             module.share = 0.0
     if hasattr(objective, "logits_backend"):

@@ -40,7 +40,7 @@ class Plan:
     update: str
     deterministic: bool
     reasons: dict[str, str] = field(default_factory=dict)
-    use: Use = Use()
+    use: Use = field(default_factory=Use)
     """How the model is used, as its kernels are asked."""
     kernels: list[Choice] = field(default_factory=list)
     """What computes each kind of block and attention."""

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from weft.kernels.cuda.megakernel import Arguments, OneRow, all_shares, fits, sizes_fit, sizes_of
-from weft.kernels.spec import Machine, StackSpec, Use, described, describe_stack
+from weft.kernels.spec import Machine, StackSpec, Use, describe_stack, described
 from weft.models.gpt import PRESETS, GPTConfig
 from weft.models.llama import LlamaConfig
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from weft.kernels.cuda.compiler import is_shared, kernel
 from weft.kernels.implementation import Implementation
-from weft.kernels.spec import StackSpec, Use, decoding, described, describe_stack
+from weft.kernels.spec import StackSpec, Use, decoding, describe_stack, described
 from weft.nn.state import KVCache
 
 HOPPER = 9
@@ -129,7 +129,7 @@ class OneRow(Implementation):
             f"the activation is {first.activation}": first.activation not in KINDS,
             "linear layers are of 8 bits": spec.head != "linear" or any(block.linear != "linear" for block in blocks),
             "norms are of another kind": spec.norm != "layer" or any(block.norm != "layer" for block in blocks),
-            "norms have no scale": any(one.norm_weights not in ("all", "scales") for one in (spec, *blocks)),
+            "norms have no scale": not {spec.norm_weights, *(block.norm_weights for block in blocks)} <= {"all", "scales"},
             "norms differ in what they add to the variance": len(eps) != 1,
             "the head has a bias": spec.head_bias,
             "weights are not in bf16": spec.dtypes != {"bfloat16"},
@@ -138,7 +138,7 @@ class OneRow(Implementation):
         }
         if why := next((why for why, holds in reasons.items() if holds), ""):
             return why
-        return "" if sizes_fit(spec, machine.processors, machine.shared_memory) else "its sizes cannot be divided among the GPU's processors"
+        return "" if sizes_fit(spec, machine.processors, machine.shared_memory) else "its sizes cannot be divided among processors"
 
     def install(self, module: Any, use: Use) -> None: ...
 
