@@ -12,6 +12,7 @@ import weft
 from tests.serving.small import small_gpt, small_translator
 from weft.core.errors import CapabilityError
 from weft.inference.attention_weights import Recorder
+from weft.kernels.select import use_attention
 from weft.models import bert, llama, t5
 from weft.nn.attention import SelfAttention, spread
 from weft.nn.cross_attention import CrossAttention
@@ -108,7 +109,7 @@ def test_a_translation_is_read_as_it_was_written(name: str) -> None:
 
 def test_a_layer_that_nobody_heard_is_an_error() -> None:
     model: Any = small_gpt()
-    model.blocks[1].attention.attention_backend = "explicit"
+    use_attention(model.blocks[1].attention, "explicit")
     with pytest.raises(CapabilityError, match=r"blocks\.1\.attention"):
         look_at_text(model, IDS)
     with pytest.raises(CapabilityError, match="no attention"):

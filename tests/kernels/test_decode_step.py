@@ -14,7 +14,8 @@ from weft.inference.engine import Engine, answer_all
 from weft.inference.request import Request, Sampling
 from weft.kernels import decode_step
 from weft.kernels.cuda import compiler, decode_rows, megakernel
-from weft.kernels.decode_step import DecodeStep, fits, parts_of
+from weft.kernels.decode_step import DecodeStep, parts_of
+from weft.kernels.select import decoder
 from weft.models.gpt import GPTConfig
 from weft.models.llama import LlamaConfig
 from weft.models.mlp import MLPConfig
@@ -62,8 +63,8 @@ def test_products_are_cut_by_their_shape_alone() -> None:
 
 
 def test_a_model_on_the_cpu_or_of_other_parts_is_read_as_before() -> None:
-    assert not fits(CONFIGS["gpt"].build())
-    assert not fits(MLPConfig(features=4, classes=2).build())
+    assert decoder(CONFIGS["gpt"].build().eval()) is None
+    assert decoder(MLPConfig(features=4, classes=2).build()) is None
 
 
 @pytest.mark.gpu
@@ -71,7 +72,7 @@ def test_a_model_on_the_cpu_or_of_other_parts_is_read_as_before() -> None:
 @pytest.mark.parametrize("rows", [1, 5, 40])
 def test_a_step_gives_what_the_model_gives(name: str, rows: int) -> None:
     model = built(name)
-    assert fits(model)
+    assert isinstance(decoder(model), DecodeStep)
     lengths = [290 - 7 * row for row in range(rows)]
     with torch.inference_mode():
         ids = torch.randint(0, 500, (rows, 290), device="cuda")
@@ -129,7 +130,7 @@ def test_a_kernel_for_one_row_that_fails_is_told_of_once(monkeypatch: pytest.Mon
         raise WeftError("no compiler is here")
 
     monkeypatch.setattr(megakernel, "fits", lambda model: True)
-    monkeypatch.setattr(decode_step, "OneRow", fail)
+    monkeypatch.setattr(decode_step, "Megakernel", fail)
     monkeypatch.setattr(decode_step, "KERNELS", SimpleNamespace(SPLIT=64))
     monkeypatch.setattr(DecodeStep, "_replay", lambda self, bucket, parts, cache: torch.ones(bucket, 500))
     model = CONFIGS["gpt"].build().bfloat16()

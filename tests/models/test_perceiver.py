@@ -13,6 +13,7 @@ from torch._subclasses import FakeTensorMode
 
 from weft.core.errors import ConfigError
 from weft.inference.runner import ModelRunner
+from weft.kernels.select import use_attention
 from weft.models.gpt import GPTConfig
 from weft.models.perceiver import PRESETS, Perceiver, PerceiverConfig
 
@@ -43,9 +44,7 @@ def padded(*lengths: int) -> Tensor:
 
 
 def use(network: Perceiver, backend: str) -> Perceiver:
-    for module in network.modules():
-        if hasattr(module, "attention_backend"):
-            module.attention_backend = backend
+    use_attention(network, backend)
     return network
 
 

@@ -41,7 +41,7 @@ class Recorder(TorchFunctionMode):
 
     def __init__(self, model: nn.Module):
         super().__init__()
-        self.layers = {name: module for name, module in model.named_modules() if hasattr(module, "attention_backend")}
+        self.layers = {name: module for name, module in model.named_modules() if hasattr(type(module), "core")}
         self.weights: dict[str, Tensor] = {}
         self._inside = ""
         self._hooks: list[Any] = []

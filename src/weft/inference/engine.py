@@ -22,7 +22,7 @@ from weft.inference.prefix_cache import PrefixCache
 from weft.inference.request import Answer, Piece, Request, Token
 from weft.inference.runner import ModelRunner
 from weft.inference.sampler import Sampler
-from weft.kernels import decode_step
+from weft.kernels.decode_step import DecodeStep
 
 CHUNK = 512
 """Most tokens of a prompt read at a step."""
@@ -139,7 +139,7 @@ class Engine:
         self.ends = ends_of(tokenizer)
         self.invariant = invariant
         self.reader = ModelRunner(model, cached=cached, invariant=invariant)
-        self.graphs = PrefillGraphs(model) if self.reader.cache and decode_step.fits(model) else None
+        self.graphs = PrefillGraphs(model) if isinstance(self.reader.steps, DecodeStep) else None
         self.context = self.reader.context
         self.prefixes = PrefixCache(model, 0 if invariant else prefixes)  # reading on rounds otherwise than reading anew
         self.rows: list[Row] = []

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from weft.inference.prefill_graphs import PrefillGraphs
-from weft.kernels import decode_step
-from weft.kernels.c import cpu_decode_step
+from weft.kernels import select
+from weft.kernels.c.cpu_decode_step import CPUDecodeStep
+from weft.kernels.decode_step import DecodeStep
 from weft.models.base import Decodes, offers
 from weft.nn.state import KVCache
 
@@ -34,11 +35,8 @@ class ModelRunner:
         self.context: int = getattr(getattr(model, "config", None), "context", 0)
         self.device = next(model.parameters()).device
         self.cache = model.new_cache() if cached and offers(model, Decodes) else None
-        self.steps: Any = None
-        if self.cache and decode_step.fits(model):
-            self.steps = decode_step.DecodeStep(model, invariant=invariant)
-        elif self.cache and cpu_decode_step.fits(model):
-            self.steps = cpu_decode_step.CPUDecodeStep(model)
+        self.steps: Any = select.decoder(model, invariant=invariant) if self.cache else None
+        if self.cache and isinstance(self.steps, CPUDecodeStep):
             self.cache.parts = self.cache.parts.float()  # one row looks at them sooner than at those of 16 bits
 
     def __len__(self) -> int:
@@ -78,7 +76,7 @@ class ModelRunner:
     def step(self, last: Tensor) -> Tensor:
         """The last token of each row (R,), which the host need not know yet -> logits (R, V). Only the cache notes what was read."""
         assert self.cache is not None
-        if isinstance(self.steps, decode_step.DecodeStep):  # which was told of it
+        if isinstance(self.steps, DecodeStep):  # which was told of it
             return self.steps(last, self.cache)
         if not self.invariant:
             return self._step(last, self.cache)

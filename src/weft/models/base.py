@@ -24,6 +24,17 @@ class ModelConfig(Config):
         raise NotImplementedError
 
 
+class Refuses(Protocol):
+    """Says how it must not be run, by class attributes as an `Objective` has them; whatever it does not name is allowed."""
+
+    compile: bool
+    """False where it must not be compiled."""
+    capture: bool
+    """False where it decides something on the host, which a captured graph could not replay."""
+    autocast: bool
+    """False where bf16 would lose the answer."""
+
+
 class Scores(Protocol):
     """Gives logits over a vocabulary at every position, through `hidden` and `head`."""
 

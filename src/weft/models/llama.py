@@ -17,6 +17,7 @@ from weft.models.base import ModelConfig, check_sizes
 from weft.nn import init
 from weft.nn.attention import SelfAttention
 from weft.nn.block import Block
+from weft.nn.decoder_stack import DecoderStack
 from weft.nn.document_mask import document_mask
 from weft.nn.feed_forward import GatedFeedForward
 from weft.nn.norm import RMSNorm
@@ -100,12 +101,15 @@ class Llama(nn.Module):
         # what only fills up a row may stand beyond the last position
         table = self.rotary[:, :t] if place is None else self.rotary[:, place.clamp(max=self.config.context - 1)]
         if documents is not None:
-            mask = document_mask(documents, blocks=self.blocks[0].attention.attention_backend != "explicit")  # type: ignore[union-attr]
+            mask = document_mask(documents, blocks=self.blocks[0].attention.document_blocks)  # type: ignore[union-attr, arg-type]
         x = self.embedded(ids)
         for block, store in zip(self.blocks, stores, strict=True):
             x = block(x, mask, table, store)
         out: Tensor = self.norm(x)
         return out
+
+    def decoder_stack(self) -> DecoderStack:
+        return DecoderStack(positions="rotary", windows=(0,) * len(self.blocks), dropout=False, weights=("rotary",))
 
     def embedded(self, ids: Tensor, place: Tensor | None = None) -> Tensor:
         """ids (B, T) -> tokens (B, T, D), in the precision of the products; where they stand is told to the heads."""

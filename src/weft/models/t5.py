@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_shares, check_sizes
 from weft.nn import init
-from weft.nn.attention import ATTEND, visible
+from weft.nn.attention import fused_attention, visible
 from weft.nn.dropout import Dropout
 from weft.nn.norm import RMSNorm
 from weft.nn.state import NOTHING, KVCache, LayerKV, Past
@@ -91,8 +91,8 @@ class RelativeBias(nn.Module):
 class Attention(nn.Module):
     """Every query looks at the keys of its own sequence (at earlier ones only where causal), or of another."""
 
-    attention_backend = "fused"
-    """"fused" or "explicit": the trainer chooses by device."""
+    core = staticmethod(fused_attention)
+    """What queries find among keys and values. `kernels.select` may put another function there that computes the same."""
 
     def __init__(self, config: T5Config, *, causal: bool):
         super().__init__()
@@ -117,7 +117,7 @@ class Attention(nn.Module):
         q = self.q(x).view(len(x), -1, self.heads, self.head).transpose(1, 2)  # (B, H, T, K)
         k, v = known if store is None else (each.to(q.dtype) for each in store.add(*known))
         dropout, causal = self.dropout if self.training else 0.0, self.causal and store is None
-        mixed = ATTEND[self.attention_backend](q, k, v, mask, causal, dropout, bias, scale=1.0)
+        mixed = self.core(q, k, v, mask, causal, dropout, bias, scale=1.0)
         out: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
         return out
 

@@ -25,6 +25,7 @@ def write_description(folder: Path, recipe: Recipe, trainer: Trainer, data: Data
         "parameters": size,
         "init": init,
         "plan": trainer.plan.lines(),
+        "kernels": trainer.plan.table(),
         "data": data.info,
         "problems": data.problems.lines(),
         "shares": data.train.shares(trainer.end, recipe.train.seed),

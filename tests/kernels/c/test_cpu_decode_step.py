@@ -14,7 +14,8 @@ from weft.data.text.python_source import python_files
 from weft.inference.quantize import Weights, keep_weights
 from weft.inference.runner import ModelRunner
 from weft.kernels.c import compiler, cpu_decode_step, decode_stack
-from weft.kernels.c.cpu_decode_step import FEW, CPUDecodeStep, fits
+from weft.kernels.c.cpu_decode_step import FEW, CPUDecodeStep
+from weft.kernels.select import choose_decoder, decoder
 from weft.models.gpt import GPTConfig
 from weft.models.mlp import MLPConfig
 
@@ -65,9 +66,9 @@ def test_answers_are_the_same_alone_and_beside_others(kind: Weights) -> None:
 
 
 def test_what_does_not_fit() -> None:
-    assert not fits(CONFIGS["gpt"].build())
+    assert decoder(CONFIGS["gpt"].build().eval()) is None
     model = MLPConfig(features=4, classes=2).build()
-    assert not fits(model)
+    assert decoder(model) is None
     keep_weights(model, "fp32")
     with pytest.raises(ConfigError, match="--weights int8 is for GPT, Llama"):
         keep_weights(model, "int8")
@@ -175,9 +176,8 @@ def test_in_c_weights_that_change_in_place_are_seen() -> None:
 
 def test_blocks_that_differ_are_no_matter_for_c() -> None:
     model = built("gpt", "bf16")[1]
-    assert decode_stack.fits(model)
     model.blocks[1].feedforward.activation = "relu"
-    assert not decode_stack.fits(model)
+    assert ("C decode step", "the blocks differ") in choose_decoder(model).reasons
     assert decode_stack.compiled(model) is None
 
 

@@ -22,9 +22,11 @@ from torch import Tensor, nn
 
 from weft.kernels.c import decode_stack
 from weft.kernels.c.huge_pages import use_large_pages
-from weft.kernels.decode_step import is_stack
+from weft.kernels.decode_step import refuses_stack
+from weft.kernels.implementation import Implementation
 from weft.kernels.int8_linear import Int8Linear
 from weft.kernels.packed_bf16_linear import ManyRows, PackedBF16Linear
+from weft.kernels.spec import StackSpec, Use
 from weft.nn.feed_forward import ACTIVATIONS, GatedFeedForward
 from weft.nn.position import rotate
 from weft.nn.state import KVCache
@@ -35,11 +37,17 @@ MANY = 8 << 20
 """Weights from which on pages matter: a processor remembers where some two thousand small ones lie, which is 8 MB."""
 
 
-def fits(model: Any) -> bool:
-    """Whether a model is a stack of blocks on a CPU whose weights are of 8 or of 16 bits."""
-    if not is_stack(model) or not next(model.parameters()).is_cpu:
-        return False
-    return isinstance(model.head, Int8Linear) or model.head.weight.dtype == torch.bfloat16
+class CPUStep(Implementation):
+    name, file, slot, where = "CPU decode step", "kernels/c/cpu_decode_step.py", "", ""
+
+    def refuses(self, spec: StackSpec, use: Use) -> str:
+        if use.machine.device != "cpu":
+            return "it is for a CPU"
+        if spec.linear_dtypes - {"bfloat16"}:
+            return "weights are neither of 8 nor of 16 bits"
+        return refuses_stack(spec, use)
+
+    def install(self, module: Any, use: Use) -> None: ...
 
 
 def weights(model: nn.Module) -> int:
