@@ -80,13 +80,13 @@ def rates(runs: dict[str, Callable[[], Any]], tokens: int, repeats: int) -> tupl
 
 def step_ms(model: Any, rows: int, length: int, invariant: bool = False) -> float:
     """Milliseconds of a step of rows that hold so many tokens, without prompts, choosing and the rest of the engine."""
-    reader = ModelRunner(model, invariant=invariant)
-    reader.add_rows(rows)
-    assert reader.cache
-    reader.cache.make_room(rows, length + WARM_UP + STEPS)
-    reader.cache.count([length] * rows)
-    last = torch.zeros(rows, dtype=torch.int64, device=reader.device)
-    return timed(lambda: reader.step(last), STEPS, WARM_UP)
+    runner = ModelRunner(model, invariant=invariant)
+    runner.add_rows(rows)
+    assert runner.state
+    runner.state.reserve(rows, length + WARM_UP + STEPS)
+    runner.state.count([length] * rows)
+    last = torch.zeros(rows, dtype=torch.int64, device=runner.device)
+    return timed(lambda: runner.decode(last), STEPS, WARM_UP)
 
 
 def apart(first: list[list[int]], second: list[list[int]]) -> float:

@@ -185,7 +185,7 @@ class SelfAttention(nn.Module):
             qk = rotate(qk, rotary)
         if store is not None:
             q, k = qk.split([self.heads, self.groups], dim=2)
-            return self.look(q, *store.add(k.transpose(1, 2), v.transpose(1, 2)), mask)
+            return self.look(q, *store.update(k.transpose(1, 2), v.transpose(1, 2)), mask)
         dropout = self.dropout if self.training else 0.0
         if self.causal and mask is None and self.groups == self.heads:
             plain = rotary is None and not self.norm_heads

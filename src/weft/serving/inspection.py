@@ -20,7 +20,7 @@ from weft.core.errors import CapabilityError
 from weft.inference.attention_weights import Recorder
 from weft.inference.beam_models import translate
 from weft.inference.mask_predict import MaskPredict, fill_in
-from weft.inference.translate import END, PAD, START, marks_of
+from weft.inference.translate import END, PAD, START, start_and_end
 from weft.serving.errors import ApiError, packed, timed_out
 from weft.serving.request_params import opened
 from weft.serving.schemas import Body
@@ -65,11 +65,11 @@ def attention_routes(service: Service) -> APIRouter:
 
 async def inspected(service: Service, body: AttentionRequest) -> Response:
     model = service.find(body.model)
-    ids = [*model.tokens.encode(body.text, marked=False), marks_of(model.tokenizer)[1]] if model.answers else tokens_of(model, body.text)
+    ids = [*model.tokens.encode(body.text, marked=False), start_and_end(model.tokenizer)[1]] if model.answers else tokens_of(model, body.text)
     check_length(model, ids)
     look = partial(look_at_whole, how=model.filling) if model.filling else look_at_text
     if model.answers and not model.filling:
-        start, end = marks_of(model.tokenizer)
+        start, end = start_and_end(model.tokenizer)
         look = partial(look_at_translation, start=start, end=end)
     views = await model.worker.call(partial(look, model.model, ids))
     content = await asyncio.to_thread(lambda: packed(told(model, views, body.layer)))
@@ -176,6 +176,6 @@ def told(model: ServedModel, views: Sequence[View], layer: int | None) -> dict[s
 
 def shown(model: ServedModel, number: int, marked: bool) -> str:
     """A token as text; what writes nothing has a name all the same."""
-    start, end = marks_of(model.tokenizer)
+    start, end = start_and_end(model.tokenizer)
     names = {PAD: "⟨pad⟩", start: "⟨start⟩", end: "⟨end⟩"} if marked else {}
     return model.tokens.text(number) or names.get(number) or f"⟨{number}⟩"
