@@ -23,7 +23,15 @@ from weft.training.optimizer.settings import AdamW
 from weft.training.settings import Train
 
 LANES, CONTEXT = 4, 8
-TRAIN: dict[str, Any] = {"steps": 30, "batch": LANES, "eval_every": 10, "eval_examples": 16, "save_every": 5, "log_every": 5, "device": "cpu"}
+TRAIN: dict[str, Any] = {
+    "steps": 30,
+    "batch": LANES,
+    "eval_every": 10,
+    "eval_examples": 16,
+    "save_every": 5,
+    "log_every": 5,
+    "device": "cpu",
+}
 
 
 @pytest.fixture(autouse=True)

@@ -27,7 +27,11 @@ class Invariance:
     @property
     def line(self) -> str:
         """For those who start an engine without it."""
-        return f"batch invariance is off: beside others an answer may differ in its last bits; --invariant costs {self.cost}" if self.cost else ""
+        return (
+            f"batch invariance is off: beside others an answer may differ in its last bits; --invariant costs {self.cost}"
+            if self.cost
+            else ""
+        )
 
 
 def choose(model: Any, slots: int) -> Invariance:

@@ -35,11 +35,11 @@ class PrefixCache:
         if state is None:
             return []
         block = BLOCK if self.block == 1 and not state.can_truncate else self.block
-        common = {entry: common_prefix(ids, entry) for entry in self.entries}
-        usable = {entry: min(size, len(ids) - 1) // block * block for entry, size in common.items()}
+        common = {entry: min(common_prefix(ids, entry), len(ids) - 1) for entry in self.entries}
+        usable = {entry: size // block * block for entry, size in common.items()}
         branch = max(usable.values(), default=0)
         if not state.can_truncate:
-            usable = {entry: len(entry) for entry, size in usable.items() if len(entry) <= size and not len(entry) % self.block}
+            usable = {entry: len(entry) for entry, size in common.items() if len(entry) <= size and not len(entry) % self.block}
         best = max(usable, key=lambda entry: usable[entry], default=())
         length = usable.get(best, 0)
         if length >= LEAST:

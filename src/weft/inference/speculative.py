@@ -7,7 +7,7 @@ target model's own. Shapes: V vocabulary, N proposals, D width.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -22,6 +22,7 @@ from weft.inference.penalties import counts
 from weft.inference.request import Answer, Request, Token
 from weft.inference.runner import ModelRunner
 from weft.inference.sampler import Sampler
+from weft.nn.state import Snapshot
 
 
 @dataclass
@@ -45,25 +46,19 @@ def speculate(model: Any, draft: Any, tokenizer: Any, request: Request, *, ahead
     check(model, draft, tokenizer, request, ahead)
     active, sampler = ActiveRequest(1, request, tokenizer), Sampler([request], tokenizer.size, next(model.parameters()).device)
     ends = end_tokens(tokenizer)
-    target, drafter = ModelRunner(model), ModelRunner(draft)
-    for runner in (target, drafter):
-        runner.add_rows(1)
-        if len(request.ids) > 1:
-            runner.prefill([request.ids[:-1]])
+    target, drafter = Verifier(model, request.ids[:-1]), ModelRunner(draft)
+    drafter.add_rows(1)
     done, text, tokens = Speculation(Answer("", (), "", request.sampling.seed), 0, 0, 0), "", list[Token]()
-    room = min([context - len(request.ids) for context in (target.context, drafter.context) if context], default=0)
+    room = min([context - len(request.ids) for context in (target.runner.context, drafter.context) if context], default=0)
     while True:
         ids = [*request.ids, *active.answer]
         left = [request.sampling.max_new_tokens, *([room] if room else [])]
         number = min(ahead, *(limit - len(active.answer) - 1 for limit in left))
-        mark = drafter.mark(0)
-        proposals, odds = propose(drafter, sampler, ids, max(number, 0), tokenizer.size)
-        known, before = len(target.ids[0]), target.mark(0)
-        states = target.prefill([[*ids[known:], *proposals]])[0][-len(proposals) - 1 :]  # of the last token and the proposals (N + 1, D)
-        logits = model.head(states)[:, : tokenizer.size]
+        proposals, odds, mark = propose(drafter, sampler, ids, max(number, 0), tokenizer.size)
+        logits = model.head(target.read(ids, proposals))[:, : tokenizer.size]
         wanted = torch.cat([sampler.probabilities(each) for each in logits.split(1)])
         accepted, last = accept(wanted, odds, proposals, partial(draw_at, sampler, len(ids)))
-        target.rewind(0, len(ids) + accepted, before)
+        target.keep(accepted)
         drafter.rewind(0, len(ids) + accepted, mark)
         done.target_steps, done.proposed, done.accepted = done.target_steps + 1, done.proposed + len(proposals), done.accepted + accepted
         for index, number in enumerate([*proposals[:accepted], last]):
@@ -76,6 +71,40 @@ def speculate(model: Any, draft: Any, tokenizer: Any, request: Request, *, ahead
             if delta.finish_reason:
                 done.answer = Answer(text, tuple(tokens), delta.finish_reason, request.sampling.seed)
                 return done
+
+
+Proposals = tuple[list[int], list[Tensor], Snapshot | None]
+"""Tokens, the distribution (V,) that each was drawn from, and the drafter's state before them where it cannot be truncated."""
+
+
+class Verifier:
+    """The target model, which reads proposals and takes back those that are not accepted.
+
+    A KV cache is truncated. A state that cannot be is kept in two rows, read together: one gets the tokens that are settled, the other the
+    proposals behind them too, and the one that is right takes the place of both.
+    """
+
+    def __init__(self, model: Any, ids: Sequence[int]):
+        self.runner = ModelRunner(model)
+        self.truncates = self.runner.state is None or self.runner.state.can_truncate
+        self.runner.add_rows(1 if self.truncates else 2)
+        self.settled, self.proposed = 0, 0
+        if ids:
+            self.runner.prefill([ids] * len(self.runner))
+
+    def read(self, ids: Sequence[int], proposals: Sequence[int]) -> Tensor:
+        """All tokens that are settled, and proposals behind them -> hidden states of the last token and of the proposals (N + 1, D)."""
+        new = list(ids[len(self.runner.ids[0]) :])
+        self.settled, self.proposed = len(ids), len(proposals)
+        return self.runner.prefill([*([] if self.truncates else [new]), [*new, *proposals]])[-1][-self.proposed - 1 :]
+
+    def keep(self, accepted: int) -> None:
+        """So many of the proposals are settled too."""
+        if self.truncates:
+            self.runner.rewind(0, self.settled + accepted, None)
+        else:
+            row = 1 if accepted == self.proposed else 0
+            self.runner.select([row, row])
 
 
 def check(model: Any, draft: Any, tokenizer: Any, request: Request, ahead: int) -> None:
@@ -91,18 +120,20 @@ def check(model: Any, draft: Any, tokenizer: Any, request: Request, ahead: int) 
         raise ConfigError(f"the draft model must know the same {tokenizer.size} tokens; its vocabulary has {sizes['draft']}")
 
 
-def propose(drafter: ModelRunner, sampler: Sampler, ids: list[int], number: int, size: int) -> tuple[list[int], list[Tensor]]:
-    """So many tokens after these ids, with the distribution (V,) that each was drawn from."""
+def propose(drafter: ModelRunner, sampler: Sampler, ids: list[int], number: int, size: int) -> Proposals:
+    """So many tokens after these ids."""
     proposals, odds = list[int](), list[Tensor]()
-    states = drafter.prefill([ids[len(drafter.ids[0]) :]])[0] if number else None
+    if not number:
+        return proposals, odds, None
+    states = drafter.prefill([ids[len(drafter.ids[0]) :]])[0]
+    mark = drafter.mark(0)
     for index in range(number):
-        assert states is not None
         probabilities = sampler.probabilities(drafter.model.head(states[-1:])[:, :size])[0]
         odds.append(probabilities)
         proposals.append(draw(probabilities, draw_at(sampler, len(ids) + index, "guess")))
         if index + 1 < number:
             states = drafter.prefill([proposals[-1:]])[0]
-    return proposals, odds
+    return proposals, odds, mark
 
 
 def accept(wanted: Tensor, odds: list[Tensor], proposals: list[int], share: Callable[[str], float]) -> tuple[int, int]:

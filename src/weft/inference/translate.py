@@ -97,7 +97,9 @@ def best_answers(
 
 
 def searched(model: Any, tokenizer: Any, source: Tensor, lengths: Tensor, beam: Beam) -> list[list[Answered]]:
-    return [[heard(tokenizer, one) for one in best] for best in finish(translating(model, source, lengths, *start_and_end(tokenizer), beam))]
+    return [
+        [heard(tokenizer, one) for one in best] for best in finish(translating(model, source, lengths, *start_and_end(tokenizer), beam))
+    ]
 
 
 def heard(tokenizer: Any, one: Hypothesis) -> Answered:

@@ -88,9 +88,7 @@ class Llama(nn.Module):
         c = self.config
         return KVCache(c.layers, c.groups or c.heads, c.width // c.heads, c.context, self.embed.weight)
 
-    def hidden(
-        self, ids: Tensor, state: KVCache | None = None, lengths: Tensor | None = None, documents: Tensor | None = None
-    ) -> Tensor:
+    def hidden(self, ids: Tensor, state: KVCache | None = None, lengths: Tensor | None = None, documents: Tensor | None = None) -> Tensor:
         """ids (B, T) -> the last layer's normed states (B, T, D); with a state, ids stand behind what it holds.
 
         lengths (B,) of the new tokens change nothing: the keys and values of padding are not counted, so nothing sees them. With

@@ -237,9 +237,7 @@ class T5(nn.Module):
         c = self.config
         return EncoderDecoderState(KVCache(c.decoder_layers or c.layers, c.heads, c.head, 1 << 30, self.embed.weight))
 
-    def decode(
-        self, target: Tensor, memory: Tensor, lengths: Tensor | None = None, state: EncoderDecoderState | None = None
-    ) -> Tensor:
+    def decode(self, target: Tensor, memory: Tensor, lengths: Tensor | None = None, state: EncoderDecoderState | None = None) -> Tensor:
         """target (B, T), memory (B, S, D), lengths of the source (B,) -> states for the head (B, T, D).
 
         With a state, the targets stand behind what it holds.

@@ -159,9 +159,7 @@ class Transformer(nn.Module):
         memory: Tensor = self.encoder_norm(x if self.config.memory == "last" else torch.stack(states, 1))
         return memory.mean(1) if self.config.memory == "all" else memory
 
-    def decode(
-        self, target: Tensor, memory: Tensor, lengths: Tensor | None = None, state: EncoderDecoderState | None = None
-    ) -> Tensor:
+    def decode(self, target: Tensor, memory: Tensor, lengths: Tensor | None = None, state: EncoderDecoderState | None = None) -> Tensor:
         """target (B, T), memory as `encode` gives it, lengths of the source (B,) -> the last layer's states (B, T, D).
 
         With a state, the targets stand behind what it holds.

@@ -325,9 +325,7 @@ class EncoderDecoderState:
             self.cross_kv[layer] = project()
         return self.cross_kv[layer]
 
-    def extend(
-        self, t: int, projections: Sequence[Callable[[], tuple[Tensor, Tensor]]]
-    ) -> tuple[Tensor, Tensor, list[DecoderLayerKV]]:
+    def extend(self, t: int, projections: Sequence[Callable[[], tuple[Tensor, Tensor]]]) -> tuple[Tensor, Tensor, list[DecoderLayerKV]]:
         """Make room for t new tokens in each row -> their positions (B, T), the mask (B, 1, T, S), and what each layer has cached."""
         assert isinstance(self.decoder, KVCache)
         positions, mask, layers = self.decoder.extend(t)

@@ -48,7 +48,9 @@ class TruncatedBPTT(NextToken):
         """Make the buffers: for each tensor of the state that of all lanes, and the one that takes its place after the update."""
         state = model.new_state()
         if not isinstance(state, RecurrentState):
-            raise CapabilityError(f"{type(model).__name__} has no recurrent state to carry from batch to batch; take the objective next_token")
+            raise CapabilityError(
+                f"{type(model).__name__} has no recurrent state to carry from batch to batch; take the objective next_token"
+            )
         state.add_rows(self.lanes)
         self.names = list(state.tensors)
         for name, tensor in state.tensors.items():

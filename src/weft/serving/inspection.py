@@ -65,7 +65,9 @@ def attention_routes(service: Service) -> APIRouter:
 
 async def inspected(service: Service, body: AttentionRequest) -> Response:
     model = service.find(body.model)
-    ids = [*model.tokens.encode(body.text, marked=False), start_and_end(model.tokenizer)[1]] if model.answers else tokens_of(model, body.text)
+    ids = (
+        [*model.tokens.encode(body.text, marked=False), start_and_end(model.tokenizer)[1]] if model.answers else tokens_of(model, body.text)
+    )
     check_length(model, ids)
     look = partial(look_at_whole, how=model.filling) if model.filling else look_at_text
     if model.answers and not model.filling:

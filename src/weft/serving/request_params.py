@@ -154,7 +154,9 @@ async def chat(service: Service, http: HttpRequest, body: ChatRequest) -> Respon
     sampling = replace(sampling, stop=sampling.stop + own.stop, stop_tokens=sampling.stop_tokens + own.stop_tokens)
     check_number(model, body.n)
     answers = [PartialAnswer(Request(tuple(ids), sampling, number)) for number in range(body.n)]
-    return await answer(service, model, http, ChatReply(model.name, model.tokens, answers, top=top, with_usage=body.with_usage), body.stream)
+    return await answer(
+        service, model, http, ChatReply(model.name, model.tokens, answers, top=top, with_usage=body.with_usage), body.stream
+    )
 
 
 def check_number(model: ServedModel, answers: int) -> None:
