@@ -71,11 +71,8 @@ def test_prompts_that_begin_alike_go_on_from_a_snapshot() -> None:
 
 def test_where_prompts_part_a_snapshot_is_taken() -> None:
     model, shared = built(), tuple((5 * i) % 29 for i in range(70))
-    engine = Engine(model, Letters(), prefixes=8, slots=1)
-    reads = [
-        read_by(model, lambda rest=rest: answer_all(engine, [Request((*shared, *rest), GREEDY)]))
-        for rest in ((1,) * 40, (2,) * 40, (3,) * 40)
-    ]
+    engine, requests = Engine(model, Letters(), prefixes=8, slots=1), [Request((*shared, *[own] * 40), GREEDY) for own in (1, 2, 3)]
+    reads = [read_by(model, lambda request=request: answer_all(engine, [request])) for request in requests]
     assert reads == [110 + 23, 110 + 23, 110 + 23 - 64]  # the second tells where the first was left
 
 
@@ -101,11 +98,10 @@ def test_speculative_decoding_reads_little_twice() -> None:
 
 def test_beam_search_keeps_the_states_of_its_hypotheses() -> None:
     model, prompts = built(), [list(ids) for ids in PROMPTS[:4]]
-    for cached in (True, False):
-        found = continuations(model, prompts, beam=Beam(4), longest=12, end=29, cached=cached)
-        best = [[(one.ids, round(one.log_probability, 4)) for one in row] for row in found]
-        expected = best if cached else expected
-        assert best == expected
+    cached, again = (continuations(model, prompts, beam=Beam(4), longest=12, end=29, cached=cached) for cached in (True, False))
+    for ours, expected in zip(cached, again, strict=True):
+        assert [one.ids for one in ours] == [one.ids for one in expected]
+        assert [one.log_probability for one in ours] == pytest.approx([one.log_probability for one in expected], abs=1e-4)
     model.tokens_read = 0
     continuations(model, prompts, beam=Beam(4), longest=12)
     assert model.tokens_read <= sum(map(len, prompts)) + 4 * 4 * 12

@@ -10,8 +10,6 @@ from collections import deque
 from dataclasses import replace
 from typing import Any
 
-import torch
-
 from weft.core.errors import ConfigError
 from weft.inference.encoder_decoder import SourceRequest, batches, padded
 from weft.inference.engine import trimmed

@@ -1,4 +1,4 @@
-"""Prompts of a decoder on a GPU, each prefilled by one launch: what its blocks do to rows from their first token on, captured as a CUDA graph.
+"""Prompts of a decoder on a GPU, each prefilled by one launch: what its blocks do to rows from their first token on, as a CUDA graph.
 
 A short prompt takes the host longer to start, a dozen kernels a layer, than the GPU to read. A shape is captured when it comes again,
 so that nobody pays for one that comes once. Prompts are filled up to the next of a few lengths, captured or not: the same prompt gives

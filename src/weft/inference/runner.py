@@ -59,7 +59,7 @@ class ModelRunner:
         """
         for ids, more in zip(self.ids, new, strict=True):
             ids += more
-        whole = [row for row, ids in enumerate(self.ids) if new[row] and (not self.state or 0 < self.context < len(ids))]
+        whole = [row for row, ids in enumerate(self.ids) if new[row] and (not self.state or len(ids) > self.context > 0)]
         counts = [0 if row in whole else len(more) for row, more in enumerate(new)]
         states: list[Any] = [torch.empty(0, device=self.device)] * len(new)
         if self.state and any(counts):

@@ -1,4 +1,4 @@
-"""Speculative decoding: a small draft model proposes a few tokens, the target model reads them at once and accepts those it could have said.
+"""Speculative decoding: a draft model proposes a few tokens, the target model reads them at once and accepts those it could have said.
 
 Leviathan et al., 2022, arXiv:2211.17192: a proposal x, drawn from q, is accepted with probability min(1, p(x) / q(x)), and where it is not,
 a token is drawn from what p has more than q. So the answer has the target model's distribution exactly, and at temperature 0 it is the

@@ -1,4 +1,4 @@
-"""What a generating model carries from token to token, so that every token is read once: a KV cache, a recurrent state, an encoder's output.
+"""What a generating model carries from token to token, so that each is read once: a KV cache, a recurrent state, an encoder's output.
 
 A row holds a sequence, from its first token on. New tokens of all rows are read together as ids (B, T): those of row b have the positions
 lengths[b], lengths[b] + 1, …. Rows with fewer new tokens are padded on the right; the model is told how many of its new tokens are real,
