@@ -20,7 +20,7 @@ from weft.inference.translate import END, START
 UNUSED = ("repetition_penalty", "presence_penalty", "frequency_penalty", "logit_bias", "ignore_end")
 """Settings of the choice of a token after others, of which there is none."""
 LONGEST_FACTOR = 2.0
-"""There are positions for every foretold length twice."""
+"""There are positions for every predicted length twice."""
 
 
 class NonAutoregressiveEngine:
@@ -57,13 +57,13 @@ class NonAutoregressiveEngine:
         self.queue.append(target)
         return self.added
 
-    def how(self, asked: MaskPredict | None) -> MaskPredict:
+    def how(self, wanted: MaskPredict | None) -> MaskPredict:
         """What was asked for, and what the engine itself would do where nothing was; refused where the model cannot."""
-        if asked is None:
+        if wanted is None:
             return self.filling
-        if not asked.length_factor <= LONGEST_FACTOR:
-            raise ConfigError(f"length_factor must be at most {LONGEST_FACTOR:g}, not {asked.length_factor}")
-        return asked.after(vars(self.filling)).resolve(self.model)
+        if not wanted.length_factor <= LONGEST_FACTOR:
+            raise ConfigError(f"length_factor must be at most {LONGEST_FACTOR:g}, not {wanted.length_factor}")
+        return wanted.after(vars(self.filling)).resolve(self.model)
 
     def _check(self, request: Request) -> None:
         known: int = self.tokenizer.size

@@ -41,7 +41,7 @@ class EmptyKVCache:
         self.kv = like.new_zeros(2, layers, rows, groups, tokens + 1, head)
         positions = torch.arange(tokens, device=like.device).expand(rows, tokens)
         mask = torch.ones(tokens, tokens, dtype=torch.bool, device=like.device).tril().expand(rows, 1, tokens, tokens)
-        layer_kv = [FirstKV(keys, values, positions) for keys, values in zip(*self.kv[..., :tokens, :], strict=True)]
+        layer_kv: list[LayerKV] = [FirstKV(keys, values, positions) for keys, values in zip(*self.kv[..., :tokens, :], strict=True)]
         self.metadata = AttentionMetadata(positions, mask, layer_kv)
 
     def extend(self, t: int) -> AttentionMetadata:

@@ -65,7 +65,8 @@ class ModelRunner:
         if self.state and any(counts):
             padded = self._padded([more[:n] for more, n in zip(new, counts, strict=True)])
             lengths = torch.tensor(counts, device=self.device) if min(counts) < max(counts) else None
-            hidden = (self.graphs or self.model).hidden(padded, self.state, lengths)
+            reader: Any = self.graphs or self.model
+            hidden = reader.hidden(padded, self.state, lengths)
             self.state.count(counts)
             states = [hidden[row, :n] for row, n in enumerate(counts)]
         for rows in self._of_equal_length(whole):
@@ -79,13 +80,13 @@ class ModelRunner:
         if self.state is None:
             return False
         limit = self.state.limit
-        return all(0 < length and (limit is None or length < limit) for length in self.state.lengths)
+        return all(length > 0 and (limit is None or length < limit) for length in self.state.lengths)
 
     @torch.inference_mode()
     def decode(self, last: Tensor) -> Tensor:
         """The last token of each row (B,), which the host need not know yet -> logits (B, V). Only the state notes what was read."""
         assert self.state is not None
-        if isinstance(self.steps, decode_step.DecodeStep):  # which was told of it
+        if isinstance(self.steps, decode_step.DecodeStep) and isinstance(self.state, KVCache):  # invariant by itself
             return self.steps(last, self.state)
         if not self.invariant:
             return self._decode(last, self.state)

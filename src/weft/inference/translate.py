@@ -89,20 +89,20 @@ def best_answers(
         lengths = torch.tensor([len(row) for row in rows], device=device)
         source = torch.tensor([row + [PAD] * (len(rows[-1]) - len(row)) for row in rows], device=device)
         if offers(model, Answers):
-            found = searched(model, tokenizer, source, lengths, Beam(beams, alpha, beta))
+            best = searched(model, tokenizer, source, lengths, Beam(beams, alpha, beta))
         else:
-            found = filled(model, tokenizer, source, lengths, filling)
-        said |= zip(numbers, found, strict=True)
+            best = filled(model, tokenizer, source, lengths, filling)
+        said |= zip(numbers, best, strict=True)
     return [said[i] for i in range(len(texts))]
 
 
 def searched(model: Any, tokenizer: Any, source: Tensor, lengths: Tensor, beam: Beam) -> list[list[Answered]]:
     return [
-        [heard(tokenizer, one) for one in best] for best in finish(translating(model, source, lengths, *start_and_end(tokenizer), beam))
+        [answer_of(tokenizer, one) for one in best] for best in finish(translating(model, source, lengths, *start_and_end(tokenizer), beam))
     ]
 
 
-def heard(tokenizer: Any, one: Hypothesis) -> Answered:
+def answer_of(tokenizer: Any, one: Hypothesis) -> Answered:
     """A hypothesis as an answer."""
     stop = "stop" if one.ids[-1] == start_and_end(tokenizer)[1] else "length"
     return Answered(tokenizer.decode(one.ids), len(one.ids), stop, len(one.ids), one.score, one.log_probability)

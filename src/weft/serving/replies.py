@@ -173,9 +173,9 @@ class ChatReply(Reply):
     def chunks(self, index: int, delta: Delta) -> list[dict[str, Any]]:
         logprobs = self.logprobs(delta.tokens) if delta.tokens else None
         chunks = [self.chunk(delta_choice(index, {"content": delta.text}, logprobs))] if delta.text or logprobs else []
-        return (
-            [*chunks, self.chunk(delta_choice(index, {}, finish=FINISH_REASON.get(delta.finish_reason)))] if delta.finish_reason else found
-        )
+        if delta.finish_reason:
+            chunks.append(self.chunk(delta_choice(index, {}, finish=FINISH_REASON.get(delta.finish_reason))))
+        return chunks
 
     def logprobs(self, tokens: Sequence[Token]) -> dict[str, Any] | None:
         if self.top is None:

@@ -1,4 +1,4 @@
-"""From a request to its answer: prompts become tokens, the worker answers, the client is told all at once or delta by delta.
+"""From a request to its answer: prompts become tokens, the worker answers, the client gets it whole or delta by delta.
 
 A client that leaves, or an answer that takes too long, frees its slots; whatever happens, a submission is closed once.
 """
@@ -35,9 +35,9 @@ MANY_TOKENS = 2000
 """Tokens with log-probabilities from which on a reply is put together in a thread."""
 
 
-async def prompts_of(service: Service, model: ServedModel, given: Any, param: str, encode: Callable[[str], list[int]]) -> list[list[int]]:
+async def prompts_of(service: Service, model: ServedModel, prompt: Any, param: str, encode: Callable[[str], list[int]]) -> list[list[int]]:
     """Any of the four forms of a prompt -> the tokens of each."""
-    several = separate(given)
+    several = separate(prompt)
     if len(several) > service.limits.prompts:
         raise ApiError(400, f"{param} may hold at most {service.limits.prompts} texts, not {len(several)}", param=param)
     if isinstance(several[0], str):
@@ -49,14 +49,14 @@ async def prompts_of(service: Service, model: ServedModel, given: Any, param: st
     return several
 
 
-def asked_of(model: ServedModel, text: str, marked: bool) -> list[int]:
+def prompt_ids(model: ServedModel, text: str, special: bool) -> list[int]:
     """Tokens of a prompt: a whole text where the model answers it, an open one where it goes on with it."""
-    return [*model.tokens.encode(text, marked=False), start_and_end(model.tokenizer)[1]] if model.answers else opened(model, text, marked)
+    return [*model.tokens.encode(text, special=False), start_and_end(model.tokenizer)[1]] if model.answers else opened(model, text, special)
 
 
-def opened(model: ServedModel, text: str, marked: bool) -> list[int]:
+def opened(model: ServedModel, text: str, special: bool) -> list[int]:
     """Tokens of a text to be continued: the marks that open one, but not those that close it."""
-    return open_prompt(model.tokenizer, text) if marked else encode_prompt(model.tokenizer, text).tolist()
+    return open_prompt(model.tokenizer, text) if special else encode_prompt(model.tokenizer, text).tolist()
 
 
 def sampling_of(body: Sampled, length: int, logprobs: int, seed: int, model: ServedModel) -> Sampling:
@@ -100,7 +100,7 @@ async def complete(service: Service, http: HttpRequest, body: CompletionRequest)
     if body.echo and model.answers:
         raise ApiError(400, f"echo is not offered: the model {model.name!r} answers a text and does not continue it", param="echo")
     check_fields(model, body)
-    prompts = await prompts_of(service, model, body.prompt, "prompt", lambda text: asked_of(model, text, body.add_special_tokens))
+    prompts = await prompts_of(service, model, body.prompt, "prompt", lambda text: prompt_ids(model, text, body.add_special_tokens))
     if body.beams:
         lengths = [new_tokens(service, model, len(ids), body.max_tokens, DEFAULT_TOKENS) for ids in prompts]
         return await searched(service, model, http, body, prompts, lengths)
@@ -136,9 +136,9 @@ def check_fields(model: ServedModel, body: CompletionRequest) -> None:
         raise ApiError(400, f"coverage_penalty: {model.name!r} continues a text, so it has no source to cover", param="coverage_penalty")
 
 
-def separate(given: Any) -> list[Any]:
+def separate(prompt: Any) -> list[Any]:
     """Texts or lists of tokens, also where there is only one."""
-    return given if isinstance(given, list) and not isinstance(given[0], int) else [given]
+    return prompt if isinstance(prompt, list) and not isinstance(prompt[0], int) else [prompt]
 
 
 async def chat(service: Service, http: HttpRequest, body: ChatRequest) -> Response:

@@ -12,7 +12,7 @@ from fastapi import Response
 from starlette.types import Receive, Scope, Send
 
 from weft.inference.request import Delta
-from weft.serving.errors import packed, timed_out, told
+from weft.serving.errors import packed, api_error, timed_out
 from weft.serving.replies import Reply
 from weft.serving.worker import Submission
 
@@ -34,7 +34,7 @@ async def events(reply: Reply, first: tuple[int, Delta], rest: AsyncIterator[tup
         for chunk in reply.closing():
             yield line(chunk)
     except Exception as error:
-        yield line(told(error).body())
+        yield line(api_error(error).body())
     yield DONE
 
 
