@@ -11,7 +11,7 @@ from openai.types import Completion
 from tests.serving.conftest import Live
 from tests.serving.fake import LIKELY, UNLIKELY, ToyTokenizer
 from weft.inference.request import Delta, Request, Sampling, Token
-from weft.serving.replies import CompletionReply, Draft
+from weft.serving.replies import CompletionReply, PartialAnswer
 from weft.serving.tokens import TokenTexts
 
 
@@ -176,7 +176,7 @@ def test_streams_say_what_whole_answers_say(live: Live, more: dict[str, Any]) ->
 
 def test_offsets_of_a_stream_count_what_is_held_back() -> None:
     """The beginning of a stop text is not told until it is none; the token after it begins where it does in the whole answer."""
-    draft = Draft(Request((97,), Sampling()))
+    draft = PartialAnswer(Request((97,), Sampling()))
     reply = CompletionReply("toy", TokenTexts(ToyTokenizer()), [draft], top=0, keep=1, count=1)
     found = []
     for text, letter in (("", "b"), ("", "c"), ("bcd", "d"), ("e", "e")):

@@ -1,6 +1,6 @@
 """The attention weights of a model as it runs, layer by layer, without a change to its layers.
 
-Fused kernels keep no weights. While a recorder is entered, every call of PyTorch's kernel in this thread is intercepted, and the weights are
+Fused kernels keep no weights. While a recorder is entered, each call of PyTorch's kernel in this thread is intercepted, and the weights are
 worked out a second time from the very queries, keys and masks that the kernel got. Shapes: B batch, H heads, T query time, S key time.
 """
 

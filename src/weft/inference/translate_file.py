@@ -42,7 +42,7 @@ def answer_lines(
 ) -> None:
     """Write the reply to each line into target, gzipped where its name ends in .gz; a blank line stays blank.
 
-    about: what the replies depend on, such as the fingerprint of the model and the settings. progress: is called with the number of lines done.
+    about: what the replies depend on, such as the fingerprint of the model and the settings. progress: called with the lines done.
     """
     part = target.with_name(f"{target.name}.part")
     digest = hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()

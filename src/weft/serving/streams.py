@@ -12,7 +12,7 @@ from fastapi import Response
 from starlette.types import Receive, Scope, Send
 
 from weft.inference.request import Delta
-from weft.serving.errors import packed, api_error, timed_out
+from weft.serving.errors import api_error, packed, timed_out
 from weft.serving.replies import Reply
 from weft.serving.worker import Submission
 
