@@ -17,7 +17,7 @@ from weft.data.text.sentinels import SentinelTokenizer
 from weft.data.tokenizers.foreign import foreign_files, read_foreign
 from weft.data.tokenizers.subwords import BPE, ByteBPE, Subwords, Unigram
 from weft.inference.beam_models import translate
-from weft.inference.translate import marks_of
+from weft.inference.translate import start_and_end
 
 transformers = pytest.importorskip("transformers")
 MOST = 30
@@ -38,7 +38,7 @@ def theirs(folder: Path) -> list[list[int]]:
 
 def ours(run: Path) -> list[list[int]]:
     found, loaded = [], weft.load(run, "cpu")
-    start, end = marks_of(loaded.tokenizer)
+    start, end = start_and_end(loaded.tokenizer)
     for text in TEXTS:
         source = torch.tensor([[*loaded.tokenizer.encode(text).tolist(), end]])
         found.append(

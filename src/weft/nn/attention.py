@@ -185,7 +185,7 @@ class SelfAttention(nn.Module):
             qk = rotate(qk, rotary)
         if store is not None:
             q, k = qk.split([self.heads, self.groups], dim=2)
-            return self.look(q, *store.add(k.transpose(1, 2), v.transpose(1, 2)), mask)
+            return self.look(q, *store.update(k.transpose(1, 2), v.transpose(1, 2)), mask)
         q, k = qk.split([self.heads, self.groups], dim=2)
         shared = self.heads // self.groups
         q, k, v = q.transpose(1, 2), spread(k.transpose(1, 2), shared), spread(v.transpose(1, 2), shared)  # each (B, H, T, K)

@@ -132,7 +132,7 @@ ROLES = {"eos_token": "end", "bos_token": "start", "pad_token": "padding", "unk_
 
 def tokenized(model: ServedModel, body: TokenizeRequest) -> list[int]:
     text = body.prompt or ""
-    ids = model.tokens.encode_marks(text) if body.parse_special else model.tokens.encode(text, marked=False)
+    ids = model.tokens.encode_special(text) if body.parse_special else model.tokens.encode(text, special=False)
     return [*model.tokens.before, *ids, *model.tokens.after] if body.add_special_tokens else ids
 
 

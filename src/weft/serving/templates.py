@@ -64,11 +64,11 @@ class Renderer:
         given = {"messages": hidden, "bos_token": looks.get("start", ""), "eos_token": looks.get("end", ""), "add_generation_prompt": True}
         text = self._render(template.source, given) if template.foreign else render(template.source, given)
         if not shown:
-            return tokens.encode_marks(text)
+            return tokens.encode_special(text)
         ids: list[int] = []
-        for place, part in enumerate(re.split(f"{HIDDEN}([0-9]+){HIDDEN}", text)):
+        for part_number, part in enumerate(re.split(f"{HIDDEN}([0-9]+){HIDDEN}", text)):
             if part:
-                ids += tokens.encode(shown[int(part)], marked=False) if place % 2 else tokens.encode_marks(part)
+                ids += tokens.encode(shown[int(part)], special=False) if part_number % 2 else tokens.encode_special(part)
         return ids
 
     def _render(self, source: str, variables: Mapping[str, Any]) -> str:

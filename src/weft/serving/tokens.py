@@ -1,4 +1,4 @@
-"""Tokens as clients see them: the text and bytes of each, where it begins in a text, and the marks around a prompt."""
+"""Tokens as clients see them: the text and bytes of each, where it begins in a text, and the special tokens around a prompt."""
 
 from __future__ import annotations
 
@@ -94,24 +94,24 @@ class TokenTexts:
         every = [*before[-WINDOW:], *numbers]
         skipped = len(every) - len(numbers)
         found = []
-        for place in range(skipped, len(every)):
+        for index in range(skipped, len(every)):
             found.append(start)
-            window = every[max(0, place - WINDOW) : place + 1]
+            window = every[max(0, index - WINDOW) : index + 1]
             start += self._length(window) - self._length(window[:-1])
         return [*found, start]
 
     def _length(self, numbers: Sequence[int]) -> int:
         return len(self.decode(numbers).rstrip("\ufffd")) if numbers else 0
 
-    def encode(self, text: str, marked: bool = True) -> list[int]:
-        """Tokens of a text, between the marks its model is used to; a text that looks like a mark is only text."""
+    def encode(self, text: str, special: bool = True) -> list[int]:
+        """Tokens of a text, between the special tokens its model is used to; a text that looks like one is only text."""
         ids = self.tokenizer.encode(text).tolist()
-        return [*self.before, *ids, *self.after] if marked else ids
+        return [*self.before, *ids, *self.after] if special else ids
 
-    def encode_marks(self, text: str) -> list[int]:
-        """Tokens of a text in which marks are meant as such, as in a rendered chat."""
+    def encode_special(self, text: str) -> list[int]:
+        """Tokens of a text in which special tokens are meant as such, as in a rendered chat."""
         if not self.special_tokens:
-            return self.encode(text, marked=False)
+            return self.encode(text, special=False)
         longest_first = sorted(self.special_tokens, key=len, reverse=True)
         parts = re.split(f"({'|'.join(map(re.escape, longest_first))})", text)
         ids = [np.zeros(0, dtype=np.int64)]

@@ -21,6 +21,7 @@ from weft.data.io.files import locate as locate
 from weft.data.io.files import read_bytes as read_bytes
 from weft.data.io.files import show, unix_lines, walk
 from weft.data.split import check_share, map_splits
+from weft.data.text.lanes import LaneWindows
 from weft.data.tokenizers.base import Tokenizer
 
 SUFFIXES = (".txt", ".md", ".gz")
@@ -121,13 +122,22 @@ def as_tensor(ids: np.ndarray, size: int) -> Tensor:
 
 
 def language_data(
-    train: str, validation: str, unit: Unit, vocabulary: int, context: int, problems: Problems, tokenizer: Tokenizer | None = None
+    train: str,
+    validation: str,
+    unit: Unit,
+    vocabulary: int,
+    context: int,
+    problems: Problems,
+    tokenizer: Tokenizer | None = None,
+    lanes: int = 0,
 ) -> Data:
     """Training and validation windows of two texts, with the given tokenizer or one trained on them.
 
-    Without a validation text of two tokens or more there is no validation.
+    Without a validation text of two tokens or more there is no validation. With lanes, training windows go on where others end.
     """
     check_sizes(context, vocabulary)
+    if lanes < 0:
+        raise ConfigError(f"--data.lanes must not be negative, not {lanes}")
     if tokenizer is None:
         tokenizer = registry.find("tokenizers", unit).train(train + validation if unit == "characters" else train, vocabulary)
     assert tokenizer is not None
@@ -153,10 +163,14 @@ def language_data(
         "training_tokens": len(train_ids),
         "validation_tokens": len(validation_ids) if len(validation_ids) >= 2 else 0,
     }
+    if lanes:
+        info["lanes"] = lanes
     validation_set = (
         TokenWindows(as_tensor(validation_ids, tokenizer.size), context, overlapping=False) if len(validation_ids) >= 2 else None
     )
-    return Data(TokenWindows(as_tensor(train_ids, tokenizer.size), context, overlapping=True), validation_set, info, tokenizer, problems)
+    tokens = as_tensor(train_ids, tokenizer.size)
+    windows = LaneWindows(tokens, context, lanes) if lanes else TokenWindows(tokens, context, overlapping=True)
+    return Data(windows, validation_set, info, tokenizer, problems)
 
 
 def check_sizes(context: int, vocabulary: int, flag: str = "context") -> None:
@@ -192,6 +206,9 @@ class TextConfig(DataConfig):
     """Largest number of words or pieces of words; 0 is 10,000. Bytes and characters need no limit."""
     context: int = 256
     """Tokens per example."""
+    lanes: int = 0
+    """Read the text in so many contiguous lanes, as stateful training wants it (truncated_bptt, with `context` tokens of back-propagation):
+    each example goes on where the one of the batch before ended. As many as --train.batch; 0 for windows from anywhere."""
 
     def build(self) -> Data:
         return self.build_with(None)
@@ -204,4 +221,4 @@ class TextConfig(DataConfig):
         if not self.validation_path:
             cut = int(len(train) * (1 - self.validation))
             train, validation = train[:cut], train[cut:]
-        return language_data(train, validation, self.tokenizer, self.vocabulary, self.context, problems, tokenizer)
+        return language_data(train, validation, self.tokenizer, self.vocabulary, self.context, problems, tokenizer, self.lanes)
