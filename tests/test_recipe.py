@@ -9,7 +9,7 @@ import pytest
 import weft
 from weft.core import config
 from weft.core.errors import CheckpointError, ConfigError
-from weft.data.text.windows import TextConfig
+from weft.data.text.token_windows import TextConfig
 from weft.models.base import ModelConfig
 from weft.models.gpt import GPTConfig
 from weft.objectives.next_token import NextTokenConfig

@@ -67,7 +67,7 @@ def test_the_likeliest_texts_of_a_beam(command: Callable[..., Outcome], text_run
     assert best.log_probability == pytest.approx(float(logits[torch.arange(6), ids[4:]].sum()), abs=1e-5)
     for more, said in (
         (["--n", "5"], "n must not be above beams"),
-        (["--stop", "x"], "no stop texts"),
+        (["--stop", "x"], "no stop sequences"),
         (["--draft", str(text_run)], "no draft"),
     ):
         refused = command(*words, *more)

@@ -16,7 +16,7 @@ import weft
 from weft.data.shards.builder import BuildConfig, build
 from weft.data.text.biographies import BiographiesConfig
 from weft.data.tokenizers.base import ByteTokenizer
-from weft.data.tokenizers.learning import learn
+from weft.data.tokenizers.training import train_tokenizer
 from weft.recipes.base import Recipe
 
 Changes = dict[str, Any]
@@ -45,7 +45,7 @@ def text_file(folder: Path) -> Path:
 def marked_shards(folder: Path) -> tuple[str, ...]:
     """Shards of tokens with a mark behind each document."""
     settings, text = BuildConfig(split="blank_lines"), [str(text_file(folder))]
-    return (str(build(text, folder / "marked", learn("byte_bpe", 300, text, settings), settings).folder),)
+    return (str(build(text, folder / "marked", train_tokenizer("byte_bpe", 300, text, settings), settings).folder),)
 
 
 def shards_folders(folder: Path) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from weft.data.text.sentinels import SentinelTokenizer
 from weft.data.tokenizers.foreign import foreign_files, read_foreign
 from weft.data.tokenizers.subwords import BPE, ByteBPE, Subwords, Unigram
 from weft.inference.beam_models import translate
-from weft.inference.translate import marks_of
+from weft.inference.translate import start_and_end
 
 transformers = pytest.importorskip("transformers")
 MOST = 30
@@ -38,7 +38,7 @@ def theirs(folder: Path) -> list[list[int]]:
 
 def ours(run: Path) -> list[list[int]]:
     found, loaded = [], weft.load(run, "cpu")
-    start, end = marks_of(loaded.tokenizer)
+    start, end = start_and_end(loaded.tokenizer)
     for text in TEXTS:
         source = torch.tensor([[*loaded.tokenizer.encode(text).tolist(), end]])
         found.append(
@@ -68,7 +68,7 @@ def test_a_run_of_ours_answers_alike_in_transformers(name: str, tmp_path: Path) 
 
 def foreign(folder: Path, family: str, **changes: Any) -> Path:
     reference(family, next(iter(CASES[family].values()))).save_pretrained(folder)
-    engine = Unigram.train(" ".join(TEXTS * 9), 300, marks=["padding", "end"])
+    engine = Unigram.train(" ".join(TEXTS * 9), 300, special_tokens=["padding", "end"])
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, **changes}))
     for name, data in foreign_files(engine).items():

@@ -62,7 +62,7 @@ def test_in_and_out_again(tmp_path: Path, shard: str) -> None:
     convert(str(tmp_path / "ours"), tmp_path / "out")
     again = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "out").eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
-    assert again.generation_config.eos_token_id == ours.tokenizer.marks["end"] == 0
+    assert again.generation_config.eos_token_id == ours.tokenizer.special_tokens["end"] == 0
     text = "the mat, grüße 猫"
     assert tokenizer(text)["input_ids"] == byte_level()(text)["input_ids"] == ours.tokenizer.encode(text).tolist()
     with torch.no_grad():

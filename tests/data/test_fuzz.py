@@ -24,7 +24,7 @@ from weft.data.base import DataConfig
 from weft.data.images.pixels import ImagesConfig
 from weft.data.tables.table import TableConfig
 from weft.data.text.pairs import PairsConfig
-from weft.data.text.windows import TextConfig
+from weft.data.text.token_windows import TextConfig
 
 ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32", "latin-1")
 BYTES = st.binary(max_size=300)

@@ -21,7 +21,7 @@ from weft.data.text.questions import QuestionsConfig
 from weft.data.text.sentence_pairs import SentencePairsConfig
 from weft.data.text.sentinels import T5SpanCorruptionConfig
 from weft.data.text.span_corruption import SpanCorruptionConfig
-from weft.data.text.windows import TextConfig
+from weft.data.text.token_windows import TextConfig
 
 WORDS = "one two three four five six seven eight nine ten eleven"
 PROSE = "\n\n".join(f"It is {word}. It is not {other}. Who is {other}?" for word in WORDS.split() for other in WORDS.split()) + "\0"

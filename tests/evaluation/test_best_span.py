@@ -15,15 +15,15 @@ import weft
 from tests.contracts.tiny import tiny
 from weft.cli.evaluate import main
 from weft.data.annotated.spans import Spans, SpansConfig
-from weft.data.annotated.squad import Asked
+from weft.data.annotated.squad import SpanExample
 from weft.data.base import Problems, Source
-from weft.data.text.sentence_pairs import MARKS, BERTWordTokenizer
+from weft.data.text.sentence_pairs import SPECIAL_TOKENS, BERTWordTokenizer
 from weft.evaluation.best_span import measure
 from weft.evaluation.evaluate import Findings
 from weft.objectives.span import SpanConfig
 
 WORDS = [f"w{number}" for number in range(12)]
-TOKENIZER = BERTWordTokenizer([*MARKS, *WORDS])
+TOKENIZER = BERTWordTokenizer([*SPECIAL_TOKENS, *WORDS])
 SURE = {"w3": 9.0, "w8": 7.0}
 """How much the model thinks of a word as the whole answer."""
 
@@ -40,7 +40,7 @@ class Points(nn.Module):
 
 
 def data(*questions: tuple[str, tuple[int, int], str]) -> Spans:
-    asked = [Asked(name, "w0", text, (text[slice(*span)],) if any(span) else (), span, name) for name, span, text in questions]
+    asked = [SpanExample(name, "w0", text, (text[slice(*span)],) if any(span) else (), span, name) for name, span, text in questions]
     return SpansConfig(context=10, stride=3).dataset(asked, TOKENIZER, Problems())
 
 

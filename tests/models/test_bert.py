@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from weft.core.errors import ConfigError
+from weft.kernels.select import use_attention
 from weft.models.base import Embeds, Scores, need
 from weft.models.bert import BERT, PRESETS, BERTConfig
 from weft.training.optimizer.updater import audit
@@ -16,9 +17,7 @@ LENGTHS = torch.tensor([4, 9, 1])
 def model(request: pytest.FixtureRequest) -> BERT:
     torch.manual_seed(0)
     model = BERT(BERTConfig(vocabulary=20, context=12, layers=2, heads=2, width=16, init_std=0.2)).eval()
-    for module in model.modules():
-        if hasattr(module, "attention_backend"):
-            module.attention_backend = request.param
+    use_attention(model, request.param)
     return model
 
 

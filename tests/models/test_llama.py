@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from weft.core.errors import ConfigError
+from weft.kernels.select import use_attention
 from weft.models.llama import PRESETS, Llama, LlamaConfig
 from weft.nn.position import rotary
 
@@ -65,9 +66,7 @@ def by_hand(made: Llama, tokens: Tensor) -> Tensor:
 @pytest.mark.parametrize("settings", [{}, {"kv_heads": 1}, {"kv_heads": 0}, {"tied": False, "rope_base": 500.0}])
 def test_it_is_its_definition(settings: dict[str, Any], backend: str) -> None:
     made = model(**settings)
-    block: Any
-    for block in made.blocks:
-        block.attention.attention_backend = backend
+    use_attention(made, backend)
     torch.testing.assert_close(made(ids()), by_hand(made, ids()), atol=1e-5, rtol=1e-5)
 
 

@@ -13,6 +13,7 @@ from torch._subclasses import FakeTensorMode
 
 from weft.core.errors import ConfigError
 from weft.inference.runner import ModelRunner
+from weft.kernels.select import use_attention
 from weft.models.gpt import GPTConfig
 from weft.models.perceiver import PRESETS, Perceiver, PerceiverConfig
 
@@ -43,9 +44,7 @@ def padded(*lengths: int) -> Tensor:
 
 
 def use(network: Perceiver, backend: str) -> Perceiver:
-    for module in network.modules():
-        if hasattr(module, "attention_backend"):
-            module.attention_backend = backend
+    use_attention(network, backend)
     return network
 
 
@@ -152,10 +151,10 @@ def test_states_outside_the_latents_are_zero(position: str) -> None:
 @every_variant
 def test_a_text_can_be_continued_to_the_end_of_the_context(settings: dict[str, Any]) -> None:
     network = model(**settings).eval()
-    reader, new = ModelRunner(network), ids(3, 1).tolist()
-    reader.add_rows(3)
+    runner, new = ModelRunner(network), ids(3, 1).tolist()
+    runner.add_rows(3)
     for _ in range(T + 3):
-        logits = network.head(torch.stack([states[-1] for states in reader.read(new)]))
+        logits = network.head(torch.stack([states[-1] for states in runner.prefill(new)]))
         assert (logits != 0).any(-1).all()
         new = (logits[:, 1:].argmax(-1, keepdim=True) + 1).tolist()
 

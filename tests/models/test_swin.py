@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from weft.core.errors import ConfigError
+from weft.kernels.select import use_attention
 from weft.models.base import Classifies, need
-from weft.models.swin import PRESETS, TINY, DepthDropout, Swin, SwinBlock, SwinConfig, cut, join, roll
-from weft.nn import attention
+from weft.models.swin import PRESETS, TINY, DepthDropout, Swin, SwinBlock, SwinConfig, WindowAttention, cut, join, roll
 from weft.nn.attention import explicit_attention
 from weft.training.optimizer.updater import audit
 
@@ -66,7 +66,7 @@ def test_windows_are_full_attention_under_a_mask(window: int, grid: tuple[int, i
     torch.manual_seed(0)
     config = dataclasses.replace(CONFIG, window=window)
     block = SwinBlock(config, 0, grid, shifted=shifted, depth_dropout=0.0)
-    block.attention.attention_backend = backend
+    use_attention(block.attention, backend)
     assert block.shift == (window // 2 if shifted and min(grid) > window else 0)
     x = torch.randn(2, *grid, config.width)
     torch.testing.assert_close(block.attend(x), dense(block, x, window), atol=1e-5, rtol=1e-5)
@@ -101,7 +101,7 @@ def test_the_cost_is_linear_in_the_size_of_the_image(monkeypatch: pytest.MonkeyP
         counted.append(q.size(0) * q.size(1) * q.size(2) * k.size(2))
         return v
 
-    monkeypatch.setitem(attention.ATTEND, "fused", count)
+    monkeypatch.setattr(WindowAttention, "core", staticmethod(count))
     totals = []
     for side in (32, 64, 128):
         counted.clear()

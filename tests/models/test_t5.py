@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from weft.core.errors import ConfigError
 from weft.inference.generate import can_continue
+from weft.kernels.select import use_attention
 from weft.models.t5 import PRESETS, T5, RelativeBias, T5Config, bucket
 from weft.training.optimizer.updater import audit
 
@@ -25,9 +26,7 @@ def model(backend: str = "fused", **settings: Any) -> T5:
     torch.manual_seed(0)
     sizes = {"vocabulary": V, "layers": 2, "heads": 3, "head_dim": 8, "width": D}
     made = T5(T5Config(**{**sizes, **settings})).eval()
-    for module in made.modules():
-        if hasattr(module, "attention_backend"):
-            module.attention_backend = backend
+    use_attention(made, backend)
     return made
 
 

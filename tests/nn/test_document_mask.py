@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from weft.kernels.select import use_attention
 from weft.models.gpt import GPTConfig
 from weft.models.llama import LlamaConfig
 from weft.nn import document_mask as module
@@ -33,8 +34,7 @@ def test_documents_in_a_row_are_read_as_if_alone(position: Literal["rotary"], wi
     torch.manual_seed(1)
     modern = {"qk_norm": True, "norm_embedding": True, "skips": True} if position == "rotary" else {}
     model = GPTConfig(vocabulary=50, context=16, layers=2, heads=2, width=16, position=position, window=window, **modern).build()
-    for block in model.blocks:
-        block.attention.attention_backend = backend  # type: ignore[union-attr, assignment]
+    use_attention(model, backend)
     lengths = [[5, 1, 10], [16], [1, 1, 14]]
     ids = torch.randint(50, (3, 16))
     packed = model.hidden(ids, documents=rows(lengths))

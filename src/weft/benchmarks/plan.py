@@ -21,7 +21,7 @@ from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.record import measurements, write_record
 from weft.core.errors import DataError, WeftError
 from weft.data.base import Source
-from weft.data.text.windows import TokenWindows
+from weft.data.text.token_windows import TokenWindows
 from weft.planning import plan
 from weft.planning.layout import Layout
 from weft.planning.shards import bytes_on

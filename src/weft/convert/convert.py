@@ -174,7 +174,7 @@ def send_out(source: str, target: Path) -> Converted:
     if "decoder_start_token_id" in described and isinstance(tokenizer, Seq2SeqTokenizer):
         described |= told_marks(tokenizer, "forced_eos_token_id" in described)
     if described["architectures"][0].endswith(CONTINUING):
-        described |= {f"{name}_token_id": getattr(tokenizer, "marks", {}).get(role) for name, role in ENDS.items()}
+        described |= {f"{name}_token_id": getattr(tokenizer, "special_tokens", {}).get(role) for name, role in ENDS.items()}
     tensors = labels.in_units(dict(model.named_parameters()), tokenizer)
     content = folder.content(described, family.table(settings).to_foreign(tensors))
     extra = foreign_files(getattr(tokenizer, "tokens", tokenizer))

@@ -17,6 +17,7 @@ from weft.models.base import ModelConfig, check_sizes
 from weft.nn import init
 from weft.nn.attention import SelfAttention
 from weft.nn.block import Block
+from weft.nn.decoder_stack import DecoderStack
 from weft.nn.document_mask import document_mask
 from weft.nn.feed_forward import GatedFeedForward
 from weft.nn.norm import RMSNorm
@@ -83,29 +84,33 @@ class Llama(nn.Module):
         attention = SelfAttention(c.width, c.heads, causal=True, bias=False, groups=c.kv_heads)
         return Block(attention, GatedFeedForward(c.width, c.hidden_units), partial(RMSNorm, c.width, eps=c.eps))
 
-    def new_cache(self) -> KVCache:
-        """An empty cache for `hidden`, in the precision of the weights."""
+    def new_state(self) -> KVCache:
+        """An empty KV cache for `hidden`, in the precision of the weights."""
         c = self.config
         return KVCache(c.layers, c.kv_heads or c.heads, c.width // c.heads, c.context, self.embed.weight)
 
-    def hidden(self, ids: Tensor, cache: KVCache | None = None, documents: Tensor | None = None) -> Tensor:
-        """ids (B, T) -> the last layer's normed states (B, T, D); with a cache, ids stand behind what it holds.
+    def hidden(self, ids: Tensor, state: KVCache | None = None, lengths: Tensor | None = None, documents: Tensor | None = None) -> Tensor:
+        """ids (B, T) -> the last layer's normed states (B, T, D); with a state, ids stand behind what it holds.
 
-        With documents (B, T), numbers that never fall along a row, each is read as if it stood alone.
+        lengths (B,) of the new tokens change nothing: the keys and values of padding are not counted, so nothing sees them. With
+        documents (B, T), numbers that never fall along a row, each is read as if it stood alone.
         """
         t = ids.size(1)
         if t > self.config.context:
             raise ConfigError(f"{t} tokens do not fit a context of {self.config.context}")
-        place, mask, stores = cache.read(t) if cache else (None, None, [None] * len(self.blocks))
+        place, mask, stores = state.extend(t) if state else (None, None, [None] * len(self.blocks))
         # what only fills up a row may stand beyond the last position
         table = self.rotary[:, :t] if place is None else self.rotary[:, place.clamp(max=self.config.context - 1)]
         if documents is not None:
-            mask = document_mask(documents, blocks=self.blocks[0].attention.attention_backend != "explicit")  # type: ignore[union-attr]
+            mask = document_mask(documents, blocks=self.blocks[0].attention.document_blocks)  # type: ignore[union-attr, arg-type]
         x = self.embedded(ids)
         for block, store in zip(self.blocks, stores, strict=True):
             x = block(x, mask, table, store)
         out: Tensor = self.norm(x)
         return out
+
+    def decoder_stack(self) -> DecoderStack:
+        return DecoderStack(positions="rotary", windows=(0,) * len(self.blocks), dropout=False, weights=("rotary",))
 
     def embedded(self, ids: Tensor, place: Tensor | None = None) -> Tensor:
         """ids (B, T) -> tokens (B, T, D), in the precision of the products; where they stand is told to the heads."""

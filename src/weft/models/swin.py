@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_shares, check_sizes
 from weft.nn import init
-from weft.nn.attention import ATTEND
+from weft.nn.attention import fused_attention
 from weft.nn.dropout import Dropout
 from weft.nn.feed_forward import Activation, FeedForward
 from weft.nn.norm import LayerNorm
@@ -101,8 +101,8 @@ def neighbours(window: int, shift: int, rows: int, columns: int) -> Tensor:
 class WindowAttention(nn.Module):
     """Attention inside windows, with a learned bias for how far apart query and key are."""
 
-    attention_backend = "fused"
-    """"fused" or "explicit": the trainer chooses by device."""
+    core = staticmethod(fused_attention)
+    """What queries find among keys and values. `kernels.select` may put another function there that computes the same."""
 
     def __init__(self, width: int, heads: int, window: int, *, dropout: float = 0.0):
         super().__init__()
@@ -120,7 +120,7 @@ class WindowAttention(nn.Module):
         qkv = self.qkv(x).view(b, n, t, 3, self.heads, -1).permute(3, 0, 1, 4, 2, 5)
         q, k, v = qkv.flatten(2, 3)  # each (B, N * H, T, K): to the kernel a window is one more head, so one bias serves all images
         dropout = self.dropout if self.training else 0.0
-        mixed = ATTEND[self.attention_backend](q, k, v, dropout=dropout, bias=bias.flatten(0, 1))
+        mixed = self.core(q, k, v, dropout=dropout, bias=bias.flatten(0, 1))
         out: Tensor = self.out(mixed.view(b, n, self.heads, t, -1).transpose(2, 3).reshape(b, n, t, d))
         return out
 

@@ -20,10 +20,10 @@ from torch import Tensor, nn
 from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_shares, check_sizes
 from weft.nn import init
-from weft.nn.attention import ATTEND, visible
+from weft.nn.attention import fused_attention, visible
 from weft.nn.dropout import Dropout
 from weft.nn.norm import RMSNorm
-from weft.nn.state import NOTHING, KVCache, LayerKV, Past
+from weft.nn.state import NO_CACHE, DecoderLayerKV, EncoderDecoderState, KVCache, LayerKV
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,8 +91,8 @@ class RelativeBias(nn.Module):
 class Attention(nn.Module):
     """Every query looks at the keys of its own sequence (at earlier ones only where causal), or of another."""
 
-    attention_backend = "fused"
-    """"fused" or "explicit": the trainer chooses by device."""
+    core = staticmethod(fused_attention)
+    """What queries find among keys and values. `kernels.select` may put another function there that computes the same."""
 
     def __init__(self, config: T5Config, *, causal: bool):
         super().__init__()
@@ -115,9 +115,9 @@ class Attention(nn.Module):
         With a store, what is known is new and stands behind what it holds; mask and bias are then of all of its places.
         """
         q = self.q(x).view(len(x), -1, self.heads, self.head).transpose(1, 2)  # (B, H, T, K)
-        k, v = known if store is None else (each.to(q.dtype) for each in store.add(*known))
+        k, v = known if store is None else (each.to(q.dtype) for each in store.update(*known))
         dropout, causal = self.dropout if self.training else 0.0, self.causal and store is None
-        mixed = ATTEND[self.attention_backend](q, k, v, mask, causal, dropout, bias, scale=1.0)
+        mixed = self.core(q, k, v, mask, causal, dropout, bias, scale=1.0)
         out: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
         return out
 
@@ -174,11 +174,11 @@ class DecoderBlock(nn.Module):
         self.norm1, self.norm2, self.norm3 = (RMSNorm(config.width, eps=1e-6) for _ in range(3))
         self.dropout = Dropout(config.dropout)
 
-    def forward(self, x: Tensor, bias: Tensor, memory: Tensor, mask: Tensor | None, past: Past) -> Tensor:
+    def forward(self, x: Tensor, bias: Tensor, memory: Tensor, mask: Tensor | None, cached: DecoderLayerKV) -> Tensor:
         """x (B, T, D), bias (1, H, T, T), or of all that is seen, memory (B, S, D), mask (B, 1, 1, S) -> (B, T, D)."""
         y = self.norm1(x)
-        x = x + self.dropout(self.attention(y, self.attention.project(y), past.seen, bias, past.store))
-        x = x + self.dropout(self.cross(self.norm2(x), past.source or self.cross.project(memory), mask))
+        x = x + self.dropout(self.attention(y, self.attention.project(y), cached.mask, bias, cached.own))
+        x = x + self.dropout(self.cross(self.norm2(x), cached.cross or self.cross.project(memory), mask))
         out: Tensor = x + self.dropout(self.feedforward(self.norm3(x)))
         return out
 
@@ -232,25 +232,25 @@ class T5(nn.Module):
         memory: Tensor = self.dropout(self.encoder_norm(x))
         return memory
 
-    def new_cache(self) -> KVCache:
-        """An empty cache for `decode`, in the precision of the weights."""
+    def new_state(self) -> EncoderDecoderState:
+        """An empty state for `decode`, in the precision of the weights."""
         c = self.config
-        return KVCache(c.decoder_layers or c.layers, c.heads, c.head_dim, 1 << 30, self.embed.weight)
+        return EncoderDecoderState(KVCache(c.decoder_layers or c.layers, c.heads, c.head_dim, 1 << 30, self.embed.weight))
 
-    def decode(self, target: Tensor, memory: Tensor, lengths: Tensor | None = None, cache: KVCache | None = None) -> Tensor:
+    def decode(self, target: Tensor, memory: Tensor, lengths: Tensor | None = None, state: EncoderDecoderState | None = None) -> Tensor:
         """target (B, T), memory (B, S, D), lengths of the source (B,) -> states for the head (B, T, D).
 
-        With a cache, the targets stand behind what it holds.
+        With a state, the targets stand behind what it holds.
         """
         blocks: list[Any] = list(self.decoder)
-        t, pasts = target.size(1), [NOTHING] * len(blocks)
-        place, places = torch.arange(t, device=target.device)[None], t
-        if cache:
-            place, seen, pasts = cache.pasts(t, [partial(block.cross.project, memory) for block in blocks])
-            places = seen.size(-1)
-        x, bias, mask = self._embedded(target), self.decoder_bias(place, places), visible(lengths, memory.size(1))
-        for block, past in zip(blocks, pasts, strict=True):
-            x = block(x, bias, memory, mask, past)
+        t, cached = target.size(1), [NO_CACHE] * len(blocks)
+        positions, size = torch.arange(t, device=target.device)[None], t
+        if state:
+            positions, seen, cached = state.extend(t, [partial(block.cross.project, memory) for block in blocks])
+            size = seen.size(-1)
+        x, bias, mask = self._embedded(target), self.decoder_bias(positions, size), visible(lengths, memory.size(1))
+        for block, layer in zip(blocks, cached, strict=True):
+            x = block(x, bias, memory, mask, layer)
         out: Tensor = self.dropout(self.norm(x))
         return out * self.config.width**-0.5 if self.config.tied else out
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from weft.data.text.sentence_pairs import SentencePairsConfig
-from weft.data.text.windows import TextConfig
+from weft.data.text.token_windows import TextConfig
 from weft.models.bert import BERTConfig
 from weft.objectives.masked_pair import MaskedPairConfig
 from weft.objectives.next_token import NextTokenConfig

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.data.shards.windows import ShardsConfig
+from weft.data.shards.shard_windows import ShardsConfig
 from weft.models.gpt import GPTConfig
 from weft.objectives.next_token import NextTokenConfig
 from weft.recipes.base import Recipe

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.data.text.python_source import PythonSourceConfig
-from weft.data.text.windows import TextConfig
+from weft.data.text.token_windows import TextConfig
 from weft.models.llama import LlamaConfig
 from weft.objectives.next_token import NextTokenConfig
 from weft.recipes.base import Recipe

@@ -18,6 +18,7 @@ from torch import nn
 from weft.core import config, registry
 from weft.core.errors import CapabilityError, ConfigError, WeftError
 from weft.data.base import Data, Source
+from weft.data.text.lanes import check_lanes
 from weft.data.tokenizers import base as tokenizers
 from weft.models.base import need
 from weft.objectives.base import Objective
@@ -82,6 +83,7 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     check_metric(resolved, data, model, objective)
     if team.first:
         check_cuts(resolved.train, model, objective)
+    check_lanes(data.info.get("lanes", 0), resolved.train.batch)
     if initial:
         load_initial(model, initial)
     if team.processes > 1:

@@ -25,10 +25,11 @@ def write_description(folder: Path, recipe: Recipe, trainer: Trainer, data: Data
         "parameters": size,
         "init": init,
         "plan": trainer.plan.lines(),
+        "kernels": trainer.plan.table(),
         "data": data.info,
         "problems": data.problems.lines(),
         "shares": data.train.shares(trainer.end, recipe.train.seed),
-        "examples": trainer.source.mark(),
+        "examples": trainer.source.fingerprint(),
         "versions": {"weft": __version__, "python": platform.python_version(), "torch": torch.__version__},
         "machine": machine(),
     }

@@ -27,7 +27,7 @@ from weft.data.annotated.tagged import Tagged, TaggedConfig, TagTokenizer
 from weft.data.base import Problems, Source
 from weft.data.split import number_classes, shuffled
 from weft.data.text.sentence_pairs import SentencePairsConfig
-from weft.data.tokenizers.encoder_tokens import given_or_learned
+from weft.data.tokenizers.encoder_tokens import encoder_tokenizer
 from weft.models.bert import BERT, BERTConfig
 from weft.objectives.base import Objective
 from weft.objectives.masked_pair import MaskedPairConfig
@@ -130,7 +130,7 @@ def prepare(settings: Settings) -> Task:
     chosen, held = order[: settings.sentences], set(order[settings.sentences : settings.sentences + settings.held])
     train, other = [sentences[i] for i in chosen], [sentences[i] for i in sorted(held)]
     bert, known = brought(settings) if settings.init else pretrained([s for i, s in enumerate(sentences) if i not in held], settings)
-    tokens = given_or_learned(known, source.tokenizer, [], 0)
+    tokens = encoder_tokenizer(known, source.tokenizer, [], 0)
     tokenizer = TagTokenizer(tokens, number_classes([tag for sentence in train for tag in sentence.tags])[1])
     task = Task(bert, tokenizer, source.dataset(train, tokenizer, problems), source.dataset(other, tokenizer, problems))
     for line in problems.lines():

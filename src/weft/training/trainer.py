@@ -52,6 +52,7 @@ class Trainer:
         team: Team | None = None,
     ):
         execution.apply(plan, model, objective)
+        objective.bind(model)
         self.model, self.objective = model.to(plan.device), objective.to(plan.device)
         self.source, self.settings, self.plan, self.hooks, self.tokens = source, settings, plan, list(hooks), tokens
         self.team = team or ALONE

@@ -70,7 +70,7 @@ def test_every_unusable_row_is_counted_and_named(tmp_path: Path) -> None:
     assert data.info["training_examples"] == 2
     assert data.problems.counts == {
         "empty lines, left out": 1,
-        "rows that are no choice, left out": 11,
+        "rows that are no multiple-choice example, left out": 11,
         "rows that do not have 3 choices, left out": 1,
     }
     places = [place for found in data.problems.places.values() for place in found]

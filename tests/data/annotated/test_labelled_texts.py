@@ -134,7 +134,7 @@ def test_a_model_of_another_task_gives_its_tokens_alone(tmp_path: Path) -> None:
     renamed = config(path, class_names=("pos", "neg")).build_with(others)
     assert renamed.info["class_names"] == ["pos", "neg"]
     assert renamed.info["vocabulary"] == 12
-    with pytest.raises(DataError, match="'words' has no mark for cls"):
+    with pytest.raises(DataError, match="'words' has no special token for cls"):
         config(path).build_with(WordTokenizer(["<unk>"]))
 
 

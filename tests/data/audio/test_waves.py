@@ -75,7 +75,7 @@ def test_unusable_files_are_counted_and_named(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     data = AudioConfig(path=str(tmp_path), sample_rate=8000, validation=0.0).build()
     assert data.info["class_names"] == ["1", "2", "7"]
-    assert data.problems.counts == {"files of another kind, not read": 1, "sound files that cannot be read": 4}
+    assert data.problems.counts == {"files with another suffix, not read": 1, "sound files that cannot be read": 4}
     assert torch.isfinite(everything(data.train)["wave"]).all()
 
 

@@ -11,7 +11,7 @@ import torch
 
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Source
-from weft.data.images.domains import DomainsConfig, grey_again, restyle
+from weft.data.images.domains import DomainsConfig, restyle, to_grey
 from weft.data.images.paired import ImagePairsConfig, OutlinesConfig, outlines
 from weft.data.images.unpaired import UnpairedImagesConfig
 
@@ -100,9 +100,9 @@ def test_no_image_is_in_both_domains(style: str) -> None:
     channels = data.info["image"][0]
     assert batch["image"].shape[1:] == batch["other"].shape[1:] == (channels, 8, 8)
     torch.testing.assert_close(batch["truth"], restyle(batch["image"][:, :1], style))  # type: ignore[arg-type]
-    torch.testing.assert_close(grey_again(batch["truth"], style), batch["image"][:, :1], atol=1e-5, rtol=1e-5)  # type: ignore[arg-type]
+    torch.testing.assert_close(to_grey(batch["truth"], style), batch["image"][:, :1], atol=1e-5, rtol=1e-5)  # type: ignore[arg-type]
     own = {tuple(row) for row in batch["image"][:, 0].flatten(1).mul(16).round().int().tolist()}
-    others = {tuple(row) for row in grey_again(batch["other"], style)[:, 0].flatten(1).mul(16).round().int().tolist()}  # type: ignore[arg-type]
+    others = {tuple(row) for row in to_grey(batch["other"], style)[:, 0].flatten(1).mul(16).round().int().tolist()}  # type: ignore[arg-type]
     assert len(own & others) <= 2  # a few digits are drawn alike twice
     assert not torch.equal(batch["other_label"], batch["label"])
 

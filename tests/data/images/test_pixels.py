@@ -72,7 +72,7 @@ def test_loose_images_are_unlabelled_and_never_validate_among_labelled_ones(tmp_
     mixed = ImagesConfig(path=str(classes(tmp_path)), validation=0.5).build()
     assert (everything(mixed.train)["label"] == UNLABELLED).sum() == 10
     assert (everything(mixed.validation)["label"] != UNLABELLED).all()
-    assert not data.problems.counts and mixed.problems.counts == {"images beside the folders of classes, taken as unlabelled": 10}
+    assert not data.problems.counts and mixed.problems.counts == {"images outside the class folders, taken as unlabelled": 10}
 
 
 def test_flat_grey_and_scaled(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_a_folder_to_validate_on_is_numbered_as_training(tmp_path: Path) -> None
     with pytest.raises(DataError, match="no image of a class"):
         ImagesConfig(path=str(tmp_path / "yours")).build_with(ClassNames(["a", "b"]))
     save(tmp_path / "large" / "emu" / "1.png", size=(9, 9))
-    with pytest.raises(DataError, match="are 9x9, those to train on 6x6"):
+    with pytest.raises(DataError, match="are 9x9, training images 6x6"):
         ImagesConfig(path=str(tmp_path / "mine"), validation_path=str(tmp_path / "large")).build()
 
 
@@ -272,7 +272,7 @@ def test_files_that_are_no_idx(tmp_path: Path, content: bytes) -> None:
 def test_a_folder_without_a_part(tmp_path: Path) -> None:
     mnist(tmp_path)
     os.remove(tmp_path / "t10k-images-idx3-ubyte")
-    with pytest.raises(DataError, match="no test part"):
+    with pytest.raises(DataError, match="no test split"):
         ImagesConfig(path=str(tmp_path), validate_on="test").build()
 
 

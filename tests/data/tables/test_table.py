@@ -12,7 +12,7 @@ import torch
 from weft.core.config import from_dict, to_dict
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Data, Dataset, Problems, Source
-from weft.data.io.rows import Rows, read_rows
+from weft.data.io.records import Records, read_records
 from weft.data.tables.table import TableConfig
 from weft.data.tokenizers import base as tokenizers
 
@@ -22,8 +22,8 @@ def write(path: Path, content: str | bytes) -> str:
     return str(path)
 
 
-def rows_of(path: Path, content: str | bytes, problems: Problems | None = None) -> Rows:
-    return read_rows(write(path, content), problems or Problems())
+def rows_of(path: Path, content: str | bytes, problems: Problems | None = None) -> Records:
+    return read_records(write(path, content), problems or Problems())
 
 
 def everything(dataset: Dataset | None) -> dict[str, torch.Tensor]:
@@ -124,7 +124,7 @@ def test_quotes_run_over_lines_and_a_lost_one_costs_its_line_only(tmp_path: Path
 def test_a_large_file_full_of_lost_quotes_is_read_in_time(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", 'text,label\n"lost,x\n' + "fine,y\n" * 20_000 + '"a",x\n' * 20_000)
     start = time.perf_counter()
-    assert len(read_rows(path, Problems()).cells) > 20_000
+    assert len(read_records(path, Problems()).cells) > 20_000
     assert time.perf_counter() - start < 3
 
 
@@ -258,7 +258,7 @@ def test_places_that_are_no_file(tmp_path: Path) -> None:
 
 def test_objects_that_all_bring_their_own_names(tmp_path: Path) -> None:
     lines = "\n".join(json.dumps({f"name{i}": 1, "label": "x"}) for i in range(8000))
-    with pytest.raises(DataError, match="different names of fields"):
+    with pytest.raises(DataError, match="different field names"):
         TableConfig(path=write(tmp_path / "a.jsonl", lines)).build()
 
 

@@ -8,7 +8,7 @@ import torch
 from weft.core import random
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import IGNORE
-from weft.data.text.cooccurrence import CooccurrenceConfig, Cooccurrences, kept_share
+from weft.data.text.cooccurrence import CooccurrenceConfig, Cooccurrences, keep_probabilities
 from weft.data.tokenizers.base import WordTokenizer
 
 
@@ -40,9 +40,9 @@ def test_the_window_is_dynamic() -> None:
 
 
 def test_frequent_words_are_left_out_at_the_stated_rate() -> None:
-    share = kept_share((0, 900, 100), 0.01)
+    share = keep_probabilities((0, 900, 100), 0.01)
     torch.testing.assert_close(share, torch.tensor([1.0, (0.01 / 0.9) ** 0.5, (0.01 / 0.1) ** 0.5]))
-    assert kept_share((0, 900, 100), 0.0).tolist() == [1.0, 1.0, 1.0]
+    assert keep_probabilities((0, 900, 100), 0.0).tolist() == [1.0, 1.0, 1.0]
     batch = dataset(window=1, kept=0.5).batch(torch.full((40_000,), 10), random.keys(0, torch.arange(40_000)))
     assert abs(float((batch["context"] != IGNORE).float().mean()) - 0.25) < 0.01, "both words must be kept"
 

@@ -62,7 +62,7 @@ def test_unusable_pairs_are_counted_and_long_ones_cut(tmp_path: Path) -> None:
     assert data.problems.lines() == [
         f"1 × rows that do not have 2 cells, left out: {path}:5 (1)",
         f"2 × pairs with an empty side, left out: {path}:2, {path}:3",
-        "1 × texts cut to 10 tokens: target",
+        "1 × texts truncated to 10 tokens: target",
     ]
 
 

@@ -93,7 +93,7 @@ def test_other_scripts_may_stay_but_marks_may_not(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "Wh\u00e9re?\tR\u00f4me\na\u2047\tb\n")
     data = QuestionsConfig(path=path, ascii=False).build()
     assert shown(data, everything(data.train)["ids"][0]).startswith("Whére?⁇Rôme⁇□")
-    assert data.problems.lines() == [f"1 × rows that hold a mark, □ or ⁇, left out: {path}:2"]
+    assert data.problems.lines() == [f"1 × rows with a special character, □ or ⁇, left out: {path}:2"]
 
 
 def test_held_rows_validate_and_are_not_trained_on(tmp_path: Path) -> None:

@@ -9,17 +9,17 @@ import torch
 
 from weft.core import random
 from weft.core.errors import ConfigError, DataError
-from weft.data.text.sentinels import Sentinels, SentinelTokenizer, T5SpanCorruptionConfig, cut_out, division
+from weft.data.text.sentinels import Sentinels, SentinelTokenizer, T5SpanCorruptionConfig, corrupt_spans, random_partition
 from weft.data.tokenizers import base as tokenizers
 from weft.data.tokenizers.base import ByteTokenizer, WordTokenizer
-from weft.data.tokenizers.special_tokens import END, MARKS, START
+from weft.data.tokenizers.special_tokens import END, NUM_SPECIAL, START
 
 
 def test_the_papers_example() -> None:
     words = ["<unk>", "Thank", "you", "for", "inviting", "me", "to", "your", "party", "last", "week"]
     tokenizer = SentinelTokenizer(WordTokenizer(words), 5)
     ids = torch.from_numpy(tokenizer.encode("Thank you for inviting me to your party last week"))[None]
-    source, target = cut_out(ids, torch.tensor([[2, 1]]), torch.tensor([[2, 4]]), 3, tokenizer.size)
+    source, target = corrupt_spans(ids, torch.tensor([[2, 1]]), torch.tensor([[2, 4]]), 3, tokenizer.size)
     assert tokenizer.decode(source[0].tolist()) == "Thank you<X0>me to your party<X1>week"
     assert tokenizer.decode(target[0].tolist()) == "<X0>for inviting<X1>last"
     assert source[0, -1] == target[0, -1] == END and target[0, 0] == START
@@ -27,7 +27,7 @@ def test_the_papers_example() -> None:
 
 @pytest.mark.parametrize(("total", "parts"), [(1, 1), (5, 5), (19, 6), (109, 6), (2, 1)])
 def test_a_division_has_positive_parts_and_every_way_is_as_likely(total: int, parts: int) -> None:
-    found = division(random.keys(0, torch.arange(4000)), total, parts)
+    found = random_partition(random.keys(0, torch.arange(4000)), total, parts)
     assert found.shape == (4000, parts)
     assert bool((found >= 1).all()) and bool((found.sum(1) == total).all())
     assert (found.double().mean(0) - total / parts).abs().max() < 0.1 * total / parts
@@ -82,7 +82,7 @@ def test_nothing_is_read_by_the_host() -> None:
 def test_the_tokenizer_survives_a_checkpoint_and_serves_pairs() -> None:
     made = SentinelTokenizer(ByteTokenizer(), 7)
     again = tokenizers.load(tokenizers.dump(made))
-    assert isinstance(again, SentinelTokenizer) and again.size == made.size == 256 + MARKS + 7
+    assert isinstance(again, SentinelTokenizer) and again.size == made.size == 256 + NUM_SPECIAL + 7
     assert again.decode(made.encode("grüß").tolist()) == "grüß"
 
 

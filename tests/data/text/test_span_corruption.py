@@ -16,7 +16,7 @@ from weft.core.errors import ConfigError, DataError
 from weft.data.base import IGNORE, Batch, Data, DataConfig, Dataset, Source
 from weft.data.text.biographies import ALPHABET, BiographiesConfig
 from weft.data.text.questions import QuestionsConfig
-from weft.data.text.span_corruption import Lengths, SpanCorruption, SpanCorruptionConfig, opening
+from weft.data.text.span_corruption import Lengths, SpanCorruption, SpanCorruptionConfig, first_sentence_length
 from weft.data.tokenizers.birthplace_characters import MASK, PAD, BirthplaceCharacters
 
 FEW = BiographiesConfig(people=30, variants=4)
@@ -110,7 +110,7 @@ def test_a_quarter_is_hidden_and_every_length_occurs(tmp_path: Path, lengths: Le
     data = SpanCorruptionConfig(path=long_lines(tmp_path), lengths=lengths, inside=inside).build()
     assert isinstance(data.train, SpanCorruption)
     key = random.keys(1, torch.arange(DRAWS))
-    piece = data.train.piece(torch.arange(DRAWS) % 5, key)
+    piece = data.train.hidden_span(torch.arange(DRAWS) % 5, key)
     length, before, hidden = piece.length, piece.before, piece.hidden
     assert torch.equal(length.unique(), torch.arange(4, 113, dtype=length.dtype))
     assert length.bincount(minlength=113)[4:].float().std() < 3 * (DRAWS / 109) ** 0.5
@@ -136,7 +136,7 @@ def test_whole_words_are_hidden_and_what_stands_around_them_is_thinned(lines: li
     documents, number = [line[:37] for line in lines], 24
     index, key = torch.arange(number) % len(documents), random.keys(0, torch.arange(number))
     assert isinstance(data.train, SpanCorruption)
-    piece, batch = data.train.piece(index, key), drawn(data.train, number)
+    piece, batch = data.train.hidden_span(index, key), drawn(data.train, number)
     for row in range(number):
         text, edge = documents[row % len(documents)], int(inside)
         length, before, hidden = int(piece.length[row]), int(piece.before[row]), int(piece.hidden[row])
@@ -154,7 +154,14 @@ def test_whole_words_are_hidden_and_what_stands_around_them_is_thinned(lines: li
 
 
 def test_the_first_sentence_ends_after_a_word() -> None:
-    assert [opening(text) for text in ("Ada King. She", "J. R. R. Tolkien. He", "No end", "", "Dr. X.", "end.")] == [9, 17, 0, 0, 3, 0]
+    assert [first_sentence_length(text) for text in ("Ada King. She", "J. R. R. Tolkien. He", "No end", "", "Dr. X.", "end.")] == [
+        9,
+        17,
+        0,
+        0,
+        3,
+        0,
+    ]
 
 
 def test_the_distributions_are_what_they_are_called(tmp_path: Path) -> None:
@@ -163,7 +170,7 @@ def test_the_distributions_are_what_they_are_called(tmp_path: Path) -> None:
     def hidden(lengths: Lengths) -> torch.Tensor:
         data = SpanCorruptionConfig(path=path, lengths=lengths, min_length=80, max_length=80).build()
         assert isinstance(data.train, SpanCorruption)
-        return data.train.piece(torch.arange(DRAWS) % 5, random.keys(2, torch.arange(DRAWS))).hidden.double()
+        return data.train.hidden_span(torch.arange(DRAWS) % 5, random.keys(2, torch.arange(DRAWS))).hidden.double()
 
     expected = {"uniform": (10, 30, 5.8), "half": (1, 39, 11.3), "gaussian": (1, 78, 9.8), "binomial": (3, 40, 3.87), "beta": (1, 78, 15.3)}
     for name, (least, most, spread) in expected.items():
@@ -177,7 +184,7 @@ def test_the_distributions_are_what_they_are_called(tmp_path: Path) -> None:
 def test_a_short_document_is_drawn_from_by_its_own_length(tmp_path: Path) -> None:
     data = SpanCorruptionConfig(path=write(tmp_path / "a.txt", "abcdefgh\n"), lengths="half").build()
     assert isinstance(data.train, SpanCorruption)
-    piece = data.train.piece(torch.zeros(2000, dtype=torch.int64), random.keys(0, torch.arange(2000)))
+    piece = data.train.hidden_span(torch.zeros(2000, dtype=torch.int64), random.keys(0, torch.arange(2000)))
     length, hidden = piece.length, piece.hidden
     assert float((length == 8).float().mean()) > 0.9
     assert hidden[length == 8].unique().tolist() == [1, 2, 3]
@@ -279,7 +286,7 @@ def test_the_tokens_of_a_model_are_kept(tmp_path: Path) -> None:
     assert SpanCorruptionConfig(path=long_lines(tmp_path)).build_with(known).info["vocabulary"] == 38
     with pytest.raises(DataError, match="does not occur"):
         SpanCorruptionConfig(path=long_lines(tmp_path)).build_with(BirthplaceCharacters.train("abc"))
-    with pytest.raises(DataError, match="which marks padding"):
+    with pytest.raises(DataError, match="which stands for padding"):
         SpanCorruptionConfig(path=write(tmp_path / "a.txt", "a□b\n")).build_with(known)
 
 

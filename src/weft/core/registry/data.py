@@ -3,8 +3,10 @@
 from weft.core.registry.entry import Entry
 
 DATA = {
-    "text": Entry("weft.data.text.windows:TextConfig", 0, "text files as bytes, characters or words"),
-    "shards": Entry("weft.data.shards.windows:ShardsConfig", 0, "token shards made by weft data build, weighted where there are several"),
+    "text": Entry("weft.data.text.token_windows:TextConfig", 0, "text files as bytes, characters or words"),
+    "shards": Entry(
+        "weft.data.shards.shard_windows:ShardsConfig", 0, "token shards of weft data build, of one folder or a weighted mixture"
+    ),
     "python_source": Entry("weft.data.text.python_source:PythonSourceConfig", 0, "the source code of this Python installation"),
     "images": Entry("weft.data.images.pixels:ImagesConfig", 0, "image folders, IDX or CIFAR files"),
     "digits": Entry("weft.data.images.digits:DigitsConfig", 0, "scikit-learn's 8 by 8 digits"),

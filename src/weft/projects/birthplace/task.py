@@ -13,7 +13,7 @@ from weft.core.registry import nearest
 from weft.data.base import Data, DataConfig, Problems
 from weft.data.io.files import locate
 from weft.data.text.questions import QuestionsConfig
-from weft.data.text.windows import read_text
+from weft.data.text.token_windows import read_text
 from weft.data.tokenizers.birthplace_characters import BirthplaceCharacters
 from weft.models.base import ModelConfig
 from weft.models.perceiver import PerceiverConfig

@@ -76,6 +76,8 @@ def refuse(model: nn.Module, objective: Objective, team: Team) -> None:
     """Several processes for what one must see whole."""
     if team.size > 1 and (reason := indivisible(model, objective)):
         raise ConfigError(f"{reason}; train it in one process")
+    if team.size > 1 and objective.carries:
+        raise ConfigError(f"{type(objective).__name__} carries a state from batch to batch; train it in one process")
 
 
 def compare(team: Team, *things: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Text files as one stream of tokens, cut into windows for next-token prediction."""
+"""Text files as one stream of tokens, split into windows for next-token prediction."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from torch import Tensor
 from weft.core import registry
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import IGNORE, Batch, Data, DataConfig, Dataset, Problems
-from weft.data.io.archives import is_archive, members
+from weft.data.io.archives import is_archive, read_members
 from weft.data.io.files import decode as decode
 from weft.data.io.files import locate as locate
 from weft.data.io.files import read_bytes as read_bytes
 from weft.data.io.files import show, unix_lines, walk
-from weft.data.split import both, check_share
+from weft.data.split import check_share, map_splits
+from weft.data.text.lanes import LaneWindows
 from weft.data.tokenizers.base import Tokenizer
 
 SUFFIXES = (".txt", ".md", ".gz")
@@ -28,9 +29,9 @@ Unit = Literal["characters", "bytes", "words", "byte_bpe", "bpe", "wordpiece", "
 
 
 def read_text(path: str, problems: Problems, suffixes: tuple[str, ...] = SUFFIXES, exact: bool = False) -> str:
-    """All texts of a path, one after the other.
+    """All texts of a path, joined by line ends.
 
-    Line ends become "\\n" and bytes that are no text U+FFFD, unless `exact`, which keeps every byte.
+    Line ends become "\\n" and undecodable bytes U+FFFD, unless `exact`, which keeps every byte.
     """
     whole = "\n".join(read_texts(path, problems, suffixes, exact))
     if not whole.strip():
@@ -39,26 +40,28 @@ def read_text(path: str, problems: Problems, suffixes: tuple[str, ...] = SUFFIXE
 
 
 def read_texts(path: str, problems: Problems, suffixes: tuple[str, ...] = SUFFIXES, exact: bool = False) -> list[str]:
-    """The text of one file, or of every text file of a folder or an archive in the order of its path; of several, after commas."""
+    """The text of a file, or of every text file of a folder or an archive, sorted by path; paths may be joined by commas."""
     if "," in path and not os.path.exists(path):
         return [text for part in path.split(",") for text in read_texts(part.strip(), problems, suffixes, exact)]
-    place = locate(path)
-    if is_archive(place):
-        return [clean(decode(data, name, problems, exact), name, problems, exact) for name, data in members(place, suffixes, problems)]
-    files = walk(place, suffixes, problems) if place.is_dir() else [place]
+    source = locate(path)
+    if is_archive(source):
+        return [
+            clean(decode(data, name, problems, exact), name, problems, exact) for name, data in read_members(source, suffixes, problems)
+        ]
+    files = walk(source, suffixes, problems) if source.is_dir() else [source]
     if not files:
-        raise DataError(f"{show(place)}: the folder holds no text file ({', '.join(suffixes)})")
+        raise DataError(f"{show(source)}: the folder holds no text file ({', '.join(suffixes)})")
     return read_all(files, problems, exact)
 
 
 def read_all(files: list[Path], problems: Problems, exact: bool = False) -> list[str]:
-    """The text of each file that can be read; where only one was asked for, it must be."""
+    """The text of each readable file; a single file must be readable."""
     texts = []
     for file in files:
         try:
             text = decode(read_bytes(file), file, problems, exact)
         except DataError as error:
-            if len(files) == 1:  # there is nothing else to go on with
+            if len(files) == 1:  # there is no other file
                 raise
             problems.add("files that cannot be read", str(error))
             continue
@@ -67,20 +70,20 @@ def read_all(files: list[Path], problems: Problems, exact: bool = False) -> list
 
 
 def clean(text: str, file: Path, problems: Problems, exact: bool) -> str:
-    """With plain line ends, unless `exact`; an empty text and one with NUL characters are counted."""
+    """The text with Unix line ends, unless `exact`; empty texts and NUL characters are counted."""
     if not text.strip():
         problems.add("empty files", show(file))
     if exact:
         return text
-    if (at := text.find("\0")) >= 0:
-        problems.add("NUL characters, kept; is this text?", f"{show(file)}:{text.count(chr(10), 0, at) + 1}", text.count("\0"))
+    if (position := text.find("\0")) >= 0:
+        problems.add("NUL characters, kept; is this text?", f"{show(file)}:{text.count(chr(10), 0, position) + 1}", text.count("\0"))
     return unix_lines(text)
 
 
 class TokenWindows(Dataset):
-    """Windows of a token stream. In training every start is an example; in order, windows meet and cover each token once.
+    """Windows of a token stream: overlapping, one from every token, or adjacent, each token once.
 
-    A text that ends inside a window is filled up with its last token, and nothing is predicted there.
+    The last window is padded with the last token, and the loss ignores the padding.
     """
 
     def __init__(self, tokens: Tensor, context: int, overlapping: bool):
@@ -100,8 +103,8 @@ class TokenWindows(Dataset):
         window = self._windows.index_select(0, index).long()  # (B, T + 1)
         targets = window[:, 1:]
         if self._ragged:
-            place = index[:, None] * self.step + torch.arange(1, self.context + 1, device=index.device)
-            targets = targets.masked_fill(place >= len(self.tokens), IGNORE)
+            position = index[:, None] * self.step + torch.arange(1, self.context + 1, device=index.device)
+            targets = targets.masked_fill(position >= len(self.tokens), IGNORE)
         return {"ids": window[:, :-1], "targets": targets}
 
     def to(self, device: torch.device) -> Dataset:
@@ -113,44 +116,61 @@ class TokenWindows(Dataset):
 
 
 def as_tensor(ids: np.ndarray, size: int) -> Tensor:
-    """Tokens in the smallest type that holds them."""
-    kind = np.uint8 if size <= 256 else np.int16 if size <= 32768 else np.int32
-    return torch.from_numpy(np.ascontiguousarray(ids).astype(kind))
+    """Ids as a tensor of the smallest integer dtype for this vocabulary size."""
+    dtype = np.uint8 if size <= 256 else np.int16 if size <= 32768 else np.int32
+    return torch.from_numpy(np.ascontiguousarray(ids).astype(dtype))
 
 
 def language_data(
-    train: str, validation: str, unit: Unit, vocabulary: int, context: int, problems: Problems, tokenizer: Tokenizer | None = None
+    train: str,
+    validation: str,
+    unit: Unit,
+    vocabulary: int,
+    context: int,
+    problems: Problems,
+    tokenizer: Tokenizer | None = None,
+    lanes: int = 0,
 ) -> Data:
-    """Training and validation windows of two texts under one tokenizer, learned from them where none is given.
+    """Training and validation windows of two texts, with the given tokenizer or one trained on them.
 
-    Without a validation text of two tokens or more there is no validation.
+    Without a validation text of two tokens or more there is no validation. With lanes, training windows go on where others end.
     """
     check_sizes(context, vocabulary)
+    if lanes < 0:
+        raise ConfigError(f"--data.lanes must not be negative, not {lanes}")
     if tokenizer is None:
         tokenizer = registry.find("tokenizers", unit).train(train + validation if unit == "characters" else train, vocabulary)
     assert tokenizer is not None
-    first, second = both(tokenizer.encode, train, validation)
-    if len(first) < 2:
+    train_ids, validation_ids = map_splits(tokenizer.encode, train, validation)
+    if len(train_ids) < 2:
         raise DataError(
-            f"the training text has {len(first)} token{'s' * (len(first) != 1)} ({unit}); at least 2 are needed: take a longer one, or "
+            f"the training text has {len(train_ids)} token{'s' * (len(train_ids) != 1)} ({unit}), not at least 2: take a longer one, or "
             "hold out less of it with --data.validation"
         )
-    refuse_padding(context, len(first))
-    if len(first) <= context:
-        problems.add("a training text no longer than one example, so all examples are alike", f"{len(first)} tokens, context {context}")
-    if validation and len(second) < 2:
-        problems.add("a validation text too short to predict anything, left out", f"{len(second)} tokens")
-    measured, ids = (validation, second) if len(second) >= 2 else (train, first)
+    refuse_padding(context, len(train_ids))
+    if len(train_ids) <= context:
+        problems.add(
+            "a training text no longer than one example, so all examples are the same", f"{len(train_ids)} tokens, context {context}"
+        )
+    if validation and len(validation_ids) < 2:
+        problems.add("a validation text too short to predict anything, left out", f"{len(validation_ids)} tokens")
+    measured_text, ids = (validation, validation_ids) if len(validation_ids) >= 2 else (train, train_ids)
     info = {
         "vocabulary": tokenizer.size,
         "context": context,
         "tokens": context,
-        "bytes_per_token": len(measured.encode("utf-8", errors="replace")) / len(ids),
-        "training_tokens": len(first),
-        "validation_tokens": len(second) if len(second) >= 2 else 0,
+        "bytes_per_token": len(measured_text.encode("utf-8", errors="replace")) / len(ids),
+        "training_tokens": len(train_ids),
+        "validation_tokens": len(validation_ids) if len(validation_ids) >= 2 else 0,
     }
-    held = TokenWindows(as_tensor(second, tokenizer.size), context, overlapping=False) if len(second) >= 2 else None
-    return Data(TokenWindows(as_tensor(first, tokenizer.size), context, overlapping=True), held, info, tokenizer, problems)
+    if lanes:
+        info["lanes"] = lanes
+    validation_set = (
+        TokenWindows(as_tensor(validation_ids, tokenizer.size), context, overlapping=False) if len(validation_ids) >= 2 else None
+    )
+    tokens = as_tensor(train_ids, tokenizer.size)
+    windows = LaneWindows(tokens, context, lanes) if lanes else TokenWindows(tokens, context, overlapping=True)
+    return Data(windows, validation_set, info, tokenizer, problems)
 
 
 def check_sizes(context: int, vocabulary: int, flag: str = "context") -> None:
@@ -160,13 +180,13 @@ def check_sizes(context: int, vocabulary: int, flag: str = "context") -> None:
         raise ConfigError(f"--data.vocabulary must be 0 or at least 2, not {vocabulary}")
 
 
-PADDING = 8192
-"""Tokens up to which an example may be longer than all there is to fill it with."""
+MAX_PADDED_CONTEXT = 8192
+"""Longest context of examples that may be mostly padding."""
 
 
 def refuse_padding(context: int, tokens: int) -> None:
-    """Refuse examples that would be long and mostly padding: they take no end of time."""
-    if context > max(PADDING, tokens):
+    """Refuse long examples that would be mostly padding: a waste of time and memory."""
+    if context > max(MAX_PADDED_CONTEXT, tokens):
         raise ConfigError(
             f"--data.context {context:,} is longer than the whole training text of {tokens:,} tokens; lower it to {tokens:,} or less"
         )
@@ -186,6 +206,9 @@ class TextConfig(DataConfig):
     """Largest number of words or pieces of words; 0 is 10,000. Bytes and characters need no limit."""
     context: int = 256
     """Tokens per example."""
+    lanes: int = 0
+    """Read the text in so many contiguous lanes, as stateful training wants it (truncated_bptt, with `context` tokens of back-propagation):
+    each example goes on where the one of the batch before ended. As many as --train.batch; 0 for windows from anywhere."""
 
     def build(self) -> Data:
         return self.build_with(None)
@@ -194,8 +217,8 @@ class TextConfig(DataConfig):
         check_share(self.validation)
         problems = Problems()
         exact = self.tokenizer == "bytes"
-        train, held = both(partial(read_text, problems=problems, exact=exact), self.path, self.validation_path or self.path)
+        train, validation = map_splits(partial(read_text, problems=problems, exact=exact), self.path, self.validation_path or self.path)
         if not self.validation_path:
             cut = int(len(train) * (1 - self.validation))
-            train, held = train[:cut], train[cut:]
-        return language_data(train, held, self.tokenizer, self.vocabulary, self.context, problems, tokenizer)
+            train, validation = train[:cut], train[cut:]
+        return language_data(train, validation, self.tokenizer, self.vocabulary, self.context, problems, tokenizer, self.lanes)

@@ -10,7 +10,7 @@ from weft.core.errors import ConfigError, DataError
 from weft.data.base import IGNORE, Problems, Source
 from weft.data.text.sentence_pairs import SentencePairsConfig
 from weft.data.text.span_corruption import SpanCorruptionConfig
-from weft.data.text.windows import TextConfig, TokenWindows, language_data, read_text
+from weft.data.text.token_windows import TextConfig, TokenWindows, language_data, read_text
 
 
 def write(path: Path, content: str | bytes) -> str:
@@ -55,7 +55,7 @@ def test_an_empty_file_is_one_sentence(tmp_path: Path, content: str | bytes) -> 
 
 
 def test_a_text_of_one_character(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="at least 2 are needed"):
+    with pytest.raises(DataError, match="not at least 2"):
         TextConfig(path=write(tmp_path / "a.txt", "x")).build()
 
 

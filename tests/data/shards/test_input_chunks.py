@@ -14,23 +14,23 @@ import pytest
 
 from weft.core.errors import DataError, MissingExtra
 from weft.data.problems import Problems
-from weft.data.shards.documents import Flaws, read
-from weft.data.shards.inputs import Piece, Reading, find_sources, pieces
+from weft.data.shards.documents import ChunkProblems, read_documents
+from weft.data.shards.input_chunks import InputChunk, ReadOptions, find_inputs, input_chunks
 
 
-def all_pieces(path: Path, reading: Reading) -> list[Piece]:
-    (source,) = find_sources([str(path)], reading, Problems())
-    return list(pieces(0, source, reading, 0))
+def all_pieces(path: Path, options: ReadOptions) -> list[InputChunk]:
+    (source,) = find_inputs([str(path)], options, Problems())
+    return list(input_chunks(0, source, options, 0))
 
 
 def texts(path: Path, **settings: Any) -> tuple[list[str], dict[str, tuple[int, list[tuple[int, str]]]]]:
     """The documents of a file, and its flaws with lines counted in the whole file."""
-    reading = Reading(**settings)
+    options = ReadOptions(**settings)
     found, flaws, lines = [], {}, 0
-    for piece in all_pieces(path, reading):
-        own = Flaws()
-        found += [document.text for document in read(piece, reading, own)]
-        for what, (number, named) in own.found.items():
+    for chunk in all_pieces(path, options):
+        own = ChunkProblems()
+        found += [document.text for document in read_documents(chunk, options, own)]
+        for what, (number, named) in own.counts.items():
             before = flaws.get(what, (0, []))
             flaws[what] = before[0] + number, before[1] + [(line + lines, detail) for line, detail in named]
         lines += own.lines
@@ -65,11 +65,11 @@ def test_lines_and_separators(tmp_path: Path, size: int) -> None:
 def test_pieces_meet_and_cover_the_file(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps({"text": paragraph}) + "\n" for paragraph in PARAGRAPHS))
-    found = all_pieces(path, Reading(piece_bytes=500))
+    found = all_pieces(path, ReadOptions(piece_bytes=500))
     assert len(found) > 10
-    assert [piece.start for piece in found[1:]] == [piece.stop for piece in found[:-1]]
+    assert [chunk.start for chunk in found[1:]] == [chunk.stop for chunk in found[:-1]]
     assert found[-1].stop == path.stat().st_size
-    assert [piece.last for piece in found] == [False] * (len(found) - 1) + [True]
+    assert [chunk.last for chunk in found] == [False] * (len(found) - 1) + [True]
 
 
 @pytest.mark.parametrize("ending", ["", ".gz"])
@@ -166,12 +166,12 @@ def test_broken_files_are_counted(tmp_path: Path) -> None:
 
 def test_inputs_that_cannot_be(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"nowhere\.txt: no such file"):
-        find_sources(["nowhere.txt"], Reading(), Problems())
+        find_inputs(["nowhere.txt"], ReadOptions(), Problems())
     (tmp_path / "a.zip").write_bytes(b"")
     with pytest.raises(DataError, match="unpack it"):
-        find_sources([str(tmp_path / "a.zip")], Reading(), Problems())
+        find_inputs([str(tmp_path / "a.zip")], ReadOptions(), Problems())
     with pytest.raises(DataError, match="--suffixes"):
-        find_sources([str(tmp_path)], Reading(), Problems())
+        find_inputs([str(tmp_path)], ReadOptions(), Problems())
 
 
 def test_parquet(tmp_path: Path) -> None:
@@ -191,14 +191,14 @@ def test_parquet(tmp_path: Path) -> None:
 
 READ = """
 import sys
-from weft.data.shards.documents import Flaws, read
-from weft.data.shards.inputs import Reading, find_sources, pieces
+from weft.data.shards.documents import ChunkProblems, read_documents
+from weft.data.shards.input_chunks import ReadOptions, find_inputs, input_chunks
 from weft.data.problems import Problems
 peak = lambda: next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
-(source,) = find_sources(sys.argv[1:], Reading(), Problems())
-(piece,) = pieces(0, source, Reading(), 0)
+(source,) = find_inputs(sys.argv[1:], ReadOptions(), Problems())
+(chunk,) = input_chunks(0, source, ReadOptions(), 0)
 before = peak()
-print(sum(len(document.data) for document in read(piece, Reading(), Flaws())), peak() - before)
+print(sum(len(document.data) for document in read_documents(chunk, ReadOptions(), ChunkProblems())), peak() - before)
 """
 
 

@@ -13,9 +13,9 @@ import torch
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import IGNORE, Source
 from weft.data.shards.builder import BuildConfig, build
-from weft.data.shards.files import Shards
-from weft.data.shards.windows import HeldWindows, MixedWindows, ShardsConfig
-from weft.data.text.token_stream import Stream
+from weft.data.shards.document_stream import DocumentStream
+from weft.data.shards.shard_files import Shards
+from weft.data.shards.shard_windows import MixedWindows, ShardsConfig, ValidationWindows
 from weft.data.tokenizers.base import ByteTokenizer, Tokenizer
 from weft.data.tokenizers.subwords import ByteBPE
 
@@ -68,7 +68,7 @@ def test_held_out_documents_are_never_trained_on(tmp_path: Path) -> None:
     texts = sentences(300)
     path = made(tmp_path, "a", texts + texts[:50])  # copies fall on the same side
     shards = Shards(path)
-    train, held = Stream(shards, 0.2, 1.0), Stream(shards, 0.0, 0.2)
+    train, held = DocumentStream(shards, 0.2, 1.0), DocumentStream(shards, 0.0, 0.2)
     assert train.tokens + held.tokens == shards.manifest["counts"]["tokens"]
     assert train.bytes + held.bytes == shards.manifest["counts"]["bytes"]
     seen, kept = (bytes(stream.window(0, stream.tokens).tolist()).decode().splitlines() for stream in (train, held))
@@ -81,7 +81,7 @@ def test_validation_covers_every_token_once(tmp_path: Path) -> None:
     paths = made(tmp_path, "a", sentences(40)), made(tmp_path, "b", sentences(30, "xyz"))
     data = ShardsConfig(path=paths, validation_path=paths, context=16).build()
     held = data.validation
-    assert isinstance(held, HeldWindows)
+    assert isinstance(held, ValidationWindows)
     source = Source(held, 1, CPU, shuffle=False)
     batch = source.batch(0, len(held))
     counted = batch["targets"] != IGNORE
@@ -134,22 +134,22 @@ def test_tokens_on_a_device_give_the_same_windows(tmp_path: Path) -> None:
     data = ShardsConfig(path=paths, weights=(1, 1), context=24, validation=0.0).build()
     assert isinstance(data.train, MixedWindows)
     index = torch.from_numpy(data.train.order(0, 200, 3, True))
-    mapped, moved = data.train.batch(index, index), data.train.moved(CPU).batch(index, index)
+    mapped, moved = data.train.batch(index, index), data.train.on_device(CPU).batch(index, index)
     assert all((mapped[name] == moved[name]).all() for name in ("ids", "targets"))
-    assert data.train.moved(CPU).order(0, 200, 3, True).tolist() == index.tolist()
+    assert data.train.on_device(CPU).order(0, 200, 3, True).tolist() == index.tolist()
 
 
 def test_numbers_of_documents(tmp_path: Path) -> None:
-    tokenizer = ByteBPE.train("abcdefgh", 300, marks=("end",))
+    tokenizer = ByteBPE.train("abcdefgh", 300, special_tokens=("end",))
     path = made(tmp_path, "a", sentences(50), tokenizer)
     batch = (
         ShardsConfig(path=(path,), context=64, validation=0.0, document_mask=True).build().train.batch(torch.arange(10), torch.arange(10))
     )
-    end = tokenizer.marks["end"]
+    end = tokenizer.special_tokens["end"]
     for ids, numbers in zip(batch["ids"].tolist(), batch["documents"].tolist(), strict=True):
         assert numbers == [ids[: place + 1].count(end) for place in range(64)]
     assert batch["documents"].max() > 0
-    with pytest.raises(ConfigError, match="needs a tokenizer with a mark"):
+    with pytest.raises(ConfigError, match="needs a tokenizer with an end token"):
         ShardsConfig(path=(made(tmp_path, "b", sentences(50)),), document_mask=True).build()
 
 

@@ -11,20 +11,20 @@ import pytest
 
 from weft.core.errors import DataError
 from weft.data.problems import Problems
-from weft.data.shards.documents import Flaws, read
-from weft.data.shards.inputs import Reading, find_sources, pieces
-from weft.data.tokenizers import learning
-from weft.data.tokenizers.learning import learn
+from weft.data.shards.documents import ChunkProblems, read_documents
+from weft.data.shards.input_chunks import ReadOptions, find_inputs, input_chunks
+from weft.data.tokenizers import training
 from weft.data.tokenizers.subwords import ByteBPE
+from weft.data.tokenizers.training import train_tokenizer
 
-SMALL = Reading(piece_bytes=1000)
+SMALL = ReadOptions(piece_bytes=1000)
 
 
 @pytest.fixture(autouse=True)
 def _little(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if 16 kB were 32 MB, and pieces of 1 kB those of 2 MiB."""
-    monkeypatch.setattr(learning, "SAMPLE", 16_000)
-    monkeypatch.setattr("weft.data.shards.inputs.WINDOW", 60)
+    monkeypatch.setattr(training, "SAMPLE", 16_000)
+    monkeypatch.setattr("weft.data.shards.input_chunks.SEARCH_WINDOW", 60)
 
 
 def lines(letters: str, number: int) -> list[str]:
@@ -39,8 +39,8 @@ def rows(letters: str, number: int) -> bytes:
 def sampled(folder: Path) -> str:
     """The text that a tokenizer is learned from."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ByteBPE, "train", lambda text, vocabulary, marks: text)
-        found = learn("byte_bpe", 300, [str(folder)], SMALL)
+        patch.setattr(ByteBPE, "train", lambda text, vocabulary, special_tokens: text)
+        found = train_tokenizer("byte_bpe", 300, [str(folder)], SMALL)
     assert isinstance(found, str)
     return found
 
@@ -49,7 +49,7 @@ def test_a_large_compressed_file_beside_small_ones(tmp_path: Path) -> None:
     (tmp_path / "a_empty.txt").write_bytes(b"")
     (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(rows("abcdefgh", 800)))
     assert (tmp_path / "b.jsonl.gz").stat().st_size > 2 * 16_000
-    assert learn("byte_bpe", 300, [str(tmp_path)], SMALL).size == 300
+    assert train_tokenizer("byte_bpe", 300, [str(tmp_path)], SMALL).size == 300
     (tmp_path / "README.md").write_text("xyz")
     found = sampled(tmp_path)
     assert found.startswith("xyz\n")
@@ -89,10 +89,12 @@ def test_row_groups_larger_than_pieces_are_all_seen(tmp_path: Path) -> None:
 def test_of_plain_text_every_nth_piece_is_taken_whole(tmp_path: Path, number: int) -> None:
     for name in "abc":
         (tmp_path / f"{name}.txt").write_text("\n".join(lines(name + "xyz", number)))
-    sources = find_sources([str(tmp_path)], SMALL, Problems())
-    cut = [piece for number, source in enumerate(sources) for piece in pieces(number, source, SMALL, 0)]
+    sources = find_inputs([str(tmp_path)], SMALL, Problems())
+    cut = [piece for number, source in enumerate(sources) for piece in input_chunks(number, source, SMALL, 0)]
     every = max(1, 3 * 91 * number // 16_000)
-    assert sampled(tmp_path) == "\n".join(document.text for piece in cut[::every] for document in read(piece, SMALL, Flaws()))
+    assert sampled(tmp_path) == "\n".join(
+        document.text for piece in cut[::every] for document in read_documents(piece, SMALL, ChunkProblems())
+    )
 
 
 def test_where_the_chosen_pieces_hold_nothing_all_are_read(tmp_path: Path) -> None:
@@ -103,5 +105,5 @@ def test_where_the_chosen_pieces_hold_nothing_all_are_read(tmp_path: Path) -> No
 
 def test_nothing_to_learn_from(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"")
-    with pytest.raises(DataError, match="no document was found to learn a tokenizer from"):
-        learn("byte_bpe", 300, [str(tmp_path)], SMALL)
+    with pytest.raises(DataError, match="no document to train a tokenizer on"):
+        train_tokenizer("byte_bpe", 300, [str(tmp_path)], SMALL)
