@@ -36,7 +36,7 @@ class Lower(Tokenizer):
 def data(folder: Path) -> Data:
     path = folder / "pairs.tsv"
     path.write_text("".join(f"{source}\t{target}\n" for source, target in PAIRS))
-    config = PairsConfig(path=str(path), validation_path=str(path), header="no", longest=40)
+    config = PairsConfig(path=str(path), validation_path=str(path), header="no", max_length=40)
     return config.build_with(MarkedTokenizer(Lower()))
 
 
