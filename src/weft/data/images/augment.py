@@ -144,8 +144,8 @@ def jitter_colour(image: Tensor, key: Tensor, share: float) -> Tensor:
 
 
 def erase(image: Tensor, key: Tensor, chance: float) -> Tensor:
-    """Random erasing: image (B, C, H, W) in [0, 1] with a rectangle of noise in some (Zhong et al., 2017, arXiv:1708.04896): a fiftieth to a third of the
-    area, three times as long as wide at most."""
+    """Random erasing of image (B, C, H, W) in [0, 1] (Zhong et al., 2017, arXiv:1708.04896): in some a rectangle of a fiftieth to a third
+    of the area, at most three times as long as wide, becomes noise."""
     key = random.fold(key, "erase")
     area, shape, *centres = random.uniform(random.fold(key, "rectangle"), 4).unbind(1)  # each (B,)
     side, longer = (0.02 + (1 / 3 - 0.02) * area).sqrt(), 3 ** (shape - 0.5)
