@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -35,9 +36,14 @@ class ModelRunner:
         self.context: int = getattr(getattr(model, "config", None), "context", 0)
         self.device = next(model.parameters()).device
         self.cache = model.new_cache() if cached and offers(model, Decodes) else None
-        self.steps: Any = select.decoder(model, invariant=invariant) if self.cache else None
-        if self.cache and isinstance(self.steps, CPUDecodeStep):
+
+    @cached_property
+    def steps(self) -> Any:
+        """What reads one more token of each row, chosen when first asked for; None where the model's own layers do."""
+        made = select.decoder(self.model, invariant=self.invariant) if self.cache else None
+        if self.cache and isinstance(made, CPUDecodeStep):
             self.cache.parts = self.cache.parts.float()  # one row looks at them sooner than at those of 16 bits
+        return made
 
     def __len__(self) -> int:
         return len(self.ids)
