@@ -15,6 +15,7 @@ check: .venv/dev  ## lint, types, tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m weft.results
 	$(MAKE) test
 
 demos: .venv/dev  ## recipes on embedded data reach their numbers

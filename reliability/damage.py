@@ -18,10 +18,10 @@ import torch
 from campaign import FAMILIES, Campaign, Changes, arguments, digests, finish, logged, settings, workplace
 
 import weft
-from weft.errors import CheckpointError
-from weft.run import Run, assemble
-from weft.training import checkpoint
-from weft.training.keeping import Checkpoints
+from weft.core.errors import CheckpointError
+from weft.runs.assemble import Run, assemble
+from weft.training.checkpoint import checkpoint
+from weft.training.checkpoint.hook import Checkpoints
 
 STEPS, EVERY = 35, 7
 FEW: Changes = {"train.keep": 5, "train.eval_every": 0}

@@ -22,11 +22,11 @@ import torch
 from campaign import FAMILIES, Campaign, Changes, arguments, debris, digests, event_steps, finish, logged, settings, workplace
 
 import weft
-from weft.errors import CheckpointError
-from weft.run import assemble
-from weft.training import checkpoint, files
+from weft.core.errors import CheckpointError
+from weft.runs.assemble import assemble
+from weft.training.checkpoint import checkpoint, files
+from weft.training.checkpoint.hook import Checkpoints
 from weft.training.hooks import Hook
-from weft.training.keeping import Checkpoints
 from weft.training.log import Log
 from weft.training.trainer import Trainer
 

@@ -23,16 +23,16 @@ from typing import Any
 
 from campaign import Campaign, arguments, workplace
 
-from weft import config
 from weft.benchmarks.serving import write_model
-from weft.data import tokenizers
-from weft.data.pairs import MarkedTokenizer
-from weft.data.tokenizers import ByteTokenizer, ClassNames, Tokenizer
+from weft.core import config
+from weft.data.text.pairs import MarkedTokenizer
+from weft.data.tokenizers import base as tokenizers
+from weft.data.tokenizers.base import ByteTokenizer, ClassNames, Tokenizer
 from weft.models.base import ModelConfig
 from weft.models.conditional_vae import ConditionalVAEConfig
 from weft.models.nonautoregressive import NonAutoregressiveConfig
 from weft.recipes.base import recipe as find_recipe
-from weft.training import checkpoint
+from weft.training.checkpoint import checkpoint
 
 SMALL = {"context": 64, "layers": 2, "heads": 2, "width": 32}
 WHOLE = NonAutoregressiveConfig(vocabulary=259, context=64, layers=1, heads=2, width=32)

@@ -13,7 +13,7 @@ from pathlib import Path
 from campaign import FAMILIES, Campaign, Changes, arguments, debris, digests, logged, settings, workplace
 from kill import last_step, wait_for
 
-from weft.training import checkpoint
+from weft.training.checkpoint import checkpoint
 
 LIMIT = 10.0
 """Seconds a stop may take."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import torch
 
 import weft
-from weft.errors import WeftError
+from weft.core.errors import WeftError
 from weft.training.hooks import Hook
 from weft.training.trainer import Trainer
 

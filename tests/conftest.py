@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from weft import registry
+from weft.core import registry
 
 HERE = Path(__file__).parent
 collect_ignore: list[str] = []

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import weft
-from weft import registry
 from weft.__main__ import dispatch
+from weft.core import registry
 
 GUIDE = Path(__file__).parent.parent / "docs" / "add-a-family.md"
 FILE = re.compile(r"^`([\w/.-]+\.(?:py|toml))`\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -70,7 +70,7 @@ def test_the_family_trains_continues_and_evaluates(site: Path, tmp_path: Path) -
     model = weft.load(tmp_path / "run")
     assert model.recipe.model.features == 2  # type: ignore[attr-defined]
     assert weft.evaluate(model)["loss"] == pytest.approx(after.validation.best, rel=1e-4)  # type: ignore[union-attr]
-    samples = importlib.import_module("weft.generation.grid").draw(model.model, 500)
+    samples = importlib.import_module("weft.visual.grids").draw(model.model, 500)
     assert 0.7 < float(samples.norm(dim=1).mean()) < 1.3
 
 
@@ -89,7 +89,6 @@ def test_the_script_of_the_guide_runs(site: Path, tmp_path: Path) -> None:
 
 
 def test_the_commands_of_the_guide_run(site: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("tyro")
     commands = [line for block in blocks("sh") for line in block.splitlines()]
     assert [command.split()[:2] for command in commands] == [["weft", "list"], ["weft", "train"], ["weft", "evaluate"]]
     for command in commands:

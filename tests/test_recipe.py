@@ -7,15 +7,15 @@ from dataclasses import dataclass
 import pytest
 
 import weft
-from weft import config
-from weft.data.text import TextConfig
-from weft.errors import CheckpointError, ConfigError
+from weft.core import config
+from weft.core.errors import CheckpointError, ConfigError
+from weft.data.text.windows import TextConfig
 from weft.models.base import ModelConfig
 from weft.models.gpt import GPTConfig
 from weft.objectives.next_token import NextTokenConfig
 from weft.recipes import base
 from weft.recipes.base import Recipe
-from weft.training.optim import AdamW
+from weft.training.optimizer.settings import AdamW
 
 
 def made(**model: object) -> Recipe:

@@ -6,18 +6,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from weft.api import train as train
     from weft.evaluation.evaluate import evaluate as evaluate
     from weft.recipes.base import Recipe as Recipe
     from weft.recipes.base import recipe as recipe
-    from weft.run import load as load
-    from weft.run import train as train
+    from weft.runs.load import load as load
 
 __version__ = "0.1.0"
 _PUBLIC = {
     "Recipe": "weft.recipes.base",
     "recipe": "weft.recipes.base",
-    "train": "weft.run",
-    "load": "weft.run",
+    "train": "weft.api",
+    "load": "weft.runs.load",
     "evaluate": "weft.evaluation.evaluate",
 }
 __all__ = [*_PUBLIC, "convert", "__version__"]

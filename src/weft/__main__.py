@@ -10,8 +10,9 @@ import importlib
 import os
 import sys
 
-from weft import __version__, registry
-from weft.errors import ConfigError, WeftError
+from weft import __version__
+from weft.core import registry
+from weft.core.errors import ConfigError, WeftError
 
 VERBS = {
     "quickstart": "the birthplace experiment end to end on made-up people, minutes on two cores",
@@ -65,7 +66,7 @@ def run(words: list[str]) -> int:
             sys.stdout.flush()
     except WeftError as error:
         if "RANK" in os.environ:
-            importlib.import_module("weft.parallel.processes").hold_back()
+            importlib.import_module("weft.training.parallel.processes").hold_back()
         print(f"weft: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:

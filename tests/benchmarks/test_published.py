@@ -11,7 +11,7 @@ import pytest
 from weft.benchmarks import published
 from weft.benchmarks.references import CASES, reference
 from weft.convert import pypi
-from weft.errors import WeftError
+from weft.core.errors import WeftError
 
 transformers = pytest.importorskip("transformers")
 library = pytest.importorskip("tokenizers")

@@ -11,8 +11,8 @@ import pytest
 
 from tests.serving.conftest import Live, running
 from tests.serving.fake import toy, toy_service
-from weft import run
 from weft.benchmarks import serving, serving_clients
+from weft.runs.load import load
 
 
 def asked(live: Live, scenario: str, **settings: Any) -> dict[str, Any]:
@@ -46,6 +46,6 @@ def test_those_who_find_the_queue_full_are_counted() -> None:
 
 def test_the_model_that_is_served_can_be_loaded(tmp_path: Path) -> None:
     serving.write_model(tmp_path / "gpt", {"context": 128, "layers": 1, "heads": 1, "width": 8})
-    assert len(run.load(tmp_path / "gpt", "cpu").generate("a", max_new_tokens=3).text.encode()) >= 3
+    assert len(load(tmp_path / "gpt", "cpu").generate("a", max_new_tokens=3).text.encode()) >= 3
     assert serving.offline(tmp_path / "gpt", 2, 3)() > 0
     assert serving.percentile([3.0, 1.0, 2.0], 0.95) == 3.0

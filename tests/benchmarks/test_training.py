@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from weft.benchmarks import ceiling, kernels, training
 from weft.benchmarks.nanogpt import translated
-from weft.layers import token_loss, wide_block
+from weft.kernels import chunked_cross_entropy, gpt_block_cuda
 from weft.training import execution
 
 
@@ -18,14 +18,14 @@ def test_names() -> None:
 
 
 def test_a_variant_holds_only_while_it_is_open() -> None:
-    before = token_loss.CHUNK, dict(execution.COMPILER)
+    before = chunked_cross_entropy.CHUNK, dict(execution.COMPILER)
     with training.variant("attention=fused,chunk=20,pieces=norm+feed,inductor.combo_kernels=off") as settings:
         assert settings == {"attention": "fused"}
-        assert token_loss.CHUNK == 1 << 20
-        assert not wide_block.PIECES ^ {"norm", "feed"}
+        assert chunked_cross_entropy.CHUNK == 1 << 20
+        assert not gpt_block_cuda.PIECES ^ {"norm", "feed"}
         assert not execution.COMPILER["combo_kernels"]
-    assert before == (token_loss.CHUNK, execution.COMPILER)
-    assert "attention" in wide_block.PIECES
+    assert before == (chunked_cross_entropy.CHUNK, execution.COMPILER)
+    assert "attention" in gpt_block_cuda.PIECES
 
 
 def test_waiting_is_what_lies_between_kernels() -> None:

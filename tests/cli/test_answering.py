@@ -12,7 +12,7 @@ import pytest
 import weft
 from tests.cli.conftest import Outcome
 from tests.contracts.tiny import tiny
-from weft.config import override
+from weft.core.config import override
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Outcome
-from weft.birthplace import quickstart, task
-from weft.config import override
-from weft.data.biographies import BiographiesConfig
+from weft.core.config import override
+from weft.data.text.biographies import BiographiesConfig
+from weft.projects.birthplace import quickstart, task
 from weft.recipes import base
 from weft.recipes.base import Recipe
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Outcome
-from tests.data.test_python_corpus import packages
+from tests.data.text.test_python_corpus import packages
 from weft.cli import data
-from weft.data import building
+from weft.data.shards import builder
 
 Command = Callable[..., Outcome]
 
@@ -96,7 +96,7 @@ def test_build_show_verify_train(command: Command, tmp_path: Path, rows: Path) -
 def test_a_build_inside_its_input_goes_on(command: Command, tmp_path: Path, rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ["data", "build", str(tmp_path), "--field", "body", "--tokenizer", "byte_bpe", "--vocabulary", "300", "--out"]
     with monkeypatch.context() as patch:
-        patch.setattr(building.Building, "merge", lambda *given: sys.exit(9))
+        patch.setattr(builder.Building, "merge", lambda *given: sys.exit(9))
         assert command(*words, str(tmp_path / "shards")).code == 9
     assert (tmp_path / "shards" / "sources.jsonl").exists()
     (tmp_path / "shards" / "sources.jsonl").write_text(json.dumps({"body": "quick brown " * 100}) + "\n")  # as a build leaves it later

@@ -1,4 +1,4 @@
-"""Flags: what tyro's help shows is what weft's parser reads, for every field of every recipe; typing errors are one sentence."""
+"""Flags: every field of every recipe is one and stands in the help; typing errors are one sentence."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, Literal, get_args, get_origin
 import pytest
 
 from tests.cli.conftest import Outcome
-from weft import config, registry
-from weft.cli import flags, train
-from weft.config import Config, leaves, parse_flags, separate
-from weft.errors import ConfigError
+from weft.cli import help, train
+from weft.core import config, registry
+from weft.core.config import Config, leaves, parse_flags, separate
+from weft.core.errors import ConfigError
 from weft.recipes.base import Recipe, load, recipe
-from weft.training.optim import AdamW, Momentum, Muon
+from weft.training.optimizer.settings import AdamW, Momentum, Muon
 
 
 def other_value(kind: Any, value: Any) -> Any:
@@ -45,23 +45,15 @@ def as_words(name: str, value: Any, dashes: bool) -> list[str]:
 
 
 @pytest.mark.parametrize("name", registry.RECIPES)
-def test_both_parsers_agree_on_every_setting(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    tyro = pytest.importorskip("tyro")
-
-    def by_tyro(flags: list[list[str]], default: Any) -> Any:
-        return tyro.cli(type(default), default=default, args=[word for flag in flags for word in flag])
-
+def test_every_setting_is_a_flag(name: str) -> None:
     original = recipe(name)
     changes = {n: other_value(k, v) for n, (k, v) in leaves(original).items() if n != "name" and not n.endswith(".type")}
     for dashes in (True, False):
         words = [word for setting, value in changes.items() for word in as_words(setting, value, dashes)]
-        without, other = train.parse(name, [*words, "--out=here"])
-        with monkeypatch.context() as patch:
-            patch.setattr(config, "parse_flags", by_tyro)
-            with_tyro, place = train.parse(name, [*words, "--out", "here"])
-        assert with_tyro == without == config.override(original, changes)
-        assert place.out == other.out == "here"
-        assert with_tyro.name == name
+        made, place = train.parse(name, [*words, "--out=here"])
+        assert made == config.override(original, changes)
+        assert place.out == "here"
+        assert made.name == name
 
 
 def test_a_setting_alone_changes_nothing_else() -> None:
@@ -95,20 +87,30 @@ def test_wrong_flags_end_with_code_2_and_name_the_flag(command: Callable[..., Ou
     assert said in done.err.replace("-", "_").replace(" ", "") or said in done.err
 
 
-@pytest.mark.parametrize("parser", ["tyro", "own"])
 @pytest.mark.parametrize("name", ["gpt/text", "gan/digits"])
-def test_help_shows_every_flag_with_its_default(
-    command: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch, parser: str, name: str
-) -> None:
-    if parser == "own":
-        monkeypatch.setattr(flags, "load_tyro", lambda: None)
-    else:
-        pytest.importorskip("tyro")
+def test_help_shows_every_flag_with_its_default(command: Callable[..., Outcome], name: str) -> None:
     done = command("train", name, "--help")
     assert done.code == 0
     settings = [n for n in leaves(recipe(name)) if n != "name"] + ["out", "init"]
     assert [n for n in settings if f"--{n.replace('_', '-')}" not in done.out] == []
     assert done.out.count("default:") >= len(settings)
+
+
+def test_every_setting_of_every_recipe_says_what_it_is() -> None:
+    silent = {f"{type(part).__name__} {s.name}" for n in registry.RECIPES for part in [recipe(n)] for s in help.settings_of(part) if not s.about}
+    assert silent <= {"Recipe name"}
+
+
+@pytest.mark.parametrize("name", ["gpt/text", "gan/digits"])
+def test_the_index_says_what_the_settings_say(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, function = recipe(name), registry.find("recipes", name)
+    own = help.of_recipe(name, [])
+    assert own is not None
+    described = help.described(made, function)
+    fresh = [help.Setting(*setting) for setting in described["settings"]]
+    assert own == help.page(f"weft train {name}", described["about"], fresh, described["parts"])
+    monkeypatch.setattr(help, "digest", lambda module: "changed since")
+    assert help.of_recipe(name, []) is None
 
 
 @pytest.mark.parametrize(

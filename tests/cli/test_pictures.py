@@ -13,7 +13,7 @@ import weft
 from tests.cli.conftest import Outcome
 from tests.contracts.tiny import tiny
 from weft.cli import pictures
-from weft.config import override
+from weft.core.config import override
 
 Command = Callable[..., Outcome]
 

@@ -11,10 +11,10 @@ import pytest
 
 import weft
 from tests.cli.conftest import Outcome
-from weft import errors
 from weft.cli import serve
-from weft.errors import ConfigError
-from weft.layers.rounded import RoundedLinear
+from weft.core import errors
+from weft.core.errors import ConfigError
+from weft.kernels.int8_linear import Int8Linear
 
 process = pytest.importorskip("weft.serving.process", exc_type=ImportError)
 
@@ -66,7 +66,7 @@ def test_flags_become_limits_keys_and_names(
     assert service.keys == ("a", "b", "c")
     assert (service.limits.body_bytes, service.limits.max_tokens, service.limits.timeout) == (99, 7, 2.5)
     assert service.models["best"].worker.capacity == 8
-    assert isinstance(service.models["best"].model.head, RoundedLinear)
+    assert isinstance(service.models["best"].model.head, Int8Linear)
 
 
 def test_a_model_is_called_like_its_folder(command: Callable[..., Outcome], text_run: Path, served: list[Any]) -> None:
@@ -90,7 +90,7 @@ def test_without_a_checkpoint_the_quickstarts_model_is_trained(
         say("training")
         return [text_run]
 
-    monkeypatch.setattr("weft.birthplace.quickstart.train_stages", train)
+    monkeypatch.setattr("weft.projects.birthplace.quickstart.train_stages", train)
     done = command("serve", "--port", "0")
     assert done.code == 0, done.err
     assert "training" in done.out

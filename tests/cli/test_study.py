@@ -6,9 +6,9 @@ import typing
 
 import pytest
 
-from weft import config, registry
 from weft.cli.study import check, numbers
-from weft.errors import ConfigError
+from weft.core import config, registry
+from weft.core.errors import ConfigError
 
 
 @pytest.mark.parametrize("name", registry.STUDIES)

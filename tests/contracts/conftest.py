@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 import pytest
 
-from weft.errors import MissingExtra
+from weft.core.errors import MissingExtra
 
 
 @pytest.hookimpl(wrapper=True)

@@ -13,14 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from tests.contracts.tiny import tiny, without_dropout
-from weft import config, registry
+from weft.core import config, registry
+from weft.core.registry import MODELS, RECIPES
 from weft.data.base import Batch, Source
 from weft.objectives.base import Objective
 from weft.recipes.base import Recipe
-from weft.registry import MODELS, RECIPES
-from weft.run import build
-from weft.training import checkpoint
-from weft.training.updater import audit
+from weft.runs.assemble import build
+from weft.training.checkpoint import checkpoint
+from weft.training.optimizer.updater import audit
 
 BATCH = 6
 every_model = pytest.mark.parametrize("name", list(MODELS))

@@ -15,15 +15,15 @@ from torch import Tensor
 
 import weft
 from tests.contracts.tiny import LEARN, Changes, tiny, without_dropout
-from weft import config, registry, run
-from weft.errors import WeftError
+from weft.core import config, registry
+from weft.core.errors import WeftError
+from weft.core.registry import RECIPES
 from weft.planning import cost
 from weft.recipes import base
 from weft.recipes.base import Recipe
-from weft.registry import RECIPES
 from weft.report import samples
-from weft.run import Run
-from weft.training import checkpoint
+from weft.runs.assemble import Run, assemble, build
+from weft.training.checkpoint import checkpoint
 from weft.training.hooks import Hook, evaluate
 from weft.training.schedule import Schedule
 from weft.training.trainer import Trainer
@@ -78,7 +78,7 @@ class Cut(Hook):
 
 def trained(recipe: Recipe, out: Path, *extra: Hook) -> Run:
     """As weft.train, but without the report."""
-    made = run.assemble(recipe, out, extra=extra)
+    made = assemble(recipe, out, extra=extra)
     made.trainer.fit()
     return made
 
@@ -128,7 +128,7 @@ def test_what_an_example_costs_is_known(name: str, tmp_path: Path, device: torch
     data = made.data.build()
     resolved = made.resolve(data.info)
     before = torch.get_rng_state()
-    _, objective = run.build(resolved)
+    _, objective = build(resolved)
     torch.set_rng_state(before)
     found = cost.flops_of_draw(resolved, data, objective)
     assert (found > 0) == (name != "planar/lobes"), "which has no products of matrices"
@@ -172,7 +172,7 @@ def test_the_progress_metric_improves(name: str, tmp_path: Path, device: torch.d
         "train.eval_examples": 0,
     }
     made = make(name, tmp_path, device, longer | LEARN.get(name, {}))
-    started = run.assemble(config.override(made, {"train.eval_every": 1}), tmp_path / "start")
+    started = assemble(config.override(made, {"train.eval_every": 1}), tmp_path / "start")
     held = started.validation
     assert held is not None, "a recipe has data to validate on"
     examples = min(held.examples, 512)
@@ -204,8 +204,8 @@ def test_ragged_micro_batches_equal_the_big_batch(name: str, micro: int, tmp_pat
     changes = {"train.batch": 11, "train.precision": "fp32", "train.eval_every": 0, "train.graphs": "off"}
     made = make(name, tmp_path, device, changes)
     made = config.override(made, without_dropout(made))
-    whole = gradients(run.assemble(made, tmp_path / "whole").trainer)
-    parts = gradients(run.assemble(config.override(made, {"train.micro": micro}), tmp_path / "parts").trainer)
+    whole = gradients(assemble(made, tmp_path / "whole").trainer)
+    parts = gradients(assemble(config.override(made, {"train.micro": micro}), tmp_path / "parts").trainer)
     assert whole.keys() == parts.keys()
     assert whole
     for path, gradient in whole.items():

@@ -9,9 +9,11 @@ import pytest
 from tests.cli.conftest import Outcome, weft_command
 from tests.contracts.test_recipes import trained
 from tests.contracts.tiny import Changes, tiny
-from weft import run, verbs
-from weft.errors import CapabilityError
-from weft.verbs import USES, Uses
+from weft.cli import verbs
+from weft.cli.verbs import USES, Uses
+from weft.core.errors import CapabilityError
+from weft.runs.assemble import adopt, assemble
+from weft.runs.load import load
 
 KINDS = verbs.recipes()
 SHORT: Changes = {"train.steps": 2, "train.eval_every": 1, "train.eval_examples": 4, "train.device": "cpu"}
@@ -70,7 +72,7 @@ def test_verbs(kind: tuple[str, str], place: Path) -> None:
     uses, name = USES[kind], KINDS[kind][0]
     made = tiny(name, place, SHORT | uses.where)
     trained(made, place / "run")
-    run.assemble(run.adopt(made, "run"), place / "finetuned", init="run").trainer.fit()
+    assemble(adopt(made, "run"), place / "finetuned", init="run").trainer.fit()
     works("evaluate", "run", "--examples", "4")
     assert "report.html" in works("report", "run", *(["--no-samples"] if kind[0] == "boltzmann" else []))
     check_sample(uses)
@@ -101,10 +103,10 @@ def check_serve(uses: Uses) -> None:
     """The routes of a model; that each route answers is for tests/serving to show."""
     service = pytest.importorskip("weft.serving.service")
     if uses.serve:
-        assert tuple(service.serve_model("it", run.load("run", "cpu")).offers) == uses.serve
+        assert tuple(service.serve_model("it", load("run", "cpu")).offers) == uses.serve
     else:
         with pytest.raises(CapabilityError, match="neither text nor images to serve") as caught:
-            service.serve_model("it", run.load("run", "cpu"))
+            service.serve_model("it", load("run", "cpu"))
         assert "\n" not in str(caught.value)
 
 
@@ -115,4 +117,4 @@ def check_convert(uses: Uses) -> None:
         return
     assert works("convert", "run", "theirs").startswith(uses.convert[0])
     assert works("convert", "theirs", "ours").startswith(uses.convert[0])
-    assert [p.shape for p in run.load("ours", "cpu").model.parameters()] == [p.shape for p in run.load("run", "cpu").model.parameters()]
+    assert [p.shape for p in load("ours", "cpu").model.parameters()] == [p.shape for p in load("run", "cpu").model.parameters()]

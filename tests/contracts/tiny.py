@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 import weft
-from weft.data.biographies import BiographiesConfig
-from weft.data.building import BuildConfig, build
-from weft.data.tokenizer_learning import learn
-from weft.data.tokenizers import ByteTokenizer
+from weft.data.shards.builder import BuildConfig, build
+from weft.data.text.biographies import BiographiesConfig
+from weft.data.tokenizers.base import ByteTokenizer
+from weft.data.tokenizers.learning import learn
 from weft.recipes.base import Recipe
 
 Changes = dict[str, Any]

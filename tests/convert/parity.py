@@ -12,7 +12,7 @@ from torch import Tensor
 
 from weft.benchmarks.parity import TOLERANCE
 from weft.convert.family import Family
-from weft.training.checkpoint import load_weights
+from weft.training.checkpoint.checkpoint import load_weights
 
 
 def imported(reference: Any, family: Family) -> Any:

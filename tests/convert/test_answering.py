@@ -12,12 +12,12 @@ import torch
 import weft
 from weft.benchmarks.references import CASES, reference
 from weft.convert.convert import convert
-from weft.data.foreign_tokenizers import foreign_files, read_foreign
-from weft.data.sentinels import SentinelTokenizer
-from weft.data.subwords import BPE, ByteBPE, Subwords, Unigram
-from weft.errors import CheckpointError
-from weft.generation.answer import marks_of
-from weft.generation.beam_models import translate
+from weft.core.errors import CheckpointError
+from weft.data.text.sentinels import SentinelTokenizer
+from weft.data.tokenizers.foreign import foreign_files, read_foreign
+from weft.data.tokenizers.subwords import BPE, ByteBPE, Subwords, Unigram
+from weft.inference.beam_models import translate
+from weft.inference.translate import marks_of
 
 transformers = pytest.importorskip("transformers")
 MOST = 30

@@ -9,10 +9,10 @@ from tests.convert.parity import close, imported
 from tests.training import toys
 from weft.benchmarks.references import CASES, reference
 from weft.convert.bert import FAMILY
+from weft.core.errors import CheckpointError
 from weft.data.base import IGNORE
-from weft.errors import CheckpointError
 from weft.objectives.masked_pair import MaskedPair, MaskedPairConfig
-from weft.training.optim import AdamW
+from weft.training.optimizer.settings import AdamW
 
 BertConfig = pytest.importorskip("transformers").BertConfig
 SMALL = CASES["bert"]["2 layers of 32"]

@@ -14,14 +14,14 @@ import pytest
 import torch
 
 import weft
-from weft import registry
 from weft.convert import convert as module
 from weft.convert import gguf, pypi
 from weft.convert.convert import convert
 from weft.convert.llama import FAMILY as LLAMA
-from weft.errors import CheckpointError, ConfigError
-from weft.layers.block import Activation
-from weft.run import load
+from weft.core import registry
+from weft.core.errors import CheckpointError, ConfigError
+from weft.nn.feed_forward import Activation
+from weft.runs.load import load
 
 transformers = pytest.importorskip("transformers")
 library = pytest.importorskip("tokenizers")
@@ -112,7 +112,7 @@ def test_a_converted_model_is_finetuned(tmp_path: Path) -> None:
     convert(str(tmp_path / "in"), tmp_path / "ours")
     (tmp_path / "text.txt").write_text("the cat sat on the mat. " * 100)
     changes = {"data.path": str(tmp_path / "text.txt"), "data.context": 16, "train.steps": 3, "train.batch": 4, "train.device": "cpu"}
-    recipe = weft.run.adopt(weft.recipe("gpt/text", changes), str(tmp_path / "ours"))
+    recipe = weft.runs.assemble.adopt(weft.recipe("gpt/text", changes), str(tmp_path / "ours"))
     made = weft.train(recipe, out=tmp_path / "run", init=str(tmp_path / "ours"))
     assert made.trainer.step == 3
     assert load(tmp_path / "run", "cpu").tokenizer.size == load(tmp_path / "ours", "cpu").tokenizer.size

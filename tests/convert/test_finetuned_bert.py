@@ -13,11 +13,11 @@ from torch import Tensor
 import weft
 from tests.contracts.tiny import tiny
 from weft.convert.convert import convert
-from weft.data.labels import LabelledTokenizer
-from weft.errors import CheckpointError
+from weft.core.errors import CheckpointError
+from weft.data.annotated.label_tokens import LabelledTokenizer
 from weft.evaluation.evaluate import evaluate
-from weft.evaluation.telling import tell
-from weft.run import Loaded, load
+from weft.evaluation.predict import tell
+from weft.runs.load import Loaded, load
 
 transformers = pytest.importorskip("transformers")
 pytest.importorskip("tokenizers")

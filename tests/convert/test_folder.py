@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 
 from weft.convert import folder
-from weft.errors import CheckpointError
+from weft.core.errors import CheckpointError
 
 CONFIG = {"model_type": "gpt2"}
 

@@ -6,7 +6,7 @@ import pytest
 
 from weft.benchmarks.references import CASES, reference
 from weft.convert.gpt2 import FAMILY
-from weft.errors import CheckpointError
+from weft.core.errors import CheckpointError
 
 transformers = pytest.importorskip("transformers")
 SMALL = CASES["gpt2"]["2 layers of 32"]

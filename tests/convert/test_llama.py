@@ -8,7 +8,7 @@ import pytest
 
 from weft.benchmarks.references import CASES, LLAMA
 from weft.convert.llama import FAMILY
-from weft.errors import CheckpointError
+from weft.core.errors import CheckpointError
 
 transformers = pytest.importorskip("transformers")
 

@@ -8,7 +8,7 @@ from tests.convert.parity import imported
 from tests.convert.test_t5 import explicit_attention_is_close
 from weft.benchmarks.references import CASES, reference
 from weft.convert.marian import FAMILY
-from weft.errors import CheckpointError
+from weft.core.errors import CheckpointError
 from weft.models.transformer import TransformerConfig
 
 transformers = pytest.importorskip("transformers")

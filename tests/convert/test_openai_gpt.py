@@ -6,7 +6,7 @@ import pytest
 
 from weft.benchmarks.references import CASES
 from weft.convert.openai_gpt import FAMILY
-from weft.errors import CheckpointError
+from weft.core.errors import CheckpointError
 
 transformers = pytest.importorskip("transformers")
 

@@ -16,10 +16,10 @@ from tests.cli.conftest import weft_command
 from weft.benchmarks.references import CASES, reference
 from weft.convert import labels, pixels
 from weft.convert.convert import convert
-from weft.data.images import ImagesConfig
-from weft.errors import CheckpointError
+from weft.core.errors import CheckpointError
+from weft.data.images.pixels import ImagesConfig
 from weft.evaluation.evaluate import evaluate
-from weft.evaluation.telling import tell
+from weft.evaluation.predict import tell
 
 transformers = pytest.importorskip("transformers")
 NAMES = ["cat", "dog, domestic", "emu", "fox", "gnu"]

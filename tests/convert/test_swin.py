@@ -12,7 +12,7 @@ from torch import Tensor
 from tests.convert.parity import close, imported_files
 from weft.benchmarks.references import CASES, KINDS, SWIN, reference
 from weft.convert.swin import FAMILY
-from weft.errors import CheckpointError
+from weft.core.errors import CheckpointError
 
 transformers = pytest.importorskip("transformers")
 SMALL: dict[str, Any] = {**SWIN, "image_size": 16}

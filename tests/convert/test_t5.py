@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from tests.convert.parity import close, imported, imported_files
 from weft.benchmarks.references import CASES, KINDS, reference
 from weft.convert.t5 import FAMILY
-from weft.errors import CheckpointError
+from weft.core.errors import CheckpointError
 from weft.models.t5 import PRESETS, bucket
 
 transformers = pytest.importorskip("transformers")

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from weft.convert.table import Ignore, Join, Rename, Same, Table
-from weft.errors import CheckpointError
+from weft.core.errors import CheckpointError
 
 TABLE = Table(
     [

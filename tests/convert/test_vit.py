@@ -10,7 +10,7 @@ import torch
 from tests.convert.parity import close, imported_files
 from weft.benchmarks.references import CASES, KINDS, reference
 from weft.convert.vit import FAMILY
-from weft.errors import CheckpointError
+from weft.core.errors import CheckpointError
 
 transformers = pytest.importorskip("transformers")
 SMALL = CASES["vit"]["16 patches of 4 x 4"]

@@ -7,23 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.data.test_building import SMALL, Killed, content, corpus, interrupted
-from weft.data import building
-from weft.data.building import BuildConfig, build
-from weft.data.files import walk
-from weft.data.pieces import Reading, find_sources
+from tests.data.shards.test_builder import SMALL, Killed, content, corpus, interrupted
+from weft.core.errors import ConfigError, MissingExtra
+from weft.data.io.files import walk
 from weft.data.problems import Problems
-from weft.data.shard_files import Shards
-from weft.data.tokenizer_learning import learn
-from weft.data.tokenizers import ByteTokenizer
-from weft.errors import ConfigError, MissingExtra
+from weft.data.shards import builder
+from weft.data.shards.builder import BuildConfig, build
+from weft.data.shards.files import Shards
+from weft.data.shards.inputs import Reading, find_sources
+from weft.data.tokenizers.base import ByteTokenizer
+from weft.data.tokenizers.learning import learn
 
 SETTINGS = BuildConfig(split="blank_lines", **SMALL)
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(building, "SECONDS", 0.0)
+    monkeypatch.setattr(builder, "SECONDS", 0.0)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 

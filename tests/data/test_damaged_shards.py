@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import torch
 
-from weft.data.building import BuildConfig, build
-from weft.data.shard_files import ROW, Shards, damages
-from weft.data.shards import MixedWindows, ShardsConfig
-from weft.data.subwords import ByteBPE
-from weft.errors import DataError
+from weft.core.errors import DataError
+from weft.data.shards.builder import BuildConfig, build
+from weft.data.shards.files import ROW, Shards, damages
+from weft.data.shards.windows import MixedWindows, ShardsConfig
+from weft.data.tokenizers.subwords import ByteBPE
 
 
 @pytest.fixture

@@ -18,13 +18,13 @@ import torch
 from hypothesis import given, settings
 from PIL import Image
 
-from weft.data.audio import WavesConfig
+from weft.core.errors import DataError
+from weft.data.audio.waves import WavesConfig
 from weft.data.base import DataConfig
-from weft.data.images import ImagesConfig
-from weft.data.pairs import PairsConfig
-from weft.data.table import TableConfig
-from weft.data.text import TextConfig
-from weft.errors import DataError
+from weft.data.images.pixels import ImagesConfig
+from weft.data.tables.table import TableConfig
+from weft.data.text.pairs import PairsConfig
+from weft.data.text.windows import TextConfig
 
 ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32", "latin-1")
 BYTES = st.binary(max_size=300)

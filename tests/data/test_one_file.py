@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
+from weft.data.annotated.choices import ChoicesConfig
+from weft.data.annotated.labelled_texts import LabelledTextsConfig
+from weft.data.annotated.spans import SpansConfig
+from weft.data.annotated.tagged import TaggedConfig
 from weft.data.base import Problems
-from weft.data.choices import ChoicesConfig
-from weft.data.cooccurrence import CooccurrenceConfig
-from weft.data.corruption import SpanCorruptionConfig
-from weft.data.labelled_texts import LabelledTextsConfig
-from weft.data.pairs import PairsConfig
-from weft.data.questions import QuestionsConfig
-from weft.data.sentence_pairs import SentencePairsConfig
-from weft.data.sentinels import SentinelsConfig
-from weft.data.spans import SpansConfig
-from weft.data.table import TableConfig
-from weft.data.tagged import TaggedConfig
-from weft.data.text import TextConfig
+from weft.data.tables.table import TableConfig
+from weft.data.text.cooccurrence import CooccurrenceConfig
+from weft.data.text.pairs import PairsConfig
+from weft.data.text.questions import QuestionsConfig
+from weft.data.text.sentence_pairs import SentencePairsConfig
+from weft.data.text.sentinels import SentinelsConfig
+from weft.data.text.span_corruption import SpanCorruptionConfig
+from weft.data.text.windows import TextConfig
 
 WORDS = "one two three four five six seven eight nine ten eleven"
 PROSE = "\n\n".join(f"It is {word}. It is not {other}. Who is {other}?" for word in WORDS.split() for other in WORDS.split()) + "\0"

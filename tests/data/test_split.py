@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from weft.core.errors import ConfigError
 from weft.data import split
 from weft.data.base import UNLABELLED, Problems
-from weft.errors import ConfigError
 
 
 def test_parts_are_disjoint_complete_and_the_same_every_time() -> None:

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 import weft
 from tests.contracts.tiny import tiny
+from weft.core.errors import CapabilityError, ConfigError
 from weft.data.base import UNLABELLED, Source, TensorDataset
-from weft.data.digits import DigitsConfig
-from weft.errors import CapabilityError, ConfigError
+from weft.data.images.digits import DigitsConfig
 from weft.evaluation.adversarial_measures import described
 from weft.evaluation.image_measures import Extractor
 from weft.models.bigan import BiGANConfig

@@ -9,14 +9,15 @@ import torch
 import torch.nn.functional as F
 
 import weft
-from weft import random, run
-from weft.errors import CapabilityError, ConfigError
+from weft.core import random
+from weft.core.errors import CapabilityError, ConfigError
 from weft.evaluation.ais import Path as Way
 from weft.evaluation.ais import base_rates, cool, estimate, heat, schedule
 from weft.evaluation.evaluate import evaluate
 from weft.models.boltzmann import BoltzmannConfig
 from weft.models.rbm import RBM, RBMConfig
 from weft.objectives.contrastive_divergence import ContrastiveDivergenceConfig
+from weft.runs.assemble import assemble
 
 
 def machine(features: int = 20, hidden: int = 12, scale: float = 1.0) -> RBM:
@@ -96,7 +97,7 @@ def test_base_rates_stay_finite_where_a_pixel_never_changes() -> None:
 def test_evaluation_reports_it_and_settings_leave_it_out(tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
     changes = {"train.device": "cpu", "train.steps": 30, "train.eval_every": 0, "model.hidden": 10, "objective.ais_temperatures": 200}
-    run.assemble(weft.recipe("rbm/digits", changes), tmp_path / "run").trainer.fit()
+    assemble(weft.recipe("rbm/digits", changes), tmp_path / "run").trainer.fit()
     loaded = weft.load(tmp_path / "run", device="cpu")
     found = evaluate(loaded, examples=100)
     exact = float(loaded.model.log_partition().detach())  # type: ignore[operator]
@@ -104,7 +105,7 @@ def test_evaluation_reports_it_and_settings_leave_it_out(tmp_path: Path) -> None
     assert found["log_likelihood"] < -10
     assert found.findings is not None
     without = weft.recipe("rbm/digits", changes | {"objective.ais_chains": 0})
-    run.assemble(without, tmp_path / "without").trainer.fit()
+    assemble(without, tmp_path / "without").trainer.fit()
     assert "log_likelihood" not in evaluate(str(tmp_path / "without"), examples=10).metrics
 
 

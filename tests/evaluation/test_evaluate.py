@@ -12,11 +12,11 @@ import torch.nn.functional as F
 
 import weft
 from tests.contracts.tiny import tiny
-from weft import config
-from weft.data.text import TextConfig
-from weft.errors import ConfigError, DataError
+from weft.core import config
+from weft.core.errors import ConfigError, DataError
+from weft.data.text.windows import TextConfig
 from weft.evaluation.evaluate import change_data, evaluate
-from weft.training import checkpoint
+from weft.training.checkpoint import checkpoint
 
 TEXT = "pack my box with five dozen liquor jugs.\n" * 30
 TINY = {
@@ -39,7 +39,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
-def by_hand(loaded: weft.run.Loaded, text: str, context: int = 10) -> float:
+def by_hand(loaded: weft.runs.load.Loaded, text: str, context: int = 10) -> float:
     """Mean -log p over every token but the first, window by window."""
     device = next(loaded.model.parameters()).device
     ids = torch.tensor(loaded.tokenizer.encode(text).astype("int64"), device=device)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import weft
-from weft.errors import CapabilityError, ConfigError, DataError
+from weft.core.errors import CapabilityError, ConfigError, DataError
 from weft.evaluation import image_measures
 from weft.evaluation.evaluate import evaluate
 from weft.evaluation.image_measures import Extractor, Seen, classified, fid, iwae, plain

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.evaluation.fewshot.conftest import bigram, tiny
-from weft.errors import CapabilityError, MissingExtra
+from weft.core.errors import CapabilityError, MissingExtra
 from weft.evaluation import lm_eval
 from weft.evaluation.fewshot.scoring import Scorer
 

@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from weft.errors import ConfigError
+from weft.core.errors import ConfigError
 from weft.models.base import Embeds, Scores, need
 from weft.models.bert import BERT, PRESETS, BERTConfig
-from weft.training.updater import audit
+from weft.training.optimizer.updater import audit
 
 LENGTHS = torch.tensor([4, 9, 1])
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from weft import random
-from weft.errors import CapabilityError, ConfigError
+from weft.core import random
+from weft.core.errors import CapabilityError, ConfigError
 from weft.models.base import Completes, Samples, need
 from weft.models.boltzmann import PRESETS, Boltzmann, BoltzmannConfig
 from weft.models.energy import every_state

@@ -7,12 +7,12 @@ import dataclasses
 import pytest
 import torch
 
+from weft.core.errors import ConfigError
 from weft.data.base import UNLABELLED
-from weft.errors import ConfigError
-from weft.layers.one_hot import one_hot
 from weft.models.base import Classifies, SamplesClass, Walks, offers
 from weft.models.conditional_vae import TINY, SemiSupervisedVAEConfig
 from weft.models.vae import TINY as PLAIN
+from weft.nn.one_hot import one_hot
 
 CONFIG = dataclasses.replace(TINY, features=16, image=(1, 4, 4), classes=3)
 CONVOLUTIONAL = dataclasses.replace(CONFIG, channels=(4, 8), blocks=1)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from weft.errors import ConfigError
+from weft.core.errors import ConfigError
 from weft.models.cyclegan import CycleGANConfig
 from weft.objectives.cycle import CycleConfig
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from weft.errors import CapabilityError, ConfigError
+from weft.core.errors import CapabilityError, ConfigError
 from weft.models.base import Samples, SamplesClass, Walks, offers
 from weft.models.dcgan import PRESETS, TINY, DCGANConfig
 

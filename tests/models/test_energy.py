@@ -8,7 +8,7 @@ import math
 import pytest
 import torch
 
-from weft.errors import CapabilityError
+from weft.core.errors import CapabilityError
 from weft.models.energy import couplings, every_state, log_partition
 
 

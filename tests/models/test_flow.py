@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from weft import random
-from weft.errors import ConfigError, DataError
-from weft.layers.autoregressive import MADE
+from weft.core import random
+from weft.core.errors import ConfigError, DataError
 from weft.models.base import Densities, Draws, Inverts, Samples, Walks, need, offers
 from weft.models.flow import Flow
 from weft.models.iaf import IAFConfig
@@ -17,6 +16,7 @@ from weft.models.planar import PlanarFlowConfig
 from weft.models.realnvp import PRESETS as REALNVP_PRESETS
 from weft.models.realnvp import RealNVPConfig
 from weft.models.realnvp_images import PRESETS, RealNVPImagesConfig
+from weft.nn.made import MADE
 
 
 def shaken(model: torch.nn.Module, size: float = 0.15) -> torch.nn.Module:

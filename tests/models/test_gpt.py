@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 from tests.training import toys
 from weft.benchmarks import peers
-from weft.errors import ConfigError
-from weft.layers.attention import ATTEND
+from weft.core.errors import ConfigError
 from weft.models.gpt import GPT, PRESETS, GPTConfig
+from weft.nn.attention import ATTEND
 from weft.objectives.next_token import NextToken, NextTokenConfig
-from weft.training.optim import AdamW
+from weft.training.optimizer.settings import AdamW
 from weft.training.schedule import Schedule
 
 V, T = 50, 12
@@ -129,7 +129,7 @@ def test_parameters_of_gpt2_small() -> None:
 def test_initial_weights_are_those_of_gpt2() -> None:
     network = model(vocabulary=600, width=256, layers=8, tied=False)
     for path, parameter in network.state_dict().items():
-        if path.endswith(("out.weight", "fall.weight")):
+        if path.endswith(("out.weight", "down.weight")):
             assert float(parameter.std()) == pytest.approx(0.02 / 4, rel=0.02), path
         elif parameter.ndim == 2 and "position" not in path:
             assert float(parameter.std()) == pytest.approx(0.02, rel=0.02), path

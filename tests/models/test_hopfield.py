@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from weft import random
+from weft.core import random
 from weft.models.base import Completes, Recalls, Samples, need
 from weft.models.energy import every_state
 from weft.models.hopfield import PRESETS, Hopfield, HopfieldConfig

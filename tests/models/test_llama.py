@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from weft.errors import ConfigError
-from weft.layers.position import rotary
+from weft.core.errors import ConfigError
 from weft.models.llama import PRESETS, Llama, LlamaConfig
+from weft.nn.position import rotary
 
 V, T = 50, 12
 
@@ -75,8 +75,8 @@ def test_it_is_its_definition(settings: dict[str, Any], backend: str) -> None:
 def test_the_feed_forward_layer_is_gated() -> None:
     layer: Any = model().blocks[0].feedforward
     x = torch.randn(3, 32)
-    gate, rise = layer.rise.weight.chunk(2)
-    torch.testing.assert_close(layer(x), (F.silu(x @ gate.T) * (x @ rise.T)) @ layer.fall.weight.T)
+    gate, up = layer.gate_up.weight.chunk(2)
+    torch.testing.assert_close(layer(x), (F.silu(x @ gate.T) * (x @ up.T)) @ layer.down.weight.T)
     assert not [name for name, _ in layer.named_parameters() if name.endswith("bias")]
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from weft.errors import ConfigError
+from weft.core.errors import ConfigError
 from weft.models.base import Classifies, offers
 from weft.models.mlp import PRESETS, TINY, Initial, MLPConfig
 

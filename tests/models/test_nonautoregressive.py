@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from weft.errors import ConfigError
-from weft.generation.decode import can_continue
+from weft.core.errors import ConfigError
+from weft.inference.generate import can_continue
 from weft.models.base import Answers, Fills, offers
 from weft.models.nonautoregressive import PRESETS, NonAutoregressive, NonAutoregressiveConfig
 

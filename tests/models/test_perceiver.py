@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
 
-from weft.errors import ConfigError
-from weft.generation.reader import Reader
+from weft.core.errors import ConfigError
+from weft.inference.runner import ModelRunner
 from weft.models.gpt import GPTConfig
 from weft.models.perceiver import PRESETS, Perceiver, PerceiverConfig
 
@@ -152,7 +152,7 @@ def test_states_outside_the_latents_are_zero(position: str) -> None:
 @every_variant
 def test_a_text_can_be_continued_to_the_end_of_the_context(settings: dict[str, Any]) -> None:
     network = model(**settings).eval()
-    reader, new = Reader(network), ids(3, 1).tolist()
+    reader, new = ModelRunner(network), ids(3, 1).tolist()
     reader.add_rows(3)
     for _ in range(T + 3):
         logits = network.head(torch.stack([states[-1] for states in reader.read(new)]))
@@ -173,8 +173,8 @@ def by_hand(w: dict[str, Tensor], tokens: list[int], layers: int, heads: int) ->
         return (x - x.mean()) / (((x - x.mean()) ** 2).mean() + 1e-5).sqrt() * w[f"{name}.weight"] + w[f"{name}.bias"]
 
     def mlp(name: str, x: Tensor) -> Tensor:
-        up = linear(f"{name}.feedforward.rise", norm(f"{name}.norm2", x))
-        return x + linear(f"{name}.feedforward.fall", up * (1 + torch.erf(up / math.sqrt(2))) / 2)
+        up = linear(f"{name}.feedforward.up", norm(f"{name}.norm2", x))
+        return x + linear(f"{name}.feedforward.down", up * (1 + torch.erf(up / math.sqrt(2))) / 2)
 
     def attend(name: str, q: list[Tensor], k: list[Tensor], v: list[Tensor]) -> list[Tensor]:
         found = []
@@ -302,7 +302,7 @@ def test_initial_weights() -> None:
     assert 0.99 * bound < float(network.basis.detach().abs().max()) <= bound
     assert float(network.basis.detach().std()) == pytest.approx(bound / math.sqrt(3), rel=0.02)
     for path, parameter in network.state_dict().items():
-        if path.endswith(("out.weight", "fall.weight")):
+        if path.endswith(("out.weight", "down.weight")):
             assert float(parameter.std()) == pytest.approx(0.02 / 4, rel=0.02), path
         elif parameter.ndim == 2:
             assert float(parameter.std()) == pytest.approx(0.02, rel=0.02), path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from weft.errors import ConfigError
+from weft.core.errors import ConfigError
 from weft.models.pix2pix import PatchGAN, Pix2PixConfig, UNet
 
 

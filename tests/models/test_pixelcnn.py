@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from weft import random
-from weft.errors import ConfigError, DataError
-from weft.layers.masked_conv import MaskedConv2d
+from weft.core import random
+from weft.core.errors import ConfigError, DataError
 from weft.models.base import Densities, Inverts, Samples, need, offers
 from weft.models.gated_pixelcnn import GatedPixelCNNConfig
 from weft.models.pixelcnn import PixelCNNConfig, PixelModel
+from weft.nn.masked_convolution import MaskedConv2d
 
 KINDS = {"plain": PixelCNNConfig, "gated": GatedPixelCNNConfig}
 both = pytest.mark.parametrize("kind", list(KINDS))

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from weft import random
+from weft.core import random
 from weft.models.base import Samples, need
 from weft.models.rbm import PRESETS, RBM, RBMConfig
 

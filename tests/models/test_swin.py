@@ -11,12 +11,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from weft.errors import ConfigError
-from weft.layers import attention
-from weft.layers.attention import explicit_attention
+from weft.core.errors import ConfigError
 from weft.models.base import Classifies, need
 from weft.models.swin import PRESETS, TINY, DepthDropout, Swin, SwinBlock, SwinConfig, cut, join, roll
-from weft.training.updater import audit
+from weft.nn import attention
+from weft.nn.attention import explicit_attention
+from weft.training.optimizer.updater import audit
 
 CONFIG = dataclasses.replace(TINY, image=(3, 16, 12), classes=5, deviation=0.3)
 

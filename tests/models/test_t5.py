@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weft.errors import ConfigError
-from weft.generation.decode import can_continue
+from weft.core.errors import ConfigError
+from weft.inference.generate import can_continue
 from weft.models.t5 import PRESETS, T5, RelativeBias, T5Config, bucket
-from weft.training.updater import audit
+from weft.training.optimizer.updater import audit
 
 V, S, T, D = 30, 9, 7, 16
 LENGTHS = torch.tensor([9, 4, 1])
@@ -185,7 +185,7 @@ def test_what_is_decayed() -> None:
     kinds = audit([("", model(tied=False))])
     plain = ("embed", "encoder_bias.table", "decoder_bias.table", "norm", "encoder_norm", "decoder.0.norm3")
     assert {kinds[f"{name}.weight"] for name in plain} == {"plain"}
-    assert {kinds[f"decoder.0.{name}.weight"] for name in ("attention.q", "cross.kv", "feedforward.rise")} == {"matrix"}
+    assert {kinds[f"decoder.0.{name}.weight"] for name in ("attention.q", "cross.kv", "feedforward.up")} == {"matrix"}
     assert kinds["head.weight"] == "head"
 
 

@@ -10,12 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weft.errors import ConfigError
-from weft.generation.decode import can_continue
-from weft.layers.block import FeedForward
-from weft.layers.position import sinusoidal
+from weft.core.errors import ConfigError
+from weft.inference.generate import can_continue
 from weft.models.transformer import PRESETS, Transformer, TransformerConfig
-from weft.training.updater import audit
+from weft.nn.feed_forward import FeedForward
+from weft.nn.position import sinusoidal
+from weft.training.optimizer.updater import audit
 
 V, S, T, D = 30, 9, 7, 16
 LENGTHS = torch.tensor([9, 4, 1])
@@ -202,7 +202,7 @@ def test_at_the_start_gradients_grow_towards_the_output_only_with_norms_last(see
         made = model(vocabulary=50, context=20, layers=12, heads=4, width=64, norm=norm, seed=seed)
         source, target = torch.randint(0, 50, (16, 20)), torch.randint(0, 50, (16, 21))
         F.cross_entropy(made(source, None, target[:, :-1]).flatten(0, 1), target[:, 1:].flatten()).backward()
-        sizes[norm] = [float(block.feedforward.fall.weight.grad.norm()) for block in made.decoder]
+        sizes[norm] = [float(block.feedforward.down.weight.grad.norm()) for block in made.decoder]
     assert max(sizes["pre"]) < 3 * min(sizes["pre"])
     assert sum(sizes["post"][-3:]) > 8 * sum(sizes["post"][:3])
     assert max(sizes["post"]) > 1.5 * max(sizes["pre"][-3:])
@@ -212,8 +212,8 @@ def test_the_feed_forward_layer_is_two_convolutions_of_width_one() -> None:
     """It acts on every position by itself, and alike."""
     torch.manual_seed(0)
     layer, x = FeedForward(D, 4 * D, activation="relu"), torch.randn(2, T, D)
-    inner = F.relu(F.conv1d(x.mT, layer.rise.weight[..., None], layer.rise.bias))
-    torch.testing.assert_close(layer(x), F.conv1d(inner, layer.fall.weight[..., None], layer.fall.bias).mT)
+    inner = F.relu(F.conv1d(x.mT, layer.up.weight[..., None], layer.up.bias))
+    torch.testing.assert_close(layer(x), F.conv1d(inner, layer.down.weight[..., None], layer.down.bias).mT)
     torch.testing.assert_close(layer(x)[:, 3], layer(x[:, 3]))
 
 
@@ -235,7 +235,7 @@ def test_what_is_decayed() -> None:
     kinds = audit([("", model(tied=False, norm="pre", output_bias=True))])
     plain = ("embed.weight", "target_embed.weight", "norm.weight", "encoder.0.norm1.weight", "decoder.0.cross.kv.bias", "head.bias")
     assert {kinds[name] for name in plain} == {"plain"}
-    assert {kinds[f"decoder.0.{name}.weight"] for name in ("attention.qkv", "cross.kv", "feedforward.rise")} == {"matrix"}
+    assert {kinds[f"decoder.0.{name}.weight"] for name in ("attention.qkv", "cross.kv", "feedforward.up")} == {"matrix"}
     assert kinds["head.weight"] == "head"
     assert audit([("", model())])["embed.weight"] == "plain"
 

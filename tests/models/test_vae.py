@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.distributions import Bernoulli, Normal
 
-from weft.errors import CapabilityError, ConfigError
+from weft.core.errors import CapabilityError, ConfigError
 from weft.models.base import Samples, offers
 from weft.models.vae import TINY
 

@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from weft.errors import ConfigError
+from weft.core.errors import ConfigError
 from weft.models.base import Classifies, need
 from weft.models.vit import PRESETS, TINY, ViT, ViTConfig
-from weft.training.updater import audit
+from weft.training.optimizer.updater import audit
 
 CONFIG = dataclasses.replace(TINY, image=(3, 8, 6), classes=5, deviation=0.2)
 

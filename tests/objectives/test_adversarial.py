@@ -11,15 +11,16 @@ import torch
 from torch import Tensor, nn
 
 import weft
-from weft import random, run
+from weft.core import random
+from weft.core.errors import ConfigError
 from weft.data.base import Source, TensorDataset
-from weft.errors import ConfigError
-from weft.evaluation.divergences import jensen_shannon
-from weft.evaluation.image_metrics import frechet_distance
+from weft.metrics.divergences import jensen_shannon
+from weft.metrics.image_distances import frechet_distance
 from weft.models.gan import GANConfig
 from weft.objectives.adversarial import AdversarialConfig
-from weft.objectives.game import gradient_penalty
-from weft.objectives.likeness import coverage, near_modes
+from weft.objectives.distribution_distance import coverage, near_modes
+from weft.objectives.gan_losses import gradient_penalty
+from weft.runs.assemble import assemble
 from weft.training.hooks import evaluate
 from weft.training.trainer import Trainer
 
@@ -131,7 +132,7 @@ def test_no_loss_is_infinite(odds: float, turn: str, loss: str) -> None:
 def test_each_turn_changes_its_own_network_only(tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
     small = {"model.generator": (8,), "model.discriminator": (8,), "train.batch": 8, "objective.discriminator_turns": 2}
-    made = run.assemble(weft.recipe("gan/digits", {**small, "train.device": "cpu"}), tmp_path / "run")
+    made = assemble(weft.recipe("gan/digits", {**small, "train.device": "cpu"}), tmp_path / "run")
     trainer, seen = made.trainer, []
 
     def weights() -> dict[str, Tensor]:
@@ -221,7 +222,7 @@ def test_settings_that_cannot_work_are_refused(setting: dict[str, Any]) -> None:
 
 def assembled(folder: Path, changes: dict[str, Any]) -> Trainer:
     small = {"model.generator": (8,), "model.discriminator": (8,), "model.latent": 2, "train.batch": 8, "train.device": "cpu"}
-    return run.assemble(weft.recipe("gan/digits", {**small, "model.dropout": 0.0, **changes}), folder).trainer
+    return assemble(weft.recipe("gan/digits", {**small, "model.dropout": 0.0, **changes}), folder).trainer
 
 
 def test_clipping_holds_after_every_update_of_the_critic(tmp_path: Path) -> None:

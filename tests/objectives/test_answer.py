@@ -8,10 +8,10 @@ import torch
 
 import weft
 from tests.contracts.tiny import tiny
-from weft import run
-from weft.birthplace.answers import ask, score
 from weft.data.base import IGNORE
 from weft.objectives.answer import AnswerConfig, right
+from weft.projects.birthplace.answers import ask, score
+from weft.runs.assemble import assemble
 
 
 class Echo(torch.nn.Module):
@@ -45,7 +45,7 @@ def test_the_mark_after_the_question_is_learned_but_not_asked_for() -> None:
 def test_one_pass_over_the_answers_tells_what_asking_gives(tmp_path: Path) -> None:
     """Half-trained, so that some answers are right and some are wrong."""
     recipe = tiny("birthplace/made_up_only", tmp_path, {"train.steps": 60, "optim.lr": 5e-3, "train.precision": "fp32"})
-    run.assemble(recipe, tmp_path / "run").trainer.fit()
+    assemble(recipe, tmp_path / "run").trainer.fit()
     loaded = weft.load(f"{tmp_path / 'run'}@last")
     measured = weft.evaluate(loaded, "accuracy")
     rows, _ = recipe.data.rows(weft.data.base.Problems())  # type: ignore[attr-defined]

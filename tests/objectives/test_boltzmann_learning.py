@@ -6,15 +6,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from weft import random
+from weft.core import random
+from weft.core.errors import ConfigError
 from weft.data.base import Source, TensorDataset
-from weft.errors import ConfigError
 from weft.models.boltzmann import Boltzmann, BoltzmannConfig
 from weft.models.energy import every_state
 from weft.objectives.boltzmann_learning import BoltzmannLearning, BoltzmannLearningConfig
 from weft.training.execution import choose
 from weft.training.hooks import evaluate
-from weft.training.optim import SGD
+from weft.training.optimizer.settings import SGD
 from weft.training.settings import Train
 from weft.training.trainer import Trainer
 

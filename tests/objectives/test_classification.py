@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from weft.core.errors import ConfigError
 from weft.data.base import UNLABELLED, Batch
-from weft.errors import ConfigError
-from weft.evaluation.metrics import Means
 from weft.objectives.classification import Classification, ClassificationConfig, outcomes
+from weft.training.means import Means
 
 
 class Given(nn.Module):

@@ -6,14 +6,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from weft import random
+from weft.core import random
+from weft.core.errors import ConfigError
 from weft.data.base import Source, TensorDataset
-from weft.errors import ConfigError
 from weft.models.rbm import RBM, RBMConfig
 from weft.objectives.contrastive_divergence import ContrastiveDivergence, ContrastiveDivergenceConfig
 from weft.training.execution import choose
 from weft.training.hooks import evaluate
-from weft.training.optim import SGD
+from weft.training.optimizer.settings import SGD
 from weft.training.settings import Train
 from weft.training.trainer import Trainer
 

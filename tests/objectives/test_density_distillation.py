@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from weft import random
+from weft.core import random
 from weft.models.distilled import Distilled, DistilledConfig
 from weft.models.iaf import IAFConfig
 from weft.models.maf import MAFConfig

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import MultivariateNormal, Normal, kl_divergence
 
-from weft import random
+from weft.core import random
+from weft.core.errors import CapabilityError, ConfigError
 from weft.data.base import UNLABELLED, Batch
-from weft.errors import CapabilityError, ConfigError
-from weft.layers.one_hot import one_hot
 from weft.models.conditional_vae import ConditionalVAEConfig
 from weft.models.vae import VAE, VAEConfig
+from weft.nn.one_hot import one_hot
 from weft.objectives.elbo import ELBOConfig, gaussian_kl, importance_bound, negative_bound, outside
 
 KEYS = random.keys(1, torch.arange(40_000))

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from weft.core.errors import ConfigError
 from weft.data.base import UNLABELLED, Batch
-from weft.errors import ConfigError
-from weft.evaluation.metrics import Means
 from weft.models.gpt import GPT, TINY
 from weft.objectives.finetuning import Finetuning, FinetuningConfig
+from weft.training.means import Means
 
 B, N, T, V, C = 5, 3, 9, 20, 4
 

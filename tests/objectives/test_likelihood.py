@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from weft import random
-from weft.errors import CapabilityError, ConfigError
+from weft.core import random
+from weft.core.errors import CapabilityError, ConfigError
 from weft.models.base import need
 from weft.objectives.likelihood import LikelihoodConfig, bits_per_dim, dequantise
 
@@ -56,14 +56,14 @@ def test_noise_stays_within_its_level_and_fills_it() -> None:
 def test_the_bound_is_tight_for_a_density_constant_within_levels() -> None:
     """p(y) = 2 y-independent within each half: the mass of a level is exactly what the bound says."""
 
-    class Halves(nn.Module):
+    class BF16Weights(nn.Module):
         def log_prob(self, x: Tensor) -> Tensor:
             return torch.where(x < 0.5, math.log(0.5), math.log(1.5)).flatten(1).sum(1)
 
     objective = LikelihoodConfig(levels=2, features=1).build()
     for value, mass in ((0.0, 0.25), (1.0, 0.75)):
         one = {"image": torch.full((1, 1), value), "key": torch.tensor([7])}
-        assert float(objective(Halves(), one, "").sums["loss"]) == pytest.approx(-math.log(mass))
+        assert float(objective(BF16Weights(), one, "").sums["loss"]) == pytest.approx(-math.log(mass))
 
 
 def test_it_needs_a_density() -> None:

@@ -6,14 +6,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from weft import random
+from weft.core import random
+from weft.core.errors import ConfigError
 from weft.data.base import IGNORE, Batch, Source, TensorDataset
-from weft.errors import ConfigError
-from weft.evaluation.metrics import Means
 from weft.models.bert import BERT, TINY
 from weft.objectives.masked_pair import MaskedPair, MaskedPairConfig
 from weft.training.execution import choose
-from weft.training.optim import SGD
+from weft.training.means import Means
+from weft.training.optimizer.settings import SGD
 from weft.training.settings import Train
 from weft.training.trainer import Trainer
 

@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from weft import random
+from weft.core import random
+from weft.core.errors import ConfigError
 from weft.data.base import IGNORE, Batch
-from weft.errors import ConfigError
 from weft.models.nonautoregressive import NonAutoregressiveConfig
 from weft.objectives.masked_target import MaskedTarget, MaskedTargetConfig
 
@@ -107,7 +107,7 @@ def test_the_length_sees_no_target() -> None:
     assert torch.equal(made(network, given, "").sums["length"], made(network, other, "").sums["length"])
     made(network, given, "").sums["length"].backward()
     assert all(p.grad is None for name, p in network.named_parameters() if name.startswith(("decoder.", "norm.")))
-    assert network.difference.rise.weight.grad.abs().sum() > 0
+    assert network.difference.up.weight.grad.abs().sum() > 0
 
 
 @torch.no_grad()

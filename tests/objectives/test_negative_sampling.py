@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from weft import random
+from weft.core import random
+from weft.core.errors import ConfigError
 from weft.data.base import IGNORE, Source, TensorDataset
-from weft.errors import ConfigError
 from weft.models.word2vec import Word2Vec, Word2VecConfig
 from weft.objectives.negative_sampling import NegativeSamplingConfig
 from weft.training.execution import choose
-from weft.training.optim import SGD, Adam
+from weft.training.optimizer.settings import SGD, Adam
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 from weft.training.trainer import Trainer

@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from hypothesis import given
 from torch import Tensor
 
+from weft.core.errors import CapabilityError
 from weft.data.base import IGNORE
-from weft.errors import CapabilityError
 from weft.models.bert import BERTConfig
 from weft.models.gpt import GPT, GPTConfig
 from weft.objectives.next_token import NextToken, NextTokenConfig

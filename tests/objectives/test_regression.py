@@ -5,9 +5,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from weft.errors import ConfigError
-from weft.evaluation.metrics import Means
+from weft.core.errors import ConfigError
 from weft.objectives.regression import RegressionConfig
+from weft.training.means import Means
 
 
 class Given(nn.Module):

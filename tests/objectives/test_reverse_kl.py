@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from weft import random
-from weft.errors import ConfigError
+from weft.core import random
+from weft.core.errors import ConfigError
 from weft.models.planar import PlanarFlowConfig
 from weft.objectives.reverse_kl import TARGETS, ReverseKLConfig, Target, normaliser
 

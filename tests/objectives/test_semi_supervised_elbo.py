@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from weft import random
+from weft.core import random
+from weft.core.errors import ConfigError
 from weft.data.base import UNLABELLED, Batch
-from weft.errors import ConfigError
 from weft.models.conditional_vae import SemiSupervisedVAE, SemiSupervisedVAEConfig
 from weft.objectives.elbo import gaussian_kl
 from weft.objectives.semi_supervised_elbo import SemiSupervisedELBOConfig, by_class, entropy

@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from weft.core.errors import ConfigError
 from weft.data.base import Batch
-from weft.data.marked_tokenizers import END, PAD, START
-from weft.errors import ConfigError
+from weft.data.tokenizers.special_tokens import END, PAD, START
 from weft.models.transformer import TransformerConfig
 from weft.objectives.seq2seq import Seq2Seq, Seq2SeqConfig, disagreement
 

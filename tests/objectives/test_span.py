@@ -11,11 +11,11 @@ import torch
 from hypothesis import given
 from torch import Tensor
 
+from weft.core.errors import ConfigError
 from weft.data.base import Batch
-from weft.errors import ConfigError
-from weft.evaluation.metrics import Means
 from weft.models.bert import BERT, TINY
 from weft.objectives.span import SpanConfig, best_spans
+from weft.training.means import Means
 
 T, INF = 12, math.inf
 

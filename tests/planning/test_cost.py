@@ -11,11 +11,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import weft
 from tests.contracts.tiny import tiny
-from weft import run
+from weft.api import fit
 from weft.planning import cost, devices
 from weft.planning.cost import COUNTED, Machine, flops_of_draw
 from weft.recipes.base import Recipe
-from weft.report.read import read
+from weft.runs.assemble import assemble
+from weft.runs.record import read
 from weft.training.log import Log
 
 
@@ -113,8 +114,8 @@ def test_gpus_are_known_by_their_names(name: str, peak: float, monkeypatch: pyte
 
 def test_the_share_of_the_peak_is_logged_where_the_device_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cost, "promised", lambda device: devices.DEVICES["cpu"])
-    made = run.assemble(tiny("gpt/text", tmp_path, {"train.steps": 2}), tmp_path / "run")
-    run.fit(made)
+    made = assemble(tiny("gpt/text", tmp_path, {"train.steps": 2}), tmp_path / "run")
+    fit(made)
     log = next(hook for hook in made.trainer.hooks if isinstance(hook, Log))
     flops = json.loads((tmp_path / "run" / "cost.json").read_text())["flops_per_example"]
     assert log.latest["mfu"] == pytest.approx(log.latest["per_second"] / made.trainer.tokens * flops / devices.DEVICES["cpu"].peak)

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from weft.layers import attention
+from weft.nn import attention
 from weft.planning import scaling
 from weft.planning.count import count
+from weft.planning.fake_tensors import fake_tensors
 from weft.planning.footprint import Footprint, measure, traced
-from weft.planning.pretence import pretending
 from weft.planning.subject import Subject, subject
 
 
@@ -69,7 +69,7 @@ def test_what_is_kept_is_near_a_count_by_hand() -> None:
 def test_pretending_leaves_no_trace() -> None:
     mask = attention._future(5, 5, torch.device("cpu"))
     before = attention.ATTEND["fused"]
-    with pretending():
+    with fake_tensors():
         assert attention.ATTEND["fused"] is not before
         attention._future(7, 7, torch.device("cpu"))
     assert attention.ATTEND["fused"] is before
@@ -95,7 +95,7 @@ def test_recipes_with_data_of_their_own_are_traced(name: str) -> None:
 def test_pretending_leaves_alone_what_layers_keep() -> None:
     """A captured graph may still use it, and a mask without numbers must not be among it."""
     kept = attention._kept_triangle(3, 3, torch.device("cpu"))
-    with pretending():
+    with fake_tensors():
         assert isinstance(attention._kept_triangle(3, 3, torch.device("cpu")), FakeTensor)
     assert attention._kept_triangle(3, 3, torch.device("cpu")) is kept
 
@@ -105,6 +105,6 @@ def test_other_threads_do_not_pretend() -> None:
     q, k, v = torch.randn(3, 1, 2, 4, 8)
     mask = torch.tensor([True, True, False, True]).expand(1, 1, 4, 4)
     wanted = attention.ATTEND["fused"](q, k, v, mask)
-    with pretending(), ThreadPoolExecutor(1) as other:
+    with fake_tensors(), ThreadPoolExecutor(1) as other:
         found = other.submit(lambda: attention.ATTEND["fused"](q, k, v, mask)).result()
     torch.testing.assert_close(found, wanted)

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 import torch
 
-from weft.errors import ConfigError
-from weft.layers.token_loss import CHUNK
+from weft.core.errors import ConfigError
+from weft.kernels.chunked_cross_entropy import CHUNK
 from weft.models.dcgan import DCGANConfig
 from weft.objectives.adversarial import AdversarialConfig
-from weft.parallel.many import Many
 from weft.planning import devices, memory, plan, speed
 from weft.planning.footprint import Footprint, measure
 from weft.planning.layout import ANY, Layout, weights
 from weft.planning.search import Search
 from weft.planning.shards import bytes_on
 from weft.planning.subject import Subject, subject
+from weft.training.parallel.data_parallel import Many
 from weft.training.settings import Train
 
 

@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import weft
-from weft import run
+from weft.runs.assemble import assemble
 
 SUBJECTS, VERBS, OBJECTS = ("cat", "dog", "hen"), ("sees", "likes", "hears"), ("moon", "rain", "song")
 
@@ -28,7 +28,7 @@ def corpus(path: Path) -> Path:
 def test_tokens_and_pairs_are_both_learned(tmp_path: Path) -> None:
     changes = {"train.device": "cpu", "train.steps": 150, "train.eval_every": 150, "model.layers": 1, "optim.schedule.warmup": 20}
     made = weft.recipe("bert/pairs", changes | {"data.path": str(corpus(tmp_path / "text.txt"))})
-    done = run.assemble(made, tmp_path / "run")
+    done = assemble(made, tmp_path / "run")
     done.trainer.fit()
     assert done.validation is not None
     assert done.validation.latest["token_accuracy"] > 0.6

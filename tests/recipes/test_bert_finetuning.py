@@ -10,11 +10,12 @@ from torch import nn
 
 import weft
 from tests.contracts.tiny import text_file, tiny
-from weft import run
 from weft.cli import train
 from weft.evaluation.evaluate import evaluate
 from weft.models.bert import BERT
-from weft.training import checkpoint
+from weft.runs.assemble import Run, assemble
+from weft.runs.load import read_tokenizer
+from weft.training.checkpoint import checkpoint
 
 SHORT = ["--train.steps", "40", "--train.batch", "16", "--train.eval-every", "40", "--train.device", "cpu", "--optim.lr", "3e-3"]
 FILES = ["--data.context", "32", "--data.validation", "0.3"]
@@ -24,15 +25,15 @@ FILES = ["--data.context", "32", "--data.validation", "0.3"]
 def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pretrained")
     changes = {"data.path": str(text_file(folder)), "train.steps": 4, "train.eval_every": 0, "model.layers": 1, "train.device": "cpu"}
-    run.assemble(weft.recipe("bert/pairs", changes), folder / "run").trainer.fit()
+    assemble(weft.recipe("bert/pairs", changes), folder / "run").trainer.fit()
     return folder / "run"
 
 
-def started(task: str, init: Path, folder: Path) -> run.Run:
+def started(task: str, init: Path, folder: Path) -> Run:
     """What `weft train bert/TASK --init INIT` assembles."""
     path = str(tiny(f"bert/{task}", folder).data.path)  # type: ignore[attr-defined]
     recipe, place = train.parse(f"bert/{task}", ["--data.path", path, *FILES, *SHORT, "--init", str(init), "--out", str(folder / task)])
-    return run.assemble(recipe, Path(place.out), place.init)
+    return assemble(recipe, Path(place.out), place.init)
 
 
 @pytest.mark.parametrize(("task", "outputs"), [("classify", 2), ("score", 1), ("choice", 1)])
@@ -48,7 +49,7 @@ def test_the_body_is_kept_and_the_head_is_fresh(task: str, outputs: int, pretrai
     assert tuple(model.head.weight.shape) == (outputs, 64)
     assert not model.head.bias.any()
     tokens = getattr(made.data.tokenizer, "tokens", made.data.tokenizer)
-    assert tokens.to_json() == run.read_tokenizer(found).to_json()
+    assert tokens.to_json() == read_tokenizer(found).to_json()
 
 
 def test_a_finetuned_model_knows_its_classes(pretrained: Path, tmp_path: Path) -> None:
@@ -70,7 +71,7 @@ def test_a_finetuned_model_knows_its_classes(pretrained: Path, tmp_path: Path) -
 
 def test_an_lstm_is_added_to_a_model_that_read_from_left_to_right(tmp_path: Path) -> None:
     small = tiny("bert/pretrain_left_to_right", tmp_path, {"train.steps": 2, "train.eval_every": 0, "train.device": "cpu"})
-    run.assemble(small, tmp_path / "first").trainer.fit()
+    assemble(small, tmp_path / "first").trainer.fit()
     path = str(tiny("bert/sst2", tmp_path).data.path)  # type: ignore[attr-defined]
     words = [
         "--data.path",
@@ -85,7 +86,7 @@ def test_an_lstm_is_added_to_a_model_that_read_from_left_to_right(tmp_path: Path
         "--model.lstm",
     ]
     recipe, place = train.parse("bert/sst2", [*words, "--init", str(tmp_path / "first"), "--out", str(tmp_path / "second")])
-    made = run.assemble(recipe, Path(place.out), place.init)
+    made = assemble(recipe, Path(place.out), place.init)
     before = checkpoint.read(checkpoint.resolve(tmp_path / "first")).tensors("model.safetensors")
     model = made.trainer.model
     assert isinstance(model, BERT)

@@ -9,8 +9,8 @@ import torch
 
 import weft
 from tests.contracts.tiny import tiny
-from weft import run
-from weft.training import checkpoint
+from weft.runs.assemble import adopt, assemble
+from weft.training.checkpoint import checkpoint
 
 ONCE = {"train.steps": 1, "train.eval_every": 0, "train.device": "cpu"}
 
@@ -19,9 +19,9 @@ ONCE = {"train.steps": 1, "train.eval_every": 0, "train.device": "cpu"}
 def test_a_pretrained_model_is_finetuned_and_evaluated(name: str, outputs: int, tmp_path: Path) -> None:
     weft.train(tiny("bert/pairs", tmp_path, ONCE), tmp_path / "pretrained")
     start = str(tmp_path / "pretrained")
-    recipe = run.adopt(tiny(name, tmp_path, ONCE), start)
+    recipe = adopt(tiny(name, tmp_path, ONCE), start)
     assert recipe.model.task == recipe.name.removeprefix("bert/").rstrip("s")  # type: ignore[attr-defined]
-    made = run.assemble(recipe, tmp_path / "run", init=start)
+    made = assemble(recipe, tmp_path / "run", init=start)
     theirs = checkpoint.find(start)
     kept = theirs.tensors("model.safetensors")
     own = made.trainer.model.state_dict()

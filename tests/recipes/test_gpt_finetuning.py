@@ -13,12 +13,12 @@ import torch
 import weft
 from tests.cli.conftest import Outcome, weft_command
 from tests.contracts.tiny import choices_file, labelled_file, text_file
-from weft import run
 from weft.cli import train
-from weft.errors import CapabilityError, CheckpointError, ConfigError
+from weft.core.errors import CapabilityError, CheckpointError, ConfigError
 from weft.evaluation.evaluate import evaluate
 from weft.models.gpt import GPT
-from weft.training import checkpoint
+from weft.runs.assemble import Run, assemble
+from weft.training.checkpoint import checkpoint
 
 ONE, TWO = "{text}\t{label}\n", "{text}\t{second}\t{label}\n"
 SMALL = {"model.layers": 1, "model.heads": 2, "model.width": 32, "data.context": 48, "train.device": "cpu", "train.batch": 8}
@@ -38,17 +38,17 @@ def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Pretrained:
             recipe = weft.recipe(
                 "gpt/text", SMALL | {"data.path": str(text_file(folder)), "train.steps": 20, "train.eval_every": 0} | settings
             )
-            run.assemble(recipe, folder / name).trainer.fit()
+            assemble(recipe, folder / name).trainer.fit()
             made[name] = folder / name
         return made[name]
 
     return make
 
 
-def started(name: str, path: Path, init: Path, out: Path, *flags: str) -> run.Run:
+def started(name: str, path: Path, init: Path, out: Path, *flags: str) -> Run:
     """What `weft train NAME --data.path PATH --init INIT` assembles."""
     recipe, place = train.parse(name, ["--data.path", str(path), *SHORT, "--init", str(init), "--out", str(out), *flags])
-    return run.assemble(recipe, Path(place.out), place.init)
+    return assemble(recipe, Path(place.out), place.init)
 
 
 def weights(path: Path) -> dict[str, torch.Tensor]:
@@ -125,7 +125,7 @@ def test_pairs_are_told_apart(orders: tuple[str, ...], tmp_path: Path) -> None:
     short = "--train.steps 100 --train.eval-every 50 --train.device cpu"
     words = ["--data.path", str(tmp_path / "pairs.tsv"), "--out", str(tmp_path / "run"), *small.split(), *short.split(), *orders]
     recipe, place = train.parse("gpt/classify", words)
-    made = run.assemble(recipe, Path(place.out))
+    made = assemble(recipe, Path(place.out))
     made.trainer.fit()
     assert made.validation is not None
     assert made.validation.latest["accuracy"] > 0.9
@@ -164,13 +164,13 @@ def test_a_model_of_another_size_is_one_sentence(pretrained: Pretrained, tmp_pat
     with pytest.raises(CheckpointError, match=r"the weights do not fit the model: other shape"):
         started("gpt/classify", path, pretrained(), tmp_path / "wide", "--model.width", "64")
     words = {"data.unit": "bert_words", "data.context": 32, "model.layers": 1, "model.heads": 2, "model.width": 16, "train.steps": 1}
-    run.assemble(weft.recipe("bert/classify", words | {"data.path": str(path), "train.device": "cpu"}), tmp_path / "bert").trainer.fit()
+    assemble(weft.recipe("bert/classify", words | {"data.path": str(path), "train.device": "cpu"}), tmp_path / "bert").trainer.fit()
     with pytest.raises(ConfigError, match=r"a context of 32 tokens, but --data\.context 48 makes .*; lower it to 32"):
         started("bert/classify", path, tmp_path / "bert", tmp_path / "again")
 
 
 def test_another_kind_of_model_is_refused(tmp_path: Path) -> None:
     changes = SMALL | {"data.path": str(text_file(tmp_path)), "train.steps": 1, "train.eval_every": 0}
-    run.assemble(weft.recipe("llama/text", changes), tmp_path / "llama").trainer.fit()
+    assemble(weft.recipe("llama/text", changes), tmp_path / "llama").trainer.fit()
     with pytest.raises(CapabilityError, match=r"Llama does not offer Tells \(a model that gives logits to classes and to choices"):
         started("gpt/classify", labelled_file(tmp_path, ONE), tmp_path / "llama", tmp_path / "run")

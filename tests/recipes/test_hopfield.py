@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 import weft
-from weft import run
-from weft.config import override
+from weft.core.config import override
+from weft.runs.assemble import assemble
 
 
 def validated(name: str, folder: Path, **changes: object) -> dict[str, float]:
     recipe = override(weft.recipe(name, {"train.device": "cpu"}), {key.replace("__", "."): value for key, value in changes.items()})
-    done = run.assemble(recipe, folder)
+    done = assemble(recipe, folder)
     done.trainer.fit()
     assert done.validation is not None
     return done.validation.latest

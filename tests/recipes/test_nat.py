@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import weft
-from weft import run
-from weft.generation.answer import answered
-from weft.generation.parallel import Filling
+from weft.inference.mask_predict import MaskPredict
+from weft.inference.translate import answered
 from weft.objectives.masked_target import MaskedTargetConfig
+from weft.runs.assemble import assemble
 
 SMALL = {
     "data.unit": "bytes",
@@ -43,22 +43,22 @@ def words(number: int, seed: int) -> list[str]:
 def test_words_read_backwards(changes: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "pairs.tsv").write_text("".join(f"{word}\t{word[::-1]}\n" for word in words(4000, 0)))
     recipe = weft.recipe("nat/pairs", SMALL | {"data.path": str(tmp_path / "pairs.tsv")} | changes)
-    made = run.assemble(recipe, tmp_path / "run")
+    made = assemble(recipe, tmp_path / "run")
     made.trainer.fit()
     asked = sorted(set(words(300, 1)))
-    said = answered(made.trainer.model.eval(), made.data.tokenizer, asked, filling=Filling(iterations=1))
+    said = answered(made.trainer.model.eval(), made.data.tokenizer, asked, filling=MaskPredict(iterations=1))
     right = sum(each.text == word[::-1] for each, word in zip(said, asked, strict=True))
     assert right >= 0.95 * len(asked)
     assert {each.passes for each in said} == {1}
     assert {each.stop for each in said} == {"stop" if changes else "length"}
     if not changes:
-        double = answered(made.trainer.model, made.data.tokenizer, asked[:8], filling=Filling(candidates=1, length_factor=2.0))
+        double = answered(made.trainer.model, made.data.tokenizer, asked[:8], filling=MaskPredict(candidates=1, length_factor=2.0))
         assert [each.tokens for each in double] == [2 * len(word) for word in asked[:8]]
 
 
 def test_the_cut_variant_is_the_same_recipe_but_for_its_places() -> None:
     plain, cut = weft.recipe("nat/multi30k"), weft.recipe("nat/multi30k_cut")
     assert isinstance(cut.objective, MaskedTargetConfig)
-    assert weft.config.override(cut, {"model.places": 0}).model == plain.model
+    assert weft.core.config.override(cut, {"model.places": 0}).model == plain.model
     assert cut.objective.places == 64
     assert (cut.data, cut.optim, cut.train) == (plain.data, plain.optim, plain.train)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import weft
-from weft.training.optim import Adam, OptimConfig, RMSProp
+from weft.training.optimizer.settings import Adam, OptimConfig, RMSProp
 
 
 def of(name: str) -> list[OptimConfig]:

@@ -8,9 +8,8 @@ import pytest
 import torch
 
 import weft
-from weft import run
 from weft.data.base import Source
-from weft.run import Run
+from weft.runs.assemble import Run, assemble
 
 pytest.importorskip("sklearn")
 
@@ -27,7 +26,7 @@ def independent_pixels(done: Run) -> float:
 
 @pytest.mark.parametrize("name", ["rbm/digits", "rbm/persistent"])
 def test_pixels_are_predicted_far_better_than_independent_ones(name: str, tmp_path: Path) -> None:
-    done = run.assemble(weft.recipe(name, {"train.device": "cpu", "train.steps": 400, "train.eval_every": 400}), tmp_path / "run")
+    done = assemble(weft.recipe(name, {"train.device": "cpu", "train.steps": 400, "train.eval_every": 400}), tmp_path / "run")
     done.trainer.fit()
     assert done.validation is not None
     assert done.validation.latest["pseudo_log_likelihood"] > independent_pixels(done) + 5

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 import weft
-from weft import run
-from weft.data.digits import DigitsConfig
-from weft.run import Run
+from weft.data.images.digits import DigitsConfig
+from weft.runs.assemble import Run, assemble
 from weft.training.hooks import evaluate
 
 pytest.importorskip("sklearn")
@@ -20,7 +19,7 @@ pytest.importorskip("sklearn")
 
 def train(name: str, out: Path, changes: dict[str, Any]) -> Run:
     short = {"train.device": "cpu", "train.save_every": 0, "optim.schedule.warmup": 10, "optim.lr": 3e-3}
-    done = run.assemble(weft.recipe(name, short | changes), out)
+    done = assemble(weft.recipe(name, short | changes), out)
     done.trainer.fit()
     return done
 

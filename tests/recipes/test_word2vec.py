@@ -6,8 +6,8 @@ import random
 from pathlib import Path
 
 import weft
-from weft import run
-from weft.generation.neighbours import neighbours
+from weft.inference.neighbours import neighbours
+from weft.runs.assemble import assemble
 
 COMMON = ("the", "and")
 GROUPS = {
@@ -31,7 +31,7 @@ def corpus(path: Path) -> Path:
 def test_clusters_of_a_made_up_text_are_recovered(tmp_path: Path) -> None:
     changes = {"train.device": "cpu", "train.steps": 150, "train.eval_every": 150, "model.width": 16, "data.subsample": 0.0}
     made = weft.recipe("word2vec/source", changes | {"data.path": str(corpus(tmp_path / "text.txt"))})
-    done = run.assemble(made, tmp_path / "run")
+    done = assemble(made, tmp_path / "run")
     done.trainer.fit()
     assert done.validation is not None
     loaded = weft.load(tmp_path / "run")

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 import weft
-from weft import config
 from weft.cli import train as train_verb
-from weft.errors import CheckpointError
+from weft.core import config
+from weft.core.errors import CheckpointError
+from weft.core.units import duration, number, title
 from weft.report.html import comparison_page, run_page
-from weft.report.read import command, flat, read, show
 from weft.report.samples import Sample, draw
-from weft.report.words import duration, number, title
+from weft.runs.record import command, flat, read, show
 
 TINY = {"train.steps": 8, "train.log_every": 2, "train.eval_every": 4, "train.batch": 8, "train.eval_examples": 32}
 
@@ -164,7 +164,7 @@ def test_a_failing_report_does_not_fail_the_run(tmp_path: Path, monkeypatch: pyt
     def fail(*arguments: object) -> None:
         raise RuntimeError("no page today")
 
-    monkeypatch.setattr("weft.run.html.write", fail)
+    monkeypatch.setattr("weft.api.html.write", fail)
     weft.train(weft.recipe("classifier/digits", TINY), out=tmp_path)
     assert weft.load(tmp_path).metrics["step"] == 8
     assert "no page today" in caplog.text

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from weft import random
-from weft.errors import DataError
+from weft.core import random
+from weft.core.errors import DataError
 from weft.sampling.importance import effective_sample_size, log_mean, plain, self_normalised
 
 P = torch.tensor([0.1, 0.2, 0.4, 0.3], dtype=torch.float64)

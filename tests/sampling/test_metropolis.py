@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from weft import random
+from weft.core import random
 from weft.models.energy import every_state
 from weft.models.hopfield import Hopfield, HopfieldConfig
 from weft.sampling.metropolis import log_acceptance, metropolis, random_walk

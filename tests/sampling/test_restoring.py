@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from weft import random
-from weft.errors import ConfigError
+from weft.core import random
+from weft.core.errors import ConfigError
 from weft.models.boltzmann import Boltzmann, BoltzmannConfig
 from weft.models.energy import every_state
 from weft.models.rbm import RBM, RBMConfig

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from weft.data.tokenizers import ByteTokenizer
-from weft.errors import ConfigError
-from weft.generation.request import Piece, Request, Token
+from weft.core.errors import ConfigError
+from weft.data.tokenizers.base import ByteTokenizer
+from weft.inference.request import Piece, Request, Token
 from weft.serving.service import Limits, ServedModel, Service
 from weft.serving.templates import ChatTemplate, template_for
 from weft.serving.worker import Worker

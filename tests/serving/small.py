@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from weft.data.marked_tokenizers import MarkedTokenizer
-from weft.data.tokenizers import ByteTokenizer, ClassNames
+from weft.data.tokenizers.base import ByteTokenizer, ClassNames
+from weft.data.tokenizers.special_tokens import MarkedTokenizer
 from weft.models.conditional_vae import ConditionalVAEConfig
 from weft.models.gpt import GPTConfig
 from weft.models.nonautoregressive import NonAutoregressiveConfig
 from weft.models.transformer import TransformerConfig
 from weft.recipes.base import Recipe
-from weft.run import Loaded
+from weft.runs.load import Loaded
 from weft.serving.service import ServedModel, serve_model
 
 

@@ -12,9 +12,9 @@ import torch
 from tests.serving.conftest import Live, running
 from tests.serving.fake import toy_service
 from tests.serving.small import served_filler, served_gpt, served_translator
-from weft.generation.answer import END, START
-from weft.generation.beam import Beam, penalty
-from weft.generation.beam_models import continuations, translate
+from weft.inference.beam import Beam, penalty
+from weft.inference.beam_models import continuations, translate
+from weft.inference.translate import END, START
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from openai.types import Completion
 
 from tests.serving.conftest import Live
 from tests.serving.fake import LIKELY, UNLIKELY, ToyTokenizer
-from weft.generation.request import Piece, Request, Sampling, Token
+from weft.inference.request import Piece, Request, Sampling, Token
 from weft.serving.replies import CompletionReply, Draft
 from weft.serving.tokens import TokenTexts
 

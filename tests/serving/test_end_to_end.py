@@ -16,9 +16,9 @@ import torch
 
 import weft
 from tests.serving.conftest import Live, running
-from weft.data.subwords import WordPiece
+from weft.data.tokenizers.subwords import WordPiece
 from weft.models.bert import TINY
-from weft.run import Loaded
+from weft.runs.load import Loaded
 from weft.serving.service import Service, serve_model
 
 TEXT = "the quick brown fox jumps over the lazy dog and runs away.\n" * 40
@@ -107,7 +107,7 @@ def test_embeddings_are_mean_states(fox: Live, loaded: Loaded) -> None:
 def test_a_model_that_reads_both_ways_gives_sentence_embeddings_only(loaded: Loaded) -> None:
     tokenizer = WordPiece.train(TEXT, 200)
     torch.manual_seed(0)
-    model = weft.config.override(TINY, {"vocabulary": tokenizer.size, "context": 32}).build().eval()
+    model = weft.core.config.override(TINY, {"vocabulary": tokenizer.size, "context": 32}).build().eval()
     both = Loaded(loaded.path, loaded.recipe, model, tokenizer, {})
     with running(Service({"bert": serve_model("bert", both)})) as live:
         found = live.post("/v1/embeddings", input=["the fox", "the lazy dog runs"]).json()["data"]

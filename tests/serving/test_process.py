@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from weft.errors import ConfigError
+from weft.core.errors import ConfigError
 from weft.serving import process
 
 ENDLESS = {"prompt": " ", "temperature": 0, "ignore_eos": True, "stream": True}

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from weft.data.marked_characters import MASK, MASK_MARK, PAD_MARK, MarkedCharacters
-from weft.data.subwords import ByteBPE
-from weft.data.tokenizers import ByteTokenizer
-from weft.errors import DataError
+from weft.core.errors import DataError
+from weft.data.tokenizers.base import ByteTokenizer
+from weft.data.tokenizers.birthplace_characters import MASK, MASK_MARK, PAD_MARK, MarkedCharacters
+from weft.data.tokenizers.subwords import ByteBPE
 from weft.serving import templates
 from weft.serving.rendering import render
 from weft.serving.templates import ChatTemplate, Renderer, template_for
@@ -40,7 +40,7 @@ def subwords() -> ByteBPE:
 
 def test_a_foreign_template_makes_the_tokens_that_transformers_makes(renderer: Renderer, subwords: ByteBPE, tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
-    from weft.data.foreign_tokenizers import write_foreign
+    from weft.data.tokenizers.foreign import write_foreign
 
     write_foreign(subwords, tmp_path)
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)

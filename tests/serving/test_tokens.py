@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from weft.data.labels import LabelledTokenizer
-from weft.data.marked_tokenizers import MarkedTokenizer
-from weft.data.sentence_pairs import BERTWordTokenizer
-from weft.data.subwords import BPE, ByteBPE, Unigram, WordPiece
-from weft.data.tokenizers import ByteTokenizer, CharacterTokenizer, WordTokenizer
+from weft.data.annotated.label_tokens import LabelledTokenizer
+from weft.data.text.sentence_pairs import BERTWordTokenizer
+from weft.data.tokenizers.base import ByteTokenizer, CharacterTokenizer, WordTokenizer
+from weft.data.tokenizers.special_tokens import MarkedTokenizer
+from weft.data.tokenizers.subwords import BPE, ByteBPE, Unigram, WordPiece
 from weft.serving.tokens import TokenTexts
 
 TEXT = "the quick brown fox jumps over the lazy dog; größer als 10 € 🦊 the end\n" * 3

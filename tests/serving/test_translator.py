@@ -12,8 +12,8 @@ import torch
 from tests.serving.conftest import Live, running
 from tests.serving.fake import toy_service
 from tests.serving.small import served_gpt, served_translator
-from weft.generation.answer import END, START
-from weft.generation.beam_models import translate
+from weft.inference.beam_models import translate
+from weft.inference.translate import END, START
 
 
 @pytest.fixture(scope="module")

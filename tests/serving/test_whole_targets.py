@@ -13,8 +13,8 @@ import torch
 from tests.serving.conftest import Live, running
 from tests.serving.fake import toy_service
 from tests.serving.small import served_filler, served_gpt
-from weft.generation.answer import END, START
-from weft.generation.parallel import Filling, fill_in
+from weft.inference.mask_predict import MaskPredict, fill_in
+from weft.inference.translate import END, START
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def ask(live: Live, **body: Any) -> dict[str, Any]:
     return found
 
 
-def filled(live: Live, text: str, how: Filling | None = None, name: str = "filler") -> tuple[str, list[float]]:
+def filled(live: Live, text: str, how: MaskPredict | None = None, name: str = "filler") -> tuple[str, list[float]]:
     served = live.service.models[name]
     ids = [*served.tokens.encode(text), END]
     [made] = fill_in(served.model, torch.tensor([ids]), torch.tensor([len(ids)]), START, END, how)
@@ -40,10 +40,10 @@ def filled(live: Live, text: str, how: Filling | None = None, name: str = "fille
 def test_one_pass_or_several_and_scaled_lengths(small: Live) -> None:
     for body, how in (
         ({}, None),
-        ({"iterations": 1}, Filling(iterations=1)),
-        ({"iterations": 4}, Filling(iterations=4)),
-        ({"length_factor": 2.0, "iterations": 1}, Filling(iterations=1, length_factor=2.0)),
-        ({"length_factor": 0.5, "iterations": 2}, Filling(iterations=2, length_factor=0.5)),
+        ({"iterations": 1}, MaskPredict(iterations=1)),
+        ({"iterations": 4}, MaskPredict(iterations=4)),
+        ({"length_factor": 2.0, "iterations": 1}, MaskPredict(iterations=1, length_factor=2.0)),
+        ({"length_factor": 0.5, "iterations": 2}, MaskPredict(iterations=2, length_factor=0.5)),
     ):
         found = ask(small, prompt="zwei", logprobs=0, **body)
         text, chances = filled(small, "zwei", how)
@@ -51,7 +51,7 @@ def test_one_pass_or_several_and_scaled_lengths(small: Live) -> None:
         assert (choice["text"], choice["finish_reason"]) == (text, "stop")
         assert choice["logprobs"]["token_logprobs"] == pytest.approx(chances, abs=1e-5)
         assert found["usage"]["completion_tokens"] == len(chances)
-    once, twice = (len(filled(small, "zwei", Filling(iterations=1, length_factor=factor, candidates=1))[1]) for factor in (1.0, 2.0))
+    once, twice = (len(filled(small, "zwei", MaskPredict(iterations=1, length_factor=factor, candidates=1))[1]) for factor in (1.0, 2.0))
     assert twice == 2 * once
 
 
@@ -72,7 +72,7 @@ def test_answers_do_not_depend_on_others(small: Live) -> None:
     assert [choice["text"] for choice in together] == alone
     with ThreadPoolExecutor(8) as pool:
         crowd = list(pool.map(lambda text: ask(small, prompt=text, iterations=len(text) % 3 + 1)["choices"][0]["text"], texts * 3))
-    assert crowd == [filled(small, text, Filling(iterations=len(text) % 3 + 1))[0] for text in texts] * 3
+    assert crowd == [filled(small, text, MaskPredict(iterations=len(text) % 3 + 1))[0] for text in texts] * 3
     assert small.idle()
 
 

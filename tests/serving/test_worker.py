@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.serving.fake import FakeEngine
-from weft.errors import ConfigError
-from weft.generation.request import Request, Sampling
+from weft.core.errors import ConfigError
+from weft.inference.request import Request, Sampling
 from weft.serving.worker import Closed, EngineFailed, Full, Submission, Worker
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from weft.errors import ConfigError
+from weft.core.errors import ConfigError
 from weft.studies import attention_averaging, head_variance
 from weft.studies.attention import Problem, RandomKeys, attend, listed, normal, power
 from weft.studies.base import Finding

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from weft.errors import ConfigError
+from weft.core.errors import ConfigError
 from weft.studies.attention import attend, normal
 from weft.studies.attention_copying import Settings, copy, expected, needed, random_weights, study
 

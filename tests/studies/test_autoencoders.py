@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from weft.errors import ConfigError
+from weft.core.errors import ConfigError
 from weft.studies import beta_sweep, fid_and_noise, latent_traversal
 from weft.studies.fid_and_noise import blurred, noisy
 

@@ -9,7 +9,7 @@ import torch
 
 import weft
 from tests.contracts.tiny import tags, tiny
-from weft.errors import CapabilityError, ConfigError
+from weft.core.errors import CapabilityError, ConfigError
 from weft.models.bert import BERTConfig
 from weft.studies.bert_features import LAYERS, OnFeatures, Settings, prepare, study
 

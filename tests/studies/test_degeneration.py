@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import weft
-from weft.errors import ConfigError
+from weft.core.errors import ConfigError
 from weft.studies.degeneration import Settings, distinctness, repeated, repetition, study
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from weft.errors import ConfigError
+from weft.core.errors import ConfigError
 from weft.studies.exploding_rnn import Recurrent, Settings, sequences, study, train
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from weft.errors import ConfigError
+from weft.core.errors import ConfigError
 from weft.studies.flow_cost import PASSES, Settings, study
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from weft import run
-from weft.errors import CapabilityError, DataError
-from weft.generation.corners import between_corners
+from weft.api import train
+from weft.core.errors import CapabilityError, DataError
 from weft.recipes.base import recipe
 from weft.studies.flow_interpolation import Settings, study
+from weft.visual.latent_sheet import between_corners
 
 pytest.importorskip("PIL")
 
@@ -18,7 +18,7 @@ pytest.importorskip("PIL")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("flow") / "run"
     small = {"model.width": 4, "model.blocks": 0, "train.steps": 3, "train.eval_every": 3, "train.eval_examples": 8}
-    run.train(recipe("realnvp/digits", small), out=out)
+    train(recipe("realnvp/digits", small), out=out)
     return out
 
 
@@ -34,9 +34,7 @@ def test_images_that_are_not_there_are_refused(trained: Path) -> None:
 
 
 def test_a_model_without_an_inverse_is_refused(tmp_path: Path) -> None:
-    run.train(
-        recipe("pixelcnn/digits", {"model.width": 4, "model.layers": 0, "train.steps": 1, "train.eval_every": 0}), out=tmp_path / "run"
-    )
+    train(recipe("pixelcnn/digits", {"model.width": 4, "model.layers": 0, "train.steps": 1, "train.eval_every": 0}), out=tmp_path / "run")
     with pytest.raises(CapabilityError, match="Inverts"):
         study(Settings(run=str(tmp_path / "run")))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.errors import ConfigError
+from weft.core.errors import ConfigError
 from weft.studies.hopfield_capacity import Settings, bound, drawn, errors, modern, study
 
 SETTINGS = Settings(units=(60, 300), stored=60)

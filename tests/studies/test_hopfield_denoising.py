@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.errors import ConfigError
+from weft.core.errors import ConfigError
 from weft.studies.hopfield_denoising import LOADS, Settings, completed, repaired, study
 
 SETTINGS = Settings(units=200)

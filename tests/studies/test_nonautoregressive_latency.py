@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from weft.errors import ConfigError
+from weft.core.errors import ConfigError
 from weft.studies.nonautoregressive_latency import ONE_BY_ONE, Settings, describe, study, ways
 
 SMALL: dict[str, Any] = {"lengths": (3, 6), "iterations": (1, 2), "layers": 1, "heads": 2, "width": 16, "inner": 32, "repeats": 1}

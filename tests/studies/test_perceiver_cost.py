@@ -8,7 +8,7 @@ from typing import Literal
 
 import pytest
 
-from weft.errors import ConfigError
+from weft.core.errors import ConfigError
 from weft.studies.perceiver_cost import VOCABULARY, Cost, Settings, count, describe, law, model, study
 
 SMALL = Settings(lengths=(16, 32), bottlenecks=(4, 8, 32), layers=3, heads=2, width=8, repeats=1)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from weft.data.number_words import NumberWordsConfig
-from weft.errors import ConfigError
+from weft.core.errors import ConfigError
+from weft.data.text.number_words import NumberWordsConfig
 from weft.studies.warm_up import Found, Settings, describe, gradients, of_letters, study, train
 
 

@@ -9,11 +9,11 @@ import torch
 from torch import nn
 
 from tests.training import toys
-from weft.errors import ConfigError
+from weft.core.errors import ConfigError
 from weft.models.gpt import GPTConfig
 from weft.objectives.next_token import NextTokenConfig
 from weft.training import execution
-from weft.training.optim import SGD, Adam, AdamW, Muon, OptimConfig
+from weft.training.optimizer.settings import SGD, Adam, AdamW, Muon, OptimConfig
 from weft.training.settings import Train
 
 CPU = Train(device="cpu")
@@ -95,7 +95,7 @@ def test_weights_stay_fp32_whatever_the_precision() -> None:
     trainer = toys.trainer(toys.Linear(), toys.Regression(), toys.regression(), precision="bf16", batch=8)
     trainer.run_step()
     assert {p.dtype for p in trainer.model.parameters()} == {torch.float32}
-    with trainer.plan.arithmetic():
+    with trainer.plan.autocast():
         assert trainer.model(torch.zeros(1, 4)).dtype == torch.bfloat16
 
 

@@ -14,15 +14,15 @@ from torch import Tensor, nn
 
 from tests.training import toys
 from tests.training.test_trainer import Explosive
+from weft.core.errors import CheckpointError, ConfigError, NonFiniteError
 from weft.data.base import Batch, Source, TensorDataset
-from weft.errors import CheckpointError, ConfigError, NonFiniteError
 from weft.objectives.base import Objective, Terms, count
-from weft.training import checkpoint
+from weft.training.checkpoint import checkpoint
+from weft.training.checkpoint.hook import Checkpoints
 from weft.training.hooks import Average, Hook, Signals, Validation, evaluate
-from weft.training.keeping import Checkpoints
 from weft.training.log import Log, drop_after
-from weft.training.optim import SGD, Adam
-from weft.training.team import Team
+from weft.training.optimizer.settings import SGD, Adam
+from weft.training.parallel.team import Team
 from weft.training.trainer import Trainer
 
 

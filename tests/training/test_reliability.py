@@ -20,11 +20,11 @@ import torch
 
 import weft
 from tests.training.test_hooks import full_trainer, hook, lines
-from weft.errors import CheckpointError, ConfigError
-from weft.run import assemble
-from weft.training import checkpoint, files
+from weft.core.errors import CheckpointError, ConfigError
+from weft.runs.assemble import assemble
+from weft.training.checkpoint import checkpoint, files
+from weft.training.checkpoint.hook import Checkpoints
 from weft.training.hooks import Hook
-from weft.training.keeping import Checkpoints
 from weft.training.log import Log
 from weft.training.trainer import Trainer
 

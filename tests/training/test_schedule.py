@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from weft.errors import ConfigError
+from weft.core.errors import ConfigError
 from weft.training.schedule import Schedule
 
 

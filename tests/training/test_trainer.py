@@ -11,11 +11,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tests.training import toys
+from weft.core.errors import ConfigError, NonFiniteError
 from weft.data.base import UNLABELLED, Batch
-from weft.errors import ConfigError, NonFiniteError
 from weft.objectives.base import Objective, Terms, count
 from weft.training.hooks import Hook
-from weft.training.optim import SGD, Adam, AdamW, Momentum, OptimConfig
+from weft.training.optimizer.settings import SGD, Adam, AdamW, Momentum, OptimConfig
 from weft.training.schedule import Schedule
 
 
@@ -174,8 +174,8 @@ def fit(optim: OptimConfig, **settings: object) -> Rates:
 def test_rates_by_tokens_do_not_depend_on_accumulation() -> None:
     schedule = Schedule(kind="cosine", unit="tokens", warmup=512 * 4, floor=0.1)
     whole = fit(SGD(lr=1e-3, schedule=schedule), tokens=8, batch=128, micro=128, steps=12)
-    halves = fit(SGD(lr=1e-3, schedule=schedule), tokens=8, batch=128, micro=64, steps=12)
-    assert whole.rates == halves.rates
+    bf16_weights = fit(SGD(lr=1e-3, schedule=schedule), tokens=8, batch=128, micro=64, steps=12)
+    assert whole.rates == bf16_weights.rates
     assert whole.rates == [1e-3 * schedule.factor(128 * 8 * step, 128 * 8 * 12) for step in range(1, 13)]
 
 

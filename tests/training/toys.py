@@ -13,7 +13,7 @@ from weft.data.base import UNLABELLED, Batch, Source, TensorDataset
 from weft.objectives.base import Objective, Terms, Turn, count
 from weft.training import execution
 from weft.training.hooks import Hook
-from weft.training.optim import SGD, OptimConfig
+from weft.training.optimizer.settings import SGD, OptimConfig
 from weft.training.settings import Train
 from weft.training.trainer import Trainer
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from weft.benchmarks.timing import synchronise
-from weft.layers.tuned_products import multiply
+from weft.kernels.cuda.cublaslt_matmul import multiply
 from weft.models.gpt import GPTConfig
 
 PADDED = 128
@@ -70,7 +70,7 @@ def measure(model: GPTConfig, batch: int, device: torch.device) -> dict[str, Any
     """Milliseconds of a step's products and attention, and by whom attention is fastest."""
     width, rows, length = model.width, batch * model.context, model.context
     inner, vocabulary = model.inner or 4 * width, -(-model.vocabulary // PADDED) * PADDED
-    shapes = {"qkv": (width, 3 * width), "out": (width, width), "rise": (width, inner), "fall": (inner, width), "head": (width, vocabulary)}
+    shapes = {"qkv": (width, 3 * width), "out": (width, width), "up": (width, inner), "down": (inner, width), "head": (width, vocabulary)}
     times = {name: product(rows, *sizes, device) for name, sizes in shapes.items()}
     times = {name: ms * (1 if name == "head" else model.layers) for name, ms in times.items()}
     looks = {name: model.layers * attention(batch, length, model.heads, width // model.heads, device, name) for name in KERNELS}

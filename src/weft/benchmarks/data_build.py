@@ -20,15 +20,15 @@ from typing import Any
 import numpy as np
 
 from weft.benchmarks.arguments import Arguments, at_least
-from weft.benchmarks.record import write_record
-from weft.data import tokenizers
-from weft.data.building import BuildConfig, build
-from weft.data.corpus import python_files
-from weft.data.files import locate
-from weft.data.foreign_tokenizers import read_foreign
-from weft.data.pieces import Reading
-from weft.data.tokenizer_learning import learn
-from weft.data.workers import cores
+from weft.benchmarks.record import measurements, write_record
+from weft.data.io.files import locate
+from weft.data.shards.builder import BuildConfig, build
+from weft.data.shards.inputs import Reading
+from weft.data.shards.workers import cores
+from weft.data.text.python_source import python_files
+from weft.data.tokenizers import base as tokenizers
+from weft.data.tokenizers.foreign import read_foreign
+from weft.data.tokenizers.learning import learn
 
 BATCH = 1000
 """Documents that the library gets at once."""
@@ -114,14 +114,13 @@ def main(arguments: list[str] | None = None) -> None:
     for name, (wall, work) in ratios.items():
         print(f"weft data build: {wall:.2f} x {name} ({work:.2f} x by work of the processors)")
     if options.record:
-        content = {
-            "rows": [{"contender": name, "megabytes_per_second": rates[0], "per_core_second": rates[1]} for name, rates in rows.items()],
-            "ratios": {name: {"wall": ratio[0], "work": ratio[1]} for name, ratio in ratios.items()},
-            "cores": cores(),
-            "megabytes": size / 1e6,
-            "tokenizer": Path(options.tokenizer).name or "learned",
-        }
-        write_record(options.record, "data-build", parser.command(options), content)
+        table = [
+            {"contender": name, "megabytes_per_second": float(rates[0]), "per_core_second": float(rates[1])}
+            | {f"{kind}_ratio": float(ratio) for kind, ratio in zip(("wall", "work"), ratios.get(name, ()))}
+            for name, rates in rows.items()
+        ]
+        details = {"cores": cores(), "megabytes": size / 1e6, "tokenizer": Path(options.tokenizer).name or "learned"}
+        write_record(options.record, measurements(table, ("contender",)), **parser.run(options), details=details)
 
 
 if __name__ == "__main__":

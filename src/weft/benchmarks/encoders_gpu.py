@@ -18,13 +18,13 @@ import torch
 from torch import Tensor, nn
 
 from weft.benchmarks.arguments import Arguments, at_least
-from weft.benchmarks.record import write_record
+from weft.benchmarks.record import measurements, write_record
 from weft.benchmarks.timing import timed
 from weft.convert.bert import FAMILY as BERT
 from weft.convert.family import Family
 from weft.convert.marian import FAMILY as MARIAN
+from weft.core.errors import require
 from weft.data.base import IGNORE, Batch, Source, TensorDataset
-from weft.errors import require
 from weft.models.base import ModelConfig
 from weft.models.bert import BERTConfig
 from weft.models.transformer import TransformerConfig
@@ -32,7 +32,7 @@ from weft.objectives.base import Objective
 from weft.objectives.masked_pair import MaskedPair, MaskedPairConfig
 from weft.objectives.seq2seq import Seq2Seq, Seq2SeqConfig
 from weft.training import execution
-from weft.training.optim import AdamW
+from weft.training.optimizer.settings import AdamW
 from weft.training.settings import Train
 from weft.training.trainer import Trainer
 
@@ -167,7 +167,7 @@ def main(arguments: list[str] | None = None) -> None:
         rows.append(contend(name, options.steps))
         print(json.dumps(rows[-1]), flush=True)
     if options.record:
-        write_record(options.record, "encoders_gpu", parser.command(options), {"rows": rows})
+        write_record(options.record, measurements(rows, ("model",)), **parser.run(options))
 
 
 if __name__ == "__main__":

@@ -20,14 +20,14 @@ from typing import Any
 import torch
 
 from weft.benchmarks.arguments import Arguments, at_least
-from weft.benchmarks.record import write_record
+from weft.benchmarks.record import measurements, write_record
 from weft.benchmarks.timing import synchronise, timed
 from weft.convert.gpt2 import FAMILY
-from weft.errors import require
-from weft.generation.engine import Engine, answer_all
-from weft.generation.reader import Reader
-from weft.generation.request import Request, Sampling
-from weft.generation.weights import keep_weights
+from weft.core.errors import require
+from weft.inference.engine import Engine, answer_all
+from weft.inference.quantize import keep_weights
+from weft.inference.request import Request, Sampling
+from weft.inference.runner import ModelRunner
 from weft.models.gpt import PRESETS
 
 PROMPT, ADDED = 64, 128
@@ -80,7 +80,7 @@ def rates(runs: dict[str, Callable[[], Any]], tokens: int, repeats: int) -> tupl
 
 def step_ms(model: Any, rows: int, length: int, invariant: bool = False) -> float:
     """Milliseconds of a step of rows that hold so many tokens, without prompts, choosing and the rest of the engine."""
-    reader = Reader(model, invariant=invariant)
+    reader = ModelRunner(model, invariant=invariant)
     reader.add_rows(rows)
     assert reader.cache
     reader.cache.make_room(rows, length + WARM_UP + STEPS)
@@ -132,6 +132,22 @@ def measure(size: str, batches: list[int], precision: str, device: torch.device,
     return rows
 
 
+METRICS = {"tokens_per_second": "tokens_per_second", "fastest": "fastest_tokens_per_second", "step_ms": "step_ms"}
+
+
+def flat(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A row for each contender."""
+    found = []
+    for row in rows:
+        about = {name: row[name] for name in ("model", "batch", "precision")}
+        for contender in row["tokens_per_second"]:
+            own = {metric: row[name][contender] for name, metric in METRICS.items() if contender in row.get(name, {})}
+            differ = {"differ_from_transformers": row["differ_from_transformers"]} if contender == "weft" else {}
+            alone = f"{contender}: differ alone"
+            found.append({**about, "contender": contender, **own, **differ, **({"differ_alone": row[alone]} if alone in row else {})})
+    return found
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = Arguments(__doc__, "generation")
     parser.add_names("--sizes", (name for name in PRESETS if name.startswith("gpt2")), nargs="+", default=["gpt2"])
@@ -150,7 +166,7 @@ def main(arguments: list[str] | None = None) -> None:
     for size in options.sizes:
         rows += measure(size, options.batches, options.precision, torch.device(options.device), options)
     if options.record:
-        write_record(options.record, "generation", parser.command(options), {"rows": rows})
+        write_record(options.record, measurements(flat(rows), ("model", "batch", "precision", "contender")), **parser.run(options))
 
 
 if __name__ == "__main__":

@@ -17,17 +17,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weft import random
 from weft.benchmarks.arguments import Arguments, at_least
-from weft.benchmarks.record import write_record
+from weft.benchmarks.record import measurements, write_record
 from weft.benchmarks.timing import timed
-from weft.config import override
+from weft.core import random
+from weft.core.config import override
 from weft.data.base import Source, TensorDataset
-from weft.data.images import ImagesConfig
+from weft.data.images.pixels import ImagesConfig
 from weft.recipes.base import Recipe
 from weft.recipes.base import recipe as find_recipe
 from weft.training import execution
-from weft.training.optim import Adam
+from weft.training.optimizer.settings import Adam
 from weft.training.trainer import Trainer
 
 Given = dict[str, Tensor]
@@ -50,7 +50,7 @@ def adam(module: nn.Module) -> torch.optim.Optimizer:
     return torch.optim.Adam(module.parameters(), lr=RATE, betas=BETAS, fused=cuda)
 
 
-def arithmetic(image: Tensor, half: bool) -> torch.autocast:
+def autocast(image: Tensor, half: bool) -> torch.autocast:
     return torch.autocast(image.device.type, torch.bfloat16, enabled=half and image.is_cuda)
 
 
@@ -75,7 +75,7 @@ def vae_loop(model: Any, compiled: bool, half: bool) -> Step:
     def step(given: Given) -> Tensor:
         x = given["image"]
         noise = given["noise0"] if "noise0" in given else torch.randn(len(x), model.config.latent, device=x.device)
-        with arithmetic(x, half):
+        with autocast(x, half):
             loss = run(x, noise)
         update(optimizer, loss)
         return loss.detach()
@@ -89,11 +89,11 @@ def dcgan_loop(model: Any, compiled: bool, half: bool) -> Step:
 
     def step(given: Given) -> Tensor:
         x = given["image"]
-        with arithmetic(x, half):
+        with autocast(x, half):
             made = generate(given["noise0"] if "noise0" in given else torch.randn(len(x), model.latent, device=x.device))
             loss = (F.softplus(-judge(x)) + F.softplus(judge(made.detach()))).mean()
         update(first, loss)
-        with arithmetic(x, half):
+        with autocast(x, half):
             made = generate(given["noise1"]) if "noise1" in given else made
             passing = F.softplus(-judge(made)).mean()
         update(second, passing)
@@ -163,7 +163,7 @@ def same_loss(contest: Contest, steps: int = 20) -> tuple[float, float, list[flo
         trainer.means.clear()
         trainer.run_step()
         numbers = trainer.means.read()
-        with trainer.plan.rounding():  # else convolutions of the plain loop alone would round to 10 bits
+        with trainer.plan.tf32():  # else convolutions of the plain loop alone would round to 10 bits
             other = float(step(given))
         pairs.append((numbers["discriminator_loss" if "discriminator_loss" in numbers else "loss"], other))
     return *pairs[-1], [abs(a - b) / abs(b) for a, b in pairs]
@@ -195,7 +195,7 @@ def main(arguments: list[str] | None = None) -> None:
         rows.append(contend(name, options.steps))
         print(json.dumps(rows[-1]), flush=True)
     if options.record:
-        write_record(options.record, "images_gpu", parser.command(options), {"rows": rows})
+        write_record(options.record, measurements(rows, ("model", "batch")), **parser.run(options))
 
 
 if __name__ == "__main__":

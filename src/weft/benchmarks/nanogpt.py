@@ -15,10 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from weft.core.errors import DataError
 from weft.data.base import Batch
-from weft.errors import DataError
 from weft.models.gpt import GPTConfig
-from weft.training.optim import AdamW
+from weft.training.optimizer.settings import AdamW
 
 NAMES = {
     "embed.": "transformer.wte.",
@@ -28,8 +28,8 @@ NAMES = {
     "norm2.": "ln_2.",
     "attention.qkv.": "attn.c_attn.",
     "attention.out.": "attn.c_proj.",
-    "feedforward.rise.": "mlp.c_fc.",
-    "feedforward.fall.": "mlp.c_proj.",
+    "feedforward.up.": "mlp.c_fc.",
+    "feedforward.down.": "mlp.c_proj.",
 }
 """Our names and its own."""
 

@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weft.errors import require
+from weft.core.errors import require
 from weft.models.gpt import GPT, GPTConfig
-from weft.training.updater import audit
+from weft.training.optimizer.updater import audit
 
 Step = Callable[[], Tensor]
 Batches = Callable[[int], tuple[Tensor, Tensor]]
@@ -26,14 +26,14 @@ class PlainBlock(nn.Module):
         self.heads = c.heads
         self.norm1, self.norm2 = nn.LayerNorm(c.width), nn.LayerNorm(c.width)
         self.qkv, self.out = nn.Linear(c.width, 3 * c.width), nn.Linear(c.width, c.width)
-        self.rise, self.fall = nn.Linear(c.width, 4 * c.width), nn.Linear(4 * c.width, c.width)
+        self.up, self.down = nn.Linear(c.width, 4 * c.width), nn.Linear(4 * c.width, c.width)
 
     def forward(self, x: Tensor) -> Tensor:
         b, t, d = x.shape
         q, k, v = (part.view(b, t, self.heads, d // self.heads).transpose(1, 2) for part in self.qkv(self.norm1(x)).split(d, dim=2))
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(y.transpose(1, 2).reshape(b, t, d))
-        out: Tensor = x + self.fall(F.gelu(self.rise(self.norm2(x))))
+        out: Tensor = x + self.down(F.gelu(self.up(self.norm2(x))))
         return out
 
 
@@ -98,7 +98,7 @@ def twin(network: GPT) -> nn.Module:
     for i, block in enumerate(blocks):
         pairs |= {f"h.{i}.ln_1": block.norm1, f"h.{i}.ln_2": block.norm2}
         pairs |= {f"h.{i}.attn.c_attn": block.attention.qkv, f"h.{i}.attn.c_proj": block.attention.out}
-        pairs |= {f"h.{i}.mlp.c_fc": block.feedforward.rise, f"h.{i}.mlp.c_proj": block.feedforward.fall}
+        pairs |= {f"h.{i}.mlp.c_fc": block.feedforward.up, f"h.{i}.mlp.c_proj": block.feedforward.down}
     with torch.no_grad():
         for path, module in pairs.items():
             theirs = other.get_submodule(f"transformer.{path}")

@@ -10,24 +10,24 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-import json
 import time
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from weft import results
 from weft.benchmarks.arguments import Arguments, at_least
-from weft.benchmarks.record import write_record
+from weft.benchmarks.record import measurements, write_record
+from weft.core.errors import DataError, WeftError
 from weft.data.base import Source
-from weft.data.text import TokenWindows
-from weft.errors import WeftError
+from weft.data.text.windows import TokenWindows
 from weft.planning import plan
 from weft.planning.layout import Layout
 from weft.planning.shards import bytes_on
 from weft.planning.subject import Subject, subject
 from weft.training import execution
-from weft.training.optim import AdamW
+from weft.training.optimizer.settings import AdamW
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 from weft.training.trainer import Trainer
@@ -81,10 +81,10 @@ def measured(case: Subject, steps: int) -> dict[str, Any]:
 def known(record: str, name: str) -> dict[str, Any]:
     """The same of a model in a record of `weft bench training`."""
     try:
-        rows = {row["size"]: row for row in json.loads(Path(record).read_text())["rows"]}
-        batch, found = rows[name]["batch"], rows[name]["variants"][0]
+        found = next(row for row in results.read(record).table() if row.get("size") == name and row.get("contender", "").startswith("weft"))
+        batch = found["batch"]
         facts = {"step_seconds": found["ms"] / 1e3, "tensors": found["gib"] * 2**30, "reserved": None, "execution": found["execution"]}
-    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
+    except (DataError, StopIteration, KeyError) as error:
         raise WeftError(f"{record} holds no step of {name}; write it by: weft bench training --sizes {name} --record {record}") from error
     if batch != BATCHES[name]:
         raise WeftError(f"{record}: {name} was measured with a batch of {batch}, the plan is for {BATCHES[name]}")
@@ -93,8 +93,8 @@ def known(record: str, name: str) -> dict[str, Any]:
 
 def where(record: str) -> dict[str, Any]:
     """On what, with what and when the steps of a record were measured."""
-    found = json.loads(Path(record).read_text())
-    return {name: found[name] for name in ("hardware", "versions", "date")}
+    found = results.read(record)
+    return {"hardware": found.hardware, "versions": found.versions, "date": found.date, "commit": found.commit}
 
 
 def wait() -> None:
@@ -165,8 +165,9 @@ def main(arguments: list[str] | None = None) -> None:
             rows.append(compare(model, BATCHES[model], options.steps, device, options.measured))
             print(told(rows[-1]), flush=True)
     if options.record:
-        content = {"rows": rows, **(where(options.measured) if options.measured else {})}
-        write_record(Path(options.record) / f"{name}.json", name, parser.command(options), content)
+        found = measurements(rows, ("subject", "device", "gpus") if options.layouts else ("model", "batch", "tokens", "parameters"))
+        steps = where(options.measured) if options.measured else {}
+        write_record(Path(options.record) / f"{name}.json", found, **parser.run(options), **steps)
 
 
 def told(row: dict[str, Any]) -> str:

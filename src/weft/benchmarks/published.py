@@ -14,8 +14,8 @@ from torch import Tensor
 from weft.benchmarks.references import apart, reread, within
 from weft.convert import pypi
 from weft.convert.convert import convert
-from weft.errors import WeftError, require
-from weft.run import Loaded, load
+from weft.core.errors import WeftError, require
+from weft.runs.load import Loaded, load
 
 TEXTS = (
     "The capital of France is Paris, which lies on the Seine.",

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from weft.errors import CheckpointError, require
+from weft.core.errors import CheckpointError, require
 
 Settings = dict[str, Any]
 Inputs = dict[str, Tensor]

@@ -25,15 +25,16 @@ from typing import Any
 
 import torch
 
-from weft import config, run
 from weft.benchmarks.arguments import Arguments, at_least
-from weft.benchmarks.record import write_record
-from weft.data import tokenizers
-from weft.generation.engine import Engine, answer_all
-from weft.generation.request import Request, Sampling
+from weft.benchmarks.record import measurements, write_record
+from weft.core import config
+from weft.data.tokenizers import base as tokenizers
+from weft.inference.engine import Engine, answer_all
+from weft.inference.request import Request, Sampling
 from weft.models.gpt import GPTConfig
 from weft.recipes.base import recipe as find_recipe
-from weft.training import checkpoint
+from weft.runs.load import load as load_run
+from weft.training.checkpoint import checkpoint
 
 SIZES: dict[str, Any] = {"context": 512, "layers": 8, "heads": 8, "width": 512, "position": "rotary"}
 PROMPT = "The weft is drawn through the warp, over one thread and under the next, "
@@ -170,7 +171,7 @@ def beside_slow(folder: Path, rounds: int = 4) -> Row:
 
 def offline(folder: Path, requests: int, tokens: int) -> Callable[[], float]:
     """Tokens a second of the engine alone, with the same requests all known from the beginning."""
-    loaded = run.load(folder, "cpu")
+    loaded = load_run(folder, "cpu")
     engine = Engine(loaded.model, loaded.tokenizer, slots=PACE_CLIENTS)
     texts = [loaded.tokenizer.encode(f"{seed:05d} {PROMPT}").tolist() for seed in range(requests)]
     settings = [Sampling(max_new_tokens=tokens, ignore_end=True, seed=seed) for seed in range(requests)]
@@ -227,8 +228,9 @@ def main(arguments: list[str] | None = None) -> None:
     if options.record:
         about = {"model": {"parameters": sum(p.numel() for p in GPTConfig(vocabulary=256, **SIZES).build().parameters()), **SIZES}}
         how = (__doc__ or "").partition("\n")[2].strip()
-        command = f"weft bench serving --only {' '.join(options.only)} --threads {torch.get_num_threads()}"
-        write_record(options.record, "serving", command, {"how": how, **about, "bars": rows})
+        own = {**parser.run(options), "command": f"weft bench serving --only {' '.join(options.only)} --threads {torch.get_num_threads()}"}
+        found = measurements([{"bar": name, **row} for name, row in rows.items()], ("bar",))
+        write_record(options.record, found, **own, details={"how": how, **about})
 
 
 if __name__ == "__main__":

@@ -22,20 +22,19 @@ from typing import Any
 
 import torch
 
-from weft import run
-from weft.benchmarks.arguments import Arguments, at_least
-from weft.benchmarks.birthplace import settings
-from weft.benchmarks.record import write_record
+from weft.benchmarks.arguments import Arguments, at_least, settings
+from weft.benchmarks.record import measurements, write_record
 from weft.benchmarks.timing import synchronise, timed
-from weft.config import override, to_dict
+from weft.core.config import override, to_dict
 from weft.data.base import Source
-from weft.data.build_state import BuildConfig
-from weft.data.building import build
-from weft.data.python_corpus import gather
-from weft.data.tokenizer_learning import learn
-from weft.data.workers import cores
+from weft.data.shards.build_state import BuildConfig
+from weft.data.shards.builder import build
+from weft.data.shards.workers import cores
+from weft.data.text.python_corpus import gather
+from weft.data.tokenizers.learning import learn
 from weft.recipes.base import Recipe
 from weft.recipes.base import recipe as find_recipe
+from weft.runs.assemble import build as build_run
 from weft.training import execution
 from weft.training.hooks import evaluate
 from weft.training.trainer import Trainer
@@ -106,7 +105,7 @@ class Course:
         begin = time.perf_counter()
         data = recipe.data.build()
         self.name, self.recipe, self.examples = name, recipe.resolve(data.info), examples
-        model, objective = run.build(self.recipe)
+        model, objective = build_run(self.recipe)
         optim: Any = self.recipe.optim
         plan = execution.choose(self.recipe.train, model, objective, optim)
         source = Source(data.train, 1, plan.device)
@@ -130,7 +129,7 @@ class Course:
     def begin(self, seed: int, lr: float, steps: int) -> None:
         """Forget everything: new weights of a seed, into the same memory, and a schedule of its own."""
         trainer = self.trainer
-        fresh = run.build(dataclasses.replace(self.recipe, train=dataclasses.replace(self.recipe.train, seed=seed)))[0]
+        fresh = build_run(dataclasses.replace(self.recipe, train=dataclasses.replace(self.recipe.train, seed=seed)))[0]
         trainer.model.load_state_dict(fresh.state_dict())
         for optimizer in self.updater.optimizers:
             for state in optimizer.state.values():
@@ -172,9 +171,15 @@ class Course:
 
     def validate(self, which: str) -> float:
         plan, source = self.trainer.plan, self.sources[which]
-        with plan.rounding(), plan.arithmetic():
+        with plan.tf32(), plan.autocast():
             given = self.trainer.model, self.trainer.objective, source, min(self.examples, len(source.dataset)), self.recipe.train.batch
             return evaluate(*given)["loss"]
+
+
+RECIPE = "gpt/speedrun"
+LOSSES = ("loss", "chosen_on", "classical_loss", "speedrun_final_loss")
+RUN = ("recipe", "lr", "steps", "tokens")
+"""What tells one run of a seed from another."""
 
 
 class Race:
@@ -192,7 +197,22 @@ class Race:
         print(f"{self.options.size} {what}: " + ", ".join(f"{key} {value}" for key, value in shown.items()), flush=True)
         if self.options.record:
             self.record["total_seconds"] = round(time.perf_counter() - self.begun, 1)
-            write_record(self.options.record / f"speedrun-{self.options.size}.json", "speedrun", self.command, self.record)
+            self.write()
+
+    def write(self) -> None:
+        """The record as it is by now, once there is a run."""
+        runs, ends = self.record["runs"], self.record["results"]
+        details = {key: value for key, value in self.record.items() if key not in ("runs", "results", "total_seconds")}
+        if runs:
+            path = self.options.record / f"speedrun-{self.options.size}.json"
+            own = {"command": self.command, "benchmark": "speedrun", "seconds": self.record["total_seconds"]}
+            write_record(
+                path,
+                measurements([*runs, *ends], RUN, split=dict.fromkeys(LOSSES, "validation"), recipe=RECIPE),
+                **own,
+                recipe=RECIPE,
+                details=details,
+            )
 
     def course(self, name: str) -> Course:
         changes = settings(getattr(self.options, name))

@@ -31,15 +31,15 @@ from torch import Tensor
 
 from weft.benchmarks import ceiling, kernels, nanogpt
 from weft.benchmarks.arguments import Arguments, at_least
-from weft.benchmarks.record import write_record
+from weft.benchmarks.record import measurements, write_record
 from weft.benchmarks.timing import synchronise, timed
 from weft.data.base import Source
-from weft.data.text import TokenWindows
-from weft.layers import token_loss, wide_block
+from weft.data.text.windows import TokenWindows
+from weft.kernels import chunked_cross_entropy, gpt_block_cuda
 from weft.models.gpt import PRESETS, GPTConfig
 from weft.objectives.next_token import NextTokenConfig
 from weft.training import execution
-from weft.training.optim import AdamW
+from weft.training.optimizer.settings import AdamW
 from weft.training.settings import Train
 from weft.training.trainer import Trainer
 
@@ -75,9 +75,9 @@ def make(model: GPTConfig, train: Train, tokens: Tensor, optim: AdamW) -> Traine
 
 
 CONSTANTS: dict[str, tuple[Any, str, Callable[[str], Any]]] = {
-    "chunk": (token_loss, "CHUNK", lambda word: 1 << int(word)),
-    "held": (token_loss, "HELD", int),
-    "pieces": (wide_block, "PIECES", lambda word: {*word.split("+")} & wide_block.PIECES),
+    "chunk": (chunked_cross_entropy, "CHUNK", lambda word: 1 << int(word)),
+    "held": (chunked_cross_entropy, "HELD", int),
+    "pieces": (gpt_block_cuda, "PIECES", lambda word: {*word.split("+")} & gpt_block_cuda.PIECES),
 }
 """Names of a variant that are no settings: the constant that each changes, and what a word means there."""
 
@@ -253,6 +253,27 @@ def compare(one: dict[str, Any], row: dict[str, Any]) -> None:
     print(f"weft {one['variant']}: {one['of_ceiling']:.3f} of the ceiling{compared}", flush=True)
 
 
+OF = ("size", "batch", "activation", "contender")
+PARTS = ("nanogpt", "variants", "ceiling")
+
+
+def flat(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A row for each contender and for the ceiling, and one for what else is known of a size."""
+    found = []
+    for row in rows:
+        if "variants" not in row:  # two curves of losses
+            found.append(row)
+            continue
+        about = {name: row[name] for name in OF if name in row}
+        own = {"nanoGPT": row["nanogpt"]} if "nanogpt" in row else {}
+        own |= {f"weft {one['variant']}": {k: v for k, v in one.items() if k != "variant"} for one in row["variants"]}
+        own |= {"ceiling": row["ceiling"]} if "ceiling" in row else {}
+        found += [{**about, "contender": name, **one} for name, one in own.items()]
+        if rest := {key: value for key, value in row.items() if key not in (*about, *PARTS)}:
+            found.append({**about, **rest})
+    return found
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = Arguments(__doc__, "training")
     parser.add_names("--sizes", BATCHES, nargs="+", default=["gpt2", "gpt2-medium", "gpt2-xl"])
@@ -278,7 +299,7 @@ def main(arguments: list[str] | None = None) -> None:
             bench = Bench(size, batch, options.steps, options.profile, device, options.activation)
             rows.append(contend(bench, options.variants, options.nanogpt))
     if options.record:
-        write_record(options.record, "training_gpu", parser.command(options), {"rows": rows})
+        write_record(options.record, measurements(flat(rows), OF), **parser.run(options))
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ from torch import Tensor
 from weft.benchmarks import nanogpt
 from weft.benchmarks.training import OPTIM, forget, make, model_of, variant
 from weft.data.base import Source
-from weft.data.corpus import python_files
-from weft.data.text import TokenWindows
+from weft.data.text.python_source import python_files
+from weft.data.text.windows import TokenWindows
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 

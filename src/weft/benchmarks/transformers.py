@@ -11,24 +11,28 @@ from __future__ import annotations
 
 import json
 import statistics
+from argparse import Namespace
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from weft import run
-from weft.benchmarks.arguments import Arguments
-from weft.benchmarks.birthplace import settings
-from weft.benchmarks.record import write_record
-from weft.config import override
+from weft.api import train
+from weft.benchmarks.arguments import Arguments, settings
+from weft.benchmarks.record import measurements, write_record
+from weft.core.config import override
 from weft.data.base import Problems
-from weft.data.text import read_text
+from weft.data.text.windows import read_text
 from weft.evaluation.evaluate import evaluate
-from weft.generation.answer import answer
-from weft.generation.lines import answer_lines, fingerprint
+from weft.inference.translate import answer
+from weft.inference.translate_file import answer_lines, fingerprint
 from weft.recipes.base import recipe as find_recipe
 from weft.report.progress import Progress
-from weft.training import checkpoint
+from weft.results import Baseline
+from weft.runs import record
+from weft.runs.assemble import adopt
+from weft.runs.load import load
+from weft.training.checkpoint import checkpoint
 
 MINILM = "minilm"
 PRETRAINED = 1
@@ -47,6 +51,10 @@ class Experiment:
     """Which checkpoint is measured; the best one where none is named."""
     teacher: str = ""
     """Experiment whose answers to the training sources are learned in place of the targets (sequence-level distillation)."""
+    split: Literal["dev", "test"] = "test"
+    """What the data that report are."""
+    baselines: dict[str, float] = field(default_factory=dict)
+    """What the commonest class of those data reaches, by metric."""
     iterations: tuple[int, ...] = ()
     """Numbers of passes of which BLEU is measured too, each as bleu_N."""
 
@@ -59,6 +67,10 @@ TASKS = {
     "mrpc": "glue/MRPC/msr_paraphrase_test.txt.gz",
     "rte": "glue/RTE/dev.tsv",
 }
+SPLITS: dict[str, Literal["dev", "test"]] = {"squad": "dev", "cola": "dev", "rte": "dev"}
+"""Of those, development sets; the others are test sets."""
+COMMONEST = {"sst2": 917 / 1821, "cola": 721 / 1043, "mrpc": 1147 / 1725, "rte": 146 / 277}
+"""Share of the commonest class."""
 STARTS = {
     "scratch": "",
     "own": "bert",
@@ -92,16 +104,23 @@ EXPERIMENTS = {
     "bert-no_pairs": Experiment("bert/pretrain_no_pairs", "", SHORT),
     "bert-left_to_right": Experiment("bert/pretrain_left_to_right", "", SHORT),
     **{
-        f"{task}-{start}": Experiment(f"bert/{task}", begun, {"optim.lr": RATES.get(start, 1e-4), **ADDED.get(start, {})}, {"path": path})
+        f"{task}-{start}": Experiment(
+            f"bert/{task}",
+            begun,
+            {"optim.lr": RATES.get(start, 1e-4), **ADDED.get(start, {})},
+            {"path": path},
+            split=SPLITS.get(task, "test"),
+            baselines={"accuracy": COMMONEST[task]} if task in COMMONEST else {},
+        )
         for task, path in TASKS.items()
         for start, begun in STARTS.items()
     },
     "brown-minilm": Experiment("bert/brown", MINILM),
-    "vit-cifar10": Experiment("vit/cifar10", report={"validate_on": "test"}),
-    "swin-cifar10": Experiment("swin/cifar10", report={"validate_on": "test"}),
+    "vit-cifar10": Experiment("vit/cifar10", report={"validate_on": "test"}, baselines={"accuracy": 0.1}),
+    "swin-cifar10": Experiment("swin/cifar10", report={"validate_on": "test"}, baselines={"accuracy": 0.1}),
     "t5": Experiment("t5/novels"),
-    "t5-sst2": Experiment("t5/sst2", "t5", report={"path": TASKS["sst2"]}),
-    "t5-sst2-scratch": Experiment("t5/sst2", report={"path": TASKS["sst2"]}),
+    "t5-sst2": Experiment("t5/sst2", "t5", report={"path": TASKS["sst2"]}, baselines={"exact": COMMONEST["sst2"]}),
+    "t5-sst2-scratch": Experiment("t5/sst2", report={"path": TASKS["sst2"]}, baselines={"exact": COMMONEST["sst2"]}),
     "gpt-novels": Experiment("gpt/novels"),
 }
 
@@ -119,8 +138,8 @@ def trained(name: str, seed: int, folder: Path, minilm: str, changes: dict[str, 
     elif experiment.start:
         init = str(finished(experiment.start, folder, minilm))
     if init:
-        recipe = run.adopt(recipe, init)
-    made = run.train(recipe, out=out, init=init, extra=[Progress()])
+        recipe = adopt(recipe, init)
+    made = train(recipe, out=out, init=init, extra=[Progress()])
     if made.trainer.step < recipe.train.steps:
         raise SystemExit(f"{out}: {made.trainer.stop_reason}; the same command goes on from there")
     return out
@@ -129,7 +148,7 @@ def trained(name: str, seed: int, folder: Path, minilm: str, changes: dict[str, 
 def finished(name: str, folder: Path, minilm: str) -> Path:
     """The run that others start from or learn from: one that is finished, whatever its settings were, else trained now."""
     out = folder / f"{name}-{PRETRAINED}"
-    there = run.recipe_of(out)
+    there = record.recipe_of(out)
     if there and checkpoint.saved_step(out) == there["train"]["steps"]:
         return out
     return trained(name, PRETRAINED, folder, minilm, {})
@@ -139,7 +158,7 @@ def distilled(experiment: Experiment, data: Any, folder: Path, minilm: str) -> P
     """The answers of an experiment's teacher to the training sources, a line each, found now where they are not there yet."""
     target = folder / f"{experiment.teacher}-{PRETRAINED}-answers.txt"
     if not target.exists():
-        loaded = run.load(f"{finished(experiment.teacher, folder, minilm)}{EXPERIMENTS[experiment.teacher].checkpoint}")
+        loaded = load(f"{finished(experiment.teacher, folder, minilm)}{EXPERIMENTS[experiment.teacher].checkpoint}")
         lines = read_text(data.path, Problems()).removesuffix("\n").split("\n")
         reply = partial(answer, loaded.model, loaded.tokenizer, batch=256)
         about = {"experiment": experiment.teacher, "weights": fingerprint(loaded.model)}
@@ -155,11 +174,32 @@ def measured(name: str, seed: int, folder: Path, minilm: str, changes: dict[str,
     last = json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])
     row = {"experiment": name, "seed": seed, "train_seconds": last["seconds"], "examples": found.examples, **found.metrics}
     if experiment.start in EXPERIMENTS:
-        row["start_steps"] = run.recipe_of(finished(experiment.start, folder, minilm))["train"]["steps"]
+        row["start_steps"] = record.recipe_of(finished(experiment.start, folder, minilm))["train"]["steps"]
     for number in experiment.iterations:
         row[f"bleu_{number}"] = evaluate(f"{out}{experiment.checkpoint}", "bleu", data=data, settings={"iterations": number})["bleu"]
     said = json.loads(found.findings.content) if found.findings and found.findings.suffix == ".json" else {}
     return row | ({"signature": said["signatures"]["bleu"]} if "signatures" in said else {})
+
+
+FACTS = ("experiment", "signature", "start_steps")
+"""Columns of a row that are no results."""
+
+
+def write_experiment(name: str, rows: list[dict[str, Any]], options: Namespace, parser: Arguments) -> None:
+    """The seeds of an experiment as a record."""
+    experiment = EXPERIMENTS[name]
+    reports = options.report and bool(experiment.report)
+    commonest = experiment.baselines if reports else {}
+    beside = {key: {"baselines": (Baseline(name="commonest class", value=share, computed=True),)} for key, share in commonest.items()}
+    numbers = [{key: value for key, value in row.items() if key not in FACTS} for row in rows]
+    found = measurements(numbers, split=experiment.split if reports else "validation", recipe=experiment.recipe, beside=beside)
+    details = {"experiment": name, "start": experiment.start, "teacher": experiment.teacher}
+    details |= {key: rows[0][key] for key in ("start_steps", "signature") if key in rows[0]}
+    own = {**parser.run(options), "seconds": statistics.median(row["train_seconds"] for row in rows)}
+    own["changed"] = {**experiment.settings, **settings(options.change)}
+    file = f"transformers-{'-'.join(filter(None, [name, options.label]))}.json"
+    present = {key: value for key, value in details.items() if value}
+    write_record(options.record / file, found, **own, recipe=experiment.recipe, details=present)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -184,10 +224,7 @@ def main(arguments: list[str] | None = None) -> None:
             spread = f" ± {statistics.stdev(values):.4g}" if len(values) > 1 else ""
             print(f"{name} {metric}: {statistics.fmean(values):.6g}{spread}", flush=True)
         if options.record:
-            content = {"recipe": EXPERIMENTS[name].recipe, "start": EXPERIMENTS[name].start, "changed": options.change, "rows": rows}
-            content |= {"teacher": EXPERIMENTS[name].teacher} if EXPERIMENTS[name].teacher else {}
-            file = f"transformers-{'-'.join(filter(None, [name, options.label]))}.json"
-            write_record(options.record / file, "transformers", parser.command(options), {**content, "report": options.report})
+            write_experiment(name, rows, options, parser)
 
 
 if __name__ == "__main__":

@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weft.config import to_dict
+from weft.core.config import to_dict
+from weft.core.errors import ConfigError
+from weft.core.units import duration
 from weft.data.base import Problems
-from weft.data.text import read_text
-from weft.errors import ConfigError
-from weft.generation.answer import Answered, best_answers
-from weft.generation.beam import Beam
-from weft.generation.lines import answer_lines, fingerprint
-from weft.generation.parallel import Filling
+from weft.data.text.windows import read_text
+from weft.inference.beam import Beam
+from weft.inference.mask_predict import MaskPredict
+from weft.inference.translate import Answered, best_answers
+from weft.inference.translate_file import answer_lines, fingerprint
 from weft.models.base import Fills, offers
-from weft.report.words import duration
-from weft.run import Loaded
-from weft.training import files
+from weft.runs.load import Loaded
+from weft.training.checkpoint import files
 
 BEAMS = 5
 """Where nobody says how many."""
@@ -30,7 +30,7 @@ BEAMS = 5
 class How:
     """How answers are made, by models that make all tokens at once and by those that go token by token."""
 
-    filling: Filling
+    filling: MaskPredict
     beam: Beam
 
 
@@ -64,7 +64,7 @@ def answers_to_file(loaded: Loaded, prompt: str, source: str, target: str, how: 
     about: dict[str, Any] = {"recipe": loaded.recipe.name, "weights": fingerprint(loaded.model), "filling": vars(use(loaded, how.filling))}
     about |= {"beam": vars(how.beam)}
     with files.writing(Path(target).parent):
-        answer_lines(lambda texts: [best[0].text for best in reply(loaded, texts, how)], lines, Path(target), about, teller(len(lines)))
+        answer_lines(lambda texts: [best[0].text for best in reply(loaded, texts, how)], lines, Path(target), about, predictor(len(lines)))
     print(f"{len(lines):,} answers written to {target}")
     return 0
 
@@ -75,17 +75,17 @@ def reply(loaded: Loaded, texts: Sequence[str], how: How) -> list[list[Answered]
     return best_answers(loaded.model, loaded.tokenizer, texts, batch=256 if gpu else 64, **settings)  # type: ignore[arg-type]
 
 
-def use(loaded: Loaded, filling: Filling) -> Filling:
+def use(loaded: Loaded, filling: MaskPredict) -> MaskPredict:
     """What was asked for, and what the recipe says where nothing was."""
     model = loaded.model
     if not offers(model, Fills):
-        if filling != Filling():
+        if filling != MaskPredict():
             raise ConfigError(f"{type(model).__name__} answers token by token; --iterations and --length-factor are for others")
         return filling
     return filling.after(to_dict(loaded.recipe.objective)).resolve(model)
 
 
-def teller(total: int) -> Callable[[int], None]:
+def predictor(total: int) -> Callable[[int], None]:
     """Says how far it is and how long it still takes, from the pace since it began."""
     begin: list[tuple[float, int]] = []
 

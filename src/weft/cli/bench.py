@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from weft import registry
 from weft.cli import console, flags
+from weft.core import registry
 
 USAGE = """usage: weft bench NAME [FLAGS]
 

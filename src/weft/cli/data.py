@@ -6,19 +6,19 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from weft import registry
 from weft.cli import console, flags
 from weft.cli.tasks import Meter
 from weft.cli.tokenizer import find_tokenizer
-from weft.config import Config
-from weft.data.building import BuildConfig, build
-from weft.data.files import show
-from weft.data.python_corpus import CorpusConfig, gather
-from weft.data.shard_files import Shards, damages, read_json
-from weft.data.workers import cores
-from weft.errors import ConfigError
-from weft.report.words import duration
-from weft.training import files
+from weft.core import registry
+from weft.core.config import Config
+from weft.core.errors import ConfigError
+from weft.core.units import duration
+from weft.data.io.files import show
+from weft.data.shards.builder import BuildConfig, build
+from weft.data.shards.files import Shards, damages, read_json
+from weft.data.shards.workers import cores
+from weft.data.text.python_corpus import CorpusConfig, gather
+from weft.training.checkpoint import files
 
 USAGE = """usage: weft data build INPUT… --out DIR --tokenizer WHAT [SETTINGS]
        weft data python --out DIR [--folder PATH…]

@@ -7,17 +7,17 @@ from typing import Any
 import torch
 
 from weft.cli.console import quoted, table
+from weft.core.units import number
 from weft.data.base import Data
-from weft.data.packing import can_encode
-from weft.evaluation import telling
-from weft.generation.answer import can_answer
-from weft.generation.decode import can_continue
-from weft.generation.neighbours import known_words
+from weft.data.text.packing import can_encode
+from weft.evaluation import predict
+from weft.inference.generate import can_continue
+from weft.inference.neighbours import known_words
+from weft.inference.translate import can_answer
 from weft.models.base import Embeds, Restyles, Samples, offers
-from weft.parallel.processes import LAYOUT
 from weft.planning import cost
-from weft.report.words import number
-from weft.run import Run
+from weft.runs.assemble import Run
+from weft.training.parallel.processes import LAYOUT
 
 
 def opening(run: Run) -> list[str]:
@@ -79,7 +79,7 @@ def closing(run: Run) -> list[str]:
 def prompts(run: Run) -> tuple[str, ...] | None:
     """What `weft sample` can be given after the folder of a run; None where there is nothing to sample."""
     model, tokenizer = run.trainer.model, run.data.tokenizer
-    if found := telling.asked(run.recipe, run.data):
+    if found := predict.asked(run.recipe, run.data):
         return found
     if can_continue(model, tokenizer):
         return ("a prompt",) if can_encode("a prompt", tokenizer) else ()

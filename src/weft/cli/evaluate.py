@@ -11,15 +11,15 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft import config, registry
 from weft.cli import console, flags, tasks
-from weft.config import Config
-from weft.errors import ConfigError, DataError
-from weft.report.words import number
+from weft.core import config, registry
+from weft.core.config import Config
+from weft.core.errors import ConfigError, DataError
+from weft.core.units import number
 
 if TYPE_CHECKING:  # what needs a model is imported when there is one, so that --help is quick
     from weft.data.base import DataConfig
-    from weft.run import Loaded
+    from weft.runs.load import Loaded
 
 ABOUT = """CKPT is a run (its best checkpoint), RUN@last or RUN@1000; all metrics are shown where none is named.
 Some metrics are computed only when named (`weft list metrics`), with what they need to know: fid=EXTRACTOR iwae=1000.
@@ -63,8 +63,8 @@ def main(words: list[str]) -> int:
     for name in free[1:] if asked else ():
         registry.entry("tasks", name)  # a wrong name is told before work is done for the others
     from weft.cli.written import default_file, write
-    from weft.run import load
-    from weft.training import files
+    from weft.runs.load import load
+    from weft.training.checkpoint import files
 
     if options.out:
         files.check_file(Path(options.out))
@@ -105,7 +105,7 @@ def data_settings(name: str, words: list[str]) -> DataConfig:
     """The data settings that the flags may change: the recipe's, or those of a source of files where a path is given."""
     from weft.evaluation.evaluate import with_path
     from weft.recipes.base import load as load_recipe
-    from weft.training import checkpoint
+    from weft.training.checkpoint import checkpoint
 
     found = checkpoint.find(name)
     own = load_recipe(found.json("recipe.json")).data

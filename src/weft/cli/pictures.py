@@ -8,15 +8,15 @@ from urllib.parse import quote
 import torch
 from torch import Tensor
 
-from weft.data.picture_files import image_shape, read_pictures
-from weft.errors import ConfigError
-from weft.generation import walk
-from weft.generation.completion import MASKS, complete, known_part
-from weft.generation.grid import class_number, draw, png, pngs
+from weft.core.errors import ConfigError
+from weft.data.images.inputs import image_shape, read_pictures
 from weft.models.base import Completes, SamplesClass, need
 from weft.report import plane
-from weft.run import Loaded
-from weft.training import files
+from weft.runs.load import Loaded
+from weft.training.checkpoint import files
+from weft.visual import walks
+from weft.visual.completions import MASKS, complete, known_part
+from weft.visual.grids import class_number, draw, png, pngs
 
 IMAGES, POINTS = 64, 2000
 TOGETHER = 16
@@ -33,7 +33,7 @@ def drawn(loaded: Loaded, n: int, seed: int, label: str, way: str, out: str) -> 
         where = target(loaded, f"-seed{seed}.svg", out, ".svg")
         return write(plane.drawn(draw(loaded.model, n or POINTS, seed)).encode(), where)
     where = target(loaded, f"{what}-seed{seed}.png", out, ".png")  # what is wrong with it is said before the work is done
-    return write(png(pictures(loaded, n, seed, label, way), columns=walk.STEPS if way != "none" else 0), where)
+    return write(png(pictures(loaded, n, seed, label, way), columns=walks.STEPS if way != "none" else 0), where)
 
 
 def target(loaded: Loaded, name: str, out: str, suffix: str) -> Path:
@@ -61,8 +61,8 @@ def pictures(loaded: Loaded, n: int, seed: int, label: str, way: str) -> Tensor:
         return draw(loaded.model, n or IMAGES, seed, class_number(label, names, classes) if label else None)
     if label:
         raise ConfigError("--label and --walk do not go together; choose one of them")
-    rows = max(1, -(-n // walk.STEPS)) if n else 8
-    return (walk.between if way == "between" else walk.along)(loaded.model, rows, seed=seed)
+    rows = max(1, -(-n // walks.STEPS)) if n else 8
+    return (walks.between if way == "between" else walks.along)(loaded.model, rows, seed=seed)
 
 
 def completed(loaded: Loaded, prompts: list[str], place: str, mask: str, n: int, seed: int, out: str) -> int:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from weft.cli import console
 from weft.cli.plan_words import Given, parse, refuse_large, subject_of
-from weft.errors import ConfigError
-from weft.training import files
+from weft.core.errors import ConfigError
+from weft.training.checkpoint import files
 
 if TYPE_CHECKING:
     from weft.planning.plan import Plan
@@ -21,9 +21,9 @@ def main(words: list[str]) -> int:
     given = parse(words)
     settings = given.settings
     if settings.growth:
-        from weft.planning import telling
+        from weft.planning import wording
 
-        print(console.table(telling.growth()))
+        print(console.table(wording.growth()))
         return 0
     if not given.name and not settings.model:
         before = f" before {given.words[0]}" if given.words else ""
@@ -67,10 +67,10 @@ def make(given: Given) -> Plan:
 
 
 def tell(plan: Plan) -> None:
-    from weft.planning import telling
+    from weft.planning import wording
 
     print(f"{plan.subject.name} on {plan.wishes.gpus:,} x {plan.device.name}")
-    print(console.table(telling.rows(plan)))
+    print(console.table(wording.rows(plan)))
 
 
 def checked(plan: Plan) -> str:

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from weft import config
 from weft.cli import flags
-from weft.config import Config
-from weft.errors import ConfigError
+from weft.core import config
+from weft.core.config import Config
+from weft.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from weft.planning.subject import Subject

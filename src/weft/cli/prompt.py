@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from weft.cli import console, flags
-from weft.config import Config
-from weft.errors import ConfigError
-from weft.registry import nearest
+from weft.core.config import Config
+from weft.core.errors import ConfigError
+from weft.core.registry import nearest
 
 ABOUT = """TEMPLATE is a text file with {fields}; {answer} is what the model has to give, and lines of --- part a heading, a worked example
 and the question (docs/evaluation.md). Values of the fields are given as NAME=VALUE. Without --ask the prompt is only shown, so that it can
@@ -47,8 +47,8 @@ def main(words: list[str]) -> int:
     if not options.ask:
         print(prompt.text)
         return 0
-    from weft.generation.decode import need_continuing
-    from weft.run import load
+    from weft.inference.generate import need_continuing
+    from weft.runs.load import load
 
     settings: dict[str, Any] = {"max_new_tokens": options.max_new_tokens, "temperature": options.temperature, "seed": options.seed}
     loaded = load(options.ask, options.device)
@@ -89,7 +89,7 @@ def drawn(options: Options, asked: Any, template: Any, place: str) -> list[Any]:
     if options.shots < 1 or not options.examples:
         raise ConfigError("worked examples need both: --examples FILE to draw them from and --shots K, at least 1")
     from weft.data.base import Problems
-    from weft.data.files import locate
+    from weft.data.io.files import locate
     from weft.evaluation.fewshot import records
     from weft.evaluation.fewshot.asking import Complete
     from weft.evaluation.fewshot.tasks import Task

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from weft.birthplace.page import quickstart_page
-from weft.birthplace.quickstart import Options, Result, quickstart
 from weft.cli import console, flags
+from weft.projects.birthplace.page import quickstart_page
+from weft.projects.birthplace.quickstart import Options, Result, quickstart
 from weft.report.progress import Progress
-from weft.training import files
+from weft.training.checkpoint import files
 
 ABOUT = """Four systems are asked where people were born whom no training question was about: the commonest place, a model that
 learned from questions alone, one that had read about everybody before, and a Perceiver that had. About four minutes on two cores;

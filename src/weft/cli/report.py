@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weft.cli import console, flags
-from weft.config import Config
-from weft.errors import WeftError
+from weft.core.config import Config
+from weft.core.errors import WeftError
 from weft.report import html, samples
-from weft.report.read import read
-from weft.run import load
-from weft.training import files
+from weft.runs.load import load
+from weft.runs.record import read
+from weft.training.checkpoint import files
 
 ABOUT = "Writes RUN/report.html with curves, samples and settings; of several runs, one page that compares them."
 

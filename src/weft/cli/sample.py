@@ -10,19 +10,19 @@ from typing import Literal
 
 from weft.cli import answering, console, flags, pictures
 from weft.cli.console import quoted
-from weft.config import Config
-from weft.errors import CapabilityError, ConfigError
-from weft.evaluation import telling
-from weft.generation.answer import can_answer
-from weft.generation.beam import Beam
-from weft.generation.decode import Generation, can_continue, generate, need_continuing
-from weft.generation.neighbours import neighbours
-from weft.generation.parallel import Filling
-from weft.generation.request import GREEDY
-from weft.generation.weights import Weights, keep_weights
+from weft.core.config import Config
+from weft.core.errors import CapabilityError, ConfigError
+from weft.evaluation import predict
+from weft.inference.beam import Beam
+from weft.inference.generate import Generation, can_continue, generate, need_continuing
+from weft.inference.mask_predict import MaskPredict
+from weft.inference.neighbours import neighbours
+from weft.inference.quantize import Weights, keep_weights
+from weft.inference.request import GREEDY
+from weft.inference.translate import can_answer
 from weft.models.base import Embeds, Fills, Restyles, Samples, Scores, offers
-from weft.run import Loaded, load
-from weft.training import files
+from weft.runs.load import Loaded, load
+from weft.training.checkpoint import files
 
 ABOUT = """Draws from a trained model: a language model continues PROMPT, an image model draws a grid or fills in what is missing of
 an image, a density in the plane is drawn as points, word vectors give neighbours. A model that was trained to tell something is asked:
@@ -98,7 +98,7 @@ def main(words: list[str]) -> int:
         )
     if options.complete:
         return pictures.completed(loaded, prompts, options.complete, options.mask, options.n or 1, options.seed, options.out)
-    if found := telling.teller(loaded.recipe):
+    if found := predict.predictor(loaded.recipe):
         return told(loaded, found, prompts)
     if len(prompts) > 1:
         raise ConfigError(f"expected one PROMPT, found {' '.join(prompts)}; put it into quotes")
@@ -110,7 +110,7 @@ def main(words: list[str]) -> int:
         if offers(loaded.model, Fills):
             refuse(options, ("beams", "length_penalty", "coverage_penalty"), "is of a search, and this model makes all tokens at once")
         how = answering.How(
-            Filling(iterations=options.iterations, length_factor=options.length_factor),
+            MaskPredict(iterations=options.iterations, length_factor=options.length_factor),
             Beam(options.beams or answering.BEAMS, options.length_penalty, options.coverage_penalty),
         )
         if options.input:
@@ -167,11 +167,11 @@ def told_of(one: Generation) -> str:
     return f"{one.tokens} tokens, ended by {one.stop}{searched}"
 
 
-def told(loaded: Loaded, teller: telling.Teller, prompts: list[str]) -> int:
+def told(loaded: Loaded, predictor: predict.Predictor, prompts: list[str]) -> int:
     if not all(prompt.strip() for prompt in prompts or [""]):
-        example = " ".join(map(quoted, teller.asked))
+        example = " ".join(map(quoted, predictor.asked))
         raise ConfigError(f"{type(loaded.model).__name__} ({loaded.recipe.name}) must be asked, for example: weft sample CKPT {example}")
-    for title, rows in telling.tell(loaded, prompts).items():
+    for title, rows in predict.tell(loaded, prompts).items():
         print(title)
         print(console.table(list(rows)))
     return 0

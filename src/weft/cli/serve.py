@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Literal
 
 from weft.cli import console, flags
-from weft.config import Config
-from weft.errors import ConfigError, require
+from weft.core.config import Config
+from weft.core.errors import ConfigError, require
 
 ABOUT = """Serves models of text in OpenAI's form: completions, chat, embeddings, and what belongs to them (/v1/models, /tokenize,
 /detokenize, /tokenizer_info, /health, /metrics), and models that draw images (/v1/images/generations), with a page to try them.
@@ -59,8 +59,8 @@ def main(words: list[str]) -> int:
     check(options)
     for package in ("fastapi", "uvicorn", "jinja2"):
         require(package, "serve")
-    from weft.generation.weights import keep_weights
-    from weft.run import load  # what needs a model is imported when there is one, so that --help is quick
+    from weft.inference.quantize import keep_weights
+    from weft.runs.load import load  # what needs a model is imported when there is one, so that --help is quick
     from weft.serving import process, service
 
     name_all(checkpoints or [""], names)  # before anything takes time
@@ -120,7 +120,7 @@ def name_all(checkpoints: list[str], names: list[str]) -> list[str]:
 
 def trained_quickstart(device: str) -> str:
     """The quickstart's model that had read before it learned to answer, trained as far as it is not."""
-    from weft.birthplace import quickstart
+    from weft.projects.birthplace import quickstart
     from weft.report.progress import Progress
 
     options = quickstart.Options(device=device)

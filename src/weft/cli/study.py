@@ -7,10 +7,10 @@ import typing
 from pathlib import Path
 from typing import Any
 
-from weft import config, registry
 from weft.cli import console, flags
-from weft.config import Config
-from weft.errors import ConfigError
+from weft.core import config, registry
+from weft.core.config import Config
+from weft.core.errors import ConfigError
 
 USAGE = """usage: weft study NAME [FLAGS]
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from weft.cli import console
-from weft.config import Config
+from weft.core.config import Config
+from weft.core.units import duration, number
 from weft.report.live import bar, make_display
-from weft.report.words import duration, number
 
 if TYPE_CHECKING:  # what asks a model is imported when one is asked
     from weft.evaluation.fewshot.runner import TaskEvaluation
-    from weft.run import Loaded
+    from weft.runs.load import Loaded
 
 SILENCE = 20.0
 """Seconds between two lines where there is no terminal."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from weft import registry
-from weft.data import tokenizers
-from weft.data.files import locate, show
-from weft.data.foreign_tokenizers import read_fast, read_foreign, read_json
-from weft.data.pieces import Reading
-from weft.data.tokenizer_learning import LEARNED, learn
-from weft.data.tokenizers import ByteTokenizer, Tokenizer
-from weft.errors import ConfigError, DataError
+from weft.core import registry
+from weft.core.errors import ConfigError, DataError
+from weft.data.io.files import locate, show
+from weft.data.shards.inputs import Reading
+from weft.data.tokenizers import base as tokenizers
+from weft.data.tokenizers.base import ByteTokenizer, Tokenizer
+from weft.data.tokenizers.foreign import read_fast, read_foreign, read_json
+from weft.data.tokenizers.learning import LEARNED, learn
 
 
 def find_tokenizer(name: str, vocabulary: int, inputs: list[str], reading: Reading, out: str) -> Tokenizer:
@@ -40,7 +40,7 @@ def from_file(path: Path) -> Tokenizer:
 
 def from_folder(name: str, place: Path) -> Tokenizer | None:
     if (place / "checkpoints").is_dir():
-        from weft.training import checkpoint  # takes a second to import
+        from weft.training.checkpoint import checkpoint  # takes a second to import
 
         data = checkpoint.find(name).files.get("tokenizer.json")
         return tokenizers.load(data) if data else None

@@ -9,8 +9,9 @@ from typing import Any
 
 from weft import __version__
 from weft.evaluation.evaluate import Evaluation
-from weft.run import Loaded, machine
-from weft.training import checkpoint, files
+from weft.runs.environment import machine
+from weft.runs.load import Loaded
+from weft.training.checkpoint import checkpoint, files
 
 SAME = ("recipe", "weft", "data", "examples", "objective")
 """What two records of a checkpoint must agree in for their metrics to stand side by side."""

@@ -7,7 +7,7 @@ from typing import Any
 from weft.convert.family import ACTIVATIONS, Family, activation, need, only, setting
 from weft.convert.labels import count
 from weft.convert.table import Ignore, Join, Rename, Row, Same, Table
-from weft.errors import CheckpointError
+from weft.core.errors import CheckpointError
 from weft.models.bert import BERTConfig, Task
 
 ARCHITECTURES: dict[Task, str] = {
@@ -83,8 +83,8 @@ BOTH = ("weight", "bias")
 LAYER = {
     "attention.output.dense": "attention.out",
     "attention.output.LayerNorm": "norm1",
-    "intermediate.dense": "feedforward.rise",
-    "output.dense": "feedforward.fall",
+    "intermediate.dense": "feedforward.up",
+    "output.dense": "feedforward.down",
     "output.LayerNorm": "norm2",
 }
 BODY = {"bert.embeddings.LayerNorm": "norm", "bert.pooler.dense": "pooler"}

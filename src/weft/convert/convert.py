@@ -12,21 +12,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from weft import config, registry
 from weft.convert import folder, gguf, labels, pixels, pypi
 from weft.convert.family import Family
 from weft.convert.folder import Foreign
-from weft.data import tokenizers
-from weft.data.foreign_tokenizers import foreign_files, padding_of
-from weft.data.images import ImagesConfig
-from weft.data.marked_tokenizers import AnsweringTokenizer, MarkedTokenizer
-from weft.errors import CheckpointError, ConfigError, WeftError
+from weft.core import config, registry
+from weft.core.errors import CheckpointError, ConfigError, WeftError
+from weft.data.images.pixels import ImagesConfig
+from weft.data.tokenizers import base as tokenizers
+from weft.data.tokenizers.foreign import foreign_files, padding_of
+from weft.data.tokenizers.special_tokens import AnsweringTokenizer, MarkedTokenizer
 from weft.models.base import ModelConfig
 from weft.recipes.base import Recipe
 from weft.recipes.base import load as load_recipe
 from weft.recipes.base import recipe as find_recipe
-from weft.run import read_tokenizer
-from weft.training import checkpoint, files
+from weft.runs.load import read_tokenizer
+from weft.training.checkpoint import checkpoint, files
 
 LARGEST_SIZE = 1 << 24
 """No setting of a real model is larger."""

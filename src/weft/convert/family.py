@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.convert.table import Table
-from weft.errors import CheckpointError
+from weft.core.errors import CheckpointError
 from weft.models.base import ModelConfig
 
 

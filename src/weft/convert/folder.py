@@ -13,9 +13,9 @@ from safetensors.torch import load_file
 from safetensors.torch import save as pack
 from torch import Tensor
 
-from weft.data.foreign_tokenizers import read_foreign
-from weft.data.tokenizers import Tokenizer
-from weft.errors import CheckpointError
+from weft.core.errors import CheckpointError
+from weft.data.tokenizers.base import Tokenizer
+from weft.data.tokenizers.foreign import read_foreign
 
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".msgpack", ".h5")
 LARGEST_HEADER = 100 << 20

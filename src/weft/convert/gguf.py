@@ -12,8 +12,8 @@ from torch import Tensor
 
 from weft.convert.folder import Foreign
 from weft.convert.table import Rename, Table
-from weft.data.subwords import ByteBPE, byte_level
-from weft.errors import CheckpointError, require
+from weft.core.errors import CheckpointError, require
+from weft.data.tokenizers.subwords import ByteBPE, byte_level
 
 SPLITS = {"gpt-2": False, "default": False, "smollm": True}
 """How text is cut before pairs are merged, and whether every digit is then by itself."""

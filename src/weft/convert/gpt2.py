@@ -11,8 +11,8 @@ from weft.models.gpt import GPTConfig
 LINEAR = {
     "attn.c_attn": "attention.qkv",
     "attn.c_proj": "attention.out",
-    "mlp.c_fc": "feedforward.rise",
-    "mlp.c_proj": "feedforward.fall",
+    "mlp.c_fc": "feedforward.up",
+    "mlp.c_proj": "feedforward.down",
 }
 
 

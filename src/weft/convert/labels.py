@@ -7,11 +7,11 @@ from typing import Any
 
 from torch import Tensor
 
-from weft.data.labelled_texts import LabelledTextsConfig
-from weft.data.labels import LabelledTokenizer
-from weft.data.tagged import TaggedConfig, TagTokenizer
-from weft.data.tokenizers import ClassNames, Tokenizer
-from weft.errors import CheckpointError
+from weft.core.errors import CheckpointError
+from weft.data.annotated.label_tokens import LabelledTokenizer
+from weft.data.annotated.labelled_texts import LabelledTextsConfig
+from weft.data.annotated.tagged import TaggedConfig, TagTokenizer
+from weft.data.tokenizers.base import ClassNames, Tokenizer
 from weft.recipes.base import Recipe
 
 

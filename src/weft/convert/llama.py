@@ -6,7 +6,7 @@ from typing import Any
 
 from weft.convert.family import Family, activation, need, setting
 from weft.convert.table import Ignore, Join, Rename, Row, Same, Table
-from weft.errors import CheckpointError
+from weft.core.errors import CheckpointError
 from weft.models.llama import LlamaConfig
 
 
@@ -45,7 +45,7 @@ def describe(c: LlamaConfig) -> dict[str, Any]:
         "num_attention_heads": c.heads,
         "num_key_value_heads": c.groups or c.heads,
         "hidden_size": c.width,
-        "intermediate_size": c.risen,
+        "intermediate_size": c.hidden_units,
         "rope_theta": c.base,
         "rope_parameters": {"rope_type": "default", "rope_theta": c.base},
         "rms_norm_eps": c.eps,
@@ -66,13 +66,13 @@ def table(c: LlamaConfig) -> Table:
         Rename(layer + "input_layernorm.weight", block + "norm1.weight"),
         Rename(layer + "post_attention_layernorm.weight", block + "norm2.weight"),
         Rename(layer + "self_attn.o_proj.weight", block + "attention.out.weight"),
-        Rename(layer + "mlp.down_proj.weight", block + "feedforward.fall.weight"),
+        Rename(layer + "mlp.down_proj.weight", block + "feedforward.down.weight"),
         Ignore(layer + "self_attn.rotary_emb.inv_freq"),
         Same("lm_head.weight", "model.embed_tokens.weight") if c.tied else Rename("lm_head.weight", "head.weight"),
     ]
     attention = tuple(layer + f"self_attn.{part}_proj.weight" for part in "qkv")
     rows.append(Join(attention, block + "attention.qkv.weight", sizes=(queries, shared, shared)))
-    rows.append(Join((layer + "mlp.gate_proj.weight", layer + "mlp.up_proj.weight"), block + "feedforward.rise.weight"))
+    rows.append(Join((layer + "mlp.gate_proj.weight", layer + "mlp.up_proj.weight"), block + "feedforward.gate_up.weight"))
     return Table(rows, prefix="model.")
 
 

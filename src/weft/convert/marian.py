@@ -85,8 +85,8 @@ def table(c: TransformerConfig) -> Table:
         rows.append(Ignore(f"model.{stack}.embed_positions.weight"))  # the table of positions
         rows += linear_rows(theirs, ours + "attention.qkv", "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
         rows += linear_rows(theirs, ours + "attention.out", "self_attn.out_proj")
-        rows += linear_rows(theirs, ours + "feedforward.rise", "fc1")
-        rows += linear_rows(theirs, ours + "feedforward.fall", "fc2")
+        rows += linear_rows(theirs, ours + "feedforward.up", "fc1")
+        rows += linear_rows(theirs, ours + "feedforward.down", "fc2")
         rows += linear_rows(theirs, ours + "norm1", "self_attn_layer_norm")
         rows += linear_rows(theirs, ours + last, "final_layer_norm")
     theirs, ours = "model.decoder.layers.{i}.encoder_attn", "decoder.{i}."

@@ -10,9 +10,9 @@ import json
 import math
 from typing import Any
 
-from weft.data.image_folder import MODES
-from weft.data.images import ImagesConfig
-from weft.errors import CheckpointError
+from weft.core.errors import CheckpointError
+from weft.data.images.folder import MODES
+from weft.data.images.pixels import ImagesConfig
 
 FILE = "preprocessor_config.json"
 BILINEAR = 2

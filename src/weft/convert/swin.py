@@ -8,7 +8,7 @@ from weft.convert.family import ACTIVATIONS, Family, activation, need, setting
 from weft.convert.labels import count
 from weft.convert.table import Ignore, Join, Rename, Row, Table
 from weft.convert.vit import describe_images, image_shape, patch
-from weft.errors import CheckpointError
+from weft.core.errors import CheckpointError
 from weft.models.swin import SwinConfig
 
 
@@ -66,8 +66,8 @@ def table(c: SwinConfig) -> Table:
         f"{block}layernorm_before": f"{own_block}norm1",
         f"{block}layernorm_after": f"{own_block}norm2",
         f"{block}attention.output.dense": f"{own_block}attention.out",
-        f"{block}intermediate.dense": f"{own_block}feedforward.rise",
-        f"{block}output.dense": f"{own_block}feedforward.fall",
+        f"{block}intermediate.dense": f"{own_block}feedforward.up",
+        f"{block}output.dense": f"{own_block}feedforward.down",
         "swin.encoder.layers.{i}.downsample.norm": "merges.{i}.norm",
         "swin.layernorm": "norm",
         "classifier": "head",

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from weft.convert.family import Family, activation, answer_marks, need, setting
 from weft.convert.table import Ignore, Join, Rename, Row, Same, Table
-from weft.errors import CheckpointError
+from weft.core.errors import CheckpointError
 from weft.models.t5 import T5Config
 
 HEAD = "lm_head.weight"
@@ -101,10 +101,10 @@ def attention_rows(theirs: str, ours: str) -> list[Row]:
 
 
 def feedforward_rows(theirs: str, ours: str, gated: bool) -> list[Row]:
-    rise: Row = Rename(theirs + "wi.weight", ours + "rise.weight")
+    up: Row = Rename(theirs + "wi.weight", ours + "up.weight")
     if gated:
-        rise = Join((theirs + "wi_0.weight", theirs + "wi_1.weight"), ours + "rise.weight")
-    return [rise, Rename(theirs + "wo.weight", ours + "fall.weight")]
+        up = Join((theirs + "wi_0.weight", theirs + "wi_1.weight"), ours + "gate_up.weight")
+    return [up, Rename(theirs + "wo.weight", ours + "down.weight")]
 
 
 FAMILY = Family("t5/text", T5Config, settings, describe, table, marks=answer_marks(padding=0, end=1))

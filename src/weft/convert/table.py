@@ -14,7 +14,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from weft.errors import CheckpointError
+from weft.core.errors import CheckpointError
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 from weft.convert.family import ACTIVATIONS, Family, activation, need, setting
 from weft.convert.labels import count
 from weft.convert.table import Ignore, Join, Rename, Row, Table
-from weft.errors import CheckpointError
+from weft.core.errors import CheckpointError
 from weft.models.vit import ViTConfig
 
 
@@ -81,8 +81,8 @@ def table(c: ViTConfig) -> Table:
         f"{layer}layernorm_before": "blocks.{i}.norm1",
         f"{layer}layernorm_after": "blocks.{i}.norm2",
         f"{layer}attention.output.dense": "blocks.{i}.attention.out",
-        f"{layer}intermediate.dense": "blocks.{i}.feedforward.rise",
-        f"{layer}output.dense": "blocks.{i}.feedforward.fall",
+        f"{layer}intermediate.dense": "blocks.{i}.feedforward.up",
+        f"{layer}output.dense": "blocks.{i}.feedforward.down",
         "vit.layernorm": "norm",
         "classifier": "head",
     }

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft import random
-from weft.config import Config
+from weft.core import random
+from weft.core.config import Config
+from weft.core.errors import DataError
 from weft.data.problems import Problems as Problems
-from weft.errors import DataError
 
 Batch = dict[str, Tensor]
 """Tensors whose first dimension is the example. "key" (B,) seeds each example's own noise; other keys are the data's."""

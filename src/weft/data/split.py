@@ -8,9 +8,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from weft import random
+from weft.core import random
+from weft.core.errors import ConfigError
 from weft.data.base import UNLABELLED, Problems
-from weft.errors import ConfigError
 
 T = TypeVar("T")
 R = TypeVar("R")

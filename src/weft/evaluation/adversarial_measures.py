@@ -9,13 +9,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from weft.core.errors import CapabilityError, DataError
 from weft.data.base import UNLABELLED, Dataset
-from weft.data.domains import grey_again
-from weft.errors import CapabilityError, DataError
+from weft.data.images.domains import grey_again
 from weft.evaluation.evaluate import change_data
 from weft.evaluation.image_measures import Changes, Extractor, Seen, batches, plain
 from weft.models.base import Inverts, Restyles, need
-from weft.run import Loaded
+from weft.runs.load import Loaded
 
 
 def nearest_neighbour(loaded: Loaded, data: Changes = None, argument: str = "") -> dict[str, float]:

@@ -25,9 +25,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weft import random
+from weft.core import random
+from weft.core.errors import ConfigError
 from weft.data.base import Batch
-from weft.errors import ConfigError
 from weft.evaluation.evaluate import Findings
 from weft.models.base import TwoSides, need
 from weft.sampling.importance import effective_sample_size, log_mean, standard_error

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
+from weft.data.annotated.sentences import Sentence
+from weft.data.annotated.tagged import Tagged
 from weft.data.base import Batch
-from weft.data.sentences import Sentence
-from weft.data.tagged import Tagged
 from weft.evaluation.evaluate import Findings
 from weft.objectives.tagging import Tagging
-from weft.run import Loaded
+from weft.runs.load import Loaded
 
 Entity = tuple[str, int, int]
 PREFIXES = ("B-", "I-", "E-", "S-")

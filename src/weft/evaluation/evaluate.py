@@ -14,13 +14,14 @@ from typing import Any
 
 import torch
 
-from weft import config, registry
+from weft.core import config, registry
+from weft.core.errors import ConfigError, DataError
 from weft.data.base import Data, DataConfig, Dataset, Source
-from weft.errors import ConfigError, DataError
 from weft.objectives.base import Objective
-from weft.run import Loaded, load
-from weft.training import checkpoint, hooks
-from weft.training.execution import tensor_float
+from weft.runs.load import Loaded, load
+from weft.training import hooks
+from weft.training.checkpoint import checkpoint
+from weft.training.execution import tf32_products
 
 AT_MOST = ("vocabulary", "context")
 """Facts of the data that may be smaller than what the model was built for; all others must be equal."""
@@ -82,7 +83,7 @@ def evaluate(
     objective = build_objective(loaded, held, changed=data is not None, settings=settings or {}).to(device)
     begin = time.perf_counter()
     order = Source(held.validation, loaded.recipe.train.seed, device, shuffle=False)
-    with tensor_float(False), torch.autocast(device.type, enabled=False):
+    with tf32_products(False), torch.autocast(device.type, enabled=False):
         found = hooks.evaluate(loaded.model, objective, order, number, batch)
         if objective.classes and "accuracy" in found:
             found = beside(found, "accuracy", commonest_class(order, objective.classes, number, batch))

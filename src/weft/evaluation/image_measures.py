@@ -13,16 +13,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from weft.data.augment import Augment
+from weft.core.errors import ConfigError, DataError
 from weft.data.base import Batch, DataConfig, Dataset, Source
-from weft.errors import ConfigError, DataError
+from weft.data.images.augment import Augment
 from weft.evaluation.evaluate import change_data
-from weft.evaluation.image_metrics import InceptionScore, Moments, gaussian_distance, precision_and_recall
-from weft.generation.grid import keys
-from weft.layers.one_hot import one_hot
+from weft.metrics.image_distances import InceptionScore, Moments, gaussian_distance, precision_and_recall
 from weft.models.base import Extracts, Samples, SamplesClass, need
+from weft.nn.one_hot import one_hot
 from weft.objectives.elbo import importance_bound
-from weft.run import Loaded, load
+from weft.runs.load import Loaded, load
+from weft.visual.grids import keys
 
 BATCH = 256
 MOST = 10_000

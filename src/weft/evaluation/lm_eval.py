@@ -10,10 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from weft.errors import CapabilityError, require
+from weft.core.errors import CapabilityError, require
 from weft.evaluation.fewshot.asking import written
 from weft.evaluation.fewshot.scoring import Scorer, Tokens
-from weft.run import Loaded, load
+from weft.runs.load import Loaded, load
 
 NAME = "weft"
 MOST_TOKENS = 256

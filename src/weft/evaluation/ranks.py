@@ -11,7 +11,7 @@ from weft.data.base import Batch, Dataset
 from weft.evaluation.evaluate import Findings
 from weft.objectives.classification import chosen
 from weft.objectives.regression import Regression, pearson
-from weft.run import Loaded
+from weft.runs.load import Loaded
 
 
 def ranks(x: Tensor) -> Tensor:

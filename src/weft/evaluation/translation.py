@@ -10,8 +10,8 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
+from weft.core.errors import MissingExtra, require
 from weft.data.base import Batch
-from weft.errors import MissingExtra, require
 from weft.evaluation.evaluate import Findings
 from weft.objectives.masked_target import MaskedTarget
 from weft.objectives.seq2seq import Seq2Seq

@@ -15,11 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from weft import random
-from weft.errors import CapabilityError, ConfigError
-from weft.layers.minibatch import MinibatchDiscrimination
-from weft.layers.one_hot import one_hot
-from weft.layers.weight_norm import WeightNormLinear
+from weft.core import random
+from weft.core.errors import CapabilityError, ConfigError
+from weft.nn.minibatch_discrimination import MinibatchDiscrimination
+from weft.nn.one_hot import one_hot
+from weft.nn.weight_norm import WeightNormLinear
 
 
 def check_shape(config: Any) -> None:

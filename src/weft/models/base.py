@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Protocol
 
 from torch import Tensor, nn
 
-from weft.config import Config
-from weft.errors import CapabilityError, ConfigError, DataError
-from weft.layers.cache import Cache
+from weft.core.config import Config
+from weft.core.errors import CapabilityError, ConfigError, DataError
+from weft.nn.state import KVCache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class Scores(Protocol):
 class Decodes(Protocol):
     """Continues sequences with what it knows of them in a cache."""
 
-    def new_cache(self) -> Cache: ...
+    def new_cache(self) -> KVCache: ...
     def head(self, hidden: Tensor) -> Tensor: ...
 
 

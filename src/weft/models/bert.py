@@ -15,13 +15,14 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from weft.errors import ConfigError
-from weft.layers import init
-from weft.layers.attention import SelfAttention, visible
-from weft.layers.block import ACTIVATIONS, Activation, Block, FeedForward
-from weft.layers.both_ways import BothWays
-from weft.layers.norm import LayerNorm
+from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_shares, check_sizes
+from weft.nn import init
+from weft.nn.attention import SelfAttention, visible
+from weft.nn.bilstm import BothWays
+from weft.nn.block import Block
+from weft.nn.feed_forward import ACTIVATIONS, Activation, FeedForward
+from weft.nn.norm import LayerNorm
 
 Task = Literal["pretrain", "classify", "tag", "answer", "choose"]
 

@@ -12,12 +12,12 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
-from weft import random
-from weft.errors import ConfigError
-from weft.layers import init
+from weft.core import random
+from weft.core.errors import ConfigError
 from weft.models.adversaries import check_shape
 from weft.models.base import ModelConfig, check_sizes
 from weft.models.mlp import Initial
+from weft.nn import init
 
 
 @dataclass(frozen=True, kw_only=True)

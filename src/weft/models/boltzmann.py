@@ -15,11 +15,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weft import random
-from weft.errors import CapabilityError
-from weft.layers import init
+from weft.core import random
+from weft.core.errors import CapabilityError
 from weft.models import energy
 from weft.models.base import ModelConfig, check_sizes
+from weft.nn import init
 from weft.sampling import restoring
 from weft.sampling.gibbs import Chance, gibbs
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from weft import random
-from weft.layers.one_hot import one_hot
-from weft.layers.residual import Down
+from weft.core import random
 from weft.models.base import check_shares, check_sizes
 from weft.models.mlp import Layers
 from weft.models.vae import Autoencoder, AutoencoderConfig
+from weft.nn.one_hot import one_hot
+from weft.nn.residual_convolution import Down
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from weft.layers.dropout import Dropout
-from weft.layers.residual import Down
 from weft.models.base import ModelConfig, check_shares, check_sizes
+from weft.nn.dropout import Dropout
+from weft.nn.residual_convolution import Down
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from weft.errors import ConfigError
+from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_sizes
 from weft.models.pix2pix import PatchGAN, draw_weights, instance_norm
 

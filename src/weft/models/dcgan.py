@@ -15,7 +15,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from weft.errors import ConfigError
+from weft.core.errors import ConfigError
 from weft.models.adversaries import Adversaries, Discriminator, Verdict
 from weft.models.base import ModelConfig, check_sizes
 from weft.models.gan import Norm, Reference, layers, normalised

@@ -11,14 +11,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from weft.errors import ConfigError
-from weft.layers import init
-from weft.layers.attention import SelfAttention
-from weft.layers.block import Block, FeedForward, Order
-from weft.layers.dropout import Dropout
-from weft.layers.norm import LayerNorm
-from weft.layers.position import rotary, sinusoidal
+from weft.core.errors import ConfigError
 from weft.models.base import check_shares
+from weft.nn import init
+from weft.nn.attention import SelfAttention
+from weft.nn.block import Block, Order
+from weft.nn.dropout import Dropout
+from weft.nn.feed_forward import FeedForward
+from weft.nn.norm import LayerNorm
+from weft.nn.position import rotary, sinusoidal
 
 
 class Decoder(nn.Module):
@@ -60,7 +61,7 @@ class Decoder(nn.Module):
                 nn.init.zeros_(module.bias)
 
     def _initialise_matrix(self, name: str, parameter: Tensor) -> None:
-        if name.endswith(("out.weight", "fall.weight")):
+        if name.endswith(("out.weight", "down.weight")):
             init.residual(parameter, self.config.layers)
         else:
             init.normal(parameter)
@@ -81,7 +82,7 @@ class Decoder(nn.Module):
         embedded: Tensor = x
         return embedded
 
-    def _turns(self, t: int, place: Tensor | None = None) -> Tensor | None:
+    def _rope_table(self, t: int, place: Tensor | None = None) -> Tensor | None:
         """The rotary table of t positions (2, T, K), or of a place in each row (2, B, T, K); None where positions are told otherwise."""
         if self.config.position != "rotary":
             return None

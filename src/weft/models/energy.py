@@ -10,7 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from weft.errors import CapabilityError
+from weft.core.errors import CapabilityError
 
 MOST = 20
 """Units over whose states a sum is still taken one by one: a million terms."""

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from weft import random
-from weft.errors import ConfigError
-from weft.layers.bijections import Bijection, Chain, Logit, normal_log_prob
+from weft.core import random
+from weft.core.errors import ConfigError
 from weft.models.base import as_examples
+from weft.nn.bijections import Bijection, Chain, Logit, normal_log_prob
 
 
 class Flow(nn.Module):

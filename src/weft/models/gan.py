@@ -16,15 +16,15 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from weft import random
-from weft.errors import ConfigError
-from weft.layers import init
-from weft.layers.dropout import Dropout
-from weft.layers.virtual_batch_norm import VirtualBatchNorm
-from weft.layers.weight_norm import Noise, WeightNormLinear
+from weft.core import random
+from weft.core.errors import ConfigError
 from weft.models.adversaries import Adversaries, Discriminator, Verdict, check_shape
 from weft.models.base import ModelConfig, check_shares, check_sizes
 from weft.models.mlp import Initial
+from weft.nn import init
+from weft.nn.dropout import Dropout
+from weft.nn.virtual_batch_norm import VirtualBatchNorm
+from weft.nn.weight_norm import Noise, WeightNormLinear
 
 Norm = Literal["none", "batch", "virtual"]
 REFERENCE = 64

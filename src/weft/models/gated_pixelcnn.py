@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from weft.layers.dropout import Dropout
-from weft.layers.masked_conv import AboveConv2d, Kind, MaskedConv2d
 from weft.models.pixelcnn import PixelCNNConfig, PixelModel, check, outward
+from weft.nn.dropout import Dropout
+from weft.nn.masked_convolution import AboveConv2d, Kind, MaskedConv2d
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,14 +14,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weft.errors import ConfigError
-from weft.layers.block import Activation, Order, together
-from weft.layers.cache import Cache
-from weft.layers.documents import document_mask, places
-from weft.layers.dropout import Dropout
-from weft.layers.norm import LayerNorm
+from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_shares, check_sizes
 from weft.models.decoder import Decoder
+from weft.nn.block import Order, together
+from weft.nn.document_mask import document_mask, places
+from weft.nn.dropout import Dropout
+from weft.nn.feed_forward import Activation
+from weft.nn.norm import LayerNorm
+from weft.nn.state import KVCache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,23 +102,23 @@ class GPT(Decoder):
             self.head.weight = self.embed.weight
 
     def _initialise_matrix(self, name: str, parameter: Tensor) -> None:
-        if self.config.zero_outputs and name.endswith(("out.weight", "fall.weight", "head.weight")):
+        if self.config.zero_outputs and name.endswith(("out.weight", "down.weight", "head.weight")):
             nn.init.zeros_(parameter)
         else:
             super()._initialise_matrix(name, parameter)
 
-    def new_cache(self) -> Cache:
+    def new_cache(self) -> KVCache:
         """An empty cache for `hidden`, in the precision of the weights."""
         c = self.config
-        return Cache(c.layers, c.heads, c.width // c.heads, c.context, self.embed.weight)
+        return KVCache(c.layers, c.heads, c.width // c.heads, c.context, self.embed.weight)
 
-    def hidden(self, ids: Tensor, cache: Cache | None = None, documents: Tensor | None = None) -> Tensor:
+    def hidden(self, ids: Tensor, cache: KVCache | None = None, documents: Tensor | None = None) -> Tensor:
         """ids (B, T) -> the last layer's normed states (B, T, D); with a cache, ids stand behind what it holds.
 
         With documents (B, T), numbers that never fall along a row, each is read as if it stood alone.
         """
         place, mask, stores = cache.read(ids.size(1)) if cache else (None, None, [None] * len(self.blocks))
-        table = self._turns(ids.size(1), place)  # these turns tell distances, which are the same in a document and in its row
+        table = self._rope_table(ids.size(1), place)  # these turns tell distances, which are the same in a document and in its row
         if documents is not None:
             mask = document_mask(documents, self._takes_blocks)
         band = self._band(ids, place, mask) if self.config.window else mask

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weft import random
+from weft.core import random
 from weft.models import energy
 from weft.models.base import ModelConfig, check_sizes
 from weft.sampling import restoring

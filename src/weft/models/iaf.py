@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weft.layers.bijections import Chain, Inverted
 from weft.models.base import ModelConfig, check_sizes
 from weft.models.flow import Flow, chain
 from weft.models.maf import autoregressive
+from weft.nn.bijections import Chain, Inverted
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,15 +12,16 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from weft.errors import ConfigError
-from weft.layers import init
-from weft.layers.attention import SelfAttention
-from weft.layers.block import Block, GatedFeedForward
-from weft.layers.cache import Cache
-from weft.layers.documents import document_mask
-from weft.layers.norm import RMSNorm
-from weft.layers.position import rotary
+from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_sizes
+from weft.nn import init
+from weft.nn.attention import SelfAttention
+from weft.nn.block import Block
+from weft.nn.document_mask import document_mask
+from weft.nn.feed_forward import GatedFeedForward
+from weft.nn.norm import RMSNorm
+from weft.nn.position import rotary
+from weft.nn.state import KVCache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +51,7 @@ class LlamaConfig(ModelConfig):
         return Llama(self)
 
     @property
-    def risen(self) -> int:
+    def hidden_units(self) -> int:
         """Width of the feed-forward layer."""
         return self.inner or -(-8 * self.width // (3 * 64)) * 64
 
@@ -70,7 +71,7 @@ class Llama(nn.Module):
         self.norm = RMSNorm(c.width, eps=c.eps)
         self.head = nn.Linear(c.width, c.vocabulary, bias=False)
         for name, parameter in self.named_parameters():
-            if name.endswith(("out.weight", "fall.weight")):
+            if name.endswith(("out.weight", "down.weight")):
                 init.residual(parameter, c.layers)
             elif parameter.ndim == 2:
                 init.normal(parameter)
@@ -80,14 +81,14 @@ class Llama(nn.Module):
     def _block(self) -> Block:
         c = self.config
         attention = SelfAttention(c.width, c.heads, causal=True, bias=False, groups=c.groups)
-        return Block(attention, GatedFeedForward(c.width, c.risen), partial(RMSNorm, c.width, eps=c.eps))
+        return Block(attention, GatedFeedForward(c.width, c.hidden_units), partial(RMSNorm, c.width, eps=c.eps))
 
-    def new_cache(self) -> Cache:
+    def new_cache(self) -> KVCache:
         """An empty cache for `hidden`, in the precision of the weights."""
         c = self.config
-        return Cache(c.layers, c.groups or c.heads, c.width // c.heads, c.context, self.embed.weight)
+        return KVCache(c.layers, c.groups or c.heads, c.width // c.heads, c.context, self.embed.weight)
 
-    def hidden(self, ids: Tensor, cache: Cache | None = None, documents: Tensor | None = None) -> Tensor:
+    def hidden(self, ids: Tensor, cache: KVCache | None = None, documents: Tensor | None = None) -> Tensor:
         """ids (B, T) -> the last layer's normed states (B, T, D); with a cache, ids stand behind what it holds.
 
         With documents (B, T), numbers that never fall along a row, each is read as if it stood alone.

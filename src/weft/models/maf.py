@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weft.errors import ConfigError
-from weft.layers.autoregressive import Autoregressive
-from weft.layers.bijections import Bijection, Reversed, Stretch
+from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_sizes
 from weft.models.flow import Flow, chain
+from weft.nn.bijections import Bijection, Reversed, Stretch
+from weft.nn.made import Autoregressive
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,10 +12,10 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from weft.errors import ConfigError
-from weft.layers import init
-from weft.layers.dropout import Dropout
+from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_sizes
+from weft.nn import init
+from weft.nn.dropout import Dropout
 
 Activation = Literal["none", "sigmoid", "tanh", "relu", "leaky_relu"]
 Initial = Literal["he", "xavier_uniform", "normal"]

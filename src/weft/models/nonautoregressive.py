@@ -17,15 +17,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from weft.errors import ConfigError
-from weft.layers import init
-from weft.layers.attention import SelfAttention, visible
-from weft.layers.block import Block, FeedForward
-from weft.layers.cross_attention import CrossAttention
-from weft.layers.dropout import Dropout
-from weft.layers.norm import LayerNorm
-from weft.layers.position import sinusoidal
+from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_shares, check_sizes
+from weft.nn import init
+from weft.nn.attention import SelfAttention, visible
+from weft.nn.block import Block
+from weft.nn.cross_attention import CrossAttention
+from weft.nn.dropout import Dropout
+from weft.nn.feed_forward import FeedForward
+from weft.nn.norm import LayerNorm
+from weft.nn.position import sinusoidal
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,14 +19,14 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from weft.errors import ConfigError
-from weft.layers import init
-from weft.layers.block import Activation, FeedForward
-from weft.layers.cross_attention import CrossAttention, sees
-from weft.layers.dropout import Dropout
-from weft.layers.norm import LayerNorm
+from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_sizes
 from weft.models.decoder import Decoder
+from weft.nn import init
+from weft.nn.cross_attention import CrossAttention, sees
+from weft.nn.dropout import Dropout
+from weft.nn.feed_forward import Activation, FeedForward
+from weft.nn.norm import LayerNorm
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,9 +14,9 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from weft.errors import CapabilityError, ConfigError
-from weft.layers.dropout import Dropout
+from weft.core.errors import CapabilityError, ConfigError
 from weft.models.base import ModelConfig, check_shares, check_sizes
+from weft.nn.dropout import Dropout
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,11 +16,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weft import random
-from weft.errors import CapabilityError, ConfigError
-from weft.layers.dropout import Dropout
-from weft.layers.masked_conv import MaskedConv2d
+from weft.core import random
+from weft.core.errors import CapabilityError, ConfigError
 from weft.models.base import ModelConfig, as_examples, check_shares, check_sizes
+from weft.nn.dropout import Dropout
+from weft.nn.masked_convolution import MaskedConv2d
 
 
 @dataclass(frozen=True, kw_only=True)

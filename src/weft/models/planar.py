@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from weft import random
-from weft.layers.bijections import Planar, normal_log_prob
+from weft.core import random
 from weft.models.base import ModelConfig, check_sizes
+from weft.nn.bijections import Planar, normal_log_prob
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,10 +14,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weft import random
-from weft.layers import init
+from weft.core import random
 from weft.models import energy
 from weft.models.base import ModelConfig, check_sizes
+from weft.nn import init
 from weft.sampling import restoring
 from weft.sampling.gibbs import Chance
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from weft.layers.bijections import Bijection, Coupling, Stretch, halves
 from weft.models.base import ModelConfig, check_sizes
 from weft.models.flow import Flow, chain
 from weft.models.mlp import Layers
+from weft.nn.bijections import Bijection, Coupling, Stretch, halves
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from weft.errors import ConfigError
-from weft.layers.bijections import Bijection, Chain, Coupling, Squeeze, Stretch, checkerboard, halves, no_change
-from weft.layers.dropout import Dropout
+from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_shares, check_sizes
 from weft.models.flow import Flow, chain
+from weft.nn.bijections import Bijection, Chain, Coupling, Squeeze, Stretch, checkerboard, halves, no_change
+from weft.nn.dropout import Dropout
 
 
 @dataclass(frozen=True, kw_only=True)

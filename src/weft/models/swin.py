@@ -13,13 +13,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weft.errors import ConfigError
-from weft.layers import init
-from weft.layers.attention import ATTEND
-from weft.layers.block import Activation, FeedForward
-from weft.layers.dropout import Dropout
-from weft.layers.norm import LayerNorm
+from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_shares, check_sizes
+from weft.nn import init
+from weft.nn.attention import ATTEND
+from weft.nn.dropout import Dropout
+from weft.nn.feed_forward import Activation, FeedForward
+from weft.nn.norm import LayerNorm
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,13 +17,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weft.errors import ConfigError
-from weft.layers import init
-from weft.layers.attention import ATTEND, visible
-from weft.layers.cache import NOTHING, Cache, Past, Store
-from weft.layers.dropout import Dropout
-from weft.layers.norm import RMSNorm
+from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_shares, check_sizes
+from weft.nn import init
+from weft.nn.attention import ATTEND, visible
+from weft.nn.dropout import Dropout
+from weft.nn.norm import RMSNorm
+from weft.nn.state import NOTHING, KVCache, LayerKV, Past
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +108,7 @@ class Attention(nn.Module):
         return k, v
 
     def forward(
-        self, x: Tensor, known: tuple[Tensor, Tensor], mask: Tensor | None, bias: Tensor | None = None, store: Store | None = None
+        self, x: Tensor, known: tuple[Tensor, Tensor], mask: Tensor | None, bias: Tensor | None = None, store: LayerKV | None = None
     ) -> Tensor:
         """x (B, T, D), known as `project` gives it, mask (B, 1, 1, S) True where a key may be seen, bias (1, H, T, S) -> (B, T, D).
 
@@ -130,17 +130,20 @@ class FeedForward(nn.Module):
         c = config
         inner = c.inner or 4 * c.width
         self.gated, self.dropout = c.gated, Dropout(c.dropout)
-        self.rise = nn.Linear(c.width, (1 + c.gated) * inner, bias=False)
-        self.fall = nn.Linear(inner, c.width, bias=False)
+        if c.gated:
+            self.gate_up = nn.Linear(c.width, 2 * inner, bias=False)
+        else:
+            self.up = nn.Linear(c.width, inner, bias=False)
+        self.down = nn.Linear(inner, c.width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """x (B, T, D) -> (B, T, D)."""
         if self.gated:
-            gate, up = self.rise(x).chunk(2, dim=-1)
+            gate, up = self.gate_up(x).chunk(2, dim=-1)
             x = F.gelu(gate, approximate="tanh") * up
         else:
-            x = F.relu(self.rise(x))
-        out: Tensor = self.fall(self.dropout(x))
+            x = F.relu(self.up(x))
+        out: Tensor = self.down(self.dropout(x))
         return out
 
 
@@ -229,12 +232,12 @@ class T5(nn.Module):
         memory: Tensor = self.dropout(self.encoder_norm(x))
         return memory
 
-    def new_cache(self) -> Cache:
+    def new_cache(self) -> KVCache:
         """An empty cache for `decode`, in the precision of the weights."""
         c = self.config
-        return Cache(c.decoder_layers or c.layers, c.heads, c.head, 1 << 30, self.embed.weight)
+        return KVCache(c.decoder_layers or c.layers, c.heads, c.head, 1 << 30, self.embed.weight)
 
-    def decode(self, target: Tensor, memory: Tensor, lengths: Tensor | None = None, cache: Cache | None = None) -> Tensor:
+    def decode(self, target: Tensor, memory: Tensor, lengths: Tensor | None = None, cache: KVCache | None = None) -> Tensor:
         """target (B, T), memory (B, S, D), lengths of the source (B,) -> states for the head (B, T, D).
 
         With a cache, the targets stand behind what it holds.

@@ -12,16 +12,17 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from weft.errors import ConfigError
-from weft.layers import init
-from weft.layers.attention import SelfAttention, visible
-from weft.layers.block import Activation, Block, FeedForward, Order
-from weft.layers.cache import NOTHING, Cache, Past
-from weft.layers.cross_attention import CrossAttention
-from weft.layers.dropout import Dropout
-from weft.layers.norm import LayerNorm
-from weft.layers.position import sinusoidal
+from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_shares, check_sizes
+from weft.nn import init
+from weft.nn.attention import SelfAttention, visible
+from weft.nn.block import Block, Order
+from weft.nn.cross_attention import CrossAttention
+from weft.nn.dropout import Dropout
+from weft.nn.feed_forward import Activation, FeedForward
+from weft.nn.norm import LayerNorm
+from weft.nn.position import sinusoidal
+from weft.nn.state import NOTHING, KVCache, Past
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,10 +130,10 @@ class Transformer(nn.Module):
             elif name.endswith("bias"):
                 nn.init.zeros_(parameter)
 
-    def new_cache(self) -> Cache:
+    def new_cache(self) -> KVCache:
         """An empty cache for `decode`, in the precision of the weights."""
         c = self.config
-        return Cache(c.decoder_layers or c.layers, c.heads, c.width // c.heads, c.context, self.embed.weight)
+        return KVCache(c.decoder_layers or c.layers, c.heads, c.width // c.heads, c.context, self.embed.weight)
 
     def _embedded(self, table: nn.Embedding, ids: Tensor, place: Tensor | None = None) -> Tensor:
         """ids (B, T) -> tokens with their positions (B, T, D), in the precision of the products; place (B, T) where not from 0 on."""
@@ -158,7 +159,7 @@ class Transformer(nn.Module):
         memory: Tensor = self.encoder_norm(x if self.config.memory == "last" else torch.stack(states, 1))
         return memory.mean(1) if self.config.memory == "all" else memory
 
-    def decode(self, target: Tensor, memory: Tensor, lengths: Tensor | None = None, cache: Cache | None = None) -> Tensor:
+    def decode(self, target: Tensor, memory: Tensor, lengths: Tensor | None = None, cache: KVCache | None = None) -> Tensor:
         """target (B, T), memory as `encode` gives it, lengths of the source (B,) -> the last layer's states (B, T, D).
 
         With a cache, the targets stand behind what it holds.

@@ -13,13 +13,14 @@ from math import prod
 import torch
 from torch import Tensor, nn
 
-from weft.errors import ConfigError
-from weft.layers import init
-from weft.layers.attention import SelfAttention
-from weft.layers.block import Activation, Block, FeedForward
-from weft.layers.dropout import Dropout
-from weft.layers.norm import LayerNorm
+from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_shares, check_sizes
+from weft.nn import init
+from weft.nn.attention import SelfAttention
+from weft.nn.block import Block
+from weft.nn.dropout import Dropout
+from weft.nn.feed_forward import Activation, FeedForward
+from weft.nn.norm import LayerNorm
 
 CONVOLUTIONS = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 """By the number of sides: those of a wave, an image, a video."""

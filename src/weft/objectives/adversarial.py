@@ -17,13 +17,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from weft.core.errors import ConfigError
 from weft.data.base import Batch
-from weft.errors import ConfigError
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, Turn, count
 from weft.objectives.classification import correct, label_loss, labelled
-from weft.objectives.game import Loss, Part, feature_gap, game, gradient_penalty
-from weft.objectives.history import History
-from weft.objectives.likeness import coverage, frechet, moments, near_modes
+from weft.objectives.distribution_distance import coverage, frechet, moments, near_modes
+from weft.objectives.gan_losses import Loss, Part, feature_gap, game, gradient_penalty
+from weft.objectives.model_history import History
 
 
 @dataclass(frozen=True, kw_only=True)

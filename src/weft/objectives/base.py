@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from weft.config import Config
+from weft.core.config import Config
 from weft.data.base import Batch
 
 

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from weft.data.base import Batch
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, Turn, count
-from weft.objectives.game import sure_fake, sure_real
-from weft.objectives.likeness import frechet, moments
+from weft.objectives.distribution_distance import frechet, moments
+from weft.objectives.gan_losses import sure_fake, sure_real
 
 
 @dataclass(frozen=True, kw_only=True)

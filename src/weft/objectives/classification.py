@@ -3,7 +3,7 @@
 Of two classes also the F1 of the second and Matthews' correlation, which do not praise a model for the larger class alone.
 
 Batch: the inputs of the model, by default image (B, ...), and label (B,) int64; an UNLABELLED example counts for nothing. Of examples
-made of two (data/mixing.py) the loss counts both classes by their shares, and the accuracy the first.
+made of two (data/images/mixup.py) the loss counts both classes by their shares, and the accuracy the first.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from weft import registry
+from weft.core import registry
+from weft.core.errors import ConfigError
 from weft.data.base import UNLABELLED, Batch
-from weft.errors import ConfigError
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 
 

@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft import random
+from weft.core import random
+from weft.core.errors import ConfigError
 from weft.data.base import Batch
-from weft.errors import ConfigError
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 
 

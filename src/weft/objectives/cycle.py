@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from weft.core.errors import ConfigError
 from weft.data.base import Batch
-from weft.errors import ConfigError
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, Turn, count
-from weft.objectives.game import Loss, game, per_example
+from weft.objectives.gan_losses import Loss, game, per_example
 
 
 @dataclass(frozen=True, kw_only=True)

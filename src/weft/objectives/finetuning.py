@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from weft.core.errors import ConfigError
 from weft.data.base import IGNORE, Batch
-from weft.errors import ConfigError
-from weft.layers.token_loss import token_loss
+from weft.kernels.chunked_cross_entropy import chunked_cross_entropy
 from weft.models.base import Tells
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 from weft.objectives.classification import correct, label_loss, labelled, of_two, rightness
@@ -68,4 +68,4 @@ def text_loss(model: Any, hidden: Tensor, ids: Tensor, lengths: Tensor, logits: 
     """Summed -log p of every token but the first of its sequence and what fills up; hidden (..., T, D), ids (..., T)."""
     place = torch.arange(1, ids.size(-1), device=ids.device)
     following = ids[..., 1:].masked_fill(place >= lengths[..., None], IGNORE)
-    return token_loss(model.head, hidden[..., :-1, :], following, logits)
+    return chunked_cross_entropy(model.head, hidden[..., :-1, :], following, logits)

@@ -19,11 +19,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from weft import random
+from weft.core import random
+from weft.core.errors import ConfigError
 from weft.data.base import IGNORE, Batch
-from weft.errors import ConfigError
-from weft.evaluation.ngrams import bleu, statistics
-from weft.generation.parallel import Filling, fill_in, ranks
+from weft.inference.mask_predict import MaskPredict, fill_in, ranks
+from weft.metrics.ngrams import bleu, statistics
 from weft.models.base import Fills
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 from weft.objectives.seq2seq import disagreement
@@ -133,8 +133,8 @@ class MaskedTarget(Objective):
         return found
 
     @property
-    def filling(self) -> Filling:
-        return Filling(self.config.iterations, self.config.candidates, self.config.length_factor)
+    def filling(self) -> MaskPredict:
+        return MaskPredict(self.config.iterations, self.config.candidates, self.config.length_factor)
 
     def answers(self, model: Any, source: Tensor, lengths: Tensor) -> list[list[int]]:
         """The target of each source, as evaluation takes it."""

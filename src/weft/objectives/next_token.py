@@ -12,9 +12,9 @@ from typing import Any
 
 from torch import Tensor
 
+from weft.core.errors import CapabilityError
 from weft.data.base import IGNORE, Batch
-from weft.errors import CapabilityError
-from weft.layers.token_loss import token_loss
+from weft.kernels.chunked_cross_entropy import chunked_cross_entropy
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 
 
@@ -43,7 +43,7 @@ class NextToken(Objective):
             raise CapabilityError(f"{type(model).__name__} reads in both directions and would see the token that it is to tell")
         within = {"documents": batch["documents"]} if "documents" in batch else {}
         hidden = model.hidden(batch["ids"], **within)
-        return Terms({"loss": token_loss(model.head, hidden, batch["targets"], self.logits_backend)})
+        return Terms({"loss": chunked_cross_entropy(model.head, hidden, batch["targets"], self.logits_backend)})
 
     def summary(self, means: dict[str, Tensor]) -> dict[str, float]:
         numbers = super().summary(means)

@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from weft.core.errors import ConfigError
 from weft.data.base import Batch
-from weft.errors import ConfigError
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, Turn, count
-from weft.objectives.game import game, per_example
-from weft.objectives.likeness import frechet, moments
+from weft.objectives.distribution_distance import frechet, moments
+from weft.objectives.gan_losses import game, per_example
 
 
 @dataclass(frozen=True, kw_only=True)

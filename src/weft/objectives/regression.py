@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from weft.core.errors import ConfigError
 from weft.data.base import Batch
-from weft.errors import ConfigError
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 from weft.objectives.classification import chosen
 

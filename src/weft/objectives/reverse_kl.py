@@ -16,8 +16,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from weft.core.errors import ConfigError
 from weft.data.base import Batch
-from weft.errors import ConfigError
 from weft.models.base import Draws
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 

@@ -16,10 +16,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from weft import random
+from weft.core import random
+from weft.core.errors import ConfigError
 from weft.data.base import Batch
-from weft.errors import ConfigError
-from weft.layers.one_hot import one_hot
+from weft.nn.one_hot import one_hot
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 from weft.objectives.classification import correct, label_loss, labelled
 from weft.objectives.elbo import negative_bound

@@ -16,10 +16,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from weft.core.errors import ConfigError
 from weft.data.base import IGNORE, Batch
-from weft.errors import ConfigError
-from weft.evaluation.ngrams import bleu, statistics
-from weft.generation.beam_models import translate
+from weft.inference.beam_models import translate
+from weft.metrics.ngrams import bleu, statistics
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 
 

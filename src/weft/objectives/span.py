@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from weft.core.errors import ConfigError
 from weft.data.base import Batch
-from weft.errors import ConfigError
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 
 

@@ -14,14 +14,14 @@ from typing import Any
 
 import torch
 
-from weft import config
+from weft.core import config
+from weft.core.units import duration
 from weft.data.base import Data
 from weft.objectives.base import Objective
 from weft.planning import devices
 from weft.planning.footprint import counts_of
 from weft.planning.subject import Subject, drawn
 from weft.recipes.base import Recipe
-from weft.report.words import duration
 
 GPU_WATTS = 500.0
 """Of a GPU that no plan knows, with its share of the machine."""

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count, shape_wrapper
 
 from weft.objectives.base import Objective
-from weft.planning.pretence import build, pretending
+from weft.planning.fake_tensors import build, fake_tensors
 from weft.planning.subject import Subject
 
 PARTS = ("attention", "feedforward")
@@ -73,7 +73,7 @@ class Counts:
 
 
 def count(subject: Subject, examples: int = 1) -> Counts:
-    with pretending():
+    with fake_tensors():
         model, objective = build(subject)
         if not (objective.separable and getattr(model, "separable", True)):
             examples = max(examples, 2)  # batch norms have none of a single example

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weft import registry
-from weft.errors import ConfigError
+from weft.core import registry
+from weft.core.errors import ConfigError
 
 GiB = 1 << 30
 

@@ -11,9 +11,9 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from weft.errors import ConfigError
+from weft.core.errors import ConfigError
 from weft.planning.count import Counts, count
-from weft.planning.pretence import build, pretending
+from weft.planning.fake_tensors import build, fake_tensors
 from weft.planning.subject import Subject
 from weft.planning.trace import Work, trace
 from weft.training.execution import head_size
@@ -29,7 +29,7 @@ def shallow(subject: Subject) -> tuple[int, int]:
     if not isinstance(layers, int) or layers <= pair[1]:
         return 0, 0
     try:
-        with pretending():
+        with fake_tensors():
             build(thinner(subject, pair[0]))
     except ConfigError:  # a model that has a kind of layer only once, such as a Perceiver
         return 0, 0
@@ -95,7 +95,7 @@ def traced(subject: Subject, layers: int, examples: int) -> Work | None:
     """The work of so many layers and examples; None where the compiler cannot read the step."""
     small = thinner(subject, layers)
     try:
-        with pretending():
+        with fake_tensors():
             model, objective = build(small, gpu=True)
             return trace(model, objective, small.make(examples)) if objective.compile else None
     except (RuntimeError, NotImplementedError, TypeError, AssertionError):  # numbers are asked for where there are none
@@ -103,7 +103,7 @@ def traced(subject: Subject, layers: int, examples: int) -> Work | None:
 
 
 def chunked(subject: Subject) -> int:
-    with pretending():
+    with fake_tensors():
         model, objective = build(subject, gpu=True)
     return head_size(model) * subject.tokens if getattr(objective, "logits_backend", "whole") == "chunked" else 0
 

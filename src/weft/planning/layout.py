@@ -14,13 +14,13 @@ from typing import Any
 
 import torch
 
-from weft.errors import ConfigError
+from weft.core.errors import ConfigError
 from weft.objectives.base import Objective
-from weft.parallel import pipeline
-from weft.parallel.processes import LAYOUT, indivisible
 from weft.planning.subject import Subject
+from weft.training.parallel import pipeline
+from weft.training.parallel.processes import LAYOUT, indivisible
 
-SPLIT = {"qkv.weight": 0, "qkv.bias": 0, "rise.weight": 0, "rise.bias": 0, "out.weight": 1, "fall.weight": 1}
+SPLIT = {"qkv.weight": 0, "qkv.bias": 0, "up.weight": 0, "up.bias": 0, "gate_up.weight": 0, "out.weight": 1, "down.weight": 1}
 """The dimension along which tensor parallelism splits a parameter of a block, by the end of its name; the others stay whole."""
 Shape = tuple[int, ...]
 
@@ -144,7 +144,7 @@ def splitting(model: Any) -> tuple[int, int]:
     blocks = [*getattr(model, "blocks", ())]
     if not blocks or not all(hasattr(block, "attention") and hasattr(block, "feedforward") for block in blocks):
         return 0, 0
-    return blocks[0].attention.groups, blocks[0].feedforward.fall.in_features
+    return blocks[0].attention.groups, blocks[0].feedforward.down.in_features
 
 
 def staging(model: Any, objective: Objective) -> bool:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from weft.layers.recompute import SHARE
-from weft.layers.token_loss import CHUNK
+from weft.kernels.chunked_cross_entropy import CHUNK
+from weft.nn.checkpointed import SHARE
 from weft.planning.devices import Device, GiB
 from weft.planning.footprint import Footprint
 from weft.planning.layout import Layout, Weights

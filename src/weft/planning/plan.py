@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from weft.errors import CapabilityError, ConfigError, WeftError
-from weft.parallel.processes import LAYOUT
+from weft.core.errors import CapabilityError, ConfigError, WeftError
 from weft.planning import devices, scaling
 from weft.planning.devices import Device
 from weft.planning.footprint import Footprint, measure
@@ -15,6 +14,7 @@ from weft.planning.layout import ANY, Layout, Weights, weights
 from weft.planning.memory import keeps
 from weft.planning.search import MOST, Choice, Search
 from weft.planning.subject import Subject
+from weft.training.parallel.processes import LAYOUT
 
 DAY = 86400.0
 AGAIN = {"all": False, "products": False, "inputs": True}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from weft.errors import ConfigError
+from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig
 from weft.models.gpt import PRESETS
 

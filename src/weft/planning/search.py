@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from weft.errors import ConfigError
+from weft.core.errors import ConfigError
 from weft.planning.devices import Device, GiB
 from weft.planning.footprint import Footprint
 from weft.planning.layout import ANY, Layout, Weights

@@ -17,13 +17,13 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 
-from weft.errors import ConfigError
+from weft.core.errors import ConfigError
 from weft.planning.layout import SPLIT, Layout
 from weft.planning.subject import Subject
 
 
 @contextmanager
-def pretended_group(rank: int, devices: int) -> Iterator[None]:
+def fake_process_group(rank: int, devices: int) -> Iterator[None]:
     """A process group of so many ranks of which only this one exists; exchanges do nothing."""
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
@@ -39,7 +39,7 @@ def pretended_group(rank: int, devices: int) -> Iterator[None]:
 def bytes_on(subject: Subject, layout: Layout, stage: int = 0) -> int:
     """Bytes of parameters on the first device of a pipeline stage."""
     first = stage * layout.replicate * layout.shard * layout.tensor
-    with pretended_group(first, layout.devices):
+    with fake_process_group(first, layout.devices):
         names = ("pipeline", "replicate", "shard", "tensor")
         mesh = init_device_mesh("cpu", tuple(getattr(layout, name) for name in names), mesh_dim_names=names)
         with torch.device("meta"):

@@ -17,16 +17,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft import registry
+from weft.core import registry
+from weft.core.errors import ConfigError, DataError
 from weft.data.base import Batch, Source
-from weft.data.shards import ShardsConfig
-from weft.errors import ConfigError, DataError
+from weft.data.shards.windows import ShardsConfig
 from weft.models.base import ModelConfig
 from weft.objectives.base import ObjectiveConfig
 from weft.planning import scaling
 from weft.recipes.base import Recipe, load
 from weft.recipes.base import recipe as find_recipe
-from weft.training.optim import AdamW
+from weft.training.optimizer.settings import AdamW
 from weft.training.settings import Train
 
 OBJECTIVE_OF = {

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from weft import config, registry
-from weft.config import Config
+from weft.core import config, registry
+from weft.core.config import Config
+from weft.core.errors import ConfigError
 from weft.data.base import DataConfig
-from weft.errors import ConfigError
 from weft.models.base import ModelConfig
 from weft.objectives.base import ObjectiveConfig
-from weft.training.optim import OptimConfig
+from weft.training.optimizer.settings import OptimConfig
 from weft.training.settings import Parallel, Train
 
 ROOMY = ("vocabulary", "context", "classes")

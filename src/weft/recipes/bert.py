@@ -6,13 +6,13 @@ model of these recipes learns from the task alone.
 
 from __future__ import annotations
 
-from weft.config import override
+from weft.core.config import override
+from weft.data.annotated.choices import ChoicesConfig
+from weft.data.annotated.labelled_texts import LabelledTextsConfig
+from weft.data.annotated.spans import SpansConfig
+from weft.data.annotated.tagged import TaggedConfig
 from weft.data.base import DataConfig
-from weft.data.choices import ChoicesConfig
-from weft.data.labelled_texts import LabelledTextsConfig
-from weft.data.sentence_pairs import SentencePairsConfig
-from weft.data.spans import SpansConfig
-from weft.data.tagged import TaggedConfig
+from weft.data.text.sentence_pairs import SentencePairsConfig
 from weft.models.bert import BERTConfig
 from weft.objectives.base import ObjectiveConfig
 from weft.objectives.choice import ChoiceConfig
@@ -22,7 +22,7 @@ from weft.objectives.regression import RegressionConfig
 from weft.objectives.span import SpanConfig
 from weft.objectives.tagging import TaggingConfig
 from weft.recipes.base import Progress, Recipe
-from weft.training.optim import AdamW
+from weft.training.optimizer.settings import AdamW
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 

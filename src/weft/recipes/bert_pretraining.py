@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
-from weft.data.sentence_pairs import SentencePairsConfig
-from weft.data.text import TextConfig
+from weft.data.text.sentence_pairs import SentencePairsConfig
+from weft.data.text.windows import TextConfig
 from weft.models.bert import BERTConfig
 from weft.objectives.masked_pair import MaskedPairConfig
 from weft.objectives.next_token import NextTokenConfig
 from weft.recipes.base import Recipe
-from weft.training.optim import AdamW
+from weft.training.optimizer.settings import AdamW
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from weft.data.digits import DigitsConfig
-from weft.data.images import ImagesConfig
+from weft.data.images.digits import DigitsConfig
+from weft.data.images.pixels import ImagesConfig
 from weft.models.bigan import BiGANConfig
 from weft.objectives.bidirectional import BidirectionalConfig
 from weft.recipes.base import Progress, Recipe
 from weft.recipes.gan import adam
-from weft.training.optim import Adam
+from weft.training.optimizer.settings import Adam
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Literal
 
-from weft.config import override
-from weft.data.biographies import BiographiesConfig
-from weft.data.corruption import SpanCorruptionConfig
-from weft.data.questions import QuestionsConfig
+from weft.core.config import override
+from weft.data.text.biographies import BiographiesConfig
+from weft.data.text.questions import QuestionsConfig
+from weft.data.text.span_corruption import SpanCorruptionConfig
 from weft.models.gpt import GPTConfig
 from weft.models.perceiver import PerceiverConfig
 from weft.objectives.answer import AnswerConfig
 from weft.objectives.next_token import NextTokenConfig
 from weft.recipes.base import Progress, Recipe
-from weft.training.optim import AdamW, Muon
+from weft.training.optimizer.settings import AdamW, Muon
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 

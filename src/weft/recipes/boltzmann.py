@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from weft.data.digits import DigitsConfig
+from weft.data.images.digits import DigitsConfig
 from weft.models.boltzmann import BoltzmannConfig
 from weft.objectives.boltzmann_learning import BoltzmannLearningConfig
 from weft.recipes.base import Progress, Recipe
-from weft.training.optim import SGD
+from weft.training.optimizer.settings import SGD
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from weft.data.digits import DigitsConfig
-from weft.data.images import ImagesConfig
-from weft.data.table import TableConfig
+from weft.data.images.digits import DigitsConfig
+from weft.data.images.pixels import ImagesConfig
+from weft.data.tables.table import TableConfig
 from weft.models.mlp import MLPConfig
 from weft.objectives.classification import ClassificationConfig
 from weft.recipes.base import Progress, Recipe
-from weft.training.optim import AdamW
+from weft.training.optimizer.settings import AdamW
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 

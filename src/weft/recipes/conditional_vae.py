@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from weft.data.augment import Augment
-from weft.data.digits import DigitsConfig
-from weft.data.images import ImagesConfig
+from weft.data.images.augment import Augment
+from weft.data.images.digits import DigitsConfig
+from weft.data.images.pixels import ImagesConfig
 from weft.models.conditional_vae import ConditionalVAEConfig, SemiSupervisedVAEConfig
 from weft.objectives.elbo import ELBOConfig
 from weft.objectives.semi_supervised_elbo import SemiSupervisedELBOConfig

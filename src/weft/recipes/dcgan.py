@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from weft.data.augment import Augment
 from weft.data.base import DataConfig
-from weft.data.digits import DigitsConfig
-from weft.data.images import ImagesConfig
+from weft.data.images.augment import Augment
+from weft.data.images.digits import DigitsConfig
+from weft.data.images.pixels import ImagesConfig
 from weft.models.dcgan import DCGANConfig
 from weft.objectives.adversarial import AdversarialConfig
 from weft.recipes.base import Recipe

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from weft.data.augment import Augment
 from weft.data.base import DataConfig
-from weft.data.digits import DigitsConfig
-from weft.data.images import ImagesConfig
+from weft.data.images.augment import Augment
+from weft.data.images.digits import DigitsConfig
+from weft.data.images.pixels import ImagesConfig
 from weft.models.convnet import ConvNetConfig
 from weft.objectives.classification import ClassificationConfig
 from weft.recipes.base import Progress, Recipe
-from weft.training.optim import AdamW
+from weft.training.optimizer.settings import AdamW
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 

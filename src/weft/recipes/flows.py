@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from weft.data.augment import Augment
-from weft.data.digits import DigitsConfig
-from weft.data.draws import DrawsConfig
-from weft.data.images import ImagesConfig
-from weft.data.toys import ToysConfig
+from weft.data.images.augment import Augment
+from weft.data.images.digits import DigitsConfig
+from weft.data.images.pixels import ImagesConfig
+from weft.data.tables.noise_only import DrawsConfig
+from weft.data.tables.toys import ToysConfig
 from weft.models.distilled import DistilledConfig
 from weft.models.iaf import IAFConfig
 from weft.models.maf import MAFConfig
@@ -17,7 +17,7 @@ from weft.objectives.density_distillation import DensityDistillationConfig
 from weft.objectives.likelihood import LikelihoodConfig
 from weft.objectives.reverse_kl import ReverseKLConfig
 from weft.recipes.base import Recipe
-from weft.training.optim import Adam, AdamW
+from weft.training.optimizer.settings import Adam, AdamW
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from weft.data.augment import Augment
-from weft.data.digits import DigitsConfig
-from weft.data.images import ImagesConfig
-from weft.data.toys import ToysConfig
+from weft.data.images.augment import Augment
+from weft.data.images.digits import DigitsConfig
+from weft.data.images.pixels import ImagesConfig
+from weft.data.tables.toys import ToysConfig
 from weft.models.dcgan import DCGANConfig
 from weft.models.gan import GANConfig
 from weft.objectives.adversarial import AdversarialConfig
 from weft.recipes.base import Progress, Recipe
-from weft.training.optim import Adam
+from weft.training.optimizer.settings import Adam
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 

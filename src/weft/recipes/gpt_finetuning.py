@@ -6,13 +6,13 @@ small model of these recipes learns from the task alone.
 
 from __future__ import annotations
 
-from weft.config import override
+from weft.core.config import override
+from weft.data.annotated.framed import FramedChoicesConfig, FramedTextsConfig
 from weft.data.base import DataConfig
-from weft.data.framed import FramedChoicesConfig, FramedTextsConfig
 from weft.models.gpt import GPTConfig
 from weft.objectives.finetuning import FinetuningConfig
 from weft.recipes.base import Progress, Recipe
-from weft.training.optim import AdamW
+from weft.training.optimizer.settings import AdamW
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 

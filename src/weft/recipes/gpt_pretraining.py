@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from weft.data.shards import ShardsConfig
+from weft.data.shards.windows import ShardsConfig
 from weft.models.gpt import GPTConfig
 from weft.objectives.next_token import NextTokenConfig
 from weft.recipes.base import Recipe
-from weft.training.optim import AdamW, Muon
+from weft.training.optimizer.settings import AdamW, Muon
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 

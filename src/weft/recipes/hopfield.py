@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from weft.data.patterns import PatternsConfig
+from weft.data.images.associative_memory import PatternsConfig
 from weft.models.hopfield import HopfieldConfig
-from weft.objectives.memory import MemoryConfig
+from weft.objectives.associative_memory import MemoryConfig
 from weft.recipes.base import Progress, Recipe
-from weft.training.optim import SGD, Adam
+from weft.training.optimizer.settings import SGD, Adam
 from weft.training.settings import Train
 
 RECALL = Progress(metric="recalled", goal="max")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from weft.data.domains import DomainsConfig
-from weft.data.paired_images import ImagePairsConfig, OutlinesConfig
-from weft.data.two_folders import TwoFoldersConfig
+from weft.data.images.domains import DomainsConfig
+from weft.data.images.paired import ImagePairsConfig, OutlinesConfig
+from weft.data.images.unpaired import TwoFoldersConfig
 from weft.models.cyclegan import CycleGANConfig
 from weft.models.pix2pix import Pix2PixConfig
 from weft.objectives.cycle import CycleConfig
 from weft.objectives.paired_images import PairedImagesConfig
 from weft.recipes.base import Progress, Recipe
 from weft.recipes.gan import NEARER, adam
-from weft.training.optim import Adam
+from weft.training.optimizer.settings import Adam
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 

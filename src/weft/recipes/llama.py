@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from weft.data.corpus import PythonSourceConfig
-from weft.data.text import TextConfig
+from weft.data.text.python_source import PythonSourceConfig
+from weft.data.text.windows import TextConfig
 from weft.models.llama import LlamaConfig
 from weft.objectives.next_token import NextTokenConfig
 from weft.recipes.base import Recipe
 from weft.recipes.gpt import cosine
-from weft.training.optim import AdamW
+from weft.training.optimizer.settings import AdamW
 from weft.training.settings import Train
 
 

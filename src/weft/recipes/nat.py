@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from weft.config import override
-from weft.data.number_words import NumberWordsConfig
-from weft.data.pairs import PairsConfig
+from weft.core.config import override
+from weft.data.text.number_words import NumberWordsConfig
+from weft.data.text.pairs import PairsConfig
 from weft.models.nonautoregressive import NonAutoregressiveConfig
 from weft.objectives.masked_target import MaskedTargetConfig
 from weft.recipes.base import Progress, Recipe
-from weft.training.optim import AdamW
+from weft.training.optimizer.settings import AdamW
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from weft.data.corpus import PythonSourceConfig
+from weft.data.text.python_source import PythonSourceConfig
 from weft.models.perceiver import PerceiverConfig
 from weft.objectives.next_token import NextTokenConfig
 from weft.recipes.base import Recipe
-from weft.training.optim import AdamW
+from weft.training.optimizer.settings import AdamW
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from weft.data.digits import DigitsConfig
-from weft.data.images import ImagesConfig
+from weft.data.images.digits import DigitsConfig
+from weft.data.images.pixels import ImagesConfig
 from weft.models.gated_pixelcnn import GatedPixelCNNConfig
 from weft.models.pixelcnn import PixelCNNConfig
 from weft.objectives.likelihood import LikelihoodConfig
 from weft.recipes.base import Recipe
-from weft.training.optim import AdamW
+from weft.training.optimizer.settings import AdamW
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 

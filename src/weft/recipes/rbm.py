@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from weft.data.digits import DigitsConfig
-from weft.data.images import ImagesConfig
+from weft.data.images.digits import DigitsConfig
+from weft.data.images.pixels import ImagesConfig
 from weft.models.rbm import RBMConfig
 from weft.objectives.contrastive_divergence import ContrastiveDivergenceConfig
 from weft.recipes.base import Progress, Recipe
-from weft.training.optim import SGD, Momentum
+from weft.training.optimizer.settings import SGD, Momentum
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 

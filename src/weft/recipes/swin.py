@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from weft.data.augment import Augment
-from weft.data.digits import DigitsConfig
-from weft.data.images import ImagesConfig
+from weft.data.images.augment import Augment
+from weft.data.images.digits import DigitsConfig
+from weft.data.images.pixels import ImagesConfig
 from weft.models.swin import SwinConfig
 from weft.objectives.classification import ClassificationConfig
 from weft.recipes.base import Recipe

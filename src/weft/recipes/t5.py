@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from weft.data.pairs import PairsConfig
-from weft.data.sentinels import SentinelsConfig
+from weft.data.text.pairs import PairsConfig
+from weft.data.text.sentinels import SentinelsConfig
 from weft.models.t5 import T5Config
 from weft.objectives.seq2seq import Seq2SeqConfig
 from weft.recipes.base import Progress, Recipe
-from weft.training.optim import AdamW
+from weft.training.optimizer.settings import AdamW
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 

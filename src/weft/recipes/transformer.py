@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from weft.data.number_words import NumberWordsConfig
-from weft.data.pairs import PairsConfig
+from weft.data.text.number_words import NumberWordsConfig
+from weft.data.text.pairs import PairsConfig
 from weft.models.transformer import TransformerConfig
 from weft.objectives.seq2seq import Seq2SeqConfig
 from weft.recipes.base import Progress, Recipe
-from weft.training.optim import Adam, AdamW
+from weft.training.optimizer.settings import Adam, AdamW
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 

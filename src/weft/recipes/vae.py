@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from weft.data.digits import DigitsConfig
-from weft.data.images import ImagesConfig
+from weft.data.images.digits import DigitsConfig
+from weft.data.images.pixels import ImagesConfig
 from weft.models.vae import VAEConfig
 from weft.objectives.elbo import ELBOConfig
 from weft.recipes.base import Progress, Recipe
-from weft.training.optim import Adam, AdamW
+from weft.training.optimizer.settings import Adam, AdamW
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from weft.data.augment import Augment
 from weft.data.base import DataConfig
-from weft.data.digits import DigitsConfig
-from weft.data.images import ImagesConfig
+from weft.data.images.augment import Augment
+from weft.data.images.digits import DigitsConfig
+from weft.data.images.pixels import ImagesConfig
 from weft.models.dcgan import DCGANConfig
 from weft.models.gan import GANConfig
 from weft.objectives.adversarial import AdversarialConfig
 from weft.recipes.base import Progress, Recipe
 from weft.recipes.gan import NEARER, RING
-from weft.training.optim import Adam, RMSProp
+from weft.training.optimizer.settings import Adam, RMSProp
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 

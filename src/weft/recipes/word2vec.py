@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from weft.data.cooccurrence import CooccurrenceConfig
+from weft.data.text.cooccurrence import CooccurrenceConfig
 from weft.models.word2vec import Word2VecConfig
 from weft.objectives.negative_sampling import NegativeSamplingConfig
 from weft.recipes.base import Recipe
-from weft.training.optim import Adam
+from weft.training.optimizer.settings import Adam
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 

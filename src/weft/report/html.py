@@ -7,13 +7,14 @@ from html import escape
 from importlib import resources
 from pathlib import Path
 
-from weft import __version__, registry
+from weft import __version__
+from weft.core import registry
+from weft.core.units import duration, number, title
 from weft.report.parts import card, cards, environment, rows, settings, shown_samples
-from weft.report.read import RunLog, command, read
 from weft.report.samples import Sample
 from weft.report.svg import Curve, chart
-from weft.report.words import duration, number, title
-from weft.training import files
+from weft.runs.record import RunLog, command, read
+from weft.training.checkpoint import files
 
 QUIET = ("lr", "grad_norm", "per_second", "mfu", "refused_updates")
 """Numbers about the training itself, shown after the metrics."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from weft import config
-from weft.errors import WeftError
+from weft.core import config
+from weft.core.errors import WeftError
+from weft.core.units import title
 from weft.planning import cost
 from weft.recipes.base import recipe
-from weft.report.read import RunLog, flat, show
 from weft.report.samples import Sample
-from weft.report.words import title
+from weft.runs.record import RunLog, flat, show
 
 
 def card(body: str) -> str:

@@ -12,8 +12,8 @@ import sys
 import time
 from typing import Any
 
+from weft.core.units import duration, number
 from weft.report.live import bar, make_display
-from weft.report.words import duration, number
 from weft.training.hooks import Hook, Validation
 from weft.training.log import Log
 from weft.training.trainer import Trainer

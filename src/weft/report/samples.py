@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from weft.core.errors import WeftError
 from weft.data.base import Source
-from weft.data.tokenizers import ClassNames
-from weft.errors import WeftError
-from weft.generation.answer import answer, can_answer
-from weft.generation.decode import can_continue, generate
-from weft.generation.grid import draw as draw_images
-from weft.generation.grid import png
-from weft.generation.neighbours import known_words, neighbours
-from weft.generation.restyled import beside
+from weft.data.tokenizers.base import ClassNames
+from weft.inference.generate import can_continue, generate
+from weft.inference.neighbours import known_words, neighbours
+from weft.inference.translate import answer, can_answer
 from weft.models.base import Embeds, Restyles, Samples, offers
 from weft.report import plane
+from weft.visual.grids import draw as draw_images
+from weft.visual.grids import png
+from weft.visual.restyled import beside
 
 if TYPE_CHECKING:
-    from weft.run import Loaded
+    from weft.runs.load import Loaded
 
 TOKENS, IMAGES, POINTS, WORDS, TRANSLATED = 300, 40, 1000, 8, 8
 

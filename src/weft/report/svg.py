@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from html import escape
 from itertools import accumulate, pairwise
 
-from weft.report.read import Points
+from weft.runs.record import Points
 
 SIZE = 1000
 """Units of the drawing in both directions."""

@@ -14,7 +14,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from weft import random
+from weft.core import random
 
 Chance = Callable[[Tensor, slice], Tensor]
 """State (B, N) and a block -> the chance (B, size of the block) that each of its units has the higher of its two values."""

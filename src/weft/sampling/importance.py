@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from weft.errors import DataError
+from weft.core.errors import DataError
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from weft import random
+from weft.core import random
 
 LogDensity = Callable[[Tensor], Tensor]
 """States (B, ...) -> log p (B,), up to a constant."""

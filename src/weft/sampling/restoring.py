@@ -13,8 +13,8 @@ import math
 import torch
 from torch import Tensor
 
-from weft import random
-from weft.errors import ConfigError
+from weft.core import random
+from weft.core.errors import ConfigError
 from weft.sampling.gibbs import Conditionals, marginals
 
 SURE = 1e4

@@ -9,12 +9,12 @@ import torch
 from fastapi import Request as HttpRequest
 from fastapi import Response
 
-from weft.generation.answer import marks_of
-from weft.generation.beam import Beam, Hypothesis
-from weft.generation.beam_models import NEVER, continuing, translating
-from weft.generation.engine import ends_of
-from weft.generation.request import Request, Sampling, Token
-from weft.generation.stops import Detokeniser
+from weft.inference.beam import Beam, Hypothesis
+from weft.inference.beam_models import NEVER, continuing, translating
+from weft.inference.detokenizer import Detokenizer
+from weft.inference.engine import ends_of
+from weft.inference.request import Request, Sampling, Token
+from weft.inference.translate import marks_of
 from weft.serving.errors import Json
 from weft.serving.replies import CompletionReply, Draft
 from weft.serving.schemas import CompletionRequest
@@ -65,7 +65,7 @@ def end_of(model: ServedModel) -> int:
 def drafted(model: ServedModel, prompt: Sequence[int], one: Hypothesis, number: int) -> Draft:
     """A hypothesis as an answer."""
     ended = one.ids[-1] == end_of(model)
-    text = Detokeniser(model.tokenizer, (), () if model.answers else prompt)
+    text = Detokenizer(model.tokenizer, (), () if model.answers else prompt)
     said = text.push(one.ids[:-1] if ended else one.ids) + text.finish()
     more = {"score": one.score, "log_probability": one.log_probability}
     request = Request(tuple(prompt), Sampling(max_new_tokens=len(one.ids)), number)

@@ -11,7 +11,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from weft.errors import WeftError
+from weft.core.errors import WeftError
 from weft.serving.worker import Closed, EngineFailed, Full
 
 log = logging.getLogger("weft")

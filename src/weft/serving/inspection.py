@@ -16,13 +16,13 @@ from fastapi import APIRouter, Response
 from pydantic import Field
 from torch import Tensor
 
-from weft.errors import CapabilityError
-from weft.generation.answer import END, PAD, START, marks_of
-from weft.generation.attention_weights import Recorder
-from weft.generation.beam_models import translate
-from weft.generation.parallel import Filling, fill_in
-from weft.serving.answers import opened
+from weft.core.errors import CapabilityError
+from weft.inference.attention_weights import Recorder
+from weft.inference.beam_models import translate
+from weft.inference.mask_predict import MaskPredict, fill_in
+from weft.inference.translate import END, PAD, START, marks_of
 from weft.serving.errors import ApiError, packed, timed_out
+from weft.serving.request_params import opened
 from weft.serving.schemas import Body
 from weft.serving.service import ServedModel, Service
 
@@ -117,7 +117,7 @@ def look_at_translation(model: Any, ids: list[int], start: int = START, end: int
 
 
 @torch.inference_mode()
-def look_at_whole(model: Any, ids: list[int], how: Filling) -> list[View]:
+def look_at_whole(model: Any, ids: list[int], how: MaskPredict) -> list[View]:
     """An answer that was made at once, and then read once more with all its tokens known."""
     device = next(model.parameters()).device
     source, lengths = torch.tensor([ids], device=device), torch.tensor([len(ids)], device=device)

@@ -17,7 +17,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from weft.errors import ConfigError
+from weft.core.errors import ConfigError
 from weft.serving.server import make_app
 from weft.serving.service import Service
 

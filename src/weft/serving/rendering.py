@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NoReturn
 
-from weft.errors import DataError, require
+from weft.core.errors import DataError, require
 
 MEMORY = 512 << 20
 LONGEST = 8 << 20

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weft import __version__
-from weft.generation.request import Piece, Request, Token
+from weft.inference.request import Piece, Request, Token
 from weft.serving.tokens import WINDOW, TokenTexts
 
 FINISH = {"stop": "stop", "stop text": "stop", "length": "length", "context": "length"}

@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field, WithJsonSchema, model_validator
 
-from weft.errors import ConfigError
-from weft.generation.parallel import Filling
-from weft.generation.request import Sampling
-from weft.generation.whole_targets import LONGEST_FACTOR
+from weft.core.errors import ConfigError
+from weft.inference.mask_predict import MaskPredict
+from weft.inference.non_autoregressive import LONGEST_FACTOR
+from weft.inference.request import Sampling
 
 MOST_ANSWERS, MOST_STOPS, LONGEST_STOP, MOST_BIASES = 128, 4, 1000, 1024
 MOST_COMPLETION_LOGPROBS, MOST_CHAT_LOGPROBS = 5, 20
@@ -189,11 +189,11 @@ class CompletionRequest(Sampled):
         return self
 
     @property
-    def filling(self) -> Filling | None:
+    def filling(self) -> MaskPredict | None:
         """How all tokens are to be made at once; None where nothing is said of it."""
         if self.iterations is None and self.length_factor is None:
             return None
-        return Filling(iterations=self.iterations or 0, length_factor=self.length_factor or 1.0)
+        return MaskPredict(iterations=self.iterations or 0, length_factor=self.length_factor or 1.0)
 
     def check_search(self) -> None:
         """A search draws nothing, and its answers are known only at its end."""

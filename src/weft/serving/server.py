@@ -11,11 +11,11 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 
 from weft import __version__
-from weft.serving import answers, errors
+from weft.serving import errors, request_params
 from weft.serving.embeddings import alike, embed, encoded, shortened
 from weft.serving.errors import ApiError, Json
 from weft.serving.gate import Gate
-from weft.serving.images import image_routes
+from weft.serving.image_generation import image_routes
 from weft.serving.inspection import attention_routes
 from weft.serving.schemas import ChatRequest, CompletionRequest, DetokenizeRequest, EmbeddingRequest, TokenizeRequest
 from weft.serving.service import LONG, ServedModel, Service
@@ -60,11 +60,11 @@ def add_models(app: FastAPI, service: Service) -> None:
 def add_generation(app: FastAPI, service: Service) -> None:
     @app.post("/v1/completions")
     async def completions(body: CompletionRequest, http: Request) -> Response:
-        return await answers.complete(service, http, body)
+        return await request_params.complete(service, http, body)
 
     @app.post("/v1/chat/completions")
     async def chat(body: ChatRequest, http: Request) -> Response:
-        return await answers.chat(service, http, body)
+        return await request_params.chat(service, http, body)
 
     @app.post("/v1/embeddings")
     async def embeddings(body: EmbeddingRequest) -> Response:
@@ -78,7 +78,7 @@ def add_generation(app: FastAPI, service: Service) -> None:
 async def embedded(service: Service, body: EmbeddingRequest) -> Response:
     model = service.find(body.model)
     model.need("embeddings")
-    rows = await answers.prompts_of(service, model, body.input, "input", model.tokens.encode)
+    rows = await request_params.prompts_of(service, model, body.input, "input", model.tokens.encode)
     for row in rows:
         if not row:
             raise ApiError(400, "input: a text without a token has no vector", param="input")
@@ -106,7 +106,7 @@ def add_tokens(app: FastAPI, service: Service) -> None:
     async def tokenize(body: TokenizeRequest) -> Response:
         model = service.find(body.model)
         if body.messages:
-            ids = await answers.chat_prompt(service, model, [message.plain() for message in body.messages])
+            ids = await request_params.chat_prompt(service, model, [message.plain() for message in body.messages])
         else:
             work = partial(tokenized, model, body)
             ids = await asyncio.to_thread(work) if len(body.prompt or "") > LONG else work()

@@ -9,19 +9,19 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, Protocol
 
-from weft.config import to_dict
-from weft.data.tokenizers import ClassNames
-from weft.errors import CapabilityError, ConfigError
-from weft.generation.decode import can_continue
-from weft.generation.engine import Engine as TextEngine
-from weft.generation.parallel import Filling
-from weft.generation.sources import SourceEngine
-from weft.generation.whole_targets import WholeEngine
+from weft.core.config import to_dict
+from weft.core.errors import CapabilityError, ConfigError
+from weft.core.registry import nearest
+from weft.data.tokenizers.base import ClassNames
+from weft.inference.encoder_decoder import EncoderDecoderEngine
+from weft.inference.engine import Engine as TextEngine
+from weft.inference.generate import can_continue
+from weft.inference.mask_predict import MaskPredict
+from weft.inference.non_autoregressive import NonAutoregressiveEngine
 from weft.models.base import Answers, Fills, offers
-from weft.registry import nearest
-from weft.run import Loaded
-from weft.serving.canvas import Canvas, canvas_of
+from weft.runs.load import Loaded
 from weft.serving.errors import ApiError
+from weft.serving.image_size import Canvas, canvas_of
 from weft.serving.metrics import Metrics, of_models, samples
 from weft.serving.templates import ChatTemplate, Renderer, template_for
 from weft.serving.tokens import TokenTexts
@@ -69,7 +69,7 @@ class ServedModel:
     embeds: bool
     answers: bool = False
     """A prompt is a source, and what comes back another text."""
-    filling: Filling | None = None
+    filling: MaskPredict | None = None
     """How such an answer is made at once, where it is not made token by token."""
     canvas: Canvas | None = None
     """What its images are like, where it draws any."""
@@ -194,8 +194,8 @@ def serve_model(
     if invariant and not continues:
         raise ConfigError(f"{name}: --invariant is for models that continue a text; leave it out for {type(model).__name__}")
     engines: dict[str, Any] = {
-        "whole": partial(WholeEngine, filling=whole),
-        "source": SourceEngine,
+        "whole": partial(NonAutoregressiveEngine, filling=whole),
+        "source": EncoderDecoderEngine,
         "text": partial(TextEngine, invariant=invariant),
     }
     kind = engines.get("whole" if whole else "source" if answers else "text" if continues else "none")
@@ -205,7 +205,7 @@ def serve_model(
     return ServedModel(name, tokenizer, model, worker, template, continues, embeds, answers, whole, canvas)
 
 
-def filling_of(loaded: Loaded) -> Filling:
+def filling_of(loaded: Loaded) -> MaskPredict:
     """How a model that makes all tokens at once does so, where nobody says."""
     objective = getattr(loaded.recipe, "objective", None)
-    return Filling().after(to_dict(objective) if objective else {}).resolve(loaded.model)
+    return MaskPredict().after(to_dict(objective) if objective else {}).resolve(loaded.model)

@@ -11,7 +11,7 @@ from fastapi import Request as HttpRequest
 from fastapi import Response
 from starlette.types import Receive, Scope, Send
 
-from weft.generation.request import Piece
+from weft.inference.request import Piece
 from weft.serving.errors import packed, timed_out, told
 from weft.serving.replies import Reply
 from weft.serving.worker import Submission

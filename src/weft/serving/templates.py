@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weft.data.marked_characters import MASK, MASK_MARK, PAD, MarkedCharacters
-from weft.errors import DataError
+from weft.core.errors import DataError
+from weft.data.tokenizers.birthplace_characters import MASK, MASK_MARK, PAD, MarkedCharacters
 from weft.serving.tokens import TokenTexts, innermost
 
 SECONDS = 3.0

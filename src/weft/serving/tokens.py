@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from weft.data.files import well_formed
-from weft.data.foreign_tokenizers import special_tokens
-from weft.data.framed import FramedTokenizer
-from weft.data.labels import LabelledTokenizer
-from weft.data.subwords import ByteBPE, Subwords
-from weft.data.tokenizers import ByteTokenizer
+from weft.data.annotated.framed import FramedTokenizer
+from weft.data.annotated.label_tokens import LabelledTokenizer
+from weft.data.io.files import well_formed
+from weft.data.tokenizers.base import ByteTokenizer
+from weft.data.tokenizers.foreign import special_tokens
+from weft.data.tokenizers.subwords import ByteBPE, Subwords
 
 BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 WINDOW = 8

@@ -15,8 +15,8 @@ from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar
 
-from weft.errors import WeftError
-from weft.generation.request import Piece, Request
+from weft.core.errors import WeftError
+from weft.inference.request import Piece, Request
 
 T = TypeVar("T")
 Arrival = tuple["Submission", int, "Piece | Exception"]
@@ -36,7 +36,7 @@ class EngineFailed(Exception):
 
 
 class Engine(Protocol):
-    """What a worker needs of weft.generation.engine."""
+    """What a worker needs of weft.inference.engine."""
 
     context: int
 

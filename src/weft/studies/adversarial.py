@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from weft import config
+from weft.core import config
 from weft.data.base import Data, Source
 from weft.recipes.base import Recipe
 from weft.training import execution

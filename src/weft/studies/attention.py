@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from weft.config import Config
-from weft.errors import ConfigError
-from weft.report.read import Points
+from weft.core.config import Config
+from weft.core.errors import ConfigError
+from weft.runs.record import Points
 
 ROUNDING = torch.finfo(torch.float64).eps
 

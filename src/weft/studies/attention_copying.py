@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from weft.errors import ConfigError
+from weft.core.errors import ConfigError
 from weft.report.svg import Curve, chart, short
 from weft.studies.attention import ROUNDING, Problem, attend, listed, normal, points, power
 from weft.studies.base import Finding

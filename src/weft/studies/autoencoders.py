@@ -9,16 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft import run
 from weft.recipes.base import recipe
-from weft.run import Run
+from weft.runs.assemble import Run, assemble
 
 
 def trained(name: str, changes: dict[str, Any]) -> Run:
     """A finished run of a recipe; its folder is gone."""
     quiet = {"train.save_every": 0, "train.log_every": 1000}
     with tempfile.TemporaryDirectory() as folder:
-        made = run.assemble(recipe(name, quiet | changes), Path(folder))
+        made = assemble(recipe(name, quiet | changes), Path(folder))
         made.trainer.fit()
     made.trainer.model.eval()
     return made

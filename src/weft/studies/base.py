@@ -8,7 +8,7 @@ from pathlib import Path
 
 from weft.report.html import page
 from weft.report.parts import card, rows
-from weft.training import files
+from weft.training.checkpoint import files
 
 
 @dataclass(frozen=True)

@@ -20,24 +20,24 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from weft.config import Config
+from weft.core.config import Config
+from weft.core.errors import CapabilityError, ConfigError
+from weft.data.annotated.sentences import Sentence
+from weft.data.annotated.tagged import Tagged, TaggedConfig, TagTokenizer
 from weft.data.base import Problems, Source
-from weft.data.encoder_tokens import given_or_learned
-from weft.data.sentence_pairs import SentencePairsConfig
-from weft.data.sentences import Sentence
 from weft.data.split import number_classes, shuffled
-from weft.data.tagged import Tagged, TaggedConfig, TagTokenizer
-from weft.errors import CapabilityError, ConfigError
+from weft.data.text.sentence_pairs import SentencePairsConfig
+from weft.data.tokenizers.encoder_tokens import given_or_learned
 from weft.models.bert import BERT, BERTConfig
 from weft.objectives.base import Objective
 from weft.objectives.masked_pair import MaskedPairConfig
 from weft.objectives.tagging import TaggingConfig
 from weft.report.svg import Curve, chart
-from weft.run import load
+from weft.runs.load import load
 from weft.studies.base import Finding
 from weft.training import execution
 from weft.training.hooks import Hook, evaluate
-from weft.training.optim import AdamW
+from weft.training.optimizer.settings import AdamW
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 from weft.training.trainer import Trainer

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from weft.config import Config
-from weft.errors import ConfigError
+from weft.core.config import Config
+from weft.core.errors import ConfigError
 from weft.report.svg import Curve, chart
 from weft.studies.autoencoders import nats_of_dimensions, trained
 from weft.studies.base import Finding

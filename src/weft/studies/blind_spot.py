@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from weft.config import Config
-from weft.errors import ConfigError
-from weft.layers.masked_conv import MaskedConv2d
+from weft.core.config import Config
+from weft.core.errors import ConfigError
 from weft.models.gated_pixelcnn import GatedPixelCNNConfig
 from weft.models.pixelcnn import PixelCNNConfig
+from weft.nn.masked_convolution import MaskedConv2d
 from weft.report.cells import cells
 from weft.studies.base import Finding
 

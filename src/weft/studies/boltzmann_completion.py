@@ -17,15 +17,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft import random, run
-from weft.config import Config
+from weft.core import random
+from weft.core.config import Config
+from weft.core.errors import ConfigError
 from weft.data.base import Dataset, Source
-from weft.data.images import ImagesConfig
-from weft.errors import ConfigError
-from weft.generation.grid import png
+from weft.data.images.pixels import ImagesConfig
 from weft.recipes.base import recipe
 from weft.report.parts import card
+from weft.runs.assemble import Run, assemble
 from weft.studies.base import Finding
+from weft.visual.grids import png
 
 FLIPPED = 0.1
 SHOWN = 16
@@ -49,7 +50,7 @@ class Settings(Config):
     """Of everything."""
 
 
-def trained(settings: Settings, folder: Path) -> run.Run:
+def trained(settings: Settings, folder: Path) -> Run:
     """The recipe of the family, on the images that the settings name."""
     changes: dict[str, Any] = {
         "model.hidden": settings.hidden,
@@ -61,7 +62,7 @@ def trained(settings: Settings, folder: Path) -> run.Run:
     }
     if settings.path:
         changes["data"] = ImagesConfig(path=settings.path, size=settings.size, channels=1, flat=True, binarise="threshold")
-    made = run.assemble(recipe("boltzmann/digits", changes), folder)
+    made = assemble(recipe("boltzmann/digits", changes), folder)
     made.trainer.fit()
     return made
 
@@ -100,7 +101,7 @@ class Results:
 
 
 @torch.no_grad()
-def results(made: run.Run, settings: Settings) -> Results:
+def results(made: Run, settings: Settings) -> Results:
     """Fill in and clean the images that training did not see."""
     if made.data.validation is None:
         raise ConfigError("--path: there are no images left to fill in; give a folder with more of them")

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.config import Config
+from weft.core.config import Config
 from weft.recipes.base import recipe
 from weft.report.svg import Curve, chart
 from weft.studies.adversarial import measured, train

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from weft.config import Config
-from weft.evaluation.divergences import dual_value, jensen_shannon, wasserstein_on_line
+from weft.core.config import Config
+from weft.metrics.divergences import dual_value, jensen_shannon, wasserstein_on_line
 from weft.report.svg import Curve, chart
 from weft.studies.base import Finding
 

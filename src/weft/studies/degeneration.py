@@ -17,19 +17,19 @@ from typing import Any
 
 import torch
 
-from weft import run
-from weft.config import Config
+from weft.api import train
+from weft.core.config import Config
+from weft.core.errors import ConfigError, DataError
 from weft.data.base import Problems
-from weft.data.text import read_text
-from weft.errors import ConfigError, DataError
-from weft.generation.beam import Beam
-from weft.generation.beam_models import continuations
-from weft.generation.decode import need_continuing
-from weft.generation.engine import Engine, answer_all
-from weft.generation.request import Request, Sampling
+from weft.data.text.windows import read_text
+from weft.inference.beam import Beam
+from weft.inference.beam_models import continuations
+from weft.inference.engine import Engine, answer_all
+from weft.inference.generate import need_continuing
+from weft.inference.request import Request, Sampling
 from weft.recipes.base import recipe
 from weft.report.svg import Curve, chart
-from weft.run import Loaded
+from weft.runs.load import Loaded, load
 from weft.studies.base import Finding
 
 PEOPLE = "people"
@@ -68,11 +68,11 @@ class Settings(Config):
 
 def language_model(settings: Settings) -> Loaded:
     if settings.run:
-        return run.load(settings.run, settings.device)
+        return load(settings.run, settings.device)
     with tempfile.TemporaryDirectory() as folder:
         changes = {"train.steps": settings.steps, "train.eval_every": settings.steps} if settings.steps else {}
-        run.train(recipe("gpt/quickstart", changes), out=folder)
-        return run.load(folder, settings.device)
+        train(recipe("gpt/quickstart", changes), out=folder)
+        return load(folder, settings.device)
 
 
 def passages(loaded: Loaded, settings: Settings) -> Texts:

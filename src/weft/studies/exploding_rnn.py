@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from weft import random
-from weft.config import Config
+from weft.core import random
+from weft.core.config import Config
+from weft.core.errors import ConfigError
 from weft.data.base import Source, TensorDataset
-from weft.errors import ConfigError
 from weft.objectives.classification import ClassificationConfig
 from weft.report.svg import Curve, chart
 from weft.studies.base import Finding
 from weft.training import execution
 from weft.training.hooks import Hook, evaluate
-from weft.training.optim import SGD
+from weft.training.optimizer.settings import SGD
 from weft.training.settings import Train
 from weft.training.trainer import Trainer
 

@@ -14,12 +14,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from weft import random
-from weft.config import Config
-from weft.data.augment import add_noise
+from weft.core import random
+from weft.core.config import Config
+from weft.data.images.augment import add_noise
 from weft.evaluation.image_measures import Extractor, Seen, plain
 from weft.report.svg import Curve, chart
-from weft.run import load
+from weft.runs.load import load
 from weft.studies.autoencoders import trained
 from weft.studies.base import Finding
 

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.config import Config
-from weft.errors import ConfigError
+from weft.core.config import Config
+from weft.core.errors import ConfigError
 from weft.models.iaf import IAFConfig
 from weft.models.maf import MAFConfig
 from weft.models.realnvp import RealNVPConfig

@@ -13,18 +13,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft import run
-from weft.config import Config
+from weft.api import train
+from weft.core.config import Config
+from weft.core.errors import ConfigError, DataError
 from weft.data.base import Dataset, Source
-from weft.errors import ConfigError, DataError
-from weft.generation.corners import between_corners
-from weft.generation.grid import png
 from weft.models.base import Inverts, need
 from weft.objectives.likelihood import dequantise
 from weft.recipes.base import recipe
 from weft.report.parts import card
-from weft.run import Loaded
+from weft.runs.load import Loaded, load
 from weft.studies.base import Finding
+from weft.visual.grids import png
+from weft.visual.latent_sheet import between_corners
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,11 +41,11 @@ class Settings(Config):
 
 def flow(settings: Settings) -> Loaded:
     if settings.run:
-        return run.load(settings.run)
+        return load(settings.run)
     with tempfile.TemporaryDirectory() as folder:
         changes = {"train.steps": settings.steps, "train.eval_every": settings.steps} if settings.steps else {}
-        run.train(recipe("realnvp/digits", changes), out=folder)
-        return run.load(folder)
+        train(recipe("realnvp/digits", changes), out=folder)
+        return load(folder)
 
 
 def chosen(loaded: Loaded, numbers: tuple[int, ...]) -> Tensor:

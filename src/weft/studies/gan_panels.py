@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from weft import random
-from weft.config import Config
+from weft.core import random
+from weft.core.config import Config
 from weft.data.base import Source, TensorDataset
 from weft.models.gan import GANConfig
 from weft.objectives.adversarial import AdversarialConfig
@@ -21,7 +21,7 @@ from weft.report.svg import Curve, chart
 from weft.studies.adversarial import Watch
 from weft.studies.base import Finding
 from weft.training import execution
-from weft.training.optim import Adam, OptimConfig
+from weft.training.optimizer.settings import Adam, OptimConfig
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 from weft.training.trainer import Trainer

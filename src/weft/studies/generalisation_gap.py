@@ -11,17 +11,17 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from weft import random
-from weft.config import Config
+from weft.core import random
+from weft.core.config import Config
 from weft.data.base import Batch, Source, TensorDataset
-from weft.data.digits import DigitsConfig
+from weft.data.images.digits import DigitsConfig
 from weft.models.mlp import MLPConfig
 from weft.objectives.classification import ClassificationConfig
 from weft.report.svg import Curve, chart
 from weft.studies.base import Finding
 from weft.training import execution
 from weft.training.hooks import Hook, Validation, evaluate
-from weft.training.optim import AdamW
+from weft.training.optimizer.settings import AdamW
 from weft.training.settings import Train
 from weft.training.trainer import Trainer
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from weft import random
-from weft.config import Config
-from weft.errors import ConfigError
+from weft.core import random
+from weft.core.config import Config
+from weft.core.errors import ConfigError
 from weft.models.hopfield import Hopfield, HopfieldConfig
 from weft.report.svg import Curve, chart
 from weft.studies.base import Finding

@@ -13,14 +13,14 @@ from html import escape
 import torch
 from torch import Tensor
 
-from weft.config import Config
-from weft.errors import ConfigError
-from weft.generation.grid import png
-from weft.generation.walk import FAR, STEPS, between, latents, show
+from weft.core.config import Config
+from weft.core.errors import ConfigError
 from weft.report.parts import card
-from weft.run import Run
+from weft.runs.assemble import Run
 from weft.studies.autoencoders import nats_of_dimensions, trained
 from weft.studies.base import Finding
+from weft.visual.grids import png
+from weft.visual.walks import FAR, STEPS, between, latents, show
 
 
 @dataclass(frozen=True, kw_only=True)

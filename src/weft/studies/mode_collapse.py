@@ -7,14 +7,14 @@ from typing import Any
 
 import torch
 
-from weft.config import Config
-from weft.generation.grid import draw
+from weft.core.config import Config
 from weft.recipes.base import recipe
 from weft.report.svg import Curve, chart
 from weft.studies.adversarial import measured, train
 from weft.studies.base import Finding
 from weft.studies.scatter import scatter
 from weft.training.trainer import Trainer
+from weft.visual.grids import draw
 
 SHOWN = 500
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import torch
 
-from weft.config import Config
-from weft.errors import ConfigError
-from weft.generation.beam_models import translate
-from weft.generation.parallel import refine
+from weft.core.config import Config
+from weft.core.errors import ConfigError
+from weft.inference.beam_models import translate
+from weft.inference.mask_predict import refine
 from weft.models.nonautoregressive import NonAutoregressiveConfig
 from weft.models.transformer import TransformerConfig
 from weft.report.svg import Curve, chart

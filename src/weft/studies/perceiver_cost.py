@@ -21,13 +21,13 @@ from torch._subclasses import FakeTensorMode
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from weft.config import Config
-from weft.errors import ConfigError
+from weft.core.config import Config
+from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig
 from weft.models.gpt import GPTConfig
 from weft.models.perceiver import PerceiverConfig
-from weft.report.read import Points
 from weft.report.svg import Curve, chart
+from weft.runs.record import Points
 from weft.studies.base import Finding
 
 

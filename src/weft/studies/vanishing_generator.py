@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import torch
 
-from weft.config import Config
+from weft.core.config import Config
 from weft.data.base import Batch, Source
 from weft.objectives.adversarial import AdversarialConfig
-from weft.objectives.game import GAMES
+from weft.objectives.gan_losses import GAMES
 from weft.recipes.base import recipe as find_recipe
 from weft.report.svg import Curve, chart
 from weft.studies.base import Finding

@@ -12,18 +12,18 @@ from typing import Any
 
 import torch
 
-from weft.config import Config
+from weft.core.config import Config
+from weft.core.errors import ConfigError
 from weft.data.base import Data, Source
-from weft.data.number_words import NumberWordsConfig
-from weft.errors import ConfigError
-from weft.layers.block import Order
+from weft.data.text.number_words import NumberWordsConfig
 from weft.models.transformer import Transformer, TransformerConfig
+from weft.nn.block import Order
 from weft.objectives.seq2seq import Seq2SeqConfig
 from weft.report.svg import Curve, chart
 from weft.studies.base import Finding
 from weft.training import execution
 from weft.training.hooks import Hook, evaluate
-from weft.training.optim import Adam
+from weft.training.optimizer.settings import Adam
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 from weft.training.trainer import Trainer
@@ -93,7 +93,7 @@ def gradients(settings: Settings, data: Data, norm: Order) -> list[float]:
     model, loss = settings.model(norm, data), objective(data)
     batch = data.train.batch(torch.arange(BATCH), torch.zeros(BATCH, dtype=torch.int64))
     (loss(model, batch, "").sums["loss"] / loss.counts(batch)["loss"]).backward()
-    return [float(block.feedforward.fall.weight.grad.norm()) for block in model.decoder]  # type: ignore[operator,union-attr]
+    return [float(block.feedforward.down.weight.grad.norm()) for block in model.decoder]  # type: ignore[operator,union-attr]
 
 
 def of_letters(data: Data) -> float:
@@ -135,7 +135,7 @@ def conclusion(found: Found, letters: float) -> str:
     ends = {key: points[-1][1] for key, points in found.items()}
     said = []
     for norm, name in NAMES.items():
-        plain, risen = (ends[key] for key in ends if key[0] == norm)
+        plain, warmed = (ends[key] for key in ends if key[0] == norm)
         learns = "learns without a warm-up" if plain < letters / 2 else "does not learn without a warm-up"
-        said.append(f"With the {name} it {learns}: it ends at a loss of {plain:.3f} without and at {risen:.3f} with one.")
+        said.append(f"With the {name} it {learns}: it ends at a loss of {plain:.3f} without and at {warmed:.3f} with one.")
     return f"{' '.join(said)} Who knows only how often each letter occurs has {letters:.3f}."

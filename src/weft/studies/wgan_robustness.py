@@ -13,17 +13,17 @@ from typing import Any
 
 import torch
 
-from weft.config import Config
+from weft.core.config import Config
 from weft.data.base import Data
-from weft.data.digits import DigitsConfig
-from weft.data.images import ImagesConfig
+from weft.data.images.digits import DigitsConfig
+from weft.data.images.pixels import ImagesConfig
 from weft.evaluation import image_measures
 from weft.evaluation.image_measures import Extractor, Seen
 from weft.recipes.base import recipe
 from weft.report.svg import Curve, chart
 from weft.studies.adversarial import measured, train
 from weft.studies.base import Finding
-from weft.training.optim import Adam
+from weft.training.optimizer.settings import Adam
 from weft.training.trainer import Trainer
 
 

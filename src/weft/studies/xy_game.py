@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from weft.config import Config
+from weft.core.config import Config
 from weft.report.svg import Curve, chart
 from weft.studies.base import Finding
 

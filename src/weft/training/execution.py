@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from weft.capture import capturing
+from weft.core.cuda_graph import capturing
+from weft.core.errors import ConfigError
 from weft.data.base import Batch
-from weft.errors import ConfigError
 from weft.objectives.base import Objective
-from weft.training.optim import OptimConfig, copies_itself
+from weft.training.optimizer.settings import OptimConfig, copies_itself
 from weft.training.settings import Train
 
 Options = list[tuple[bool, str, str]]
@@ -53,18 +53,18 @@ class Plan:
         return [f"{name} {value}: {self.reasons[name]}" for name, value in chosen.items()]
 
     @contextlib.contextmanager
-    def arithmetic(self) -> Iterator[None]:
+    def autocast(self) -> Iterator[None]:
         """Run matrix products in the chosen precision."""
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.precision == "bf16"):
             yield
 
-    def rounding(self) -> contextlib.AbstractContextManager[None]:
+    def tf32(self) -> contextlib.AbstractContextManager[None]:
         """What holds around a whole step, backward pass included: whether products of fp32 matrices may be rounded."""
-        return tensor_float(self.precision != "fp32")
+        return tf32_products(self.precision != "fp32")
 
 
 @contextlib.contextmanager
-def tensor_float(allowed: bool) -> Iterator[None]:
+def tf32_products(allowed: bool) -> Iterator[None]:
     """Let a GPU round the factors of fp32 products to 10 bits (TF32), or forbid it, whatever holds outside."""
     products, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
     before = products.allow_tf32, convolutions.allow_tf32

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from weft.core.errors import ConfigError
 from weft.data.base import Batch, Source
-from weft.errors import ConfigError
-from weft.evaluation.metrics import Means
 from weft.objectives.base import Objective, Terms
-from weft.training.team import ALONE, Found, Team, copy, once, saved
+from weft.training.means import Means
+from weft.training.parallel.team import ALONE, Found, Team, copy, once, saved
 
 if TYPE_CHECKING:
     from weft.training.trainer import Trainer
@@ -130,7 +130,7 @@ class Validation(Hook):
     def run(self, trainer: Trainer) -> None:
         average = next((h for h in trainer.hooks if isinstance(h, Average)), None)
         weights = average.applied(trainer.model, trainer.team) if average else contextlib.nullcontext()
-        with weights, trainer.plan.rounding(), trainer.plan.arithmetic():
+        with weights, trainer.plan.tf32(), trainer.plan.autocast():
             given = (trainer.model, trainer.objective, self.source, self.examples, self.batch, trainer.team)
             self.latest = trainer.team.visit(evaluate, *given)
         self.latest_step = trainer.step

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from weft.training import files
+from weft.training.checkpoint import files
 from weft.training.hooks import Hook, State, Validation
 
 if TYPE_CHECKING:

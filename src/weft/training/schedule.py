@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from weft.config import Config
-from weft.errors import ConfigError
+from weft.core.config import Config
+from weft.core.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from weft.config import Config
+from weft.core.config import Config
 
 
 @dataclass(frozen=True, kw_only=True)

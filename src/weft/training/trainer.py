@@ -15,20 +15,20 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from weft import random
+from weft.core import random
+from weft.core.errors import ConfigError, NonFiniteError
 from weft.data.base import Batch, Source
-from weft.errors import ConfigError, NonFiniteError
-from weft.evaluation.metrics import Means
 from weft.objectives.base import Objective, Terms, Turn
 from weft.training import execution
+from weft.training.checkpoint.tensors import below
 from weft.training.execution import Captured, Plan
-from weft.training.halves import Halves
 from weft.training.hooks import Hook
-from weft.training.optim import OptimConfig, copies_itself
+from weft.training.means import Means
+from weft.training.optimizer.bf16_weights import BF16Weights
+from weft.training.optimizer.settings import OptimConfig, copies_itself
+from weft.training.optimizer.updater import Updater
+from weft.training.parallel.team import ALONE, Team
 from weft.training.settings import Train
-from weft.training.team import ALONE, Team
-from weft.training.tensors import below
-from weft.training.updater import Updater
 
 Counts = dict[str, Tensor]
 TurnFunction = Callable[[Batch, Counts], tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]]
@@ -59,7 +59,7 @@ class Trainer:
         self.step, self.cursor = 0, 0
         self.stop_reason = ""
         self.means = Means(objective)
-        self.halves = Halves(self.model) if plan.update == "fused" else None
+        self.bf16_weights = BF16Weights(self.model) if plan.update == "fused" else None
         self.updaters = {turn.name: self._updater(turn, optim) for turn in objective.turns}
         self.examples = self._compiled(self._examples) if plan.graphs else self._examples
         self.functions = {turn.name: self._compiled(self._function(turn)) for turn in objective.turns}
@@ -79,7 +79,7 @@ class Trainer:
             self.updaters[turn.name].set_rate(*self.position(turn))
             self.freeze_all_but(turn)
             random.seed_torch(random.seed_of(self.settings.seed, "dropout", self.step, index, *self.team.mark), self.plan.device)
-            with self.plan.rounding():
+            with self.plan.tf32():
                 self.updates[turn.name]([self.source.draw(first, count, index) for first, count in cuts])
 
     def cut(self) -> list[tuple[int, int]]:
@@ -109,7 +109,7 @@ class Trainer:
         updater.zero_grad()
         counts = self.team.add({name: sum_of([own[name] for _, own in micro]) for name in micro[0][1]})
         found = self.team.learn(self.functions[turn.name], [batch for batch, _ in micro], counts)
-        with self.halves.in_place() if self.halves else nullcontext():
+        with self.bf16_weights.in_place() if self.bf16_weights else nullcontext():
             for (sums, metrics), (_, own) in zip(found, micro, strict=True):
                 self.means.add(turn.name, Terms(sums, metrics), own)
         updater.step()
@@ -128,8 +128,8 @@ class Trainer:
     def fit(self) -> None:
         """Train to the last step, or until a hook stops the run."""
         started: list[Hook] = []
-        if self.halves:
-            self.halves.refresh()
+        if self.bf16_weights:
+            self.bf16_weights.refresh()
         try:
             for hook in reversed(self.hooks):  # the last ones hold the folder and the signals, and let go of them last
                 hook.start(self)
@@ -184,11 +184,11 @@ class Trainer:
         modules = [(name, self.model.get_submodule(name)) for name in turn.modules]
         others = {id(p) for t in self.objective.turns if t is not turn for m in t.modules for p in self.model.get_submodule(m).parameters()}
         alone = not any(id(p) in others for _, module in modules for p in module.parameters())
-        if self.halves and not copies_itself(config):
+        if self.bf16_weights and not copies_itself(config):
             without = "l1, l2, clip_value, relative and eps_inside_sqrt"
             raise ConfigError(f"--train.update fused needs Adam or AdamW without {without}; leave it away")
-        halves = self.halves.copies if self.halves else None
-        return Updater(config, modules, halt=self.settings.nonfinite != "skip", alone=alone, team=self.team, halves=halves)
+        bf16_weights = self.bf16_weights.copies if self.bf16_weights else None
+        return Updater(config, modules, halt=self.settings.nonfinite != "skip", alone=alone, team=self.team, bf16_weights=bf16_weights)
 
     def _examples(self, drawn: Batch) -> tuple[Batch, Counts]:
         batch = self.source.examples(drawn)
@@ -196,7 +196,7 @@ class Trainer:
 
     def _function(self, turn: Turn) -> TurnFunction:
         def function(batch: Batch, counts: Counts) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
-            with self.plan.arithmetic():
+            with self.plan.autocast():
                 terms = self.objective(self.model, batch, turn.name)
             return self.total(terms.sums, counts), terms.sums, terms.metrics
 
@@ -231,8 +231,8 @@ class Trainer:
 
     def load_state(self, tensors: Mapping[str, Tensor], plain: dict[str, Any]) -> None:
         self.step, self.cursor = plain["step"], plain["cursor"]
-        if self.halves:
-            self.halves.refresh()
+        if self.bf16_weights:
+            self.bf16_weights.refresh()
         self.objective.load_state_dict(dict(below(tensors, "objective/")))
         self.means.load_state_tensors(below(tensors, "means/"), self.plan.device)
         if self.team.place:  # the first has the sums of all

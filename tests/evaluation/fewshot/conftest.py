@@ -13,10 +13,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from weft import registry
-from weft.data.tokenizers import ByteTokenizer
+from weft.core import registry
+from weft.data.tokenizers.base import ByteTokenizer
 from weft.models import gpt, llama
-from weft.run import Loaded
+from weft.runs.load import Loaded
 
 CONTEXT = 48
 CONFIGS: dict[str, Any] = {name: replace(kind.TINY, vocabulary=256, context=CONTEXT) for name, kind in {"gpt": gpt, "llama": llama}.items()}

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.evaluation.fewshot.conftest import CONTEXT, RECORDS, tiny, write
-from weft import registry
+from weft.core import registry
+from weft.core.errors import ConfigError, DataError
 from weft.data.base import Problems
-from weft.errors import ConfigError, DataError
 from weft.evaluation.fewshot import records
 from weft.evaluation.fewshot.runner import run_task
 from weft.evaluation.fewshot.tasks import Published, Task

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from tests.evaluation.fewshot.conftest import CONFIGS, CONTEXT, bigram, tiny
-from weft.data.tokenizers import WordTokenizer
-from weft.errors import CapabilityError, DataError
+from weft.core.errors import CapabilityError, DataError
+from weft.data.tokenizers.base import WordTokenizer
 from weft.evaluation.fewshot import scoring
 from weft.evaluation.fewshot.scoring import Scorer
-from weft.run import Loaded
+from weft.runs.load import Loaded
 
 PAIRS = [("a", "b"), ("The quick brown fox", " jumps"), ("The quick", " brown fox jumps over it"), ("xy", "z"), ("a", "c"), ("", "start")]
 

@@ -8,10 +8,10 @@ from typing import Any, Literal, Protocol
 
 from weft.evaluation.fewshot.scoring import Score, Scorer
 from weft.evaluation.fewshot.templates import Item, Prompt
-from weft.generation.decode import encode_prompt
-from weft.generation.engine import Engine, answer_all
-from weft.generation.request import Request, Sampling
-from weft.run import Loaded
+from weft.inference.engine import Engine, answer_all
+from weft.inference.generate import encode_prompt
+from weft.inference.request import Request, Sampling
+from weft.runs.load import Loaded
 
 Rule = Literal["sum", "token", "byte", "unconditional"]
 Judge = Callable[[str, Item], dict[str, tuple[float, ...]]]

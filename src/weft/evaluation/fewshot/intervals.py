@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from weft import random
-from weft.evaluation.ngrams import bleu
+from weft.core import random
+from weft.metrics.ngrams import bleu
 
 RESAMPLES = 1000
 

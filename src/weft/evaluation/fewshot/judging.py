@@ -6,9 +6,10 @@ import re
 from functools import cache
 from typing import Any
 
-from weft.errors import require
-from weft.evaluation import ngrams, squad
+from weft.core.errors import require
+from weft.evaluation import squad
 from weft.evaluation.fewshot.templates import Item
+from weft.metrics import ngrams
 
 NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
 Statistics = dict[str, tuple[float, ...]]

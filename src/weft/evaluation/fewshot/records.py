@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from weft import random
+from weft.core import random
+from weft.core.errors import ConfigError, DataError
 from weft.data.base import Problems
-from weft.data.files import decode, locate, read_bytes, show, unix_lines
-from weft.errors import ConfigError, DataError
+from weft.data.io.files import decode, locate, read_bytes, show, unix_lines
 from weft.evaluation.fewshot.tasks import Task
 from weft.evaluation.fewshot.templates import Item
 

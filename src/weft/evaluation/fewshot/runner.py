@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weft import registry
+from weft.core import registry
+from weft.core.errors import ConfigError
 from weft.data.base import Problems
-from weft.data.files import locate, show
-from weft.errors import ConfigError
+from weft.data.io.files import locate, show
 from weft.evaluation.evaluate import Evaluation, Findings
 from weft.evaluation.fewshot import records
 from weft.evaluation.fewshot.asking import Outcome
@@ -21,7 +21,7 @@ from weft.evaluation.fewshot.intervals import estimate
 from weft.evaluation.fewshot.scoring import Progress, Scorer
 from weft.evaluation.fewshot.tasks import Task
 from weft.evaluation.fewshot.templates import Prompt, Template
-from weft.run import Loaded, load
+from weft.runs.load import Loaded, load
 
 ORIGIN = "other records of the same file, since no file of training records was named"
 

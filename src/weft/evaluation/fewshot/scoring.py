@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.errors import CapabilityError, DataError
-from weft.generation.decode import encode_prompt, need_continuing
-from weft.run import Loaded
-from weft.training.execution import tensor_float
+from weft.core.errors import CapabilityError, DataError
+from weft.inference.generate import encode_prompt, need_continuing
+from weft.runs.load import Loaded
+from weft.training.execution import tf32_products
 
 Progress = Callable[[int, int], None]
 Tokens = tuple[int, ...]
@@ -121,7 +121,7 @@ class Scorer:
         done = 0
         for batch in batches(sorted(rows, key=len, reverse=True), self.batch):
             asked = [(number, windows[place]) for number, row in enumerate(batch) for place in rows[row]]
-            with tensor_float(False), torch.autocast(self.device.type, enabled=False):
+            with tf32_products(False), torch.autocast(self.device.type, enabled=False):
                 hidden = self.model.hidden(filled(batch).to(self.device))  # (B, T, D)
                 ends = [(number, len(window.tokens) - 1, window.scored) for number, window in asked]
                 states = torch.cat([hidden[number, end - scored : end] for number, end, scored in ends])  # (N, D)

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from string import Formatter
 
-from weft import registry
-from weft.data.files import read_bytes, show, unix_lines
-from weft.errors import ConfigError
+from weft.core import registry
+from weft.core.errors import ConfigError
+from weft.data.io.files import read_bytes, show, unix_lines
 
 ANSWER = "answer"
 Pieces = list[tuple[str, str | None]]

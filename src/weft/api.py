@@ -1,0 +1,57 @@
+"""What trains a recipe in a folder that can be continued, and writes its report: `weft.train`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from weft.planning import cost
+from weft.recipes.base import Recipe
+from weft.recipes.base import recipe as find_recipe
+from weft.report import html, samples
+from weft.runs import record
+from weft.runs.assemble import Run, assemble
+from weft.runs.load import load
+from weft.training.checkpoint import checkpoint, files
+from weft.training.hooks import Hook
+from weft.training.parallel import processes
+
+log = logging.getLogger("weft")
+
+
+def train(recipe: Recipe | str, out: str | Path | None = None, init: str | None = None, extra: Sequence[Hook] = ()) -> Run:
+    """Train a recipe, or the one of a name, in a folder; the same call again continues where it stopped."""
+    recipe = find_recipe(recipe) if isinstance(recipe, str) else recipe
+    with processes.joined(recipe.parallel, recipe.train) as team:
+        run = assemble(recipe, Path(out) if out else default_folder(recipe), init, extra, team)
+        fit(run)
+    return run
+
+
+def default_folder(recipe: Recipe) -> Path:
+    return Path("runs") / (recipe.name.replace("/", "-") or "unnamed")
+
+
+def fit(run: Run) -> None:
+    """Train to the end and write the run's report, unless a signal asks for haste."""
+    run.trainer.fit()
+    if run.signals.received is None and run.trainer.team.first:
+        try:
+            run.cost = write_cost(run)
+            html.write(run.folder, samples.draw(load(run.folder)))
+        except Exception as error:  # a page must not spoil a finished run
+            log.warning("%s: the report could not be written (%s)", run.folder, error)
+
+
+def write_cost(run: Run) -> dict[str, Any]:
+    """cost.json: FLOPs of the whole run, their share of the peak at its usual speed, and its energy."""
+    trainer, told = run.trainer, record.read(run.folder)
+    rates = sorted(rate for _, rate in told.points("train", "per_second")) or [0.0]
+    flops = cost.flops_of_draw(run.recipe, run.data, trainer.objective)
+    machine = cost.machine(trainer.plan.device, trainer.team.processes, trainer.plan.precision)
+    usual = rates[len(rates) // 2] / trainer.tokens
+    found = cost.facts(flops, trainer.cursor, usual, told.seconds, machine, trainer.team.processes)
+    files.replace(run.folder / "cost.json", checkpoint.encode(found))
+    return found

@@ -1,0 +1,100 @@
+"""What the verbs of the command do with a trained model, by what it is and what it was trained for.
+
+`weft train`, `weft train --init`, `weft evaluate` and `weft report` take every model. What the others make of one is said here, of
+which docs/verbs.md is made, and tests/contracts/test_verbs.py holds the command to it, cell by cell: an empty cell is refused in
+one sentence that says why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+CONTINUES, ANSWERS, DRAWS, POINTS, RESTYLES = "continues a text", "answers a text", "draws images", "draws points", "restyles images"
+WORDS, PICTURE, TEXT = "nearest words", "class of an image", "class of a text"
+SPEAKS = ("completions", "chat", "embeddings")
+
+
+@dataclass(frozen=True)
+class Uses:
+    sample: str = ""
+    """What `weft sample` gives."""
+    serve: tuple[str, ...] = ()
+    """Routes of `weft serve` that it answers."""
+    continues: bool = False
+    """Whether `weft prompt --ask` and the tasks of `weft evaluate` take it."""
+    convert: tuple[str, ...] = ()
+    """Foreign formats that `weft convert` writes it in, and reads."""
+    where: dict[str, Any] = field(default_factory=dict)
+    """Settings without which no foreign format can hold it."""
+
+
+def drawing(what: str = DRAWS) -> Uses:
+    return Uses(what, ("images",) if what == DRAWS else ())
+
+
+def speaking(*convert: str, **where: Any) -> Uses:
+    return Uses(CONTINUES, SPEAKS, True, convert, {f"model.{name}": value for name, value in where.items()})
+
+
+def telling(what: str, *convert: str, text: bool = True) -> Uses:
+    return Uses(what, ("embeddings",) if text else (), False, convert)
+
+
+USES: dict[tuple[str, str], Uses] = {
+    ("gpt", "next_token"): speaking("gpt2", position="learned"),
+    ("gpt", "answer"): speaking("gpt2"),
+    ("gpt", "finetuning"): Uses(TEXT, SPEAKS, True, where={"model.position": "learned"}),
+    ("llama", "next_token"): speaking("llama"),
+    ("perceiver", "next_token"): speaking(),
+    ("bert", "masked_pair"): telling(WORDS, "bert"),
+    ("bert", "next_token"): speaking(),
+    ("bert", "classification"): telling(TEXT, "bert"),
+    ("bert", "regression"): telling("number of a text", "bert"),
+    ("bert", "choice"): telling("the likelier way to go on", "bert"),
+    ("bert", "span"): telling("answer in a paragraph", "bert"),
+    ("bert", "tagging"): telling("tags of words", "bert"),
+    ("t5", "seq2seq"): Uses(ANSWERS, ("completions",), False, ("t5",)),
+    ("transformer", "seq2seq"): Uses(
+        ANSWERS, ("completions",), False, ("marian",), {"model.norm": "post", "model.interleaved": False, "model.output_bias": True}
+    ),
+    ("nonautoregressive", "masked_target"): Uses(ANSWERS, ("completions",)),
+    ("mlp", "classification"): telling(PICTURE, text=False),
+    ("convnet", "classification"): telling(PICTURE, text=False),
+    ("vit", "classification"): telling(PICTURE, "vit", text=False),
+    ("swin", "classification"): telling(PICTURE, "swin", text=False),
+    ("vae", "elbo"): drawing(),
+    ("conditional_vae", "elbo"): drawing(),
+    ("semi_supervised_vae", "semi_supervised_elbo"): drawing(),
+    ("gan", "adversarial"): drawing(),
+    ("dcgan", "adversarial"): drawing(),
+    ("bigan", "bidirectional"): drawing(),
+    ("pix2pix", "paired_images"): Uses(RESTYLES),
+    ("cyclegan", "cycle"): Uses(RESTYLES),
+    ("rbm", "contrastive_divergence"): drawing(),
+    ("boltzmann", "boltzmann_learning"): drawing(),
+    ("hopfield", "memory"): drawing(),
+    ("realnvp", "likelihood"): drawing(POINTS),
+    ("realnvp_images", "likelihood"): drawing(),
+    ("maf", "likelihood"): drawing(POINTS),
+    ("iaf", "reverse_kl"): drawing(POINTS),
+    ("distilled", "density_distillation"): drawing(POINTS),
+    ("planar", "reverse_kl"): drawing(POINTS),
+    ("pixelcnn", "likelihood"): drawing(),
+    ("gated_pixelcnn", "likelihood"): drawing(),
+    ("word2vec", "negative_sampling"): Uses(WORDS),
+}
+"""By the registry names of model and objective."""
+
+
+def recipes() -> dict[tuple[str, str], list[str]]:
+    """The recipes of each pair of model and objective."""
+    from weft.core import registry
+    from weft.recipes.base import recipe
+
+    found: dict[tuple[str, str], list[str]] = {}
+    for name in registry.RECIPES:
+        made = recipe(name)
+        pair = registry.name_of(type(made.model)) or "", registry.name_of(type(made.objective)) or ""
+        found.setdefault(pair, []).append(name)
+    return found

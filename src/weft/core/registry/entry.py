@@ -1,0 +1,13 @@
+"""What the registry knows of a thing before it is imported."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Entry:
+    target: str
+    """"module:attribute" of a config class, a recipe function, a study or a task."""
+    year: int
+    summary: str

@@ -1,0 +1,12 @@
+"""Measures that an objective or its data bring to `weft evaluate`."""
+
+from weft.core.registry.entry import Entry
+
+MEASURES = {
+    "seq2seq": Entry("weft.evaluation.translation:measure", 2002, "BLEU and chrF of whole translations"),
+    "masked_target": Entry("weft.evaluation.translation:measure", 2002, "BLEU and chrF of whole translations made at once"),
+    "span": Entry("weft.evaluation.best_span:measure", 2016, "exact match and F1 of answers as text"),
+    "tagging": Entry("weft.evaluation.entities:measure", 2003, "sentences without a mistake; precision, recall and F1 of entities"),
+    "regression": Entry("weft.evaluation.ranks:measure", 0, "Spearman's correlation of the numbers told"),
+    "contrastive_divergence": Entry("weft.evaluation.ais:measure", 2008, "log-likelihood by annealed importance sampling, from both ends"),
+}

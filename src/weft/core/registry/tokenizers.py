@@ -1,0 +1,27 @@
+"""Tokenizers, by the name that their file carries."""
+
+from weft.core.registry.entry import Entry
+
+TOKENIZERS = {
+    "bytes": Entry("weft.data.tokenizers.base:ByteTokenizer", 0, "one token per byte"),
+    "characters": Entry("weft.data.tokenizers.base:CharacterTokenizer", 0, "one token per character"),
+    "words": Entry("weft.data.tokenizers.base:WordTokenizer", 0, "one token per word"),
+    "byte_bpe": Entry("weft.data.tokenizers.subwords:ByteBPE", 2019, "pieces of words, merged from bytes on"),
+    "bpe": Entry("weft.data.tokenizers.subwords:BPE", 2016, "pieces of words, merged from characters on"),
+    "wordpiece": Entry("weft.data.tokenizers.subwords:WordPiece", 2012, "pieces of words, the longest first"),
+    "unigram": Entry("weft.data.tokenizers.subwords:Unigram", 2018, "pieces of words, the likeliest ones"),
+    "bert_words": Entry("weft.data.text.sentence_pairs:BERTWordTokenizer", 0, "words and the marks that BERT puts between them"),
+    "labelled": Entry("weft.data.annotated.label_tokens:LabelledTokenizer", 0, "another tokenizer with the names of classes"),
+    "framed": Entry("weft.data.annotated.framed:FramedTokenizer", 2018, "another tokenizer with the marks of finetuning"),
+    "classes": Entry("weft.data.tokenizers.base:ClassNames", 0, "the names of classes"),
+    "tagged": Entry("weft.data.annotated.tagged:TagTokenizer", 0, "another tokenizer with the names of tags"),
+    "table": Entry("weft.data.tables.columns:Columns", 0, "the columns of a table"),
+    "pairs": Entry("weft.data.tokenizers.special_tokens:MarkedTokenizer", 0, "another tokenizer with marks for padding, start and end"),
+    "answering": Entry(
+        "weft.data.tokenizers.special_tokens:AnsweringTokenizer", 0, "a foreign tokenizer with the marks of a model that answers"
+    ),
+    "sentinels": Entry("weft.data.text.sentinels:SentinelTokenizer", 2019, "another tokenizer with marks and sentinels"),
+    "marked_characters": Entry(
+        "weft.data.tokenizers.birthplace_characters:MarkedCharacters", 0, "one token per character, marks for padding and mask"
+    ),
+}

@@ -1,0 +1,57 @@
+"""What is told of a text, kept beside its tokens in a checkpoint, so that new texts are labelled as those of training were."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from weft.core import registry
+from weft.data.base import UNLABELLED
+from weft.data.io.rows import number
+from weft.data.tokenizers.base import Tokenizer
+
+
+class LabelledTokenizer(Tokenizer):
+    """The tokens of texts, and the names of their classes; without names each text has a number, counted in deviations from a mean."""
+
+    name = "labelled"
+
+    def __init__(self, tokens: Tokenizer, classes: list[str], mean: float = 0.0, deviation: float = 1.0):
+        self.tokens, self.classes, self.mean, self.deviation = tokens, classes, mean, deviation
+        self.size = tokens.size
+
+    @classmethod
+    def of_numbers(cls, tokens: Tokenizer, labels: list[str]) -> LabelledTokenizer:
+        values = np.array([float(label) for label in labels])
+        mean, deviation = float(values.mean()), float(values.std())
+        return cls(tokens, [], mean, deviation if deviation > 1e-9 * abs(mean) else 1.0)
+
+    @property
+    def around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        return self.tokens.around
+
+    def encode(self, text: str) -> np.ndarray:
+        return self.tokens.encode(text)
+
+    def decode(self, ids: list[int]) -> str:
+        return self.tokens.decode(ids)
+
+    def encode_labels(self, labels: list[str]) -> Tensor:
+        """(N,) the class of each, UNLABELLED where it is none of them, as int64; or its number as float32."""
+        if not self.classes:
+            told = np.array([number(label) or 0.0 for label in labels])
+            return torch.from_numpy(np.clip((told - self.mean) / self.deviation, -1e6, 1e6).astype(np.float32))
+        known = {name: place for place, name in enumerate(self.classes)}
+        return torch.tensor([known.get(label, UNLABELLED) for label in labels], dtype=torch.int64)
+
+    def to_json(self) -> dict[str, Any]:
+        kept = {"classes": self.classes, "mean": self.mean, "deviation": self.deviation}
+        return {"type": self.name, "tokens": self.tokens.to_json(), **kept}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> LabelledTokenizer:
+        tokens: Tokenizer = registry.find("tokenizers", data["tokens"]["type"]).from_json(data["tokens"])
+        return cls(tokens, data["classes"], data["mean"], data["deviation"])

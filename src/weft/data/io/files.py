@@ -1,0 +1,119 @@
+"""Files as people have them: found by path, decompressed, decoded and cut into lines, every flaw counted and named."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from weft.core.errors import DataError
+from weft.data.problems import Problems
+
+
+def locate(path: str, flag: str = "--data.path") -> Path:
+    """A file or folder by its path, or by its path below the folder $WEFT_DATA."""
+    if not path:
+        raise DataError(f"no data was given; name a file or folder with {flag}")
+    found = os.path.expanduser(path)
+    root = os.environ.get("WEFT_DATA")
+    if not os.path.exists(found) and root:
+        found = os.path.join(root, path)
+    if not os.path.exists(found):
+        where = f" (nor below WEFT_DATA={root})" if root else " (and WEFT_DATA, a folder of data sets, is not set)"
+        raise DataError(f"{show(path)}: no such file or folder{where}; name one with {flag}")
+    return Path(found)
+
+
+def show(path: str | Path) -> str:
+    """A path that can be printed: odd bytes and control characters are escaped."""
+    text = str(path)
+    return text if text.isprintable() else text.encode("unicode_escape").decode()
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a file, decompressed where its name ends in .gz."""
+    if path.exists() and not path.is_file():
+        kind = "is a folder where a file is expected" if path.is_dir() else "is not a regular file"
+        raise DataError(f"{show(path)}: {kind}; name a file with --data.path")
+    try:
+        data = path.read_bytes()
+        return gzip.decompress(data) if path.suffix == ".gz" else data
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{show(path)}: cannot be read ({reason(error)})") from error
+
+
+def reason(error: BaseException) -> str:
+    """What a library says about a file, as part of one sentence."""
+    said = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return show(" ".join(said.split())[:200])
+
+
+MARKS = ((b"\xff\xfe\x00\x00", "utf-32"), (b"\x00\x00\xfe\xff", "utf-32"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+
+
+def decode(data: bytes, path: Path, problems: Problems, exact: bool = False) -> str:
+    """Text of UTF-8, or of UTF-16 or UTF-32 where a byte-order mark says so.
+
+    Bytes that are none of these are counted and become U+FFFD; with `exact` they pass as surrogates, which encode back to them.
+    """
+    encoding = next((name for mark, name in MARKS if data.startswith(mark)), "utf-8")
+    data = data.removeprefix(b"\xef\xbb\xbf") if encoding == "utf-8" else data
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        if exact and encoding == "utf-8":
+            return data.decode(encoding, errors="surrogateescape")
+        text = data.decode(encoding, errors="replace")
+        bad = text.count("\ufffd") - data.decode(encoding, errors="ignore").count("\ufffd")
+        line = data[: error.start].decode(encoding, errors="replace").count("\n") + 1
+        name = encoding.upper().replace("UTF", "UTF-").replace("--", "-")
+        problems.add(f"bytes that are not {name}, replaced by U+FFFD", f"{show(path)}:{line} (byte {error.start})", max(1, bad))
+        return text
+
+
+def well_formed(text: str) -> str:
+    """Without lone surrogates, which no encoding accepts (JSON's "\\ud800" makes them): each becomes U+FFFD."""
+    return text.encode("utf-16-le", errors="surrogatepass").decode("utf-16-le", errors="replace")
+
+
+def unix_lines(text: str) -> str:
+    """With every kind of line end as "\\n"."""
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def walk(folder: Path, suffixes: Iterable[str], problems: Problems, without: str | Path = "") -> list[Path]:
+    """Every regular file below a folder, but not below one other, with one of the suffixes, in the order of its path.
+
+    Links are followed, each real folder is read once, hidden names are left out; what cannot be used is counted.
+    """
+    found, seen = [], set()
+    left_out = os.path.realpath(without) if without else ""
+    for base, folders, names in os.walk(folder, followlinks=True, onerror=lambda error: _unreadable(error, problems)):
+        identity = os.path.realpath(base)
+        if identity == left_out:
+            folders.clear()
+            continue
+        if identity in seen:
+            problems.add("folders that a link leads to a second time, not read again", show(base))
+            folders.clear()
+            continue
+        seen.add(identity)
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "__")))
+        found += [Path(base, name) for name in names if not name.startswith(".")]
+    return [path for path in sorted(found) if _wanted(path, tuple(suffixes), problems)]
+
+
+def _unreadable(error: OSError, problems: Problems) -> None:
+    problems.add("folders that cannot be read", f"{show(error.filename)} ({reason(error)})")
+
+
+def _wanted(path: Path, suffixes: tuple[str, ...], problems: Problems) -> bool:
+    if path.suffix.lower() not in suffixes:
+        problems.add("files of another kind, not read", show(path))
+    elif not os.path.isfile(path):
+        problems.add("links that lead nowhere and special files, not read", show(path))
+    else:
+        return True
+    return False

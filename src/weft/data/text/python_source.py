@@ -1,0 +1,88 @@
+"""The text every machine has: the source code of its own Python installation."""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from weft.core.errors import DataError
+from weft.data.base import Data, DataConfig, Problems
+from weft.data.split import check_share
+from weft.data.text.windows import Unit, language_data, read_all
+from weft.data.tokenizers.base import Tokenizer
+
+
+def python_files(packages: bool = False) -> list[Path]:
+    """The modules of the standard library, then those of installed packages where asked for, in the order of their path.
+
+    Tests and empty files are left out.
+    """
+    paths = sysconfig.get_paths()
+    root = Path(paths["stdlib"])
+    files = modules(root)
+    if packages:
+        files += modules(Path(paths["purelib"]))
+    if not files:
+        raise DataError(f"{root}: this Python installation has no source files; give a text with --data.path instead")
+    return files
+
+
+def modules(root: Path) -> list[Path]:
+    skipped = {"site-packages", "dist-packages", "test", "tests", "idlelib", "turtledemo", "lib2to3", "__pycache__"}
+    files = []
+    for base, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if name not in skipped]
+        files += [Path(base, name) for name in names if name.endswith(".py")]
+    return sorted(path for path in files if path.stat().st_size)
+
+
+def split_files(files: list[Path], validation: float) -> tuple[list[Path], list[Path]]:
+    """Every n-th file for validation, so that both halves hold whole files of every kind; none where the share is 0."""
+    check_share(validation)
+    if not validation:
+        return files, []
+    every = max(2, round(1 / validation))
+    return [path for number, path in enumerate(files, 1) if number % every], files[every - 1 :: every]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PythonSourceConfig(DataConfig):
+    own_files: ClassVar[str] = "text"
+    unit: Unit = "characters"
+    """What a token is."""
+    vocabulary: int = 0
+    """Largest number of words or pieces of words; 0 is 10,000."""
+    context: int = 128
+    """Tokens per example."""
+    megabytes: float = 4.0
+    """Text to use, taken from the start of the list of files; 0 for all of it."""
+    packages: bool = False
+    """Also read the installed packages, after the standard library: hundreds of megabytes where there are many."""
+    validation: float = 0.1
+    """Share of the files kept for validation, at most half; 0 for none."""
+
+    def build(self) -> Data:
+        return self.build_with(None)
+
+    def build_with(self, tokenizer: Tokenizer | None) -> Data:
+        problems = Problems()
+        train, held = split_files(self._files(), self.validation)
+        texts = ["\n".join(self._ascii(text) for text in read_all(group, problems)) for group in (train, held)]
+        return language_data(texts[0], texts[1], self.unit, self.vocabulary, self.context, problems, tokenizer)
+
+    def _files(self) -> list[Path]:
+        chosen, size = [], 0.0
+        for path in python_files(self.packages):
+            chosen.append(path)
+            size += path.stat().st_size / 1e6
+            if self.megabytes and size >= self.megabytes:
+                break
+        return chosen
+
+    @staticmethod
+    def _ascii(text: str) -> str:
+        """Without the few characters beyond ASCII, which would triple the vocabulary for a handful of comments."""
+        return text.encode("ascii", errors="ignore").decode()

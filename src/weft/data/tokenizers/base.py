@@ -1,0 +1,172 @@
+"""Tokenizers of our own: bytes, characters, words, and the names of classes. Each is saved as JSON beside the weights and read back."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from weft.core import registry
+from weft.core.errors import DataError
+from weft.data.io.files import well_formed
+
+WORD = re.compile(r"\w+|[^\w\s]|\n")
+
+
+class Tokenizer:
+    """Text to ids and back. `encode` gives an int array; `size` is the number of ids."""
+
+    name = ""
+    size = 0
+
+    @property
+    def around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The marks that a model is used to before and after a text: BERT's, where there are any."""
+        marks: dict[str, int] = getattr(self, "marks", {})
+        return ((marks["cls"],), (marks["sep"],)) if "cls" in marks and "sep" in marks else ((), ())
+
+    @classmethod
+    def train(cls, text: str, limit: int = 0) -> Tokenizer:
+        """Learn what is needed from a text; `limit` bounds the vocabulary where that makes sense."""
+        raise NotImplementedError
+
+    def encode(self, text: str) -> np.ndarray:
+        raise DataError(f"the tokenizer {self.name!r} reads no text; start from a model of text, or from none")
+
+    def decode(self, ids: list[int]) -> str:
+        raise NotImplementedError
+
+    def to_json(self) -> dict[str, Any]:
+        return {"type": self.name}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Tokenizer:
+        return cls()
+
+
+class ByteTokenizer(Tokenizer):
+    """One id per byte of UTF-8: nothing is unknown."""
+
+    name, size = "bytes", 256
+
+    @classmethod
+    def train(cls, text: str, limit: int = 0) -> Tokenizer:
+        return cls()
+
+    def encode(self, text: str) -> np.ndarray:
+        try:
+            data = text.encode("utf-8", errors="surrogateescape")
+        except UnicodeEncodeError:
+            data = well_formed(text).encode("utf-8")
+        return np.frombuffer(data, dtype=np.uint8)
+
+    def decode(self, ids: list[int]) -> str:
+        return bytes(ids).decode("utf-8", errors="replace")
+
+
+class CharacterTokenizer(Tokenizer):
+    """One id per character that the training text has, in code-point order."""
+
+    name = "characters"
+
+    def __init__(self, characters: str):
+        self.characters = characters
+        self.size = len(characters)
+        self._points = np.array([ord(c) for c in characters], dtype=np.uint32)
+
+    @classmethod
+    def train(cls, text: str, limit: int = 0) -> Tokenizer:
+        return cls("".join(sorted(set(text))))
+
+    def encode(self, text: str) -> np.ndarray:
+        points = np.frombuffer(text.encode("utf-32-le", errors="surrogatepass"), dtype=np.uint32)
+        ids = np.searchsorted(self._points, points)
+        found = self._points[np.minimum(ids, self.size - 1)] == points
+        if not found.all():
+            position = int(np.argmin(found))
+            raise DataError(f"character {text[position]!r} at position {position} does not occur in the text this model was trained on")
+        return ids
+
+    def decode(self, ids: list[int]) -> str:
+        return "".join(self.characters[i] for i in ids)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"type": self.name, "characters": self.characters}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Tokenizer:
+        return cls(data["characters"])
+
+
+class WordTokenizer(Tokenizer):
+    """One id per frequent word or punctuation mark; id 0 is any other word. Spaces are not kept."""
+
+    name = "words"
+    UNKNOWN = "<unk>"
+
+    def __init__(self, words: list[str]):
+        self.words = words
+        self.size = len(words)
+        self._ids = {word: i for i, word in enumerate(words)}
+
+    @classmethod
+    def train(cls, text: str, limit: int = 0) -> Tokenizer:
+        counts = Counter(match.group() for match in WORD.finditer(text))
+        frequent = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[: (limit or 10_000) - 1]
+        return cls([cls.UNKNOWN, *(word for word, _ in frequent)])
+
+    def encode(self, text: str) -> np.ndarray:
+        return np.array([self._ids.get(match.group(), 0) for match in WORD.finditer(text)], dtype=np.int64)
+
+    def decode(self, ids: list[int]) -> str:
+        text = " ".join(self.words[i] for i in ids)
+        return re.sub(r" ([.,;:!?)\]'])", r"\1", text).replace(" \n ", "\n")
+
+    def to_json(self) -> dict[str, Any]:
+        return {"type": self.name, "words": self.words}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Tokenizer:
+        return cls(data["words"])
+
+
+class ClassNames(Tokenizer):
+    """Names of classes; the number of a class is its place among them."""
+
+    name = "classes"
+
+    def __init__(self, names: list[str]):
+        self.names = names
+        self.size = len(names)
+
+    def encode(self, text: str) -> np.ndarray:
+        if text not in self.names:
+            raise DataError(f"the model knows classes, not text, and none is called {text[:40]!r}{registry.nearest(text[:40], self.names)}")
+        return np.array([self.names.index(text)], dtype=np.int64)
+
+    def decode(self, ids: list[int]) -> str:
+        return ", ".join(self.names[i] for i in ids)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"type": self.name, "names": self.names}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Tokenizer:
+        return cls(data["names"])
+
+
+def dump(tokenizer: Tokenizer) -> bytes:
+    return json.dumps(tokenizer.to_json(), ensure_ascii=True).encode()
+
+
+def load(data: bytes) -> Tokenizer:
+    """What `dump` wrote; anything else is a DataError."""
+    try:
+        content = json.loads(data)
+        tokenizer: Tokenizer = registry.find("tokenizers", content["type"]).from_json(content)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DataError(f"the tokenizer cannot be read ({type(error).__name__}: {error}); its file is damaged") from error
+    return tokenizer

@@ -1,0 +1,107 @@
+"""Tokenizers of the `tokenizers` library as GPT-2, BERT and our own subwords need them, and how large texts pass through."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from weft.core.errors import require
+from weft.data.io.files import reason
+
+WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+"""GPT-2's words. Letters, digits and signs never share one, so no piece of a text can be a mark or the name of a byte."""
+LINE_END = re.compile(r"(?<=\S)\n")
+PART = 1 << 12
+"""Characters that are encoded at once, up to the end of their line; what the library makes of so few stays in the processor's cache."""
+
+
+def library() -> Any:
+    return require("tokenizers", "hf")
+
+
+def byte_level(model: Any, prefix: bool = False) -> Any:
+    """Words in bytes; `prefix` puts a space before the first."""
+    engine = library().Tokenizer(model)
+    engine.pre_tokenizer = library().pre_tokenizers.ByteLevel(add_prefix_space=prefix)
+    engine.decoder = library().decoders.ByteLevel()
+    return engine
+
+
+def spelling(model: Any) -> Any:
+    """Words in characters, of which those without a piece are spelled in bytes."""
+    engine, decoders = library().Tokenizer(model), library().decoders
+    engine.pre_tokenizer = library().pre_tokenizers.Split(library().Regex(WORDS), "isolated")
+    engine.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
+    return engine
+
+
+def bert(vocabulary: Mapping[str, int], lower: bool = True, accents: bool | None = None, chinese: bool = True) -> Any:
+    """BERT's WordPiece: accents are dropped where `accents` is true or, left open, case is; Chinese characters stand alone."""
+    engine = library().Tokenizer(library().models.WordPiece(dict(vocabulary), unk_token="[UNK]"))
+    engine.normalizer = library().normalizers.BertNormalizer(lowercase=lower, strip_accents=accents, handle_chinese_chars=chinese)
+    engine.pre_tokenizer = library().pre_tokenizers.BertPreTokenizer()
+    engine.decoder = library().decoders.WordPiece(prefix="##")
+    if "[CLS]" in vocabulary and "[SEP]" in vocabulary:
+        engine.post_processor = library().processors.TemplateProcessing(
+            single="[CLS]:0 $A:0 [SEP]:0",
+            pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
+            special_tokens=[(mark, vocabulary[mark]) for mark in ("[CLS]", "[SEP]")],
+        )
+    return engine
+
+
+def cut(text: str) -> Iterator[str]:
+    """A text in parts, each up to a line break behind something other than space: no word reaches across."""
+    start = 0
+    while start < len(text):
+        found = LINE_END.search(text, start + PART)
+        end = found.start() if found else len(text)
+        yield text[start:end]
+        start = end
+
+
+def separable(content: dict[str, Any]) -> bool:
+    """Whether the parts of `cut` have the ids of the whole, which holds for the engines above."""
+    normalizer, split = content["normalizer"], content["pre_tokenizer"] or {"type": ""}
+    known = {
+        "BertPreTokenizer": True,
+        "ByteLevel": split.get("use_regex") and not split.get("add_prefix_space"),
+        "Split": split.get("pattern") == {"Regex": WORDS} and split.get("behavior") == "Isolated" and not split.get("invert"),
+    }
+    plain = normalizer is None or normalizer["type"] == "BertNormalizer"
+    return plain and bool(known.get(split["type"])) and all(token["special"] for token in content["added_tokens"])
+
+
+def parse(content: Any) -> Any:
+    """An engine from the content of its file, without chance or a fixed length; a ValueError says what is wrong."""
+    model = {**content["model"], **{chance: None for chance in ("dropout", "alpha") if chance in content["model"]}}
+    content = {**content, "truncation": None, "padding": None, "model": model}
+    if isinstance(model["vocab"], dict):
+        check_ids(model["vocab"])
+        check_merges(model["vocab"], model.get("merges", []), model.get("continuing_subword_prefix") or "")
+    read = library().Tokenizer.from_str
+    try:
+        return read(json.dumps(content))
+    except Exception as error:  # the library raises nothing narrower
+        raise ValueError(reason(error)) from error
+
+
+def check_ids(vocabulary: Mapping[str, Any]) -> None:
+    """Refuse ids that are none, and those so large that the library would count for hours."""
+    most = 2 * len(vocabulary) + 1000
+    for piece, number in vocabulary.items():
+        if type(number) is not int or not 0 <= number <= most:
+            raise ValueError(f"the piece {piece!r} has the id {number!r}; for {len(vocabulary)} pieces it is a whole number up to {most}")
+    if len(set(vocabulary.values())) < len(vocabulary):
+        raise ValueError("two pieces have the same id")
+
+
+def check_merges(vocabulary: Mapping[str, Any], merges: Iterable[Any], prefix: str = "") -> None:
+    """Refuse merges of or into pieces that there are not, over which the library stumbles."""
+    for merge in merges:
+        left, right = map(str, merge.split(" ") if isinstance(merge, str) else merge)
+        for piece in (left, right, left + right.removeprefix(prefix)):
+            if piece not in vocabulary or not right.startswith(prefix):
+                raise ValueError(f"the merge of {left!r} and {right!r} needs the piece {piece!r}, which is not in the vocabulary")

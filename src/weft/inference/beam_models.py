@@ -1,0 +1,134 @@
+"""Beam search with models: targets of a source through an encoder and a decoder, and continuations of prompts.
+
+What a row gets does not depend on the rows beside it. Shapes: B rows, N hypotheses of all rows, T time, S source time, L layers, H heads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft.core.errors import CapabilityError, ConfigError
+from weft.inference.attention_weights import Recorder
+from weft.inference.beam import Beam, Cover, Hypothesis, Score, Steps, finish, searching
+from weft.inference.runner import ModelRunner
+from weft.models.base import Decodes, offers
+
+NEVER = -1
+"""The token by which a model ends its texts, where it has none."""
+LEAST = 1e-9
+"""A share of attention of which the logarithm is taken."""
+
+
+def translate(
+    model: Any,
+    source: Tensor,
+    lengths: Tensor,
+    start: int,
+    end: int,
+    *,
+    beams: int = 5,
+    longest: int = 0,
+    alpha: float = 0.6,
+    beta: float = 0.0,
+    cached: bool = True,
+) -> list[list[Hypothesis]]:
+    """source (B, S) and lengths (B,) through an encoder and a decoder -> the best targets of each row, best first.
+
+    cached: read every target once, where the model can.
+    """
+    return finish(translating(model, source, lengths, start, end, Beam(beams, alpha, beta), longest, cached))
+
+
+@torch.inference_mode()
+def translating(
+    model: Any, source: Tensor, lengths: Tensor, start: int, end: int, beam: Beam, longest: int = 0, cached: bool = True
+) -> Steps:
+    """As `translate`, step by step."""
+    memory = model.encode(source, lengths)
+    cache = model.new_cache() if cached and offers(model, Decodes) else None
+    if cache:
+        cache.add_rows(len(source))
+
+    def score(ids: Tensor, row: Tensor, origin: Tensor) -> Tensor:
+        if cache is None:
+            hidden = model.decode(ids, memory[row], lengths[row])
+        else:
+            if ids.size(1) > 1:
+                cache.take(origin.tolist())
+            hidden = model.decode(ids[:, -1:], memory[row], lengths[row], cache)
+            cache.count([1] * len(ids))
+        logits: Tensor = model.head(hidden[:, -1])
+        return logits
+
+    most = longest or 3 * source.size(1) + 50
+    if context := getattr(model.config, "context", 0):
+        most = min(most, context - 1)
+    begin = torch.full((len(source),), start, device=source.device)
+    cover = coverage(model, memory, lengths, start) if beam.beta else None
+    found = yield from searching(score, begin, end, beam, most, cover)
+    return found
+
+
+def coverage(model: Any, memory: Tensor, lengths: Tensor, start: int) -> Cover:
+    """How well targets cover the sources of a memory (B, S, D), from the cross-attention of all layers and heads, averaged."""
+
+    def cover(sequences: Sequence[Sequence[int]], rows: Sequence[int]) -> list[float]:
+        longest = max(map(len, sequences))
+        read = [[start, *ids[:-1], *[start] * (longest - len(ids))] for ids in sequences]  # what each token was written after
+        row = torch.tensor(rows, device=memory.device)
+        with Recorder(model) as recorder:
+            model.decode(torch.tensor(read, device=memory.device), memory[row], lengths[row])
+        names = [name for name in recorder.layers if name.endswith(".cross")]
+        if not names:
+            raise CapabilityError(f"{type(model).__name__} has no cross-attention, so how it covers a source is not known")
+        weights = torch.stack([each.mean(1) for each in recorder.of(names)]).mean(0)  # (N, T, S)
+        sizes = torch.tensor([len(ids) for ids in sequences], device=memory.device)
+        made = torch.arange(longest, device=memory.device) < sizes[:, None]  # (N, T)
+        got = weights.masked_fill(~made.unsqueeze(-1), 0.0).sum(1).clamp(LEAST, 1.0).log()  # (N, S)
+        inside = torch.arange(got.size(1), device=memory.device) < lengths[row, None]
+        values: list[float] = got.masked_fill(~inside, 0.0).sum(1).tolist()
+        return values
+
+    return cover
+
+
+def continuations(
+    model: Any, prompts: Sequence[Sequence[int]], *, beam: Beam, longest: int, end: int = NEVER, vocabulary: int = 0, cached: bool = True
+) -> list[list[Hypothesis]]:
+    """The likeliest continuations of each prompt, best first."""
+    return finish(continuing(model, prompts, beam, longest, end, vocabulary, cached))
+
+
+@torch.inference_mode()
+def continuing(
+    model: Any, prompts: Sequence[Sequence[int]], beam: Beam, longest: int, end: int = NEVER, vocabulary: int = 0, cached: bool = True
+) -> Steps:
+    """As `continuations`, step by step. vocabulary: tokens from here on are never chosen, where it is not 0."""
+    if not all(prompts):
+        raise ConfigError("beam search continues prompts of at least one token each")
+    if beam.beta:
+        raise ConfigError("coverage is of a source, and a text that is continued has none; leave the coverage penalty out")
+    reader = ModelRunner(model, cached=cached)
+    reader.add_rows(len(prompts))
+    reader.read([list(ids[:-1]) for ids in prompts])
+    score = follower(reader, model, vocabulary)
+    begin = torch.tensor([ids[-1] for ids in prompts], device=reader.device)
+    found = yield from searching(score, begin, end, beam, longest)
+    return found
+
+
+def follower(reader: ModelRunner, model: Any, vocabulary: int) -> Score:
+    """Scores of what follows in the rows of a reader, which holds all but the last token of each."""
+
+    def score(ids: Tensor, row: Tensor, origin: Tensor) -> Tensor:
+        if ids.size(1) > 1:
+            reader.take(origin.tolist())
+        states = reader.read([[number] for number in ids[:, -1].tolist()])
+        logits: Tensor = model.head(torch.stack([found[-1] for found in states]))
+        return logits[:, : vocabulary or logits.size(-1)]
+
+    return score

@@ -1,0 +1,113 @@
+"""Requests to a model that makes all tokens of a target at once, answered beside each other.
+
+The same questions as to `engine.Engine`. A step takes the requests that wait, as many as there are slots and as want the same number of
+passes, and answers them to their end. Nothing is drawn, so an answer is a function of its source and of how it is filled in.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from weft.core.errors import ConfigError
+from weft.inference.encoder_decoder import Target, bounded
+from weft.inference.engine import trimmed
+from weft.inference.mask_predict import Filled, MaskPredict, fill_in
+from weft.inference.request import GREEDY, Piece, Request, Sampling, Token
+from weft.inference.translate import END, PAD, START
+
+UNUSED = ("repetition_penalty", "presence_penalty", "frequency_penalty", "logit_bias", "ignore_end")
+"""Settings of the choice of a token after others, of which there is none."""
+LONGEST_FACTOR = 2.0
+"""There are positions for every foretold length twice."""
+
+
+class NonAutoregressiveEngine:
+    """One thread owns it."""
+
+    def __init__(self, model: Any, tokenizer: Any, *, slots: int = 32, filling: MaskPredict | None = None):
+        """slots: answers made at once. filling: how, where a request does not say."""
+        if slots < 1:
+            raise ConfigError(f"slots must be at least 1, not {slots}")
+        self.model, self.tokenizer, self.slots = model.eval(), tokenizer, slots
+        self.filling = (filling or MaskPredict()).resolve(model)
+        self.context: int = model.config.context
+        self.device = next(model.parameters()).device
+        self.queue: deque[Target] = deque()
+        self.added = 0
+
+    @property
+    def waiting(self) -> int:
+        return len(self.queue)
+
+    @property
+    def active(self) -> int:
+        """What is begun is ended within a step."""
+        return 0
+
+    def add(self, request: Request) -> int:
+        """Ask for an answer -> its number."""
+        request.sampling.check()
+        self._check(request)
+        target = Target(self.added + 1, replace(request, filling=self.how(request.filling)), self.tokenizer)
+        if len(target.source) > self.context:
+            raise ConfigError(f"a source of {len(target.source)} tokens does not fit a context of {self.context}")
+        self.added += 1
+        self.queue.append(target)
+        return self.added
+
+    def how(self, asked: MaskPredict | None) -> MaskPredict:
+        """What was asked for, and what the engine itself would do where nothing was; refused where the model cannot."""
+        if asked is None:
+            return self.filling
+        if not asked.length_factor <= LONGEST_FACTOR:
+            raise ConfigError(f"length_factor must be at most {LONGEST_FACTOR:g}, not {asked.length_factor}")
+        return asked.after(vars(self.filling)).resolve(self.model)
+
+    def _check(self, request: Request) -> None:
+        known: int = self.tokenizer.size
+        if not all(0 <= number < known for number in request.ids):
+            raise ConfigError(f"the tokens of a source must be from 0 to {known - 1}")
+        s = request.sampling
+        if s.temperature != GREEDY or request.number:
+            raise ConfigError("all tokens of an answer are made at once and none is drawn: ask for one answer, at temperature 0")
+        if wrong := next((name for name in UNUSED if getattr(s, name) != getattr(Sampling(), name)), None):
+            raise ConfigError(f"{wrong} is not offered: all tokens of an answer are made at once")
+        if request.echo or s.max_new_tokens < 1:
+            raise ConfigError("a source is read from both sides, so it has no log-probabilities; ask for an answer, and not for an echo")
+
+    def cancel(self, number: int) -> None:
+        """Stop answering."""
+        self.queue = deque(row for row in self.queue if row.number != number)
+
+    def step(self) -> dict[int, Piece]:
+        """The answers to some of those that wait, by their numbers."""
+        if not self.queue:
+            return {}
+        how = self.queue[0].request.filling
+        rows = [row for row in self.queue if row.request.filling == how][: self.slots]
+        rows = bounded(rows)[0]
+        chosen = {row.number for row in rows}
+        self.queue = deque(row for row in self.queue if row.number not in chosen)
+        longest = max(len(row.source) for row in rows)
+        source = torch.tensor([[*row.source, *[PAD] * (longest - len(row.source))] for row in rows], device=self.device)
+        lengths = torch.tensor([len(row.source) for row in rows], device=self.device)
+        made = fill_in(self.model, source, lengths, START, END, how)
+        return {row.number: told(row, each, self.model.config.places) for row, each in zip(rows, made, strict=True)}
+
+
+def told(row: Target, made: Filled, places: int) -> Piece:
+    """A target as one piece, up to its END, its stop text or its longest length. places: how many there are, where it is cut at END."""
+    pieces: list[Piece] = []
+    for number, chance in zip(made.ids, made.log_probabilities, strict=True):
+        token = trimmed(Token(number, chance, ((number, chance),)), row.request.sampling.logprobs)
+        pieces.append(row.push(token, {END}, 0))
+        if pieces[-1].finish:
+            break
+    else:  # it has all tokens that were foretold, or all its places are full
+        pieces.append(Piece(row.text.finish(), (), "length" if places else "stop"))
+    tokens = tuple(token for piece in pieces for token in piece.tokens)
+    return Piece("".join(piece.text for piece in pieces), tokens, pieces[-1].finish)

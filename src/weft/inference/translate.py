@@ -1,0 +1,111 @@
+"""Texts through an encoder and a decoder: translations, or whatever else a model was taught to answer.
+
+A model that decodes token by token is searched with a beam; one that makes all tokens at once fills its target in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft.core.errors import CapabilityError
+from weft.inference.beam import Beam, Hypothesis, finish
+from weft.inference.beam_models import translating
+from weft.inference.mask_predict import MaskPredict, fill_in
+from weft.models.base import Answers, Fills, need, offers
+
+PAD, START, END = 0, 1, 2
+
+
+def marks_of(tokenizer: Any) -> tuple[int, int]:
+    """The ids that a target begins and ends with: ours, or those of a model of others."""
+    return getattr(tokenizer, "start", START), getattr(tokenizer, "end", END)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """An answer, and how it came about."""
+
+    text: str
+    tokens: int
+    """Number of tokens, END included where it was given."""
+    stop: str
+    """Why it ended: "stop", where the model gave END, or "length"."""
+    passes: int
+    """How often the decoder was asked: once for each token, or once for all tokens together and again to improve on them."""
+    score: float = 0.0
+    """What answers are compared by."""
+    log_probability: float | None = None
+    """Of the tokens, one after the other; None where they were made at once."""
+
+
+def can_answer(model: Any) -> bool:
+    """Whether a model answers a text, token by token or at once."""
+    return offers(model, Answers) or offers(model, Fills)
+
+
+def answer(model: Any, tokenizer: Any, texts: Sequence[str], **settings: Any) -> list[str]:
+    """The text of the model's best answer to each text; settings as in `answered`."""
+    return [each.text for each in answered(model, tokenizer, texts, **settings)]
+
+
+def answered(model: Any, tokenizer: Any, texts: Sequence[str], **settings: Any) -> list[Answered]:
+    """The model's best answer to each text; settings as in `best_answers`."""
+    return [best[0] for best in best_answers(model, tokenizer, texts, **settings)]
+
+
+def best_answers(
+    model: Any,
+    tokenizer: Any,
+    texts: Sequence[str],
+    *,
+    beams: int = 5,
+    alpha: float = 0.6,
+    beta: float = 0.0,
+    filling: MaskPredict | None = None,
+    batch: int = 64,
+) -> list[list[Answered]]:
+    """The model's best answers to each text, best first; texts of similar length are read together, which changes no answer.
+
+    beams, alpha and beta (as in `beam`) are for a model that decodes token by token and finds up to `beams` answers, filling for one that
+    makes all tokens at once and finds one.
+    """
+    if not can_answer(model):
+        need(model, Answers)
+    if tokenizer is None:
+        raise CapabilityError("this checkpoint holds no tokenizer, so text cannot be turned into tokens")
+    room, (_, end) = getattr(model.config, "context", 0) or 1 << 30, marks_of(tokenizer)
+    encoded = [[*tokenizer.encode(text).tolist()[: room - 1], end] for text in texts]
+    order = sorted(range(len(texts)), key=lambda i: len(encoded[i]))
+    device = next(model.parameters()).device
+    said: dict[int, list[Answered]] = {}
+    for first in range(0, len(order), batch):
+        numbers = order[first : first + batch]
+        rows = [encoded[i] for i in numbers]
+        lengths = torch.tensor([len(row) for row in rows], device=device)
+        source = torch.tensor([row + [PAD] * (len(rows[-1]) - len(row)) for row in rows], device=device)
+        if offers(model, Answers):
+            found = searched(model, tokenizer, source, lengths, Beam(beams, alpha, beta))
+        else:
+            found = filled(model, tokenizer, source, lengths, filling)
+        said |= zip(numbers, found, strict=True)
+    return [said[i] for i in range(len(texts))]
+
+
+def searched(model: Any, tokenizer: Any, source: Tensor, lengths: Tensor, beam: Beam) -> list[list[Answered]]:
+    return [[heard(tokenizer, one) for one in best] for best in finish(translating(model, source, lengths, *marks_of(tokenizer), beam))]
+
+
+def heard(tokenizer: Any, one: Hypothesis) -> Answered:
+    """A hypothesis as an answer."""
+    stop = "stop" if one.ids[-1] == marks_of(tokenizer)[1] else "length"
+    return Answered(tokenizer.decode(one.ids), len(one.ids), stop, len(one.ids), one.score, one.log_probability)
+
+
+def filled(model: Any, tokenizer: Any, source: Tensor, lengths: Tensor, how: MaskPredict | None) -> list[list[Answered]]:
+    made = fill_in(model, source, lengths, START, END, how)
+    return [[Answered(tokenizer.decode(each.ids), len(each.ids), each.stop, each.iterations, each.score)] for each in made]

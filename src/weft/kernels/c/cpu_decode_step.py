@@ -1,0 +1,198 @@
+"""One more token of every row of a decoder on a CPU, as one call, with weights in the order in which the processor reads them.
+
+At few rows a step takes as long as reading all weights from memory, so that what matters is how few bytes these are: the 16 bits of
+`kernels.packed_bf16_linear`, or the 8 of `kernels.int8_linear`. Beside that time calls from Python count, some three hundred a token.
+A step is therefore one function in C (`kernels.c.decode_stack`), or where no compiler is found, it is traced: torch notes its calls once
+and repeats them by itself. Models of other weights are read as in training.
+
+Shapes: R rows, D width, L layers, G groups of heads, K head width, S places, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import warnings
+from functools import cached_property
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from weft.kernels.c import decode_stack
+from weft.kernels.c.huge_pages import use_large_pages
+from weft.kernels.decode_step import is_stack
+from weft.kernels.int8_linear import Int8Linear
+from weft.kernels.packed_bf16_linear import ManyRows, PackedBF16Linear
+from weft.nn.feed_forward import ACTIVATIONS, GatedFeedForward
+from weft.nn.position import rotate
+from weft.nn.state import KVCache
+
+FEW = 6
+"""Rows up to which reading weights of 16 bits takes longer than multiplying by them."""
+MANY = 8 << 20
+"""Weights from which on pages matter: a processor remembers where some two thousand small ones lie, which is 8 MB."""
+
+
+def fits(model: Any) -> bool:
+    """Whether a model is a stack of blocks on a CPU whose weights are of 8 or of 16 bits."""
+    if not is_stack(model) or not next(model.parameters()).is_cpu:
+        return False
+    return isinstance(model.head, Int8Linear) or model.head.weight.dtype == torch.bfloat16
+
+
+def weights(model: nn.Module) -> int:
+    """How many weights the products of a step read."""
+    return sum(layer.in_features * layer.out_features for layer in model.modules() if isinstance(layer, (nn.Linear, Int8Linear)))
+
+
+def product(layer: Any, few: bool) -> Any:
+    """A linear layer for a few rows, or for many; it may be given what its result is added to."""
+    if isinstance(layer, Int8Linear):
+        return layer
+    return PackedBF16Linear(layer) if few else ManyRows(layer)
+
+
+def widened(norm: nn.Module) -> nn.Module:
+    return copy.deepcopy(norm).float()
+
+
+class Layer(nn.Module):
+    """A block that reads one token of each row."""
+
+    def __init__(self, block: Any, window: int, few: bool):
+        super().__init__()
+        attention, feed = block.attention, block.feedforward
+        self.banded, self.pre = window > 0, block.order == "pre"
+        self.heads, self.groups, self.head = attention.heads, attention.groups, attention.head
+        self.gated, self.activation = isinstance(feed, GatedFeedForward), ACTIVATIONS[feed.activation]
+        self.norm1, self.norm2 = widened(block.norm1), widened(block.norm2)
+        self.qkv, self.out = product(attention.qkv, few), product(attention.out, few)
+        self.up, self.down = product(feed.expansion, few), product(feed.down, few)
+
+    def forward(self, x: Tensor, spot: Tensor, held: Tensor, near: Tensor, turns: Tensor, mask: Tensor | None = None) -> Tensor:
+        """x (R, D) -> (R, D). The rest as in `Stack`, of one layer."""
+        if self.pre:
+            x = self.out(self._mix(self.norm1(x), spot, held, near, turns, mask), x)
+            out: Tensor = self.down(self._hidden_units(self.norm2(x)), x)
+        else:
+            x = self.norm1(self.out(self._mix(x, spot, held, near, turns, mask), x))
+            out = self.norm2(self.down(self._hidden_units(x), x))
+        return out
+
+    def _hidden_units(self, x: Tensor) -> Tensor:
+        hidden_units = self.up(x)
+        if not self.gated:
+            return self.activation(hidden_units)
+        gate, up = hidden_units.chunk(2, dim=-1)
+        shut: Tensor = self.activation(gate) * up
+        return shut
+
+    def _mix(self, x: Tensor, spot: Tensor, held: Tensor, near: Tensor, turns: Tensor, mask: Tensor | None) -> Tensor:
+        """The heads' values side by side (R, D); the new token's own are stored."""
+        h, g, k = self.heads, self.groups, self.head
+        q, new = self.qkv(x).view(-1, h + 2 * g, k).split([h, 2 * g], 1)
+        if turns.ndim > 1:
+            q = rotate(q[:, None], turns)[:, 0]
+            keys, values = new.chunk(2, 1)
+            new = torch.cat([rotate(keys[:, None], turns)[:, 0], values], dim=1)
+        new = new.view(-1, 2, g, k).transpose(0, 1)  # (2, R, G, K)
+        if mask is None:
+            spot.copy_(new)
+        else:
+            held.scatter_(3, spot, new.unsqueeze(3))
+        keys, values = near.unbind(0)
+        # the heads of a group look together, so that no key is copied
+        return F.scaled_dot_product_attention(q.reshape(-1, g, h // g, k), keys, values, attn_mask=mask).reshape(-1, h * k)
+
+
+class Stack(nn.Module):
+    """All that a token goes through behind its embedding."""
+
+    def __init__(self, model: Any, few: bool):
+        super().__init__()
+        windows = getattr(model, "windows", [0] * len(model.blocks))
+        self.layers = nn.ModuleList(Layer(block, window, few) for block, window in zip(model.blocks, windows, strict=True))
+        self.norm, self.head = widened(model.norm), product(model.head, few)
+
+    def forward(
+        self, x: Tensor, spots: Tensor, held: Tensor, near: Tensor, turns: Tensor, mask: Tensor | None = None, band: Tensor | None = None
+    ) -> Tensor:
+        """x (R, D) -> logits (R, V).
+
+        held: keys and values (2, L, R, G, S, K). near: those of them that blocks with a window look at. turns: of rotary positions
+        (2, R, 1, K), else empty. Where all rows are of one length, spots is the place of the new tokens in what is held; else its number,
+        and what each row sees is told by a mask and by a band of it (R, 1, 1, S), to be added.
+        """
+        for layer, spot, its, close in zip(self.layers, spots.unbind(1), held.unbind(1), near.unbind(1), strict=True):
+            x = layer(x, spot, its, close, turns, band) if layer.banded else layer(x, spot, its, its, turns, mask)
+        logits: Tensor = self.head(self.norm(x))
+        return logits
+
+
+class CPUDecodeStep:
+    """The same call as `steps.DecodeStep` has. What it needs is made when the first token is read."""
+
+    def __init__(self, model: Any):
+        self.model = model
+        self.window: int = max(getattr(model, "windows", [0]))
+        self.rounded = isinstance(model.head, Int8Linear)
+        self.stacks: dict[bool, Stack] = {}
+        self.traced: dict[bool, Any] = {}
+        """By whether all rows are of one length."""
+
+    def __call__(self, ids: Tensor, cache: KVCache) -> Tensor:
+        """The last token of each row (R,), read and counted -> logits (R, V)."""
+        rows = len(ids)
+        few = self.rounded or rows <= FEW
+        place = torch.tensor(cache.lengths)  # (R,)
+        cache.make_room(rows, max(cache.lengths) + 1)
+        x = self.model.embedded(ids[:, None], place[:, None])[:, 0].float()
+        if rows == 1 and cache.parts.dtype == torch.float32 and self.native:
+            logits = self.native(x, cache.lengths[0], cache.parts[:, :, :1], self._rope_table(place))
+        else:
+            given = (x, *self._places(place, cache.lengths, cache.parts[:, :, :rows]))
+            logits = self._stack(few, given)(*given)
+        cache.count([1] * rows)
+        return logits
+
+    @cached_property
+    def native(self) -> decode_stack.CStack | None:
+        """The step of one row in C, where there is one; made when its first token is read."""
+        made = decode_stack.compiled(self.model)
+        if made and weights(self.model) >= MANY:
+            use_large_pages()
+        return made
+
+    def _rope_table(self, place: Tensor) -> Tensor | None:
+        rotary: Tensor | None = getattr(self.model, "rotary", None)
+        return None if rotary is None else rotary.index_select(1, place).float()
+
+    def _places(self, place: Tensor, lengths: list[int], parts: Tensor) -> tuple[Tensor, ...]:
+        """All that `Stack` is given but the tokens. place (R,): the lengths of the rows, as a tensor. parts (2, L, R, G, S, K)."""
+        long = max(lengths) + 1
+        held, rotary = parts[:, :, :, :, :long], getattr(self.model, "rotary", None)
+        turns = place.new_empty(0) if rotary is None else rotary[:, place[:, None]]
+        if min(lengths) == max(lengths):
+            near = held[:, :, :, :, max(0, long - self.window) :] if self.window else held
+            return parts[:, :, :, :, long - 1], held, near, turns
+        spots = place[:, None, None, None].expand(*parts.shape[:4], 1, parts.size(5))
+        back = (place[:, None] - torch.arange(long))[:, None, None]  # (R, 1, 1, S)
+        mask = torch.zeros(back.shape).masked_fill_(back < 0, -math.inf)
+        band = mask.masked_fill(back >= self.window, -math.inf) if self.window else mask
+        return spots, held, held, turns, mask, band
+
+    def _stack(self, few: bool, given: tuple[Tensor, ...]) -> Any:
+        if few not in self.stacks:
+            self.stacks[few] = Stack(self.model, few).eval()
+            if weights(self.model) >= MANY:
+                use_large_pages()
+        if not few:  # the products, not the calls, take the time
+            return self.stacks[few]
+        alike = len(given) == 5
+        if alike not in self.traced:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # torch would have a compiler do this, which few machines have
+                self.traced[alike] = torch.jit.trace(self.stacks[few], given, check_trace=False)  # type: ignore[no-untyped-call]
+        return self.traced[alike]

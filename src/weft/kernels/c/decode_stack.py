@@ -1,0 +1,155 @@
+"""One more token of one row of a decoder on a CPU, by a function in C (`kernels/c/decode.c`), where the machine has a compiler.
+
+It reads weights of 16 bits where the model has them, so that changes of these are seen, and of 8 bits from a copy in the order of the
+layer. Shapes: D width, L layers, G groups of heads, K head width, S places, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from weft.kernels.c import compiler
+from weft.kernels.decode_step import norm_of
+from weft.kernels.int8_linear import Int8Linear
+from weft.nn.feed_forward import GatedFeedForward
+
+SOURCE = Path(__file__).with_name("decode.c")
+NORMS = ("none", "layer", "rms")
+ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "squared_relu", "silu")
+Pointer, Number = ctypes.c_void_p, ctypes.c_int64
+
+
+class Vector(ctypes.Structure):
+    _fields_ = [("data", Pointer), ("half", Number)]
+
+
+class Norm(ctypes.Structure):
+    _fields_ = [("scale", Vector), ("shift", Vector), ("least", ctypes.c_double), ("kind", Number)]
+
+
+class Linear(ctypes.Structure):
+    _fields_ = [("weight", Pointer), ("scale", Pointer), ("bias", Vector), ("inputs", Number), ("outputs", Number)]
+
+
+class Layer(ctypes.Structure):
+    _fields_ = [
+        *[(name, Norm) for name in ("norm1", "norm2")],
+        *[(name, Linear) for name in ("qkv", "out", "up", "down")],
+        ("window", Number),
+    ]
+
+
+class Stack(ctypes.Structure):
+    _fields_ = [
+        ("layers", ctypes.POINTER(Layer)),
+        ("norm", Norm),
+        ("head", Linear),
+        *[(name, Number) for name in ("count", "width", "heads", "groups", "head_width", "widest", "pre", "gated", "activation")],
+    ]
+
+
+class Store(ctypes.Structure):
+    _fields_ = [("parts", Pointer), *[(name, Number) for name in ("kind", "layer", "group", "length")]]
+
+
+class Room(ctypes.Structure):
+    shared, own = ("qkv", "mixed", "hidden", "middle", "end"), ("wide", "normed", "stream", "scores", "digits")
+    _fields_ = [*[(name, Pointer) for name in (*shared, *own)], ("places", Number)]
+
+
+class CStack:
+    """All that a token goes through behind its embedding."""
+
+    def __init__(self, model: Any, function: Any):
+        self.function, self.held = function, list[Tensor]()
+        """Tensors whose addresses the function is told."""
+        blocks = list(model.blocks)
+        windows = getattr(model, "windows", [0] * len(blocks))
+        layers = (Layer * len(blocks))(*map(self._layer, blocks, windows))
+        attention, feed = blocks[0].attention, blocks[0].feedforward
+        linears = [module for module in model.modules() if isinstance(module, (nn.Linear, Int8Linear))]
+        self.widest = max(module.in_features for module in linears)
+        self.width, self.outputs = model.head.in_features, model.head.out_features
+        self.shared = [attention.qkv.out_features, attention.out.in_features, feed.expansion.out_features, self.width, self.width]
+        self.stack = Stack(
+            layers, self._norm(model.norm), self._linear(model.head), len(blocks), self.width,
+            attention.heads, attention.groups, attention.head, self.widest,
+            blocks[0].order == "pre", isinstance(feed, GatedFeedForward), ACTIVATIONS.index(feed.activation),
+        )  # fmt: skip
+        self.rooms: dict[tuple[int, int], Room] = {}
+
+    def __call__(self, x: Tensor, length: int, parts: Tensor, turns: Tensor | None) -> Tensor:
+        """x (1, D) -> logits (1, V). parts: keys and values (2, L, 1, G, S, K), with room for one more than the length; it is written.
+        turns: of a rotary position (2, 1, K)."""
+        threads = torch.get_num_threads()
+        logits = x.new_empty(1, self.outputs)
+        kind, layer, _, group = parts.stride()[:4]
+        store, room = Store(parts.data_ptr(), kind, layer, group, length), self._room(parts.size(4), threads)
+        given = (x.data_ptr(), None if turns is None else turns.data_ptr(), logits.data_ptr())
+        self.function(ctypes.byref(self.stack), ctypes.byref(store), ctypes.byref(room), *map(Pointer, given), Number(threads))
+        return logits
+
+    def _room(self, places: int, threads: int) -> Room:
+        if (places, threads) not in self.rooms:
+            own = [threads * size for size in (self.widest, self.widest, self.width, places)]
+            self.tensors = [torch.empty(size) for size in self.shared + own]
+            self.tensors.append(torch.empty(threads * 2 * self.widest, dtype=torch.int8))
+            self.rooms = {(places, threads): Room(*(tensor.data_ptr() for tensor in self.tensors), places)}
+        return self.rooms[places, threads]
+
+    def _layer(self, block: Any, window: int) -> Layer:
+        attention, feed = block.attention, block.feedforward
+        norms = [self._norm(norm) for norm in (block.norm1, block.norm2)]
+        return Layer(*norms, *[self._linear(layer) for layer in (attention.qkv, attention.out, feed.expansion, feed.down)], window)
+
+    def _norm(self, module: nn.Module) -> Norm:
+        kind, scale, shift, least = norm_of(module)
+        if isinstance(module, nn.RMSNorm) and module.eps is None:
+            least = torch.finfo(torch.float32).eps  # sums are of float32, whatever the scale is of
+        return Norm(self._vector(scale), self._vector(shift), least, NORMS.index(kind))
+
+    def _linear(self, layer: Any) -> Linear:
+        bias = self._vector(layer.bias)
+        if isinstance(layer, Int8Linear):
+            weight, scale = layer.rows
+            return Linear(self._address(weight), self._address(scale), bias, layer.in_features, layer.out_features)
+        return Linear(self._address(layer.weight), None, bias, layer.in_features, layer.out_features)
+
+    def _vector(self, tensor: Tensor | None) -> Vector:
+        return Vector() if tensor is None else Vector(self._address(tensor), tensor.dtype == torch.bfloat16)
+
+    def _address(self, tensor: Tensor) -> int:
+        self.held.append(tensor.detach())
+        return tensor.data_ptr()
+
+
+def compiled(model: Any) -> CStack | None:
+    """A model's step in C; None where nothing compiles it, or the model is of other parts."""
+    library = compiler.load(SOURCE) if fits(model) else None
+    if library is None:
+        return None
+    library.step.restype = None
+    return CStack(model, library.step)
+
+
+def fits(model: Any) -> bool:
+    """Whether all blocks are alike, and numbers of 16 bits come in pairs, each where a word may begin."""
+    shapes = set()
+    for block in model.blocks:
+        attention, feed = block.attention, block.feedforward
+        shapes.add((block.order, attention.heads, attention.groups, type(feed), feed.activation, feed.expansion.out_features))
+    linears = [module for module in model.modules() if isinstance(module, (nn.Linear, Int8Linear))]
+    tensors = [tensor for tensor in model.parameters() if tensor.ndim]
+    return (
+        len(shapes) == 1
+        and all(module.in_features % 2 == 0 for module in linears)
+        and all(isinstance(module, Int8Linear) or module.weight.dtype == torch.bfloat16 for module in linears)
+        and all(
+            tensor.is_contiguous() and tensor.data_ptr() % 4 == 0 and tensor.dtype in (torch.float32, torch.bfloat16) for tensor in tensors
+        )
+    )

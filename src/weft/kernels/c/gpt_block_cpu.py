@@ -1,0 +1,179 @@
+"""A Transformer block in training on a CPU, as one operation with a backward pass of our own.
+
+Its products finish what they find while it is at hand: they add the residual stream, or make GELU and its slope (`products.c`). What is
+left between is in `passes.c`. Under autocast to bf16 what products read is kept in bf16, else in fp32. Attention is causal. Shapes: B
+batch, T time, D width, H heads, M = B T rows, I and O what goes into a layer and comes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from weft.kernels.c import passes
+from weft.kernels.c.passes import Passes
+from weft.nn.attention import SelfAttention
+
+ACTIVATIONS = ("gelu", "gelu_tanh")
+PLAIN = (Tensor, nn.Parameter)
+"""Whose numbers can be read where they lie; not a part of something that processes share."""
+
+
+def fits(block: Any, x: Tensor, mask: Any, rotary: Tensor | None) -> bool:
+    """Whether a block is of GPT-2's kind, with nothing dropped, and takes x (B, T, D) in fp32 on a CPU, alone or under autocast."""
+    attention, feed = block.attention, block.feedforward
+    linear = [attention.qkv, attention.out, getattr(feed, "up", None), getattr(feed, "down", None)]
+    return (
+        x.device.type == "cpu"
+        and x.dtype == torch.float32
+        and x.numel() > 0
+        and type(x) in PLAIN
+        and mask is None
+        and (rotary is None or (type(rotary) is Tensor and rotary.dtype == torch.float32 and rotary.shape[:-1] == (2, x.size(1))))
+        and block.order == "pre"
+        and not (block.dropout.share or block.skipped.share)
+        and type(attention) is SelfAttention
+        and attention.causal
+        and attention.groups == attention.heads
+        and not (attention.norm_heads or attention.dropout)
+        and getattr(feed, "activation", "") in ACTIVATIONS
+        and all(type(layer) is nn.Linear for layer in linear)
+        and all(isinstance(norm, nn.LayerNorm) and norm.elementwise_affine for norm in (block.norm1, block.norm2))
+        and block.norm1.eps == block.norm2.eps
+        and all(type(p) in PLAIN and p.dtype == torch.float32 and p.is_contiguous() for p in held_by(block) if p is not None)
+        and not torch.compiler.is_compiling()
+        and passes.keeping(kept_type()) is not None
+    )
+
+
+def kept_type() -> torch.dtype:
+    """In which what products read is kept."""
+    return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else torch.float32
+
+
+def held_by(block: Any) -> list[Tensor | None]:
+    """The weights of a block in the order of `BlockWeights`."""
+    attention, feed = block.attention, block.feedforward
+    parts = (block.norm1, attention.qkv, attention.out, block.norm2, feed.up, feed.down)
+    return [tensor for part in parts for tensor in (part.weight, part.bias)]
+
+
+def cpu_block(block: Any, x: Tensor, rotary: Tensor | None) -> Tensor:
+    """`Block.compute`, x (B, T, D), rotary (2, T, K) -> (B, T, D)."""
+    settings = (block.attention.heads, block.norm1.eps, block.feedforward.activation)
+    out: Tensor = _Block.apply(x, rotary, passes.keeping(kept_type()), *settings, *held_by(block))  # type: ignore[no-untyped-call]
+    return out
+
+
+class BlockWeights(NamedTuple):
+    """The weights of a block, or their gradients; None for a bias that is not there, or a gradient that nobody wants."""
+
+    scale1: Any
+    shift1: Any
+    qkv: Any
+    qkv_bias: Any
+    out: Any
+    out_bias: Any
+    scale2: Any
+    shift2: Any
+    up: Any
+    up_bias: Any
+    down: Any
+    down_bias: Any
+
+
+class _Block(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, rotary: Tensor | None, c: Passes, heads: int, eps: float, activation: str, *held: Tensor | None
+    ) -> Tensor:
+        rotary, rows = None if rotary is None else rotary.contiguous(), x.reshape(-1, x.size(2)).contiguous()
+        out = torch.empty_like(x, memory_format=torch.contiguous_format)  # no view, as FSDP wants none from a block
+        kept = forth(c, rows, out.view_as(rows), BlockWeights(*held), x.size(1), heads, eps, activation, rotary)
+        ctx.save_for_backward(*held, *kept, rotary)
+        ctx.passes, ctx.shape = c, x.shape
+        return out
+
+    @staticmethod
+    @once_differentiable  # type: ignore[misc]
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
+        number = len(BlockWeights._fields)
+        w, kept = BlockWeights(*ctx.saved_tensors[:number]), ctx.saved_tensors[number:]
+        found = BlockGrads(ctx.passes, ctx.needs_input_grad[-number:])
+        out = back(ctx.passes, gradients[0].reshape(-1, ctx.shape[-1]).contiguous(), w, found, ctx.shape, *kept)
+        return out.view(ctx.shape), None, None, None, None, None, *(found.get(name) for name in BlockWeights._fields)
+
+
+class BlockGrads(dict[str, Tensor]):
+    """The gradients of a block's weights, of those that are wanted."""
+
+    def __init__(self, c: Passes, wanted: Sequence[bool]):
+        self.c, self.wanted = c, {name for name, want in zip(BlockWeights._fields, wanted, strict=True) if want}
+
+    def layer(self, name: str, change: Tensor, x: Tensor, sums: Tensor) -> None:
+        """What a layer's output's gradient (M, O), with the sums (O,) of its columns, and its input (M, I) make of its weight (O, I) and
+        bias (O,)."""
+        if name in self.wanted:
+            self[name] = self.c.rows_product(change, x)
+        if f"{name}_bias" in self.wanted:
+            self[f"{name}_bias"] = sums
+
+    def norm(
+        self, number: int, change: Tensor, x: Tensor, mean: Tensor, rate: Tensor, w: BlockWeights, added: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The gradient of x (M, D) from that of its norm, whose weights get theirs, plus what is added, and its sums (D,)."""
+        names = (f"scale{number}", f"shift{number}")
+        out, *changes, sums = self.c.norm_back(change, x, mean, rate, getattr(w, names[0]), added)
+        self.update({name: value for name, value in zip(names, changes, strict=True) if name in self.wanted})
+        return out, sums
+
+
+def forth(
+    c: Passes, rows: Tensor, place: Tensor, w: BlockWeights, t: int, heads: int, eps: float, activation: str, rotary: Tensor | None
+) -> list[Tensor]:
+    """What a block makes of sequences' rows (M, D) goes to `place`; what the backward pass needs is returned."""
+    d = rows.size(1)
+    normed1, mean1, rate1 = c.norm(rows, w.scale1, w.shift1, eps)
+    qkv = c.product(normed1, w.qkv.t(), w.qkv_bias, "round")[0].view(-1, t, 3, heads, d // heads)
+    mixed = c.attend(qkv, rotary).view(-1, d)
+    middle, _ = c.product(mixed, w.out.t(), w.out_bias, "plus", rows)
+    normed2, mean2, rate2 = c.norm(middle, w.scale2, w.shift2, eps)
+    slope, active = c.product(normed2, w.up.t(), w.up_bias, activation)
+    c.product(active, w.down.t(), w.down_bias, "plus", middle, out=place)
+    return [rows, normed1, mean1, rate1, qkv, mixed, middle, normed2, mean2, rate2, slope, active]
+
+
+def back(
+    c: Passes,
+    change: Tensor,
+    w: BlockWeights,
+    found: BlockGrads,
+    shape: tuple[int, ...],
+    rows: Tensor,
+    normed1: Tensor,
+    mean1: Tensor,
+    rate1: Tensor,
+    qkv: Tensor,
+    mixed: Tensor,
+    middle: Tensor,
+    normed2: Tensor,
+    mean2: Tensor,
+    rate2: Tensor,
+    slope: Tensor,
+    active: Tensor,
+    rotary: Tensor | None,
+) -> Tensor:
+    """The gradient of those rows (M, D) from that of what was made of them; those of the weights go to `found`."""
+    found.layer("down", change, active, c.columns(change))
+    inner, sums = c.product(change, w.down, then="times", other=slope)
+    found.layer("up", inner, normed2, sums)
+    onward, sums = found.norm(2, c.product(inner, w.up)[0], middle, mean2, rate2, w, change)
+    found.layer("out", onward, mixed, sums)
+    dqkv, sums = c.attend_back(c.product(onward, w.out, then="round")[0].view(shape), qkv, rotary)
+    packed = dqkv.view(len(change), -1)
+    found.layer("qkv", packed, normed1, sums)
+    return found.norm(1, c.product(packed, w.qkv)[0], rows, mean1, rate1, w, onward)[0]

@@ -1,0 +1,136 @@
+"""Cross-entropy of tokens through a linear head, without ever holding all logits (after Wijmans et al., 2024, arXiv:2411.09009).
+
+The logits of a vocabulary are by far the largest tensor of a language model. Here they are made for some rows at a time, turned
+at once into losses and, in place, into their own gradient, which two products carry on to the states and to the head's weight.
+So the backward pass only multiplies by a number. Shapes: N tokens, D width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from functools import cache, partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from weft.kernels.cuda import cublaslt_matmul
+from weft.kernels.cuda.cublaslt_matmul import multiply
+
+IGNORE = -100
+"""A target that counts for nothing, as in PyTorch's own losses and in the data."""
+CHUNK = 3 << 28
+"""Logits that are held at a time, 1.5 GiB of them in bf16."""
+HELD = 1 << 16
+"""Logits of the longest row that a GPU keeps in registers, where it is read only once."""
+TILE = 256
+"""Rows that products on a GPU take at once."""
+MULTIPLE = 128
+"""What a vocabulary is filled up to a multiple of on a GPU, whose products are slow at odd sizes."""
+
+
+def chunked_cross_entropy(head: nn.Linear, hidden: Tensor, targets: Tensor, logits: str = "whole") -> Tensor:
+    """Summed -log p of the targets (...) by a head over states (..., D); IGNORE counts for nothing. `logits`: "whole" or "chunked"."""
+    if logits == "whole" or head.bias is not None:
+        scores = head(hidden).flatten(0, -2)
+        return F.cross_entropy(scores.float(), targets.flatten(), ignore_index=IGNORE, reduction="sum")
+    kind = hidden.device.type
+    if torch.is_autocast_enabled(kind):
+        hidden = hidden.to(torch.get_autocast_dtype(kind))
+    loss: Tensor = chunked_loss(hidden.flatten(0, -2), head.weight, targets.flatten(), torch.is_grad_enabled())[0]
+    return loss
+
+
+@torch.library.custom_op("weft::chunked_loss", mutates_args=())
+def chunked_loss(hidden: Tensor, weight: Tensor, targets: Tensor, learn: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """hidden (N, D), weight (V, D), targets (N,) -> the summed loss and, to `learn`, its gradients (N, D) and (V, D)."""
+    size, (rows, width) = len(weight), hidden.shape
+    padded = -(-size // MULTIPLE) * MULTIPLE if hidden.is_cuda else size
+    table = hidden.new_empty(padded, width)  # products are made in the precision of the states
+    table[:size].copy_(weight)
+    table[size:].zero_()
+    losses = torch.empty(rows, dtype=torch.promote_types(hidden.dtype, torch.float32), device=hidden.device)
+    back = torch.empty_like(hidden, memory_format=torch.contiguous_format) if learn else hidden.new_empty(0)
+    change = torch.empty(padded, width, dtype=losses.dtype, device=hidden.device) if learn else weight.new_empty(0)
+    step = chunk_rows(rows, padded)
+    held = hidden.new_empty(step, padded)
+    for start in range(0, rows, step):
+        some, wanted = hidden[start : start + step], targets[start : start + step]
+        logits = multiply(some, table.t(), out=held[: len(some)])
+        losses[start : start + step] = row_losses(logits, size, wanted, learn)
+        if learn:
+            multiply(logits, table, out=back[start : start + step])
+            usual = partial(add_product, change, logits.t(), some, first=not start)
+            cublaslt_matmul.add_product(change, logits.t(), some, usual, first=not start)
+    return losses.sum(), back, change[:size].to(weight.dtype) if learn else change
+
+
+def chunk_rows(rows: int, vocabulary: int) -> int:
+    """Rows of a chunk: about as many as may be held, in chunks of one size, and such as products cut into whole tiles."""
+    number = -(-rows * vocabulary // CHUNK)
+    each = max(1, -(-rows // number))
+    return -(-each // TILE) * TILE if each > 4 * TILE else each
+
+
+def row_losses(logits: Tensor, size: int, targets: Tensor, learn: bool) -> Tensor:
+    """-log p of each row's target by its first `size` logits (N,); to `learn`, the logits become the gradient of their sum."""
+    if logits.is_cuda and importlib.util.find_spec("triton"):
+        from weft.kernels.triton.cross_entropy import losses_of_rows
+
+        return losses_of_rows(logits, size, targets, learn)
+    counted = targets != IGNORE
+    own = logits[:, :size]
+    exact = own.to(torch.promote_types(own.dtype, torch.float32))
+    place = targets.where(counted, 0)[:, None]
+    whole = exact.logsumexp(-1)
+    found = (whole - exact.gather(1, place).squeeze(1)).where(counted, 0.0)
+    if learn:
+        change = (exact - whole[:, None]).exp()
+        change.scatter_add_(1, place, torch.full_like(place, -1.0, dtype=change.dtype))
+        own.copy_(change * counted[:, None])
+    return found
+
+
+def add_product(total: Tensor, a: Tensor, b: Tensor, first: bool = False) -> None:
+    """total += a b, summed in the precision of the total; the first is no sum, and the total holds nothing yet."""
+    before = 0 if first else 1
+    if total.is_cuda and total.dtype != a.dtype and adds_exactly(a.dtype):
+        torch.ops.aten.addmm.dtype_out(total, a, b, total.dtype, beta=before, out=total)
+    elif total.dtype == a.dtype:
+        total.addmm_(a, b, beta=before)
+    elif first:
+        total.copy_(a @ b)
+    else:
+        total += a @ b
+
+
+@cache
+def adds_exactly(kind: torch.dtype) -> bool:
+    """Whether this PyTorch and GPU add a product of `kind` to an fp32 tensor without rounding the product first."""
+    probe, factor = torch.zeros(16, 16, device="cuda"), torch.ones(16, 16, dtype=kind, device="cuda")
+    try:
+        torch.ops.aten.addmm.dtype_out(probe, factor, factor, probe.dtype, out=probe)
+    except (RuntimeError, AttributeError, NotImplementedError):
+        return False
+    return True
+
+
+@chunked_loss.register_fake
+def _(hidden: Tensor, weight: Tensor, targets: Tensor, learn: bool) -> tuple[Tensor, Tensor, Tensor]:
+    loss = hidden.new_empty((), dtype=torch.promote_types(hidden.dtype, torch.float32))
+    if not learn:
+        return loss, hidden.new_empty(0), weight.new_empty(0)
+    return loss, torch.empty_like(hidden, memory_format=torch.contiguous_format), torch.empty_like(weight)
+
+
+def _save(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+    ctx.save_for_backward(output[1], output[2])
+    ctx.set_materialize_grads(False)
+
+
+def _differentiate(ctx, factor, _, __):  # type: ignore[no-untyped-def]
+    back, change = ctx.saved_tensors
+    return back * factor, change * factor, None, None
+
+
+chunked_loss.register_autograd(_differentiate, setup_context=_save)

@@ -1,0 +1,190 @@
+"""One more token of every row of a decoder on a GPU, as one launch: `kernels.triton.decode_kernels`, captured as a CUDA graph.
+
+A graph serves a number of rows (a power of two, the rest idle) and a number of places of the cache. Capturing takes milliseconds, as
+nothing is compiled but the kernels themselves, once a machine. A single row may have a kernel of its own, `kernels.cuda.megakernel`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from weft.core.cuda_graph import capturing
+from weft.core.errors import WeftError
+from weft.kernels.cuda import decode_rows, megakernel
+from weft.kernels.cuda.megakernel import Megakernel
+from weft.nn.attention import SelfAttention
+from weft.nn.block import Block
+from weft.nn.feed_forward import FeedForward, GatedFeedForward
+from weft.nn.state import KVCache
+
+log = logging.getLogger("weft")
+KERNELS: Any = None
+if torch.cuda.is_available() and importlib.util.find_spec("triton"):
+    from weft.kernels.triton import decode_kernels as KERNELS  # type: ignore[no-redef]
+NO_NORM = ("none", None, None, 0.0)
+BUSY = 192
+"""Programs that keep a GPU's memory busy; a product with fewer outputs is cut along its inputs."""
+WARM_UP = 2
+
+
+def fits(model: Any) -> bool:
+    """Whether a model is a stack of blocks on a GPU, which the kernels know."""
+    return KERNELS is not None and is_stack(model) and next(model.parameters()).is_cuda
+
+
+def is_stack(model: Any) -> bool:
+    """Whether a model is a stack of causal blocks between an embedding and a head."""
+    blocks = getattr(model, "blocks", None)
+    return (
+        isinstance(blocks, nn.ModuleList)
+        and all(isinstance(block, Block) and isinstance(block.attention, SelfAttention) and block.attention.causal for block in blocks)
+        and not any(isinstance(block, Block) and block.attention.norm_heads for block in blocks)
+        and not hasattr(model, "skips")
+        and all(isinstance(block.feedforward, (FeedForward, GatedFeedForward)) for block in blocks)
+        and hasattr(model, "embedded")
+    )
+
+
+def norm_of(module: nn.Module) -> tuple[Any, ...]:
+    """What the kernels need of a norm: its kind, scale, shift and the least variance."""
+    if isinstance(module, nn.LayerNorm):
+        return ("layer", module.weight, module.bias, module.eps)
+    if isinstance(module, nn.RMSNorm):
+        return ("rms", module.weight, None, torch.finfo(module.weight.dtype).eps if module.eps is None else module.eps)
+    return NO_NORM
+
+
+def parts_of(weight: Tensor) -> int:
+    """Into how many sums a product is cut; by its shape alone, so that a row's sums are the same beside any others."""
+    if found := decode_rows.cut_of(weight, whole=False):
+        return found.parts
+    outputs, inputs = weight.shape
+    programs = -(-outputs // 32)
+    return max(1, min(-(-BUSY // programs), inputs // 256, 8))
+
+
+class DecodeStep:
+    """Beside others, whichever, a row gets the same to the last bit; where that is asked for (invariant), also when it is alone."""
+
+    def __init__(self, model: Any, *, invariant: bool = False):
+        """invariant: a row that is alone is read by the kernels for several, though the one of `one_row` is faster."""
+        self.model = model
+        self.alone: Megakernel | None = None
+        self.tries_alone = not invariant
+        blocks = list(model.blocks)
+        self.pre = all(block.order == "pre" for block in blocks)
+        self.windows: list[int] = getattr(model, "windows", [0] * len(blocks))
+        self.rotary: Tensor | None = getattr(model, "rotary", None)
+        self.graphs: dict[Any, tuple[torch.cuda.CUDAGraph, Tensor]] = {}
+        self.held: Any = None
+        self.inputs: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
+        self.known: list[int] = []
+        """Lengths as the device has them."""
+
+    def __call__(self, ids: Tensor, cache: KVCache) -> Tensor:
+        """The last token of each row (R,), read and counted -> logits (R, V), which the next call overwrites."""
+        if len(ids) == 1 and (logits := self._read_alone(ids, cache)) is not None:
+            return logits
+        rows, lengths = len(ids), cache.lengths
+        bucket = 1 << (rows - 1).bit_length()
+        cache.make_room(bucket, max(lengths) + 1)
+        if (cache.parts.data_ptr(), cache.parts.shape) != self.held:  # graphs know where it was
+            self.graphs.clear()
+            self.held = (cache.parts.data_ptr(), cache.parts.shape)
+        given, places, alive = self._inputs(bucket, ids)
+        if self.known != lengths or len(self.known) != rows:
+            places.copy_(torch.tensor(lengths + [0] * (bucket - rows)), non_blocking=True)
+            alive.copy_(torch.tensor([1] * rows + [0] * (bucket - rows)), non_blocking=True)
+        given[:rows].copy_(ids)
+        parts = 1 << (-(-max(lengths) // KERNELS.SPLIT) - 1).bit_length() if max(lengths) > KERNELS.SPLIT else 1
+        logits = self._replay(bucket, parts, cache)
+        cache.count([1] * rows)
+        self.known = list(cache.lengths)
+        return logits[:rows]
+
+    def _read_alone(self, ids: Tensor, cache: KVCache) -> Tensor | None:
+        """By the kernel for one row, made when first asked for, and anew where weights have moved; nothing where it does not serve."""
+        if not self.tries_alone or cache.lengths[0] >= cache.room or cache.parts.dtype != torch.bfloat16:
+            return None
+        try:
+            if self.alone is None or not self.alone.is_current(cache):
+                self.alone = Megakernel(self.model) if megakernel.fits(self.model) else None
+                self.tries_alone = self.alone is not None
+            return self.alone(ids, cache) if self.alone else None
+        except (WeftError, OSError) as error:
+            log.warning("one row at a time is read by the kernels for several, which take longer: %s", error)
+            self.tries_alone, self.alone = False, None
+            return None
+
+    def _inputs(self, bucket: int, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        if bucket not in self.inputs:
+            self.inputs[bucket] = (like.new_zeros(bucket), like.new_zeros(bucket), like.new_zeros(bucket))
+            self.known = []
+        return self.inputs[bucket]
+
+    def _replay(self, bucket: int, parts: int, cache: KVCache) -> Tensor:
+        key = (bucket, parts)
+        if key not in self.graphs:
+            _, places, _ = self.inputs[bucket]
+            before = places.clone()
+            side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                for _ in range(WARM_UP):
+                    self._read(bucket, parts, cache)
+            torch.cuda.current_stream().wait_stream(side)
+            places.copy_(before)
+            graph = torch.cuda.CUDAGraph()
+            with capturing(graph):
+                logits = self._read(bucket, parts, cache)
+            self.graphs[key] = (graph, logits)
+        graph, logits = self.graphs[key]
+        graph.replay()
+        return logits
+
+    def _read(self, bucket: int, parts: int, cache: KVCache) -> Tensor:
+        ids, places, alive = self.inputs[bucket]
+        x: Tensor = self.model.embedded(ids[:, None], places[:, None])[:, 0].contiguous()
+        heads, head = self.model.blocks[0].attention.heads, self.model.blocks[0].attention.head
+        room = None
+        if parts > 1:
+            room = tuple(x.new_empty(shape, dtype=torch.float32) for shape in ((parts, bucket, heads, head), *[(parts, bucket, heads)] * 2))
+        stores = [(keys[:bucket], values[:bucket]) for keys, values in zip(*cache.parts, strict=True)]
+        logits = self._blocks(x, stores, places, room)
+        places.add_(alive)
+        return logits
+
+    def _look(self, number: int, block: Any, qkv: Tensor, store: tuple[Tensor, Tensor], places: Tensor, room: Any) -> Tensor:
+        mixed = qkv.new_empty(len(qkv), block.attention.heads * block.attention.head)
+        KERNELS.look(qkv, *store, places, self.rotary, mixed, room, window=self.windows[number], heads=block.attention.heads)
+        return mixed
+
+    def _blocks(self, x: Tensor, stores: Any, places: Tensor, room: Any) -> Tensor:
+        blocks, rows, post = list(self.model.blocks), len(x), not self.pre
+        y = torch.empty_like(x)
+        KERNELS.add_and_norm(x, None, None, NO_NORM if post else norm_of(blocks[0].norm1), y)
+        for number, block in enumerate(blocks):
+            attention, feed = block.attention, block.feedforward
+            qkv, hidden_units = x.new_empty(rows, attention.qkv.out_features), x.new_empty(rows, feed.down.in_features)
+            KERNELS.read_many(y, attention.qkv.weight, attention.qkv.bias, qkv)
+            mixed = self._look(number, block, qkv, stores[number], places, room)
+            self._branch(x, mixed, attention.out, norm_of(block.norm1 if post else block.norm2), y, post)
+            KERNELS.read_many(
+                y, feed.expansion.weight, feed.expansion.bias, hidden_units, kind=feed.activation, gated=isinstance(feed, GatedFeedForward)
+            )
+            following = block.norm2 if post else blocks[number + 1].norm1 if number + 1 < len(blocks) else self.model.norm
+            self._branch(x, hidden_units, feed.down, norm_of(following), y, post)
+        logits = x.new_empty(rows, self.model.head.out_features)
+        KERNELS.read_many(y, self.model.head.weight, self.model.head.bias, logits)
+        return logits
+
+    def _branch(self, x: Tensor, given: Tensor, layer: nn.Linear, norm: Any, y: Tensor, post: bool) -> None:
+        """x + layer(given), and its norm in y."""
+        parts = x.new_empty(parts_of(layer.weight), len(x), layer.out_features, dtype=torch.float32)
+        KERNELS.read_many(given, layer.weight, None, parts, parts=len(parts))
+        KERNELS.add_and_norm(x, parts, layer.bias, norm, y, post=post)

@@ -1,0 +1,80 @@
+"""Tensors that have a shape, a type and a device, and no numbers: any model is built and run at once, whatever its size.
+
+They pretend to live on a CPU. What a GPU would do otherwise is put in its place: attention stays one kernel with a mask or
+dropout, too, and dropout keeps no mask, as a compiled step draws it again from its seed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from weft.nn import attention, causal_attention
+from weft.nn.dropout import Dropout
+from weft.objectives.base import Objective
+from weft.planning.subject import Subject
+from weft.training import execution
+
+HERE = threading.local()
+"""Only this thread pretends: another may be answering questions meanwhile."""
+ONE_AT_A_TIME = threading.RLock()
+KEPT = ((attention, "_kept_triangle"), (causal_attention, "_corner"))
+"""Masks that layers make once and keep: here they make them each time, so that none without numbers is left behind."""
+
+
+@contextmanager
+def fake_tensors() -> Iterator[None]:
+    """Everything made inside has no numbers."""
+    with ONE_AT_A_TIME:
+        yield from _pretending()
+
+
+def _pretending() -> Iterator[None]:
+    fused, kept = attention.ATTEND["fused"], [getattr(module, name) for module, name in KEPT]
+    attention.ATTEND["fused"], HERE.pretends = one_kernel, True
+    for (module, name), function in zip(KEPT, kept, strict=True):
+        setattr(module, name, getattr(function, "__wrapped__", function))
+    try:
+        with FakeTensorMode():
+            yield
+    finally:
+        attention.ATTEND["fused"], HERE.pretends = fused, False
+        for (module, name), function in zip(KEPT, kept, strict=True):
+            setattr(module, name, function)
+
+
+def one_kernel(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    dropout: float = 0.0,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+) -> Tensor:
+    """Attention with the memory and FLOPs of a GPU's kernel; a bias that is learned is the exception, which has a gradient of its own."""
+    if not getattr(HERE, "pretends", False):
+        return attention.fused_attention(q, k, v, mask, causal, dropout, bias, scale)
+    if bias is not None:
+        return attention.fused_attention(q, k, v, None, causal, 0.0, bias, scale)
+    return F.scaled_dot_product_attention(q, k, v, is_causal=causal and q.size(-2) == k.size(-2), scale=scale)
+
+
+def build(subject: Subject, backend: str = "fused", gpu: bool = False) -> tuple[nn.Module, Objective]:
+    """Model and objective, ready to train, with attention as the trainer would choose it and, for a `gpu`, its logits."""
+    model, objective = subject.model.build().train(), subject.objective.build()
+    for module in model.modules():
+        if hasattr(module, "attention_backend"):
+            setattr(module, "attention_backend", backend)  # noqa: B010
+        if isinstance(module, Dropout):
+            module.share = 0.0
+    if hasattr(objective, "logits_backend"):
+        chosen = execution.settle(subject.train.logits, execution.of_logits(gpu, model, objective))[0]
+        setattr(objective, "logits_backend", chosen)  # noqa: B010
+    return model, objective

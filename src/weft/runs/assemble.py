@@ -1,0 +1,198 @@
+"""Composes a recipe into a run: data, model, objective, trainer and hooks."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from weft.core import config, registry
+from weft.core.errors import CapabilityError, ConfigError, WeftError
+from weft.data.base import Data, Source
+from weft.data.tokenizers import base as tokenizers
+from weft.models.base import need
+from weft.objectives.base import Objective
+from weft.planning import cost
+from weft.recipes.base import Recipe, check
+from weft.recipes.base import load as load_recipe
+from weft.recipes.base import recipe as find_recipe
+from weft.runs import record
+from weft.runs.environment import write_description
+from weft.runs.load import load_initial, read_tokenizer
+from weft.runs.record import recipe_of
+from weft.training import execution
+from weft.training.checkpoint import checkpoint, files
+from weft.training.checkpoint.hook import Checkpoints
+from weft.training.hooks import Agreement, Average, Hook, Signals, Validation, evaluate
+from weft.training.log import Log
+from weft.training.parallel import processes
+from weft.training.parallel.team import ALONE, Team
+from weft.training.settings import Train
+from weft.training.trainer import Trainer
+
+log = logging.getLogger("weft")
+FREE_TO_CHANGE = ("train.steps", "parallel.")
+"""Settings in which a continued run may differ from its beginning."""
+
+
+@dataclass
+class Run:
+    """A trainer and what it was made of."""
+
+    folder: Path
+    recipe: Recipe
+    data: Data
+    trainer: Trainer
+    signals: Signals
+    size: int
+    """Parameters of the whole model, of which this process may hold a part."""
+    cost: dict[str, Any] = field(default_factory=dict)
+    """FLOPs, MFU and energy, once it has ended."""
+
+    @property
+    def validation(self) -> Validation | None:
+        return next((h for h in self.trainer.hooks if isinstance(h, Validation)), None)
+
+
+def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Sequence[Hook] = (), team: Team = ALONE) -> Run:
+    """Build everything a recipe describes and, where the folder holds its run already, continue from there."""
+    check(recipe)
+    files.check_folder(folder)
+    initial = checkpoint.find(init) if init else None
+    data = recipe.data.build_with(read_tokenizer(initial))
+    for line in data.problems.lines() if team.first else ():
+        log.warning("data: %s", line)
+    resolved = recipe.resolve(data.info)
+    refuse_other_recipe(folder, resolved, init)
+    model, objective = build(resolved)
+    tokenizer = tokenizers.dump(data.tokenizer) if data.tokenizer else None
+    if objective.needs:
+        need(model, objective.needs)
+    if initial:
+        check_model(resolved, data, model, objective)
+    check_metric(resolved, data, model, objective)
+    if team.first:
+        check_cuts(resolved.train, model, objective)
+    if initial:
+        load_initial(model, initial)
+    if team.processes > 1:
+        facts = {"recipe": config.to_dict(resolved), "data": data.info, "examples": len(data.train)}
+        processes.compare(team, json.dumps(facts, default=str).encode(), tokenizer or b"")
+        processes.refuse(model, objective, team)
+    plan = execution.choose(resolved.train, model, objective, resolved.optim, team.processes, team.stages)
+    size = sum(p.numel() for p in model.parameters())
+    train = resolved.train
+    source = Source(data.train, train.seed, plan.device)
+    keeper = Checkpoints(folder, config.to_dict(resolved), tokenizer, train.save_every, train.keep)
+    signals = Signals()
+    hooks: list[Hook] = [Agreement(signals)] if team.processes > 1 else []
+    hooks += [Average(train.ema)] if train.ema else []
+    hooks += validating(data, resolved, plan.device)
+    known = cost.promised(plan.device)
+    share = cost.flops_of_draw(resolved, data, objective) / (known.peak * team.processes) if known and team.first else 0.0
+    hooks += [Log(folder, train.log_every, share=share), *(extra if team.first else ()), keeper, signals]
+    tokens = data.info.get("tokens", 1)
+    trainer = Trainer(model, objective, source, train, resolved.optim, plan, hooks, tokens, team)  # type: ignore[arg-type]
+    files.make_folder(folder)  # only now: a recipe that was refused leaves nothing behind
+    keeper.restore(trainer)
+    if team.first:
+        write_description(folder, resolved, trainer, data, size, init)
+    return Run(folder, resolved, data, trainer, signals, size)
+
+
+def validating(data: Data, recipe: Recipe, device: torch.device) -> list[Hook]:
+    """What validates a run; nothing where it asks for none or has no data for it."""
+    train, goal = recipe.train, recipe.progress
+    if data.validation is None or not train.eval_every:
+        if train.patience:
+            log.warning("--train.patience %d has no effect: nothing is validated, so the run does not stop early", train.patience)
+        return []
+    held = Source(data.validation, train.seed, device, shuffle=False)
+    at_once = max(train.micro or train.batch, 64)
+    return [Validation(held, train.eval_every, train.eval_examples, at_once, goal.metric, goal.goal, train.patience)]
+
+
+def check_model(recipe: Recipe, data: Data, model: nn.Module, objective: Objective) -> None:
+    """Refuse a model to start from that is of another kind than the recipe's own, where it cannot be shown a few examples."""
+    own = registry.name_of(type(find_recipe(recipe.name).model)) if recipe.name in registry.RECIPES else None
+    given = registry.name_of(type(recipe.model))
+    if own in (None, given):
+        return
+    source = Source(data.train, recipe.train.seed, torch.device("cpu"), shuffle=False)
+    try:
+        evaluate(model, objective, source, examples=8, batch=8)
+    except WeftError:
+        raise
+    except Exception as error:  # whatever it is that does not fit
+        raise CapabilityError(
+            f"--init: {recipe.name} is for models such as {own}, and cannot train this {given}; name another, or leave it out"
+        ) from error
+
+
+def check_metric(recipe: Recipe, data: Data, model: nn.Module, objective: Objective) -> None:
+    """Refuse a progress metric that validation does not report, as told by that of one example; what has one turn reports a loss."""
+    wanted = recipe.progress.metric
+    if data.validation is None or not recipe.train.eval_every or (wanted == "loss" and len(objective.turns) == 1):
+        return
+    held = Source(data.validation, recipe.train.seed, torch.device("cpu"), shuffle=False)
+    reported = evaluate(model, objective, held, examples=1, batch=1)
+    if wanted not in reported:
+        raise ConfigError(f"--progress.metric: validation reports no {wanted!r}{registry.nearest(wanted, list(reported))}")
+
+
+def check_cuts(train: Train, model: nn.Module, objective: Objective) -> None:
+    """Say where micro-batches are not the batch they are cut from, and refuse one of a single example where its spread is asked for."""
+    why, micro = processes.indivisible(model, objective), train.micro or train.batch
+    if why and micro < train.batch:
+        log.warning("--train.micro %d: %s without changing its gradient; each micro-batch is taken for a batch of its own", micro, why)
+    sizes = range(min(train.ramp[0], train.batch) if train.ramp[1] else train.batch, train.batch + 1)
+    norm = next((name for name, module in model.named_modules() if isinstance(module, nn.BatchNorm1d)), None)
+    if norm and (micro == 1 or any(size % micro == 1 for size in sizes)):
+        raise ConfigError(
+            f"{norm} normalises by the spread of a batch, and a single example has none: --train.batch {train.batch} in micro-batches of "
+            f"{micro} leaves one alone; change one of them"
+        )
+
+
+def build(recipe: Recipe) -> tuple[nn.Module, Objective]:
+    """Model and objective of a resolved recipe, initialised from its seed."""
+    torch.manual_seed(recipe.train.seed)
+    return recipe.model.build(), recipe.objective.build()
+
+
+def refuse_other_recipe(folder: Path, recipe: Recipe, init: str | None) -> None:
+    """A folder holds one run: a recipe that differs in more than its length, or another start, is an error that shows the difference."""
+    old = recipe_of(folder)
+    if old is None:
+        return
+    with contextlib.suppress(ConfigError):  # a recipe that cannot be read is shown as it is
+        old = config.to_dict(load_recipe(old))  # settings that did not exist when it was written have their defaults
+    lines = [line for line in config.difference(old, config.to_dict(recipe)) if not line.startswith(FREE_TO_CHANGE)]
+    began = record.written(folder / "environment.json").get("init", init)
+    if os.path.abspath(began or "") != os.path.abspath(init or ""):
+        lines.append(f"init: {json.dumps(began)} -> {json.dumps(init)}")
+    if lines:
+        raise ConfigError(
+            f"{folder} holds a run of another recipe; continue it with its own settings, or use another folder with --out. "
+            "It differs in:\n  " + "\n  ".join(lines)
+        )
+
+
+def adopt(recipe: Recipe, init: str) -> Recipe:
+    """The recipe for the model of a run or checkpoint, whatever model it was written for, and shown what it is used to."""
+    found = load_recipe(checkpoint.find(init).json("recipe.json"))
+    model, data = found.model, recipe.data
+    if type(model) is type(recipe.model):
+        model = dataclasses.replace(model, **{name: getattr(recipe.model, name) for name in model.of_task})
+    if type(data) is type(found.data):
+        data = dataclasses.replace(data, **{name: getattr(found.data, name) for name in data.of_model})
+    return dataclasses.replace(recipe, model=model, data=data)

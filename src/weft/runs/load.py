@@ -1,0 +1,82 @@
+"""A trained model, with what it needs to be used; and weights to start from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from weft.data.tokenizers import base as tokenizers
+from weft.inference import generate, translate
+from weft.recipes.base import Recipe
+from weft.recipes.base import load as load_recipe
+from weft.training import execution
+from weft.training.checkpoint import checkpoint
+from weft.visual import grids
+
+
+@dataclass
+class Loaded:
+    """A trained model with what it needs to be used."""
+
+    path: Path
+    recipe: Recipe
+    model: nn.Module
+    tokenizer: Any
+    metrics: dict[str, Any]
+    chat_template: str = ""
+    """How messages become a prompt, where the model came with a template (in jinja2's language)."""
+
+    def __call__(self, *arguments: Any, **settings: Any) -> Any:
+        return self.model(*arguments, **settings)
+
+    def generate(self, prompt: str = "", **settings: Any) -> generate.Generation:
+        """One continuation of a prompt; max_new_tokens, temperature, top_k, top_p, seed and stop as in generation.decode."""
+        return generate.generate(self.model, self.tokenizer, prompt, n=1, **settings)[0]
+
+    def sample(self, n: int = 64, seed: int = 0, label: int | None = None) -> Tensor:
+        """n examples (N, ...) of a model that draws them, of one class where a label is given: those of `weft sample`."""
+        return grids.draw(self.model, n, seed, label)
+
+    def answer(self, text: str, **settings: Any) -> list[translate.Answered]:
+        """The best answers of a model that turns one text into another, best first; settings as in generation.answer."""
+        return translate.best_answers(self.model, self.tokenizer, [text], **settings)[0]
+
+
+def load(name: str | Path, device: str = "auto") -> Loaded:
+    """The model of a run (its best checkpoint if it was validated, else its last), in evaluation mode."""
+    found = checkpoint.find(name)
+    recipe = load_recipe(found.json("recipe.json"))
+    model = recipe.model.build()
+    load_initial(model, found)
+    model = model.to(execution.pick_device(device)).eval()
+    template = found.files.get("chat_template.jinja", b"").decode()
+    return Loaded(found.path, recipe, model, read_tokenizer(found), found.json("metrics.json"), template)
+
+
+def load_initial(model: nn.Module, found: checkpoint.Checkpoint) -> None:
+    """Weights of a checkpoint into a model; the average, where it has one. The head of another task, and new tokens, start afresh."""
+    tensors = found.tensors("ema.safetensors" if "ema.safetensors" in found.files else "model.safetensors")
+    mine: Any = model.config
+    theirs: Any = load_recipe(found.json("recipe.json")).model
+    own = model.state_dict()
+    if any(getattr(mine, name) != getattr(theirs, name) for name in mine.of_task):
+        parts: tuple[str, ...] = model.task_parts  # type: ignore[assignment]
+        tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(parts)}
+        tensors |= {name: own[name] for name in own if name.startswith(parts)}
+    tables = getattr(model, "token_tables", ())
+    if tables and getattr(theirs, "vocabulary", mine.vocabulary) < mine.vocabulary:
+        tensors |= {name: lengthened(tensors[name], own[name]) for name in tables if name in tensors}
+    checkpoint.load_weights(model, tensors, str(found.path))
+
+
+def lengthened(old: Tensor, new: Tensor) -> Tensor:
+    """A table with the rows of an old one, then those that a new and longer one has beyond; tables of another width stay as they are."""
+    return torch.cat([old, new[len(old) :]]) if old.shape[1:] == new.shape[1:] else old
+
+
+def read_tokenizer(found: checkpoint.Checkpoint | None) -> Any:
+    return tokenizers.load(found.files["tokenizer.json"]) if found and "tokenizer.json" in found.files else None

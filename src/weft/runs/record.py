@@ -1,0 +1,162 @@
+"""A run's folder as numbers: its recipe, its log, where it ran, and the command that makes it again."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from weft.core import config
+from weft.core.errors import CheckpointError, WeftError
+from weft.recipes.base import load as load_recipe
+from weft.recipes.base import recipe
+from weft.training.checkpoint import checkpoint
+
+Points = list[tuple[float, float]]
+
+
+@dataclass
+class RunLog:
+    """What a run left behind."""
+
+    folder: Path
+    recipe: dict[str, Any]
+    lines: list[dict[str, Any]]
+    environment: dict[str, Any]
+    cost: dict[str, Any]
+    """Empty until the run has ended."""
+
+    @property
+    def name(self) -> str:
+        return str(self.recipe.get("name") or self.folder.name)
+
+    @property
+    def metric(self) -> str:
+        return str(self.recipe["progress"]["metric"])
+
+    @property
+    def goal(self) -> str:
+        return str(self.recipe["progress"]["goal"])
+
+    @property
+    def step(self) -> int:
+        return int(self.lines[-1]["step"]) if self.lines else 0
+
+    @property
+    def steps(self) -> int:
+        return int(self.recipe["train"]["steps"])
+
+    @property
+    def seconds(self) -> float:
+        return float(self.lines[-1].get("seconds", 0.0)) if self.lines else 0.0
+
+    def names(self, part: str) -> list[str]:
+        """Every number that was logged for training or validation, in the order it first came."""
+        return list(dict.fromkeys(name for line in self.lines for name in line.get(part, {})))
+
+    def points(self, part: str, name: str) -> Points:
+        """(step, value) of a number, without values that are not finite."""
+        found = [(line["step"], line[part][name]) for line in self.lines if name in line.get(part, {})]
+        return [(step, value) for step, value in found if isinstance(value, (int, float)) and math.isfinite(value)]
+
+    def best(self) -> tuple[float, float] | None:
+        """(step, value) of the best validation."""
+        held = self.points("validation", self.metric)
+        pick = min if self.goal == "min" else max
+        return pick(held, key=lambda point: point[1]) if held else None
+
+    def settings(self) -> dict[str, str]:
+        """Every setting by its dotted name, as text."""
+        return {name: show(value) for name, value in flat(self.recipe).items()}
+
+
+def recipe_of(folder: Path) -> Any:
+    """What a folder trains: its recipe.json or, where that is missing or damaged, its newest checkpoint's; None for a new folder."""
+    if there := written(folder / "recipe.json"):
+        return there
+    found = checkpoint.newest(folder)
+    return found.json("recipe.json") if found else None
+
+
+def read(folder: Path) -> RunLog:
+    """Read a run's folder; lines of the log that were cut off are passed over, and so are facts that cannot be read."""
+    log = folder / "metrics.jsonl"
+    facts, cost = (written(folder / f"{name}.json") for name in ("environment", "cost"))
+    found = RunLog(folder, recipe_of(folder) or {}, whole_lines(log) if log.exists() else [], facts, cost)
+    try:
+        _ = found.metric, found.goal, found.steps, dict(found.recipe["model"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"{folder}: no run here (recipe.json cannot be read); train one with: weft train RECIPE --out {folder}"
+        ) from error
+    return found
+
+
+def written(path: Path) -> dict[str, Any]:
+    """The object of a JSON file; an empty one where there is none."""
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def whole_lines(path: Path) -> list[dict[str, Any]]:
+    found = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            content = json.loads(line)
+        except ValueError:
+            continue
+        parts = [content.get(part, {}) for part in ("train", "validation")] if isinstance(content, dict) else []
+        if parts and isinstance(content.get("step"), int) and all(isinstance(part, dict) for part in parts):
+            found.append(content)
+    return found
+
+
+def flat(data: dict[str, Any], place: str = "") -> dict[str, Any]:
+    """Nested settings by dotted name; a part's registry name stands under the part itself."""
+    found: dict[str, Any] = {}
+    for key, value in data.items():
+        name = place.rstrip(".") if key == "type" else place + key
+        found |= flat(value, name + ".") if isinstance(value, dict) else {name: value}
+    return found
+
+
+def show(value: Any) -> str:
+    """A setting as text, shortened where it is a long list."""
+    if isinstance(value, (list, tuple)):
+        return " ".join(map(str, value)) if len(value) <= 8 else f"{' '.join(map(str, value[:4]))} … ({len(value):,} values)"
+    return str(value)
+
+
+def command(run: RunLog) -> str:
+    """The command that makes this run: its recipe and every setting in which it differs from it."""
+    words = ["weft", "train", run.name]
+    if run.environment.get("init"):
+        words += ["--init", run.environment["init"]]
+    try:
+        usual = config.leaves(recipe(run.name).resolve(run.environment.get("data", {})))
+        own = config.leaves(load_recipe(run.recipe))
+    except WeftError:
+        return shlex.join(words) + "  # this recipe is not registered here"
+    for name, (kind, value) in own.items():
+        if name != "name" and (name not in usual or plain(usual[name][1]) != plain(value)):
+            words += as_flag(name, kind, value)
+    return shlex.join(words)
+
+
+def plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def as_flag(name: str, kind: Any, value: Any) -> list[str]:
+    """A setting as words of a command line."""
+    flag = "--" + name.replace("_", "-")
+    if isinstance(value, bool):
+        stem, dot, last = flag[2:].rpartition(".")
+        return [flag if value else f"--{stem}{dot}no-{last}"]
+    return [flag, *map(str, value)] if isinstance(value, (list, tuple)) else [flag, str(value)]

@@ -1,0 +1,265 @@
+"""Checkpoints: folders of safetensors and JSON with a sha256 manifest, found, verified and chosen.
+
+    RUN/recipe.json  run.json  metrics.jsonl  events…  report.html  checkpoints/00000500/
+    checkpoint/      recipe.json  model.safetensors  [ema.safetensors]  [tokenizer.json]  metrics.json
+                     training.safetensors  training.json  manifest.json  [chat_template.jinja, of a converted model]
+
+Of several processes each writes its own tensors (tensors.py); read, they are whole again. Nothing is unpickled. A folder whose
+manifest does not hold is damaged and never used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from weft.core.errors import CheckpointError
+from weft.training.checkpoint import files, tensors
+from weft.training.checkpoint.tensors import Lazy
+from weft.training.checkpoint.tensors import pack as pack
+from weft.training.parallel.team import ALONE, Team, copy
+
+FORMAT = 3
+INFERENCE = ("recipe.json", "model.safetensors", "ema.safetensors", "tokenizer.json", "metrics.json", "chat_template.jinja")
+log = logging.getLogger("weft")
+
+
+@dataclass
+class Checkpoint:
+    """The verified content of a checkpoint folder."""
+
+    path: Path
+    files: dict[str, Any]
+    """bytes or, of a file of tensors, its content mapped into memory."""
+
+    def json(self, name: str) -> Any:
+        return json.loads(self.files[name])
+
+    def lazy(self, name: str) -> Lazy:
+        """The whole tensors that all processes have written into files of this name, each made when it is asked for."""
+        return tensors.wholes((data for file, data in self.files.items() if tensors.kind(file) == name), f"{self.path}: {name}")
+
+    def tensors(self, name: str) -> dict[str, Tensor]:
+        """All of them."""
+        return dict(self.lazy(name))
+
+
+def encode(value: Any) -> bytes:
+    return (json.dumps(value, indent=2) + "\n").encode()
+
+
+def name_binarisation(content: dict[str, bytes]) -> dict[str, bytes]:
+    """Format 1 said of digits only whether they are binary; format 2 says how they become so."""
+    if "recipe.json" not in content:
+        return content
+    recipe = json.loads(content["recipe.json"])
+    if isinstance(recipe, dict) and isinstance(data := recipe.get("data"), dict) and "binary" in data:
+        data["binarise"] = "threshold" if data.pop("binary") else "none"
+    return {**content, "recipe.json": encode(recipe)}
+
+
+UPGRADES: dict[int, Callable[[dict[str, bytes]], dict[str, bytes]]] = {1: name_binarisation, 2: dict}
+"""From format n to n + 1, one function each. Format 3 may have several files of a kind; with one it is format 2."""
+
+
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor], place: str, team: Team = ALONE) -> None:
+    """Copy weights into a model; a missing or unknown name is an error, a shared tensor may be named once."""
+    own = model.state_dict()
+    unknown = sorted(set(weights) - set(own) - team.names)
+    marks = {name: team.local(value).data_ptr() for name, value in own.items()}
+    loaded = {marks[name] for name in weights if name in own}
+    missing = sorted(name for name in own if name not in weights and marks[name] not in loaded)
+    wrong = sorted(name for name in weights if name in own and weights[name].shape != own[name].shape)
+    if unknown or missing or wrong:
+        found = {"unknown": unknown, "missing": missing, "other shape": wrong}
+        parts = [f"{what} {', '.join(names[:4])}" for what, names in found.items() if names]
+        raise CheckpointError(f"{place}: the weights do not fit the model: {'; '.join(parts)}; they are those of a model of other settings")
+    copy(own, weights, team)
+
+
+def save(path: Path, content: dict[str, bytes], team: Team = ALONE) -> None:
+    """Write a checkpoint folder, whole or not at all: each process its own files, then the first the manifest of all.
+
+    Where one process cannot write, all raise what it says.
+    """
+    folder = files.beside(path, "tmp", team.leader)
+    sums = {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
+    try:
+        told = agreed(team, lambda: files.add(folder, content), sums)
+        manifest: dict[str, Any] = {"format": FORMAT, "files": {name: digest for part in told for name, digest in part.items()}}
+        manifest["sha256"] = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+
+        def end() -> None:
+            if team.first:
+                files.add(folder, {"manifest.json": encode(manifest)})
+                files.put(folder, path)
+
+        agreed(team, end)
+    except BaseException:
+        if team.first:
+            files.delete(folder)
+        raise
+
+
+def agreed(team: Team, act: Callable[[], None], thing: Any = None) -> list[Any]:
+    """Do something that may fail in one process, and let all know: what each of them has to say, or that process's error in all."""
+    trouble: OSError | None = None
+    try:
+        act()
+    except OSError as error:
+        trouble = error
+    told = team.gather((thing, trouble))
+    for _, failed in told:
+        if failed:
+            raise failed
+    return [own for own, _ in told]
+
+
+def read(path: Path, only: tuple[str, ...] | None = None) -> Checkpoint:
+    """Read and verify a checkpoint (or only some of its files); anything wrong is a CheckpointError naming the file."""
+    try:
+        written = (path / "manifest.json").read_bytes()
+        manifest = json.loads(written)
+        exact = written == encode(manifest)
+        claimed = manifest.pop("sha256")
+        if not exact or hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest() != claimed:
+            raise CheckpointError(f"{path}: manifest.json is damaged")
+        version, sums = manifest["format"], manifest["files"]
+    except OSError as error:
+        raise CheckpointError(f"{path}: manifest.json cannot be read ({error.strerror})") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CheckpointError(f"{path}: manifest.json is damaged") from error
+    content = {}
+    for name, expected in sums.items():
+        if only is None or tensors.kind(name) in only:
+            try:
+                data = tensors.mapped(path / name) if name.endswith(".safetensors") else (path / name).read_bytes()
+            except OSError as error:
+                raise CheckpointError(f"{path}: {name} cannot be read ({error.strerror})") from error
+            if hashlib.sha256(data).hexdigest() != expected:
+                raise CheckpointError(f"{path}: {name} is damaged (its sha256 differs from the manifest)")
+            content[name] = data
+    while version < FORMAT:
+        content, version = UPGRADES[version](content), version + 1
+    if version > FORMAT:
+        raise CheckpointError(f"{path}: written by a newer weft (format {version}); this one reads up to {FORMAT}")
+    return Checkpoint(path, content)
+
+
+def folder(run: Path, step: int) -> Path:
+    return run / "checkpoints" / f"{step:08d}"
+
+
+def folders(run: Path) -> list[Path]:
+    """Checkpoint folders of a run, oldest first."""
+    return sorted((p for p in (run / "checkpoints").glob("[0-9]*") if p.name.isdigit()), key=lambda p: int(p.name))
+
+
+def newest(run: Path) -> Checkpoint | None:
+    """The newest undamaged checkpoint; None for a run that never saved; an error where all are damaged or gone."""
+    candidates = folders(run)
+    last = saved_step(run)
+    if last is not None and last > max((int(path.name) for path in candidates), default=-1):
+        log.warning("%s is gone; trying another", folder(run, last))
+    found = whole(candidates[::-1])
+    if found is None and (candidates or last is not None):
+        raise CheckpointError(
+            f"{run}: no usable checkpoint is left ({len(candidates)} damaged, the run had saved before). "
+            "Restore one from a backup, or start over in another folder with --out"
+        )
+    return found
+
+
+def whole(paths: list[Path], only: tuple[str, ...] | None = None) -> Checkpoint | None:
+    """The first of several that is not damaged; None where all are."""
+    for path in paths:
+        try:
+            return read(path, only)
+        except CheckpointError as error:
+            log.warning("%s; trying another", error)
+    return None
+
+
+def mark_saved(run: Path, step: int) -> None:
+    """Note that this run has saved, so that losing a checkpoint is noticed."""
+    files.replace(run / "run.json", encode({"saved": step}))
+
+
+def saved_step(run: Path) -> int | None:
+    """The last step that was saved; None for a run that never saved, 0 where the note cannot be read."""
+    try:
+        return int(json.loads((run / "run.json").read_bytes())["saved"])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
+
+
+def is_best(path: Path) -> bool:
+    try:
+        return bool(json.loads((path / "metrics.json").read_bytes())["best"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def prune(run: Path, keep: int, step: int) -> None:
+    """Keep the newest few up to a step, and the newest best; later ones were found damaged and do not count."""
+    candidates = [path for path in folders(run) if int(path.name) <= step]
+    best = [path for path in candidates if is_best(path)][-1:]
+    for path in candidates[: -max(keep, 1)]:
+        if path not in best:
+            files.remove_folder(path)
+
+
+def find(name: str | Path) -> Checkpoint:
+    """What inference needs of the checkpoint that a name means; of `RUN@average5`, the mean weights of the last five."""
+    run, _, which = str(name).rpartition("@")
+    if not run or Path(name).exists() or not (number := which.removeprefix("average")).isdecimal() or number == which:
+        *several, last = meant(name)
+        return whole(several, INFERENCE) or read(last, INFERENCE)
+    paths = folders(Path(run))
+    if not 1 <= int(number) <= len(paths):
+        raise CheckpointError(f"{name}: {len(paths)} checkpoints are kept; --train.keep says how many")
+    found = [read(path, only=INFERENCE) for path in paths[-int(number) :]]
+    mean = {name: tensor.double() for name, tensor in found[0].tensors("model.safetensors").items()}
+    kinds = {name: tensor.dtype for name, tensor in found[0].tensors("model.safetensors").items()}
+    for other in found[1:]:
+        for name, tensor in other.tensors("model.safetensors").items():
+            mean[name] += tensor.double()
+    weights = pack({name: (total / len(found)).to(kinds[name]) for name, total in mean.items()})
+    content = {name: data for name, data in found[-1].files.items() if not name.endswith(".safetensors")}
+    return Checkpoint(found[-1].path, {**content, "model.safetensors": weights})
+
+
+def resolve(name: str | Path) -> Path:
+    """The checkpoint folder that `RUN`, `RUN@last`, `RUN@1000` or a checkpoint's own path means."""
+    return meant(name)[0]
+
+
+def meant(name: str | Path) -> list[Path]:
+    """As `resolve`; of a run, followed by those that stand in where that one is damaged."""
+    text = str(name)
+    path, _, which = text.rpartition("@") if "@" in Path(text).name and not Path(text).exists() else (text, "", "")
+    run = Path(path)
+    if (run / "manifest.json").exists():
+        return [run]
+    candidates = folders(run)[::-1]
+    if not candidates and ((run / "config.json").is_file() or (run.suffix == ".gguf" and run.is_file())):
+        raise CheckpointError(f"{text}: holds a model of another project; make it one of ours first: weft convert {text} runs/NAME")
+    if not candidates:
+        raise CheckpointError(f"{text}: no checkpoint here; train one with: weft train RECIPE --out {path}")
+    if which and which != "last":
+        match = [p for p in candidates if which.isdigit() and int(p.name) == int(which)]
+        if not match:
+            steps = ", ".join(str(int(p.name)) for p in reversed(candidates))
+            raise CheckpointError(f"{text}: no checkpoint of step {which}; there are {steps}")
+        return match
+    best = [p for p in candidates if is_best(p) and not which][:1]
+    return best + [p for p in candidates if p not in best]

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+
+from weft.core.errors import DataError
+from weft.data.base import Problems
+from weft.data.io import files
+
+
+def test_a_path_that_leads_nowhere_is_one_sentence_with_the_fix(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WEFT_DATA", raising=False)
+    for path in ("no/such", "~nobody-here/x", "a" * 5000, "nul\0byte", "loop"):
+        with pytest.raises(DataError, match=r"--data\.path") as caught:
+            files.locate(path)
+        assert "\n" not in str(caught.value)
+        assert str(caught.value).isprintable()
+    with pytest.raises(DataError, match="no data was given"):
+        files.locate("")
+
+
+def test_paths_below_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "set").mkdir()
+    monkeypatch.setenv("WEFT_DATA", str(tmp_path))
+    assert files.locate("set") == tmp_path / "set"
+    with pytest.raises(DataError, match="nor below WEFT_DATA"):
+        files.locate("other")
+
+
+def test_what_cannot_be_read_is_a_data_error(tmp_path: Path) -> None:
+    folder, pipe, broken, short = (tmp_path / name for name in ("folder", "pipe", "broken.gz", "short.gz"))
+    folder.mkdir()
+    os.mkfifo(pipe)
+    broken.write_bytes(b"not gzip")
+    short.write_bytes(gzip.compress(b"hello" * 100)[:-12])
+    damaged = tmp_path / "damaged.gz"
+    damaged.write_bytes(gzip.compress(os.urandom(1000))[:40] + b"\xff" * 300)
+    for path in (folder, pipe, broken, short, damaged, tmp_path / "missing"):
+        with pytest.raises(DataError):
+            files.read_bytes(path)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+def test_encodings_with_a_mark_are_read(encoding: str) -> None:
+    problems = Problems()
+    assert files.decode("naïve Ω 😀\n".encode(encoding), Path("x"), problems) == "naïve Ω 😀\n"
+    assert not problems.counts
+
+
+def test_foreign_bytes_are_counted_and_named() -> None:
+    problems = Problems()
+    text = files.decode(
+        "one\ncafé, déjà\n\ufffd\n".encode("latin-1", errors="replace").replace(b"?", "\ufffd".encode()), Path("a.txt"), problems
+    )
+    assert text == "one\ncaf\ufffd, d\ufffdj\ufffd\n\ufffd\n"
+    assert problems.lines() == ["3 × bytes that are not UTF-8, replaced by U+FFFD: a.txt:2 (byte 7)"]
+
+
+def test_a_damaged_utf16_file_is_counted() -> None:
+    problems = Problems()
+    files.decode("ab\n".encode("utf-16") + b"\x00\xd8a\x00b", Path("a.txt"), problems)
+    assert next(iter(problems.counts)).startswith("bytes that are not UTF-16")
+    assert "a.txt:2" in problems.lines()[0]
+
+
+def test_exact_text_keeps_every_byte() -> None:
+    data = bytes(range(256))
+    assert files.decode(data, Path("x"), Problems(), exact=True).encode("utf-8", errors="surrogateescape") == data
+
+
+def test_lone_surrogates_are_mended() -> None:
+    assert files.well_formed("a\ud800b\udc00 😀") == "a\ufffdb\ufffd 😀"
+
+
+def test_walking_survives_loops_and_dangling_links(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "1.txt").touch()
+    (tmp_path / "a" / "b" / "2.TXT").touch()
+    (tmp_path / "a" / "b" / ".hidden.txt").touch()
+    (tmp_path / "a" / "b" / "up").symlink_to(tmp_path)
+    (tmp_path / "self.txt").symlink_to(tmp_path / "self.txt")
+    (tmp_path / "readme.pdf").touch()
+    os.mkfifo(tmp_path / "pipe.txt")
+    problems = Problems()
+    assert [path.name for path in files.walk(tmp_path, (".txt",), problems)] == ["1.txt", "2.TXT"]
+    assert sum(problems.counts.values()) == 4
+    assert len(problems.counts) == 3
+
+
+def test_names_that_are_no_text_can_be_printed(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"caf\xe9\n.txt")).touch()
+    (found,) = files.walk(tmp_path, (".txt",), Problems())
+    assert files.show(found).isprintable()
+    files.show(found).encode()
