@@ -178,9 +178,14 @@ import importlib
 from importlib.machinery import PathFinder
 
 find = PathFinder.find_spec
-PathFinder.find_spec = staticmethod(
-    lambda name, path=None, target=None: None if name.partition(".")[0] in {hidden!r} else find(name, path, target)
-)
+
+
+@staticmethod
+def find_spec(name, path=None, target=None):
+    return None if name.partition(".")[0] in {hidden!r} else find(name, path, target)
+
+
+PathFinder.find_spec = find_spec
 for name in {names!r}:
     importlib.import_module(name)
 print("done")

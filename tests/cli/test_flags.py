@@ -97,7 +97,9 @@ def test_help_shows_every_flag_with_its_default(command: Callable[..., Outcome],
 
 
 def test_every_setting_of_every_recipe_says_what_it_is() -> None:
-    silent = {f"{type(part).__name__} {s.name}" for n in registry.RECIPES for part in [recipe(n)] for s in help.settings_of(part) if not s.about}
+    silent = {
+        f"{type(part).__name__} {s.name}" for n in registry.RECIPES for part in [recipe(n)] for s in help.settings_of(part) if not s.about
+    }
     assert silent <= {"Recipe name"}
 
 

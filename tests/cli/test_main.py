@@ -19,7 +19,9 @@ from weft.core import registry
 LIGHT = "import sys; from weft.__main__ import run; run({}); print([m for m in ('torch', 'numpy', 'rich') if m in sys.modules])"
 
 
-@pytest.mark.parametrize("words", [["--help"], ["list"], ["list", "recipes"], ["--version"], ["train", "--help"], ["train", "gpt/text", "--help"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["list"], ["list", "recipes"], ["--version"], ["train", "--help"], ["train", "gpt/text", "--help"]]
+)
 def test_help_and_lists_import_nothing_heavy(words: list[str]) -> None:
     done = subprocess.run([sys.executable, "-c", LIGHT.format(words)], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"

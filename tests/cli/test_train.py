@@ -18,7 +18,7 @@ import weft
 from tests.cli.conftest import TINY, Outcome, tiny_flags
 from tests.contracts.tiny import tiny
 from weft.api import fit
-from weft.cli import flags, train
+from weft.cli import train
 from weft.cli.describe import closing
 from weft.core.errors import CheckpointError
 from weft.report.progress import Progress

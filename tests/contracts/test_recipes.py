@@ -122,6 +122,23 @@ def test_a_run_cut_and_continued_is_the_same_run(name: str, tmp_path: Path, devi
     assert steps == sorted(set(steps)) == [1, 3, 4, 6, 8, 9, 12]
 
 
+@every_recipe
+def test_a_run_cut_continued_and_watched_is_one_left_alone(name: str, tmp_path: Path, device: torch.device) -> None:
+    """Cut at step 3 (last saved at 2), with each step logged and validated: the weights of a run that does none of this."""
+    short = {"train.steps": 4, "train.ema": 0.9, "train.eval_examples": 4}
+    alone = {"train.log_every": 100, "train.eval_every": 0, "train.save_every": 0}
+    watched = {"train.log_every": 1, "train.eval_every": 1, "train.save_every": 2}
+    trained(make(name, tmp_path, device, short | alone), tmp_path / "alone")
+    made = make(name, tmp_path, device, short | watched)
+    with pytest.raises(PowerCut):
+        trained(made, tmp_path / "cut", Cut(3))
+    assert trained(made, tmp_path / "cut").trainer.step == 4
+    alone_at_end, cut_at_end = (checkpoint.read(checkpoint.resolve(f"{tmp_path / n}@last")) for n in ("alone", "cut"))
+    for file in ("model.safetensors", "ema.safetensors", "training.safetensors"):
+        assert alone_at_end.files[file] == cut_at_end.files[file], f"the continued run differs in {file}"
+    assert [line["step"] for line in log(tmp_path / "cut")] == [1, 2, 3, 4], "each step is logged once"
+
+
 @every_mixture
 def test_what_an_example_costs_is_known(name: str, tmp_path: Path, device: torch.device) -> None:
     made = make(name, tmp_path, device)

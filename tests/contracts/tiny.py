@@ -184,6 +184,17 @@ def idx_folder(folder: Path, side: int = 28) -> Path:
     return made
 
 
+def cifar_folder(folder: Path) -> Path:
+    """CIFAR-10's files with three of its classes."""
+    made = folder / "cifar"
+    made.mkdir(exist_ok=True)
+    chance = random.Random(0)
+    for name, number in (("data_batch_1", 60), ("test_batch", 30)):
+        labels = [chance.randrange(3) for _ in range(number)]
+        (made / f"{name}.bin").write_bytes(b"".join(bytes([label]) + 3 * pixels(chance, label, 32) for label in labels))
+    return made
+
+
 def image_folder(folder: Path) -> Path:
     """Two classes of small PNG files."""
     image = pytest.importorskip("PIL.Image")
@@ -294,21 +305,21 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "classifier/table": lambda folder: {"model.hidden": (16,), "data.path": str(table_file(folder))},
     "vit/digits": lambda folder: DIGITS | VIT,
     "vit/images": lambda folder: DIGITS | VIT | {"data.path": str(image_folder(folder)), "data.size": 16},
-    "vit/cifar10": lambda folder: DIGITS | VIT | CIFAR | {"data.path": str(image_folder(folder))},
+    "vit/cifar10": lambda folder: DIGITS | VIT | CIFAR | {"data.path": str(cifar_folder(folder)), "data.size": 8},
     "swin/digits": lambda folder: DIGITS | SWIN,
     "swin/images": lambda folder: DIGITS | SWIN | {"data.path": str(image_folder(folder)), "data.size": 16},
-    "swin/cifar10": lambda folder: DIGITS | SWIN | CIFAR | {"data.path": str(image_folder(folder))},
+    "swin/cifar10": lambda folder: DIGITS | SWIN | CIFAR | {"data.path": str(cifar_folder(folder)), "data.size": 8},
     "classifier/digits_extractor": lambda folder: CONV,
     "classifier/mnist_extractor": lambda folder: CONV | {"data.path": str(idx_folder(folder, 8)), "data.validation": 0.2},
     "classifier/fashion_extractor": lambda folder: CONV | {"data.path": str(idx_folder(folder, 8)), "data.validation": 0.2},
-    "classifier/cifar10_extractor": lambda folder: CONV | {"data.path": str(image_folder(folder)), "data.size": 8, "data.augment.crop": 1},
+    "classifier/cifar10_extractor": lambda folder: CONV | {"data.path": str(cifar_folder(folder)), "data.size": 8, "data.augment.crop": 1},
     "vae/digits": lambda folder: DIGITS | {"model.hidden": (32,), "model.latent": 4},
     "vae/beta": lambda folder: DIGITS | {"model.hidden": (32,), "model.latent": 4},
     "vae/inpainting": lambda folder: DIGITS | {"model.hidden": (32,), "model.latent": 4},
     "vae/mnist_mlp": lambda folder: CODE | {"data.path": str(idx_folder(folder, 8))},
     "vae/mnist": lambda folder: CODE | CONV | {"data.path": str(idx_folder(folder, 8))},
     "vae/fashion": lambda folder: CODE | CONV | SMOOTH | {"data.path": str(idx_folder(folder, 8))},
-    "vae/cifar10": lambda folder: CODE | CONV | SMOOTH | {"data.path": str(image_folder(folder)), "data.size": 8},
+    "vae/cifar10": lambda folder: CODE | CONV | SMOOTH | {"data.path": str(cifar_folder(folder)), "data.size": 8},
     "vae/images": lambda folder: CODE | CONV | SMOOTH | {"data.path": str(image_folder(folder)), "data.size": 8},
     "vae/conditional_digits": lambda folder: CODE,
     "vae/conditional_mnist": lambda folder: CODE | CONV | {"data.path": str(idx_folder(folder, 8))},
@@ -325,16 +336,16 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "gan/semi_digits": lambda folder: GAN | {"data.labelled": 0.3, "data.repeat_labelled": 2},
     "gan/semi_mnist": lambda folder: GAN | {"data.path": str(idx_folder(folder)), "data.labelled": 0.3, "data.repeat_labelled": 2},
     "wgan/ring": lambda folder: RING,
-    "wgan/cifar10": lambda folder: DCGAN | {"data.path": str(image_folder(folder)), "data.size": 8},
+    "wgan/cifar10": lambda folder: DCGAN | {"data.path": str(cifar_folder(folder)), "data.size": 8},
     "wgan_gp/ring": lambda folder: RING,
     "wgan_gp/digits": lambda folder: GAN,
     "wgan_gp/fashion": lambda folder: DCGAN | {"data.path": str(idx_folder(folder, 8))},
-    "wgan_gp/cifar10": lambda folder: DCGAN | {"data.path": str(image_folder(folder)), "data.size": 8},
+    "wgan_gp/cifar10": lambda folder: DCGAN | {"data.path": str(cifar_folder(folder)), "data.size": 8},
     "wgan_gp/images": lambda folder: DCGAN | {"data.path": str(image_folder(folder)), "data.size": 8},
     "dcgan/digits": lambda folder: DCGAN,
     "dcgan/mnist": lambda folder: DCGAN | {"data.path": str(idx_folder(folder, 8))},
     "dcgan/fashion": lambda folder: DCGAN | {"data.path": str(idx_folder(folder, 8))},
-    "dcgan/cifar10": lambda folder: DCGAN | {"data.path": str(image_folder(folder)), "data.size": 8},
+    "dcgan/cifar10": lambda folder: DCGAN | {"data.path": str(cifar_folder(folder)), "data.size": 8},
     "dcgan/images": lambda folder: DCGAN | {"data.path": str(image_folder(folder)), "data.size": 8},
     "bigan/digits": lambda folder: {"model.hidden": (64, 64), "model.latent": 8},
     "bigan/mnist": lambda folder: {"model.hidden": (64, 64), "model.latent": 8, "data.path": str(idx_folder(folder, 8))},
@@ -367,7 +378,7 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "maf/mnist": lambda folder: DIGITS | {"model.layers": 2, "model.hidden": (32,), "data.path": str(idx_folder(folder, 6))},
     "realnvp/digits": lambda folder: REALNVP,
     "realnvp/mnist": lambda folder: REALNVP | {"data.path": str(idx_folder(folder, 12))},
-    "realnvp/cifar10": lambda folder: REALNVP | {"data.path": str(idx_folder(folder, 8)), "data.validation": 0.3},
+    "realnvp/cifar10": lambda folder: REALNVP | {"data.path": str(cifar_folder(folder)), "data.size": 8, "data.validation": 0.3},
     "realnvp/images": lambda folder: REALNVP | {"data.path": str(image_folder(folder)), "data.size": 8, "data.validation": 0.3},
     "pixelcnn/digits": lambda folder: PIXELCNN,
     "pixelcnn/mnist": lambda folder: PIXELCNN | {"data.path": str(idx_folder(folder, 8))},

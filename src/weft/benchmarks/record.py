@@ -59,6 +59,8 @@ NATS = re.compile(
 """Recipes whose loss is counted in nats."""
 COSTS = {"ms", "s", "tokens/s", "MB/s", "MB per second of a core", "GiB", "bytes", "times"}
 """Units of what is not measured on a split of the data."""
+RIGHT = ("accuracy", "exact")
+"""Metrics beside which the share of the commonest class stands, where an evaluation tells it."""
 UNMINIMISED = re.compile(r"(rbm|boltzmann)/.*")
 """Recipes of which only the gradient of the loss has a meaning."""
 
@@ -71,10 +73,6 @@ class Measured:
     measurements: tuple[Measurement, ...]
     rows: list[Row]
     """What of the rows is no number, for details."""
-
-
-COMMONEST = "commonest_class"
-"""What evaluation tells beside an accuracy: a baseline of it and no result."""
 
 
 def measurements(
@@ -94,7 +92,7 @@ def measurements(
     groups: dict[str, list[Row]] = {}
     for row in rows:
         groups.setdefault(json.dumps({name: row[name] for name in of if name in row}), []).append(row)
-    known = {*of, "seed", "examples", COMMONEST}
+    known = {*of, "seed", "examples", "commonest_class"}
     found: list[Measurement] = []
     for name, group in groups.items():
         examples = {row.get("examples") for row in group}
@@ -113,9 +111,8 @@ def measurements(
                 examples=None if costs or len(examples) > 1 else next(iter(examples)),
             )
             one = dataclasses.replace(one, **(beside or {}).get(metric, {}))
-            trivial = {row[COMMONEST] for row in group if COMMONEST in row}
-            if metric == "accuracy" and len(trivial) == 1:
-                one = dataclasses.replace(one, baselines=(Baseline(name="commonest class", value=trivial.pop()),))
+            if metric in RIGHT and not one.baselines and is_number(share := group[0].get("commonest_class")):
+                one = dataclasses.replace(one, baselines=(Baseline(name="commonest class", value=share),))
             found.append(one)
     rest = [{"of": {k: row[k] for k in of if k in row}, **{k: row[k] for k in ("seed",) if k in row}, **words(row, known)} for row in rows]
     return Measured(seeds, tuple(found), [row for row in rest if row.keys() - {"of", "seed"}])

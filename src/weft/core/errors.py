@@ -51,9 +51,14 @@ class ProcessError(WeftError):
 
 
 def require(module: str, extra: str) -> ModuleType:
-    """Import an optional package, or say which extra brings it."""
+    """Import an optional package, or say which command installs it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        package = module.partition(".")[0]
-        raise MissingExtra(f"{package} is not installed; install it with: pip install 'weft[{extra}]'") from error
+        raise missing_extra(module.partition(".")[0], extra) from error
+
+
+def missing_extra(package: str, extra: str) -> MissingExtra:
+    from weft.core.installation import install_command  # only where something is missing
+
+    return MissingExtra(f"{package} is not installed; install it with: {install_command(extra)}")

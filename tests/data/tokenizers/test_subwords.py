@@ -18,6 +18,7 @@ from hypothesis import given, settings
 
 from weft.core import registry
 from weft.core.errors import ConfigError, DataError, MissingExtra
+from weft.core.installation import install_command
 from weft.data.io.files import well_formed
 from weft.data.text.pairs import PairsConfig
 from weft.data.text.windows import TextConfig
@@ -282,5 +283,5 @@ def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     data = tokenizers.dump(learned(ByteBPE))
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     for use in (lambda: ByteBPE.train("a"), lambda: tokenizers.load(data)):
-        with pytest.raises(MissingExtra, match=r"pip install 'weft\[hf\]'"):
+        with pytest.raises(MissingExtra, match=re.escape(install_command("hf"))):
             use()

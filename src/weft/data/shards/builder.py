@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import hashlib
 import json
 import os
@@ -22,6 +21,7 @@ import numpy as np
 
 from weft.core import config
 from weft.core.errors import ConfigError, DataError
+from weft.core.posix import lock_folder
 from weft.data.io.files import show
 from weft.data.problems import Problems
 from weft.data.shards.build_state import BuildConfig as BuildConfig
@@ -52,12 +52,12 @@ def build(
             raise ConfigError(f"--{name} must be at least {1 if name != 'workers' else 0}, not {least - (name == 'workers')}")
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
-    lock = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return Building(folder, inputs, tokenizer, settings).run(workers, progress or (lambda done, total: None))
+        lock = lock_folder(folder)
     except BlockingIOError as error:
         raise DataError(f"{show(folder)}: another process is building here; let it end, or use another folder with --out") from error
+    try:
+        return Building(folder, inputs, tokenizer, settings).run(workers, progress or (lambda done, total: None))
     finally:
         os.close(lock)
 
