@@ -32,7 +32,8 @@ class Train(Config):
     """Examples per update, over all micro-batches."""
     micro: int = 0
     """Examples per micro-batch of one process; 0 takes the whole batch at once, or in four per stage of a pipeline. Gradients are the
-    same either way, but for models that look at a batch as a whole, such as those with batch normalisation, which say so."""
+    same either way, but for what dropout drops, and for models that look at a batch as a whole, such as those with batch normalisation,
+    which say so."""
     ramp: tuple[int, int] = (0, 0)
     """Batch-size ramp: start at this many examples and grow linearly to `batch` over this many examples; (0, 0) for none."""
     seed: int = 1
