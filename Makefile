@@ -57,6 +57,7 @@ dist: .venv/dev  ## wheel and sdist, each installed into an empty environment an
 .venv/dev: .venv/python pyproject.toml constraints.txt
 	$(PIP) torch
 	$(PIP) --editable '.[dev]'
+	$(BIN)/python -m compileall -q -j 0 .venv/lib > /dev/null || true  # where pip was told to write no bytecode, every start takes seconds
 	touch $@
 
 .venv/docs: .venv/core

@@ -6,8 +6,9 @@ from types import SimpleNamespace
 
 from weft.benchmarks import ceiling, kernels, training
 from weft.benchmarks.nanogpt import translated
-from weft.kernels import chunked_cross_entropy, gpt_block_cuda
+from weft.kernels import chunked_cross_entropy
 from weft.training import execution
+from weft.training.settings import Train
 
 
 def test_names() -> None:
@@ -20,12 +21,16 @@ def test_names() -> None:
 def test_a_variant_holds_only_while_it_is_open() -> None:
     before = chunked_cross_entropy.CHUNK, dict(execution.COMPILER)
     with training.variant("attention=fused,chunk=20,pieces=norm+feed,inductor.combo_kernels=off") as settings:
-        assert settings == {"attention": "fused"}
+        assert settings == {"attention": "fused", "pieces": "norm+feed"}
         assert chunked_cross_entropy.CHUNK == 1 << 20
-        assert not gpt_block_cuda.PIECES ^ {"norm", "feed"}
         assert not execution.COMPILER["combo_kernels"]
     assert before == (chunked_cross_entropy.CHUNK, execution.COMPILER)
-    assert "attention" in gpt_block_cuda.PIECES
+
+
+def test_pieces_of_the_cuda_block_are_taken_away_from_one_trainer_only() -> None:
+    model, train = training.model_of("tiny"), Train(device="cpu", steps=1, batch=2)
+    pieces = [training.make(model, train, training.noise(301), training.OPTIM, given).plan.use.pieces for given in ("norm+feed", "")]
+    assert pieces == [{"norm", "feed"}, {"norm", "feed", "attention", "products"}]
 
 
 def test_waiting_is_what_lies_between_kernels() -> None:

@@ -28,7 +28,7 @@ def toy(name: str, folder: Path) -> dict[str, object]:
     """What makes the recipe of an experiment small."""
     small = {setting: value for setting, (_, value) in leaves(tiny(name, folder)).items()}
     wanted = ("data.", "model.", *TRAIN)
-    return {s: v for s, v in small.items() if s.startswith(wanted) and s != "name"} | {"train.device": "cpu", "train.keep": 3}
+    return {s: v for s, v in small.items() if s.startswith(wanted) and s != "name"} | {"train.device": "cpu", "train.keep_checkpoints": 3}
 
 
 def test_distillation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -71,7 +71,7 @@ def test_a_setting_alone_changes_nothing_else() -> None:
         (["--model.width"], "model.width"),
         (["--model.width", "3", "4"], "4"),
         (["--optim.betas", "0.9"], "betas"),
-        (["--data.unit", "byts"], "byts"),
+        (["--data.tokenizer", "byts"], "byts"),
         (["--optim.type", "moun"], "--optim.type: 'moun' is not one of 'sgd', 'momentum', 'rmsprop', 'adam', 'adamw', 'muon'"),
         (["--optim.type"], "a value is missing"),
         (["--optim.type", "sgd", "--optim.betas", "0.9", "0.99"], "SGD has no field 'betas'"),
@@ -135,7 +135,7 @@ def test_another_kind_of_optimiser_keeps_what_it_shares(words: str) -> None:
 def test_each_turn_can_have_another_kind(command: Callable[..., Outcome]) -> None:
     made, _ = train.parse("gan/digits", ["--optim.generator.type", "sgd"])
     assert [type(part).__name__ for part in made.optim.values()] == ["Adam", "SGD"]  # type: ignore[attr-defined]
-    assert "--optim.rest-lr" in command("train", "gpt/quickstart", "--optim.type", "muon", "--help").out
+    assert "--optim.adamw-lr" in command("train", "gpt/quickstart", "--optim.type", "muon", "--help").out
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

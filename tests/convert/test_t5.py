@@ -14,6 +14,7 @@ from tests.convert.parity import close, imported, imported_files
 from weft.benchmarks.references import CASES, KINDS, reference
 from weft.convert.t5 import FAMILY
 from weft.core.errors import CheckpointError
+from weft.kernels.select import use_attention
 from weft.models.t5 import PRESETS, bucket
 
 transformers = pytest.importorskip("transformers")
@@ -25,9 +26,7 @@ SIZES = list(CASES["t5"].values())
 def explicit_attention_is_close(ours: Any, theirs: Any) -> None:
     """What is computed step by step, where a kernel cannot do it, is the same too."""
     reads = KINDS["t5"].reads
-    for module in ours.modules():
-        if hasattr(module, "attention_backend"):
-            module.attention_backend = "explicit"
+    use_attention(ours, "explicit")
     given = reads.inputs(theirs.config)
     for mine, expected in zip(reads.ours(ours, given), reads.theirs(theirs, given), strict=True):
         close(mine, expected)

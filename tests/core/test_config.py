@@ -72,14 +72,14 @@ def test_registered_settings_carry_their_name() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"type": "adamx"}, r"no part is called 'adamx'; did you mean 'adam"),
+        ({"type": "adamx"}, r"no type is called 'adamx'; did you mean 'adam"),
         ({"type": "gpt"}, "GPTConfig is not a OptimConfig"),
-        ({"type": ["os.system"]}, "no part is called"),
+        ({"type": ["os.system"]}, "no type is called"),
         ({"type": "sgd", "lr": "fast"}, "recipe.lr: 'fast' is not a number"),
         ({"type": "sgd", "learning_rate": 1}, "recipe: no field 'learning_rate'"),
         ({"type": "sgd", "schedule": {"kind": "cosinus"}}, "recipe.schedule.kind: 'cosinus' is not one of 'constant', 'linear', 'cosine'"),
-        ({"type": "sgd", "schedule": 3}, "recipe.schedule: expected an object, found 3"),
-        ([], r"recipe: expected an object, found \[\]"),
+        ({"type": "sgd", "schedule": 3}, "recipe.schedule: expected a JSON object, not 3"),
+        ([], r"recipe: expected a JSON object, not \[\]"),
     ],
 )
 def test_wrong_data_is_named_with_its_place(data: Any, message: str) -> None:
@@ -131,7 +131,7 @@ def test_values_become_what_the_field_says(name: str, value: Any, expected: Any)
         ("size", True, "--size: True is not an integer"),
         ("size", float("inf"), "--size: inf is not an integer"),
         ("kind", "c", "--kind: 'c' is not one of 'a', 'b', 3"),
-        ("pair", "1", "--pair: expected 2 values, found 1"),
+        ("pair", "1", "--pair: expected 2 values, not 1"),
         ("pair", "1 x", "--pair: 'x' is not a number"),
         ("table", 3, "--table: name a field of it|--table: has no fields"),
         ("inner", 3, r"--inner: name a field of it, for example --inner\.rate"),

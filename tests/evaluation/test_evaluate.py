@@ -14,7 +14,7 @@ import weft
 from tests.contracts.tiny import tiny
 from weft.core import config
 from weft.core.errors import ConfigError, DataError
-from weft.data.text.windows import TextConfig
+from weft.data.text.token_windows import TextConfig
 from weft.evaluation.evaluate import change_data, evaluate
 from weft.training.checkpoint import checkpoint
 
@@ -84,7 +84,7 @@ def test_flaws_of_other_data_are_counted_once(run: Path, tmp_path: Path) -> None
     for name in ("empty.txt", "other.csv"):
         (folder / name).touch()
     assert weft.evaluate(run, data=folder).problems == [
-        f"1 × files of another kind, not read: {folder / 'other.csv'}",
+        f"1 × files with another suffix, not read: {folder / 'other.csv'}",
         f"1 × empty files: {folder / 'empty.txt'}",
     ]
 

@@ -17,10 +17,14 @@ from weft.kernels import block_products as products
 from weft.kernels import gpt_block_cuda as module
 from weft.kernels import packed_attention as attending
 from weft.kernels.cuda import cublaslt_matmul as tuned
+from weft.kernels.select import install_chosen, use_attention
+from weft.kernels.spec import Machine, Use
 from weft.nn.attention import SelfAttention
 from weft.nn.block import Block
 from weft.nn.checkpointed import Kept, checkpointed
-from weft.nn.feed_forward import FeedForward, GatedFeedForward
+from weft.nn.feed_forward import FeedForward
+
+HOPPER = Machine(device="cuda", capability=(9, 0), triton=True, processors=132, shared_memory=232_448)
 
 
 def block(device: torch.device, width: int = 64, **settings: Any) -> Block:
@@ -38,27 +42,25 @@ def gradients(layer: Block, x: Tensor, out: Tensor) -> dict[str, Tensor]:
     return {"out": out.detach(), "x": found[0], **{name: g for (name, _), g in zip(layer.named_parameters(), found[1:], strict=True)}}
 
 
-def wide(layer: Block, x: Tensor, kept: Kept = "all") -> dict[str, Tensor]:
-    return gradients(layer, x, checkpointed(kept, module.gpt_block_cuda, layer, x, None, None))
+def wide(layer: Block, x: Tensor, kept: Kept = "none", **settings: Any) -> dict[str, Tensor]:
+    return gradients(layer, x, checkpointed(kept, module.gpt_block_cuda, layer, x, None, None, module.Settings(**settings)))
 
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu_tanh"])
 @pytest.mark.parametrize("pieces", [{"norm"}, {"feed"}, {"products"}, {"norm", "feed", "attention", "products"}], ids=sorted)
-def test_gradients_are_those_of_the_plain_block(pieces: set[str], activation: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PIECES", pieces)
+def test_gradients_are_those_of_the_plain_block(pieces: set[str], activation: str) -> None:
     layer = block(torch.device("cpu"), activation=activation)
     x = torch.randn(3, 5, 64, requires_grad=True)
     expected = gradients(layer, x, layer(x))
-    for name, value in wide(layer, x).items():
+    for name, value in wide(layer, x, pieces=frozenset(pieces)).items():
         torch.testing.assert_close(value, expected[name], rtol=1e-4, atol=1e-4 * float(expected[name].abs().max()))
 
 
-@pytest.mark.parametrize("kept", ["products", "inputs"])
+@pytest.mark.parametrize("kept", ["selective", "full"])
 def test_what_is_computed_again_gives_the_same(kept: Kept) -> None:
     layer, x = block(torch.device("cpu")), torch.randn(2, 5, 64, requires_grad=True)
     expected = wide(layer, x)
-    layer.activations_backend = kept
-    for name, value in wide(layer, x, kept).items():
+    for name, value in wide(layer, x, kept, again=kept == "selective").items():
         torch.testing.assert_close(value, expected[name])
 
 
@@ -68,6 +70,19 @@ def test_biases_are_summed_apart_where_a_branch_is_dropped(monkeypatch: pytest.M
     torch.manual_seed(1)
     for name, value in wide(layer, x).items():
         torch.testing.assert_close(value, expected[name], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("checkpointing", ["none", "selective", "full"])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_what_is_installed_is_the_plain_block(checkpointing: Kept, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "suits", lambda x, inner: True)
+    layer, x = block(torch.device("cpu")), torch.randn(2, 5, 64, requires_grad=True)
+    expected = gradients(layer, x, layer(x))
+    (choice, *_) = install_chosen(layer, Use(machine=HOPPER, precision="bf16", attention="cudnn", checkpointing=checkpointing))
+    assert choice.chosen == ("CUDA block",)
+    run = torch.compile(layer, backend="aot_eager", fullgraph=checkpointing == "none") if compiled else layer
+    for name, value in gradients(layer, x, run(x)).items():
+        torch.testing.assert_close(value, expected[name], rtol=1e-4, atol=1e-4 * float(expected[name].abs().max()))
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", "eager"])
@@ -96,27 +111,11 @@ def test_half_precision_is_no_worse_than_plain(device: torch.device) -> None:
     truth = gradients(layer, exact, layer(exact))
     with torch.autocast(device.type, torch.bfloat16):
         plain = gradients(layer, x, layer(x))
-        layer.attention.attention_backend = "cudnn"
-        found = wide(layer, x)
+        use_attention(layer, "cudnn", device.type)
+        found = wide(layer, x, packed=True)
     for name, value in truth.items():
         error, usual = ((one[name].float() - value).norm() / value.norm() for one in (found, plain))
         assert error <= 1.3 * usual + 1e-3, name
-
-
-def test_which_blocks_it_serves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "suits", lambda x, inner: True)
-    layer, x = block(torch.device("cpu")), torch.randn(2, 5, 64)
-    assert module.fits(layer, x)
-    layer.feedforward = GatedFeedForward(64, 256)
-    assert not module.fits(layer, x)
-    assert not module.fits(block(torch.device("cpu"), order="post"), x)
-    assert not module.fits(block(torch.device("cpu"), activation="relu"), x)
-    skipped = block(torch.device("cpu"))
-    skipped.skipped.share = 0.1
-    assert not module.fits(skipped, x)
-    bare = block(torch.device("cpu"))
-    bare.attention.out.bias = None  # type: ignore[assignment]
-    assert not module.fits(bare, x)
 
 
 @pytest.mark.gpu
@@ -209,9 +208,9 @@ def test_biases_of_queries_keys_and_values(dropout: float, compiled: bool, monke
     layer, x = block(torch.device("cpu"), dropout=dropout), torch.randn(2, 130, 64, requires_grad=True)
     torch.manual_seed(1)
     expected = gradients(layer, x, layer(x))
-    layer.attention.attention_backend = "cudnn"
-    assert module.packs(layer.attention, x, None, None)
-    run = partial(module.gpt_block_cuda, layer, mask=None, rotary=None)
+    settings = module.Settings(packed=True)
+    assert module.packs(layer.attention, x, None, None, settings)
+    run = partial(module.gpt_block_cuda, layer, mask=None, rotary=None, settings=settings)
     torch.manual_seed(1)
     out = torch.compile(run, backend="aot_eager", fullgraph=True)(x) if compiled else run(x)
     for name, value in gradients(layer, x, out).items():

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from tests.training import toys
 from weft.benchmarks import peers
 from weft.core.errors import ConfigError
+from weft.kernels.select import use_attention
 from weft.models.gpt import GPT, PRESETS, GPTConfig
-from weft.nn.attention import ATTEND
 from weft.objectives.next_token import NextToken, NextTokenConfig
 from weft.training.optimizer.settings import AdamW
 from weft.training.schedule import Schedule
@@ -23,7 +23,7 @@ VARIANTS = [
     {"position": position, "norm": norm, "tied": tied}
     for position, norm, tied in product(("learned", "sinusoidal", "rotary"), ("pre", "post"), (True, False))
 ]
-MODERN: dict[str, Any] = {"position": "rotary", "norm_heads": True, "norm_embedding": True, "skips": True, "activation": "squared_relu"}
+MODERN: dict[str, Any] = {"position": "rotary", "qk_norm": True, "norm_embedding": True, "skips": True, "activation": "squared_relu"}
 VARIANTS.append(MODERN)
 
 
@@ -45,8 +45,7 @@ def name(settings: dict[str, Any]) -> str:
 def test_no_output_sees_the_future(settings: dict[str, Any], backend: str) -> None:
     """The derivative of the output at t by the embedding at s is zero for s > t and not zero for s <= t."""
     network = model(**settings).eval()
-    for block in network.blocks:
-        block.attention.attention_backend = backend
+    use_attention(network, backend)
     seen = {}
     network.embed.register_forward_hook(lambda module, given, out: seen.setdefault("embedded", out))
     states = network.hidden(ids(1))
@@ -70,8 +69,7 @@ def test_fused_and_explicit_attention_give_the_same_logits(settings: dict[str, A
     network = model(**settings).eval()
     outs = []
     for backend in ("explicit", "fused"):
-        for block in network.blocks:
-            block.attention.attention_backend = backend
+        use_attention(network, backend)
         outs.append(network(ids()))
     torch.testing.assert_close(*outs, atol=1e-6, rtol=1e-5)
 
@@ -296,8 +294,7 @@ def gpt2(**settings: Any) -> GPT:
 @pytest.mark.parametrize("backend", ["explicit", "fused"])
 def test_logits_equal_those_of_hugging_face(backend: str) -> None:
     network = gpt2().eval()
-    for block in network.blocks:
-        block.attention.attention_backend = backend
+    use_attention(network, backend)
     twin, tokens = hugging_face(network).eval(), ids(3, 32)
     with torch.no_grad():
         torch.testing.assert_close(network(tokens), twin(tokens).logits, atol=1e-4, rtol=0)
@@ -309,10 +306,10 @@ def test_a_hundred_steps_of_adamw_equal_those_of_hugging_face(device: torch.devi
     network = gpt2()
     twin = hugging_face(network).to(device).train()
     windows = (torch.arange(64)[:, None] * 7 + torch.arange(33) * 3) % V  # something to learn
-    schedule = Schedule(kind="cosine", warmup=10, floor=0.1)
+    schedule = Schedule(kind="cosine", warmup=10, min_lr_ratio=0.1)
     optim = AdamW(lr=3e-3, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0, schedule=schedule)
     tensors = {"ids": windows[:, :-1], "targets": windows[:, 1:]}
-    trainer = toys.trainer(network, NextToken(NextTokenConfig()), tensors, optim, batch=batch, micro=3, steps=steps, device=device)
+    trainer = toys.trainer(network, NextToken(NextTokenConfig()), tensors, optim, batch=batch, micro_batch=3, steps=steps, device=device)
 
     decayed = [p for path, p in twin.named_parameters() if p.ndim == 2 and ".h." in path]
     plain = [p for path, p in twin.named_parameters() if p.ndim < 2 or ".h." not in path]
@@ -379,8 +376,7 @@ def test_gpt3_has_eight_sizes(preset: str, billions: float) -> None:
 def test_every_second_block_may_see_only_a_band(backend: str) -> None:
     """The derivative of a banded block's output at t by its input at s is zero unless t - window < s <= t."""
     network = model(layers=2, window=4).eval()
-    for block in network.blocks:
-        block.attention.attention_backend = backend
+    use_attention(network, backend)
     x = torch.randn(1, T, 16, requires_grad=True)
     for number, nearest in ((0, T), (1, 4)):
         out = network.blocks[number](x, mask=network._band(ids(1), None, None) if number % 2 else None)
@@ -409,9 +405,7 @@ def test_normed_heads_bound_every_score() -> None:
     attention = model(**MODERN).blocks[0].attention
     attention.qkv.weight.data.mul_(1000)  # type: ignore[union-attr]
     seen: list[Tensor] = []
-    attention.attention_backend = "fused"  # type: ignore[union-attr, assignment]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(ATTEND, "fused", lambda q, k, v, *rest: seen.extend((q, k)) or v)
-        attention(torch.randn(2, T, 16), rotary=model(**MODERN).rotary)
+    attention.core = lambda q, k, v, *rest: seen.extend((q, k)) or v  # type: ignore[union-attr, assignment]
+    attention(torch.randn(2, T, 16), rotary=model(**MODERN).rotary)
     for x in seen:
         torch.testing.assert_close(x.square().mean(-1), torch.ones(2, 2, T))

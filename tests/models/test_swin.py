@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 from weft.core.errors import ConfigError
+from weft.kernels.select import use_attention
 from weft.models.base import Classifies, need
-from weft.models.swin import PRESETS, TINY, DepthDropout, Swin, SwinBlock, SwinConfig, cut, join, roll
-from weft.nn import attention
+from weft.models.swin import PRESETS, TINY, DepthDropout, Swin, SwinBlock, SwinConfig, WindowAttention, cut, join, roll
 from weft.nn.attention import explicit_attention
 from weft.training.optimizer.updater import audit
 
-CONFIG = dataclasses.replace(TINY, image=(3, 16, 12), classes=5, deviation=0.3)
+CONFIG = dataclasses.replace(TINY, image=(3, 16, 12), classes=5, init_std=0.3)
 
 
 def built(config: SwinConfig) -> Swin:
@@ -66,7 +66,7 @@ def test_windows_are_full_attention_under_a_mask(window: int, grid: tuple[int, i
     torch.manual_seed(0)
     config = dataclasses.replace(CONFIG, window=window)
     block = SwinBlock(config, 0, grid, shifted=shifted, depth_dropout=0.0)
-    block.attention.attention_backend = backend
+    use_attention(block.attention, backend)
     assert block.shift == (window // 2 if shifted and min(grid) > window else 0)
     x = torch.randn(2, *grid, config.width)
     torch.testing.assert_close(block.attend(x), dense(block, x, window), atol=1e-5, rtol=1e-5)
@@ -101,7 +101,7 @@ def test_the_cost_is_linear_in_the_size_of_the_image(monkeypatch: pytest.MonkeyP
         counted.append(q.size(0) * q.size(1) * q.size(2) * k.size(2))
         return v
 
-    monkeypatch.setitem(attention.ATTEND, "fused", count)
+    monkeypatch.setattr(WindowAttention, "core", staticmethod(count))
     totals = []
     for side in (32, 64, 128):
         counted.clear()
@@ -144,7 +144,7 @@ def test_depth_dropout_takes_whole_branches_and_keeps_the_mean() -> None:
 
 
 def test_depth_dropout_rises_from_block_to_block() -> None:
-    model = built(dataclasses.replace(CONFIG, layers=(2, 3), depth_dropout=0.2))
+    model = built(dataclasses.replace(CONFIG, layers=(2, 3), drop_path=0.2))
     rates = [module.share for module in model.modules() if isinstance(module, DepthDropout)]
     assert rates == pytest.approx([0.0, 0.05, 0.1, 0.15, 0.2])
 
@@ -168,7 +168,7 @@ def test_what_is_decayed() -> None:
         ({"layers": (2, 0)}, "must each say a number for every stage"),
         ({"heads": (2,)}, "must each say a number for every stage"),
         ({"heads": (2, 5)}, "32, the width of stage 2, is not a multiple of 5"),
-        ({"depth_dropout": 1.0}, "depth_dropout must be"),
+        ({"drop_path": 1.0}, "drop_path must be"),
     ],
 )
 def test_impossible_settings_are_refused(wrong: dict[str, object], message: str) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from weft.core.errors import ConfigError
 from weft.inference.generate import can_continue
+from weft.kernels.select import use_attention
 from weft.models.transformer import PRESETS, Transformer, TransformerConfig
 from weft.nn.feed_forward import FeedForward
 from weft.nn.position import sinusoidal
@@ -25,9 +26,7 @@ def model(backend: str = "fused", seed: int = 0, **settings: Any) -> Transformer
     torch.manual_seed(seed)
     sizes = {"vocabulary": V, "context": 12, "layers": 3, "heads": 2, "width": D}
     made = Transformer(TransformerConfig(**{**sizes, **settings})).eval()
-    for module in made.modules():
-        if hasattr(module, "attention_backend"):
-            module.attention_backend = backend
+    use_attention(made, backend)
     return made
 
 

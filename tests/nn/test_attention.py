@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
+from weft.kernels.select import use_attention
 from weft.nn.attention import SelfAttention, explicit_attention, fused_attention, sound_kernels
 
 B, H, T, K = 2, 3, 7, 8
@@ -146,7 +147,7 @@ def test_heads_are_a_loop_and_cost_the_same_however_many(groups: int) -> None:
     for heads in (1, 2, 4, 12):
         with FlopCounterMode(display=False) as counter:
             several = SelfAttention(12, heads, causal=False)
-            several.attention_backend = "explicit"
+            use_attention(several, "explicit")
             several(x)
         costs.add(counter.get_total_flops())
     assert len(costs) == 1
@@ -186,7 +187,7 @@ def test_dropout_only_acts_in_training() -> None:
 
 def test_a_mask_made_while_sampling_serves_training() -> None:
     layer = SelfAttention(16, 2, causal=True)
-    layer.attention_backend = "explicit"
+    use_attention(layer, "explicit")
     with torch.inference_mode():
         layer(torch.randn(1, 23, 16))
     layer(torch.randn(1, 23, 16)).sum().backward()
@@ -206,7 +207,7 @@ def test_bf16_on_a_gpu_agrees_with_fp32(length: int, rotary: bool) -> None:
     x = torch.randn(3, length, 128, device="cuda")
     results = []
     for backend, bf16 in (("explicit", False), ("fused", True)):
-        layer.attention_backend = backend
+        use_attention(layer, backend)
         given = x.clone().requires_grad_()
         with torch.autocast("cuda", dtype=torch.bfloat16, enabled=bf16):
             out = layer(given, rotary=turns).float()

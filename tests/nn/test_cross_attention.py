@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from weft.kernels.select import use_attention
 from weft.nn.cross_attention import CrossAttention, sees
 from weft.nn.position import rotary
 
@@ -17,7 +18,7 @@ B, T, S, D, H = 3, 4, 7, 16, 2
 def layer(backend: str = "fused", dropout: float = 0.0) -> CrossAttention:
     torch.manual_seed(0)
     made = CrossAttention(D, H, dropout=dropout)
-    made.attention_backend = backend
+    use_attention(made, backend)
     return made.double()
 
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from weft.kernels.select import use_attention
 from weft.nn.attention import SelfAttention
 
 T, WIDTH, HEADS, REACH = 24, 16, 2, 3
@@ -38,7 +39,7 @@ MASKS = {"band": band, "blocks": blocks, "big bird": big_bird}
 def layer(backend: str) -> SelfAttention:
     torch.manual_seed(0)
     made = SelfAttention(WIDTH, HEADS, causal=False)
-    made.attention_backend = backend
+    use_attention(made, backend)
     return made
 
 

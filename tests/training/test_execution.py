@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +11,9 @@ from torch import nn
 
 from tests.training import toys
 from weft.core.errors import ConfigError
-from weft.models.gpt import GPTConfig
+from weft.kernels.attention import CORES
+from weft.kernels.c import passes
+from weft.models.gpt import GPT, GPTConfig
 from weft.objectives.next_token import NextTokenConfig
 from weft.training import execution
 from weft.training.optimizer.settings import SGD, Adam, AdamW, Muon, OptimConfig
@@ -23,10 +26,14 @@ def large() -> nn.Module:
     return nn.Linear(400, 400)
 
 
+def small_gpt(**settings: Any) -> GPT:
+    return GPTConfig(vocabulary=5, context=4, layers=2, heads=2, width=8, **settings).build()
+
+
 def test_everything_chosen_has_a_reason() -> None:
     plan = execution.choose(CPU, large(), toys.Regression())
     assert [line.partition(" ")[0] for line in plan.lines()] == [
-        "device", "precision", "compile", "graphs", "attention", "blocks", "logits", "activations", "update",
+        "device", "precision", "compile", "cuda_graphs", "logits", "activation_checkpointing", "update",
     ]  # fmt: skip
     assert all(line.partition(": ")[2] for line in plan.lines())
 
@@ -59,7 +66,7 @@ def test_what_is_asked_for_is_done() -> None:
     plan = execution.choose(settings, nn.Linear(3, 3), toys.Regression())
     assert (plan.precision, plan.compile, plan.attention, plan.deterministic) == ("bf16", True, "fused", True)
     assert plan.reasons["precision"] == "asked for"
-    assert not execution.choose(Train(device="cpu", graphs="on"), large(), toys.Regression()).graphs
+    assert not execution.choose(Train(device="cpu", cuda_graphs="on"), large(), toys.Regression()).graphs
 
 
 def test_a_cpu_neither_compiles_nor_captures_by_itself() -> None:
@@ -69,10 +76,11 @@ def test_a_cpu_neither_compiles_nor_captures_by_itself() -> None:
 
 
 def test_what_a_cpu_cannot_do_is_told() -> None:
-    plan = execution.choose(dataclasses.replace(CPU, graphs="on", attention="cudnn"), large(), toys.Regression())
+    plan = execution.choose(dataclasses.replace(CPU, cuda_graphs="on", attention="cudnn"), small_gpt(), toys.Regression())
     assert (plan.graphs, plan.attention) == (False, "fused")
-    assert "graphs off: on was asked for, but only a GPU has them" in plan.lines()
-    assert "attention fused: cudnn was asked for, but it needs a GPU" in plan.lines()
+    assert "cuda_graphs off: on was asked for, but only a GPU has them" in plan.lines()
+    kind = "2 × SelfAttention(width 8, heads 2, causal)"
+    assert f"attention {kind}: fused (cudnn was asked for, but it needs a GPU)" in plan.lines()
 
 
 def test_a_wrong_device_is_named() -> None:
@@ -85,10 +93,42 @@ def test_a_wrong_device_is_named() -> None:
 
 @pytest.mark.parametrize("attention", ["fused", "explicit"])
 def test_layers_are_told_which_attention_to_use(attention: str) -> None:
-    model = GPTConfig(vocabulary=5, context=4, layers=2, heads=2, width=8).build()
+    model = small_gpt()
     settings = Train(device="cpu", attention=attention)  # type: ignore[arg-type]
     execution.apply(execution.choose(settings, model, toys.Regression()), model)
-    assert {block.attention.attention_backend for block in model.blocks} == {attention}
+    assert {block.attention.core for block in model.blocks} == {CORES[attention]}  # type: ignore[union-attr]
+
+
+def test_a_model_without_a_transformer_says_nothing_of_blocks() -> None:
+    plan = execution.choose(CPU, large(), toys.Regression())
+    assert not [line for line in plan.lines() if line.startswith(("blocks", "attention"))]
+    assert not plan.table()
+
+
+@pytest.mark.skipif(not passes.keeping(torch.float32), reason="no compiler")
+def test_the_line_says_what_computes_the_blocks_and_why() -> None:
+    settings, kind = Train(device="cpu", precision="fp32"), "2 × Block(width 8, heads 2, gelu)"
+
+    def line(model: nn.Module, **changes: Any) -> str:
+        plan = execution.choose(dataclasses.replace(settings, **changes), model, toys.Regression())
+        execution.apply(plan, model)
+        (line,) = (line for line in plan.lines() if line.startswith("blocks"))
+        return line
+
+    assert line(small_gpt()) == f"blocks {kind}: C block in training where no mask is given, else plain"
+    assert line(small_gpt(residual_dropout=0.1)) == f"blocks {kind}: plain, as residual dropout 0.1 is on"
+    assert line(small_gpt(), blocks="plain") == f"blocks {kind}: plain, as plain was asked for"
+
+
+@pytest.mark.parametrize(("refused", "expected"), [("compile", "compile off"), ("capture", "graphs off"), ("autocast", "precision fp32")])
+def test_a_model_may_refuse_how_it_is_run(refused: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execution, "cpu_has_bf16", lambda: True)
+    model = type("Shy", (nn.Linear,), {refused: False})(400, 400)
+    settings = Train(device="cpu")
+    line = next(line for line in execution.choose(settings, model, toys.Regression()).lines() if line.startswith(expected))
+    assert refused == "capture" or "Shy" in line or "CPU" in line
+    assert execution.refuses(model, refused)
+    assert not execution.refuses(large(), refused)
 
 
 def test_weights_stay_fp32_whatever_the_precision() -> None:
@@ -104,7 +144,7 @@ def test_a_compiled_step_equals_an_eager_one() -> None:
     results = []
     for compile in (False, True):
         torch.manual_seed(0)
-        trainer = toys.trainer(toys.Linear(), toys.HalfLabelled(), toys.regression(), batch=8, micro=4)
+        trainer = toys.trainer(toys.Linear(), toys.HalfLabelled(), toys.regression(), batch=8, micro_batch=4)
         if compile:  # the backend that needs no C++ compiler
             trainer.functions[""] = torch.compile(trainer.functions[""], backend="aot_eager")
         for _ in range(3):
@@ -121,7 +161,7 @@ def test_a_compiled_step_equals_an_eager_one() -> None:
         (AdamW(), True),
         (Adam(eps_inside_sqrt=True), False),
         (AdamW(l1=0.1), False),
-        (AdamW(relative=True), False),
+        (AdamW(scale_parameter=True), False),
         (SGD(), False),
         (Muon(), False),
         (None, False),
@@ -146,7 +186,12 @@ def test_large_models_fuse_the_update() -> None:
 def test_a_gpu_fuses_the_update_of_a_language_model() -> None:
     model, objective = GPTConfig(vocabulary=5000, context=4, layers=1, heads=2, width=8).build(), NextTokenConfig().build()
     assert execution.choose(Train(), model, objective, AdamW()).update == "fused"
-    for settings, optim in ((Train(), SGD()), (Train(), None), (Train(batch=8, micro=2), AdamW()), (Train(precision="fp32"), AdamW())):
+    for settings, optim in (
+        (Train(), SGD()),
+        (Train(), None),
+        (Train(batch=8, micro_batch=2), AdamW()),
+        (Train(precision="fp32"), AdamW()),
+    ):
         assert execution.choose(settings, model, objective, optim).update == "apart"
 
 

@@ -26,7 +26,7 @@ from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.record import measurements, write_record
 from weft.data.base import Source
 from weft.data.text.python_source import PythonSourceConfig
-from weft.data.text.windows import TokenWindows
+from weft.data.text.token_windows import TokenWindows
 from weft.models.gpt import GPT, GPTConfig
 from weft.objectives.next_token import NextTokenConfig
 from weft.training import execution
@@ -47,7 +47,7 @@ LR = 1e-3
 
 def tokens(vocabulary: int) -> Tensor:
     """Real text, its rarer bytes folded into the vocabulary."""
-    data = PythonSourceConfig(unit="bytes", megabytes=2.0).build().train
+    data = PythonSourceConfig(tokenizer="bytes", megabytes=2.0).build().train
     assert isinstance(data, TokenWindows)
     return (data.tokens.long() % vocabulary).to(torch.uint8)
 

@@ -15,7 +15,7 @@ import torch
 from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.record import measurements, write_record
 from weft.data.base import Source
-from weft.data.text.windows import TokenWindows
+from weft.data.text.token_windows import TokenWindows
 from weft.models.gpt import GPTConfig
 from weft.objectives.next_token import NextTokenConfig
 from weft.training import execution
@@ -31,7 +31,7 @@ MODEL = GPTConfig(
 TRAIN = Train(steps=14_950, batch=128, log_every=100)
 TARGET = 1.5
 """Milliseconds of a step on an H200."""
-OPTIM = AdamW(lr=6e-3, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0, schedule=Schedule(kind="cosine", floor=0.1))
+OPTIM = AdamW(lr=6e-3, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0, schedule=Schedule(kind="cosine", min_lr_ratio=0.1))
 
 
 def make_trainer(train: Train = TRAIN, model: GPTConfig = MODEL) -> Trainer:

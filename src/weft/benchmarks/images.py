@@ -124,7 +124,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         beside=merged(chance(0.1135), beside("accuracy", 0.88, 0.8803, "Kingma et al. (2014)", "an error of 11.97 ± 1.71 %")),
     ),
     "gan-ring": Experiment("gan/ring", report={}, expected="shown collapsing"),
-    "gan-ring-minibatch": Experiment("gan/ring", {"model.kernels": 16}, report={}, expected="more of the modes than without"),
+    "gan-ring-minibatch": Experiment("gan/ring", {"model.minibatch_kernels": 16}, report={}, expected="more of the modes than without"),
     "wgan-ring": Experiment("wgan/ring", report={}),
     "wgan_gp-ring": Experiment("wgan_gp/ring", report={}, beside=beside("modes", 8) | beside("good", 0.9), expected="in 3 of 3 seeds"),
     "gan-mnist": Experiment("gan/mnist", measures=("fid=extractor-mnist",)),
@@ -146,11 +146,11 @@ EXPERIMENTS: dict[str, Experiment] = {
     ),
     **{
         f"pix2pix-mnist{name}": Experiment("pix2pix/mnist", changes, measures=("translated=extractor-mnist",))
-        for name, changes in (("", {}), ("-error", {"objective.adversarial": 0.0}), ("-game", {"objective.error": 0.0}))
+        for name, changes in (("", {}), ("-error", {"objective.adversarial": 0.0}), ("-game", {"objective.l1_weight": 0.0}))
     },
     **{
         f"pix2pix-facades{name}": Experiment("pix2pix/facades", changes, report={}, checkpoint="@last")
-        for name, changes in (("", {}), ("-error", {"objective.adversarial": 0.0}), ("-game", {"objective.error": 0.0}))
+        for name, changes in (("", {}), ("-error", {"objective.adversarial": 0.0}), ("-game", {"objective.l1_weight": 0.0}))
     },
     **{
         f"cyclegan-mnist{name}": Experiment(

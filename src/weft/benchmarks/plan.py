@@ -21,7 +21,7 @@ from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.record import measurements, write_record
 from weft.core.errors import DataError, WeftError
 from weft.data.base import Source
-from weft.data.text.windows import TokenWindows
+from weft.data.text.token_windows import TokenWindows
 from weft.planning import plan
 from weft.planning.layout import Layout
 from weft.planning.shards import bytes_on
@@ -34,7 +34,7 @@ from weft.training.trainer import Trainer
 
 BATCHES = {"gpt2": 64, "gpt2-medium": 32, "gpt2-xl": 16, "tiny": 8}
 """Examples of 1,024 tokens that are usual for each on a large GPU."""
-OPTIM = AdamW(lr=6e-4, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0, schedule=Schedule(kind="cosine", floor=0.1))
+OPTIM = AdamW(lr=6e-4, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0, schedule=Schedule(kind="cosine", min_lr_ratio=0.1))
 BARS = {"memory": 0.08, "step": 0.15}
 """How far the plan may be off."""
 GPUS = (64, 256, 1024, 4096)

@@ -30,8 +30,8 @@ from weft.data.base import Source
 from weft.data.shards.build_state import BuildConfig
 from weft.data.shards.builder import build
 from weft.data.shards.workers import cores
-from weft.data.text.python_corpus import gather
-from weft.data.tokenizers.learning import learn
+from weft.data.text.python_corpus import build_corpus
+from weft.data.tokenizers.training import train_tokenizer
 from weft.recipes.base import Recipe
 from weft.recipes.base import recipe as find_recipe
 from weft.runs.assemble import build as build_run
@@ -72,10 +72,10 @@ SIZES = {
 def prepared(folder: Path, folders: list[str], vocabulary: int) -> dict[str, Any]:
     """The corpus and its shards, made now where they are not there yet; its description."""
     if not (folder / "corpus.json").is_file():
-        gather(folder, folders)
+        build_corpus(folder, folders)
     parts = {name: str(folder / f"{name}.jsonl") for name in ("train", "held")}
     if not (folder / f"held-{vocabulary}" / "manifest.json").is_file():
-        tokenizer = learn("byte_bpe", vocabulary, [parts["train"]], BuildConfig())
+        tokenizer = train_tokenizer("byte_bpe", vocabulary, [parts["train"]], BuildConfig())
         for name, path in parts.items():
             build([path], folder / f"{name}-{vocabulary}", tokenizer, BuildConfig(), cores())
     description: dict[str, Any] = json.loads((folder / "corpus.json").read_text())

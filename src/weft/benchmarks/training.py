@@ -8,9 +8,9 @@ Run: python -m weft bench training --nanogpt FOLDER [--sizes gpt2 gpt2-medium gp
 
 Both train on 1,024 tokens an example in bf16, compiled, with AdamW and clipping, without dropout; ours through the trainer itself. Both
 have GPT-2's own GELU, by tanh; with --activation gelu they have nanoGPT's, which is exact.
-A variant is settings of training joined by commas: its names (attention, blocks, logits, activations, update, compile, graphs),
-chunk (log2 of the logits held at a time), held (the longest row of them that is read once), pieces (of a wide block, joined by +, that
-have kernels of our own; or none), or options of the compiler (inductor.combo_kernels=off).
+A variant is settings of training joined by commas: its names (attention, blocks, logits, activation_checkpointing, update, compile,
+cuda_graphs), chunk (log2 of the logits held at a time), held (the longest row of them that is read once), pieces (of a wide block, joined
+by +, that have kernels of our own; or none), or options of the compiler (inductor.combo_kernels=off).
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.record import measurements, write_record
 from weft.benchmarks.timing import synchronise, timed
 from weft.data.base import Source
-from weft.data.text.windows import TokenWindows
-from weft.kernels import chunked_cross_entropy, gpt_block_cuda
+from weft.data.text.token_windows import TokenWindows
+from weft.kernels import chunked_cross_entropy
+from weft.kernels.spec import Use
 from weft.models.gpt import PRESETS, GPTConfig
 from weft.objectives.next_token import NextTokenConfig
 from weft.training import execution
@@ -65,11 +66,13 @@ def noise(vocabulary: int) -> Tensor:
     return torch.randint(0, vocabulary, (1_000_000,), generator=torch.Generator().manual_seed(0), dtype=torch.int32)
 
 
-def make(model: GPTConfig, train: Train, tokens: Tensor, optim: AdamW) -> Trainer:
-    """The trainer that `weft train` would run."""
+def make(model: GPTConfig, train: Train, tokens: Tensor, optim: AdamW, pieces: str = "") -> Trainer:
+    """The trainer that `weft train` would run; pieces: those of the CUDA block that have kernels of their own, joined by +."""
     torch.manual_seed(0)
     network, objective = model.build(), NextTokenConfig().build()
     plan = execution.choose(train, network, objective, optim)
+    if pieces:
+        plan.use = dataclasses.replace(plan.use, pieces=Use().pieces & {*pieces.split("+")})
     source = Source(TokenWindows(tokens, model.context, overlapping=True), train.seed, plan.device)
     return Trainer(network, objective, source, train, optim, plan, tokens=model.context)
 
@@ -77,14 +80,13 @@ def make(model: GPTConfig, train: Train, tokens: Tensor, optim: AdamW) -> Traine
 CONSTANTS: dict[str, tuple[Any, str, Callable[[str], Any]]] = {
     "chunk": (chunked_cross_entropy, "CHUNK", lambda word: 1 << int(word)),
     "held": (chunked_cross_entropy, "HELD", int),
-    "pieces": (gpt_block_cuda, "PIECES", lambda word: {*word.split("+")} & gpt_block_cuda.PIECES),
 }
 """Names of a variant that are no settings: the constant that each changes, and what a word means there."""
 
 
 @contextmanager
 def variant(words: str) -> Iterator[dict[str, Any]]:
-    """The settings of training that a variant names; the others hold while it is open."""
+    """The settings of training that a variant names, and the pieces; the others hold while it is open."""
     settings: dict[str, Any] = {}
     before = {name: getattr(module, constant) for name, (module, constant, _) in CONSTANTS.items()}
     options = dict(execution.COMPILER)
@@ -158,12 +160,13 @@ class Bench:
 
     def ours(self, words: str) -> tuple[Callable[[], object], dict[str, Any]]:
         with variant(words) as settings:
+            pieces = settings.pop("pieces", "")
             train = Train(steps=100_000, batch=self.batch, log_every=1000, **settings)
             lines: list[str] = []
 
             def begin() -> Callable[[], object]:
                 model = self.model
-                trainer = make(model, train, noise(model.vocabulary), OPTIM)
+                trainer = make(model, train, noise(model.vocabulary), OPTIM, pieces)
                 lines.extend(trainer.plan.lines())
                 return trainer.run_step
 

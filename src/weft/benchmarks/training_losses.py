@@ -17,7 +17,7 @@ from weft.benchmarks import nanogpt
 from weft.benchmarks.training import OPTIM, forget, make, model_of, variant
 from weft.data.base import Source
 from weft.data.text.python_source import python_files
-from weft.data.text.windows import TokenWindows
+from weft.data.text.token_windows import TokenWindows
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 
@@ -38,7 +38,8 @@ def curves(size: str, batch: int, steps: int, folder: str, words: str, device: t
     optim = dataclasses.replace(OPTIM, weight_decay=0.0, schedule=Schedule(warmup=min(100, steps // 5)))
     tokens = text(model.vocabulary)
     with variant(words) as settings:
-        trainer = make(model, Train(steps=max(steps, 500), batch=batch, **settings), tokens, optim)
+        pieces = settings.pop("pieces", "")
+        trainer = make(model, Train(steps=max(steps, 500), batch=batch, **settings), tokens, optim, pieces)
         twins = [nanogpt.build(folder, model, model.vocabulary) for _ in range(2)]
         for twin in twins:
             nanogpt.take_weights(twin, trainer.model)

@@ -22,7 +22,7 @@ from weft.benchmarks.arguments import Arguments, settings
 from weft.benchmarks.record import measurements, write_record
 from weft.core.config import override
 from weft.data.base import Problems
-from weft.data.text.windows import read_text
+from weft.data.text.token_windows import read_text
 from weft.evaluation.evaluate import evaluate
 from weft.inference.translate import answer
 from weft.inference.translate_file import answer_lines, fingerprint
@@ -87,12 +87,12 @@ ADDED = {"left_to_right_lstm": {"model.lstm": True}}
 SHORT = {"data.context": 128, "train.batch": 128, "train.steps": 12_000}
 """As BERT itself was trained: first on short texts, of which a step holds more, then on long ones."""
 PASSES = (1, 2, 4, 10)
-ONE_PASS = {"objective.consistency": 0.0}
+ONE_PASS = {"objective.r_drop": 0.0}
 """What label smoothing does by itself: to ask two passes to agree smooths too."""
 EXPERIMENTS = {
     "multi30k": Experiment("transformer/multi30k", report=MULTI30K, checkpoint="@average10"),
     **{
-        f"multi30k-{name}": Experiment("transformer/multi30k", "", {**ONE_PASS, "objective.smoothing": share}, MULTI30K, "@average10")
+        f"multi30k-{name}": Experiment("transformer/multi30k", "", {**ONE_PASS, "objective.label_smoothing": share}, MULTI30K, "@average10")
         for name, share in {"smoothed": 0.1, "unsmoothed": 0.0}.items()
     },
     "nat-multi30k": Experiment("nat/multi30k", report=MULTI30K, checkpoint="@average10", iterations=PASSES),

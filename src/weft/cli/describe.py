@@ -35,6 +35,12 @@ def opening(run: Run) -> list[str]:
     ]
 
 
+def explanation(run: Run) -> list[str]:
+    """Every kernel for every kind of block and attention of the model, and why it does not serve."""
+    rows = [(f"{row['number']} × {row['kind']}", row["implementation"], row["refused"] or "serves") for row in run.trainer.plan.table()]
+    return [table([("what", "kernel", "why not"), *rows])] if rows else ["plan: the model has no block and no attention that kernels know"]
+
+
 def mixture(shares: list[dict[str, Any]]) -> list[str]:
     """What the whole run sees of each source of its data."""
     rows = [(s["source"], f"{s['tokens']:,}", f"{100 * s['weight']:.2f} %", f"{s['drawn']:,}", f"{s['epochs']:.3g}") for s in shares]

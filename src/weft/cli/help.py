@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import functools
 import hashlib
 import inspect
 import json
@@ -39,12 +38,16 @@ class Setting(NamedTuple):
     about: str
 
 
-@functools.cache
+SENTENCES: dict[type, dict[str, str]] = {}
+
+
 def sentences(cls: type) -> dict[str, str]:
     """The docstring under each field of a settings class and of those it derives from."""
-    texts: dict[str, str] = {}
+    if cls in SENTENCES:
+        return SENTENCES[cls]
+    texts = SENTENCES[cls] = {}
     for base in reversed(cls.__mro__):
-        if not dataclasses.is_dataclass(base) or base is Config:
+        if not issubclass(base, Config) or base is Config:
             continue
         try:
             [body] = ast.parse(textwrap.dedent(inspect.getsource(base))).body
@@ -83,9 +86,9 @@ def settings_of(part: Any, prefix: str = "") -> list[Setting]:
         return [setting for name, inner in part.items() for setting in settings_of(inner, f"{prefix}{name}.")]
     if not isinstance(part, Config):
         return []
-    own, others = type(part), registry.kinds(type(part))
+    own, others = type(part), registry.alternatives(type(part))
     found = [Setting(f"{prefix}type", kind_name(Literal[others]), str(registry.name_of(own)), "Which of them.")] if others else []
-    about, kinds = sentences(own), config.kinds_of(own)
+    about, kinds = sentences(own), config.type_hints_of(own)
     for field in dataclasses.fields(part):
         value = getattr(part, field.name)
         if isinstance(value, (Config, dict)):
@@ -136,7 +139,7 @@ def described(recipe: Any, function: Any) -> dict[str, Any]:
             modules |= {base.__module__ for base in type(inner).__mro__ if base.__module__.startswith("weft.")}
             kind = registry.name_of(type(inner))
             if kind:
-                table = next(table for table in registry.PARTS if kind in registry.TABLES[table])
+                table = next(table for table in registry.CONFIG_TABLES if kind in registry.TABLES[table])
                 summary = registry.TABLES[table][kind].summary
                 parts[name] = f"{kind}, {summary}" if summary else kind
     settings = [list(setting) for setting in settings_of(recipe) if setting.name != "name"]

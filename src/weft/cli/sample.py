@@ -164,7 +164,7 @@ def texts(loaded: Loaded, prompt: str, options: Options) -> int:
 def told_of(one: Generation) -> str:
     """How a text came about."""
     searched = "" if one.log_probability is None else f", log-probability {one.log_probability:.5f}, score {one.score:.5f}"
-    return f"{one.tokens} tokens, ended by {one.stop}{searched}"
+    return f"{one.tokens} tokens, ended by {one.finish_reason}{searched}"
 
 
 def told(loaded: Loaded, predictor: predict.Predictor, prompts: list[str]) -> int:

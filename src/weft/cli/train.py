@@ -25,6 +25,7 @@ Trains a recipe; the same command again continues where it stopped. Every settin
   weft train gpt/text --data.path my.txt --model.width 256 --train.steps 500
   weft train gpt/text --data.path my.txt --optim.type muon --optim.momentum 0.9
   weft train RECIPE --help   shows them all
+  weft train RECIPE --explain   says which kernels serve the model, and why others do not
   weft list recipes          shows the recipes"""
 
 
@@ -34,6 +35,8 @@ class Place(Config):
     """Folder of the run; empty is runs/RECIPE."""
     init: str = ""
     """Run or checkpoint whose model, weights and tokens to start from, as in finetuning; empty starts afresh."""
+    explain: bool = False
+    """Show every kernel for every kind of block and attention of the model, and why it does not serve."""
 
 
 def main(words: list[str]) -> int:
@@ -51,7 +54,7 @@ def main(words: list[str]) -> int:
 
 def train(words: list[str]) -> int:
     from weft.api import default_folder, fit
-    from weft.cli.describe import closing, finished, opening
+    from weft.cli.describe import closing, explanation, finished, opening
     from weft.report.progress import Progress
     from weft.runs.assemble import assemble
     from weft.training.parallel import processes
@@ -61,7 +64,7 @@ def train(words: list[str]) -> int:
     with processes.joined(recipe.parallel, recipe.train) as team:
         run = assemble(recipe, folder, place.init or None, [Progress()] if team.first else [], team)
         done = finished(run)
-        say(team, done or "\n".join(opening(run)))
+        say(team, done or "\n".join([*opening(run), *(explanation(run) if place.explain else [])]))
         if not done:
             fit(run)
     say(team, "\n".join(closing(run)))

@@ -1,12 +1,12 @@
-"""Every error weft raises on purpose.
+"""The exceptions weft raises.
 
 WeftError
 ├── ConfigError       a recipe, flag or name is wrong                        exit code 2
 ├── DataError         a file is missing, empty or malformed                  exit code 2
-├── CapabilityError   the model cannot do what was asked                     exit code 2
+├── CapabilityError   the model lacks what was requested                     exit code 2
 ├── MissingExtra      an optional package is not installed                   exit code 2
 ├── CheckpointError   a checkpoint is damaged, missing or of another recipe  exit code 1
-├── NonFiniteError    a loss or gradient stopped being a number              exit code 1
+├── NonFiniteError    a loss or gradient is NaN or infinite                  exit code 1
 └── ProcessError      another process of the run ended or does not answer     exit code 1
 
 A message names the thing, the value received, what is accepted, and what to do.

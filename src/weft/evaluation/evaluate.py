@@ -153,7 +153,7 @@ def with_path(own: DataConfig) -> DataConfig:
         return own
     if not own.own_files:
         raise ConfigError(f"{registry.name_of(type(own))} data has no path; this model can only be evaluated on data of its recipe")
-    source: DataConfig = config.other_kind(own, registry.find("data", own.own_files))
+    source: DataConfig = config.change_type(own, registry.find("data", own.own_files))
     return source
 
 

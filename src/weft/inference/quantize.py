@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from weft.core.errors import ConfigError
-from weft.kernels.decode_step import is_stack
 from weft.kernels.int8_linear import round_weights
 
 Weights = Literal["fp32", "bf16", "int8"]
@@ -15,7 +14,7 @@ def keep_weights(model: Any, kind: Weights) -> None:
     """Change a model in place. int8: the linear layers by `kernels.int8_linear`, the rest as it was, and no training afterwards."""
     if kind == "fp32":
         return
-    if not is_stack(model):
+    if not hasattr(model, "decoder_stack"):
         raise ConfigError(f"--weights {kind} is for GPT, Llama and their like, and this is {type(model).__name__}; leave it out")
     if kind == "bf16":
         model.bfloat16()

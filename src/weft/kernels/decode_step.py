@@ -17,9 +17,9 @@ from weft.core.cuda_graph import capturing
 from weft.core.errors import WeftError
 from weft.kernels.cuda import decode_rows, megakernel
 from weft.kernels.cuda.megakernel import Megakernel
-from weft.nn.attention import SelfAttention
-from weft.nn.block import Block
-from weft.nn.feed_forward import FeedForward, GatedFeedForward
+from weft.kernels.implementation import Implementation
+from weft.kernels.spec import StackSpec, Use
+from weft.nn.feed_forward import GatedFeedForward
 from weft.nn.state import KVCache
 
 log = logging.getLogger("weft")
@@ -32,22 +32,35 @@ BUSY = 192
 WARM_UP = 2
 
 
-def fits(model: Any) -> bool:
-    """Whether a model is a stack of blocks on a GPU, which the kernels know."""
-    return KERNELS is not None and is_stack(model) and next(model.parameters()).is_cuda
+class GPUStep(Implementation):
+    name, file, slot, where = "captured decode step", "kernels/decode_step.py", "", ""
+
+    def refuses(self, spec: StackSpec, use: Use) -> str:
+        machine = use.machine
+        missing = "it is for a GPU" if machine.device != "cuda" else "" if machine.triton else "Triton is not installed"
+        return missing or refuses_stack(spec, use)
+
+    def install(self, module: Any, use: Use) -> None: ...
 
 
-def is_stack(model: Any) -> bool:
-    """Whether a model is a stack of causal blocks between an embedding and a head."""
-    blocks = getattr(model, "blocks", None)
-    return (
-        isinstance(blocks, nn.ModuleList)
-        and all(isinstance(block, Block) and isinstance(block.attention, SelfAttention) and block.attention.causal for block in blocks)
-        and not any(isinstance(block, Block) and block.attention.norm_heads for block in blocks)
-        and not hasattr(model, "skips")
-        and all(isinstance(block.feedforward, (FeedForward, GatedFeedForward)) for block in blocks)
-        and hasattr(model, "embedded")
-    )
+def refuses_stack(spec: StackSpec, use: Use) -> str:
+    """What no step serves, on whichever device."""
+    blocks = spec.blocks
+    norms = [(spec.norm, spec.norm_weights), *((block.norm, block.norm_weights) for block in blocks)]
+    reasons = {
+        "it is for decoding": use.mode != "decode",
+        "there are no blocks": not blocks,
+        "blocks read the embedding again": spec.skips,
+        "attention is not causal": not all(block.attention.causal for block in blocks),
+        "queries and keys are normed": any(block.attention.qk_norm for block in blocks),
+        "the blocks differ in their heads": len({(b.attention.heads, b.attention.groups, b.attention.head) for b in blocks}) > 1,
+        "norms come first in some blocks and last in others": len({block.order for block in blocks}) > 1,
+        "a norm has no scale": any(norm != "none" and weights not in ("all", "scales") for norm, weights in norms),
+        "a block has no norm": any(block.norm == "none" for block in blocks),
+        "linear layers are of several kinds": any(block.linear != spec.head for block in blocks),
+        "weights are not tensors of one device": spec.devices != 1 or not spec.plain_tensors,
+    }
+    return next((why for why, holds in reasons.items() if holds), "")
 
 
 def norm_of(module: nn.Module) -> tuple[Any, ...]:
@@ -92,10 +105,10 @@ class DecodeStep:
             return logits
         rows, lengths = len(ids), cache.lengths
         bucket = 1 << (rows - 1).bit_length()
-        cache.make_room(bucket, max(lengths) + 1)
-        if (cache.parts.data_ptr(), cache.parts.shape) != self.held:  # graphs know where it was
+        cache.reserve(bucket, max(lengths) + 1)
+        if (cache.kv.data_ptr(), cache.kv.shape) != self.held:  # graphs know where it was
             self.graphs.clear()
-            self.held = (cache.parts.data_ptr(), cache.parts.shape)
+            self.held = (cache.kv.data_ptr(), cache.kv.shape)
         given, places, alive = self._inputs(bucket, ids)
         if self.known != lengths or len(self.known) != rows:
             places.copy_(torch.tensor(lengths + [0] * (bucket - rows)), non_blocking=True)
@@ -109,7 +122,7 @@ class DecodeStep:
 
     def _read_alone(self, ids: Tensor, cache: KVCache) -> Tensor | None:
         """By the kernel for one row, made when first asked for, and anew where weights have moved; nothing where it does not serve."""
-        if not self.tries_alone or cache.lengths[0] >= cache.room or cache.parts.dtype != torch.bfloat16:
+        if not self.tries_alone or cache.lengths[0] >= cache.limit or cache.kv.dtype != torch.bfloat16:
             return None
         try:
             if self.alone is None or not self.alone.is_current(cache):
@@ -154,7 +167,7 @@ class DecodeStep:
         room = None
         if parts > 1:
             room = tuple(x.new_empty(shape, dtype=torch.float32) for shape in ((parts, bucket, heads, head), *[(parts, bucket, heads)] * 2))
-        stores = [(keys[:bucket], values[:bucket]) for keys, values in zip(*cache.parts, strict=True)]
+        stores = [(keys[:bucket], values[:bucket]) for keys, values in zip(*cache.kv, strict=True)]
         logits = self._blocks(x, stores, places, room)
         places.add_(alive)
         return logits

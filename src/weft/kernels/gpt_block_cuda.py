@@ -5,38 +5,79 @@ Shapes: B batch, T time, D width, N columns.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from weft.kernels.attention import served
 from weft.kernels.block_passes import beside_norm, kind_of_products
 from weft.kernels.block_products import feed_forward
 from weft.kernels.block_products import product as tuned_product
+from weft.kernels.implementation import Implementation, install
 from weft.kernels.packed_attention import packed_attention
-from weft.nn.attention import SelfAttention, served
+from weft.kernels.spec import BlockSpec, Use
+from weft.nn.attention import SelfAttention
+from weft.nn.block import Block
+from weft.nn.checkpointed import Kept, checkpointed
+from weft.nn.state import LayerKV
 
-PIECES = {"norm", "feed", "attention", "products"}
-"""Which of these are used; a benchmark may take some away."""
 WIDEST = 8192
 
 
-def fits(block: Any, x: Tensor) -> bool:
-    """Whether the kernels serve this block and stream (B, T, D): GPT-2's kind of block with biases, on a GPU."""
-    feed, linear = block.feedforward, [block.attention.qkv, block.attention.out]
-    linear += [getattr(feed, "up", None), getattr(feed, "down", None)]
-    return (
-        bool(PIECES)
-        and block.order == "pre"
-        and not block.skipped.share
-        and getattr(feed, "activation", "") in ("gelu", "gelu_tanh")
-        and type(block.attention) is SelfAttention
-        and all(isinstance(norm, nn.LayerNorm) for norm in (block.norm1, block.norm2))
-        and all(type(layer) is nn.Linear for layer in linear)
-        and all(part.weight is not None and part.bias is not None for part in (block.norm1, block.norm2, *linear))
-        and suits(x, feed.up.out_features)
-    )
+class Settings(NamedTuple):
+    pieces: frozenset[str] = Use().pieces
+    """Which of these have kernels of their own."""
+    again: bool = False
+    """Whether GELU's result is not kept for the backward pass."""
+    packed: bool = False
+    """Whether attention is cuDNN's, which may read q, k and v as they lie side by side."""
+
+
+DEFAULT = Settings()
+
+
+class CUDABlock(Implementation):
+    name, file, slot = "CUDA block", "kernels/gpt_block_cuda.py", "forward"
+    where = "in training, in bf16"
+
+    def refuses(self, spec: BlockSpec, use: Use) -> str:
+        width = spec.attention.width
+        reasons = {
+            "it is for a GPU": use.machine.device != "cuda",
+            "Triton is not installed": not use.machine.triton,
+            "it is for training": use.mode != "train",
+            "products are not made in bf16": use.precision != "bf16",
+            "all of its parts were taken away": not use.pieces,
+            f"the norm comes {spec.order}": spec.order != "pre",
+            f"branch dropout {spec.branch_dropout:g} is on": spec.branch_dropout,
+            "the feed-forward layer is gated": spec.gated,
+            f"the activation is {spec.activation}": spec.activation not in ("gelu", "gelu_tanh"),
+            f"the norms are of another kind ({spec.norm})": spec.norm != "layer",
+            "a bias or a norm's weight is missing": spec.norm_weights != "all" or spec.bias != "all",
+            f"linear layers are {spec.linear}": spec.linear != "linear",
+            "processes share out the weights": not spec.plain_tensors,
+            f"a width of {width} or {spec.inner} is no multiple of 64": width % 64 or spec.inner % 64,
+            f"a width of {width} is above {WIDEST}": width > WIDEST,
+        }
+        return next((why for why, holds in reasons.items() if holds), "")
+
+    def install(self, module: Any, use: Use) -> None:
+        install(module, self, forward_of(use))
+
+
+def forward_of(use: Use) -> Any:
+    """`Block.forward` where its conditions hold, else the plain one; both keep for the backward pass what they are told to."""
+    settings = Settings(use.pieces, use.checkpointing == "selective", use.attention == "cudnn")
+    kept: Kept = "full" if use.checkpointing == "full" else "none"  # it sees to "selective" itself
+
+    def forward(block: Block, x: Tensor, mask: Any = None, rotary: Tensor | None = None, store: LayerKV | None = None) -> Tensor:
+        if block.training and store is None and suits(x, block.feedforward.up.out_features):  # type: ignore[union-attr, arg-type]
+            return checkpointed(kept, gpt_block_cuda, block, x, mask, rotary, settings)
+        return checkpointed(use.checkpointing, Block.forward, block, x, mask, rotary, store)
+
+    return forward
 
 
 def suits(x: Tensor, inner: int) -> bool:
@@ -45,33 +86,36 @@ def suits(x: Tensor, inner: int) -> bool:
     return x.is_cuda and x.dtype == torch.bfloat16 and d % 64 == inner % 64 == 0 and d <= WIDEST and x.numel() // d * inner < 2**31
 
 
-def gpt_block_cuda(block: Any, x: Tensor, mask: Any, rotary: Tensor | None) -> Tensor:
-    """`Block.compute`, x (B, T, D) -> (B, T, D)."""
-    attention, feed = block.attention, block.feedforward
-    own, drops = "norm" in PIECES, block.dropout.share and block.training
+def gpt_block_cuda(block: Any, x: Tensor, mask: Any, rotary: Tensor | None, settings: Settings = DEFAULT) -> Tensor:
+    """`Block.forward`, x (B, T, D) -> (B, T, D)."""
+    attention, feed, pieces = block.attention, block.feedforward, settings.pieces
+    own, drops = "norm" in pieces, block.dropout.share and block.training
+    product = tuned if "products" in pieces else untuned
     summed = own and not drops  # the stream's gradient is that of what was added to it
     joins = not drops and x.dtype == kind_of_products(x)  # a product adds what it finds to the stream
     x, normed = beside_norm(x, block.norm1) if own else (x, block.norm1(x))
-    packed = packs(attention, normed, mask, rotary)
-    mixed = packed_mix(attention, normed) if packed else attention.mix(normed, mask, rotary)
+    packed = packs(attention, normed, mask, rotary, settings)
+    mixed = packed_mix(attention, normed, product) if packed else attention.mix(normed, mask, rotary)
     bias = beside_values(attention) if packed else attention.out.bias
     found = product(attention.out, mixed, None if summed else bias, x if joins else None)
     x = found if joins else x + block.dropout(found)
     biases = (bias, feed.down.bias) if summed else (None, None)
     x, normed = beside_norm(x, block.norm2, *biases) if own else (x, block.norm2(x))
-    again = block.activations_backend == "products"
-    found = fed(feed, normed, None if summed else feed.down.bias, again, x if joins else None)
+    bias = None if summed else feed.down.bias
+    found = fed(feed, normed, bias, settings, x if joins else None)
     return found if joins else x + block.dropout(found)
 
 
-def product(layer: nn.Linear, x: Tensor, bias: Tensor | None = None, onto: Tensor | None = None) -> Tensor:
+def tuned(layer: nn.Linear, x: Tensor, bias: Tensor | None = None, onto: Tensor | None = None) -> Tensor:
     """The layer of x, added to `onto`; the bias has its gradient from here only where it is given."""
-    bias = layer.bias.detach() if bias is None else bias
-    if "products" not in PIECES:
-        plain = F.linear(x, layer.weight, bias)
-        return plain if onto is None else onto + plain
-    found: Tensor = tuned_product(*alike(x, layer.weight, bias), onto)
+    found: Tensor = tuned_product(*alike(x, layer.weight, layer.bias.detach() if bias is None else bias), onto)
     return found
+
+
+def untuned(layer: nn.Linear, x: Tensor, bias: Tensor | None = None, onto: Tensor | None = None) -> Tensor:
+    """The same by PyTorch's own choice."""
+    plain = F.linear(x, layer.weight, layer.bias.detach() if bias is None else bias)
+    return plain if onto is None else onto + plain
 
 
 def alike(x: Tensor, *parameters: Tensor) -> list[Tensor]:
@@ -79,27 +123,28 @@ def alike(x: Tensor, *parameters: Tensor) -> list[Tensor]:
     return [part.to(kind_of_products(x)) for part in (x, *parameters)]
 
 
-def fed(feed: Any, x: Tensor, bias: Tensor | None, again: bool, onto: Tensor | None) -> Tensor:
-    """A feed-forward network: x (B, T, D) -> (B, T, D); the last bias and `onto` as in `product`. again: GELU's result is not kept."""
+def fed(feed: Any, x: Tensor, bias: Tensor | None, settings: Settings, onto: Tensor | None) -> Tensor:
+    """A feed-forward network: x (B, T, D) -> (B, T, D); the last bias and `onto` as in `tuned`."""
     tanh = feed.activation == "gelu_tanh"
-    if "feed" not in PIECES:
+    if "feed" not in settings.pieces:
+        product = tuned if "products" in settings.pieces else untuned
         return product(feed.down, F.gelu(feed.up(x), approximate="tanh" if tanh else "none"), bias, onto)
     last = feed.down.bias.detach() if bias is None else bias
     given = alike(x, feed.up.weight, feed.up.bias.detach(), feed.down.weight, last)
-    found: Tensor = feed_forward(*given, onto, feed.up.bias, tanh, again)[0]
+    found: Tensor = feed_forward(*given, onto, feed.up.bias, tanh, settings.again)[0]
     return found
 
 
-def packs(attention: SelfAttention, x: Tensor, mask: Any, rotary: Tensor | None) -> bool:
+def packs(attention: SelfAttention, x: Tensor, mask: Any, rotary: Tensor | None, settings: Settings) -> bool:
     """Whether cuDNN's kernel serves q, k and v of x (B, T, D) as they lie side by side."""
     whole = mask is None and rotary is None and not attention.norm_heads and attention.groups == attention.heads
     dropped = attention.dropout and attention.training
-    usual = attention.causal and attention.attention_backend == "cudnn" and not dropped and x.size(1) > 128
+    usual = attention.causal and settings.packed and not dropped and x.size(1) > 128
     heads = x.view(*x.shape[:2], attention.heads, attention.head)
-    return "attention" in PIECES and whole and usual and served(heads, heads, causal=False)
+    return "attention" in settings.pieces and whole and usual and served(heads, heads, causal=False)
 
 
-def packed_mix(attention: SelfAttention, x: Tensor) -> Tensor:
+def packed_mix(attention: SelfAttention, x: Tensor, product: Any) -> Tensor:
     """`SelfAttention.mix`, with gradients for the queries' bias only.
 
     That of the keys has none: it adds the same to all scores of a query. That of the values has it from `beside_values`.

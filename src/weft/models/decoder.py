@@ -25,8 +25,8 @@ from weft.nn.position import rotary, sinusoidal
 class Decoder(nn.Module):
     positions: Tensor
     rotary: Tensor
-    blocks_backend = "plain"
-    """What the trainer chose for its blocks."""
+    fp32_stream = False
+    """Keep the residual stream in fp32 under autocast, as functions in C on a CPU take and give it; the trainer chooses."""
 
     def __init__(self, config: Any):
         super().__init__()
@@ -47,7 +47,7 @@ class Decoder(nn.Module):
 
     def _block(self, order: Order = "pre") -> Block:
         c = self.config
-        norm_heads = getattr(c, "norm_heads", False)
+        norm_heads = getattr(c, "qk_norm", False)
         attention = SelfAttention(c.width, c.heads, causal=True, dropout=c.attention_dropout, bias=c.bias, norm_heads=norm_heads)
         feedforward = FeedForward(c.width, c.inner or 4 * c.width, activation=c.activation, bias=c.bias)
         return Block(attention, feedforward, partial(LayerNorm, c.width, bias=c.bias), order=order, dropout=c.residual_dropout)
@@ -76,8 +76,7 @@ class Decoder(nn.Module):
             table = self.position.weight if self.config.position == "learned" else self.positions
             x = x + (table[:t] if place is None else table[place.clamp(max=len(table) - 1)])  # what only fills up may stand beyond
         x = self.dropout(x)
-        exact = x.is_cpu and self.blocks_backend == "fused"  # a CPU's functions in C take and give the residual stream in fp32
-        if torch.is_autocast_enabled(x.device.type) and not exact:  # others keep it in the precision of products
+        if torch.is_autocast_enabled(x.device.type) and not self.fp32_stream:  # else it is kept in the precision of products
             x = x.to(torch.get_autocast_dtype(x.device.type))
         embedded: Tensor = x
         return embedded

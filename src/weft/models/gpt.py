@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_shares, check_sizes
 from weft.models.decoder import Decoder
-from weft.nn.block import Order, together
+from weft.nn.block import Blocks, Order
+from weft.nn.decoder_stack import DecoderStack
 from weft.nn.document_mask import document_mask, places
 from weft.nn.dropout import Dropout
 from weft.nn.feed_forward import Activation
@@ -49,8 +50,8 @@ class GPTConfig(ModelConfig):
     """Tokens that every second block looks back at, itself included (GPT-3's banded layers); 0 for all. A mask, which saves no time."""
     activation: Activation = "gelu"
     """Non-linearity of the feed-forward layer."""
-    norm_heads: bool = False
-    """Give all queries and keys the same length (QK-norm), so that attention stays soft at high learning rates."""
+    qk_norm: bool = False
+    """RMS-normalise queries and keys per head (QK-norm), which keeps attention stable at high learning rates."""
     norm_embedding: bool = False
     """Give all embedded tokens the same length before the first block."""
     skips: bool = False
@@ -89,7 +90,7 @@ class GPT(Decoder):
         check_sizes(c, vocabulary=1, context=1, layers=1, heads=1, width=1, inner=0, window=0, classes=0)
         check_shares(c, "task_dropout")
         super().__init__(config)
-        self.blocks = nn.ModuleList(self._block(c.norm) for _ in range(c.layers))
+        self.blocks = Blocks(self._block(c.norm) for _ in range(c.layers))
         self.norm = LayerNorm(c.width, bias=c.bias) if c.norm == "pre" else nn.Identity()
         self.head = nn.Linear(c.width, c.vocabulary, bias=False)
         if c.classes:
@@ -107,30 +108,49 @@ class GPT(Decoder):
         else:
             super()._initialise_matrix(name, parameter)
 
-    def new_cache(self) -> KVCache:
-        """An empty cache for `hidden`, in the precision of the weights."""
+    def new_state(self) -> KVCache:
+        """An empty KV cache for `hidden`, in the precision of the weights."""
         c = self.config
         return KVCache(c.layers, c.heads, c.width // c.heads, c.context, self.embed.weight)
 
-    def hidden(self, ids: Tensor, cache: KVCache | None = None, documents: Tensor | None = None) -> Tensor:
-        """ids (B, T) -> the last layer's normed states (B, T, D); with a cache, ids stand behind what it holds.
+    def hidden(self, ids: Tensor, state: KVCache | None = None, lengths: Tensor | None = None, documents: Tensor | None = None) -> Tensor:
+        """ids (B, T) -> the last layer's normed states (B, T, D); with a state, ids stand behind what it holds.
 
-        With documents (B, T), numbers that never fall along a row, each is read as if it stood alone.
+        lengths (B,) of the new tokens change nothing: the keys and values of padding are not counted, so nothing sees them. With
+        documents (B, T), numbers that never fall along a row, each is read as if it stood alone.
         """
-        place, mask, stores = cache.read(ids.size(1)) if cache else (None, None, [None] * len(self.blocks))
+        place, mask, stores = state.extend(ids.size(1)) if state else (None, None, None)
         table = self._rope_table(ids.size(1), place)  # these turns tell distances, which are the same in a document and in its row
         if documents is not None:
             mask = document_mask(documents, self._takes_blocks)
         band = self._band(ids, place, mask) if self.config.window else mask
-        x = first = self.embedded(ids, place if documents is None else places(documents))
-        alone = cache is None and mask is None and table is None and not self.config.skips and not self.config.window
-        whole = together(self.blocks, x) if alone else None
-        for number, (block, store) in enumerate(zip(self.blocks, stores, strict=True) if whole is None else ()):
-            if self.config.skips:
-                x = x + self.skips[number].to(x.dtype) * first
-            x = block(x, band if self.windows[number] else mask, table, store)
-        out: Tensor = self.norm(x if whole is None else whole)
+        masks = None if band is None and mask is None else [band if window else mask for window in self.windows]
+        x = self.embedded(ids, place if documents is None else places(documents))
+        if self.config.skips:
+            out: Tensor = self.norm(self._with_skips(x, masks, table, stores))
+        else:
+            out = self.norm(self.blocks(x, masks, table, stores))
         return out
+
+    def _with_skips(self, first: Tensor, masks: Any, table: Tensor | None, stores: Any) -> Tensor:
+        """The blocks one after another, each of which reads a share of the embedded tokens (B, T, D) again -> (B, T, D)."""
+        x = first
+        for number, block in enumerate(self.blocks):
+            x = x + self.skips[number].to(x.dtype) * first
+            x = block(x, masks[number] if masks else None, table, stores[number] if stores else None)
+        return x
+
+    def decoder_stack(self) -> DecoderStack:
+        c = self.config
+        return DecoderStack(
+            positions=c.position,
+            windows=tuple(self.windows),
+            dropout=any((c.embedding_dropout, c.attention_dropout, c.residual_dropout)),
+            embedding_norm=c.norm_embedding,
+            skips=c.skips,
+            parts=("position", "dropout", "task_dropout", "task_head"),
+            weights=("positions", "rotary", "skips"),
+        )
 
     def embedded(self, ids: Tensor, place: Tensor | None = None) -> Tensor:
         x = super().embedded(ids, place)
@@ -140,7 +160,7 @@ class GPT(Decoder):
     def _takes_blocks(self) -> bool:
         """Whether its attention serves blocks of documents: nothing is dropped, and all blocks look as far."""
         dropped = self.config.attention_dropout and self.training
-        return not dropped and not self.config.window and self.blocks[0].attention.attention_backend != "explicit"  # type: ignore[union-attr]
+        return not dropped and not self.config.window and self.blocks[0].attention.document_blocks  # type: ignore[union-attr, return-value]
 
     @property
     def windows(self) -> list[int]:

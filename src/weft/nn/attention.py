@@ -6,9 +6,7 @@ B batch, T query time, S key time, D width, H heads, K head width.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 from functools import cache
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -16,15 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from weft.nn.causal_attention import causal_attention
-from weft.nn.document_mask import block_attention, is_blocks
 from weft.nn.position import rotate
 from weft.nn.state import LayerKV
-
-SHORT: ModuleType | None = None
-"""The kernel for short sequences, where there is a GPU and Triton."""
-if torch.cuda.is_available() and importlib.util.find_spec("triton"):
-    from weft.kernels.triton import short_attention as SHORT
 
 
 def _triangle(queries: int, keys: int, device: torch.device) -> Tensor:
@@ -152,33 +143,6 @@ def visible(lengths: Tensor | None, size: int) -> Tensor | None:
     return None if lengths is None else (torch.arange(size, device=lengths.device) < lengths[:, None])[:, None, None]
 
 
-def served(q: Tensor, k: Tensor, causal: bool) -> bool:
-    """Whether the makers' own kernels take these shapes."""
-    half = q.is_cuda and q.dtype in (torch.bfloat16, torch.float16)
-    return half and q.size(-1) % 8 == 0 and q.size(-1) <= 128 and (q.size(-2) == k.size(-2) or not causal)
-
-
-def cudnn_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    mask: Tensor | None = None,
-    causal: bool = False,
-    dropout: float = 0.0,
-    bias: Tensor | None = None,
-    scale: float | None = None,
-) -> Tensor:
-    """The same by cuDNN's kernel where it serves, the fastest on Hopper; PyTorch would ask for it last."""
-    if mask is not None or bias is not None or not served(q, k, causal):
-        return fused_attention(q, k, v, mask, causal, dropout, bias, scale)
-    learn = torch.is_grad_enabled()
-    out: Tensor = torch.ops.aten._scaled_dot_product_cudnn_attention(q, k, v, None, learn, dropout, causal, False, scale=scale)[0]
-    return out
-
-
-ATTEND = {"fused": fused_attention, "cudnn": cudnn_attention, "explicit": explicit_attention}
-
-
 class SelfAttention(nn.Module):
     """Every position looks at the others (at earlier ones only where causal).
 
@@ -186,8 +150,10 @@ class SelfAttention(nn.Module):
     With `norm_heads`, queries and keys have length sqrt(K), so that no score grows without bound (Henry et al., 2020, arXiv:2010.04245).
     """
 
-    attention_backend = "fused"
-    """A name of ATTEND: the trainer chooses by device."""
+    core = staticmethod(fused_attention)
+    """What queries find among keys and values. `kernels.select` may put another function there that computes the same."""
+    document_blocks = False
+    """Whether the core takes a mask of blocks (`nn.document_mask`), too."""
 
     def __init__(
         self, width: int, heads: int, *, causal: bool, dropout: float = 0.0, bias: bool = True, groups: int = 0, norm_heads: bool = False
@@ -219,23 +185,12 @@ class SelfAttention(nn.Module):
             qk = rotate(qk, rotary)
         if store is not None:
             q, k = qk.split([self.heads, self.groups], dim=2)
-            return self.look(q, *store.add(k.transpose(1, 2), v.transpose(1, 2)), mask)
-        dropout = self.dropout if self.training else 0.0
-        if self.causal and mask is None and self.groups == self.heads:
-            plain = rotary is None and not self.norm_heads
-            packed = (qkv if plain else torch.cat([qk, v], dim=2)).view(b, t, 3, self.heads, self.head)
-            if self.attention_backend == "explicit":
-                return causal_attention(packed, dropout)
-            if SHORT and SHORT.fits(packed):
-                seed = torch.randint(0, 2**31, (1,), device=x.device)
-                mixed: Tensor = SHORT.short_attention(packed, seed, dropout)[0]
-                return mixed
+            return self.look(q, *store.update(k.transpose(1, 2), v.transpose(1, 2)), mask)
         q, k = qk.split([self.heads, self.groups], dim=2)
         shared = self.heads // self.groups
         q, k, v = q.transpose(1, 2), spread(k.transpose(1, 2), shared), spread(v.transpose(1, 2), shared)  # each (B, H, T, K)
-        if is_blocks(mask):
-            return block_attention(q, k, v, mask).transpose(1, 2).flatten(2)
-        return ATTEND[self.attention_backend](q, k, v, mask, self.causal, dropout).transpose(1, 2).flatten(2)
+        dropout = self.dropout if self.training else 0.0
+        return self.core(q, k, v, mask, self.causal, dropout).transpose(1, 2).flatten(2)
 
     def look(self, q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
         """q (B, T, H, K) at what is stored, (B, G, S, K) each -> (B, T, D). The heads of a group look together, so no key is copied."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from weft.nn.attention import ATTEND
+from weft.nn.attention import fused_attention
 from weft.nn.position import rotate
 
 
@@ -21,8 +21,8 @@ def sees(queries: Tensor, keys: int) -> Tensor:
 class CrossAttention(nn.Module):
     """Every query looks at the keys of another sequence."""
 
-    attention_backend = "fused"
-    """"fused" or "explicit": the trainer chooses by device."""
+    core = staticmethod(fused_attention)
+    """What queries find among keys and values. `kernels.select` may put another function there that computes the same."""
 
     def __init__(self, width: int, heads: int, *, dropout: float = 0.0, bias: bool = True):
         super().__init__()
@@ -53,7 +53,7 @@ class CrossAttention(nn.Module):
         k, v = known or self.project(memory, memory_rotary)
         q = q.expand(b, -1, -1, -1)  # queries common to all rows are projected once
         dropout = self.dropout if self.training else 0.0
-        mixed = ATTEND[self.attention_backend](q.transpose(1, 2), k, v, mask, False, dropout)  # (B, H, T, K)
+        mixed = self.core(q.transpose(1, 2), k, v, mask, False, dropout)  # (B, H, T, K)
         out: Tensor = self.out(mixed.transpose(1, 2).reshape(b, t, d))
         return out
 

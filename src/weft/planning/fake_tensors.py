@@ -14,7 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from weft.nn import attention, causal_attention
+from weft.kernels import causal_attention, select
+from weft.nn import attention
 from weft.nn.dropout import Dropout
 from weft.objectives.base import Objective
 from weft.planning.subject import Subject
@@ -35,15 +36,14 @@ def fake_tensors() -> Iterator[None]:
 
 
 def _pretending() -> Iterator[None]:
-    fused, kept = attention.ATTEND["fused"], [getattr(module, name) for module, name in KEPT]
-    attention.ATTEND["fused"], HERE.pretends = one_kernel, True
+    kept, HERE.pretends = [getattr(module, name) for module, name in KEPT], True
     for (module, name), function in zip(KEPT, kept, strict=True):
         setattr(module, name, getattr(function, "__wrapped__", function))
     try:
         with FakeTensorMode():
             yield
     finally:
-        attention.ATTEND["fused"], HERE.pretends = fused, False
+        HERE.pretends = False
         for (module, name), function in zip(KEPT, kept, strict=True):
             setattr(module, name, function)
 
@@ -69,9 +69,10 @@ def one_kernel(
 def build(subject: Subject, backend: str = "fused", gpu: bool = False) -> tuple[nn.Module, Objective]:
     """Model and objective, ready to train, with attention as the trainer would choose it and, for a `gpu`, its logits."""
     model, objective = subject.model.build().train(), subject.objective.build()
+    select.use_attention(model, backend)
     for module in model.modules():
-        if hasattr(module, "attention_backend"):
-            setattr(module, "attention_backend", backend)  # noqa: B010
+        if hasattr(type(module), "core") and backend == "fused":
+            setattr(module, "core", one_kernel)  # noqa: B010
         if isinstance(module, Dropout):
             module.share = 0.0
     if hasattr(objective, "logits_backend"):

@@ -20,7 +20,7 @@ from torch import Tensor
 from weft.core import registry
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Batch, Source
-from weft.data.shards.windows import ShardsConfig
+from weft.data.shards.shard_windows import ShardsConfig
 from weft.models.base import ModelConfig
 from weft.objectives.base import ObjectiveConfig
 from weft.planning import scaling
@@ -130,8 +130,8 @@ def of_preset(name: str, batch: int = 0, context: int = 0, vocabulary: int = 0, 
     config = sized(changed or preset(name), context, vocabulary)
     family = registry.name_of(type(config)) or ""
     objective: ObjectiveConfig = registry.find("objectives", OBJECTIVE_OF[family])()
-    if (longest := context or getattr(config, "context", 0)) and hasattr(objective, "marks"):
-        objective = dataclasses.replace(objective, vocabulary=getattr(config, "vocabulary", 0), marks=5, mask=4)  # type: ignore[call-arg]
+    if (longest := context or getattr(config, "context", 0)) and hasattr(objective, "special_tokens"):
+        objective = dataclasses.replace(objective, vocabulary=getattr(config, "vocabulary", 0), special_tokens=5, mask=4)  # type: ignore[call-arg]
     tokens = longest or getattr(config, "context", 0) or 1
     if hasattr(config, "image") or not hasattr(config, "vocabulary"):
         tokens = 1
@@ -180,7 +180,7 @@ def learn_facts(recipe: Recipe, context: int, vocabulary: int, notes: list[str])
         raise ConfigError(f"--data.context must be at least 1, not {longest}")
     facts = {"context": longest, "tokens": longest, "bytes_per_token": 1.0}
     known = vocabulary or getattr(recipe.model, "vocabulary", 0)
-    if objective == "next_token" and not known and getattr(data, "unit", "") in LEARNED:
+    if objective == "next_token" and not known and getattr(data, "tokenizer", "") in LEARNED:
         known = getattr(data, "vocabulary", 0) or 10_000
     if objective == "next_token" and known:
         return {**facts, "vocabulary": known}, None

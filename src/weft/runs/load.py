@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from weft.data.tokenizers import base as tokenizers
 from weft.inference import generate, translate
+from weft.kernels import select
 from weft.recipes.base import Recipe
 from weft.recipes.base import load as load_recipe
 from weft.training import execution
@@ -52,7 +53,8 @@ def load(name: str | Path, device: str = "auto") -> Loaded:
     recipe = load_recipe(found.json("recipe.json"))
     model = recipe.model.build()
     load_initial(model, found)
-    model = model.to(execution.pick_device(device)).eval()
+    model = model.to(where := execution.pick_device(device)).eval()
+    select.for_evaluation(model, where)
     template = found.files.get("chat_template.jinja", b"").decode()
     return Loaded(found.path, recipe, model, read_tokenizer(found), found.json("metrics.json"), template)
 

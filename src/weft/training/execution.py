@@ -1,4 +1,4 @@
-"""How a run is executed: device, precision, compilation, captured graphs, attention and blocks, chosen in one place and explained."""
+"""How a run is executed: device, precision, compilation, captured graphs and kernels, chosen in one place and explained."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from torch import nn
 from weft.core.cuda_graph import capturing
 from weft.core.errors import ConfigError
 from weft.data.base import Batch
+from weft.kernels import select
+from weft.kernels.select import Choice
+from weft.kernels.spec import Machine, Use
 from weft.objectives.base import Objective
 from weft.training.optimizer.settings import OptimConfig, copies_itself
 from weft.training.settings import Train
@@ -37,20 +40,29 @@ class Plan:
     update: str
     deterministic: bool
     reasons: dict[str, str] = field(default_factory=dict)
+    use: Use = field(default_factory=Use)
+    """How the model is used, as its kernels are asked."""
+    kernels: list[Choice] = field(default_factory=list)
+    """What computes each kind of block and attention."""
 
     def lines(self) -> list[str]:
         chosen = {
             "device": str(self.device),
             "precision": self.precision,
             "compile": "on" if self.compile else "off",
-            "graphs": "on" if self.graphs else "off",
-            "attention": self.attention,
-            "blocks": self.blocks,
+            "cuda_graphs": "on" if self.graphs else "off",
             "logits": self.logits,
-            "activations": self.activations,
+            "activation_checkpointing": self.activations,
             "update": self.update,
         }
-        return [f"{name} {value}: {self.reasons[name]}" for name, value in chosen.items()]
+        lines = [f"{name} {value}: {self.reasons[name]}" for name, value in chosen.items()]
+        told = [f"{one.what} {one.line()}" for one in self.kernels]
+        told = [f"{line} ({self.reasons['attention']})" if line.startswith("attention") else line for line in told]
+        return [*lines[:4], *told, *lines[4:]]
+
+    def table(self) -> list[dict[str, str]]:
+        """Every implementation for every kind of block and attention, and why it was refused."""
+        return [row for one in self.kernels for row in one.table()]
 
     @contextlib.contextmanager
     def autocast(self) -> Iterator[None]:
@@ -123,6 +135,7 @@ def choose(settings: Train, model: nn.Module, objective: Objective, optim: objec
         settings.precision,
         [
             (not objective.autocast, "fp32", "the objective takes small differences of large numbers"),
+            (refuses(model, "autocast"), "fp32", f"{type(model).__name__} refuses bf16"),
             (not bf16, "fp32", "no bf16 instructions on this device"),
             (not gpu and size < 100_000, "fp32", f"{size:,} parameters are too few to gain from bf16"),
             (True, "bf16", "matrix products are about twice as fast; weights and sums stay fp32"),
@@ -133,6 +146,7 @@ def choose(settings: Train, model: nn.Module, objective: Objective, optim: objec
         settings.compile,
         [
             (not objective.compile, "off", "the objective takes a second derivative"),
+            (refuses(model, "compile"), "off", f"{type(model).__name__} refuses to be compiled"),
             (stages > 1, "off", "a stage leaves the objective in its middle"),
             (not gpu, "off", "on a CPU it costs 11 to 18 s and gained nothing where measured"),
             (importlib.util.find_spec("triton") is None, "off", "triton is not installed"),
@@ -141,12 +155,13 @@ def choose(settings: Train, model: nn.Module, objective: Objective, optim: objec
         ],
     )
     graphs = decide(
-        "graphs",
-        settings.graphs,
+        "cuda_graphs",
+        settings.cuda_graphs,
         [
             (not gpu, "off", "only a GPU has them"),
             (processes > 1, "off", "several processes add up their gradients within an update"),
             (not objective.capture, "off", "the objective decides things on the host"),
+            (refuses(model, "capture"), "off", f"{type(model).__name__} decides things on the host"),
             (True, "on", "one launch per update instead of hundreds"),
         ],
     )
@@ -166,30 +181,40 @@ def choose(settings: Train, model: nn.Module, objective: Objective, optim: objec
         settings.blocks,
         [
             (not gpu and precision == "bf16" and cpu_has_tiles(), "plain", "PyTorch multiplies by this CPU's tiles, functions in C do not"),
-            (
-                not gpu and objective.compile and processes == 1,
-                "fused",
-                "one operation in C each, where they are of GPT-2's kind and a C compiler is found",
-            ),
-            (not gpu or precision != "bf16", "plain", "fused ones are for bf16 on a GPU and for one process on a CPU"),
-            (importlib.util.find_spec("triton") is None, "plain", "triton is not installed"),
+            (not objective.compile and not gpu, "plain", "the objective takes a second derivative"),
             (processes > 1, "plain", "several processes share out their weights"),
-            (True, "fused", "one pass between two products, and none where blocks are narrow and sequences short"),
+            (gpu and precision != "bf16", "plain", "products are not made in bf16"),
+            (gpu and importlib.util.find_spec("triton") is None, "plain", "Triton is not installed"),
+            (True, "fused", "by kernels of our own where these serve"),
         ],
     )
     logits = decide("logits", settings.logits, of_logits(gpu, model, objective))
     memory = torch.cuda.get_device_properties(device).total_memory if gpu else 0
-    activations = decide("activations", settings.activations, of_activations(size, memory))
+    activations = decide("activation_checkpointing", settings.activation_checkpointing, of_activations(size, memory))
     why = never_fused(settings, gpu, precision, objective, optim, processes)
     update = decide("update", settings.update, of_update(why, logits))
     if update == "fused" and why:
         update, reasons["update"] = "apart", f"fused was asked for, but {why}"
     if graphs == "on" and not gpu:
-        graphs, reasons["graphs"] = "off", "on was asked for, but only a GPU has them"
+        graphs, reasons["cuda_graphs"] = "off", "on was asked for, but only a GPU has them"
     if attention == "cudnn" and not gpu:
         attention, reasons["attention"] = "fused", "cudnn was asked for, but it needs a GPU"
     choices = (attention, blocks, logits, activations, update)
-    return Plan(device, precision, compiled == "on", graphs == "on", *choices, settings.deterministic, reasons)
+    use = Use(
+        machine=Machine.of(device),
+        precision=precision,
+        attention=attention,
+        attention_asked=settings.attention == attention,
+        no_blocks="" if blocks == "fused" else f"plain was {reasons['blocks']}" if settings.blocks == "plain" else reasons["blocks"],
+        checkpointing=activations,  # type: ignore[arg-type]
+    )
+    kernels = select.choose(model, use)
+    return Plan(device, precision, compiled == "on", graphs == "on", *choices, settings.deterministic, reasons, use, kernels)
+
+
+def refuses(model: nn.Module, what: str) -> bool:
+    """Whether a model says that it must not be compiled (`compile`), captured in a CUDA graph (`capture`) or run in bf16 (`autocast`)."""
+    return getattr(model, what, True) is False
 
 
 def of_update(never_fused: str, logits: str) -> Options:
@@ -205,7 +230,7 @@ def never_fused(settings: Train, gpu: bool, precision: str, objective: Objective
     reasons = {
         "it needs a GPU and Triton": not gpu or importlib.util.find_spec("triton") is None,
         "products are not made in bf16": precision != "bf16",
-        "bf16 gradients should not be added up over micro-batches": 0 < settings.micro < settings.batch,
+        "bf16 gradients should not be added up over micro-batches": 0 < settings.micro_batch < settings.batch,
         "it does not know several processes": processes > 1,
         "it is for Adam and AdamW without l1, l2, clip_value, relative and eps_inside_sqrt": not isinstance(optim, OptimConfig)
         or not copies_itself(optim),
@@ -238,7 +263,7 @@ def of_activations(size: int, memory: float) -> Options:
     """By the parameters, and the bytes of a GPU's memory; 0 on a CPU."""
     share = 16 * size / memory if memory else 0.0
     costly = f"weights and optimiser take {100 * share:.0f} % of the memory, so what is cheap is computed again"
-    return [(share > 1 / 8, "products", costly), (True, "all", "nothing is computed twice")]
+    return [(share > 1 / 8, "selective", costly), (True, "none", "nothing is computed twice")]
 
 
 def head_size(model: nn.Module) -> int:
@@ -266,10 +291,7 @@ def apply(plan: Plan, model: nn.Module, objective: Objective | None = None) -> N
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     if torch.are_deterministic_algorithms_enabled() != plan.deterministic:  # setting it imports the compiler, 1.5 s
         torch.use_deterministic_algorithms(plan.deterministic)
-    for module in model.modules():
-        for name in ("attention_backend", "blocks_backend", "activations_backend"):
-            if hasattr(module, name):
-                setattr(module, name, getattr(plan, name.removesuffix("_backend")))
+    plan.kernels = select.install_chosen(model, plan.use)
     if hasattr(objective, "logits_backend"):
         setattr(objective, "logits_backend", plan.logits)  # noqa: B010
 

@@ -78,7 +78,7 @@ def test_a_folder_that_cannot_be_written_costs_compiling_again(source: Path, tmp
 
 @needs_compiler
 def test_several_processes_may_compile_at_once(source: Path, tmp_path: Path) -> None:
-    code = f"from pathlib import Path; from weft.layers import c_source; assert c_source.load(Path({str(source)!r})).seven() == 7"
+    code = f"from pathlib import Path; from weft.kernels.c import compiler; assert compiler.load(Path({str(source)!r})).seven() == 7"
     runs = [subprocess.Popen([sys.executable, "-c", code], env=dict(os.environ)) for _ in range(2)]
     assert [run.wait(60) for run in runs] == [0, 0]
     assert len(kept(tmp_path)) == 1

@@ -13,10 +13,12 @@ from torch import Tensor, nn
 
 from weft.kernels.c import gpt_block_cpu as module
 from weft.kernels.c import passes
+from weft.kernels.select import install_chosen
+from weft.kernels.spec import Use
 from weft.models.gpt import GPTConfig
 from weft.nn.attention import SelfAttention
 from weft.nn.block import Block
-from weft.nn.feed_forward import FeedForward, GatedFeedForward
+from weft.nn.feed_forward import FeedForward
 from weft.nn.position import rotary
 
 in_c = pytest.mark.skipif(not passes.keeping(torch.float32), reason="no compiler")
@@ -52,9 +54,14 @@ def kept_in(kept: torch.dtype) -> passes.Passes:
     return found
 
 
+def choose(model: nn.Module, backend: str, precision: str = "fp32") -> None:
+    (choice, *_) = install_chosen(model, Use(precision=precision, no_blocks="" if backend == "fused" else "plain was asked for"))
+    assert bool(choice.chosen) == (backend == "fused")
+
+
 def found(layer: Block, x: Tensor, backend: str, kept: torch.dtype = FP32, rotary: Tensor | None = None) -> dict[str, Tensor]:
     """The output, and the gradients of a fixed sum of it."""
-    layer.blocks_backend = backend
+    choose(layer, backend)
     with torch.autocast("cpu", BF16, enabled=kept == BF16):
         out = layer(x, None, rotary)
     wanted = {"x": x, **{name: p for name, p in layer.named_parameters() if p.requires_grad}}
@@ -65,7 +72,7 @@ def found(layer: Block, x: Tensor, backend: str, kept: torch.dtype = FP32, rotar
 def agree(layer: Block, x: Tensor, kept: torch.dtype, rotary: Tensor | None = None) -> None:
     """In fp32 as the plain block; in bf16 as near to that as the plain block in bf16, but for chance where numbers are few."""
     with torch.autocast("cpu", BF16, enabled=kept == BF16):
-        assert module.fits(layer, x, None, rotary)
+        assert module.serves(layer, x, rotary)
     expected, got, rounded = (found(layer, x, *how, rotary) for how in (("plain", FP32), ("fused", kept), ("plain", kept)))
     assert got.keys() == expected.keys()
     for name, value in got.items():
@@ -138,7 +145,7 @@ def test_a_block_that_is_used_twice() -> None:
     layer, x = block(), torch.randn(2, 5, 48)
     changes = []
     for backend in ("plain", "fused"):
-        layer.blocks_backend = backend
+        choose(layer, backend)
         layer.zero_grad()
         layer(layer(x)).square().sum().backward()
         changes.append([p.grad.clone() for p in layer.parameters() if p.grad is not None])
@@ -152,8 +159,7 @@ def test_a_model_with_a_shared_head_learns_the_same() -> None:
         losses.append([])
         torch.manual_seed(0)
         model = GPTConfig(vocabulary=11, context=9, layers=2, heads=2, width=16).build()
-        for layer in model.blocks:
-            layer.blocks_backend = backend  # type: ignore[assignment]
+        choose(model, backend)
         descent, ids = torch.optim.SGD(model.parameters(), lr=0.5), torch.arange(18).view(2, 9) % 11
         for _ in range(20):
             loss = nn.functional.cross_entropy(model(ids)[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
@@ -166,32 +172,25 @@ def test_a_model_with_a_shared_head_learns_the_same() -> None:
     assert losses[0][-1] < 1.0
 
 
-def test_what_it_does_not_serve_goes_the_plain_way() -> None:
-    x = torch.randn(2, 5, 48)
-    assert not module.fits(block(dropout=0.1), x, None, None)
-    assert not module.fits(block(order="post"), x, None, None)
-    assert not module.fits(block(activation="relu"), x, None, None)
-    assert not module.fits(block(), x.double(), None, None)
-    assert not module.fits(block(), x, torch.ones(2, 1, 1, 5, dtype=torch.bool), None)
-    skipped = block()
-    skipped.skipped.share = 0.1
-    assert not module.fits(skipped, x, None, None)
-    assert not module.fits(block(), x, None, rotary(5, 16).unsqueeze(1).expand(2, 2, 5, 16))  # of a place in each row
-    gated = Block(SelfAttention(48, 3, causal=True), GatedFeedForward(48, 64), partial(nn.LayerNorm, 48))
-    assert not module.fits(gated, x, None, None)
-    seen = Block(SelfAttention(48, 3, causal=False), FeedForward(48, 64), partial(nn.LayerNorm, 48))
-    assert not module.fits(seen, x, None, None)
-    turned = block()
-    turned.feedforward.up.weight = nn.Parameter(turned.feedforward.up.weight.detach().t().contiguous().t())  # type: ignore[union-attr]
-    assert not module.fits(turned, x, None, None)
+def test_what_a_call_may_change_goes_the_plain_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "cpu_block", lambda *_: pytest.fail("used where it does not serve"))
+    x, rows = torch.randn(2, 5, 48), rotary(5, 16).unsqueeze(1).expand(2, 2, 5, 16)  # of a place in each row
+    layer = block()
+    choose(layer, "fused")
+    layer(x, torch.ones(2, 1, 1, 5, dtype=torch.bool))
+    layer(x, None, rows)
     with torch.autocast("cpu", torch.float16):
-        assert not module.fits(block(), x, None, None)
+        layer(x)
+    layer.feedforward.up.weight = nn.Parameter(layer.feedforward.up.weight.detach().t().contiguous().t())  # type: ignore[union-attr]
+    layer(x)
+    layer.double()(x.double())
 
 
 def test_evaluation_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "cpu_block", lambda *_: pytest.fail("used in evaluation"))
-    layer = block().eval()
-    layer.blocks_backend = "fused"
+    layer = block()
+    choose(layer, "fused")
+    layer.eval()
     layer(torch.randn(2, 5, 48))
 
 
@@ -317,9 +316,10 @@ def test_attention_in_c(shape: tuple[int, int, int, int], kept: torch.dtype) -> 
 
 
 def test_a_machine_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passes.c_source, "load", lambda *_: None)
+    monkeypatch.setattr(passes.compiler, "load", lambda *_: None)
     passes.keeping.cache_clear()
     try:
-        assert not module.fits(block(), torch.randn(3, 7, 48), None, None)
+        (choice, *_) = install_chosen(block(), Use())
+        assert ("C block", "no C compiler is found") in choice.reasons
     finally:
         passes.keeping.cache_clear()

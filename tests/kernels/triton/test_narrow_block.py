@@ -8,10 +8,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from weft.kernels.select import install_chosen
+from weft.kernels.spec import Machine, Use
 from weft.nn.attention import SelfAttention
-from weft.nn.block import Block
+from weft.nn.block import Block, Blocks
 from weft.nn.dropout import kept
-from weft.nn.feed_forward import FeedForward, GatedFeedForward
+from weft.nn.feed_forward import FeedForward
 
 pytestmark = pytest.mark.gpu
 
@@ -58,17 +60,19 @@ def test_they_are_the_plain_blocks(
         assert (once[name].float() - value).norm() < 0.03 * value.norm(), name
 
 
-def test_the_block_takes_it_where_it_serves() -> None:
+def test_blocks_take_it_where_it_serves(monkeypatch: pytest.MonkeyPatch) -> None:
     from weft.kernels.triton import narrow_block
 
+    layers = Blocks([block(128, 0.1), block(128, 0.1)])
+    (choice, *_) = install_chosen(layers, Use(machine=Machine.of(torch.device("cuda")), precision="bf16"))
+    assert "narrow blocks" in choice.chosen
+    served: list[int] = []
+    monkeypatch.setattr(narrow_block, "fused_blocks", lambda blocks, x: served.append(x.size(1)) or x)
     x = torch.randn(2, 16, 128, device="cuda", dtype=torch.bfloat16)
-    layer = block(128, 0.1)
-    assert narrow_block.fit([layer, block(128, 0.1)], x)
-    assert not narrow_block.fit([layer, block(128, 0.2)], x)
-    assert not narrow_block.fits(layer, x.float())
-    assert not narrow_block.fits(layer, torch.randn(2, 129, 128, device="cuda", dtype=torch.bfloat16))
-    layer.skipped.share = 0.1
-    assert not narrow_block.fits(layer, x)
-    layer.skipped.share = 0.0
-    layer.feedforward = GatedFeedForward(128, 512).cuda()
-    assert not narrow_block.fits(layer, x)
+    with torch.autocast("cuda", torch.bfloat16):
+        layers(x)
+        layers(x.float())
+        layers(torch.randn(2, 129, 128, device="cuda", dtype=torch.bfloat16))
+        layers(x, [torch.ones(2, 1, 16, 16, dtype=torch.bool, device="cuda").tril()] * 2)
+        layers.eval()(x)
+    assert served == [16]

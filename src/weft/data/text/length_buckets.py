@@ -71,7 +71,7 @@ def cut(pairs: np.ndarray, sizes: np.ndarray, number: int) -> list[np.ndarray]:
     return [np.concatenate((held, np.full(rows - len(held), ABSENT))) for held in batches if len(held)]
 
 
-class Buckets(Dataset):
+class LengthBuckets(Dataset):
     """Batches of pairs. They stay on the host: each has its own shape, which a captured graph must be told apart by."""
 
     def __init__(self, pairs: Pairs, tokens: int, most: int = 0):

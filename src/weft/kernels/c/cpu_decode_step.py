@@ -22,9 +22,11 @@ from torch import Tensor, nn
 
 from weft.kernels.c import decode_stack
 from weft.kernels.c.huge_pages import use_large_pages
-from weft.kernels.decode_step import is_stack
+from weft.kernels.decode_step import refuses_stack
+from weft.kernels.implementation import Implementation
 from weft.kernels.int8_linear import Int8Linear
 from weft.kernels.packed_bf16_linear import ManyRows, PackedBF16Linear
+from weft.kernels.spec import StackSpec, Use
 from weft.nn.feed_forward import ACTIVATIONS, GatedFeedForward
 from weft.nn.position import rotate
 from weft.nn.state import KVCache
@@ -35,11 +37,17 @@ MANY = 8 << 20
 """Weights from which on pages matter: a processor remembers where some two thousand small ones lie, which is 8 MB."""
 
 
-def fits(model: Any) -> bool:
-    """Whether a model is a stack of blocks on a CPU whose weights are of 8 or of 16 bits."""
-    if not is_stack(model) or not next(model.parameters()).is_cpu:
-        return False
-    return isinstance(model.head, Int8Linear) or model.head.weight.dtype == torch.bfloat16
+class CPUStep(Implementation):
+    name, file, slot, where = "CPU decode step", "kernels/c/cpu_decode_step.py", "", ""
+
+    def refuses(self, spec: StackSpec, use: Use) -> str:
+        if use.machine.device != "cpu":
+            return "it is for a CPU"
+        if spec.linear_dtypes - {"bfloat16"}:
+            return "weights are neither of 8 nor of 16 bits"
+        return refuses_stack(spec, use)
+
+    def install(self, module: Any, use: Use) -> None: ...
 
 
 def weights(model: nn.Module) -> int:
@@ -147,12 +155,12 @@ class CPUDecodeStep:
         rows = len(ids)
         few = self.rounded or rows <= FEW
         place = torch.tensor(cache.lengths)  # (R,)
-        cache.make_room(rows, max(cache.lengths) + 1)
+        cache.reserve(rows, max(cache.lengths) + 1)
         x = self.model.embedded(ids[:, None], place[:, None])[:, 0].float()
-        if rows == 1 and cache.parts.dtype == torch.float32 and self.native:
-            logits = self.native(x, cache.lengths[0], cache.parts[:, :, :1], self._rope_table(place))
+        if rows == 1 and cache.kv.dtype == torch.float32 and self.native:
+            logits = self.native(x, cache.lengths[0], cache.kv[:, :, :1], self._rope_table(place))
         else:
-            given = (x, *self._places(place, cache.lengths, cache.parts[:, :, :rows]))
+            given = (x, *self._places(place, cache.lengths, cache.kv[:, :, :rows]))
             logits = self._stack(few, given)(*given)
         cache.count([1] * rows)
         return logits

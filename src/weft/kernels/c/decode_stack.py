@@ -14,8 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from weft.kernels.c import compiler
-from weft.kernels.decode_step import norm_of
+from weft.kernels.decode_step import norm_of, refuses_stack
+from weft.kernels.implementation import Implementation
 from weft.kernels.int8_linear import Int8Linear
+from weft.kernels.spec import StackSpec, Use, decoding, describe_stack, described
 from weft.nn.feed_forward import GatedFeedForward
 
 SOURCE = Path(__file__).with_name("decode.c")
@@ -128,28 +130,31 @@ class CStack:
         return tensor.data_ptr()
 
 
+class OneRowInC(Implementation):
+    name, file, slot, where = "C decode step", "kernels/c/decode_stack.py", "", "for one row at a time"
+
+    def refuses(self, spec: StackSpec, use: Use) -> str:
+        kinds = {(b.order, b.attention.heads, b.attention.groups, b.gated, b.activation, b.inner, b.norm) for b in spec.blocks}
+        reasons = {
+            "it is for a CPU": use.machine.device != "cpu",
+            "the blocks differ": len(kinds) != 1,
+            "a layer has an odd number of inputs": not spec.even_inputs,
+            "weights are neither of 8 nor of 16 bits": spec.linear_dtypes - {"bfloat16"},
+            "norms and biases are neither of 16 nor of 32 bits": not spec.dtypes <= {"float32", "bfloat16"},
+            "weights do not lie row after row, each where a word may begin": not spec.contiguous or spec.alignment < 4,
+        }
+        why = next((why for why, holds in reasons.items() if holds), "") or refuses_stack(spec, use)
+        return why or ("" if compiler.load(SOURCE) else "no C compiler is found")
+
+    def install(self, module: Any, use: Use) -> None: ...
+
+
 def compiled(model: Any) -> CStack | None:
     """A model's step in C; None where nothing compiles it, or the model is of other parts."""
-    library = compiler.load(SOURCE) if fits(model) else None
-    if library is None:
+    spec = described(describe_stack, model, use := decoding(model))
+    if not isinstance(spec, StackSpec) or OneRowInC().refuses(spec, use):
         return None
+    library = compiler.load(SOURCE)
+    assert library
     library.step.restype = None
     return CStack(model, library.step)
-
-
-def fits(model: Any) -> bool:
-    """Whether all blocks are alike, and numbers of 16 bits come in pairs, each where a word may begin."""
-    shapes = set()
-    for block in model.blocks:
-        attention, feed = block.attention, block.feedforward
-        shapes.add((block.order, attention.heads, attention.groups, type(feed), feed.activation, feed.expansion.out_features))
-    linears = [module for module in model.modules() if isinstance(module, (nn.Linear, Int8Linear))]
-    tensors = [tensor for tensor in model.parameters() if tensor.ndim]
-    return (
-        len(shapes) == 1
-        and all(module.in_features % 2 == 0 for module in linears)
-        and all(isinstance(module, Int8Linear) or module.weight.dtype == torch.bfloat16 for module in linears)
-        and all(
-            tensor.is_contiguous() and tensor.data_ptr() % 4 == 0 and tensor.dtype in (torch.float32, torch.bfloat16) for tensor in tensors
-        )
-    )

@@ -11,41 +11,71 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from weft.kernels.c import passes
 from weft.kernels.c.passes import Passes
-from weft.nn.attention import SelfAttention
+from weft.kernels.implementation import Implementation, install
+from weft.kernels.spec import PLAIN_TENSORS, BlockSpec, Use
+from weft.nn.block import Block
+from weft.nn.state import LayerKV
 
 ACTIVATIONS = ("gelu", "gelu_tanh")
-PLAIN = (Tensor, nn.Parameter)
-"""Whose numbers can be read where they lie; not a part of something that processes share."""
 
 
-def fits(block: Any, x: Tensor, mask: Any, rotary: Tensor | None) -> bool:
-    """Whether a block is of GPT-2's kind, with nothing dropped, and takes x (B, T, D) in fp32 on a CPU, alone or under autocast."""
-    attention, feed = block.attention, block.feedforward
-    linear = [attention.qkv, attention.out, getattr(feed, "up", None), getattr(feed, "down", None)]
+class CPUBlock(Implementation):
+    name, file, slot = "C block", "kernels/c/gpt_block_cpu.py", "forward"
+    where = "in training where no mask is given"
+
+    def refuses(self, spec: BlockSpec, use: Use) -> str:
+        attention = spec.attention
+        reasons = {
+            "it is for a CPU": use.machine.device != "cpu",
+            "it is for training": use.mode != "train",
+            f"the norm comes {spec.order}": spec.order != "pre",
+            f"residual dropout {spec.dropout:g} is on": spec.dropout,
+            f"attention dropout {attention.dropout:g} is on": attention.dropout,
+            f"branch dropout {spec.branch_dropout:g} is on": spec.branch_dropout,
+            "attention is not causal": not attention.causal,
+            "heads share their keys": attention.groups != attention.heads,
+            "queries and keys are normed": attention.qk_norm,
+            f"a window of {spec.window} is a mask": spec.window,
+            "the feed-forward layer is gated": spec.gated,
+            f"the activation is {spec.activation}": spec.activation not in ACTIVATIONS,
+            f"the norms are of another kind ({spec.norm})": spec.norm != "layer",
+            "the norms have no scale": spec.norm_weights not in ("all", "scales"),
+            "the norms differ in what they add to the variance": spec.eps[0] != spec.eps[1],
+            f"linear layers are {spec.linear}": spec.linear != "linear",
+            "weights are not in fp32": spec.dtypes != {"float32"},
+            "weights do not lie row after row": not spec.contiguous,
+            "processes share out the weights": not spec.plain_tensors,
+            f"activation checkpointing is {use.checkpointing}": use.checkpointing != "none",
+            "no C compiler is found": not passes.keeping(torch.bfloat16 if use.precision == "bf16" else torch.float32),
+        }
+        return next((why for why, holds in reasons.items() if holds), "")
+
+    def install(self, module: Any, use: Use) -> None:
+        install(module, self, forward)
+
+
+def forward(block: Block, x: Tensor, mask: Any = None, rotary: Tensor | None = None, store: LayerKV | None = None) -> Tensor:
+    """`Block.forward`."""
+    if block.training and mask is None and store is None and serves(block, x, rotary):
+        return cpu_block(block, x, rotary)
+    return Block.forward(block, x, mask, rotary, store)
+
+
+def serves(block: Block, x: Tensor, rotary: Tensor | None) -> bool:
+    """Whether a call can be served: x (B, T, D) and weights in fp32 on a CPU, alone or under autocast, rotary (2, T, K)."""
     return (
-        x.device.type == "cpu"
+        not torch.compiler.is_compiling()
+        and x.device.type == "cpu"
         and x.dtype == torch.float32
         and x.numel() > 0
-        and type(x) in PLAIN
-        and mask is None
+        and type(x) in PLAIN_TENSORS
         and (rotary is None or (type(rotary) is Tensor and rotary.dtype == torch.float32 and rotary.shape[:-1] == (2, x.size(1))))
-        and block.order == "pre"
-        and not (block.dropout.share or block.skipped.share)
-        and type(attention) is SelfAttention
-        and attention.causal
-        and attention.groups == attention.heads
-        and not (attention.norm_heads or attention.dropout)
-        and getattr(feed, "activation", "") in ACTIVATIONS
-        and all(type(layer) is nn.Linear for layer in linear)
-        and all(isinstance(norm, nn.LayerNorm) and norm.elementwise_affine for norm in (block.norm1, block.norm2))
-        and block.norm1.eps == block.norm2.eps
-        and all(type(p) in PLAIN and p.dtype == torch.float32 and p.is_contiguous() for p in held_by(block) if p is not None)
-        and not torch.compiler.is_compiling()
+        and all(type(p) in PLAIN_TENSORS and p.dtype == torch.float32 and p.is_contiguous() for p in held_by(block) if p is not None)
         and passes.keeping(kept_type()) is not None
     )
 
@@ -63,7 +93,7 @@ def held_by(block: Any) -> list[Tensor | None]:
 
 
 def cpu_block(block: Any, x: Tensor, rotary: Tensor | None) -> Tensor:
-    """`Block.compute`, x (B, T, D), rotary (2, T, K) -> (B, T, D)."""
+    """`Block.forward`, x (B, T, D), rotary (2, T, K) -> (B, T, D)."""
     settings = (block.attention.heads, block.norm1.eps, block.feedforward.activation)
     out: Tensor = _Block.apply(x, rotary, passes.keeping(kept_type()), *settings, *held_by(block))  # type: ignore[no-untyped-call]
     return out

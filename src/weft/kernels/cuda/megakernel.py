@@ -11,10 +11,11 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from weft.kernels.cuda.compiler import is_shared, kernel
-from weft.nn.feed_forward import FeedForward
+from weft.kernels.implementation import Implementation
+from weft.kernels.spec import StackSpec, Use, decoding, describe_stack, described
 from weft.nn.state import KVCache
 
 HOPPER = 9
@@ -74,64 +75,28 @@ def addresses(slots: list[Slot]) -> list[int]:
     return [0 if (tensor := table[name]) is None else tensor.data_ptr() for table, name in slots]
 
 
-def is_like_gpt2(model: Any) -> bool:
-    """Whether a stack of blocks has learned positions, norms before its branches, heads with keys of their own, and bfloat16 weights."""
-    blocks = list(model.blocks)
-    layers = [model.head, *(layer for block in blocks for layer in products_of(block))]
-    norms = [model.norm, *(norm for block in blocks for norm in (block.norm1, block.norm2))]
-    return (
-        isinstance(getattr(model, "position", None), nn.Embedding)
-        and not getattr(model.config, "norm_embedding", False)
-        and not any(getattr(model, "windows", ()))
-        and all(block.order == "pre" and type(block.feedforward) is FeedForward for block in blocks)
-        and len({(block.attention.heads, block.feedforward.activation) for block in blocks}) == 1
-        and all(type(layer) is nn.Linear for layer in layers)
-        and all(isinstance(norm, nn.LayerNorm) and norm.elementwise_affine and norm.eps == model.norm.eps for norm in norms)
-        and has_weights(model)
-    )
-
-
-def has_weights(model: Any) -> bool:
-    """Whether its weights are where and as the kernel reads them."""
-    wide, inner = model.config.width, model.blocks[0].feedforward.down.in_features
-    shapes = [(3 * wide, wide), (wide, wide), (inner, wide), (wide, inner)]
-    held = [table[name] for table, name in slots_of(model)]
-    return (
-        all([layer.weight.shape for layer in products_of(block)] == shapes for block in model.blocks)
-        and model.head.bias is None
-        and all(t is None or (t.dtype == torch.bfloat16 and t.is_contiguous() and t.data_ptr() % ALIGNED == 0) for t in held)
-        and len({t.device for t in held if t is not None}) == 1
-    )
-
-
-def sizes_of(model: Any, blocks: int, shared: int) -> Sizes:
+def sizes_of(spec: StackSpec, blocks: int, shared: int) -> Sizes:
     """What the kernel is compiled for, with so many blocks and bytes of shared memory."""
-    width, heads, feed = model.config.width, model.blocks[0].attention.heads, model.blocks[0].feedforward
-    factor = feed.down.in_features // width
+    first, width = spec.blocks[0], spec.width
+    heads, factor = first.attention.heads, first.inner // width
     parts = max(1, min(blocks // heads, PARTS))
     mail = (5 + factor + parts) * width + 2 * heads * parts
-    qkv, rows, up, _ = all_shares(width, factor, model.head.out_features, blocks)
+    qkv, rows, up, _ = all_shares(width, factor, spec.vocabulary, blocks)
     batch = max(largest(qkv), largest(rows) * factor, largest(up))
     return {
-        "LAYERS": len(model.blocks), "D": width, "HEADS": heads, "F": factor, "EPS": model.norm.eps, "KIND": KINDS.index(feed.activation),
+        "LAYERS": len(spec.blocks), "D": width, "HEADS": heads, "F": factor, "EPS": spec.eps, "KIND": KINDS.index(first.activation),
         "BLOCKS": blocks, "BYTES": shared, "PARTS": parts, "MAIL": -(-mail // 8) * 8, "BATCH": -(-batch // UNITS) * UNITS,
         "WARPS": 12 if width <= 1024 else 8, "UNITS": UNITS,
     }  # fmt: skip
 
 
-def sizes_fit(model: Any, blocks: int, shared: int) -> bool:
+def sizes_fit(spec: StackSpec, blocks: int, shared: int) -> bool:
     """Whether the kernel can divide a model like GPT-2 among so many blocks."""
-    width, heads, inner = model.config.width, model.blocks[0].attention.heads, model.blocks[0].feedforward.down.in_features
+    width, heads, inner = spec.width, spec.blocks[0].attention.heads, spec.blocks[0].inner
     if width % heads or width // heads not in (8, 16, 32, 64, 128, 256) or inner not in (width, 2 * width, 4 * width) or heads > blocks:
         return False
-    sizes = sizes_of(model, blocks, shared)
+    sizes = sizes_of(spec, blocks, shared)
     return bool(max(width // 8, sizes["BATCH"]) <= 32 * sizes["WARPS"])
-
-
-def room_of(device: torch.device) -> tuple[int, int]:
-    """Blocks that run at once on a GPU, and bytes of shared memory of each."""
-    gpu: Any = torch.cuda.get_device_properties(device)
-    return gpu.multi_processor_count, gpu.shared_memory_per_block_optin
 
 
 def runs_on(device: torch.device) -> bool:
@@ -139,19 +104,58 @@ def runs_on(device: torch.device) -> bool:
     return device.type == "cuda" and torch.cuda.get_device_capability(device)[0] == HOPPER and not is_shared(device)
 
 
+class OneRow(Implementation):
+    name, file, slot, where = "megakernel", "kernels/cuda/megakernel.py", "", "for one row at a time"
+
+    def refuses(self, spec: StackSpec, use: Use) -> str:
+        """But for whether other processes use the GPU, which may change (`runs_on`)."""
+        blocks, machine = spec.blocks, use.machine
+        first = blocks[0]
+        eps = {spec.eps, *(eps for block in blocks for eps in block.eps)}
+        reasons = {
+            "it is for a GPU": machine.device != "cuda",
+            "it is for a Hopper GPU": not machine.hopper,
+            "it is for decoding": use.mode != "decode",
+            f"positions are {spec.positions}": spec.positions != "learned",
+            "embedded tokens are normed": spec.embedding_norm,
+            "blocks read the embedding again": spec.skips,
+            "a block has a window": any(block.window for block in blocks),
+            f"the norm comes {first.order}": any(block.order != "pre" for block in blocks),
+            "a feed-forward layer is gated": any(block.gated for block in blocks),
+            "attention is not causal": not all(block.attention.causal for block in blocks),
+            "heads share their keys": any(block.attention.groups != block.attention.heads for block in blocks),
+            "queries and keys are normed": any(block.attention.qk_norm for block in blocks),
+            "the blocks differ": len({(block.attention.heads, block.inner, block.activation) for block in blocks}) != 1,
+            f"the activation is {first.activation}": first.activation not in KINDS,
+            "linear layers are of 8 bits": spec.head != "linear" or any(block.linear != "linear" for block in blocks),
+            "norms are of another kind": spec.norm != "layer" or any(block.norm != "layer" for block in blocks),
+            "norms have no scale": not {spec.norm_weights, *(block.norm_weights for block in blocks)} <= {"all", "scales"},
+            "norms differ in what they add to the variance": len(eps) != 1,
+            "the head has a bias": spec.head_bias,
+            "weights are not in bf16": spec.dtypes != {"bfloat16"},
+            "weights do not lie as the kernel fetches them": not spec.contiguous or spec.alignment < ALIGNED,
+            "weights are not tensors of one device": spec.devices != 1 or not spec.plain_tensors,
+        }
+        if why := next((why for why, holds in reasons.items() if holds), ""):
+            return why
+        return "" if sizes_fit(spec, machine.processors, machine.shared_memory) else "its sizes cannot be divided among processors"
+
+    def install(self, module: Any, use: Use) -> None: ...
+
+
 def fits(model: Any) -> bool:
-    """Whether the kernel serves a stack of blocks where it is."""
-    device = next(model.parameters()).device
-    return runs_on(device) and is_like_gpt2(model) and sizes_fit(model, *room_of(device))
+    """Whether the kernel serves a decoder where it is, now."""
+    spec = described(describe_stack, model, use := decoding(model))
+    return isinstance(spec, StackSpec) and not OneRow().refuses(spec, use) and runs_on(next(model.parameters()).device)
 
 
 class Megakernel:
     """The same call as `steps.DecodeStep` has, for one row of a model that fits."""
 
     def __init__(self, model: Any):
-        device = next(model.parameters()).device
-        self.blocks, shared = room_of(device)
-        sizes = sizes_of(model, self.blocks, shared)
+        device, use = next(model.parameters()).device, decoding(model)
+        self.blocks, shared = use.machine.processors, use.machine.shared_memory
+        sizes = sizes_of(describe_stack(model, use), self.blocks, shared)
         self.slots = slots_of(model)
         self.addresses = addresses(self.slots)
         self.pointers = torch.tensor(self.addresses, device=device)
@@ -172,11 +176,11 @@ class Megakernel:
     def __call__(self, ids: Tensor, cache: KVCache) -> Tensor:
         """The last token of the row (1,), read and counted -> logits (1, V), which the next call overwrites."""
         length, given = cache.lengths[0], self.arguments
-        cache.make_room(1, length + 1)
+        cache.reserve(1, length + 1)
         ids = ids.to(self.pointers)
-        to_values, given.layer_stride, _, given.head_stride, *_ = cache.parts.stride()
-        given.keys = cache.parts.data_ptr()
-        given.values = given.keys + to_values * cache.parts.element_size()
+        to_values, given.layer_stride, _, given.head_stride, *_ = cache.kv.stride()
+        given.keys = cache.kv.data_ptr()
+        given.values = given.keys + to_values * cache.kv.element_size()
         given.id, given.length, given.set = ids.data_ptr(), length, self.set
         self.kernel(given, self.blocks)
         self.set, self.following = 1 - self.set, length + 1

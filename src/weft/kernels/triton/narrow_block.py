@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from weft.kernels.triton import narrow_block_kernels as kernels
 from weft.kernels.triton import short_attention as short
-from weft.nn.attention import SelfAttention
 
 SHAPES: dict[str, dict[str, int]] = {
     "product": {"ROWS": 64, "COLS": 128, "num_warps": 4},
@@ -31,41 +30,8 @@ PROGRAMS = 264
 """Of a product: two for each of the GPU's processors, so that one computes while the other reads and writes."""
 SPLITS = 5
 """Stretches of rows for the gradients of weights: with them there are nearly as many programs as the GPU has processors."""
-WIDTHS = (128, 256)
 KEPT = 8
 """Tensors of each block that its backward pass needs."""
-
-
-def fit(blocks: Sequence[Any], x: Tensor) -> bool:
-    """Whether the kernels serve these blocks and stream (B, T, D)."""
-    return all(fits(block, x) for block in blocks) and len({(b.dropout.share, b.attention.dropout, b.attention.heads) for b in blocks}) == 1
-
-
-def fits(block: Any, x: Tensor) -> bool:
-    """Whether the kernels serve this block and stream (B, T, D): GPT-2's kind of block, narrow, on few tokens."""
-    attention, feed = block.attention, block.feedforward
-    norms = [block.norm1, block.norm2]
-    linear = [attention.qkv, attention.out, getattr(feed, "up", None), getattr(feed, "down", None)]
-    return (
-        block.order == "pre"
-        and not block.skipped.share
-        and x.is_cuda
-        and x.dtype == torch.bfloat16
-        and x.size(1) <= short.LIMIT
-        and x.size(2) in WIDTHS
-        and type(attention) is SelfAttention
-        and attention.causal
-        and not attention.norm_heads
-        and attention.groups == attention.heads
-        and attention.head in (16, 32, 64, 128)
-        and getattr(feed, "activation", "") == "gelu"
-        and all(isinstance(norm, nn.LayerNorm) and norm.eps == 1e-5 for norm in norms)
-        and all(type(layer) is nn.Linear and layer.weight.dtype == torch.float32 for layer in linear)
-        and feed.up.out_features % 256 == 0
-        and feed.up.out_features == feed.down.in_features
-        and x.numel() // x.size(2) * max(feed.up.out_features, 1024) < 2**31  # places are counted with 32 bits
-        and all(part.weight is not None and part.bias is not None for part in (*norms, *linear))
-    )
 
 
 def fused_blocks(blocks: Sequence[Any], x: Tensor) -> Tensor:

@@ -12,15 +12,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-LIMIT = 128
 REGISTERS = 168
 """Of a thread backward, where heads are narrow: three programs fit on a processor instead of two."""
-
-
-def fits(qkv: Tensor) -> bool:
-    """Whether the kernel serves this packed projection (B, T, 3, H, K)."""
-    half = qkv.dtype in (torch.bfloat16, torch.float16)
-    return qkv.is_cuda and half and qkv.size(1) <= LIMIT and qkv.size(4) in (16, 32, 64, 128)
 
 
 @triton.jit

@@ -67,8 +67,8 @@ def set_aside(recipe: Recipe, held: int, asks: bool) -> dict[str, Any]:
     if not held:
         return {}
     if asks:
-        return {"data.held": held, "data.validation_path": "", "train.eval_every": 10}
-    return {"data.questions_held": held} if getattr(recipe.data, "questions", 0.0) else {}
+        return {"data.held_out": held, "data.validation_path": "", "train.eval_every": 10}
+    return {"data.questions_held_out": held} if getattr(recipe.data, "questions", 0.0) else {}
 
 
 def pace(folder: Path) -> dict[str, float]:

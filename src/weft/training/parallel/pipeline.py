@@ -42,13 +42,11 @@ def refuse(model: Any, objective: Objective, stages: int) -> None:
 
 
 class Elsewhere(nn.Module):
-    """A block that another stage has; a model may still ask how it is executed, and of its attention the kind."""
-
-    blocks_backend = "plain"
+    """A block that another stage has; a model may still ask of its attention which masks it takes."""
 
     def __init__(self, block: Any):
         super().__init__()
-        self.attention = SimpleNamespace(attention_backend=block.attention.attention_backend)
+        self.attention = SimpleNamespace(document_blocks=block.attention.document_blocks)
 
     def forward(self, x: Tensor, *given: Any) -> Tensor:
         return x

@@ -1,0 +1,43 @@
+"""What computes the same as plain layers, faster, and how it takes their place.
+
+An installed implementation is an attribute of the instance: `forward` of a block, `mix` or `core` of attention. So hooks, compilation,
+wrappers that share out weights, copies and the names of weights know no difference, and taking the attribute away gives the plain layer.
+"""
+
+from __future__ import annotations
+
+from types import FunctionType, MethodType
+from typing import Any, Protocol
+
+from torch import nn
+
+
+class Implementation(Protocol):
+    name: str
+    file: str
+    """Where it stands, from the package on."""
+    slot: str
+    """The attribute of a module in whose place it stands."""
+    where: str
+    """Which calls it serves, where not all; the plain layer serves the others."""
+
+    def refuses(self, spec: Any, use: Any) -> str:
+        """Why it does not compute exactly what is described, in a few words; nothing where it does."""
+        ...
+
+    def install(self, module: Any, use: Any) -> None: ...
+
+
+def install(module: nn.Module, implementation: Implementation, what: Any, slot: str = "") -> None:
+    """Put something in the place of an attribute of a module; a function becomes its method, but for a core, which is none."""
+    slot = slot or implementation.slot
+    method = isinstance(what, FunctionType) and slot != "core"
+    vars(module)[slot] = MethodType(what, module) if method else what
+    vars(module).setdefault("implementations", {})[slot] = implementation.name
+
+
+def uninstall(model: nn.Module) -> None:
+    """Leave only plain layers."""
+    for module in model.modules():
+        for slot in vars(module).pop("implementations", {}):
+            vars(module).pop(slot, None)

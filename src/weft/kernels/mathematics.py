@@ -1,0 +1,114 @@
+"""The plain mathematics that the kernels were checked against, by fingerprint.
+
+A kernel computes what `nn` and a model file said when it was written. Where somebody changes these, the kernels are of another model: they
+are refused, and the plain layers serve, in training and in decoding. Once the kernels are changed too, and the tests of
+`tests/kernels/test_contract.py` pass, `python -m weft.kernels.mathematics` writes the fingerprints anew. Comments, docstrings and
+annotations are no mathematics.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib
+import inspect
+import json
+import sys
+import textwrap
+from functools import cache
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+FILE = Path(__file__).with_name("mathematics.json")
+CHECKED: dict[str, tuple[str, ...]] = {
+    "weft.nn.attention": ("fused_attention", "_future", "_triangle", "spread", "rotate"),
+    "weft.nn.attention:SelfAttention": ("forward", "mix", "look"),
+    "weft.nn.position": ("rotate", "rotary"),
+    "weft.nn.block:Block": ("forward",),
+    "weft.nn.block:Blocks": ("forward",),
+    "weft.nn.feed_forward": ("squared_relu",),
+    "weft.nn.feed_forward:FeedForward": ("forward", "expansion"),
+    "weft.nn.feed_forward:GatedFeedForward": ("forward", "expansion"),
+    "weft.nn.dropout:Dropout": ("forward",),
+    "weft.nn.dropout:BranchDropout": ("forward",),
+    "weft.nn.norm:LayerNorm": ("forward",),
+    "weft.nn.norm:RMSNorm": ("forward",),
+    "weft.nn.state:LayerKV": ("add",),
+    "weft.kernels.int8_linear:Int8Linear": ("forward", "_sums"),
+    "weft.models.decoder:Decoder": ("embedded", "_rope_table"),
+    "weft.models.gpt:GPT": ("hidden", "embedded", "forward", "windows", "_band", "decoder_stack"),
+    "weft.models.llama:Llama": ("hidden", "embedded", "forward", "decoder_stack"),
+}
+"""Functions of a module or a class that kernels stand in for."""
+BUILT_ON: dict[str, tuple[str, ...]] = {
+    "weft.nn.attention:SelfAttention": ("weft.nn.attention", "weft.nn.position", "weft.nn.state:LayerKV"),
+    "weft.nn.dropout:BranchDropout": ("weft.nn.dropout:Dropout",),
+    "weft.nn.feed_forward:FeedForward": ("weft.nn.feed_forward",),
+    "weft.nn.feed_forward:GatedFeedForward": ("weft.nn.feed_forward",),
+    "weft.models.gpt:GPT": ("weft.models.decoder:Decoder", "weft.nn.position", "weft.nn.block:Blocks"),
+    "weft.models.llama:Llama": ("weft.nn.position",),
+}
+"""What else the mathematics of a class is made of."""
+
+
+def changed(what: type | ModuleType) -> str:
+    """What of a class or module is not as the kernels know it, in a few words; nothing where all is, or where it was never checked."""
+    own = what.__name__ if isinstance(what, ModuleType) else f"{what.__module__}:{what.__qualname__}"
+    for name in (own, *BUILT_ON.get(own, ())) if own in CHECKED else ():
+        known = recorded().get(name, {})
+        for function in CHECKED[name]:
+            if fingerprint(found(name, function)) != known.get(function, "nothing"):
+                return f"{name.rpartition(':')[2].rpartition('.')[2]}.{function} has changed since the kernels were checked against it"
+    return ""
+
+
+@cache
+def recorded() -> dict[str, dict[str, str]]:
+    read: dict[str, dict[str, str]] = json.loads(FILE.read_text(encoding="utf-8"))
+    return read
+
+
+def found(name: str, function: str) -> Any:
+    module, _, owner = name.partition(":")
+    home: Any = sys.modules.get(module) or importlib.import_module(module)
+    held = inspect.getattr_static(getattr(home, owner) if owner else home, function, None)
+    held = held.fget if isinstance(held, property) else held
+    return getattr(held, "__func__", held)
+
+
+def fingerprint(function: Any) -> str:
+    """Of what a function does; no text where that cannot be read, as of one that is made of another."""
+    plain = isinstance(function, FunctionType) and function.__code__.co_freevars in ((), ("__class__",))
+    return of_code(function.__code__) if plain else ""
+
+
+@cache
+def of_code(code: CodeType) -> str:
+    try:
+        tree: Any = ast.parse(textwrap.dedent(inspect.getsource(code))).body[0]
+    except (OSError, SyntaxError, IndexError):
+        return ""
+    return hashlib.sha256(repr(bare(tree)).encode()).hexdigest()[:16] if isinstance(tree, ast.FunctionDef) else ""
+
+
+def bare(node: Any) -> Any:
+    """A syntax tree without docstrings, annotations and what is empty, which is the same in every version of Python."""
+    if isinstance(node, list):
+        return [bare(part) for part in node if not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant))]
+    if isinstance(node, ast.AnnAssign) and node.value is not None:
+        return bare(ast.Assign(targets=[node.target], value=node.value))
+    if not isinstance(node, ast.AST):
+        return node
+    left_out = {"annotation", "returns", "type_comment", "ctx", "decorator_list", "kind", "type_params"}
+    fields = [(name, bare(value)) for name, value in ast.iter_fields(node) if name not in left_out and value not in (None, [])]
+    return [type(node).__name__, *fields]
+
+
+def fingerprints() -> dict[str, dict[str, str]]:
+    """Of everything as it is now."""
+    return {name: {function: fingerprint(found(name, function)) for function in functions} for name, functions in CHECKED.items()}
+
+
+if __name__ == "__main__":
+    FILE.write_text(json.dumps(fingerprints(), indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,78 @@
+"""Narrow blocks on few tokens in training, all of them as one operation (`kernels.triton.narrow_block`). B batch, T time, D width."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from weft.kernels.attention import HEADS, SHORTEST
+from weft.kernels.implementation import Implementation, install
+from weft.kernels.spec import BlockSpec, Use
+from weft.nn.block import Blocks
+from weft.nn.state import LayerKV
+
+WIDTHS = (128, 256)
+
+
+class NarrowBlocks(Implementation):
+    name, file, slot = "narrow blocks", "kernels/triton/narrow_block.py", "forward"
+    where = f"in training, all blocks as one operation with attention of its own, for up to {SHORTEST} tokens where no mask is given"
+
+    def refuses(self, spec: tuple[BlockSpec, ...], use: Use) -> str:
+        first = spec[0] if spec else None
+        if first is None:
+            return "there are no blocks"
+        if len(set(spec)) > 1:
+            return "the blocks differ"
+        attention, width = first.attention, first.attention.width
+        reasons = {
+            "it is for a GPU": use.machine.device != "cuda",
+            "Triton is not installed": not use.machine.triton,
+            "it is for training": use.mode != "train",
+            "products are not made in bf16": use.precision != "bf16",
+            f"activation checkpointing is {use.checkpointing}": use.checkpointing != "none",
+            f"a width of {width} is not one of {WIDTHS}": width not in WIDTHS,
+            f"the norm comes {first.order}": first.order != "pre",
+            f"branch dropout {first.branch_dropout:g} is on": first.branch_dropout,
+            "attention is not causal": not attention.causal,
+            "queries and keys are normed": attention.qk_norm,
+            "heads share their keys": attention.groups != attention.heads,
+            f"heads are {attention.head} wide": attention.head not in HEADS,
+            "positions are rotary": first.positions == "rope",
+            f"a window of {first.window} is a mask": first.window,
+            "the feed-forward layer is gated": first.gated,
+            f"the activation is {first.activation}": first.activation != "gelu",
+            f"the norms are of another kind ({first.norm})": first.norm != "layer",
+            "the norms add something other than 1e-5 to the variance": first.eps != (1e-5, 1e-5),
+            "a bias or a norm's weight is missing": first.norm_weights != "all" or first.bias != "all",
+            f"linear layers are {first.linear}": first.linear != "linear",
+            "weights are not in fp32": first.dtypes != {"float32"},
+            "processes share out the weights": not first.plain_tensors,
+            f"{first.inner} inner units are no multiple of 256": first.inner % 256,
+        }
+        return next((why for why, holds in reasons.items() if holds), "")
+
+    def install(self, module: Any, use: Use) -> None:
+        install(module, self, forward)
+
+
+def forward(
+    blocks: Blocks,
+    x: Tensor,
+    masks: Sequence[Any] | None = None,
+    rotary: Tensor | None = None,
+    stores: Sequence[LayerKV] | None = None,
+) -> Tensor:
+    """`Blocks.forward`."""
+    first: Any = blocks[0]
+    inner = first.feedforward.up.out_features
+    fits = x.is_cuda and x.dtype == torch.bfloat16 and x.size(1) <= SHORTEST
+    small = x.numel() // x.size(2) * max(inner, 1024) < 2**31  # positions are counted with 32 bits
+    if first.training and masks is None and rotary is None and stores is None and fits and small:
+        from weft.kernels.triton.narrow_block import fused_blocks
+
+        return fused_blocks([*blocks], x)
+    return Blocks.forward(blocks, x, masks, rotary, stores)

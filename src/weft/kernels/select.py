@@ -1,0 +1,267 @@
+"""The one door to the kernels: which of them computes a model's blocks, attention and decoding, and why not another.
+
+Every block, attention and decoder is described (`kernels.spec`), and each implementation says whether it computes exactly that. What is
+true of the model is decided here, once; what only a call can say (lengths, masks, the type of the stream) an implementation looks at
+itself, and falls back to the plain layer. Whoever changes a model afterwards asks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from weft.kernels.attention import ALL_CORES, PACKED
+from weft.kernels.c.cpu_decode_step import CPUDecodeStep, CPUStep
+from weft.kernels.c.decode_stack import OneRowInC
+from weft.kernels.c.gpt_block_cpu import CPUBlock
+from weft.kernels.cuda.megakernel import OneRow
+from weft.kernels.decode_step import DecodeStep, GPUStep
+from weft.kernels.gpt_block_cuda import CUDABlock
+from weft.kernels.implementation import Implementation, install, uninstall
+from weft.kernels.narrow_blocks import NarrowBlocks
+from weft.kernels.spec import (
+    AttentionSpec,
+    BlockSpec,
+    Machine,
+    StackSpec,
+    Unknown,
+    Use,
+    a,
+    check_own,
+    decoding,
+    describe_attention,
+    describe_block,
+    describe_stack,
+    described,
+)
+from weft.nn.attention import SelfAttention, fused_attention
+from weft.nn.block import Block, Blocks
+from weft.nn.checkpointed import checkpointed
+
+STACKS: tuple[Implementation, ...] = (NarrowBlocks(),)
+BLOCKS: tuple[Implementation, ...] = (CUDABlock(), CPUBlock())
+DECODERS: tuple[Implementation, ...] = (GPUStep(), CPUStep())
+ONE_ROW: tuple[Implementation, ...] = (OneRow(), OneRowInC())
+IMPLEMENTATIONS: tuple[Implementation, ...] = (*STACKS, *BLOCKS, *PACKED, *ALL_CORES, *DECODERS, *ONE_ROW)
+"""All there are; for each kind of thing the first that does not refuse is chosen."""
+PLAIN = "plain"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What computes one kind of thing in a model."""
+
+    what: str
+    """blocks, attention or decoder."""
+    kind: str
+    """Which of them, described."""
+    number: int
+    chosen: tuple[str, ...]
+    """Names of implementations: each serves the calls that those before it do not; the plain layer serves the rest."""
+    where: str
+    """Which calls are served, where not all."""
+    reasons: tuple[tuple[str, str], ...]
+    """Why each other implementation was not chosen."""
+
+    def line(self) -> str:
+        kind = f"{self.number} × {self.kind}" if self.number > 1 else self.kind
+        if self.chosen:
+            return f"{kind}: {self.where}"
+        given = dict.fromkeys(reason for _, reason in self.reasons)
+        near = [reason for reason in given if not reason.startswith("it is for a ")] or [*given]
+        apart = ", ".join(f"{name}: {reason}" for name, reason in self.reasons if reason in near)
+        return f"{kind}: {PLAIN}" + (f", as {near[0]}" if len(near) == 1 else f" ({apart})" if near else "")
+
+    def table(self) -> list[dict[str, str]]:
+        """One row for each implementation, and the reason why it was not chosen, or nothing."""
+        given = {**dict.fromkeys(self.chosen, ""), **dict(self.reasons)}
+        common = {"what": self.what, "kind": self.kind, "number": str(self.number)}
+        return [{**common, "implementation": name, "refused": reason} for name, reason in given.items()]
+
+
+def choose(model: nn.Module, use: Use) -> list[Choice]:
+    """What would compute each kind of block and attention of a model."""
+    return [*_choices(model, use, install_them=False)]
+
+
+def install_chosen(model: nn.Module, use: Use) -> list[Choice]:
+    """Put what is chosen in the place of a model's plain blocks and attention, and of what was there before."""
+    uninstall(model)
+    for module in model.modules():
+        if hasattr(type(module), "fp32_stream"):
+            module.fp32_stream = use.machine.device == "cpu" and use.mode == "train" and not use.no_blocks  # type: ignore[assignment]
+    return [*_choices(model, use, install_them=True)]
+
+
+def _choices(model: nn.Module, use: Use, install_them: bool) -> Iterator[Choice]:
+    told = told_by_stack(model)
+    yield from _chosen_blocks(model, use, told, install_them)
+    yield from _chosen_attention(model, use, install_them)
+
+
+def told_by_stack(model: nn.Module) -> dict[int, tuple[str, int]]:
+    """Of the blocks of a model that says how it is made: how positions are told to their attention, and their windows."""
+    told: dict[int, tuple[str, int]] = {}
+    for module in model.modules():
+        if "decoder_stack" in vars(type(module)):
+            stack = module.decoder_stack()  # type: ignore[operator]
+            rope = "rope" if stack.positions == "rotary" else "none"
+            told |= {id(block): (rope, window) for block, window in zip(module.blocks, stack.windows, strict=True)}  # type: ignore[arg-type]
+    return told
+
+
+def _chosen_blocks(model: nn.Module, use: Use, told: dict[int, tuple[str, int]], install_them: bool) -> Iterator[Choice]:
+    found: dict[tuple[Any, str], list[nn.Module]] = {}
+    for module in model.modules():
+        if is_block(module):
+            spec = described(describe_block, module, use, *told.get(id(module), ()))
+            found.setdefault((spec, type(module).__name__), []).append(module)
+    stacks = [*_chosen_stacks(model, use, told, install_them)]
+    for (spec, name), blocks in found.items():
+        chosen, reasons = first_of(BLOCKS, spec, use, use.no_blocks)
+        if install_them:
+            for block in blocks:
+                if chosen:
+                    chosen.install(block, use)
+                elif use.checkpointing != "none" and isinstance(block, Block) and "forward" not in vars(block):
+                    install_checkpointing(block, use)
+        over = [(stack, why) for stack, members, why in stacks if not {*map(id, blocks)} - members]
+        serving = [stack for stack, why in over if not why]
+        reasons = [*((stack.name, why) for stack, why in over if why), *reasons]
+        where = [f"{one.name} {one.where}".strip() for one in (*serving, *[chosen] * bool(chosen)) if one]
+        kind = str(spec) if isinstance(spec, BlockSpec) else name
+        names = tuple(one.name for one in (*serving, *[chosen] * bool(chosen)) if one)
+        yield Choice("blocks", kind, len(blocks), names, ", else ".join([*where, PLAIN] if where else []), tuple(reasons))
+
+
+def is_block(module: nn.Module) -> bool:
+    """Whether something is a Transformer block, of whichever family."""
+    return isinstance(module, Block) or (hasattr(module, "attention") and hasattr(module, "feedforward"))
+
+
+def _chosen_stacks(
+    model: nn.Module, use: Use, told: dict[int, tuple[str, int]], install_them: bool
+) -> Iterator[tuple[Implementation, set[int], str]]:
+    """What computes whole stacks of blocks: the implementation, the blocks, and why it does not."""
+    for module in model.modules():
+        if isinstance(module, Blocks):
+            spec = described(describe_blocks, module, use, told)
+            for one in STACKS:
+                why = use.no_blocks or (spec if isinstance(spec, str) else one.refuses(spec, use))
+                yield one, {*map(id, module)}, why
+                if install_them and not why:
+                    one.install(module, use)
+
+
+def describe_blocks(blocks: Any, use: Use, told: dict[int, tuple[str, int]]) -> tuple[BlockSpec, ...]:
+    if type(blocks) is not Blocks:
+        raise Unknown(f"the blocks are {a(type(blocks).__name__)}, not Blocks")
+    check_own(blocks, "the stack of blocks", set(), None)
+    return tuple(describe_block(block, use, *told.get(id(block), ())) for block in blocks)
+
+
+def install_checkpointing(block: Block, use: Use) -> None:
+    """Have a block keep for its backward pass only what it is told to."""
+    plain = type(block).forward
+
+    def forward(block: Block, *given: Any, **named: Any) -> torch.Tensor:
+        def run(*given: Any) -> torch.Tensor:
+            return plain(block, *given, **named)
+
+        return checkpointed(use.checkpointing, run, *given)
+
+    install(block, CHECKPOINTING, forward)
+
+
+class Checkpointing:
+    name, file, slot, where = "checkpointing", "nn/checkpointed.py", "forward", ""
+
+    def refuses(self, spec: Any, use: Any) -> str:
+        return ""
+
+    def install(self, module: Any, use: Any) -> None: ...
+
+
+CHECKPOINTING: Implementation = Checkpointing()
+
+
+def _chosen_attention(model: nn.Module, use: Use, install_them: bool) -> Iterator[Choice]:
+    found: dict[tuple[Any, str], list[nn.Module]] = {}
+    for module in model.modules():
+        if hasattr(type(module), "core"):
+            found.setdefault((described(describe_any_attention, module), type(module).__name__), []).append(module)
+    for (spec, name), modules in found.items():
+        packed, reasons = first_of(PACKED, spec, use)
+        core, more = first_of(ALL_CORES, spec, use)
+        if install_them:
+            for module in modules:
+                for one in (packed, core):
+                    if one:
+                        one.install(module, use)
+        names = tuple(one.name for one in (packed, core) if one)
+        where = ", else ".join(f"{one.name} {one.where}".strip() for one in (packed, core) if one)
+        kind = str(spec) if isinstance(spec, AttentionSpec) else name
+        yield Choice("attention", kind, len(modules), names, where, (*reasons, *more))
+
+
+def describe_any_attention(module: nn.Module) -> AttentionSpec:
+    """Of `SelfAttention` everything, of any other whose own class offers its core that it does."""
+    if type(module) is SelfAttention:
+        return describe_attention(module)
+    kind = type(module)
+    if "core" not in vars(kind) or kind.core is not fused_attention:  # type: ignore[attr-defined]
+        raise Unknown(f"{kind.__name__} is not SelfAttention and offers no plain core of its own")
+    if "core" in vars(module) and "core" not in vars(module).get("implementations", {}):
+        raise Unknown(f"{kind.__name__} has a core of its own")
+    return AttentionSpec(kind=kind.__name__)
+
+
+def first_of(
+    implementations: tuple[Implementation, ...], spec: Any, use: Use, never: str = ""
+) -> tuple[Implementation | None, list[tuple[str, str]]]:
+    """The first that computes what is described; and why the others do not, or are not asked."""
+    chosen, reasons = None, []
+    for one in implementations:
+        why = never or (spec if isinstance(spec, str) else one.refuses(spec, use))
+        if chosen is None and not why:
+            chosen = one
+        else:
+            reasons.append((one.name, why or f"{chosen.name if chosen else PLAIN} comes first"))
+    return chosen, reasons
+
+
+def use_attention(model: nn.Module, name: str, device: str = "cpu") -> None:
+    """Have all attention of a model computed by a named core, where it can be."""
+    install_chosen(model, Use(machine=Machine(device=device), attention=name, attention_asked=True, no_blocks="attention alone was chosen"))
+
+
+def for_evaluation(model: nn.Module, device: torch.device) -> list[Choice]:
+    """Choose for a model that was trained and is now used."""
+    return install_chosen(model, Use(machine=Machine.of(device), mode="evaluate"))
+
+
+# -- decoding ----------------------------------------------------------------------------------------------------------
+
+
+def choose_decoder(model: Any) -> Choice:
+    """What would continue texts with a model where it is, token by token."""
+    use = decoding(model)
+    spec = described(describe_stack, model, use)
+    chosen, reasons = first_of(DECODERS, spec, use)
+    one_row, more = first_of(ONE_ROW, spec, use) if chosen else (None, [])
+    names = tuple(one.name for one in (one_row, chosen) if one)
+    where = ", else ".join(f"{one.name} {one.where}".strip() for one in (one_row, chosen) if one)
+    kind = str(spec) if isinstance(spec, StackSpec) else type(model).__name__
+    return Choice("decoder", kind, 1, names, where, (*reasons, *more))
+
+
+def decoder(model: Any, *, invariant: bool = False) -> DecodeStep | CPUDecodeStep | None:
+    """What reads one more token of each row of a model; None where its own layers do."""
+    chosen = choose_decoder(model).chosen
+    if GPUStep.name in chosen:
+        return DecodeStep(model, invariant=invariant)
+    return CPUDecodeStep(model) if CPUStep.name in chosen else None
