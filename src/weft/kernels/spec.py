@@ -34,7 +34,7 @@ NORM = {"normalized_shape", "eps", "elementwise_affine"}
 ATTRIBUTES: dict[type, set[str]] = {
     Block: {"order"},
     Blocks: set(),
-    SelfAttention: {"heads", "groups", "causal", "dropout", "norm_heads", "head"},
+    SelfAttention: {"heads", "groups", "causal", "dropout", "qk_norm", "head"},
     FeedForward: {"activation"},
     GatedFeedForward: {"activation"},
     Dropout: {"share"},
@@ -283,7 +283,7 @@ def describe_attention(module: Any, name: str = "attention") -> AttentionSpec:
         groups=module.groups,
         head=module.head,
         causal=bool(module.causal),
-        qk_norm=bool(module.norm_heads),
+        qk_norm=bool(module.qk_norm),
         dropout=float(module.dropout),
         packed=True,
     )
