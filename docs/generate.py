@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from weft import results
-from weft.cli import help, verbs
+from weft.cli import verbs
+from weft.cli.options import help
 from weft.core import registry
 from weft.recipes.base import recipe
 from weft.results import Measurement, Record
@@ -388,6 +389,13 @@ def told(row: dict[str, Any]) -> str:
     return ", ".join(found)
 
 
+def trivial(record: Record) -> list[str]:
+    """What the commonest class reaches, of records that tell classes."""
+    known = {f"{base.name} {100 * base.value:.2f} %" for measured in record.measurements for base in measured.baselines
+             if base.name == "commonest class" and isinstance(base.value, float)}  # fmt: skip
+    return sorted(known)
+
+
 def images(*families: str) -> str:
     """What models of these families reached on real images or the ring, beside what was hoped for or published."""
     found = [record for record in of("images") if (record.recipe or "").partition("/")[0] in families]
@@ -396,13 +404,15 @@ def images(*families: str) -> str:
     rows = ["| experiment | measured on | result | hoped for or published | parameters | training | seeds |", "|---" * 7 + "|"]
     for record in sorted(found, key=lambda record: str(record.details["experiment"])):
         about, mean = record.details, {measured.metric: measured.mean for measured in record.measurements}
+        kept = f"{max(measured.examples or 0 for measured in record.measurements):,} training images held out"
         tested = any(measured.split == "test" for measured in record.measurements)
-        where = "the ring" if (record.recipe or "").endswith("/ring") else "test images" if tested else "images kept from training"
+        where = "the ring" if (record.recipe or "").endswith("/ring") else "test images" if tested else kept
         took = f"{max(row['train_seconds'] for row in record.table()):.0f} s"
         changed = f" ({', '.join(changes(record))})" if record.changed else ""
         hoped = results.compared(record.measurements, about.get("expected", ""))
         seeds = str(len(record.seeds or ()))
-        cells = (f"{about['experiment']}{changed}", where, told(mean), hoped, f"{about['parameters']:,}", took, seeds)
+        shown = ", ".join([told(mean), *trivial(record)])
+        cells = (f"{about['experiment']}{changed}", where, shown, hoped, f"{about['parameters']:,}", took, seeds)
         rows.append(f"| {' | '.join(cells)} |")
     places = sorted({record.where() for record in found})
     return "\n".join([*rows, "", f"{'; '.join(places)}."])

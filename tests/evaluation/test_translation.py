@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from weft.data.marked_tokenizers import MarkedTokenizer
-from weft.data.pairs import PairsConfig
 
 from weft.data.base import Data, Source
-from weft.data.tokenizers import Tokenizer
+from weft.data.text.pairs import PairsConfig
+from weft.data.tokenizers.base import Tokenizer
+from weft.data.tokenizers.special_tokens import MarkedTokenizer
 from weft.evaluation.evaluate import Findings
 from weft.evaluation.translation import measure
 

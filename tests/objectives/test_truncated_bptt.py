@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from weft.data.text.windows import TextConfig
+from weft.data.text.token_windows import TextConfig
 
 from tests.contracts.tiny import text_file
 from tests.recurrent import GRUConfig, registered

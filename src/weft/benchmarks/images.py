@@ -70,9 +70,9 @@ def beside(
     return {metric: {**({} if target is None else {"target": target}), **theirs}}
 
 
-def chance(share: float) -> dict[str, dict[str, Any]]:
+def chance(share: float, metric: str = "accuracy") -> dict[str, dict[str, Any]]:
     """What the commonest class of the test images reaches."""
-    return {"accuracy": {"baselines": (Baseline(name="commonest class", value=share, computed=True),)}}
+    return {metric: {"baselines": (Baseline(name="commonest class", value=share, computed=True),)}}
 
 
 def merged(*parts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -142,7 +142,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         "bigan/mnist",
         measures=("nearest_neighbour",),
         checkpoint="@last",
-        beside=beside("nearest_neighbour", 0.97, 0.9739, "Donahue et al. (2016)"),
+        beside=merged(chance(0.1135, "nearest_neighbour"), beside("nearest_neighbour", 0.97, 0.9739, "Donahue et al. (2016)")),
     ),
     **{
         f"pix2pix-mnist{name}": Experiment("pix2pix/mnist", changes, measures=("translated=extractor-mnist",))

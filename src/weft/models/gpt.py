@@ -47,7 +47,7 @@ class GPTConfig(ModelConfig):
     norm: Order = "pre"
     """Layer norm before each branch (GPT-2) or after each sum (GPT-1)."""
     window: int = 0
-    """Tokens that every second block looks back at, itself included (GPT-3's banded layers); 0 for all."""
+    """Tokens that every second block looks back at, itself included (GPT-3's banded layers); 0 for all. A mask, which saves no time."""
     activation: Activation = "gelu"
     """Non-linearity of the feed-forward layer."""
     qk_norm: bool = False

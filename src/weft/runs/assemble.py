@@ -27,7 +27,7 @@ from weft.recipes.base import Recipe, check
 from weft.recipes.base import load as load_recipe
 from weft.recipes.base import recipe as find_recipe
 from weft.runs import record
-from weft.runs.environment import write_description
+from weft.runs.environment import keep_threads, write_description
 from weft.runs.load import load_initial, read_tokenizer
 from weft.runs.record import recipe_of
 from weft.training import execution
@@ -106,6 +106,8 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     trainer = Trainer(model, objective, source, train, resolved.optim, plan, hooks, tokens, team)  # type: ignore[arg-type]
     files.make_folder(folder)  # only now: a recipe that was refused leaves nothing behind
     keeper.restore(trainer)
+    if trainer.step and plan.device.type == "cpu":
+        keep_threads(folder)
     if team.first:
         write_description(folder, resolved, trainer, data, size, init)
     return Run(folder, resolved, data, trainer, signals, size)

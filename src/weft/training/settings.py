@@ -32,8 +32,8 @@ class Train(Config):
     """Examples per update, over all micro-batches."""
     micro_batch: int = 0
     """Examples per micro-batch of one process (gradient accumulation); 0 takes the whole batch at once, or in four per pipeline stage.
-    Gradients are the same either way, but for models that look at a batch as a whole, such as those with batch normalisation, which
-    say so."""
+    Gradients are the same either way, but for what dropout drops, and for models that look at a batch as a whole, such as those with
+    batch normalisation, which say so."""
     batch_ramp: tuple[int, int] = (0, 0)
     """Batch-size ramp-up: start at this many examples and grow linearly to `batch` over this many examples; (0, 0) for none."""
     seed: int = 1

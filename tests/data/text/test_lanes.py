@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from weft.data.text.windows import TextConfig
+from weft.data.text.token_windows import TextConfig
 
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Source
