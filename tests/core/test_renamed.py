@@ -28,13 +28,13 @@ OLD = {
     *("Cache", "Store", "Reader", "Steps", "one_row", "Flight", "Choosers", "told", "SourceEngine", "WholeEngine", "Filling", "Teller"),
     *("marks", "Held", "Found", "rise", "fall", "_turns", "RoundedLinear", "FewRows", "token_loss", "tuned_products", "wide_block"),
     *("Halves", "mark", "judge", "pretence", "cpu_block", "telling", "keeping"),
-    *("norm_heads", "depth_dropout", "halvings", "bottleneck", "discriminator_turns", "rest_lr", "TwoFoldersConfig", "DrawsConfig"),
+    *("depth_dropout", "halvings", "bottleneck", "discriminator_turns", "rest_lr", "TwoFoldersConfig", "DrawsConfig"),
     *("WavesConfig", "SentinelsConfig", "MemoryConfig", "MarkedTokenizer", "AnsweringTokenizer", "MarkedCharacters"),
 }
 """Identifiers that the field has another word for."""
 STILL_THERE = {
     *("Store", "Steps", "told", "marks", "one_row", "Found", "mark", "judge", "cpu_block", "telling", "keeping"),
-    *("norm_heads", "depth_dropout", "halvings", "bottleneck"),
+    *("depth_dropout", "halvings", "bottleneck"),
 }
 """Temporary: those of them that wait to be renamed; a word leaves this set when it leaves the code."""
 

@@ -208,7 +208,7 @@ DECODERS: dict[str, Any] = {
         {"heads": 1}, {"position": "rotary", "window": 3, "norm": "post"},
     )},
     "llama": LlamaConfig(**SIZES),
-    "llama in groups": LlamaConfig(**SIZES | {"groups": 2, "tied": False}),
+    "llama in groups": LlamaConfig(**SIZES | {"kv_heads": 2, "tied": False}),
 }  # fmt: skip
 REFUSED = {str({"qk_norm": True}), str({"skips": True})}
 

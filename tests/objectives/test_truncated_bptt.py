@@ -68,7 +68,7 @@ def weights(run: Run) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize(("batch", "micro"), [(4, 0), (4, 2), (2, 0)])
 def test_a_killed_run_goes_on_to_the_same_weights(tmp_path: Path, batch: int, micro: int) -> None:
-    settings = {"batch": batch, "micro": micro}
+    settings = {"batch": batch, "micro_batch": micro}
     whole = assemble(recipe(tmp_path, **settings), tmp_path / "whole")
     whole.trainer.fit()
     with pytest.raises(Killed):
