@@ -184,7 +184,7 @@ def test_a_scaling_law_is_asked_only_about_decoders_of_text(
 def test_a_scaling_law_is_not_asked_about_characters(command: Callable[..., Outcome], text_file: Path) -> None:
     law = []
     for unit in ("characters", "byte_bpe"):
-        words = ["--data.path", str(text_file), "--data.unit", unit, "--vocabulary", "300", "--device", "cpu"]
+        words = ["--data.path", str(text_file), "--data.tokenizer", unit, "--vocabulary", "300", "--device", "cpu"]
         told = command("plan", "gpt/text", *words)
         assert told.code == 0, told.err
         law.append("compute-optimal" in told.out)

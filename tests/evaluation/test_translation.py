@@ -14,7 +14,7 @@ from torch import Tensor
 from weft.data.base import Data, Source
 from weft.data.text.pairs import PairsConfig
 from weft.data.tokenizers.base import Tokenizer
-from weft.data.tokenizers.special_tokens import MarkedTokenizer
+from weft.data.tokenizers.special_tokens import Seq2SeqTokenizer
 from weft.evaluation.evaluate import Findings
 from weft.evaluation.translation import measure
 
@@ -36,8 +36,8 @@ class Lower(Tokenizer):
 def data(folder: Path) -> Data:
     path = folder / "pairs.tsv"
     path.write_text("".join(f"{source}\t{target}\n" for source, target in PAIRS))
-    config = PairsConfig(path=str(path), validation_path=str(path), header="no", longest=40)
-    return config.build_with(MarkedTokenizer(Lower()))
+    config = PairsConfig(path=str(path), validation_path=str(path), header="no", max_length=40)
+    return config.build_with(Seq2SeqTokenizer(Lower()))
 
 
 class Perfect:

@@ -12,6 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import weft
 from tests.contracts.tiny import tiny
 from weft.api import fit
+from weft.nn.attention import explicit_attention
 from weft.planning import cost, devices
 from weft.planning.cost import COUNTED, Machine, flops_of_draw
 from weft.recipes.base import Recipe
@@ -46,14 +47,14 @@ def test_a_draw_has_its_part_of_a_step() -> None:
 def test_an_example_that_is_a_batch_of_pairs_costs_what_all_its_rows_cost(tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text("".join(f"{'ab ' * (n % 9 + 1)}\t{'cd ' * (n % 7 + 1)}\n" for n in range(200)))
-    data = {"data.path": str(path), "data.unit": "characters", "data.tokens": 200, "data.validation": 0.0}
+    data = {"data.path": str(path), "data.tokenizer": "characters", "data.batch_tokens": 200, "data.validation": 0.0}
     sizes = {"model.layers": 2, "model.width": 32, "model.heads": 2, "model.inner": 64}
     recipe = weft.recipe("transformer/pairs", {**data, **sizes, "train.batch": 1, "train.eval_every": 0})
     found, resolved = spent(recipe)
     model, objective, train = resolved.model.build(), resolved.objective.build(), recipe.data.build().train
     for module in model.modules():
-        if hasattr(module, "attention_backend"):
-            module.attention_backend = "explicit"  # whose products PyTorch counts
+        if hasattr(module, "core"):
+            module.core = explicit_attention  # whose products PyTorch counts
     with FlopCounterMode(display=False) as counter:
         for example in range(len(train)):
             batch = train.batch(torch.tensor([example]), torch.zeros(1, dtype=torch.int64))

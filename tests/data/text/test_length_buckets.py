@@ -57,7 +57,7 @@ def real_tokens(batches: LengthBuckets) -> list[float]:
 
 
 def test_the_share_of_padding_is_told(tmp_path: Path) -> None:
-    data = config(tmp_path, number=3000, tokens=2048).build()
+    data = config(tmp_path, number=3000, batch_tokens=2048).build()
     assert isinstance(data.train, LengthBuckets)
     places = sum(len(held) * width for held, width in zip(data.train.members, data.train.width, strict=True))
     assert data.info["padding"] == data.train.padding == pytest.approx(1 - sum(real_tokens(data.train)) / places)
@@ -65,7 +65,7 @@ def test_the_share_of_padding_is_told(tmp_path: Path) -> None:
 
 
 def test_batches_of_a_width_have_one_shape(tmp_path: Path) -> None:
-    batches = config(tmp_path, number=3000, tokens=2048).build().train
+    batches = config(tmp_path, number=3000, batch_tokens=2048).build().train
     assert isinstance(batches, LengthBuckets)
     shapes = {(len(held), width) for held, width in zip(batches.members, batches.width, strict=True)}
     assert len(shapes) == len(set(batches.width))
@@ -73,7 +73,7 @@ def test_batches_of_a_width_have_one_shape(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [1, 5, 40])
 def test_few_pairs_are_one_batch_or_more(tmp_path: Path, number: int) -> None:
-    batches = config(tmp_path, number=number, tokens=512).build().train
+    batches = config(tmp_path, number=number, batch_tokens=512).build().train
     assert isinstance(batches, LengthBuckets)
     assert sorted(int(i) for held in batches.members for i in held if i != ABSENT) == list(range(number))
 
