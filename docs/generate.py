@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from weft import results
-from weft.cli import help, verbs
+from weft.cli import verbs
+from weft.cli.options import help
 from weft.core import registry
 from weft.recipes.base import recipe
 from weft.results import Measurement, Record

@@ -55,7 +55,7 @@ def settings(device: str, steps: int, save_every: int) -> Changes:
         "train.eval_examples": 64,
         "train.save_every": save_every,
     }
-    return changes | ({"train.deterministic": True, "train.graphs": "on"} if device.startswith("cuda") else {})
+    return changes | ({"train.deterministic": True, "train.cuda_graphs": "on"} if device.startswith("cuda") else {})
 
 
 @dataclass

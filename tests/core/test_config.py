@@ -137,7 +137,7 @@ def test_values_become_what_the_field_says(name: str, value: Any, expected: Any)
         ("inner", 3, r"--inner: name a field of it, for example --inner\.rate"),
         ("inner.rat", 3, "--inner.rat: Inner has no field 'rat'; did you mean 'rate'"),
         ("iner.rate", 3, "--iner.rate: Outer has no field 'iner'; did you mean 'inner'"),
-        ("name.first", 3, "--name.first: there is nothing called 'first' below it"),
+        ("name.first", 3, "--name.first: it has no field 'first', as it is a single value"),
         ("inner.rate", None, "--inner.rate: None is not a number"),
         ("name", 3, "--name: 3 is not of type str"),
     ],

@@ -40,7 +40,7 @@ STILL_THERE = {
 
 
 def class_of(part: str) -> Any:
-    return PLAIN[part] if part in PLAIN else registry.part(part)
+    return PLAIN[part] if part in PLAIN else registry.config_class(part)
 
 
 def fields(part: str) -> set[str]:
@@ -55,7 +55,7 @@ def test_every_new_name_is_a_setting_and_no_old_one(part: str) -> None:
 
 
 def test_every_new_registry_name_is_registered_and_no_old_one() -> None:
-    parts = {name for table in registry.PARTS for name in registry.TABLES[table]}
+    parts = {name for table in registry.CONFIG_TABLES for name in registry.TABLES[table]}
     assert set(renamed.TYPES.values()) <= parts and not set(renamed.TYPES) & parts
     assert set(renamed.TOKENIZERS.values()) <= set(registry.TOKENIZERS) and not set(renamed.TOKENIZERS) & set(registry.TOKENIZERS)
 
@@ -140,7 +140,7 @@ def test_an_old_setting_belongs_to_its_part(caplog: pytest.LogCaptureFixture) ->
 
 
 def test_an_old_registry_name_works(caplog: pytest.LogCaptureFixture) -> None:
-    assert registry.find("data", "waves") is registry.find("data", "audio") is registry.part("waves")
+    assert registry.find("data", "waves") is registry.find("data", "audio") is registry.config_class("waves")
     assert registry.find("tokenizers", "pairs").name == "seq2seq"
     assert caplog.messages == [
         "'waves' (data) is now called 'audio'",

@@ -66,7 +66,7 @@ def built(**settings: Any) -> Block:
         "rms": partial(RMSNorm, s["width"], eps=s["eps"]),
         "none": nn.Identity,
     }
-    more = {"dropout": s["attention_dropout"], "bias": s["bias"], "groups": s["groups"], "norm_heads": s["qk_norm"]}
+    more = {"dropout": s["attention_dropout"], "bias": s["bias"], "groups": s["groups"], "qk_norm": s["qk_norm"]}
     attention = SelfAttention(s["width"], s["heads"], causal=s["causal"], **more)
     network = GatedFeedForward if s["gated"] else FeedForward
     feed = network(s["width"], s["inner"], activation=s["activation"], bias=s["bias"])
@@ -204,13 +204,13 @@ SIZES: dict[str, Any] = {"vocabulary": 60, "context": 40, "layers": 3, "heads": 
 DECODERS: dict[str, Any] = {
     **{str(more): GPTConfig(**SIZES | more) for more in (
         {}, {"norm": "post"}, {"position": "rotary"}, {"position": "sinusoidal"}, {"window": 4}, {"bias": False}, {"tied": False},
-        {"norm_embedding": True}, {"activation": "relu"}, {"activation": "silu", "inner": 128}, {"norm_heads": True}, {"skips": True},
+        {"norm_embedding": True}, {"activation": "relu"}, {"activation": "silu", "inner": 128}, {"qk_norm": True}, {"skips": True},
         {"heads": 1}, {"position": "rotary", "window": 3, "norm": "post"},
     )},
     "llama": LlamaConfig(**SIZES),
     "llama in groups": LlamaConfig(**SIZES | {"groups": 2, "tied": False}),
 }  # fmt: skip
-REFUSED = {str({"norm_heads": True}), str({"skips": True})}
+REFUSED = {str({"qk_norm": True}), str({"skips": True})}
 
 
 def decoder(name: str) -> Any:

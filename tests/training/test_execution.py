@@ -76,7 +76,7 @@ def test_a_cpu_neither_compiles_nor_captures_by_itself() -> None:
 
 
 def test_what_a_cpu_cannot_do_is_told() -> None:
-    plan = execution.choose(dataclasses.replace(CPU, cuda_graphs="on", attention="cudnn"), small_gpt(), toys.Regression())
+    plan = execution.choose(dataclasses.replace(CPU, cuda_graphs="on", attention="cudnn", blocks="plain"), small_gpt(), toys.Regression())
     assert (plan.graphs, plan.attention) == (False, "fused")
     assert "cuda_graphs off: on was asked for, but only a GPU has them" in plan.lines()
     kind = "2 × SelfAttention(width 8, heads 2, causal)"

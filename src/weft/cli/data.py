@@ -6,7 +6,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from weft.cli import console, flags
+from weft.cli import console
+from weft.cli.options import flags
 from weft.cli.tasks import Meter
 from weft.cli.tokenizer import find_tokenizer
 from weft.core import registry

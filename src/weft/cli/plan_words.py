@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from weft.cli import flags
+from weft.cli.options import flags
 from weft.core import config
 from weft.core.config import Config
 from weft.core.errors import ConfigError

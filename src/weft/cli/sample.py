@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from weft.cli import answering, console, flags, pictures
+from weft.cli import answering, console, pictures
 from weft.cli.console import quoted
+from weft.cli.options import flags
 from weft.core.config import Config
 from weft.core.errors import CapabilityError, ConfigError
 from weft.evaluation import predict

@@ -10,7 +10,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.cli import console, flags, help
+from weft.cli import console
+from weft.cli.options import flags, help
 from weft.core import config, registry
 from weft.core.config import Config
 from weft.core.errors import ConfigError

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -37,9 +38,14 @@ class ModelRunner:
         limit = self.state.limit if self.state else getattr(getattr(model, "config", None), "context", 0)
         self.context: int = limit or 0
         """Most tokens that the model sees; 0 where there is no limit."""
-        self.steps: Any = select.decoder(model, invariant=invariant) if isinstance(self.state, KVCache) else None
-        if isinstance(self.state, KVCache) and isinstance(self.steps, CPUDecodeStep):
+
+    @cached_property
+    def steps(self) -> Any:
+        """What reads one more token of each row, chosen when first asked for; None where the model's own layers do."""
+        made = select.decoder(self.model, invariant=self.invariant) if isinstance(self.state, KVCache) else None
+        if isinstance(self.state, KVCache) and isinstance(made, CPUDecodeStep):
             self.state.kv = self.state.kv.float()  # one row looks at them sooner than at those of 16 bits
+        return made
 
     def __len__(self) -> int:
         return len(self.ids)

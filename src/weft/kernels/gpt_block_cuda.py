@@ -137,7 +137,7 @@ def fed(feed: Any, x: Tensor, bias: Tensor | None, settings: Settings, onto: Ten
 
 def packs(attention: SelfAttention, x: Tensor, mask: Any, rotary: Tensor | None, settings: Settings) -> bool:
     """Whether cuDNN's kernel serves q, k and v of x (B, T, D) as they lie side by side."""
-    whole = mask is None and rotary is None and not attention.norm_heads and attention.groups == attention.heads
+    whole = mask is None and rotary is None and not attention.qk_norm and attention.groups == attention.heads
     dropped = attention.dropout and attention.training
     usual = attention.causal and settings.packed and not dropped and x.size(1) > 128
     heads = x.view(*x.shape[:2], attention.heads, attention.head)

@@ -20,6 +20,8 @@ class Implementation(Protocol):
     """The attribute of a module in whose place it stands."""
     where: str
     """Which calls it serves, where not all; the plain layer serves the others."""
+    whole: bool = False
+    """Whether it computes attention within it, too, whatever is chosen for attention itself."""
 
     def refuses(self, spec: Any, use: Any) -> str:
         """Why it does not compute exactly what is described, in a few words; nothing where it does."""

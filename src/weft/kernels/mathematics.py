@@ -34,7 +34,6 @@ CHECKED: dict[str, tuple[str, ...]] = {
     "weft.nn.dropout:BranchDropout": ("forward",),
     "weft.nn.norm:LayerNorm": ("forward",),
     "weft.nn.norm:RMSNorm": ("forward",),
-    "weft.nn.state:LayerKV": ("add",),
     "weft.kernels.int8_linear:Int8Linear": ("forward", "_sums"),
     "weft.models.decoder:Decoder": ("embedded", "_rope_table"),
     "weft.models.gpt:GPT": ("hidden", "embedded", "forward", "windows", "_band", "decoder_stack"),
@@ -42,7 +41,7 @@ CHECKED: dict[str, tuple[str, ...]] = {
 }
 """Functions of a module or a class that kernels stand in for."""
 BUILT_ON: dict[str, tuple[str, ...]] = {
-    "weft.nn.attention:SelfAttention": ("weft.nn.attention", "weft.nn.position", "weft.nn.state:LayerKV"),
+    "weft.nn.attention:SelfAttention": ("weft.nn.attention", "weft.nn.position"),
     "weft.nn.dropout:BranchDropout": ("weft.nn.dropout:Dropout",),
     "weft.nn.feed_forward:FeedForward": ("weft.nn.feed_forward",),
     "weft.nn.feed_forward:GatedFeedForward": ("weft.nn.feed_forward",),

@@ -18,8 +18,8 @@ WIDTHS = (128, 256)
 
 
 class NarrowBlocks(Implementation):
-    name, file, slot = "narrow blocks", "kernels/triton/narrow_block.py", "forward"
-    where = f"in training, all blocks as one operation with attention of its own, for up to {SHORTEST} tokens where no mask is given"
+    name, file, slot, whole = "narrow blocks", "kernels/triton/narrow_block.py", "forward", True
+    where = f"in training, all blocks as one operation, for up to {SHORTEST} tokens where no mask is given"
 
     def refuses(self, spec: tuple[BlockSpec, ...], use: Use) -> str:
         first = spec[0] if spec else None

@@ -98,9 +98,9 @@ def install_chosen(model: nn.Module, use: Use) -> list[Choice]:
 
 
 def _choices(model: nn.Module, use: Use, install_them: bool) -> Iterator[Choice]:
-    told = told_by_stack(model)
-    yield from _chosen_blocks(model, use, told, install_them)
-    yield from _chosen_attention(model, use, install_them)
+    within: dict[int, tuple[str, ...]] = {}
+    yield from _chosen_blocks(model, use, told_by_stack(model), install_them, within)
+    yield from _chosen_attention(model, use, install_them, within)
 
 
 def told_by_stack(model: nn.Module) -> dict[int, tuple[str, int]]:
@@ -114,7 +114,10 @@ def told_by_stack(model: nn.Module) -> dict[int, tuple[str, int]]:
     return told
 
 
-def _chosen_blocks(model: nn.Module, use: Use, told: dict[int, tuple[str, int]], install_them: bool) -> Iterator[Choice]:
+def _chosen_blocks(
+    model: nn.Module, use: Use, told: dict[int, tuple[str, int]], install_them: bool, within: dict[int, tuple[str, ...]]
+) -> Iterator[Choice]:
+    """within: is told which attention is computed within which blocks."""
     found: dict[tuple[Any, str], list[nn.Module]] = {}
     for module in model.modules():
         if is_block(module):
@@ -130,11 +133,12 @@ def _chosen_blocks(model: nn.Module, use: Use, told: dict[int, tuple[str, int]],
                 elif use.checkpointing != "none" and isinstance(block, Block) and "forward" not in vars(block):
                     install_checkpointing(block, use)
         over = [(stack, why) for stack, members, why in stacks if not {*map(id, blocks)} - members]
-        serving = [stack for stack, why in over if not why]
+        serving = [*(stack for stack, why in over if not why), *[chosen] * bool(chosen)]
+        within |= {id(block.attention): tuple(one.name for one in serving if one and one.whole) for block in blocks}
         reasons = [*((stack.name, why) for stack, why in over if why), *reasons]
-        where = [f"{one.name} {one.where}".strip() for one in (*serving, *[chosen] * bool(chosen)) if one]
+        where = [f"{one.name} {one.where}".strip() for one in serving if one]
         kind = str(spec) if isinstance(spec, BlockSpec) else name
-        names = tuple(one.name for one in (*serving, *[chosen] * bool(chosen)) if one)
+        names = tuple(one.name for one in serving if one)
         yield Choice("blocks", kind, len(blocks), names, ", else ".join([*where, PLAIN] if where else []), tuple(reasons))
 
 
@@ -177,7 +181,7 @@ def install_checkpointing(block: Block, use: Use) -> None:
     install(block, CHECKPOINTING, forward)
 
 
-class Checkpointing:
+class Checkpointing(Implementation):
     name, file, slot, where = "checkpointing", "nn/checkpointed.py", "forward", ""
 
     def refuses(self, spec: Any, use: Any) -> str:
@@ -189,12 +193,13 @@ class Checkpointing:
 CHECKPOINTING: Implementation = Checkpointing()
 
 
-def _chosen_attention(model: nn.Module, use: Use, install_them: bool) -> Iterator[Choice]:
-    found: dict[tuple[Any, str], list[nn.Module]] = {}
+def _chosen_attention(model: nn.Module, use: Use, install_them: bool, within: dict[int, tuple[str, ...]]) -> Iterator[Choice]:
+    found: dict[tuple[Any, str, tuple[str, ...]], list[nn.Module]] = {}
     for module in model.modules():
         if hasattr(type(module), "core"):
-            found.setdefault((described(describe_any_attention, module), type(module).__name__), []).append(module)
-    for (spec, name), modules in found.items():
+            spec = described(describe_any_attention, module)
+            found.setdefault((spec, type(module).__name__, within.get(id(module), ())), []).append(module)
+    for (spec, name, blocks), modules in found.items():
         packed, reasons = first_of(PACKED, spec, use)
         core, more = first_of(ALL_CORES, spec, use)
         if install_them:
@@ -204,6 +209,7 @@ def _chosen_attention(model: nn.Module, use: Use, install_them: bool) -> Iterato
                         one.install(module, use)
         names = tuple(one.name for one in (packed, core) if one)
         where = ", else ".join(f"{one.name} {one.where}".strip() for one in (packed, core) if one)
+        where = f"{where}, but {' and '.join(blocks)} has its own" if blocks else where
         kind = str(spec) if isinstance(spec, AttentionSpec) else name
         yield Choice("attention", kind, len(modules), names, where, (*reasons, *more))
 

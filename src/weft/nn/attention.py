@@ -147,7 +147,7 @@ class SelfAttention(nn.Module):
     """Every position looks at the others (at earlier ones only where causal).
 
     With fewer `groups` than heads, each group of heads shares its keys and values (Ainslie et al., 2023, arXiv:2305.13245).
-    With `norm_heads`, queries and keys have length sqrt(K), so that no score grows without bound (Henry et al., 2020, arXiv:2010.04245).
+    With `qk_norm`, queries and keys have length sqrt(K), so that no score grows without bound (Henry et al., 2020, arXiv:2010.04245).
     """
 
     core = staticmethod(fused_attention)
@@ -156,12 +156,12 @@ class SelfAttention(nn.Module):
     """Whether the core takes a mask of blocks (`nn.document_mask`), too."""
 
     def __init__(
-        self, width: int, heads: int, *, causal: bool, dropout: float = 0.0, bias: bool = True, groups: int = 0, norm_heads: bool = False
+        self, width: int, heads: int, *, causal: bool, dropout: float = 0.0, bias: bool = True, groups: int = 0, qk_norm: bool = False
     ):
         super().__init__()
         assert width % heads == 0, f"width {width} is not a multiple of {heads} heads"
         self.heads, self.groups, self.causal, self.dropout = heads, groups or heads, causal, dropout
-        self.norm_heads = norm_heads
+        self.qk_norm = qk_norm
         self.head = width // heads
         self.qkv = nn.Linear(width, (heads + 2 * self.groups) * self.head, bias=bias)
         self.out = nn.Linear(width, width, bias=bias)
@@ -179,7 +179,7 @@ class SelfAttention(nn.Module):
         b, t, _ = x.shape
         qkv = self.qkv(x).view(b, t, self.heads + 2 * self.groups, self.head)
         qk, v = qkv.split([self.heads + self.groups, self.groups], dim=2)
-        if self.norm_heads:
+        if self.qk_norm:
             qk = F.rms_norm(qk, (self.head,), eps=1e-6).to(v.dtype)
         if rotary is not None:
             qk = rotate(qk, rotary)

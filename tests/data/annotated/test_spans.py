@@ -52,7 +52,7 @@ def test_every_answer_is_found_again_as_text(unit: str, paragraph: str, begin: i
     found = dataset(asked(paragraph, span), unit, problems, context=context, stride=stride)
     texts = [window.text(*ends) for window, ends in zip(found.windows, found.spans.tolist(), strict=True) if ends[0]]
     assert set(texts) <= {paragraph[slice(*span)]}
-    room = context - 1 - found.windows[0].place
+    room = context - 1 - found.windows[0].position
     tokens = len(tokenizer(unit).encode(paragraph[slice(*span)]))
     if tokens <= room - min(stride, room) + 1:
         assert texts, "an answer no longer than what two windows share lies in one of them"
@@ -133,7 +133,7 @@ def test_a_window_without_the_whole_answer_points_at_cls() -> None:
 def test_a_question_takes_at_most_half_and_an_empty_answer_is_left_out() -> None:
     problems = Problems()
     long = dataset(asked("the moon", (4, 8), "is " * 50), "bert_words", problems, context=16)
-    assert long.windows[0].place == 8
+    assert long.windows[0].position == 8
     assert problems.counts == {"questions truncated to 6 tokens": 1}
     assert not len(dataset(asked("the \u0301", (4, 5)), "wordpiece", problems))
     assert problems.counts["questions whose paragraph or answer has no token, left out"] == 1

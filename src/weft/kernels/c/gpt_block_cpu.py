@@ -25,7 +25,7 @@ ACTIVATIONS = ("gelu", "gelu_tanh")
 
 
 class CPUBlock(Implementation):
-    name, file, slot = "C block", "kernels/c/gpt_block_cpu.py", "forward"
+    name, file, slot, whole = "C block", "kernels/c/gpt_block_cpu.py", "forward", True
     where = "in training where no mask is given"
 
     def refuses(self, spec: BlockSpec, use: Use) -> str:

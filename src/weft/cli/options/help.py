@@ -23,7 +23,7 @@ from weft.core import config, registry
 from weft.core.config import Config
 
 INDEX = Path(__file__).with_name("help.json")
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 COLUMN = 34
 """Where the sentences begin."""
 KINDS = {int: "INT", float: "NUMBER", str: "TEXT", object: "VALUE", Any: "VALUE"}

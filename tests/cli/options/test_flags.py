@@ -9,7 +9,8 @@ from typing import Any, Literal, get_args, get_origin
 import pytest
 
 from tests.cli.conftest import Outcome
-from weft.cli import help, train
+from weft.cli import train
+from weft.cli.options import help
 from weft.core import config, registry
 from weft.core.config import Config, leaves, parse_flags, separate
 from weft.core.errors import ConfigError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TypeVar
 
-from weft.cli import help
+from weft.cli.options import help
 from weft.core import config
 from weft.core.config import Config
 from weft.core.errors import ConfigError
