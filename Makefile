@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test check demos demos-all reliability bench clean
+.PHONY: run test test-core check demos demos-all reliability bench docs dist clean
 
 run: .venv/core  ## the quickstart: a model reads about people, then answers questions about them
 	$(BIN)/weft quickstart
@@ -11,10 +11,16 @@ run: .venv/core  ## the quickstart: a model reads about people, then answers que
 test: .venv/dev  ## the whole suite
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
+CORE := $(addprefix tests/,contracts core data evaluation metrics models nn objectives recipes runs sampling training)
+
+test-core: .venv/dev  ## the tests that need no Linux: models, objectives, data, training, contracts
+	$(BIN)/python -m pytest -n auto --dist worksteal $(wildcard $(CORE)) $(wildcard tests/test_*.py)
+
 check: .venv/dev  ## lint, types, tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m weft.results
 	$(MAKE) test
 
 demos: .venv/dev  ## recipes on embedded data reach their numbers
@@ -29,6 +35,16 @@ reliability: .venv/dev  ## kill, damage and fault campaigns
 bench: .venv/dev  ## ratios against peers, both in one run
 	$(BIN)/weft bench engine-cpu
 
+docs: .venv/docs  ## the site, in site/; a warning is an error
+	$(BIN)/python docs/generate.py --check
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+dist: .venv/dev  ## wheel and sdist, each installed into an empty environment and used there
+	rm -rf dist build
+	$(BIN)/python -m build
+	PYTHON=$(PYTHON) .ci/try-distribution dist/*.whl
+	PYTHON=$(PYTHON) .ci/try-distribution dist/*.tar.gz
+
 .venv/python:
 	$(PYTHON) -m venv .venv
 	touch $@
@@ -41,7 +57,12 @@ bench: .venv/dev  ## ratios against peers, both in one run
 .venv/dev: .venv/python pyproject.toml constraints.txt
 	$(PIP) torch
 	$(PIP) --editable '.[dev]'
+	$(BIN)/python -m compileall -q -j 0 .venv/lib > /dev/null || true  # where pip was told to write no bytecode, every start takes seconds
+	touch $@
+
+.venv/docs: .venv/core
+	$(PIP) --editable '.[docs]'
 	touch $@
 
 clean:
-	rm -rf .venv build dist src/*.egg-info
+	rm -rf .venv build dist site src/*.egg-info

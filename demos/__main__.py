@@ -1,27 +1,23 @@
 """Train recipes on their embedded data and compare each with the number it must reach.
 
-python -m demos [--all] [--only gan] [--seeds 1 2 3] [--record results/recipes.json]
+python -m demos [--all] [--only gan] [--seeds 1 2 3] [--record results]
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
-import platform
 import statistics
 import sys
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
-
-import torch
+from typing import Literal
 
 import weft
 from demos import quickstart
-from weft.runs.environment import machine
+from weft.benchmarks.record import measurements, write_record
+from weft.results import Baseline
 
 
 @dataclass(frozen=True)
@@ -31,55 +27,56 @@ class Demo:
     bound: float
     better: Literal["min", "max"]
     """Whether the metric must be at most or at least the bound."""
-    baseline: str
-    """What a trivial method reaches."""
+    baselines: dict[str, float | tuple[float, float]]
+    """What trivial methods reach."""
     in_ci: bool = True
 
     def reached(self, value: float) -> bool:
         return value <= self.bound if self.better == "min" else value >= self.bound
 
 
+FRECHET: dict[str, float | tuple[float, float]] = {"independent pixels": 1.82, "real against real": (0.16, 0.20)}
 DEMOS = [
-    Demo("gpt/quickstart", "loss", 1.45, "min", "characters by frequency 3.2"),
-    Demo("classifier/digits", "accuracy", 0.96, "max", "commonest class 0.134"),
-    Demo("vae/digits", "loss", 19.5, "min", "independent pixels 25.45"),
-    Demo("vae/semi_supervised", "accuracy", 0.80, "max", "commonest class 0.134"),
-    Demo("vae/beta", "reconstruction", 21.0, "min", "independent pixels 25.45", in_ci=False),
-    Demo("vae/inpainting", "hidden_error", 0.06, "min", "trained without hiding 0.087, mean image 0.101", in_ci=False),
-    Demo("vae/conditional_digits", "loss", 17.0, "min", "independent pixels of each class 18.55"),
-    Demo("vae/m2_digits", "accuracy", 0.80, "max", "commonest class 0.134", in_ci=False),
-    Demo("classifier/digits_extractor", "accuracy", 0.96, "max", "commonest class 0.134", in_ci=False),
-    Demo("gan/digits", "frechet_pixels", 0.7, "min", "independent pixels 1.82, real against real 0.16 to 0.20"),
-    Demo("gan/conditional_digits", "frechet_pixels", 0.6, "min", "independent pixels 1.82, real against real 0.16 to 0.20", in_ci=False),
-    Demo("gan/semi_digits", "accuracy", 0.93, "max", "commonest class 0.134", in_ci=False),
-    Demo("dcgan/digits", "frechet_pixels", 0.8, "min", "independent pixels 1.82, real against real 0.16 to 0.20"),
-    Demo("wgan_gp/digits", "frechet_pixels", 0.5, "min", "independent pixels 1.82, real against real 0.16 to 0.20"),
-    Demo("bigan/digits", "reconstruction", 2.8, "min", "mean image 4.72", in_ci=False),  # 2.86 on a CPU without bf16
-    Demo("pix2pix/digits", "pixel_error", 0.08, "min", "commonest grey inside and outside the outline 0.094"),
-    Demo("cyclegan/digits", "translation_error", 0.08, "min", "mean image of the other domain 0.129, without the cycle 0.128"),
-    Demo("rbm/digits", "pseudo_log_likelihood", -14.0, "max", "independent pixels -24.94"),
-    Demo("rbm/persistent", "pseudo_log_likelihood", -14.0, "max", "independent pixels -24.94"),
-    Demo("boltzmann/digits", "completion_error", 0.18, "min", "mean image 0.2226"),
-    Demo("hopfield/patterns", "recalled", 0.95, "max", "as damaged 0.80"),
-    Demo("hopfield/digits", "recalled", 0.95, "max", "as damaged 0.80, by Hebb's rule 0.82"),
-    Demo("realnvp/moons", "loss", 1.15, "min", "one Gaussian 1.92, the true density 0.98"),
-    Demo("maf/moons", "loss", 1.10, "min", "one Gaussian 1.92, the true density 0.98"),
-    Demo("iaf/lobes", "loss", 0.10, "min", "one round Gaussian 3.27, one of two lobes 0.69"),
-    Demo("iaf/distilled", "loss", 1.40, "min", "one Gaussian 1.92", in_ci=False),
-    Demo("planar/lobes", "loss", 0.30, "min", "one round Gaussian 3.27, one of two lobes 0.69"),
-    Demo("realnvp/digits", "loss", 95.0, "min", "independent pixels 108.1", in_ci=False),
-    Demo("maf/digits", "loss", 101.0, "min", "independent pixels 108.1", in_ci=False),
-    Demo("pixelcnn/digits", "loss", 19.0, "min", "independent pixels 25.45"),
-    Demo("gated_pixelcnn/digits", "loss", 19.0, "min", "independent pixels 25.45"),
-    Demo("word2vec/source", "loss", 2.58, "min", "best score from frequencies alone 2.684"),
-    Demo("bert/pairs", "token_accuracy", 0.20, "max", "commonest word 0.068"),
-    Demo("vit/digits", "accuracy", 0.96, "max", "commonest class 0.134"),
-    Demo("swin/digits", "accuracy", 0.96, "max", "commonest class 0.134", in_ci=False),
-    Demo("transformer/numbers", "token_bleu", 97.0, "max", "0, as nothing is right by chance"),
-    Demo("nat/numbers", "token_bleu", 85.0, "max", "0, as nothing is right by chance", in_ci=False),
-    Demo("t5/text", "log_loss", 4.4, "min", "tokens by frequency 5.6", in_ci=False),
-    Demo("llama/python", "loss", 1.45, "min", "characters by frequency 3.2", in_ci=False),
-    Demo("gpt/bytes", "bits_per_byte", 2.2, "min", "bytes by frequency 4.6", in_ci=False),
+    Demo("gpt/quickstart", "loss", 1.45, "min", {"characters by frequency": 3.2}),
+    Demo("classifier/digits", "accuracy", 0.96, "max", {"commonest class": 0.134}),
+    Demo("vae/digits", "loss", 19.5, "min", {"independent pixels": 25.45}),
+    Demo("vae/semi_supervised", "accuracy", 0.80, "max", {"commonest class": 0.134}),
+    Demo("vae/beta", "reconstruction", 21.0, "min", {"independent pixels": 25.45}, in_ci=False),
+    Demo("vae/inpainting", "hidden_error", 0.06, "min", {"trained without hiding": 0.087, "mean image": 0.101}, in_ci=False),
+    Demo("vae/conditional_digits", "loss", 17.0, "min", {"independent pixels of each class": 18.55}),
+    Demo("vae/m2_digits", "accuracy", 0.80, "max", {"commonest class": 0.134}, in_ci=False),
+    Demo("classifier/digits_extractor", "accuracy", 0.96, "max", {"commonest class": 0.134}, in_ci=False),
+    Demo("gan/digits", "frechet_pixels", 0.7, "min", FRECHET),
+    Demo("gan/conditional_digits", "frechet_pixels", 0.6, "min", FRECHET, in_ci=False),
+    Demo("gan/semi_digits", "accuracy", 0.93, "max", {"commonest class": 0.134}, in_ci=False),
+    Demo("dcgan/digits", "frechet_pixels", 0.8, "min", FRECHET),
+    Demo("wgan_gp/digits", "frechet_pixels", 0.5, "min", FRECHET),
+    Demo("bigan/digits", "reconstruction", 2.8, "min", {"mean image": 4.72}, in_ci=False),  # 2.86 on a CPU without bf16
+    Demo("pix2pix/digits", "pixel_error", 0.08, "min", {"commonest grey inside and outside the outline": 0.094}),
+    Demo("cyclegan/digits", "translation_error", 0.08, "min", {"mean image of the other domain": 0.129, "without the cycle": 0.128}),
+    Demo("rbm/digits", "pseudo_log_likelihood", -14.0, "max", {"independent pixels": -24.94}),
+    Demo("rbm/persistent", "pseudo_log_likelihood", -14.0, "max", {"independent pixels": -24.94}),
+    Demo("boltzmann/digits", "completion_error", 0.18, "min", {"mean image": 0.2226}),
+    Demo("hopfield/patterns", "recalled", 0.95, "max", {"as damaged": 0.8}),
+    Demo("hopfield/digits", "recalled", 0.95, "max", {"as damaged": 0.8, "by Hebb's rule": 0.82}),
+    Demo("realnvp/moons", "loss", 1.15, "min", {"one Gaussian": 1.92, "the true density": 0.98}),
+    Demo("maf/moons", "loss", 1.10, "min", {"one Gaussian": 1.92, "the true density": 0.98}),
+    Demo("iaf/lobes", "loss", 0.10, "min", {"one round Gaussian": 3.27, "one of two lobes": 0.69}),
+    Demo("iaf/distilled", "loss", 1.40, "min", {"one Gaussian": 1.92}, in_ci=False),
+    Demo("planar/lobes", "loss", 0.30, "min", {"one round Gaussian": 3.27, "one of two lobes": 0.69}),
+    Demo("realnvp/digits", "loss", 95.0, "min", {"independent pixels": 108.1}, in_ci=False),
+    Demo("maf/digits", "loss", 101.0, "min", {"independent pixels": 108.1}, in_ci=False),
+    Demo("pixelcnn/digits", "loss", 19.0, "min", {"independent pixels": 25.45}),
+    Demo("gated_pixelcnn/digits", "loss", 19.0, "min", {"independent pixels": 25.45}),
+    Demo("word2vec/source", "loss", 2.58, "min", {"best score from frequencies alone": 2.684}),
+    Demo("bert/pairs", "token_accuracy", 0.20, "max", {"commonest word": 0.068}),
+    Demo("vit/digits", "accuracy", 0.96, "max", {"commonest class": 0.134}),
+    Demo("swin/digits", "accuracy", 0.96, "max", {"commonest class": 0.134}, in_ci=False),
+    Demo("transformer/numbers", "token_bleu", 97.0, "max", {"nothing is right by chance": 0.0}),
+    Demo("nat/numbers", "token_bleu", 85.0, "max", {"nothing is right by chance": 0.0}, in_ci=False),
+    Demo("t5/text", "log_loss", 4.4, "min", {"tokens by frequency": 5.6}, in_ci=False),
+    Demo("llama/python", "loss", 1.45, "min", {"characters by frequency": 3.2}, in_ci=False),
+    Demo("gpt/bytes", "bits_per_byte", 2.2, "min", {"bytes by frequency": 4.6}, in_ci=False),
 ]
 
 
@@ -92,26 +89,15 @@ def train(demo: Demo, seed: int, folder: Path) -> tuple[float, float]:
     return value, time.perf_counter() - begin
 
 
-def record(demo: Demo, seeds: list[int], values: list[float], seconds: list[float]) -> dict[str, Any]:
-    return {
-        "recipe": demo.recipe,
-        "command": f"weft train {demo.recipe}",
-        "metric": demo.metric,
-        "value": statistics.fmean(values),
-        "spread": statistics.stdev(values) if len(values) > 1 else 0.0,
-        "values": values,
-        "seeds": seeds,
-        "baseline": demo.baseline,
-        "seconds": statistics.median(seconds),
-        "hardware": machine(),
-        "versions": {"python": platform.python_version(), "torch": torch.__version__},
-        "date": datetime.date.today().isoformat(),
-    }
-
-
-def write(path: Path, new: dict[str, Any]) -> None:
-    old = json.loads(path.read_text()) if path.exists() else []
-    path.write_text(json.dumps([r for r in old if r["recipe"] != new["recipe"]] + [new], indent=2) + "\n")
+def write(folder: Path, demo: Demo, seeds: list[int], values: list[float], seconds: list[float]) -> None:
+    """The record of a recipe that was trained as it is."""
+    rows = [{"seed": seed, demo.metric: value} for seed, value in zip(seeds, values, strict=True)]
+    better = "lower" if demo.better == "min" else "higher"
+    baselines = tuple(Baseline(name=name, value=value) for name, value in demo.baselines.items())
+    beside = {demo.metric: {"target": demo.bound, "better": better, "baselines": baselines}}
+    found = measurements(rows, split="validation", recipe=demo.recipe, beside=beside)
+    path = folder / f"recipe-{demo.recipe.replace('/', '-')}.json"
+    write_record(path, found, recipe=demo.recipe, command=f"weft train {demo.recipe}", seconds=statistics.median(seconds))
 
 
 def main() -> int:
@@ -119,7 +105,7 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="every demo, not only those of CI")
     parser.add_argument("--only", default="", help="recipes whose name contains this")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
-    parser.add_argument("--record", type=Path, help="JSON file to put the results in")
+    parser.add_argument("--record", type=Path, help="folder to write a JSON file per recipe to")
     options = parser.parse_args()
     chosen = [d for d in DEMOS if (d.in_ci or options.all) and options.only in d.recipe]
     failed = 0
@@ -129,10 +115,11 @@ def main() -> int:
             passed = all(map(demo.reached, values))
             failed += not passed
             shown = " ".join(f"{value:.4f}" for value in values)
-            bound = f"{'<=' if demo.better == 'min' else '>='} {demo.bound}; {demo.baseline}"
+            trivial = ", ".join(str(Baseline(name=name, value=value)) for name, value in demo.baselines.items())
+            bound = f"{'<=' if demo.better == 'min' else '>='} {demo.bound}; {trivial}"
             print(f"{'ok' if passed else 'FAILED':6} {demo.recipe:20} {demo.metric} {shown} ({bound})  {max(seconds):.0f} s", flush=True)
             if options.record:
-                write(options.record, record(demo, options.seeds, list(values), list(seconds)))
+                write(options.record, demo, options.seeds, list(values), list(seconds))
         if options.only in "quickstart":
             failed += not quickstart.check(options.seeds, Path(folder), options.record)
     print(f"{failed} failed" if failed else "all passed")

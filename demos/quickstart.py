@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from pathlib import Path
 from typing import Any
 
-from weft.benchmarks.record import write_record
+from weft.benchmarks.record import measurements, write_record
 from weft.projects.birthplace.quickstart import Options, Result, quickstart
 
 LEAST, MOST, FITTED = 0.85, 0.05, 0.95
@@ -28,10 +29,12 @@ def check(seeds: list[int], folder: Path, record: Path | None) -> bool:
         print(f"{'ok' if good else 'FAILED':6} {'quickstart':20} seed {seed}: {shown}  {seconds:.0f} s", flush=True)
         rows += [row(r, seed, seconds) for r in results.values()]
     if record:
-        write_record(record.with_name("quickstart.json"), "quickstart", "weft quickstart --seed SEED", {"rows": rows})
+        found = measurements(rows, ("system",), split={"accuracy": "test", "own_questions": "train"})
+        seconds = statistics.median(row["quickstart_seconds"] for row in rows)
+        write_record(record / "quickstart.json", found, benchmark="quickstart", command="weft quickstart --seed SEED", seconds=seconds)
     return passed
 
 
 def row(result: Result, seed: int, seconds: float) -> dict[str, Any]:
     found = {"system": result.name, "seed": seed, "accuracy": result.accuracy, "own_questions": result.fitted}
-    return {**found, "questions": len(result.answers), "training_seconds": result.seconds, "quickstart_seconds": seconds}
+    return {**found, "examples": len(result.answers), "training_seconds": result.seconds, "quickstart_seconds": seconds}

@@ -1,8 +1,12 @@
-"""Fills the tables of README.md and docs/ from results/: `python docs/generate.py`, or `--check` to see whether they are current."""
+"""Fills the tables of README.md and docs/ from results/, and the index of what --help prints: `python docs/generate.py`.
+
+`--check` says whether they are current.
+"""
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import re
 import statistics
@@ -10,18 +14,33 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from weft import results
 from weft.cli import verbs
+from weft.cli.options import help
 from weft.core import registry
+from weft.recipes.base import recipe
+from weft.results import Measurement, Record
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def records() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for path in sorted((ROOT / "results").glob("*.json")):
-        content = json.loads(path.read_text())
-        found += content if isinstance(content, list) else [content]
-    return found
+@functools.cache
+def records() -> list[Record]:
+    return [results.read(path) for path in results.files([ROOT / "results"])]
+
+
+def of(benchmark: str) -> list[Record]:
+    return [record for record in records() if record.benchmark == benchmark]
+
+
+def one(name: str) -> Record | None:
+    return next((record for record in records() if record.name == name), None)
+
+
+def changes(record: Record) -> list[str]:
+    """Settings that were changed, as NAME=VALUE."""
+    shown = {name.rpartition(":")[2]: value if isinstance(value, str) else json.dumps(value) for name, value in record.changed.items()}
+    return [f"{name}={value}" for name, value in shown.items()]
 
 
 def families() -> str:
@@ -38,13 +57,18 @@ def families() -> str:
 
 def recipes() -> str:
     """A row per recipe: what it is, its measured score, what a trivial method reaches, and the cost."""
-    measured = {r["recipe"]: r for r in records() if "recipe" in r and "value" in r}
+    measured = {record.recipe: record for record in records() if record.plain_recipe}
     rows = ["| recipe | what | year | measured (validation) | trivial method | cost |", "|---|---|---|---|---|---|"]
     for name, entry in registry.RECIPES.items():
         r = measured.get(name)
-        score = f"{r['metric']} {r['value']:.4g}{spread(r)}" if r else ""
-        cost = f"{r['seconds']:.0f} s, {r['hardware']}" if r else ""
-        rows.append(f"| `{name}` | {entry.summary} | {entry.year} | {score} | {r.get('baseline', '') if r else ''} | {cost} |")
+        score, cost, trivial = "", "", ""
+        if r:
+            first = r.measurements[0]
+            score = f"{first.metric} {first.mean:.4g}{spread(first)}"
+            cost = f"{r.seconds:.0f} s, {r.hardware}"
+            trivial = ", ".join([*map(str, first.baselines), *(f"published figure of {p.source} {p.value}" for p in first.published)])
+            trivial = trivial or (f"target {first.target:g}" if first.target is not None else "")
+        rows.append(f"| `{name}` | {entry.summary} | {entry.year} | {score} | {trivial} | {cost} |")
     return "\n".join(rows)
 
 
@@ -81,13 +105,12 @@ def flag(name: str, value: object) -> str:
 def cpu() -> str:
     """Tokens per second of each contender, and the losses that must agree, on each processor."""
     tables = []
-    for found in (r for r in records() if r.get("name") == "engine-cpu"):
+    for found in of("engine-cpu"):
         rows = ["| model | contender | tokens/s | loss after 200 steps |", "|---|---|---|---|"]
-        for row in found["rows"]:
-            loss = "" if row["loss"] is None else f"{row['loss']:.4f}"
+        for row in found.table():
+            loss = f"{row['loss']:.4f}" if "loss" in row else ""
             rows.append(f"| {row['model']} | {row['contender']} | {row['tokens_per_second']:,.0f} | {loss} |")
-        where = f"{found['hardware']}, torch {found['versions']['torch']}, {found['date']}."
-        tables.append("\n".join([*rows, "", where, *cpu_losses(found.get("losses", []))]))
+        tables.append("\n".join([*rows, "", f"{found.where()}.", *cpu_losses(found.details.get("losses", []))]))
     return "\n\n".join(tables) or "Not measured yet."
 
 
@@ -103,20 +126,19 @@ def cpu_losses(rows: list[dict[str, Any]]) -> list[str]:
 
 def quickstart() -> str:
     """Every system of the quickstart over its seeds."""
-    found = next((r for r in records() if r.get("name") == "quickstart"), None)
+    found = one("quickstart")
     if found is None:
         return "Not measured yet."
-    seeds = sorted({row["seed"] for row in found["rows"]})
+    table, seeds = found.table(), found.seeds or ()
     rows = [f"| system | {' | '.join(f'seed {seed}' for seed in seeds)} | its own questions | training |", "|---" * (len(seeds) + 3) + "|"]
-    for name in dict.fromkeys(row["system"] for row in found["rows"]):
-        own = [row for row in found["rows"] if row["system"] == name]
-        fitted = "" if own[0]["own_questions"] is None else f"{100 * min(row['own_questions'] for row in own):.1f} % or more"
+    for name in dict.fromkeys(row["system"] for row in table):
+        own = [row for row in table if row["system"] == name]
+        fitted = f"{100 * min(row['own_questions'] for row in own):.1f} % or more" if "own_questions" in own[0] else ""
         took = max(row["training_seconds"] for row in own)
         scores = " | ".join(f"{100 * row['accuracy']:.1f} %" for row in own)
         rows.append(f"| {name} | {scores} | {fitted} | {f'{took:.0f} s' if took else ''} |")
-    whole = max(row["quickstart_seconds"] for row in found["rows"])
-    where = f"{found['hardware']}, torch {found['versions']['torch']}, {found['date']}"
-    return "\n".join([*rows, "", f"The whole quickstart took {whole:.0f} s at most. {where}."])
+    whole = max(row["quickstart_seconds"] for row in table)
+    return "\n".join([*rows, "", f"The whole quickstart took {whole:.0f} s at most. {found.where()}."])
 
 
 TIMES = (("step_ms", 2, ""), ("compiled_seconds", 1, " s"))
@@ -124,27 +146,24 @@ TIMES = (("step_ms", 2, ""), ("compiled_seconds", 1, " s"))
 
 def birthplace() -> str:
     """Accuracy of every system on the development set."""
-    found = [r for r in records() if r.get("name") == "birthplace"]
+    found = of("birthplace")
     if not found:
         return "Not measured yet."
     rows = [
         "| system | parameters | dev accuracy | seeds | steps | ms a step | pretraining after compilation |",
         "|---|---|---|---|---|---|---|",
     ]
-    for record in sorted(found, key=lambda record: statistics.fmean(row["accuracy"] for row in record["rows"])):
-        own = record["rows"]
+    for record in sorted(found, key=lambda record: statistics.fmean(row["accuracy"] for row in record.table())):
+        own, about = record.table(), record.details
         scores = [100 * row["accuracy"] for row in own]
         shown = f"{statistics.fmean(scores):.1f} %" + (f" ± {statistics.stdev(scores):.1f}" if len(scores) > 1 else "")
-        cells = [", ".join([own[0]["system"], *record["changed"]]), f"{own[0]['parameters']:,}" if "parameters" in own[0] else "", shown]
-        cells += [", ".join(f"{score:.1f}" for score in scores), f"{own[0]['steps']:,}" if "steps" in own[0] else ""]
-        alone = "note" not in record
+        cells = [", ".join([about["system"], *changes(record)]), f"{about['parameters']:,}" if "parameters" in about else "", shown]
+        cells += [", ".join(f"{score:.1f}" for score in scores), f"{about['steps'][0]:,}" if "steps" in about else ""]
+        alone = record.note is None
         cells += [f"{min(row[key] for row in own):.{digits}f}{unit}" if alone and key in own[0] else "" for key, digits, unit in TIMES]
         rows.append(f"| {' | '.join(cells)} |")
-    first = found[0]
-    notes = [f"{record['rows'][0]['system']}: {record['note']}." for record in found if "note" in record]
-    return "\n".join(
-        [*rows, "", *(f"- {note}" for note in notes), "", f"{first['hardware']}, torch {first['versions']['torch']}, {first['date']}."]
-    )
+    notes = [f"{record.details['system']}: {record.note}." for record in found if record.note]
+    return "\n".join([*rows, "", *(f"- {note}" for note in notes), "", f"{found[0].where()}."])
 
 
 TOLD = {
@@ -170,32 +189,33 @@ SHOWN["nat"] = ("bleu", *PASSES)
 
 def transformers() -> str:
     """What the recipes of the Transformer family reached on real data."""
-    found = sorted((r for r in records() if r.get("name") == "transformers"), key=lambda r: str(r["rows"][0]["experiment"]))
+    found = sorted(of("transformers"), key=lambda record: str(record.details["experiment"]))
     if not found:
         return "Not measured yet."
     rows = ["| experiment | recipe | starts from | measured on | result | seeds |", "|---|---|---|---|---|---|"]
     for record in found:
-        own = record["rows"]
-        name = own[0]["experiment"]
+        own, name = {measured.metric: measured for measured in record.measurements}, record.details["experiment"]
         wanted = SHOWN.get(name.partition("-")[0], ("accuracy", "token_accuracy", "pair_accuracy"))
         cells = []
-        for key in [key for key in wanted if key in own[0]] or ["perplexity"]:
+        shown = [key for key in wanted if key in own] or ["perplexity"]
+        for key in shown:
             what, scale = TOLD[key]
-            values = [row[key] * scale for row in own]
-            cells.append(f"{what} {statistics.fmean(values):.1f}{deviation(values)}")
-        where = "report data" if record["report"] else "held-out training data"
-        recipe = ", ".join([record["recipe"], *record["changed"]])
-        rows.append(f"| {name} | {recipe} | {started(record)} | {where} | {', '.join(cells)} | {len(own)} |")
-    first = found[0]
-    return "\n".join([*rows, "", f"{first['hardware']}, torch {first['versions']['torch']}, {first['date']}."])
+            values = [value * scale for value in own[key].known]
+            trivial = [f" ({base.name} {100 * base.value:.1f})" for base in own[key].baselines if not isinstance(base.value, tuple)]
+            cells.append(f"{what} {statistics.fmean(values):.1f}{deviation(values)}{''.join(trivial)}")
+        where = "held-out training data" if own[shown[0]].split == "validation" else "report data"
+        recipe = ", ".join([record.recipe or "", *changes(record)])
+        rows.append(f"| {name} | {recipe} | {started(record)} | {where} | {', '.join(cells)} | {len(record.seeds or ())} |")
+    return "\n".join([*rows, "", f"{found[0].where()}."])
 
 
-def started(record: dict[str, Any]) -> str:
+def started(record: Record) -> str:
     """What an experiment starts from, and whose answers it learns."""
-    if record.get("teacher"):
-        return f"answers of {record['teacher']}"
-    steps = record["rows"][0].get("start_steps")
-    return f"{record['start']} after {steps:,} steps" if steps else record["start"] or "nothing"
+    about = record.details
+    if "teacher" in about:
+        return f"answers of {about['teacher']}"
+    steps, start = about.get("start_steps"), about.get("start", "nothing")
+    return f"{start} after {steps:,} steps" if steps else start
 
 
 def deviation(values: list[float]) -> str:
@@ -204,23 +224,25 @@ def deviation(values: list[float]) -> str:
 
 def parity() -> str:
     """The largest difference of converted models from transformers: of each family's random ones, and of every published one."""
-    found = next((r for r in records() if r.get("name") == "parity"), None)
+    found = one("parity")
     if found is None:
         return "Not measured yet."
+    table = found.table()
     rows = ["| family | compared | parameters | largest difference | there and back |", "|---|---|---|---|---|"]
-    random = [row for row in found["rows"] if "wheel" not in row]
+    random = [row for row in table if "wheel" not in row]
     for family in dict.fromkeys(row["family"] for row in random):
         own = [row for row in random if row["family"] == family]
         sizes = [row["parameters"] for row in own]
         worst = {way: max(row[way] for row in own) for way in ("import", "round_trip")}
         rows.append(difference(family, f"{len(own)} configurations, random weights", f"{min(sizes):,} to {max(sizes):,}", worst))
-    published = [row for row in found["rows"] if "wheel" in row]
+    published = [row for row in table if "wheel" in row]
     rows += [
         difference(row["family"], f"{row['configuration']} up to {row['largest_value']:.0f}", f"{row['parameters']:,}", row)
         for row in published
     ]
     said = [f"Both continue “{row['prompt']}” with “{' '.join(row['continuation'].split())}”." for row in published if "prompt" in row]
-    where = f"fp32, {found['hardware']}, torch {found['versions']['torch']}, transformers {found['transformers']}, {found['date']}."
+    versions = f"torch {found.versions['torch']}, transformers {found.versions['transformers']}"
+    where = f"fp32, {found.hardware}, {versions}, {found.date}."
     return "\n".join([*rows, "", *said, where])
 
 
@@ -231,25 +253,25 @@ def difference(family: str, compared: str, parameters: str, row: dict[str, Any])
 
 def planned() -> str:
     """What the plan said of a step, and what the step took."""
-    found = next((r for r in records() if r.get("name") == "plan"), None)
+    found = one("plan")
     if found is None:
         return "Not measured yet."
     rows = ["| model | batch | memory planned | measured | off | step planned | measured | off | MFU |", "|---" * 9 + "|"]
-    for row in found["rows"]:
+    for row in found.table():
         memory = [f"{row[key] / 2**30:.1f} GiB" for key in ("planned_bytes", "measured_bytes")] + [f"{100 * row['memory_off']:+.1f} %"]
         times = [f"{1e3 * row[key]:.1f} ms" for key in ("planned_seconds", "measured_seconds")] + [f"{100 * row['step_off']:+.1f} %"]
         cells = [row["model"], str(row["batch"]), *memory, *times, f"{100 * row['measured_mfu']:.1f} %"]
         rows.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*rows, "", f"{found['hardware']}, torch {found['versions']['torch']}, {found['date']}."])
+    return "\n".join([*rows, "", f"{found.where()}."])
 
 
 def layouts() -> str:
     """GPT-3 on many GPUs."""
-    found = next((r for r in records() if r.get("name") == "plan-layouts"), None)
+    found = one("plan-layouts")
     if found is None:
         return "Not planned yet."
     rows = ["| GPUs | layout | memory each | weights each, built | step | MFU | days | energy |", "|---" * 8 + "|"]
-    for row in found["rows"]:
+    for row in found.table():
         sizes = f"{row['memory']['total'] / 2**30:.0f} GiB | {max(row['built_bytes']) / 1e9:.3f} GB"
         times = f"{row['step_seconds']:.1f} s | {100 * row['mfu']:.0f} % | {row['days']:.1f} | {row['kwh'] / 1e3:,.0f} MWh"
         rows.append(f"| {row['gpus']:,} | {row['words']} | {sizes} | {times} |")
@@ -264,60 +286,66 @@ def growth() -> str:
     return "\n".join([f"| {' | '.join(head)} |", "|---" * len(head) + "|", *(f"| {' | '.join(row)} |" for row in rows)])
 
 
-def spread(record: dict[str, Any]) -> str:
-    return f" ± {record['spread']:.2g} ({len(record['seeds'])} seeds)" if record.get("spread") else ""
+def spread(measured: Measurement) -> str:
+    return f" ± {measured.spread:.2g} ({len(measured.known)} seeds)" if measured.spread else ""
 
 
 def building() -> str:
     """Text to token shards, beside the library that does the encoding."""
-    found = next((r for r in records() if r.get("name") == "data-build"), None)
+    found = one("data_build")
     if found is None:
         return "Not measured yet."
+    table, about = found.table(), found.details
     rows = ["| contender | MB/s | MB per second of a core |", "|---|---|---|"]
-    rows += [f"| {row['contender']} | {row['megabytes_per_second']:.2f} | {row['per_core_second']:.2f} |" for row in found["rows"]]
-    ratios = ", ".join(f"{ratio['wall']:.2f} x {name}" for name, ratio in found["ratios"].items())
-    what = f"{found['megabytes']:.0f} MB of Python source, tokenizer {found['tokenizer']}, {found['cores']} cores"
-    return "\n".join([*rows, "", f"`weft data build` is {ratios}. {what}, {found['hardware']}, {found['date']}."])
+    rows += [f"| {row['contender']} | {row['megabytes_per_second']:.2f} | {row['per_core_second']:.2f} |" for row in table]
+    ratios = ", ".join(f"{row['wall_ratio']:.2f} x {row['contender']}" for row in table if "wall_ratio" in row)
+    what = f"{about['megabytes']:.0f} MB of Python source, tokenizer {about['tokenizer']}, {about['cores']} cores"
+    return "\n".join([*rows, "", f"`weft data build` is {ratios}. {what}, {found.hardware}, {found.date}."])
 
 
 def training() -> str:
     """How fast GPT-2 is trained beside nanoGPT, and where the time of both goes."""
-    found = next((r for r in records() if r.get("name") == "training_gpu"), None)
+    found = one("training_gpu")
     if found is None:
         return "Not measured yet."
     rows = ["| size, batch | contender | ms a step | tokens/s | times nanoGPT | of the ceiling | GiB |", "|---" * 7 + "|"]
-    for row in found["rows"]:
-        for name, one in [("nanoGPT", row["nanogpt"]), *((f"weft {v['variant']}", v) for v in row["variants"])]:
-            share = f"{row['ceiling']['ms'] / one['ms']:.3f}"
-            cells = (f"{row['size']}, {row['batch']}", name, f"{one['ms']:.1f}", f"{one['tokens_per_second']:,.0f}")
-            rows.append(f"| {' | '.join(cells)} | {row['nanogpt']['ms'] / one['ms']:.3f} | {share} | {one['gib']:.1f} |")
-    where = f"{found['hardware']}, torch {found['versions']['torch']}, {found['date']}. {found.get('note', '')}"
-    names = list(found["rows"][0]["kernel_ms"])
+    table = found.table()
+    timed = [row for row in table if "ms" in row]
+    for size, batch in dict.fromkeys((row["size"], row["batch"]) for row in timed):
+        own = {row["contender"]: row for row in timed if (row["size"], row["batch"]) == (size, batch)}
+        ceiling = own.pop("ceiling")["ms"]
+        for name, row in own.items():
+            cells = (f"{size}, {batch}", name, f"{row['ms']:.1f}", f"{row['tokens_per_second']:,.0f}")
+            shares = f"{own['nanoGPT']['ms'] / row['ms']:.3f} | {ceiling / row['ms']:.3f}"
+            rows.append(f"| {' | '.join(cells)} | {shares} | {row['gib']:.1f} |")
+    where = f"{found.where()}. {found.note or ''}"
+    kernels = next(row["kernel_ms"] for row in table if "kernel_ms" in row)
+    names = list(kernels)
     rows += ["", where, "", f"| kernels, ms a step | {' | '.join(names)} |", "|---" * (1 + len(names)) + "|"]
-    kinds = {kind: None for one in found["rows"][0]["kernel_ms"].values() for kind in one}
-    for kind in kinds:
-        times = [one.get(kind) for one in found["rows"][0]["kernel_ms"].values()]
+    for kind in dict.fromkeys(kind for own in kernels.values() for kind in own):
+        times = [own.get(kind) for own in kernels.values()]
         rows.append(f"| {kind} | " + " | ".join("" if time is None else f"{time:.1f}" for time in times) + " |")
     return "\n".join(rows)
 
 
 def race() -> str:
     """How long two recipes take to the same loss."""
-    found = [r for r in records() if r.get("name") == "speedrun" and r["results"]]
+    found = [record for record in of("speedrun") if any("classical_loss" in row for row in record.table())]
     if not found:
         return "Not measured yet."
     head = "| size | seed | classical: M tokens, rate, loss, seconds | speedrun: seconds to that loss | share | its final loss |"
     rows = [head, "|---" * 6 + "|"]
     for record in found:
-        chosen = next(run for run in record["runs"] if run["loss"] == record["results"][0]["classical_loss"])
-        for row in record["results"]:
+        runs, ends = ([row for row in record.table() if key in row] for key in ("lr", "classical_loss"))
+        chosen = next(run for run in runs if run["loss"] == ends[0]["classical_loss"])
+        for row in ends:
             read = f"{chosen['tokens'] / 1e6:.0f}, {chosen['lr']:g}"
             classical = f"{read}, {row['classical_loss']:.4f}, {row['classical_seconds']:.1f}"
-            reached = f"{row['reached_seconds']:.1f} | {row['share']:.3f}" if row["share"] else "not reached |"
-            rows.append(f"| {record['size']} | {row['seed']} | {classical} | {reached} | {row['speedrun_final_loss']:.4f} |")
-    first, corpus = found[0], found[0]["corpus"]
+            reached = f"{row['reached_seconds']:.1f} | {row['share']:.3f}" if "share" in row else "not reached |"
+            rows.append(f"| {record.details['size']} | {row['seed']} | {classical} | {reached} | {row['speedrun_final_loss']:.4f} |")
+    corpus = found[0].details["corpus"]
     what = f"{corpus['train']['bytes'] / 1e6:.0f} MB of Python source, sha256 {corpus['sha256'][:12]}"
-    return "\n".join([*rows, "", f"{what}; {first['hardware']}, torch {first['versions']['torch']}, {first['date']}."])
+    return "\n".join([*rows, "", f"{what}; {found[0].where()}."])
 
 
 def fill(text: str, name: str, content: str) -> str:
@@ -361,36 +389,45 @@ def told(row: dict[str, Any]) -> str:
     return ", ".join(found)
 
 
+def trivial(record: Record) -> list[str]:
+    """What the commonest class reaches, of records that tell classes."""
+    known = {f"{base.name} {100 * base.value:.2f} %" for measured in record.measurements for base in measured.baselines
+             if base.name == "commonest class" and isinstance(base.value, float)}  # fmt: skip
+    return sorted(known)
+
+
 def images(*families: str) -> str:
     """What models of these families reached on real images or the ring, beside what was hoped for or published."""
-    found = [r for r in records() if r.get("name") == "images" and r["recipe"].partition("/")[0] in families]
+    found = [record for record in of("images") if (record.recipe or "").partition("/")[0] in families]
     if not found:
         return "Not measured yet."
     rows = ["| experiment | measured on | result | hoped for or published | parameters | training | seeds |", "|---" * 7 + "|"]
-    for record in sorted(found, key=lambda record: str(record["rows"][0]["experiment"])):
-        own = record["rows"]
-        numbers = [name for name, value in own[0].items() if isinstance(value, int | float)]
-        mean = {name: statistics.fmean(row[name] for row in own) for name in numbers}
-        where = "the ring" if record["recipe"].endswith("/ring") else "test images" if record["report"] else "images kept from training"
-        took = f"{max(row['train_seconds'] for row in own):.0f} s"
-        changed = f" ({', '.join(record['changed'])})" if record.get("changed") else ""
-        cells = (f"{own[0]['experiment']}{changed}", where, told(mean), record["bar"], f"{own[0]['parameters']:,}", took, str(len(own)))
+    for record in sorted(found, key=lambda record: str(record.details["experiment"])):
+        about, mean = record.details, {measured.metric: measured.mean for measured in record.measurements}
+        kept = f"{max(measured.examples or 0 for measured in record.measurements):,} training images held out"
+        tested = any(measured.split == "test" for measured in record.measurements)
+        where = "the ring" if (record.recipe or "").endswith("/ring") else "test images" if tested else kept
+        took = f"{max(row['train_seconds'] for row in record.table()):.0f} s"
+        changed = f" ({', '.join(changes(record))})" if record.changed else ""
+        hoped = results.compared(record.measurements, about.get("expected", ""))
+        seeds = str(len(record.seeds or ()))
+        shown = ", ".join([told(mean), *trivial(record)])
+        cells = (f"{about['experiment']}{changed}", where, shown, hoped, f"{about['parameters']:,}", took, seeds)
         rows.append(f"| {' | '.join(cells)} |")
-    places = sorted({f"{r['hardware']}, torch {r['versions']['torch']}, {r['date']}" for r in found})
+    places = sorted({record.where() for record in found})
     return "\n".join([*rows, "", f"{'; '.join(places)}."])
 
 
 def pace() -> str:
     """Training steps of a VAE and a DCGAN against plain loops over the same networks."""
-    found = [r for r in records() if r.get("name") == "images_gpu"]
-    if not found:
+    found = one("images_gpu")
+    if found is None:
         return "Not measured yet."
     rows = ["| model | batch | weft | plain loop | compiled plain loop |", "|---" * 5 + "|"]
-    for row in found[0]["rows"]:
+    for row in found.table():
         loops = [f"{row[f'{kind}_ms']:.2f} ms, {row[f'times_{kind}']:.2f} x" for kind in ("eager", "compiled")]
         rows.append(f"| {row['model']} | {row['batch']} | {row['weft_ms']:.2f} ms | {' | '.join(loops)} |")
-    first = found[0]
-    return "\n".join([*rows, "", f"{first['hardware']}, torch {first['versions']['torch']}, {first['date']}."])
+    return "\n".join([*rows, "", f"{found.where()}."])
 
 
 def main() -> int:
@@ -399,12 +436,13 @@ def main() -> int:
     check = parser.parse_args().check
     pages = {
         ROOT / "README.md": {"families": families()},
-        ROOT / "docs" / "engine.md": {"cpu": cpu(), "training": training(), "race": race()},
+        ROOT / "docs" / "lab" / "engine.md": {"cpu": cpu(), "training": training(), "race": race()},
     }
     pages[ROOT / "docs" / "recipes.md"] = {"recipes": recipes()}
     pages[ROOT / "docs" / "verbs.md"] = {"verbs": matrix()}
     pages[ROOT / "docs" / "birthplace.md"] = {"quickstart": quickstart(), "birthplace": birthplace()}
-    pages[ROOT / "docs" / "transformers.md"] = {"parity": parity(), "results": transformers()}
+    pages[ROOT / "docs" / "transformers.md"] = {"parity": parity()}
+    pages[ROOT / "docs" / "lab" / "transformers.md"] = {"results": transformers()}
     pages[ROOT / "docs" / "plan.md"] = {"planned": planned(), "layouts": layouts(), "growth": growth()}
     pages[ROOT / "docs" / "data.md"] = {"building": building()}
     pages[ROOT / "docs" / "flows.md"] = {"images": images("realnvp", "maf", "pixelcnn", "gated_pixelcnn")}
@@ -412,17 +450,17 @@ def main() -> int:
     pages[ROOT / "docs" / "vae.md"] = {"images": images("vae", "classifier")}
     games = images("gan", "dcgan", "wgan", "wgan_gp", "bigan", "pix2pix", "cyclegan")
     pages[ROOT / "docs" / "gan.md"] = {"images": games, "pace": pace()}
-    stale = 0
+    texts = {help.INDEX: help.make_index({name: (recipe(name), registry.find("recipes", name)) for name in registry.RECIPES})}
     for path, parts in pages.items():
-        old = new = path.read_text()
+        texts[path] = path.read_text()
         for name, content in parts.items():
-            new = fill(new, name, content)
-        if new != old:
-            stale += 1
-            print(f"{path.name} {'is not what results/ say; run python docs/generate.py' if check else 'written'}")
-            if not check:
-                path.write_text(new)
-    return int(check and stale > 0)
+            texts[path] = fill(texts[path], name, content)
+    stale = {path: text for path, text in texts.items() if not path.exists() or path.read_text() != text}
+    for path, text in stale.items():
+        print(f"{path.name} {'is not current; run python docs/generate.py' if check else 'written'}")
+        if not check:
+            path.write_text(text)
+    return int(check and bool(stale))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ import hashlib
 import json
 import logging
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
+from weft.benchmarks.record import measurements, write_record
 
 HERE = Path(__file__).resolve().parent
 DEBRIS = (".tmp-*", ".old-*", ".trash-*")
@@ -56,7 +55,7 @@ def settings(device: str, steps: int, save_every: int) -> Changes:
         "train.eval_examples": 64,
         "train.save_every": save_every,
     }
-    return changes | ({"train.deterministic": True, "train.graphs": "on"} if device.startswith("cuda") else {})
+    return changes | ({"train.deterministic": True, "train.cuda_graphs": "on"} if device.startswith("cuda") else {})
 
 
 @dataclass
@@ -82,19 +81,12 @@ class Campaign:
         print("  ".join(f"{name} {value}" for name, value in values.items()), flush=True)
 
     def end(self) -> int:
-        facts = {
-            "campaign": self.name,
-            "command": " ".join(["python", *sys.argv]),
-            "device": torch.cuda.get_device_name() if self.device.startswith("cuda") else platform.processor() or platform.machine(),
-            "versions": {"python": platform.python_version(), "torch": torch.__version__},
-            "seconds": round(time.time() - self.started, 1),
-            "checks": self.checks,
-            "failures": self.failures,
-            "rows": self.rows,
-        }
-        self.record.parent.mkdir(parents=True, exist_ok=True)
-        self.record.write_text(json.dumps(facts, indent=2) + "\n")
-        print(f"{self.name}: {self.checks} checks, {len(self.failures)} failures, {facts['seconds']} s -> {self.record}")
+        seconds = round(time.time() - self.started, 1)
+        found = measurements([{"failures": len(self.failures), "examples": self.checks}], beside={"failures": {"target": 0}})
+        details = {"device": self.device, "failures": self.failures, "table": self.rows}
+        command = " ".join(["python", *sys.argv])
+        write_record(self.record, found, benchmark=f"reliability {self.name}", command=command, seconds=seconds, details=details)
+        print(f"{self.name}: {self.checks} checks, {len(self.failures)} failures, {seconds} s -> {self.record}")
         return 1 if self.failures else 0
 
 
@@ -102,7 +94,7 @@ def arguments(name: str, about: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(about or "").partition("\n")[0])
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--seed", type=int, default=0, help="of the random places and moments")
-    parser.add_argument("--record", type=Path, default=Path("runs/reliability") / f"{name}.json", help="where the JSON record goes")
+    parser.add_argument("--record", type=Path, default=Path(f"runs/reliability/reliability-{name}.json"), help="where the JSON record goes")
     return parser
 
 

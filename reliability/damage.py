@@ -24,7 +24,7 @@ from weft.training.checkpoint import checkpoint
 from weft.training.checkpoint.hook import Checkpoints
 
 STEPS, EVERY = 35, 7
-FEW: Changes = {"train.keep": 5, "train.eval_every": 0}
+FEW: Changes = {"train.keep_checkpoints": 5, "train.eval_every": 0}
 
 
 def some_file(folder: Path, chance: random.Random) -> Path:

@@ -342,7 +342,7 @@ def main() -> int:
     with workplace(fast=True) as folder:
         text = folder / "squares.txt"
         text.write_text(" ".join(str(n * n) for n in range(5000)))
-        few: Changes = {"train.eval_every": 0, "train.keep": 2, "model.layers": 1, "train.ema": 0.0, "data.path": str(text)}
+        few: Changes = {"train.eval_every": 0, "train.keep_checkpoints": 2, "model.layers": 1, "train.ema": 0.0, "data.path": str(text)}
         changes = {**FAMILIES["gpt"][1], **settings(given.device, STEPS, EVERY), **few}
         del changes["data.megabytes"]
         deaths(campaign, folder)

@@ -25,7 +25,7 @@ from campaign import Campaign, arguments, workplace
 
 from weft.benchmarks.serving import write_model
 from weft.core import config
-from weft.data.text.pairs import MarkedTokenizer
+from weft.data.text.pairs import Seq2SeqTokenizer
 from weft.data.tokenizers import base as tokenizers
 from weft.data.tokenizers.base import ByteTokenizer, ClassNames, Tokenizer
 from weft.models.base import ModelConfig
@@ -46,7 +46,7 @@ MODES = ("positive", "negative")
 def served(folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """The address of a server with a small model."""
     write_model(folder / "model", SMALL)
-    write_other(folder / "whole", "nat/numbers", WHOLE, MarkedTokenizer(ByteTokenizer()))
+    write_other(folder / "whole", "nat/numbers", WHOLE, Seq2SeqTokenizer(ByteTokenizer()))
     write_other(folder / "pictures", "vae/conditional_digits", PICTURES, ClassNames(["cat", "dog", "7"]))
     paths = [str(folder / name) for name in ("model", "whole", "pictures")]
     words = [sys.executable, "-m", "weft", "serve", *paths, "--port", "0", "--device", "cpu", "--max-tokens", str(LONGEST)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,6 +42,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if "gpu" in item.keywords:
                 item.add_marker(skip)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # after all that others say
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    """Ends with how many tests were skipped for which reason; also in the file that WEFT_SKIPPED names."""
+    yield
+    reasons = Counter(reason_of(report) for report in terminalreporter.stats.get("skipped", []))
+    lines = [f"skipped: {reasons.total()}", *(f"  {number:4}  {reason}" for reason, number in reasons.most_common())]
+    terminalreporter.write_sep("-", "skipped tests by reason")
+    terminalreporter.write_line("\n".join(lines))
+    if file := os.environ.get("WEFT_SKIPPED"):
+        Path(file).write_text("\n".join(lines) + "\n")
+
+
+def reason_of(report: pytest.TestReport) -> str:
+    said = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return said.removeprefix("Skipped: ")
 
 
 @pytest.fixture

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from weft.__main__ import VERBS
 from weft.core import config, registry
@@ -33,3 +36,20 @@ def test_the_settings_that_a_foreign_format_needs_are_flags_that_work() -> None:
         free, flags = config.separate(" ".join(re.findall("`(.*?)`", said)).split(), default)
         assert not free, said
         assert config.parse_flags(flags, default)
+
+
+def symbols() -> list[str]:
+    lines = (ROOT / "docs" / "architecture.md").read_text().partition("## Where is")[2].splitlines()
+    return [line.split("`")[1] for line in lines if line.startswith("| ") and "`" in line]
+
+
+@pytest.mark.parametrize("symbol", symbols())
+def test_every_answer_of_the_architecture_names_a_symbol(symbol: str) -> None:
+    module, _, path = symbol.partition(":")
+    found = importlib.import_module(module)
+    for name in path.split(".") if path else ():
+        found = getattr(found, name)
+
+
+def test_the_architecture_answers_more_than_twenty_questions() -> None:
+    assert len(symbols()) >= 24

@@ -89,7 +89,6 @@ def test_the_script_of_the_guide_runs(site: Path, tmp_path: Path) -> None:
 
 
 def test_the_commands_of_the_guide_run(site: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("tyro")
     commands = [line for block in blocks("sh") for line in block.splitlines()]
     assert [command.split()[:2] for command in commands] == [["weft", "list"], ["weft", "train"], ["weft", "evaluate"]]
     for command in commands:

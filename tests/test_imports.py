@@ -15,7 +15,7 @@ import weft
 ROOT = Path(weft.__file__).parent
 ORDER = (
     ("core",),
-    ("metrics", "sampling", "data"),
+    ("metrics", "sampling", "data", "results"),
     ("nn",),
     ("kernels",),
     ("models",),
@@ -27,8 +27,8 @@ ORDER = (
     ("runs",),
     ("convert", "evaluation", "serving", "report"),
     ("api",),
-    ("studies", "projects"),
-    ("benchmarks",),
+    ("studies", "benchmarks"),
+    ("projects",),
     ("cli",),
     ("__main__", ""),
 )
@@ -126,7 +126,7 @@ def test_nobody_imports_a_leaf(leaf: str) -> None:
     wrong = [
         f"{module} imports {name}"
         for module, path in MODULES.items()
-        if not below(module, leaf) and not module.startswith(("__main__", "cli"))
+        if not below(module, leaf) and not module.startswith(("__main__", "cli", "projects"))  # a project brings a command and a benchmark
         for name in imports(path)
         if below(name, leaf) and name != "recipes.base"  # what a recipe is, as data.base says what data are
     ]
@@ -172,15 +172,20 @@ def test_there_are_no_drawers() -> None:
     assert not {name.rpartition(".")[2] for name in MODULES} & {"utils", "common", "helpers", "misc"}
 
 
-HIDDEN = ("tyro", "rich", "tensorboard", "fastapi", "pydantic", "uvicorn", "sklearn", "PIL", "soundfile", "matplotlib", "transformers")
+HIDDEN = ("rich", "tensorboard", "fastapi", "pydantic", "uvicorn", "sklearn", "PIL", "soundfile", "matplotlib", "transformers")
 PROGRAM = """
 import importlib
 from importlib.machinery import PathFinder
 
 find = PathFinder.find_spec
-PathFinder.find_spec = staticmethod(
-    lambda name, path=None, target=None: None if name.partition(".")[0] in {hidden!r} else find(name, path, target)
-)
+
+
+@staticmethod
+def find_spec(name, path=None, target=None):
+    return None if name.partition(".")[0] in {hidden!r} else find(name, path, target)
+
+
+PathFinder.find_spec = find_spec
 for name in {names!r}:
     importlib.import_module(name)
 print("done")

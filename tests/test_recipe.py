@@ -9,7 +9,7 @@ import pytest
 import weft
 from weft.core import config
 from weft.core.errors import CheckpointError, ConfigError
-from weft.data.text.windows import TextConfig
+from weft.data.text.token_windows import TextConfig
 from weft.models.base import ModelConfig
 from weft.models.gpt import GPTConfig
 from weft.objectives.next_token import NextTokenConfig
@@ -47,8 +47,8 @@ def test_a_context_that_is_too_short_names_the_flag_to_lower() -> None:
     said = r"the model has a context of 64 tokens, but --data\.{0} {1} makes sequences of up to {2}; lower it to {3}, or take a model with"
     with pytest.raises(ConfigError, match=said.format("context", 256, 256, 64)):
         made(context=64).resolve({"context": 256})
-    recipe = weft.recipe("transformer/pairs", {"model.context": 64, "data.longest": 100})
-    with pytest.raises(ConfigError, match=said.format("longest", 100, 102, 62)):
+    recipe = weft.recipe("transformer/pairs", {"model.context": 64, "data.max_length": 100})
+    with pytest.raises(ConfigError, match=said.format("max_length", 100, 102, 62)):
         recipe.resolve({"vocabulary": 9, "context": 102})
     with pytest.raises(ConfigError, match=r"--model\.context is -1"):
         made(context=-1).resolve({"context": 256})

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from weft.recipes.base import recipe as recipe
     from weft.runs.load import load as load
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 _PUBLIC = {
     "Recipe": "weft.recipes.base",
     "recipe": "weft.recipes.base",

@@ -13,6 +13,7 @@ import sys
 from weft import __version__
 from weft.core import registry
 from weft.core.errors import ConfigError, WeftError
+from weft.core.posix import require_posix
 
 VERBS = {
     "quickstart": "the birthplace experiment end to end on made-up people, minutes on two cores",
@@ -61,6 +62,7 @@ def dispatch(words: list[str]) -> int:
 def run(words: list[str]) -> int:
     """As `dispatch`, with errors as one line on stderr and an exit code."""
     try:
+        require_posix()
         code = dispatch(words)
         if sys.stdout:  # closed before we began
             sys.stdout.flush()

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from weft.planning import cost
 from weft.recipes.base import Recipe
 from weft.recipes.base import recipe as find_recipe
@@ -24,9 +26,13 @@ log = logging.getLogger("weft")
 def train(recipe: Recipe | str, out: str | Path | None = None, init: str | None = None, extra: Sequence[Hook] = ()) -> Run:
     """Train a recipe, or the one of a name, in a folder; the same call again continues where it stopped."""
     recipe = find_recipe(recipe) if isinstance(recipe, str) else recipe
-    with processes.joined(recipe.parallel, recipe.train) as team:
-        run = assemble(recipe, Path(out) if out else default_folder(recipe), init, extra, team)
-        fit(run)
+    threads = torch.get_num_threads()  # a run that goes on takes as many as it began with
+    try:
+        with processes.joined(recipe.parallel, recipe.train) as team:
+            run = assemble(recipe, Path(out) if out else default_folder(recipe), init, extra, team)
+            fit(run)
+    finally:
+        torch.set_num_threads(threads)
     return run
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 import torch
 
 from tests.cli.conftest import Outcome, weft_command
+from weft import results
 from weft.benchmarks import parity
 from weft.benchmarks.references import CASES, KINDS, apart, reference
 from weft.core import registry
@@ -67,9 +67,9 @@ def test_the_command_tells_and_records(one_case: Callable[[dict[str, Any]], None
     done = run(tmp_path)
     assert done.code == 0, done.err
     assert "GPT-2  " in done.out
-    record = json.loads((tmp_path / "parity.json").read_text())
-    assert record["name"] == "parity"
-    assert record["rows"][0].keys() == {"family", "configuration", "parameters", "import", "round_trip"}
+    record = results.read(tmp_path / "parity.json")
+    assert record.benchmark == "parity" and "transformers" in record.versions
+    assert record.table()[0].keys() == {"family", "configuration", "parameters", "import", "round_trip"}
 
 
 @pytest.mark.parametrize("way", ["import", "round_trip"])

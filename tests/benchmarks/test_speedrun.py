@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from tests.data.text.test_python_corpus import packages
+from weft import results
 from weft.benchmarks import speedrun
 from weft.benchmarks.speedrun import SIZES, Course, Size, compared, prepared, recipe_of
 
@@ -24,15 +24,17 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_race_is_run_and_recorded(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SIZES, "tiny", SMALL)
     speedrun.main(["--size", "tiny", "--corpus", str(corpus), "--tokens", "0.001", "--seeds", "1", "--record", str(tmp_path)])
-    record = json.loads((tmp_path / "speedrun-tiny.json").read_text())
-    (result,) = record["results"]
-    classical = [row for row in record["runs"] if row["recipe"] == "classical"]
-    assert len({row["lr"] for row in classical}) >= 3 and len(record["runs"]) == len(classical) + 1
+    record = results.read(tmp_path / "speedrun-tiny.json")
+    (result,) = (row for row in record.table() if "classical_loss" in row)
+    runs = [row for row in record.table() if "recipe" in row]
+    classical = [row for row in runs if row["recipe"] == "classical"]
+    assert len({row["lr"] for row in classical}) >= 3 and len(runs) == len(classical) + 1
+    assert all(len(row["curve"]) > 0 for row in runs)
     best = min(classical, key=lambda row: row["chosen_on"])
     assert min(row["lr"] for row in classical) < best["lr"] < max(row["lr"] for row in classical)
     assert result["classical_loss"] == best["loss"] and result["classical_seconds"] == best["seconds"]
-    assert all(row["tokens"] <= record["classical"]["training_tokens"] for row in record["runs"])
-    assert len(record["corpus"]["sha256"]) == 64
+    assert all(row["tokens"] <= record.details["classical"]["training_tokens"] for row in runs)
+    assert len(record.details["corpus"]["sha256"]) == 64
 
 
 @pytest.mark.parametrize("name", ["classical", "speedrun"])

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.contracts.tiny import TRAIN, tiny
+from weft import results
 from weft.benchmarks import transformers
 from weft.benchmarks.transformers import EXPERIMENTS, Experiment, main
 from weft.core.config import leaves
@@ -27,7 +28,7 @@ def toy(name: str, folder: Path) -> dict[str, object]:
     """What makes the recipe of an experiment small."""
     small = {setting: value for setting, (_, value) in leaves(tiny(name, folder)).items()}
     wanted = ("data.", "model.", *TRAIN)
-    return {s: v for s, v in small.items() if s.startswith(wanted) and s != "name"} | {"train.device": "cpu", "train.keep": 3}
+    return {s: v for s, v in small.items() if s.startswith(wanted) and s != "name"} | {"train.device": "cpu", "train.keep_checkpoints": 3}
 
 
 def test_distillation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -43,9 +44,9 @@ def test_distillation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     recipe = json.loads((tmp_path / "runs" / "student-1" / "recipe.json").read_text())
     assert recipe["data"]["target_path"] == str(tmp_path / "runs" / "teacher-1-answers.txt")
     assert recipe["data"]["validation_target_path"] == str(tmp_path / "target")  # measured against people's own translations
-    record = json.loads((tmp_path / "records" / "transformers-student.json").read_text())
-    assert record["teacher"] == "teacher"
-    assert {"bleu", "bleu_1", "bleu_2", "length_accuracy"} <= record["rows"][0].keys()
+    record = results.read(tmp_path / "records" / "transformers-student.json")
+    assert record.details["teacher"] == "teacher"
+    assert {"bleu", "bleu_1", "bleu_2", "length_accuracy"} <= record.table()[0].keys()
     assert "lines" in capsys.readouterr().out
 
 
@@ -57,6 +58,6 @@ def test_what_an_experiment_starts_from_stays_as_it_is(tmp_path: Path, monkeypat
     places = ["--out", str(tmp_path / "runs"), "--record", str(tmp_path / "records")]
     main(["start", "--change", "train.steps=3", *places])
     main(["tuned", "--label", "short", *places])
-    rows = json.loads((tmp_path / "records" / "transformers-tuned-short.json").read_text())["rows"]
-    assert [row["start_steps"] for row in rows] == [3]
+    record = results.read(tmp_path / "records" / "transformers-tuned-short.json")
+    assert record.details["start_steps"] == 3 and record.details["start"] == "start"
     assert checkpoint.saved_step(tmp_path / "runs" / "start-1") == 3, "it was not trained further"

@@ -22,7 +22,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("transformer/numbers", "nat/numbers"):
         recipe = override(tiny(name, folder), {"train.steps": 20, "train.device": "cpu", "optim.lr": 1e-2})
         weft.train(recipe, out=folder / name.partition("/")[0])
-    cut = {"model.places": 20, "objective.places": 20, "train.device": "cpu"}
+    cut = {"model.fixed_length": 20, "objective.fixed_length": 20, "train.device": "cpu"}
     weft.train(override(tiny("nat/numbers", folder), cut), out=folder / "cut")
     return folder
 
@@ -51,7 +51,7 @@ def test_a_file_of_texts(command: Callable[..., Outcome], runs: Path, tmp_path: 
         assert lines[2] == command("sample", str(runs / run), "123").out.removesuffix("\n")
     # the two texts are pairs that another model can learn from
     flags = ["--data.path", str(tmp_path / "in.txt"), "--data.target-path", str(tmp_path / "transformer.txt")]
-    small = ["--model.layers", "1", "--model.width", "16", "--model.heads", "2", "--data.unit", "bytes", "--train.steps", "2"]
+    small = ["--model.layers", "1", "--model.width", "16", "--model.heads", "2", "--data.tokenizer", "bytes", "--train.steps", "2"]
     learned = command("train", "nat/pairs", *flags, *small, "--data.validation", "0", "--out", str(tmp_path / "run"))
     assert learned.code == 0, learned.err
     assert "pairs with an empty side, left out" in learned.out + learned.err

@@ -16,7 +16,7 @@ from weft.recipes import base
 from weft.recipes.base import Recipe
 
 PEOPLE = BiographiesConfig(people=20, places=5, variants=4)
-SIZES = {"model.layers": 3, "model.heads": 2, "model.width": 32, "train.batch": 16, "train.compile": "off", "train.graphs": "off"}
+SIZES = {"model.layers": 3, "model.heads": 2, "model.width": 32, "train.batch": 16, "train.compile": "off", "train.cuda_graphs": "off"}
 Command = Callable[..., Outcome]
 
 
@@ -70,9 +70,9 @@ def test_finetuning_alone_and_the_lengths_of_the_reference(folder: Path) -> None
     assert task.pretraining("vanilla", "wiki.txt", options).train.steps == 650 * 6  # 82 documents, the empty last one included
     assert task.finetuning("vanilla", "wiki.txt", options).train.steps == 75 * 1
     perceiver = task.pretraining("perceiver", "wiki.txt", options).model
-    assert (perceiver.bottleneck, perceiver.queries) == (32, "learned")  # type: ignore[attr-defined]
+    assert (perceiver.latents, perceiver.queries) == (32, "learned")  # type: ignore[attr-defined]
     wider = task.pretraining("perceiver", "wiki.txt", dataclasses.replace(options, bottleneck_dim=64)).model
-    assert wider.bottleneck == 64  # type: ignore[attr-defined]
+    assert wider.latents == 64  # type: ignore[attr-defined]
 
 
 def test_what_is_wrong_is_said_in_one_line(command: Command, folder: Path) -> None:

@@ -69,7 +69,7 @@ def test_build_show_verify_train(command: Command, tmp_path: Path, rows: Path) -
     again = command("data", "build", str(rows), "--out", str(tmp_path / "other"), "--field", "body", "--tokenizer", out)
     assert again.code == 0, again.err
     flags = "--data.context 16 --data.validation 0.1 --model.layers 1 --model.heads 2 --model.width 16 --train.steps 4 --train.batch 4"
-    small = [*flags.split(), "--train.micro", "0", "--train.eval-every", "2", "--optim.schedule.warmup", "1"]
+    small = [*flags.split(), "--train.micro_batch", "0", "--train.eval-every", "2", "--optim.schedule.warmup", "1"]
     mixed = ["--data.path", out, str(tmp_path / "other"), "--data.weights", "3", "1"]
     run = tmp_path / "run"
     trained = command("train", "gpt/shards", "--out", str(run), *mixed, *small)
@@ -96,7 +96,7 @@ def test_build_show_verify_train(command: Command, tmp_path: Path, rows: Path) -
 def test_a_build_inside_its_input_goes_on(command: Command, tmp_path: Path, rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ["data", "build", str(tmp_path), "--field", "body", "--tokenizer", "byte_bpe", "--vocabulary", "300", "--out"]
     with monkeypatch.context() as patch:
-        patch.setattr(builder.Building, "merge", lambda *given: sys.exit(9))
+        patch.setattr(builder.ShardBuilder, "merge", lambda *given: sys.exit(9))
         assert command(*words, str(tmp_path / "shards")).code == 9
     assert (tmp_path / "shards" / "sources.jsonl").exists()
     (tmp_path / "shards" / "sources.jsonl").write_text(json.dumps({"body": "quick brown " * 100}) + "\n")  # as a build leaves it later

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import time
@@ -13,13 +12,16 @@ import pytest
 
 from tests.cli.conftest import Outcome
 from weft.__main__ import VERBS
+from weft.benchmarks.record import measurements, write_record
 from weft.cli import list as listing
 from weft.core import registry
 
-LIGHT = "import sys; from weft.__main__ import run; run({}); print([m for m in ('torch', 'tyro', 'numpy', 'rich') if m in sys.modules])"
+LIGHT = "import sys; from weft.__main__ import run; run({}); print([m for m in ('torch', 'numpy', 'rich') if m in sys.modules])"
 
 
-@pytest.mark.parametrize("words", [["--help"], ["list"], ["list", "recipes"], ["--version"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["list"], ["list", "recipes"], ["--version"], ["train", "--help"], ["train", "gpt/text", "--help"]]
+)
 def test_help_and_lists_import_nothing_heavy(words: list[str]) -> None:
     done = subprocess.run([sys.executable, "-c", LIGHT.format(words)], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
@@ -41,7 +43,7 @@ def test_help_and_list_are_quick() -> None:
         return time.perf_counter() - begin
 
     bare = min(_bare() for _ in range(3))  # a busy machine slows an empty Python just as much
-    for words in (["--help"], ["list"]):
+    for words in (["--help"], ["list"], ["train", "--help"], ["train", "gan/digits", "--help"]):
         assert min(seconds(*words) for _ in range(3)) - bare < 0.4
 
 
@@ -87,9 +89,10 @@ def test_every_verb_has_help(command: Callable[..., Outcome], verb: str) -> None
 
 
 def test_list_shows_what_year_and_measured_score(command: Callable[..., Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "records").mkdir()
-    record = {"recipe": "classifier/digits", "metric": "accuracy", "value": 0.98123}
-    (tmp_path / "records" / "classifier.json").write_text(json.dumps([record, {"note": "no recipe"}]))
+    found = measurements([{"seed": seed, "accuracy": value} for seed, value in ((1, 0.98), (2, 0.98246))], split="validation")
+    folder = tmp_path / "records"
+    write_record(folder / "recipe-classifier-digits.json", found, recipe="classifier/digits", command="weft train classifier/digits")
+    write_record(folder / "images-digits.json", found, recipe="gan/digits", benchmark="images", command="weft bench images digits")
     monkeypatch.setattr(listing.importlib.resources, "files", lambda package: tmp_path)
     lines = {line.split()[0]: line for line in command("list", "recipes").out.splitlines() if line.startswith("  ")}
     assert set(lines) == set(registry.RECIPES)

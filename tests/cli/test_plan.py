@@ -41,8 +41,8 @@ def test_shards_that_are_not_here_are_taken_for_subwords(command: Callable[..., 
 
 
 def test_settings_of_a_recipe_are_flags(command: Callable[..., Outcome], text_file: Path, tmp_path: Path) -> None:
-    changes = ["--model.width", "64", "--train.batch=12", "--data.context", "32", "--model.no-tied", "--train.micro", "3"]
-    kind = ["--optim.type", "muon", "--optim.momentum", "0.9", "--train.ramp", "6", "100"]
+    changes = ["--model.width", "64", "--train.batch=12", "--data.context", "32", "--model.no-tied", "--train.micro_batch", "3"]
+    kind = ["--optim.type", "muon", "--optim.momentum", "0.9", "--train.batch_ramp", "6", "100"]
     done = command("plan", "gpt/text", "--data.path", str(text_file), *changes, *kind, "--json", str(tmp_path / "plan.json"))
     assert done.code == 0, done.err
     facts = json.loads((tmp_path / "plan.json").read_text())
@@ -112,7 +112,10 @@ def test_batch_norms_and_layers_that_there_are_once(command: Callable[..., Outco
         (["gpt/text", "--trian.batch", "9"], "did you mean 'train'?"),
         (["gpt/text", "--train.bach", "9"], "did you mean 'batch'?"),
         (["gpt/text", "--train.batch", "9", "--batch", "8"], "--batch 8 and --train.batch 9 say different things"),
-        (["gpt/text", "--train.activations", "inputs", "--checkpoint", "off"], "--checkpoint off and --train.activations inputs say"),
+        (
+            ["gpt/text", "--train.activation_checkpointing", "full", "--checkpoint", "off"],
+            "--checkpoint off and --train.activation_checkpointing full say",
+        ),
         (["gpt/text", "--train.batch", "0"], "--train.batch must be at least 1"),
         (["gpt/text", "--train.batch", "9", "more"], "expected flags only behind --train.batch, found more"),
         (["--train.batch", "9", "gpt/text"], "or a preset before --train.batch"),
@@ -161,3 +164,28 @@ def test_growth(command: Callable[..., Outcome]) -> None:
     done = command("plan", "--growth")
     assert done.code == 0
     assert "174,604,259,328" in done.out and "1,498" in done.out
+
+
+@pytest.mark.parametrize(
+    ("name", "speaks"),
+    [("gpt2", True), ("bert/base", False), ("t5/base", False), ("transformer/base", False), ("vae/digits", False)],
+)
+def test_a_scaling_law_is_asked_only_about_decoders_of_text(
+    command: Callable[..., Outcome], tmp_path: Path, name: str, speaks: bool
+) -> None:
+    told = command("plan", name, "--device", "cpu", "--batch", "1", "--json", str(tmp_path / "plan.json"))
+    assert told.code == 0, told.err
+    facts = json.loads((tmp_path / "plan.json").read_text())
+    assert ("loss to expect" in told.out) == ("compute-optimal" in told.out) == speaks
+    assert (facts["chinchilla_loss"] is not None) == bool(facts["compute_optimal"]) == speaks
+    assert "device-hours" in told.out
+
+
+def test_a_scaling_law_is_not_asked_about_characters(command: Callable[..., Outcome], text_file: Path) -> None:
+    law = []
+    for unit in ("characters", "byte_bpe"):
+        words = ["--data.path", str(text_file), "--data.tokenizer", unit, "--vocabulary", "300", "--device", "cpu"]
+        told = command("plan", "gpt/text", *words)
+        assert told.code == 0, told.err
+        law.append("compute-optimal" in told.out)
+    assert law == [False, True]

@@ -37,7 +37,7 @@ def test_a_chinese_text_is_learned_and_continued(command: Callable[..., Outcome]
         pytest.importorskip("tokenizers")
     poem = "床前明月光，疑是地上霜。举头望明月，低头思故乡。"
     (tmp_path / "诗.txt").write_text(f"{poem}\n" * 60, encoding="utf-8")
-    flags = f"--data.unit {unit} --data.context 32 --model.layers 1 --model.heads 2 --model.width 32 --train.steps 80 --train.batch 16"
+    flags = f"--data.tokenizer {unit} --data.context 32 --model.layers 1 --model.heads 2 --model.width 32 --train.steps 80 --train.batch 16"
     rest = ["--optim.lr", "1e-2", "--optim.schedule.warmup", "5", "--train.device", "cpu", "--train.precision", "fp32"]
     done = command("train", "gpt/text", "--data.path", str(tmp_path / "诗.txt"), "--out", str(tmp_path / "run"), *flags.split(), *rest)
     assert done.code == 0, done.err
@@ -67,7 +67,7 @@ def test_the_likeliest_texts_of_a_beam(command: Callable[..., Outcome], text_run
     assert best.log_probability == pytest.approx(float(logits[torch.arange(6), ids[4:]].sum()), abs=1e-5)
     for more, said in (
         (["--n", "5"], "n must not be above beams"),
-        (["--stop", "x"], "no stop texts"),
+        (["--stop", "x"], "no stop sequences"),
         (["--draft", str(text_run)], "no draft"),
     ):
         refused = command(*words, *more)

@@ -14,6 +14,7 @@ from tests.cli.conftest import Outcome
 from weft.cli import serve
 from weft.core import errors
 from weft.core.errors import ConfigError
+from weft.core.installation import install_command
 from weft.kernels.int8_linear import Int8Linear
 
 process = pytest.importorskip("weft.serving.process", exc_type=ImportError)
@@ -121,11 +122,11 @@ def test_what_is_refused(command: Callable[..., Outcome], served: list[Any], wor
 
 def test_a_missing_extra_prints_its_install_line(command: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(module: str, extra: str) -> Any:
-        raise errors.MissingExtra(f"{module} is not installed; install it with: pip install 'weft[{extra}]'")
+        raise errors.missing_extra(module, extra)
 
     monkeypatch.setattr(serve, "require", missing)
     done = command("serve", "runs/x")
-    assert (done.code, done.err) == (2, "weft: fastapi is not installed; install it with: pip install 'weft[serve]'\n")
+    assert (done.code, done.err) == (2, f"weft: fastapi is not installed; install it with: {install_command('serve')}\n")
 
 
 def test_a_model_without_text_or_images_is_refused(command: Callable[..., Outcome], served: list[Any], tmp_path: Path) -> None:

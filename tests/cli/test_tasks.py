@@ -20,7 +20,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run over bytes, which any text has."""
     folder = tmp_path_factory.mktemp("tasks")
     (folder / "fox.txt").write_text(TEXT)
-    changes = {**TINY, "data.path": str(folder / "fox.txt"), "data.unit": "bytes", "train.steps": 2, "train.eval_every": 2}
+    changes = {**TINY, "data.path": str(folder / "fox.txt"), "data.tokenizer": "bytes", "train.steps": 2, "train.eval_every": 2}
     weft.train(weft.recipe("gpt/text", changes), out=folder / "run")
     return folder / "run"
 

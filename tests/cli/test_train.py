@@ -18,7 +18,7 @@ import weft
 from tests.cli.conftest import TINY, Outcome, tiny_flags
 from tests.contracts.tiny import tiny
 from weft.api import fit
-from weft.cli import flags, train
+from weft.cli import train
 from weft.cli.describe import closing
 from weft.core.errors import CheckpointError
 from weft.kernels.select import ALL_CORES, BLOCKS, PACKED, STACKS
@@ -118,10 +118,7 @@ def test_a_run_that_stopped_early_stays_finished(command: Callable[..., Outcome]
     assert "is finished: it stopped early" in command("train", "gpt/text", *words, "--out", str(tmp_path / "run")).out
 
 
-def test_train_works_without_tyro(
-    command: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch, text_file: Path, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(flags, "load_tyro", lambda: None)
+def test_a_setting_takes_several_values(command: Callable[..., Outcome], text_file: Path, tmp_path: Path) -> None:
     done = command("train", "gpt/text", *tiny_flags(text_file), "--optim.betas", "0.8", "0.9", "--out", str(tmp_path / "run"))
     assert done.code == 0
     assert json.loads((tmp_path / "run" / "recipe.json").read_bytes())["optim"]["betas"] == [0.8, 0.9]

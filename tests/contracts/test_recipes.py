@@ -122,6 +122,23 @@ def test_a_run_cut_and_continued_is_the_same_run(name: str, tmp_path: Path, devi
     assert steps == sorted(set(steps)) == [1, 3, 4, 6, 8, 9, 12]
 
 
+@every_recipe
+def test_a_run_cut_continued_and_watched_is_one_left_alone(name: str, tmp_path: Path, device: torch.device) -> None:
+    """Cut at step 3 (last saved at 2), with each step logged and validated: the weights of a run that does none of this."""
+    short = {"train.steps": 4, "train.ema": 0.9, "train.eval_examples": 4}
+    alone = {"train.log_every": 100, "train.eval_every": 0, "train.save_every": 0}
+    watched = {"train.log_every": 1, "train.eval_every": 1, "train.save_every": 2}
+    trained(make(name, tmp_path, device, short | alone), tmp_path / "alone")
+    made = make(name, tmp_path, device, short | watched)
+    with pytest.raises(PowerCut):
+        trained(made, tmp_path / "cut", Cut(3))
+    assert trained(made, tmp_path / "cut").trainer.step == 4
+    alone_at_end, cut_at_end = (checkpoint.read(checkpoint.resolve(f"{tmp_path / n}@last")) for n in ("alone", "cut"))
+    for file in ("model.safetensors", "ema.safetensors", "training.safetensors"):
+        assert alone_at_end.files[file] == cut_at_end.files[file], f"the continued run differs in {file}"
+    assert [line["step"] for line in log(tmp_path / "cut")] == [1, 2, 3, 4], "each step is logged once"
+
+
 @every_mixture
 def test_what_an_example_costs_is_known(name: str, tmp_path: Path, device: torch.device) -> None:
     made = make(name, tmp_path, device)
@@ -138,9 +155,9 @@ def test_what_an_example_costs_is_known(name: str, tmp_path: Path, device: torch
 @pytest.mark.parametrize("optimizer", list(registry.OPTIMIZERS))
 def test_every_optimiser_continues_with_everything_on(optimizer: str, tmp_path: Path, device: torch.device) -> None:
     """bf16, dropout, ragged micro-batches, a ramp, a schedule by tokens, clipping and both penalties."""
-    schedule = Schedule(kind="cosine", unit="tokens", warmup=200, floor=0.1)
+    schedule = Schedule(kind="cosine", unit="tokens", warmup=200, min_lr_ratio=0.1)
     optim = registry.find("optimizers", optimizer)(lr=1e-2, schedule=schedule, clip_norm=1.0, l1=1e-4, l2=1e-4, weight_decay=0.01)
-    changes = {"optim": optim, "train.precision": "bf16", "train.micro": 3, "train.ramp": (2, 40)}
+    changes = {"optim": optim, "train.precision": "bf16", "train.micro_batch": 3, "train.batch_ramp": (2, 40)}
     made = config.override(make("gpt/text", tmp_path, device), changes)
     trained(made, tmp_path / "whole")
     with pytest.raises(PowerCut):
@@ -201,11 +218,11 @@ def gradients(trainer: Trainer) -> dict[str, Tensor]:
 @every_kind
 @pytest.mark.parametrize("micro", [1, 5])
 def test_ragged_micro_batches_equal_the_big_batch(name: str, micro: int, tmp_path: Path, device: torch.device) -> None:
-    changes = {"train.batch": 11, "train.precision": "fp32", "train.eval_every": 0, "train.graphs": "off"}
+    changes = {"train.batch": 11, "train.precision": "fp32", "train.eval_every": 0, "train.cuda_graphs": "off"}
     made = make(name, tmp_path, device, changes)
     made = config.override(made, without_dropout(made))
     whole = gradients(assemble(made, tmp_path / "whole").trainer)
-    parts = gradients(assemble(config.override(made, {"train.micro": micro}), tmp_path / "parts").trainer)
+    parts = gradients(assemble(config.override(made, {"train.micro_batch": micro}), tmp_path / "parts").trainer)
     assert whole.keys() == parts.keys()
     assert whole
     for path, gradient in whole.items():

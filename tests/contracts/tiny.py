@@ -16,7 +16,7 @@ import weft
 from weft.data.shards.builder import BuildConfig, build
 from weft.data.text.biographies import BiographiesConfig
 from weft.data.tokenizers.base import ByteTokenizer
-from weft.data.tokenizers.learning import learn
+from weft.data.tokenizers.training import train_tokenizer
 from weft.recipes.base import Recipe
 
 Changes = dict[str, Any]
@@ -45,7 +45,7 @@ def text_file(folder: Path) -> Path:
 def marked_shards(folder: Path) -> tuple[str, ...]:
     """Shards of tokens with a mark behind each document."""
     settings, text = BuildConfig(split="blank_lines"), [str(text_file(folder))]
-    return (str(build(text, folder / "marked", learn("byte_bpe", 300, text, settings), settings).folder),)
+    return (str(build(text, folder / "marked", train_tokenizer("byte_bpe", 300, text, settings), settings).folder),)
 
 
 def shards_folders(folder: Path) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ def labelled_file(folder: Path, row: str, header: str = "") -> Path:
 
 def labelled_texts(folder: Path, row: str, header: str = "") -> Changes:
     """What makes a recipe small that tells something of a text."""
-    return BERT | {"data.path": str(labelled_file(folder, row, header)), "data.unit": "bert_words"}
+    return BERT | {"data.path": str(labelled_file(folder, row, header)), "data.tokenizer": "bert_words"}
 
 
 def choices_file(folder: Path) -> Path:
@@ -118,7 +118,7 @@ def answers(folder: Path) -> Changes:
         paragraphs.append({"context": text, "qas": [asked]})
     (folder / "answers.json").write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
     path = str(folder / "answers.json")
-    return BERT | {"data.path": path, "data.validation_path": path, "data.unit": "bert_words", "data.context": 24, "data.stride": 6}
+    return BERT | {"data.path": path, "data.validation_path": path, "data.tokenizer": "bert_words", "data.context": 24, "data.stride": 6}
 
 
 def tags(folder: Path, slashes: bool = False) -> Changes:
@@ -131,7 +131,7 @@ def tags(folder: Path, slashes: bool = False) -> Changes:
         sentences.append([(word, known[word]) for word in words])
     line, end = ("{0}/{1} ", "\n") if slashes else ("{0}\t{1}\n", "\n")
     (folder / "tags.txt").write_text("".join("".join(line.format(*word) for word in words) + end for words in sentences))
-    return BERT | {"data.path": str(folder / "tags.txt"), "data.unit": "bert_words"}
+    return BERT | {"data.path": str(folder / "tags.txt"), "data.tokenizer": "bert_words"}
 
 
 def biographies(folder: Path) -> Path:
@@ -151,7 +151,7 @@ def questions(folder: Path) -> Path:
 
 def reads(folder: Path) -> Changes:
     """A recipe of the birthplace task that reads."""
-    small = GPT | {"model.layers": 3, "data.context": 64, "data.shortest": 20, "data.longest": 56}
+    small = GPT | {"model.layers": 3, "data.context": 64, "data.min_length": 20, "data.max_length": 56}
     return small | {"data.path": str(biographies(folder)), "data.validation": 0.2}
 
 
@@ -181,6 +181,17 @@ def idx_folder(folder: Path, side: int = 28) -> Path:
         images = b"".join(pixels(chance, label, side) for label in labels)
         (made / f"{part}-images-idx3-ubyte").write_bytes(struct.pack(">IIII", 0x803, number, side, side) + images)
         (made / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, number) + bytes(labels))
+    return made
+
+
+def cifar_folder(folder: Path) -> Path:
+    """CIFAR-10's files with three of its classes."""
+    made = folder / "cifar"
+    made.mkdir(exist_ok=True)
+    chance = random.Random(0)
+    for name, number in (("data_batch_1", 60), ("test_batch", 30)):
+        labels = [chance.randrange(3) for _ in range(number)]
+        (made / f"{name}.bin").write_bytes(b"".join(bytes([label]) + 3 * pixels(chance, label, 32) for label in labels))
     return made
 
 
@@ -214,22 +225,22 @@ def translation(folder: Path) -> Changes:
         (folder / name).write_text("".join(pair[side] + "\n" for pair in pairs))
     paths = {"data.path": "source", "data.target_path": "target", "data.validation_path": "source", "data.validation_target_path": "target"}
     changes = {name: str(folder / file) for name, file in paths.items()}
-    return {**changes, "data.longest": 12, "data.tokens": 64, "train.batch": 1}
+    return {**changes, "data.max_length": 12, "data.batch_tokens": 64, "train.batch": 1}
 
 
 GPT: Changes = {"model.layers": 2, "model.heads": 2, "model.width": 32, "data.context": 16, "optim.schedule.warmup": 5}
-FRAMED: Changes = GPT | {"data.context": 32, "data.validation": 0.3, "data.unit": "words"}
+FRAMED: Changes = GPT | {"data.context": 32, "data.validation": 0.3, "data.tokenizer": "words"}
 DROPOUT: Changes = {f"model.{place}_dropout": 0.1 for place in ("embedding", "attention", "residual")}
 DIGITS: Changes = {"optim.schedule.warmup": 5}
 CODE: Changes = DIGITS | {"model.hidden": (32,), "model.latent": 4}
 CONV: Changes = DIGITS | {"model.channels": (4, 8), "model.blocks": 1}
 SMOOTH: Changes = {"model.noise": 1.0}
-VIT: Changes = {"model.layers": 1, "model.heads": 2, "model.width": 16, "model.deviation": 0.1}
+VIT: Changes = {"model.layers": 1, "model.heads": 2, "model.width": 16, "model.init_std": 0.1}
 CIFAR: Changes = {"data.validation": 0.3, "data.channels": 3, "data.augment.crop": 1}
-SWIN: Changes = {"model.layers": (2, 1), "model.heads": (2, 2), "model.width": 8, "model.window": 2, "model.deviation": 0.1}
+SWIN: Changes = {"model.layers": (2, 1), "model.heads": (2, 2), "model.width": 8, "model.window": 2, "model.init_std": 0.1}
 FLOW: Changes = {"model.layers": 2, "model.hidden": (16,), "data.examples": 500, "optim.schedule.warmup": 5}
 REALNVP: Changes = {"model.scales": 2, "model.blocks": 1, "model.width": 4, "optim.schedule.warmup": 5}
-PIXELCNN: Changes = {"model.layers": 1, "model.width": 6, "model.first": 5, "optim.schedule.warmup": 5}
+PIXELCNN: Changes = {"model.layers": 1, "model.width": 6, "model.first_kernel": 5, "optim.schedule.warmup": 5}
 PRETRAIN: Changes = {
     "model.layers": 1,
     "model.heads": 2,
@@ -239,21 +250,21 @@ PRETRAIN: Changes = {
     "optim.lr": 3e-3,
     "optim.schedule.warmup": 5,
 }
-SEQ2SEQ: Changes = {"model.layers": 1, "model.heads": 2, "model.width": 32, "data.unit": "bytes"}
+SEQ2SEQ: Changes = {"model.layers": 1, "model.heads": 2, "model.width": 32, "data.tokenizer": "bytes"}
 GAN: Changes = {"model.generator": (32,), "model.discriminator": (32,), "model.latent": 4}
 RING: Changes = GAN | {"data.examples": 500}
 DCGAN: Changes = {"model.width": 4, "model.latent": 4}
-HALVES: Changes = {"model.width": 4, "model.patch_layers": 1, "data.size": 9, "data.window": 8, "data.validation": 0.3}
-CYCLE: Changes = {"model.width": 4, "model.halvings": 0, "model.blocks": 1, "model.patch_layers": 1}
-SMALL_WINDOWS: Changes = {"data.size": 9, "data.window": 8, "data.channels": 1, "model.patch_norm": False}
-CUT: Changes = {"model.places": 8, "objective.places": 8, "data.tokens": 32, "optim.schedule.warmup": 5}
-T5: Changes = {"model.layers": 1, "model.heads": 2, "model.head": 8, "model.width": 32, "optim.schedule.warmup": 5}
+HALVES: Changes = {"model.width": 4, "model.patch_layers": 1, "data.size": 9, "data.crop_size": 8, "data.validation": 0.3}
+CYCLE: Changes = {"model.width": 4, "model.downsamplings": 0, "model.blocks": 1, "model.patch_layers": 1}
+SMALL_WINDOWS: Changes = {"data.size": 9, "data.crop_size": 8, "data.channels": 1, "model.patch_norm": False}
+CUT: Changes = {"model.fixed_length": 8, "objective.fixed_length": 8, "data.batch_tokens": 32, "optim.schedule.warmup": 5}
+T5: Changes = {"model.layers": 1, "model.heads": 2, "model.head_dim": 8, "model.width": 32, "optim.schedule.warmup": 5}
 RBM: Changes = {"model.hidden": 16, "objective.particles": 20, "objective.sweeps": 2, "optim.lr": 0.1}
 BERT: Changes = {
     "model.layers": 1,
     "model.heads": 2,
     "model.width": 32,
-    "model.deviation": 0.1,
+    "model.init_std": 0.1,
     "data.context": 32,
     "data.validation": 0.3,
     "optim.schedule.warmup": 5,
@@ -262,28 +273,28 @@ PAIR_ROW = "{number}\t{text}\t{second}\t{label}\n"
 SHRINK: dict[str, Callable[[Path], Changes]] = {
     "gpt/quickstart": lambda folder: GPT | {"data.megabytes": 0.1},
     "gpt/text": lambda folder: GPT | DROPOUT | {"data.path": str(text_file(folder))},
-    "llama/text": lambda folder: GPT | {"model.groups": 1, "data.path": str(text_file(folder))},
-    "llama/python": lambda folder: GPT | {"model.groups": 1, "data.megabytes": 0.1},
-    "transformer/numbers": lambda folder: SEQ2SEQ | {"data.pairs": 200, "data.limit": 1000, "data.longest": 30},
-    "transformer/pairs": lambda folder: SEQ2SEQ | {"data.path": str(pairs_file(folder)), "data.longest": 12},
+    "llama/text": lambda folder: GPT | {"model.kv_heads": 1, "data.path": str(text_file(folder))},
+    "llama/python": lambda folder: GPT | {"model.kv_heads": 1, "data.megabytes": 0.1},
+    "transformer/numbers": lambda folder: SEQ2SEQ | {"data.pairs": 200, "data.limit": 1000, "data.max_length": 30},
+    "transformer/pairs": lambda folder: SEQ2SEQ | {"data.path": str(pairs_file(folder)), "data.max_length": 12},
     "transformer/multi30k": lambda folder: SEQ2SEQ | translation(folder),
-    "nat/numbers": lambda folder: SEQ2SEQ | {"data.pairs": 200, "data.limit": 1000, "data.longest": 30, "objective.candidates": 2},
-    "nat/pairs": lambda folder: SEQ2SEQ | {"data.path": str(pairs_file(folder)), "data.longest": 12, "optim.schedule.warmup": 5},
+    "nat/numbers": lambda folder: SEQ2SEQ | {"data.pairs": 200, "data.limit": 1000, "data.max_length": 30, "objective.candidates": 2},
+    "nat/pairs": lambda folder: SEQ2SEQ | {"data.path": str(pairs_file(folder)), "data.max_length": 12, "optim.schedule.warmup": 5},
     "nat/multi30k": lambda folder: SEQ2SEQ | translation(folder) | {"optim.schedule.warmup": 5},
     "nat/multi30k_cut": lambda folder: SEQ2SEQ | translation(folder) | CUT,
     "t5/text": lambda folder: T5 | {"data.path": str(text_file(folder)), "data.vocabulary": 300, "data.context": 24},
     "t5/novels": lambda folder: T5 | {"data.path": str(text_file(folder)), "data.vocabulary": 300, "data.context": 24},
-    "t5/pairs": lambda folder: T5 | {"data.path": str(pairs_file(folder)), "data.longest": 12, "data.unit": "bytes"},
-    "t5/sst2": lambda folder: T5 | {"data.path": str(pairs_file(folder)), "data.longest": 12, "data.unit": "bytes"},
+    "t5/pairs": lambda folder: T5 | {"data.path": str(pairs_file(folder)), "data.max_length": 12, "data.tokenizer": "bytes"},
+    "t5/sst2": lambda folder: T5 | {"data.path": str(pairs_file(folder)), "data.max_length": 12, "data.tokenizer": "bytes"},
     "gpt/bytes": lambda folder: GPT | {"data.megabytes": 0.1},
     "gpt/shakespeare_char": lambda folder: GPT | {"data.path": str(text_file(folder))},
     "gpt/shakespeare_cpu": lambda folder: GPT | {"data.path": str(text_file(folder))},
     "gpt/shards": lambda folder: (
-        GPT | {"data.path": shards_folders(folder), "data.weights": (3.0, 1.0), "data.validation": 0.2, "train.micro": 0}
+        GPT | {"data.path": shards_folders(folder), "data.weights": (3.0, 1.0), "data.validation": 0.2, "train.micro_batch": 0}
     ),
     "gpt/classical": lambda folder: GPT | {"data.path": shards_folders(folder), "data.validation": 0.2},
     "gpt/speedrun": lambda folder: GPT | {"data.path": marked_shards(folder), "data.validation": 0.2},
-    "gpt/novels": lambda folder: GPT | {"data.path": str(text_file(folder)), "data.unit": "bytes"},
+    "gpt/novels": lambda folder: GPT | {"data.path": str(text_file(folder)), "data.tokenizer": "bytes"},
     "gpt/classify": lambda folder: (
         FRAMED | {"data.path": str(labelled_file(folder, "{text}\t{second}\t{label}\n")), "data.both_orders": True}
     ),
@@ -294,27 +305,28 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "classifier/table": lambda folder: {"model.hidden": (16,), "data.path": str(table_file(folder))},
     "vit/digits": lambda folder: DIGITS | VIT,
     "vit/images": lambda folder: DIGITS | VIT | {"data.path": str(image_folder(folder)), "data.size": 16},
-    "vit/cifar10": lambda folder: DIGITS | VIT | CIFAR | {"data.path": str(image_folder(folder))},
+    "vit/cifar10": lambda folder: DIGITS | VIT | CIFAR | {"data.path": str(cifar_folder(folder)), "data.size": 8},
     "swin/digits": lambda folder: DIGITS | SWIN,
     "swin/images": lambda folder: DIGITS | SWIN | {"data.path": str(image_folder(folder)), "data.size": 16},
-    "swin/cifar10": lambda folder: DIGITS | SWIN | CIFAR | {"data.path": str(image_folder(folder))},
+    "swin/cifar10": lambda folder: DIGITS | SWIN | CIFAR | {"data.path": str(cifar_folder(folder)), "data.size": 8},
     "classifier/digits_extractor": lambda folder: CONV,
     "classifier/mnist_extractor": lambda folder: CONV | {"data.path": str(idx_folder(folder, 8)), "data.validation": 0.2},
     "classifier/fashion_extractor": lambda folder: CONV | {"data.path": str(idx_folder(folder, 8)), "data.validation": 0.2},
-    "classifier/cifar10_extractor": lambda folder: CONV | {"data.path": str(image_folder(folder)), "data.size": 8, "data.augment.crop": 1},
+    "classifier/cifar10_extractor": lambda folder: CONV | {"data.path": str(cifar_folder(folder)), "data.size": 8, "data.augment.crop": 1},
     "vae/digits": lambda folder: DIGITS | {"model.hidden": (32,), "model.latent": 4},
     "vae/beta": lambda folder: DIGITS | {"model.hidden": (32,), "model.latent": 4},
     "vae/inpainting": lambda folder: DIGITS | {"model.hidden": (32,), "model.latent": 4},
     "vae/mnist_mlp": lambda folder: CODE | {"data.path": str(idx_folder(folder, 8))},
     "vae/mnist": lambda folder: CODE | CONV | {"data.path": str(idx_folder(folder, 8))},
     "vae/fashion": lambda folder: CODE | CONV | SMOOTH | {"data.path": str(idx_folder(folder, 8))},
-    "vae/cifar10": lambda folder: CODE | CONV | SMOOTH | {"data.path": str(image_folder(folder)), "data.size": 8},
+    "vae/cifar10": lambda folder: CODE | CONV | SMOOTH | {"data.path": str(cifar_folder(folder)), "data.size": 8},
     "vae/images": lambda folder: CODE | CONV | SMOOTH | {"data.path": str(image_folder(folder)), "data.size": 8},
     "vae/conditional_digits": lambda folder: CODE,
     "vae/conditional_mnist": lambda folder: CODE | CONV | {"data.path": str(idx_folder(folder, 8))},
     "vae/m2_digits": lambda folder: CODE | {"data.labelled": 0.3},
     "vae/m2_mnist": lambda folder: (
-        CODE | {"model.reading": (4, 8), "data.path": str(idx_folder(folder, 8)), "data.labelled": 0.3, "data.repeat_labelled": 2}
+        CODE
+        | {"model.classifier_channels": (4, 8), "data.path": str(idx_folder(folder, 8)), "data.labelled": 0.3, "data.repeat_labelled": 2}
     ),
     "vae/semi_supervised": lambda folder: DIGITS | {"model.hidden": (32,), "model.latent": 4, "data.labelled": 0.3},
     "gan/digits": lambda folder: {"model.generator": (32,), "model.discriminator": (32,), "model.latent": 4, "model.dropout": 0.1},
@@ -325,16 +337,16 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "gan/semi_digits": lambda folder: GAN | {"data.labelled": 0.3, "data.repeat_labelled": 2},
     "gan/semi_mnist": lambda folder: GAN | {"data.path": str(idx_folder(folder)), "data.labelled": 0.3, "data.repeat_labelled": 2},
     "wgan/ring": lambda folder: RING,
-    "wgan/cifar10": lambda folder: DCGAN | {"data.path": str(image_folder(folder)), "data.size": 8},
+    "wgan/cifar10": lambda folder: DCGAN | {"data.path": str(cifar_folder(folder)), "data.size": 8},
     "wgan_gp/ring": lambda folder: RING,
     "wgan_gp/digits": lambda folder: GAN,
     "wgan_gp/fashion": lambda folder: DCGAN | {"data.path": str(idx_folder(folder, 8))},
-    "wgan_gp/cifar10": lambda folder: DCGAN | {"data.path": str(image_folder(folder)), "data.size": 8},
+    "wgan_gp/cifar10": lambda folder: DCGAN | {"data.path": str(cifar_folder(folder)), "data.size": 8},
     "wgan_gp/images": lambda folder: DCGAN | {"data.path": str(image_folder(folder)), "data.size": 8},
     "dcgan/digits": lambda folder: DCGAN,
     "dcgan/mnist": lambda folder: DCGAN | {"data.path": str(idx_folder(folder, 8))},
     "dcgan/fashion": lambda folder: DCGAN | {"data.path": str(idx_folder(folder, 8))},
-    "dcgan/cifar10": lambda folder: DCGAN | {"data.path": str(image_folder(folder)), "data.size": 8},
+    "dcgan/cifar10": lambda folder: DCGAN | {"data.path": str(cifar_folder(folder)), "data.size": 8},
     "dcgan/images": lambda folder: DCGAN | {"data.path": str(image_folder(folder)), "data.size": 8},
     "bigan/digits": lambda folder: {"model.hidden": (64, 64), "model.latent": 8},
     "bigan/mnist": lambda folder: {"model.hidden": (64, 64), "model.latent": 8, "data.path": str(idx_folder(folder, 8))},
@@ -354,7 +366,7 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "hopfield/digits": lambda folder: {},
     "realnvp/moons": lambda folder: FLOW,
     "maf/moons": lambda folder: FLOW,
-    "iaf/lobes": lambda folder: FLOW | {"data.held": 64},
+    "iaf/lobes": lambda folder: FLOW | {"data.validation_examples": 64},
     "iaf/distilled": lambda folder: {
         "model.teacher.layers": 2,
         "model.student.layers": 2,
@@ -362,12 +374,12 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
         "optim.teacher.schedule.warmup": 5,
         "optim.student.schedule.warmup": 5,
     },
-    "planar/lobes": lambda folder: {"model.layers": 4, "data.held": 64, "optim.schedule.warmup": 5},
+    "planar/lobes": lambda folder: {"model.layers": 4, "data.validation_examples": 64, "optim.schedule.warmup": 5},
     "maf/digits": lambda folder: DIGITS | {"model.layers": 2, "model.hidden": (32,)},
     "maf/mnist": lambda folder: DIGITS | {"model.layers": 2, "model.hidden": (32,), "data.path": str(idx_folder(folder, 6))},
     "realnvp/digits": lambda folder: REALNVP,
     "realnvp/mnist": lambda folder: REALNVP | {"data.path": str(idx_folder(folder, 12))},
-    "realnvp/cifar10": lambda folder: REALNVP | {"data.path": str(idx_folder(folder, 8)), "data.validation": 0.3},
+    "realnvp/cifar10": lambda folder: REALNVP | {"data.path": str(cifar_folder(folder)), "data.size": 8, "data.validation": 0.3},
     "realnvp/images": lambda folder: REALNVP | {"data.path": str(image_folder(folder)), "data.size": 8, "data.validation": 0.3},
     "pixelcnn/digits": lambda folder: PIXELCNN,
     "pixelcnn/mnist": lambda folder: PIXELCNN | {"data.path": str(idx_folder(folder, 8))},
@@ -375,10 +387,10 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "gated_pixelcnn/digits": lambda folder: PIXELCNN,
     "gated_pixelcnn/mnist": lambda folder: PIXELCNN | {"data.path": str(idx_folder(folder, 8))},
     "word2vec/source": lambda folder: {"model.width": 16, "data.path": str(text_file(folder)), "data.subsample": 0.0},
-    "perceiver/source": lambda folder: GPT | DROPOUT | {"model.layers": 3, "model.bottleneck": 8, "data.megabytes": 0.1},
+    "perceiver/source": lambda folder: GPT | DROPOUT | {"model.layers": 3, "model.latents": 8, "data.megabytes": 0.1},
     "birthplace/reference": reads,
-    "birthplace/perceiver": lambda folder: reads(folder) | {"model.bottleneck": 16},
-    "birthplace/perceiver_ar": lambda folder: mixes(folder) | {"model.bottleneck": 16, "data.predicted": 16, "data.longest": 40},
+    "birthplace/perceiver": lambda folder: reads(folder) | {"model.latents": 16},
+    "birthplace/perceiver_ar": lambda folder: mixes(folder) | {"model.latents": 16, "data.predicted": 16, "data.max_length": 40},
     "birthplace/rotary": mixes,
     "birthplace/best": mixes,
     "birthplace/questions": learns_to_answer,
@@ -386,7 +398,7 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "birthplace/questions_perceiver": learns_to_answer,
     "birthplace/questions_only": learns_to_answer,
     "birthplace/made_up": reads,
-    "birthplace/made_up_perceiver": lambda folder: reads(folder) | {"model.bottleneck": 16, "data.predicted": 16, "data.longest": 40},
+    "birthplace/made_up_perceiver": lambda folder: reads(folder) | {"model.latents": 16, "data.predicted": 16, "data.max_length": 40},
     "birthplace/made_up_questions": learns_to_answer,
     "birthplace/made_up_only": learns_to_answer,
     "bert/pretrain": lambda folder: PRETRAIN | {"data.path": str(text_file(folder)), "data.context": 24},
@@ -418,7 +430,7 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
         folder, "{number}\tfiction\t{text}\t{second}\tneutral\t{label}\n", "index\tgenre\tsentence1\tsentence2\tlabel1\tgold_label\n"
     ),
     "bert/stsb": lambda folder: labelled_texts(folder, "{number}\t{text}\t{second}\t{label}.5\n", "index\tsentence1\tsentence2\tscore\n"),
-    "bert/choice": lambda folder: BERT | {"data.path": str(choices_file(folder)), "data.unit": "bert_words"},
+    "bert/choice": lambda folder: BERT | {"data.path": str(choices_file(folder)), "data.tokenizer": "bert_words"},
     "bert/answers": answers,
     "bert/squad": answers,
     "bert/tags": tags,

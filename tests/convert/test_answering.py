@@ -17,14 +17,14 @@ from weft.data.text.sentinels import SentinelTokenizer
 from weft.data.tokenizers.foreign import foreign_files, read_foreign
 from weft.data.tokenizers.subwords import BPE, ByteBPE, Subwords, Unigram
 from weft.inference.beam_models import translate
-from weft.inference.translate import marks_of
+from weft.inference.translate import start_and_end
 
 transformers = pytest.importorskip("transformers")
 MOST = 30
 TEXTS = ["one two three", "two", "three three one two one"]
 SIZES = {"model.layers": 1, "model.heads": 2, "model.width": 16, "model.inner": 32}
 MARIAN = {"model.norm": "post", "model.interleaved": False, "model.output_bias": True}
-OURS = {"t5/pairs": {"model.head": 8}, "transformer/pairs": MARIAN}
+OURS = {"t5/pairs": {"model.head_dim": 8}, "transformer/pairs": MARIAN}
 
 
 def theirs(folder: Path) -> list[list[int]]:
@@ -38,7 +38,7 @@ def theirs(folder: Path) -> list[list[int]]:
 
 def ours(run: Path) -> list[list[int]]:
     found, loaded = [], weft.load(run, "cpu")
-    start, end = marks_of(loaded.tokenizer)
+    start, end = start_and_end(loaded.tokenizer)
     for text in TEXTS:
         source = torch.tensor([[*loaded.tokenizer.encode(text).tolist(), end]])
         found.append(
@@ -50,7 +50,13 @@ def ours(run: Path) -> list[list[int]]:
 @pytest.mark.parametrize("name", OURS)
 def test_a_run_of_ours_answers_alike_in_transformers(name: str, tmp_path: Path) -> None:
     (tmp_path / "pairs.tsv").write_text("".join(f"{text}\t{text[::-1]}\n" for text in TEXTS * 4))
-    changes = {"data.path": str(tmp_path / "pairs.tsv"), "data.unit": "byte_bpe", "train.steps": 40, "optim.lr": 0.01, "data.longest": 30}
+    changes = {
+        "data.path": str(tmp_path / "pairs.tsv"),
+        "data.tokenizer": "byte_bpe",
+        "train.steps": 40,
+        "optim.lr": 0.01,
+        "data.max_length": 30,
+    }
     weft.train(weft.recipe(name, {**changes, **SIZES, **OURS[name]}), out=tmp_path / "run")
     done = convert(str(tmp_path / "run"), tmp_path / "theirs")
     assert done.tokenizer
@@ -62,7 +68,7 @@ def test_a_run_of_ours_answers_alike_in_transformers(name: str, tmp_path: Path) 
 
 def foreign(folder: Path, family: str, **changes: Any) -> Path:
     reference(family, next(iter(CASES[family].values()))).save_pretrained(folder)
-    engine = Unigram.train(" ".join(TEXTS * 9), 300, marks=["padding", "end"])
+    engine = Unigram.train(" ".join(TEXTS * 9), 300, special_tokens=["padding", "end"])
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, **changes}))
     for name, data in foreign_files(engine).items():

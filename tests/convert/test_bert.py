@@ -34,9 +34,9 @@ def test_a_hundred_steps_of_pretraining_equal_those_of_the_reference() -> None:
     ids = (torch.arange(40)[:, None] * 7 + torch.arange(24) * 3) % 100 + 10  # something to learn
     lengths = 12 + torch.arange(40) % 13
     tensors = {"ids": ids, "segments": (torch.arange(24) > 8).long().expand(40, -1), "lengths": lengths, "pair": torch.arange(40) % 2}
-    objective = MaskedPair(MaskedPairConfig(vocabulary=120, marks=10, mask=4))
+    objective = MaskedPair(MaskedPairConfig(vocabulary=120, special_tokens=10, mask=4))
     optim = AdamW(lr=4e-3, betas=(0.9, 0.98), weight_decay=0.01, clip_norm=1.0)
-    trainer = toys.trainer(ours, objective, tensors, optim, batch=8, micro=3, steps=100, device=torch.device("cpu"))
+    trainer = toys.trainer(ours, objective, tensors, optim, batch=8, micro_batch=3, steps=100, device=torch.device("cpu"))
     decays = {False: [], True: []}  # type: dict[bool, list[Any]]
     for name, parameter in theirs.named_parameters():
         decays[parameter.ndim == 2 and "embeddings" not in name].append(parameter)

@@ -62,7 +62,7 @@ def test_in_and_out_again(tmp_path: Path, shard: str) -> None:
     convert(str(tmp_path / "ours"), tmp_path / "out")
     again = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "out").eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
-    assert again.generation_config.eos_token_id == ours.tokenizer.marks["end"] == 0
+    assert again.generation_config.eos_token_id == ours.tokenizer.special_tokens["end"] == 0
     text = "the mat, grüße 猫"
     assert tokenizer(text)["input_ids"] == byte_level()(text)["input_ids"] == ours.tokenizer.encode(text).tolist()
     with torch.no_grad():
@@ -99,7 +99,7 @@ def test_what_is_no_chat_template_is_left_out(tmp_path: Path, content: dict[str,
 def test_a_model_without_an_end_goes_on_in_transformers_too(tmp_path: Path) -> None:
     """Where config.json says nothing, every token 2 would be an end of a Llama."""
     (tmp_path / "text.txt").write_text("abcd " * 60)
-    data = {"data.path": str(tmp_path / "text.txt"), "data.unit": "characters", "data.context": 16}
+    data = {"data.path": str(tmp_path / "text.txt"), "data.tokenizer": "characters", "data.context": 16}
     sizes = {"model.layers": 1, "model.heads": 2, "model.width": 16, "train.steps": 1}
     weft.train(weft.recipe("llama/text", {**data, **sizes}), out=tmp_path / "run")
     convert(str(tmp_path / "run"), tmp_path / "out")

@@ -33,7 +33,7 @@ TASKS = {
 def finetuned(name: str, folder: Path) -> str:
     """A run of a few steps, in pieces of words; where it tells numbers, these are far from 0."""
     cheap = {"train.steps": 3, "train.eval_every": 3, "train.batch": 8, "optim.lr": 1e-2, "optim.schedule.warmup": 0}
-    recipe = tiny(f"bert/{name}", folder, {**cheap, "data.unit": "wordpiece", "data.vocabulary": 90})
+    recipe = tiny(f"bert/{name}", folder, {**cheap, "data.tokenizer": "wordpiece", "data.vocabulary": 90})
     if name == "score":
         path = folder / "labelled.tsv"
         path.write_text(path.read_text().replace("\t0.5", "\t20.5").replace("\t1.5", "\t60.5"))

@@ -137,13 +137,13 @@ def test_finetuning_on_other_classes_keeps_how_images_are_shown(tmp_path: Path) 
     ("theirs", "ours"),
     [
         (None, {"size": 16, "squash": False, "mean": ()}),
-        ({}, {"size": 16, "squash": True, "mean": (0.5, 0.5, 0.5), "deviation": (0.5, 0.5, 0.5)}),
-        ({"do_normalize": False}, {"mean": (), "deviation": ()}),
-        ({"do_normalize": False, "do_rescale": False}, {"mean": (0.0, 0.0, 0.0), "deviation": (round(1 / 255, 12),) * 3}),
-        ({"do_rescale": False, "image_mean": 127.5, "image_std": [51.0, 51.0, 51]}, {"mean": (0.5,) * 3, "deviation": (0.2,) * 3}),
-        ({"size": 18, "do_center_crop": True, "crop_size": 16}, {"size": 18, "window": 16, "squash": True}),
-        ({"size": {"shortest_edge": 18}, "do_center_crop": True}, {"size": 18, "window": 16, "squash": False}),
-        ({"size": {"shortest_edge": 16}, "do_center_crop": False}, {"size": 16, "window": 0, "squash": False}),
+        ({}, {"size": 16, "squash": True, "mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5)}),
+        ({"do_normalize": False}, {"mean": (), "std": ()}),
+        ({"do_normalize": False, "do_rescale": False}, {"mean": (0.0, 0.0, 0.0), "std": (round(1 / 255, 12),) * 3}),
+        ({"do_rescale": False, "image_mean": 127.5, "image_std": [51.0, 51.0, 51]}, {"mean": (0.5,) * 3, "std": (0.2,) * 3}),
+        ({"size": 18, "do_center_crop": True, "crop_size": 16}, {"size": 18, "crop_size": 16, "squash": True}),
+        ({"size": {"shortest_edge": 18}, "do_center_crop": True}, {"size": 18, "crop_size": 16, "squash": False}),
+        ({"size": {"shortest_edge": 16}, "do_center_crop": False}, {"size": 16, "crop_size": 0, "squash": False}),
     ],
 )
 def test_kinds_of_processors(theirs: dict[str, Any] | None, ours: dict[str, Any]) -> None:

@@ -141,7 +141,9 @@ def test_keys_can_be_compiled_whole() -> None:
 
 def test_the_compiler_is_not_imported_before_it_is_used() -> None:
     """It takes seconds, which nobody should wait for who only wants a sample."""
-    code = "import sys, weft.runs.run, weft.recipes.gpt; print(*(name in sys.modules for name in ('torch._dynamo', 'torch._inductor')))"
+    code = (
+        "import sys, weft.runs.assemble, weft.recipes.gpt; print(*(name in sys.modules for name in ('torch._dynamo', 'torch._inductor')))"
+    )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.split() == ["False", "False"]
 

@@ -24,11 +24,11 @@ def test_every_target_can_be_imported(table: str, name: str) -> None:
     found = registry.find(table, name)
     kinds = {"converters": Family, "tasks": Task}
     assert isinstance(found, kinds[table]) if table in kinds else callable(found)
-    if table in registry.PARTS:
+    if table in registry.CONFIG_TABLES:
         assert isinstance(found, type)
         assert issubclass(found, Config)
         assert registry.name_of(found) == name
-        assert registry.part(name) is found
+        assert registry.config_class(name) is found
     if table == "tokenizers":
         assert getattr(found, "name", name) == name
 
@@ -43,8 +43,8 @@ def test_every_entry_says_what_it_is(table: str, name: str) -> None:
 
 
 def test_a_part_has_one_name_and_a_name_one_part() -> None:
-    names = [name for table in registry.PARTS for name in registry.TABLES[table]]
-    targets = [entry.target for table in registry.PARTS for entry in registry.TABLES[table].values()]
+    names = [name for table in registry.CONFIG_TABLES for name in registry.TABLES[table]]
+    targets = [entry.target for table in registry.CONFIG_TABLES for entry in registry.TABLES[table].values()]
     assert len(names) == len(set(names))
     assert len(targets) == len(set(targets))
 

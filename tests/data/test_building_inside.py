@@ -13,10 +13,10 @@ from weft.data.io.files import walk
 from weft.data.problems import Problems
 from weft.data.shards import builder
 from weft.data.shards.builder import BuildConfig, build
-from weft.data.shards.files import Shards
-from weft.data.shards.inputs import Reading, find_sources
+from weft.data.shards.input_chunks import ReadOptions, find_inputs
+from weft.data.shards.shard_files import Shards
 from weft.data.tokenizers.base import ByteTokenizer
-from weft.data.tokenizers.learning import learn
+from weft.data.tokenizers.training import train_tokenizer
 
 SETTINGS = BuildConfig(split="blank_lines", **SMALL)
 
@@ -67,11 +67,11 @@ def test_the_folder_itself_may_be_named_beside_the_input(tmp_path: Path) -> None
 
 def test_nothing_is_learned_from_it(tmp_path: Path) -> None:
     given, out = mixed(tmp_path / "in"), tmp_path / "in" / "shards"
-    before = learn("byte_bpe", 300, [given], SETTINGS, str(out)).to_json()
+    before = train_tokenizer("byte_bpe", 300, [given], SETTINGS, str(out)).to_json()
     ended([given], out, 30)
     (out / "sources.jsonl").write_text('{"text": "quick brown fox quick brown fox"}\n')
-    assert learn("byte_bpe", 300, [given], SETTINGS, str(out)).to_json() == before
-    assert learn("byte_bpe", 300, [given], SETTINGS).to_json() != before
+    assert train_tokenizer("byte_bpe", 300, [given], SETTINGS, str(out)).to_json() == before
+    assert train_tokenizer("byte_bpe", 300, [given], SETTINGS).to_json() != before
 
 
 def test_the_input_cannot_be_the_folder(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_link_to_it_is_left_out_too(tmp_path: Path) -> None:
         (tmp_path / place).write_text("text")
     (tmp_path / "in" / "link").symlink_to(tmp_path / "out")
     assert [path.name for path in walk(tmp_path / "in", [".txt"], Problems(), tmp_path / "out")] == ["a.txt"]
-    assert [Path(source.path).name for source in find_sources([str(tmp_path / "in")], Reading(), Problems())] == ["a.txt", "b.txt"]
+    assert [Path(source.path).name for source in find_inputs([str(tmp_path / "in")], ReadOptions(), Problems())] == ["a.txt", "b.txt"]
 
 
 def test_what_reads_parquet_is_asked_for_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,8 @@ import torch
 
 from weft.core.errors import DataError
 from weft.data.shards.builder import BuildConfig, build
-from weft.data.shards.files import ROW, Shards, damages
-from weft.data.shards.windows import MixedWindows, ShardsConfig
+from weft.data.shards.shard_files import INDEX_ROW, Shards, find_damage
+from weft.data.shards.shard_windows import MixedWindows, ShardsConfig
 from weft.data.tokenizers.subwords import ByteBPE
 
 
@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
     chance = random.Random(0)
     lines = ["".join(chance.choice("abcdef ") for _ in range(chance.randrange(5, 40))) for _ in range(200)]
     (tmp_path / "a.txt").write_text("\n".join(lines))
-    tokenizer = ByteBPE.train("abcdef", 300, marks=("end",))
+    tokenizer = ByteBPE.train("abcdef", 300, special_tokens=("end",))
     return build([str(tmp_path / "a.txt")], tmp_path / "out", tokenizer, BuildConfig(split="lines", shard_tokens=2000)).folder
 
 
@@ -37,7 +37,7 @@ def trained(folder: Path) -> None:
 
 
 def falling(data: bytes) -> bytes:
-    rows = np.frombuffer(data, dtype=ROW).copy()
+    rows = np.frombuffer(data, dtype=INDEX_ROW).copy()
     rows["end"][:-1] = rows["end"][:-1][::-1].copy()
     return rows.tobytes()
 
@@ -57,7 +57,7 @@ def test_files_of_another_content_are_not_trained_on(folder: Path, name: str, ch
     (folder / name).write_bytes(change((folder / name).read_bytes()))
     with pytest.raises(DataError, match=rf"{message}.*; see weft data verify {folder}"):
         trained(folder)
-    assert len(list(damages(folder))) == 1
+    assert len(list(find_damage(folder))) == 1
 
 
 def test_tokens_that_go_to_a_gpu_are_checked(folder: Path) -> None:
@@ -65,8 +65,8 @@ def test_tokens_that_go_to_a_gpu_are_checked(folder: Path) -> None:
     path = folder / "shard-00001.bin"
     path.write_bytes(path.read_bytes()[:-2] + b"\xff\xff")
     assert isinstance(data.train, MixedWindows)
-    with pytest.raises(DataError, match=r"shard-00001\.bin: is damaged, it holds the token 65535, of a vocabulary of 262"):
-        data.train.moved(torch.device("cpu"))
+    with pytest.raises(DataError, match=r"shard-00001\.bin: is damaged, it holds the token 65535, outside the vocabulary of 262"):
+        data.train.on_device(torch.device("cpu"))
 
 
 def test_documents_of_damaged_files_are_not_shown(folder: Path) -> None:
@@ -77,7 +77,7 @@ def test_documents_of_damaged_files_are_not_shown(folder: Path) -> None:
     with pytest.raises(DataError, match=r"shard-00000\.bin: is damaged"):
         shards.document(0)
     with pytest.raises(DataError, match=r"shard-00001\.idx: is damaged"):
-        shards.document(shards.firsts[1] + 1)
+        shards.document(shards.first_documents[1] + 1)
 
 
 def removed(manifest: Any, *place: str | int) -> None:
@@ -100,8 +100,8 @@ def test_a_manifest_that_lacks_something_is_refused(folder: Path, place: tuple[s
     path.write_text(json.dumps(manifest))
     name = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)[1:]
     with pytest.raises(DataError) as caught:
-        list(damages(folder))
-    assert f"its manifest.json is damaged, {name} is missing or not what it must be; build the shards anew" in str(caught.value)
+        list(find_damage(folder))
+    assert f"its manifest.json is damaged, {name} is missing or invalid; build the shards anew" in str(caught.value)
 
 
 @pytest.mark.parametrize(

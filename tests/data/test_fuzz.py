@@ -19,12 +19,12 @@ from hypothesis import given, settings
 from PIL import Image
 
 from weft.core.errors import DataError
-from weft.data.audio.waves import WavesConfig
+from weft.data.audio.waves import AudioConfig
 from weft.data.base import DataConfig
 from weft.data.images.pixels import ImagesConfig
 from weft.data.tables.table import TableConfig
 from weft.data.text.pairs import PairsConfig
-from weft.data.text.windows import TextConfig
+from weft.data.text.token_windows import TextConfig
 
 ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32", "latin-1")
 BYTES = st.binary(max_size=300)
@@ -102,13 +102,13 @@ def packed(content: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
 
 CASES: list[tuple[DataConfig, str, st.SearchStrategy[bytes]]] = [
     (TextConfig(context=8), "a.txt", TEXTS),
-    (TextConfig(context=8, unit="bytes"), "a.txt", TEXTS),
-    (TextConfig(context=8, unit="words", vocabulary=5, validation=0.0), "a.txt.gz", packed(TEXTS)),
-    (TableConfig(buckets=16), "a.tsv", st.one_of(TABLES, BYTES)),
-    (TableConfig(buckets=16, pieces=0), "a.csv", st.one_of(TABLES, BYTES)),
-    (TableConfig(buckets=16), "a.jsonl", st.one_of(JSON_LINES, BYTES)),
-    (PairsConfig(longest=5), "a.tsv", st.one_of(TABLES, BYTES)),
-    (PairsConfig(longest=5, unit="bytes"), "a.jsonl", st.one_of(JSON_LINES, BYTES)),
+    (TextConfig(context=8, tokenizer="bytes"), "a.txt", TEXTS),
+    (TextConfig(context=8, tokenizer="words", vocabulary=5, validation=0.0), "a.txt.gz", packed(TEXTS)),
+    (TableConfig(hash_buckets=16), "a.tsv", st.one_of(TABLES, BYTES)),
+    (TableConfig(hash_buckets=16, char_ngram=0), "a.csv", st.one_of(TABLES, BYTES)),
+    (TableConfig(hash_buckets=16), "a.jsonl", st.one_of(JSON_LINES, BYTES)),
+    (PairsConfig(max_length=5), "a.tsv", st.one_of(TABLES, BYTES)),
+    (PairsConfig(max_length=5, tokenizer="bytes"), "a.jsonl", st.one_of(JSON_LINES, BYTES)),
     (ImagesConfig(), "cat/a.png", st.one_of(BYTES, damaged(picture("PNG")))),
     (ImagesConfig(size=4), "a.jpg", st.one_of(BYTES, damaged(picture("JPEG")))),
     (ImagesConfig(channels=1), "a.gif", damaged(picture("GIF"))),
@@ -120,8 +120,8 @@ CASES: list[tuple[DataConfig, str, st.SearchStrategy[bytes]]] = [
     (ImagesConfig(), "data_batch_1.bin", CIFAR),
     (ImagesConfig(), "train.bin", CIFAR),
     (ImagesConfig(), "train_labels.npz", st.one_of(BYTES, damaged(labels()))),
-    (WavesConfig(rate=4000, seconds=0.1), "x_1.wav", st.one_of(BYTES, damaged(sound()))),
-    (WavesConfig(rate=4000, seconds=0.1), "x_1.flac", BYTES),
+    (AudioConfig(sample_rate=4000, seconds=0.1), "x_1.wav", st.one_of(BYTES, damaged(sound()))),
+    (AudioConfig(sample_rate=4000, seconds=0.1), "x_1.flac", BYTES),
 ]
 
 
@@ -130,9 +130,9 @@ def test_any_bytes_work_or_are_one_sentence(config: DataConfig, name: str, conte
     folder = Path(tempfile.mkdtemp())
     file = folder / name
     file.parent.mkdir(exist_ok=True)
-    if isinstance(config, WavesConfig):
+    if isinstance(config, AudioConfig):
         pytest.importorskip("soundfile")
-    given_file = not isinstance(config, (ImagesConfig, WavesConfig))
+    given_file = not isinstance(config, (ImagesConfig, AudioConfig))
     config = type(config)(**{**vars(config), "path": str(file if given_file else folder)})
     if name.endswith(".npz"):
         (folder / "train_0.webp").write_bytes(picture("WEBP"))

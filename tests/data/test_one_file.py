@@ -19,9 +19,9 @@ from weft.data.text.cooccurrence import CooccurrenceConfig
 from weft.data.text.pairs import PairsConfig
 from weft.data.text.questions import QuestionsConfig
 from weft.data.text.sentence_pairs import SentencePairsConfig
-from weft.data.text.sentinels import SentinelsConfig
+from weft.data.text.sentinels import T5SpanCorruptionConfig
 from weft.data.text.span_corruption import SpanCorruptionConfig
-from weft.data.text.windows import TextConfig
+from weft.data.text.token_windows import TextConfig
 
 WORDS = "one two three four five six seven eight nine ten eleven"
 PROSE = "\n\n".join(f"It is {word}. It is not {other}. Who is {other}?" for word in WORDS.split() for other in WORDS.split()) + "\0"
@@ -33,14 +33,14 @@ SOURCES: dict[str, tuple[Any, str]] = {
     "text": (TextConfig(context=8), PROSE),
     "cooccurrence": (CooccurrenceConfig(), PROSE),
     "sentence pairs": (SentencePairsConfig(vocabulary=50), PROSE),
-    "sentinels": (SentinelsConfig(vocabulary=300, context=16), PROSE),
+    "sentinels": (T5SpanCorruptionConfig(vocabulary=300, context=16), PROSE),
     "corruption": (SpanCorruptionConfig(context=32), PROSE),
     "labelled texts": (LabelledTextsConfig(context=8, vocabulary=100), ROWS),
-    "pairs": (PairsConfig(longest=5), ROWS),
+    "pairs": (PairsConfig(max_length=5), ROWS),
     "table": (TableConfig(), "size\tlabel\n" + "1\ta\n2\tb\nmany\tb\n4\t\n" * 3),
     "questions": (QuestionsConfig(), "Where was X born?\tBern\nWhére?\tUlm\nno tab\n\n"),
     "choices": (ChoicesConfig(context=8), "".join(json.dumps(CHOICE) + "\n" for _ in range(3)) + '{"context": "no"}\n'),
-    "spans": (SpansConfig(context=24, question=4, vocabulary=100), json.dumps(SQUAD)),
+    "spans": (SpansConfig(context=24, max_question_length=4, vocabulary=100), json.dumps(SQUAD)),
     "tags": (TaggedConfig(context=8), "".join(f"{word}\tX\n" for word in WORDS.split()) + "\nno tag\n"),
 }
 

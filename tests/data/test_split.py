@@ -42,11 +42,11 @@ def test_shares_that_make_no_sense(share: float) -> None:
 
 def test_labels_are_withheld_evenly() -> None:
     labels = np.array([0] * 90 + [1] * 10 + [UNLABELLED] * 5)
-    kept = split.withhold(labels, 0.1)
+    kept = split.hide_labels(labels, 0.1)
     assert [(kept == c).sum() for c in (0, 1)] == [5, 5]
     assert (kept[kept != UNLABELLED] == labels[kept != UNLABELLED]).all()
-    assert (split.withhold(labels, 1.0) == labels).all()
-    assert (split.withhold(labels, 0.0) == UNLABELLED).all()
+    assert (split.hide_labels(labels, 1.0) == labels).all()
+    assert (split.hide_labels(labels, 0.0) == UNLABELLED).all()
 
 
 def test_classes_that_are_numbers_stand_in_their_order() -> None:

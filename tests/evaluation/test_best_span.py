@@ -15,15 +15,15 @@ import weft
 from tests.contracts.tiny import tiny
 from weft.cli.evaluate import main
 from weft.data.annotated.spans import Spans, SpansConfig
-from weft.data.annotated.squad import Asked
+from weft.data.annotated.squad import SpanExample
 from weft.data.base import Problems, Source
-from weft.data.text.sentence_pairs import MARKS, BERTWordTokenizer
+from weft.data.text.sentence_pairs import SPECIAL_TOKENS, BERTWordTokenizer
 from weft.evaluation.best_span import measure
 from weft.evaluation.evaluate import Findings
 from weft.objectives.span import SpanConfig
 
 WORDS = [f"w{number}" for number in range(12)]
-TOKENIZER = BERTWordTokenizer([*MARKS, *WORDS])
+TOKENIZER = BERTWordTokenizer([*SPECIAL_TOKENS, *WORDS])
 SURE = {"w3": 9.0, "w8": 7.0}
 """How much the model thinks of a word as the whole answer."""
 
@@ -40,7 +40,7 @@ class Points(nn.Module):
 
 
 def data(*questions: tuple[str, tuple[int, int], str]) -> Spans:
-    asked = [Asked(name, "w0", text, (text[slice(*span)],) if any(span) else (), span, name) for name, span, text in questions]
+    asked = [SpanExample(name, "w0", text, (text[slice(*span)],) if any(span) else (), span, name) for name, span, text in questions]
     return SpansConfig(context=10, stride=3).dataset(asked, TOKENIZER, Problems())
 
 
@@ -80,10 +80,10 @@ def test_no_answer_is_given_only_where_some_questions_have_none() -> None:
     found = measured(held)
     assert said(found) == {"none": "", "short": "w8"}
     assert (found.metrics["f1"], found.metrics["unanswerable_f1"], found.metrics["best_f1"]) == (1.0, 1.0, 1.0)
-    assert said(measured(held, threshold=1e9)) == {"none": "w1", "short": "w8"}
-    assert said(measured(held, threshold=-1e9)) == {"none": "", "short": ""}
-    best = measured(held, threshold=-1e9).metrics["best_threshold"]
-    assert measured(held, threshold=best).metrics["f1"] == 1.0
+    assert said(measured(held, null_score_threshold=1e9)) == {"none": "w1", "short": "w8"}
+    assert said(measured(held, null_score_threshold=-1e9)) == {"none": "", "short": ""}
+    best = measured(held, null_score_threshold=-1e9).metrics["best_threshold"]
+    assert measured(held, null_score_threshold=best).metrics["f1"] == 1.0
 
 
 def evaluated(name: str, folder: Path, capsys: pytest.CaptureFixture[str], **changes: Any) -> tuple[str, dict[str, Any], str]:
@@ -105,7 +105,7 @@ def test_weft_evaluate_reports_answers_as_text(tmp_path: Path, capsys: pytest.Ca
     content["data"][0]["paragraphs"][0]["qas"][0]["answers"] = []
     (tmp_path / "version2.json").write_text(json.dumps(content))
     for threshold, given in ((1e9, 60), (-1e9, 0)):
-        found = weft.evaluate(tmp_path / "run", data={"path": str(tmp_path / "version2.json"), "threshold": threshold})
+        found = weft.evaluate(tmp_path / "run", data={"path": str(tmp_path / "version2.json"), "null_score_threshold": threshold})
         assert found.findings is not None
         assert sum(text != "" for text in said(found.findings).values()) == given
         assert found["unanswerable_f1"] == float(given == 0)

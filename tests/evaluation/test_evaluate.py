@@ -11,9 +11,10 @@ import torch
 import torch.nn.functional as F
 
 import weft
+from tests.contracts.tiny import tiny
 from weft.core import config
 from weft.core.errors import ConfigError, DataError
-from weft.data.text.windows import TextConfig
+from weft.data.text.token_windows import TextConfig
 from weft.evaluation.evaluate import change_data, evaluate
 from weft.training.checkpoint import checkpoint
 
@@ -83,7 +84,7 @@ def test_flaws_of_other_data_are_counted_once(run: Path, tmp_path: Path) -> None
     for name in ("empty.txt", "other.csv"):
         (folder / name).touch()
     assert weft.evaluate(run, data=folder).problems == [
-        f"1 × files of another kind, not read: {folder / 'other.csv'}",
+        f"1 × files with another suffix, not read: {folder / 'other.csv'}",
         f"1 × empty files: {folder / 'empty.txt'}",
     ]
 
@@ -143,3 +144,40 @@ def test_other_pairs_in_two_files_are_validated_on_with_their_own_targets() -> N
         change_data(own, {"path": "my.en", "target_path": "my.de", "validation_path": "a", "validation_target_path": "b"})
     )
     assert (found["validation_path"], found["validation_target_path"]) == ("a", "b")
+
+
+CLASSIFIERS = (
+    "classifier/digits",
+    "classifier/table",
+    "vit/digits",
+    "bert/classify",
+    "bert/choice",
+    "bert/tags",
+    "gpt/classify",
+    "gpt/choose",
+)
+
+
+@pytest.mark.parametrize("name", [*CLASSIFIERS, "vae/m2_digits", "gan/semi_digits"])
+def test_the_commonest_class_stands_beside_the_accuracy(name: str, tmp_path: Path) -> None:
+    recipe = tiny(name, tmp_path, {"train.steps": 1, "train.device": "cpu", "train.eval_every": 0})
+    weft.train(recipe, out=tmp_path / "run")
+    found = evaluate(tmp_path / "run", batch=3)
+    held = recipe.data.build().validation
+    assert held is not None
+    batch = held.batch(torch.arange(len(held)), torch.arange(len(held)))
+    classes = [each for each in batch["tags" if "tags" in batch else "label"].flatten().tolist() if each >= 0]
+    assert found["commonest_class"] == pytest.approx(max(map(classes.count, classes)) / len(classes))
+    names = list(found.metrics)
+    assert names.index("commonest_class") == names.index("accuracy") + 1
+
+
+def test_the_commonest_class_is_that_of_the_examples_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "texts.tsv"
+    path.write_text("text\tlabel\n" + "".join(f"word {n % 5}\t{'no' if n % 4 == 0 else 'yes'}\n" for n in range(40)))
+    recipe = tiny(
+        "bert/classify", tmp_path, {"data.path": str(path), "data.validation_path": str(path), "train.steps": 1, "train.eval_every": 0}
+    )
+    weft.train(recipe, out=tmp_path / "run")
+    assert evaluate(tmp_path / "run")["commonest_class"] == 0.75
+    assert evaluate(tmp_path / "run", examples=1)["commonest_class"] == 1.0

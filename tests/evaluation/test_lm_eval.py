@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from collections.abc import Iterator
 from types import ModuleType, SimpleNamespace
@@ -12,6 +13,7 @@ import pytest
 
 from tests.evaluation.fewshot.conftest import bigram, tiny
 from weft.core.errors import CapabilityError, MissingExtra
+from weft.core.installation import install_command
 from weft.evaluation import lm_eval
 from weft.evaluation.fewshot.scoring import Scorer
 
@@ -37,10 +39,11 @@ def asked(*arguments: Any) -> SimpleNamespace:
     return SimpleNamespace(args=arguments)
 
 
-@pytest.mark.skipif(INSTALLED, reason="lm_eval is installed")
-def test_without_the_harness_its_extra_is_named() -> None:
+def test_without_the_harness_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "lm_eval", None)  # as if it were not installed
+    monkeypatch.delitem(sys.modules, "lm_eval.api.model", raising=False)
     lm_eval.register.cache_clear()
-    with pytest.raises(MissingExtra, match=r"pip install 'weft\[eval\]'"):
+    with pytest.raises(MissingExtra, match=re.escape(install_command("eval"))):
         lm_eval.adapter(tiny())
 
 

@@ -66,12 +66,12 @@ def test_an_answer_is_that_of_the_evaluation(tmp_path: Path) -> None:
 
 
 def test_an_image_is_read_as_in_training(tmp_path: Path) -> None:
-    loaded = trained("vit/images", tmp_path, {"train.steps": 3, "data.mean": (0.5,), "data.deviation": (0.2,)})
+    loaded = trained("vit/images", tmp_path, {"train.steps": 3, "data.mean": (0.5,), "data.std": (0.2,)})
     chance = np.random.default_rng(0)
     (tmp_path / "new").mkdir()
     for number in range(3):
         Image.fromarray(chance.integers(0, 256, (40, 25, 3), dtype=np.uint8)).save(tmp_path / "new" / f"{number}.png")
-    data = ImagesConfig(path=str(tmp_path / "new"), size=16, channels=1, mean=(0.5,), deviation=(0.2,), validation=0.0).build()
+    data = ImagesConfig(path=str(tmp_path / "new"), size=16, channels=1, mean=(0.5,), std=(0.2,), validation=0.0).build()
     index = torch.arange(3)
     with torch.no_grad():
         shares = loaded.model.classify(data.train.batch(index, index)["image"]).softmax(1)  # type: ignore[operator]

@@ -16,7 +16,7 @@ from weft.kernels.select import use_attention
 from weft.models import bert, llama, t5
 from weft.nn.attention import SelfAttention, spread
 from weft.nn.cross_attention import CrossAttention
-from weft.serving.inspection import look_at_text, look_at_translation
+from weft.serving.inspection import attention_of_text, attention_of_translation
 
 IDS = [5, 9, 200, 31, 31, 7, 90, 12, 5, 101]
 
@@ -86,7 +86,7 @@ def test_nothing_is_left_behind() -> None:
 
 
 def test_a_text_is_looked_at_backwards_only_and_within_the_band() -> None:
-    [view] = look_at_text(small_gpt(window=3), IDS)
+    [view] = attention_of_text(small_gpt(window=3), IDS)
     assert (view.rows, len(view.layers)) == (IDS, 2)
     offset = torch.arange(len(IDS))[:, None] - torch.arange(len(IDS))
     for number, weights in enumerate(view.layers):
@@ -99,7 +99,7 @@ def test_a_text_is_looked_at_backwards_only_and_within_the_band() -> None:
 @pytest.mark.parametrize("name", TRANSLATORS)
 def test_a_translation_is_read_as_it_was_written(name: str) -> None:
     source = [*IDS, 2]
-    cross, encoder, decoder = look_at_translation(TRANSLATORS[name](), source)
+    cross, encoder, decoder = attention_of_translation(TRANSLATORS[name](), source)
     assert (cross.columns, encoder.rows, encoder.columns) == (source, source, source)
     assert decoder.rows == decoder.columns == [1, *cross.rows[:-1]]
     for view in (cross, encoder, decoder):
@@ -111,9 +111,9 @@ def test_a_layer_that_nobody_heard_is_an_error() -> None:
     model: Any = small_gpt()
     use_attention(model.blocks[1].attention, "explicit")
     with pytest.raises(CapabilityError, match=r"blocks\.1\.attention"):
-        look_at_text(model, IDS)
+        attention_of_text(model, IDS)
     with pytest.raises(CapabilityError, match="no attention"):
-        look_at_text(Averages(), IDS)
+        attention_of_text(Averages(), IDS)
 
 
 class Averages(nn.Module):

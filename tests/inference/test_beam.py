@@ -182,7 +182,7 @@ def test_continuations_do_not_depend_on_their_batch_and_scores_are_log_probabili
             logits = model(torch.tensor([[*prompt, *one.ids[:-1]]]))[0, len(prompt) - 1 :, :18].log_softmax(-1)
             assert one.log_probability == pytest.approx(float(logits[torch.arange(len(one.ids)), one.ids].sum()), abs=1e-5)
     [greedy] = continuations(model, [[3]], beam=Beam(1), **settings)
-    engine = Engine(model, SimpleNamespace(size=18, decode=lambda ids: " ".join(map(str, ids)), marks={"end": 2}))
+    engine = Engine(model, SimpleNamespace(size=18, decode=lambda ids: " ".join(map(str, ids)), special_tokens={"end": 2}))
     [answer] = answer_all(engine, [Request((3,), Sampling(max_new_tokens=6, temperature=0))])
     assert greedy[0].ids == [token.id for token in answer.tokens]
 

@@ -1,4 +1,4 @@
-"""The text of an answer piece by piece: the whole text, whatever the tokenizer, the tokens and the cuts between pieces."""
+"""The text of an answer delta by delta: the whole text, whatever the tokenizer, the tokens and the cuts between deltas."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from weft.data.tables.columns import Columns
 from weft.data.text.sentence_pairs import BERTWordTokenizer
 from weft.data.text.sentinels import SentinelTokenizer
 from weft.data.tokenizers.base import ByteTokenizer, CharacterTokenizer, ClassNames, Tokenizer, WordTokenizer
-from weft.data.tokenizers.birthplace_characters import MarkedCharacters
-from weft.data.tokenizers.special_tokens import END, AnsweringTokenizer, MarkedTokenizer
+from weft.data.tokenizers.birthplace_characters import BirthplaceCharacters
+from weft.data.tokenizers.special_tokens import END, ForeignSeq2SeqTokenizer, Seq2SeqTokenizer
 from weft.data.tokenizers.subword_engines import bert, library
 from weft.data.tokenizers.subwords import BPE, ByteBPE, Subwords, Unigram, WordPiece
 from weft.inference import detokenizer
@@ -32,9 +32,9 @@ TEXT = "the birds, don't fly! (they) walk \n\n\n naïve 鸟会飞。😀 x_y \n.
 
 
 def sentencepiece() -> Subwords:
-    """Decoded as Llama's is: spaces are part of pieces, the first is dropped, rare characters are spelled in bytes."""
-    pieces = [f"<0x{byte:02X}>" for byte in range(256)] + ["▁", "▁the", "▁bird", "s", "a", "\n", "▁▁", "鸟"]
-    engine, decoders = library().Tokenizer(library().models.Unigram([(piece, -1.0) for piece in pieces], 0, True)), library().decoders
+    """Decoded as Llama's is: spaces are part of deltas, the first is dropped, rare characters are spelled in bytes."""
+    deltas = [f"<0x{byte:02X}>" for byte in range(256)] + ["▁", "▁the", "▁bird", "s", "a", "\n", "▁▁", "鸟"]
+    engine, decoders = library().Tokenizer(library().models.Unigram([(delta, -1.0) for delta in deltas], 0, True)), library().decoders
     engine.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
     return Unigram(engine, {})
 
@@ -47,7 +47,7 @@ def metaspace() -> Subwords:
 
 
 def endings() -> Subwords:
-    """As GPT-1's: a piece says that its word ends."""
+    """As GPT-1's: a delta says that its word ends."""
     engine = library().Tokenizer(library().models.BPE({"a": 0, "b": 1, "a</w>": 2, "b</w>": 3, ".</w>": 4}, []))
     engine.decoder = library().decoders.BPEDecoder("</w>")
     return BPE(engine, {})
@@ -55,7 +55,7 @@ def endings() -> Subwords:
 
 def pieces_of_words() -> Subwords:
     vocabulary = ["[UNK]", "the", "##s", "##", "####", "a", ".", "'", "n't", "do", "not", "##.", "[SEP]", "鸟"]
-    return WordPiece(bert({piece: number for number, piece in enumerate(vocabulary)}), {})
+    return WordPiece(bert({delta: number for number, delta in enumerate(vocabulary)}), {})
 
 
 MAKERS: dict[str, Callable[[], Tokenizer]] = {
@@ -72,16 +72,16 @@ MAKERS: dict[str, Callable[[], Tokenizer]] = {
     "classes": lambda: ClassNames(["a", "b, c", ""]),
     "tagged": lambda: TagTokenizer(made("wordpiece"), ["a"]),
     "table": lambda: Columns("label", ["a", "b"], [], 0, 0),
-    "pairs": lambda: MarkedTokenizer(made("byte_bpe")),
-    "answering": lambda: AnsweringTokenizer(made("unigram"), 5, 9),
+    "seq2seq": lambda: Seq2SeqTokenizer(made("byte_bpe")),
+    "foreign_seq2seq": lambda: ForeignSeq2SeqTokenizer(made("unigram"), 5, 9),
     "sentinels": lambda: SentinelTokenizer(made("words"), 3),
-    "marked_characters": lambda: MarkedCharacters.train(TEXT),
+    "birthplace_characters": lambda: BirthplaceCharacters.train(TEXT),
     "framed bytes": lambda: FramedTokenizer(made("bytes")),
-    "pairs of words": lambda: MarkedTokenizer(made("words")),
+    "pairs of words": lambda: Seq2SeqTokenizer(made("words")),
     "sentencepiece": sentencepiece,
     "metaspace": metaspace,
     "endings": endings,
-    "pieces of words": pieces_of_words,
+    "deltas of words": pieces_of_words,
 }
 
 
@@ -91,7 +91,7 @@ def made(name: str) -> Tokenizer:
 
 
 def told(tokenizer: Any, ids: Sequence[int], stop: Sequence[str] = (), cuts: Sequence[int] = ()) -> tuple[str, int, bool]:
-    """Text, number of tokens read and whether a stop text came, of tokens that come in pieces."""
+    """Text, number of tokens read and whether a stop text came, of tokens that come in deltas."""
     reader = Detokenizer(tokenizer, stop)
     edges = [0, *sorted(cuts), len(ids)]
     text = "".join(reader.push(ids[first:last]) for first, last in pairwise(edges))
@@ -160,7 +160,7 @@ def test_broken_bytes_are_replaced_as_in_the_whole(ids: list[int]) -> None:
 def test_a_character_is_whole_and_an_end_stays_the_end_after_very_many_tokens(many: int) -> None:
     ids = [0xFF] * many + list("😀!鸟a".encode())
     assert told(ByteTokenizer(), ids)[0] == REPLACEMENT * many + "😀!鸟a"
-    ended = MarkedTokenizer(ByteTokenizer())
+    ended = Seq2SeqTokenizer(ByteTokenizer())
     assert told(ended, [*ended.encode("!" * many), END, *ended.encode("a" * 500)])[0] == "!" * many
 
 

@@ -11,7 +11,7 @@ import torch
 
 from weft.core.errors import ConfigError
 from weft.data.tokenizers.base import ByteTokenizer
-from weft.data.tokenizers.special_tokens import MarkedTokenizer
+from weft.data.tokenizers.special_tokens import Seq2SeqTokenizer
 from weft.inference import encoder_decoder
 from weft.inference.beam_models import translate
 from weft.inference.encoder_decoder import EncoderDecoderEngine
@@ -21,12 +21,12 @@ from weft.inference.translate import END, START
 from weft.models.t5 import T5Config
 from weft.models.transformer import TransformerConfig
 
-TOKENIZER = MarkedTokenizer(ByteTokenizer())
+TOKENIZER = Seq2SeqTokenizer(ByteTokenizer())
 SIZES: dict[str, Any] = {"vocabulary": TOKENIZER.size, "layers": 2, "heads": 2, "width": 32}
 MODELS = {
     "transformer": TransformerConfig(**SIZES, context=40),
     "layerwise": TransformerConfig(**SIZES, context=40, norm="pre", memory="layerwise"),
-    "t5": T5Config(**SIZES, head=16),
+    "t5": T5Config(**SIZES, head_dim=16),
 }
 TEXTS = ["one", "a", "a longer source than these", "", "zwei", "three four five"]
 SETTINGS = [
@@ -46,7 +46,7 @@ def model(name: str) -> Any:
 
 
 def plain(answers: list[Answer]) -> list[tuple[str, tuple[int, ...], str]]:
-    return [(a.text, tuple(token.id for token in a.tokens), a.finish) for a in answers]
+    return [(a.text, tuple(token.id for token in a.tokens), a.finish_reason) for a in answers]
 
 
 def engine(made: Any, **settings: Any) -> Any:
@@ -88,13 +88,13 @@ def test_cancelling_frees_the_slot_and_disturbs_nobody() -> None:
     tokens: dict[int, list[int]] = {number: [] for number in numbers}
     gone = set[int]()
     for step in itertools.count():
-        for number, piece in busy.step().items():
-            tokens[number] += [token.id for token in piece.tokens]
+        for number, delta in busy.step().items():
+            tokens[number] += [token.id for token in delta.tokens]
         assert busy.active <= 6
-        if step % 5 == 1 and busy.rows:
-            gone.add(busy.rows[0].number)
+        if step % 5 == 1 and busy.requests:
+            gone.add(busy.requests[0].number)
             held = busy.active
-            busy.cancel(busy.rows[0].number)
+            busy.cancel(busy.requests[0].number)
             assert busy.active == held - 1
         if step == 2:
             gone.add(numbers[-1])
@@ -104,7 +104,7 @@ def test_cancelling_frees_the_slot_and_disturbs_nobody() -> None:
     left = [i for i, number in enumerate(numbers) if number not in gone]
     assert len(left) > 6
     assert [tuple(tokens[numbers[i]]) for i in left] == [expected[i][1] for i in left]
-    assert busy.memory is None
+    assert busy.encoder.states is None
 
 
 def test_many_long_sources_are_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +117,7 @@ def test_many_long_sources_are_read_in_parts(monkeypatch: pytest.MonkeyPatch) ->
 def test_an_answer_ends_with_the_context() -> None:
     request = Request((5, 6), Sampling(temperature=0.0, max_new_tokens=500, ignore_end=True))
     [found] = answer_all(engine(model("transformer")), [request])
-    assert (len(found.tokens), found.finish) == (39, "context")
+    assert (len(found.tokens), found.finish_reason) == (39, "context")
 
 
 @pytest.mark.parametrize(

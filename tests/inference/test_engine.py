@@ -21,7 +21,7 @@ class Letters:
     """A tokenizer of one letter each, whose last is an END."""
 
     size = V
-    marks = {"end": V - 1}
+    special_tokens = {"end": V - 1}
 
     def decode(self, ids: list[int]) -> str:
         return "".join(chr(97 + i) for i in ids)
@@ -38,7 +38,7 @@ REQUESTS = [Request(ids, sampling) for ids, sampling in itertools.product(PROMPT
 
 
 def plain(answers: list[Answer]) -> list[tuple[str, tuple[int, ...], str]]:
-    return [(a.text, tuple(token.id for token in a.tokens), a.finish) for a in answers]
+    return [(a.text, tuple(token.id for token in a.tokens), a.finish_reason) for a in answers]
 
 
 def alone(made: Any, **settings: Any) -> list[tuple[str, tuple[int, ...], str]]:
@@ -76,10 +76,10 @@ def test_requests_join_and_leave_between_steps() -> None:
         for place, request in waiting[:2]:
             numbers[engine.add(request)] = place
         del waiting[:2]
-        for number, piece in engine.step().items():
-            texts[numbers[number]] = texts.get(numbers[number], "") + piece.text
-            if piece.finish:
-                ends[numbers[number]] = piece.finish
+        for number, delta in engine.step().items():
+            texts[numbers[number]] = texts.get(numbers[number], "") + delta.text
+            if delta.finish_reason:
+                ends[numbers[number]] = delta.finish_reason
         assert engine.active <= 4
     assert [(texts[i], ends[i]) for i in range(len(REQUESTS))] == [(text, end) for text, _, end in expected]
 
@@ -90,10 +90,10 @@ def test_cancelling_frees_the_slot_and_disturbs_nobody() -> None:
     numbers = [engine.add(request) for request in REQUESTS]
     texts, over = dict.fromkeys(numbers, ""), set[int]()
     for step in itertools.count():
-        for number, piece in engine.step().items():
+        for number, delta in engine.step().items():
             assert number not in over
-            texts[number] += piece.text
-            if piece.finish:
+            texts[number] += delta.text
+            if delta.finish_reason:
                 over.add(number)
         if step < 12:
             victim = numbers[step * 2 % len(numbers)]
@@ -128,7 +128,7 @@ def test_log_probabilities_are_those_of_reading_it_all_at_once() -> None:
 def test_a_prompt_can_be_scored_without_an_answer() -> None:
     request = Request((3, 1, 4), Sampling(max_new_tokens=0, logprobs=0), echo=True)
     answer = answer_all(Engine(model("llama"), Letters()), [request])[0]
-    assert (answer.text, answer.tokens, answer.finish, len(answer.prompt)) == ("", (), "length", 3)
+    assert (answer.text, answer.tokens, answer.finish_reason, len(answer.prompt)) == ("", (), "length", 3)
 
 
 def test_the_context_ends_an_answer_or_slides() -> None:
@@ -152,11 +152,11 @@ def test_bytes_become_characters_when_they_are_whole() -> None:
     config = dataclasses.replace(MODELS["rotary"], vocabulary=256)
     engine = Engine(config.build(), ByteTokenizer())
     number = engine.add(Request((65,), Sampling(max_new_tokens=60, seed=1)))
-    pieces = []
-    while not pieces or not pieces[-1].finish:
-        pieces.append(engine.step()[number])
-    whole = ByteTokenizer().decode([token.id for piece in pieces for token in piece.tokens])
-    assert "".join(piece.text for piece in pieces) == whole
+    deltas = []
+    while not deltas or not deltas[-1].finish_reason:
+        deltas.append(engine.step()[number])
+    whole = ByteTokenizer().decode([token.id for delta in deltas for token in delta.tokens])
+    assert "".join(delta.text for delta in deltas) == whole
 
 
 def test_prompts_that_begin_alike_are_read_once() -> None:
@@ -165,4 +165,4 @@ def test_prompts_that_begin_alike_are_read_once() -> None:
     expected = [plain(answer_all(Engine(made, Letters(), prefixes=0), [request]))[0] for request in requests]
     engine = Engine(made, Letters(), prefixes=2, slots=1)
     assert plain(answer_all(engine, requests)) == expected
-    assert engine.prefixes.found >= 4 * 39 and len(engine.prefixes.kept) == 2
+    assert engine.prefix_cache.hit_tokens >= 4 * 39 and len(engine.prefix_cache.entries) == 2

@@ -33,7 +33,7 @@ def test_greedy_equals_a_plain_loop_over_the_last_context_tokens(model: GPT) -> 
             ids.append(int(model(torch.tensor([ids[-8:]]))[0, -1, : TOKENS.size].argmax()))
     made = generate(model, TOKENS, "abc", max_new_tokens=20, temperature=0)[0]
     assert str(made) == TOKENS.decode(ids)
-    assert (made.prompt, made.tokens, made.stop) == ("abc", 20, "length")
+    assert (made.prompt, made.tokens, made.finish_reason) == ("abc", 20, "length")
 
 
 def test_each_of_several_texts_depends_on_seed_and_number_only(model: GPT) -> None:
@@ -62,7 +62,7 @@ def test_a_stop_text_ends_and_is_left_out(model: GPT) -> None:
     stop = whole[10:12]
     made = generate(model, TOKENS, "a", max_new_tokens=40, seed=1, stop=stop)[0]
     assert made.text == whole[: whole.index(stop)]
-    assert made.stop == "stop text"
+    assert made.finish_reason == "stop sequence"
     assert made.tokens == whole.index(stop) + 2
 
 
@@ -92,7 +92,7 @@ def test_wrong_prompts_and_numbers_are_refused(model: GPT) -> None:
 def test_a_model_of_others_gets_the_marks_it_is_used_to() -> None:
     """As the library puts them before a text, and as the server does."""
     processors = pytest.importorskip("tokenizers").processors
-    tokenizer = ByteBPE.train("a b a b", 300, marks=["start", "end"])
+    tokenizer = ByteBPE.train("a b a b", 300, special_tokens=["start", "end"])
     model = dataclasses.replace(TINY, vocabulary=tokenizer.size, context=16).build().eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter)  # so that all that is read matters

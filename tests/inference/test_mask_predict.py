@@ -89,7 +89,7 @@ def test_as_many_are_forgotten_as_the_passes_left_say() -> None:
 class Sure:
     """Says token 3 + place + 10 at the first pass and 3 + place after it, each place as surely as told; what it saw is noted."""
 
-    config = SimpleNamespace(places=0, context=8)
+    config = SimpleNamespace(fixed_length=0, context=8)
 
     def __init__(self, sure: list[list[float]]):
         self.sure, self.shown = sure, list[list[int]]()
@@ -161,7 +161,7 @@ def test_of_several_lengths_the_surest_wins_and_counts_as_a_token_itself() -> No
 
 
 def test_what_is_cut_at_end_is_what_stood_before_it() -> None:
-    network, ids = model(places=12), source()
+    network, ids = model(fixed_length=12), source()
     with torch.no_grad():
         network.head.weight[END] *= 1.5  # make END likely enough to be met
         unknown = torch.full((5, 12), START)

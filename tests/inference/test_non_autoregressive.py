@@ -10,7 +10,7 @@ import torch
 from tests.serving.small import small_filler
 from weft.core.errors import ConfigError
 from weft.data.tokenizers.base import ByteTokenizer
-from weft.data.tokenizers.special_tokens import MarkedTokenizer
+from weft.data.tokenizers.special_tokens import Seq2SeqTokenizer
 from weft.inference.engine import answer_all
 from weft.inference.mask_predict import MaskPredict, fill_in
 from weft.inference.non_autoregressive import NonAutoregressiveEngine
@@ -22,10 +22,10 @@ SOURCES = [tuple(range(3, 3 + size)) for size in (1, 9, 4, 20, 2, 7, 13)]
 
 
 def engine(slots: int = 4, filling: MaskPredict | None = None, **settings: Any) -> NonAutoregressiveEngine:
-    return NonAutoregressiveEngine(small_filler(**settings), MarkedTokenizer(ByteTokenizer()), slots=slots, filling=filling)
+    return NonAutoregressiveEngine(small_filler(**settings), Seq2SeqTokenizer(ByteTokenizer()), slots=slots, filling=filling)
 
 
-@pytest.mark.parametrize("settings", [{}, {"places": 10}])
+@pytest.mark.parametrize("settings", [{}, {"fixed_length": 10}])
 @pytest.mark.parametrize("slots", [1, 3, 32])
 def test_answers_are_those_of_the_model_in_any_company(slots: int, settings: dict[str, Any]) -> None:
     made = engine(slots, **settings)
@@ -35,7 +35,7 @@ def test_answers_are_those_of_the_model_in_any_company(slots: int, settings: dic
         [expected] = fill_in(made.model, source, torch.tensor([source.size(1)]), START, END)
         assert [token.id for token in answer.tokens] == expected.ids
         assert [token.logprob for token in answer.tokens] == pytest.approx(expected.log_probabilities, abs=1e-5)
-        assert answer.finish == ("stop" if not settings else expected.stop)
+        assert answer.finish_reason == ("stop" if not settings else expected.stop)
 
 
 def test_requests_may_differ_in_how_they_are_filled() -> None:

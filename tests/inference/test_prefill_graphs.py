@@ -17,7 +17,7 @@ CONFIGS: dict[str, Any] = {
     "gpt": GPTConfig(**SIZES),
     "rotary, banded": GPTConfig(**SIZES, position="rotary", window=8, bias=False, tied=False),
     "post-norm": GPTConfig(**SIZES, norm="post"),
-    "llama": LlamaConfig(**SIZES, groups=2),
+    "llama": LlamaConfig(**SIZES, kv_heads=2),
 }
 
 
@@ -28,10 +28,10 @@ def built(name: str, device: torch.device) -> Any:
 
 def read(way: Any, model: Any, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """States (B, T, D), and keys and values of these tokens."""
-    cache = model.new_cache()
+    cache = model.new_state()
     cache.add_rows(len(ids))
     states = way.hidden(ids, cache)
-    return states, cache.parts[:, :, : len(ids), :, : ids.size(1)].clone()
+    return states, cache.kv[:, :, : len(ids), :, : ids.size(1)].clone()
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -58,7 +58,7 @@ def test_states_outlive_the_next_prompt(device: torch.device) -> None:
 
 def test_rows_that_hold_something_are_the_models_own_affair(device: torch.device) -> None:
     model = built("gpt", device)
-    graphs, cache = PrefillGraphs(model), model.new_cache()
+    graphs, cache = PrefillGraphs(model), model.new_state()
     cache.add_rows(1)
     ids = torch.arange(8, device=device)[None]
     graphs.hidden(ids[:, :4], cache)

@@ -24,9 +24,9 @@ MODELS = {
     "sinusoidal, post": GPTConfig(**SIZES, position="sinusoidal", norm="post"),
     "banded": GPTConfig(**SIZES, window=5),
     "llama": LlamaConfig(**SIZES),
-    "groups": LlamaConfig(**SIZES, groups=2),
-    "perceiver": PerceiverConfig(**SIZES, bottleneck=8),
-    "perceiver ar": PerceiverConfig(**SIZES, bottleneck=8, queries="last", pad=-1, position="rotary"),
+    "groups": LlamaConfig(**SIZES, kv_heads=2),
+    "perceiver": PerceiverConfig(**SIZES, latents=8),
+    "perceiver ar": PerceiverConfig(**SIZES, latents=8, queries="last", pad=-1, position="rotary"),
 }
 ROWS = [list(range(1, 11)), [5], [7, 7, 7, 2, 9, 0, 1, 4], [29, 28]]
 
@@ -47,51 +47,51 @@ def same(made: Any, states: Tensor, ids: list[int]) -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_rows_read_in_pieces_are_as_rows_read_at_once(name: str) -> None:
     made = model(name)
-    reader = ModelRunner(made)
-    reader.add_rows(len(ROWS))
+    runner = ModelRunner(made)
+    runner.add_rows(len(ROWS))
     read: list[list[int]] = [[] for _ in ROWS]
     for pieces in ([3, 1, 0, 2], [7, 0, 5, 0], [0, 0, 3, 0]):
         now = [row[len(r) : len(r) + n] for row, r, n in zip(ROWS, read, pieces, strict=True)]
         read = [[*r, *n] for r, n in zip(read, now, strict=True)]
-        for found, ids, new in zip(reader.read(now), read, now, strict=True):
+        for found, ids, new in zip(runner.prefill(now), read, now, strict=True):
             assert len(found) == len(new)
             if new:
                 same(made, found, ids)
-    assert read == ROWS == reader.ids
+    assert read == ROWS == runner.ids
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_rows_join_leave_and_change_places(name: str) -> None:
     made = model(name)
     first, second = ModelRunner(made), ModelRunner(made)
-    for reader, rows in ((first, ROWS[:2]), (second, ROWS[2:])):
-        reader.add_rows(2)
-        reader.read(rows)
+    for runner, rows in ((first, ROWS[:2]), (second, ROWS[2:])):
+        runner.add_rows(2)
+        runner.prefill(rows)
     first.join(second)
     first.drop(1)  # the last row stands there now
     assert first.ids == [ROWS[0], ROWS[3], ROWS[2]]
-    first.take([2, 2, 0])
-    for found, ids in zip(first.read([[3], [4], [5]]), first.ids, strict=True):
+    first.select([2, 2, 0])
+    for found, ids in zip(first.prefill([[3], [4], [5]]), first.ids, strict=True):
         same(made, found, ids)
     assert first.ids == [[*ROWS[2], 3], [*ROWS[2], 4], [*ROWS[0], 5]]
 
 
 @pytest.mark.parametrize("name", ["learned", "rotary", "groups", "perceiver"])
 def test_a_row_longer_than_the_context_is_seen_through_its_end(name: str) -> None:
-    made, reader = model(name), ModelRunner(model(name))
-    reader.add_rows(2)
+    made, runner = model(name), ModelRunner(model(name))
+    runner.add_rows(2)
     long = [(7 * i) % V for i in range(CONTEXT - 1)]
-    reader.read([long, [3]])
+    runner.prefill([long, [3]])
     for step in range(4):  # the row beside it is not disturbed
-        found = reader.read([[step], [step + 1]])
-        same(made, found[0], reader.ids[0][-CONTEXT:])
-        same(made, found[1], reader.ids[1])
+        found = runner.prefill([[step], [step + 1]])
+        same(made, found[0], runner.ids[0][-CONTEXT:])
+        same(made, found[1], runner.ids[1])
 
 
 @pytest.mark.parametrize("memory", ["last", "all", "layerwise", "t5"])
 def test_a_decoder_with_a_cache_translates_the_same(memory: Any) -> None:
     torch.manual_seed(0)
-    config: Any = T5Config(vocabulary=V, layers=2, heads=2, head=8, width=16) if memory == "t5" else TransformerConfig(
+    config: Any = T5Config(vocabulary=V, layers=2, heads=2, head_dim=8, width=16) if memory == "t5" else TransformerConfig(
         vocabulary=V, context=40, layers=2, heads=2, width=16, memory=memory
     )  # fmt: skip
     made = config.build().eval()
@@ -106,3 +106,22 @@ def test_a_decoder_with_a_cache_translates_the_same(memory: Any) -> None:
     assert together == again and alone == alone_again and together[1:2] == alone
     for row, others in zip(found[0], found[2], strict=True):
         assert [h.score for h in row] == pytest.approx([h.score for h in others], abs=1e-5)
+
+
+@pytest.mark.parametrize("way", ["drop", "cut"])
+@pytest.mark.parametrize("name", ["learned", "groups"])
+def test_a_row_that_was_not_a_number_leaves_nothing_to_the_next(name: str, way: str) -> None:
+    """What a row held is hidden from the sequence that comes after it, but a weight of 0 times NaN is NaN."""
+    made = model(name)
+    reader = ModelRunner(made)
+    reader.add_rows(1)
+    reader.read([ROWS[0]])
+    assert reader.cache
+    with torch.inference_mode():
+        reader.cache.parts[..., : len(ROWS[0]), :] = torch.nan
+    if way == "cut":
+        reader.cut(0, 0)
+    else:
+        reader.drop(0)
+        reader.add_rows(1)
+    same(made, reader.read([ROWS[2]])[0], ROWS[2])

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from weft.core import random
 from weft.inference.request import Request, Sampling
-from weft.inference.sampler import Sampler, likeliest, standing
+from weft.inference.sampler import Sampler, ids_of, rank_keys
 
 LOGITS = [2.0, 1.0, 1.0, 0.5, -1.0, -3.0, 0.3, -math.inf]
 SETTINGS: list[dict[str, Any]] = [
@@ -205,7 +205,7 @@ def test_logits_are_left_as_they_are() -> None:
 
 def test_log_probabilities_are_the_models_own() -> None:
     logits = torch.tensor([[0.0, math.log(2.0), math.log(5.0), 0.0, 0.0]]).repeat(3, 1)
-    likely, unlikely, none = Sampler.told(logits, torch.tensor([2, 4, 1]), 2)
+    likely, unlikely, none = Sampler.logprobs(logits, torch.tensor([2, 4, 1]), 2)
     assert (likely.id, unlikely.id, none.id) == (2, 4, 1)
     assert likely.logprob == pytest.approx(math.log(0.5))
     assert [number for number, _ in likely.alternatives] == [2, 1]
@@ -213,15 +213,15 @@ def test_log_probabilities_are_the_models_own() -> None:
     assert (2, likely.logprob) in likely.alternatives
     assert unlikely.alternatives == (*likely.alternatives, (4, unlikely.logprob))
     assert unlikely.logprob == pytest.approx(math.log(0.1))
-    assert Sampler.told(logits[:1], torch.tensor([3]), 0)[0].alternatives == ((3, unlikely.logprob),)
-    assert [number for number, _ in Sampler.told(logits[:1], torch.tensor([3]), 99)[0].alternatives] == [2, 1, 0, 3, 4]
+    assert Sampler.logprobs(logits[:1], torch.tensor([3]), 0)[0].alternatives == ((3, unlikely.logprob),)
+    assert [number for number, _ in Sampler.logprobs(logits[:1], torch.tensor([3]), 99)[0].alternatives] == [2, 1, 0, 3, 4]
 
 
 def test_log_probabilities_of_half_precision_are_computed_in_full() -> None:
     logits = torch.randn(6, 1000, generator=torch.Generator().manual_seed(1)).bfloat16()
     ids = logits.argmax(-1)
     exact = logits.double().log_softmax(-1)
-    for row, token in enumerate(Sampler.told(logits, ids, 5)):
+    for row, token in enumerate(Sampler.logprobs(logits, ids, 5)):
         assert token.logprob == pytest.approx(float(exact[row, ids[row]]), abs=1e-5)
         assert token.alternatives[0] == (token.id, token.logprob)
         assert [chance for _, chance in token.alternatives] == sorted((chance for _, chance in token.alternatives), reverse=True)
@@ -230,6 +230,6 @@ def test_log_probabilities_of_half_precision_are_computed_in_full() -> None:
 @given(st.lists(st.sampled_from([0.0, -0.0, 1.0, -1.0, 1e-40, -1e-40, 3e38, -3e38, math.inf, -math.inf, 0.1]), min_size=1, max_size=20))
 def test_standings_order_by_value_then_by_place(values: list[float]) -> None:
     table = torch.tensor([values])
-    ranked = standing(table).sort(descending=True).values
+    ranked = rank_keys(table).sort(descending=True).values
     exact = table[0].tolist()
-    assert likeliest(ranked)[0].tolist() == sorted(range(len(values)), key=lambda place: (-exact[place], place))
+    assert ids_of(ranked)[0].tolist() == sorted(range(len(values)), key=lambda place: (-exact[place], place))

@@ -38,7 +38,7 @@ def test_the_likeliest_answer_is_the_same(name: str, ahead: int) -> None:
             for helper in (draft(), made):
                 found = speculate(made, helper, Letters(), Request(ids, sampling), ahead=ahead).answer
                 assert [t.id for t in found.tokens] == [t.id for t in expected.tokens]
-                assert (found.text, found.finish) == (expected.text, expected.finish)
+                assert (found.text, found.finish_reason) == (expected.text, expected.finish_reason)
                 for mine, theirs in zip(found.tokens, expected.tokens, strict=True):
                     assert mine.logprob == pytest.approx(theirs.logprob, abs=1e-5)
 
@@ -46,7 +46,7 @@ def test_the_likeliest_answer_is_the_same(name: str, ahead: int) -> None:
 def test_a_perfect_draft_is_always_kept() -> None:
     made, request = model("rotary"), Request((1, 2), Sampling(max_new_tokens=41, ignore_end=True, seed=3))
     done = speculate(made, made, Letters(), request, ahead=4)
-    assert done.kept == done.guessed and done.readings == 9 and len(done.answer.tokens) == 41
+    assert done.accepted == done.proposed and done.target_steps == 9 and len(done.answer.tokens) == 41
 
 
 @pytest.mark.parametrize("settings", [{}, {"temperature": 0.7, "top_k": 6}, {"top_p": 0.7}, {"min_p": 0.1, "logit_bias": {3: 2.0}}])
@@ -61,7 +61,7 @@ def test_two_tokens_are_drawn_from_the_models_own_distribution(settings: dict[st
         torch.nn.init.normal_(each.head.weight, std=1.0)
 
     class Few(Letters):
-        marks: dict[str, int] = {}
+        special_tokens: dict[str, int] = {}
         size = 8
 
     number, seen = 1500, Counter[tuple[int, ...]]()
@@ -69,9 +69,9 @@ def test_two_tokens_are_drawn_from_the_models_own_distribution(settings: dict[st
         request = Request((1,), Sampling(max_new_tokens=2, seed=seed, **settings))
         seen[tuple(token.id for token in speculate(made, helper, Few(), request, ahead=2).answer.tokens)] += 1
     chooser = Sampler([Request((1,), Sampling(**settings))], size)
-    first = chooser.chances(made(torch.tensor([[1]]))[:, -1])[0]
+    first = chooser.probabilities(made(torch.tensor([[1]]))[:, -1])[0]
     expected = {
-        (a, b): float(first[a] * chooser.chances(made(torch.tensor([[1, a]]))[:, -1])[0, b]) for a in range(size) for b in range(size)
+        (a, b): float(first[a] * chooser.probabilities(made(torch.tensor([[1, a]]))[:, -1])[0, b]) for a in range(size) for b in range(size)
     }
     assert sum(expected.values()) == pytest.approx(1.0)
     cells = [(seen[pair], number * chance) for pair, chance in expected.items() if chance]
@@ -84,5 +84,5 @@ def test_what_cannot_be_guessed_is_refused() -> None:
     made = model("learned")
     with pytest.raises(ConfigError, match="penalties"):
         speculate(made, draft(), Letters(), Request((1,), Sampling(presence_penalty=1.0)))
-    with pytest.raises(ConfigError, match="the draft must know the same 30 tokens; its vocabulary has 8"):
+    with pytest.raises(ConfigError, match="the draft model must know the same 30 tokens; its vocabulary has 8"):
         speculate(made, GPTConfig(vocabulary=8, context=16, layers=1, heads=1, width=8).build(), Letters(), Request((1,)))

@@ -66,7 +66,7 @@ def built(**settings: Any) -> Block:
         "rms": partial(RMSNorm, s["width"], eps=s["eps"]),
         "none": nn.Identity,
     }
-    more = {"dropout": s["attention_dropout"], "bias": s["bias"], "groups": s["groups"], "norm_heads": s["qk_norm"]}
+    more = {"dropout": s["attention_dropout"], "bias": s["bias"], "groups": s["groups"], "qk_norm": s["qk_norm"]}
     attention = SelfAttention(s["width"], s["heads"], causal=s["causal"], **more)
     network = GatedFeedForward if s["gated"] else FeedForward
     feed = network(s["width"], s["inner"], activation=s["activation"], bias=s["bias"])
@@ -123,9 +123,9 @@ def test_what_is_true_of_a_run_is_asked_as_well() -> None:
     cuda, narrow, cpu = select.BLOCKS[0], select.STACKS[0], select.BLOCKS[1]
     for changes in ({"precision": "fp32"}, {"machine": dataclasses.replace(HOPPER, triton=False)}, {"pieces": frozenset()}):
         assert cuda.refuses(spec, dataclasses.replace(bf16, **changes))  # type: ignore[arg-type]
-    assert narrow.refuses((spec,), dataclasses.replace(bf16, activations="products"))
+    assert narrow.refuses((spec,), dataclasses.replace(bf16, checkpointing="selective"))
     assert narrow.refuses((spec, dataclasses.replace(spec, dropout=0.5)), bf16)
-    assert cpu.refuses(spec, Use(activations="inputs"))
+    assert cpu.refuses(spec, Use(checkpointing="full"))
     assert cpu.refuses(dataclasses.replace(spec, window=4), Use())
     assert cpu.refuses(dataclasses.replace(spec, plain_tensors=False), Use())
 
@@ -204,13 +204,13 @@ SIZES: dict[str, Any] = {"vocabulary": 60, "context": 40, "layers": 3, "heads": 
 DECODERS: dict[str, Any] = {
     **{str(more): GPTConfig(**SIZES | more) for more in (
         {}, {"norm": "post"}, {"position": "rotary"}, {"position": "sinusoidal"}, {"window": 4}, {"bias": False}, {"tied": False},
-        {"norm_embedding": True}, {"activation": "relu"}, {"activation": "silu", "inner": 128}, {"norm_heads": True}, {"skips": True},
+        {"norm_embedding": True}, {"activation": "relu"}, {"activation": "silu", "inner": 128}, {"qk_norm": True}, {"skips": True},
         {"heads": 1}, {"position": "rotary", "window": 3, "norm": "post"},
     )},
     "llama": LlamaConfig(**SIZES),
-    "llama in groups": LlamaConfig(**SIZES | {"groups": 2, "tied": False}),
+    "llama in groups": LlamaConfig(**SIZES | {"kv_heads": 2, "tied": False}),
 }  # fmt: skip
-REFUSED = {str({"norm_heads": True}), str({"skips": True})}
+REFUSED = {str({"qk_norm": True}), str({"skips": True})}
 
 
 def decoder(name: str) -> Any:
@@ -235,10 +235,10 @@ def test_decoding_gives_what_the_model_gives(name: str, device: str, weights: An
         runner = ModelRunner(model)
         assert bool(runner.steps) != (name in REFUSED), choose_decoder(model)
         runner.add_rows(len(rows))
-        runner.read(rows)
+        runner.prefill(rows)
         read = [list(ids) for ids in rows]
         for token in (11, 12):
-            logits = runner.step(torch.full((len(rows),), token, device=device)).float()
+            logits = runner.decode(torch.full((len(rows),), token, device=device)).float()
             for row, ids in enumerate(read):
                 ids.append(token)
                 with torch.inference_mode():

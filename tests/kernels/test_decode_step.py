@@ -26,7 +26,7 @@ CONFIGS: dict[str, Any] = {
     "gpt": GPTConfig(**SIZES),
     "rotary, banded": GPTConfig(**SIZES, position="rotary", window=64, bias=False, tied=False, activation="gelu_tanh"),
     "post-norm": GPTConfig(**SIZES, norm="post"),
-    "llama": LlamaConfig(**SIZES, groups=2),
+    "llama": LlamaConfig(**SIZES, kv_heads=2),
 }
 ALONE: dict[str, Any] = {
     "gpt": CONFIGS["gpt"],
@@ -76,7 +76,7 @@ def test_a_step_gives_what_the_model_gives(name: str, rows: int) -> None:
     lengths = [290 - 7 * row for row in range(rows)]
     with torch.inference_mode():
         ids = torch.randint(0, 500, (rows, 290), device="cuda")
-        caches = [model.new_cache() for _ in range(2)]
+        caches = [model.new_state() for _ in range(2)]
         for cache in caches:
             cache.add_rows(rows)
             model.hidden(ids, cache)
@@ -110,7 +110,7 @@ def test_kernels_in_cuda_give_what_those_in_triton_give(name: str, rows: int, mo
         monkeypatch.setattr(decode_rows, "runs_on", lambda device, served=served: served)
         with torch.inference_mode():
             torch.manual_seed(1)
-            ids, cache, stepping = torch.randint(0, 500, (rows, 300), device="cuda"), model.new_cache(), DecodeStep(model, invariant=True)
+            ids, cache, stepping = torch.randint(0, 500, (rows, 300), device="cuda"), model.new_state(), DecodeStep(model, invariant=True)
             cache.add_rows(rows)
             model.hidden(ids[:, :290], cache)
             cache.count([290 - 7 * row for row in range(rows)])
@@ -134,7 +134,7 @@ def test_a_kernel_for_one_row_that_fails_is_told_of_once(monkeypatch: pytest.Mon
     monkeypatch.setattr(decode_step, "KERNELS", SimpleNamespace(SPLIT=64))
     monkeypatch.setattr(DecodeStep, "_replay", lambda self, bucket, parts, cache: torch.ones(bucket, 500))
     model = CONFIGS["gpt"].build().bfloat16()
-    stepping, cache, new = DecodeStep(model), model.new_cache(), torch.zeros(1, dtype=torch.int64)
+    stepping, cache, new = DecodeStep(model), model.new_state(), torch.zeros(1, dtype=torch.int64)
     cache.add_rows(1)
     for _ in range(3):
         assert stepping(new, cache).shape == (1, 500)
@@ -158,7 +158,7 @@ class Twins:
         self.caches = [self.new_cache(ids, lengths) for _ in range(2)]
 
     def new_cache(self, ids: Tensor, lengths: tuple[int, ...]) -> KVCache:
-        cache: KVCache = self.model.new_cache()
+        cache: KVCache = self.model.new_state()
         cache.add_rows(len(lengths))
         self.model.hidden(ids, cache)
         cache.count(lengths)

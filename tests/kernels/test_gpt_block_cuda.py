@@ -42,7 +42,7 @@ def gradients(layer: Block, x: Tensor, out: Tensor) -> dict[str, Tensor]:
     return {"out": out.detach(), "x": found[0], **{name: g for (name, _), g in zip(layer.named_parameters(), found[1:], strict=True)}}
 
 
-def wide(layer: Block, x: Tensor, kept: Kept = "all", **settings: Any) -> dict[str, Tensor]:
+def wide(layer: Block, x: Tensor, kept: Kept = "none", **settings: Any) -> dict[str, Tensor]:
     return gradients(layer, x, checkpointed(kept, module.gpt_block_cuda, layer, x, None, None, module.Settings(**settings)))
 
 
@@ -56,11 +56,11 @@ def test_gradients_are_those_of_the_plain_block(pieces: set[str], activation: st
         torch.testing.assert_close(value, expected[name], rtol=1e-4, atol=1e-4 * float(expected[name].abs().max()))
 
 
-@pytest.mark.parametrize("kept", ["products", "inputs"])
+@pytest.mark.parametrize("kept", ["selective", "full"])
 def test_what_is_computed_again_gives_the_same(kept: Kept) -> None:
     layer, x = block(torch.device("cpu")), torch.randn(2, 5, 64, requires_grad=True)
     expected = wide(layer, x)
-    for name, value in wide(layer, x, kept, again=kept == "products").items():
+    for name, value in wide(layer, x, kept, again=kept == "selective").items():
         torch.testing.assert_close(value, expected[name])
 
 
@@ -72,15 +72,15 @@ def test_biases_are_summed_apart_where_a_branch_is_dropped(monkeypatch: pytest.M
         torch.testing.assert_close(value, expected[name], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("activations", ["all", "products", "inputs"])
+@pytest.mark.parametrize("checkpointing", ["none", "selective", "full"])
 @pytest.mark.parametrize("compiled", [False, True])
-def test_what_is_installed_is_the_plain_block(activations: Kept, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_installed_is_the_plain_block(checkpointing: Kept, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "suits", lambda x, inner: True)
     layer, x = block(torch.device("cpu")), torch.randn(2, 5, 64, requires_grad=True)
     expected = gradients(layer, x, layer(x))
-    (choice, *_) = install_chosen(layer, Use(machine=HOPPER, precision="bf16", attention="cudnn", activations=activations))
+    (choice, *_) = install_chosen(layer, Use(machine=HOPPER, precision="bf16", attention="cudnn", checkpointing=checkpointing))
     assert choice.chosen == ("CUDA block",)
-    run = torch.compile(layer, backend="aot_eager", fullgraph=activations == "all") if compiled else layer
+    run = torch.compile(layer, backend="aot_eager", fullgraph=checkpointing == "none") if compiled else layer
     for name, value in gradients(layer, x, run(x)).items():
         torch.testing.assert_close(value, expected[name], rtol=1e-4, atol=1e-4 * float(expected[name].abs().max()))
 

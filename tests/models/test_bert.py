@@ -16,7 +16,7 @@ LENGTHS = torch.tensor([4, 9, 1])
 @pytest.fixture(params=["fused", "explicit"])
 def model(request: pytest.FixtureRequest) -> BERT:
     torch.manual_seed(0)
-    model = BERT(BERTConfig(vocabulary=20, context=12, layers=2, heads=2, width=16, deviation=0.2)).eval()
+    model = BERT(BERTConfig(vocabulary=20, context=12, layers=2, heads=2, width=16, init_std=0.2)).eval()
     use_attention(model, request.param)
     return model
 
@@ -71,7 +71,7 @@ def test_segments_and_positions_count(model: BERT) -> None:
 def test_from_left_to_right_the_last_token_tells_the_class() -> None:
     """The first has seen nothing but itself."""
     torch.manual_seed(0)
-    sizes = {"vocabulary": 20, "context": 12, "layers": 1, "heads": 2, "width": 16, "deviation": 0.2}
+    sizes = {"vocabulary": 20, "context": 12, "layers": 1, "heads": 2, "width": 16, "init_std": 0.2}
     model = BERT(BERTConfig(**sizes, classes=3, task="classify", left_to_right=True)).eval()
     ids, segments = tokens(9)
     told = model.classify(ids, segments, LENGTHS)
@@ -87,7 +87,7 @@ def test_from_left_to_right_the_last_token_tells_the_class() -> None:
 
 def test_an_lstm_lets_every_token_see_all_and_no_padding() -> None:
     torch.manual_seed(0)
-    sizes = {"vocabulary": 20, "context": 12, "layers": 1, "heads": 3, "width": 15, "deviation": 0.2}
+    sizes = {"vocabulary": 20, "context": 12, "layers": 1, "heads": 3, "width": 15, "init_std": 0.2}
     model = BERT(BERTConfig(**sizes, classes=3, task="classify", left_to_right=True, lstm=True)).eval()
     assert not model.causal
     ids, segments = tokens(9)

@@ -56,7 +56,7 @@ def test_samples_are_of_the_class_asked_for(config: object) -> None:
 
 @pytest.mark.parametrize("reading", [(), (4, 8)])
 def test_the_semi_supervised_one_tells_the_class(reading: tuple[int, ...]) -> None:
-    model = SemiSupervisedVAEConfig(latent=4, hidden=(8,), features=16, image=(1, 4, 4), classes=3, reading=reading).build()
+    model = SemiSupervisedVAEConfig(latent=4, hidden=(8,), features=16, image=(1, 4, 4), classes=3, classifier_channels=reading).build()
     assert offers(model, Classifies)
     assert model.classify(torch.rand(5, 1, 4, 4)).shape == (5, 3)
     assert model.classify(torch.rand(5, 16)).shape == (5, 3)

@@ -96,7 +96,7 @@ def test_a_classifier_is_no_conditional_model() -> None:
 
 
 def test_a_generator_of_fully_connected_layers_and_kernels() -> None:
-    model = dataclasses.replace(TINY, perceptron=16, kernels=3).build()
+    model = dataclasses.replace(TINY, mlp_width=16, minibatch_kernels=3).build()
     assert not any(isinstance(module, nn.ConvTranspose2d) for module in model.modules())
     assert model.judge(model.sample(torch.arange(4))).shape == (4,)
     assert offers(model, Walks)

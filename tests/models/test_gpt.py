@@ -23,7 +23,7 @@ VARIANTS = [
     {"position": position, "norm": norm, "tied": tied}
     for position, norm, tied in product(("learned", "sinusoidal", "rotary"), ("pre", "post"), (True, False))
 ]
-MODERN: dict[str, Any] = {"position": "rotary", "norm_heads": True, "norm_embedding": True, "skips": True, "activation": "squared_relu"}
+MODERN: dict[str, Any] = {"position": "rotary", "qk_norm": True, "norm_embedding": True, "skips": True, "activation": "squared_relu"}
 VARIANTS.append(MODERN)
 
 
@@ -306,10 +306,10 @@ def test_a_hundred_steps_of_adamw_equal_those_of_hugging_face(device: torch.devi
     network = gpt2()
     twin = hugging_face(network).to(device).train()
     windows = (torch.arange(64)[:, None] * 7 + torch.arange(33) * 3) % V  # something to learn
-    schedule = Schedule(kind="cosine", warmup=10, floor=0.1)
+    schedule = Schedule(kind="cosine", warmup=10, min_lr_ratio=0.1)
     optim = AdamW(lr=3e-3, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0, schedule=schedule)
     tensors = {"ids": windows[:, :-1], "targets": windows[:, 1:]}
-    trainer = toys.trainer(network, NextToken(NextTokenConfig()), tensors, optim, batch=batch, micro=3, steps=steps, device=device)
+    trainer = toys.trainer(network, NextToken(NextTokenConfig()), tensors, optim, batch=batch, micro_batch=3, steps=steps, device=device)
 
     decayed = [p for path, p in twin.named_parameters() if p.ndim == 2 and ".h." in path]
     plain = [p for path, p in twin.named_parameters() if p.ndim < 2 or ".h." not in path]

@@ -20,7 +20,7 @@ V, T = 50, 12
 
 def model(**settings: Any) -> Llama:
     torch.manual_seed(0)
-    made = LlamaConfig(**{"vocabulary": V, "context": T, "layers": 2, "heads": 4, "groups": 2, "width": 32, **settings}).build().eval()
+    made = LlamaConfig(**{"vocabulary": V, "context": T, "layers": 2, "heads": 4, "kv_heads": 2, "width": 32, **settings}).build().eval()
     with torch.no_grad():
         for parameter in made.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))  # make every weight matter
@@ -34,14 +34,14 @@ def ids() -> Tensor:
 def by_hand(made: Llama, tokens: Tensor) -> Tensor:
     """Norms by the root of the mean square, heads turned by their place and served by their group, SiLU times a gate: logits."""
     c = made.config
-    k, shared = c.width // c.heads, c.heads // (c.groups or c.heads)
+    k, shared = c.width // c.heads, c.heads // (c.kv_heads or c.heads)
 
     def normed(x: Tensor, weight: Tensor) -> Tensor:
         return x / (x.square().mean(-1, keepdim=True) + c.eps).sqrt() * weight
 
     def turned(x: Tensor) -> Tensor:
         """x (B, T, K): each pair of its halves as a complex number, times one of its place."""
-        cos, sin = rotary(c.context, k, c.base)[:, : x.size(1), : k // 2]
+        cos, sin = rotary(c.context, k, c.rope_base)[:, : x.size(1), : k // 2]
         first, second = x.chunk(2, -1)
         return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
 
@@ -63,7 +63,7 @@ def by_hand(made: Llama, tokens: Tensor) -> Tensor:
 
 @torch.no_grad()
 @pytest.mark.parametrize("backend", ["explicit", "fused"])
-@pytest.mark.parametrize("settings", [{}, {"groups": 1}, {"groups": 0}, {"tied": False, "base": 500.0}])
+@pytest.mark.parametrize("settings", [{}, {"kv_heads": 1}, {"kv_heads": 0}, {"tied": False, "rope_base": 500.0}])
 def test_it_is_its_definition(settings: dict[str, Any], backend: str) -> None:
     made = model(**settings)
     use_attention(made, backend)
@@ -100,5 +100,5 @@ def test_mistakes_are_named() -> None:
         model()(torch.zeros(1, 13, dtype=torch.int64))
     with pytest.raises(ConfigError, match="multiple of twice"):
         model(width=36)
-    with pytest.raises(ConfigError, match=r"is not a multiple of --model\.groups 3"):
-        model(groups=3)
+    with pytest.raises(ConfigError, match=r"is not a multiple of --model\.kv_heads 3"):
+        model(kv_heads=3)

@@ -50,7 +50,7 @@ def test_dropout_acts_in_training_only() -> None:
 @pytest.mark.parametrize(("initial", "std"), [("he", (2 / 400) ** 0.5), ("xavier_uniform", (2 / 800) ** 0.5), ("normal", 0.02)])
 def test_initial_weights(initial: Initial, std: float) -> None:
     torch.manual_seed(0)
-    layer = MLPConfig(features=400, hidden=(400,), classes=2, initial=initial).build().body[0]
+    layer = MLPConfig(features=400, hidden=(400,), classes=2, weight_init=initial).build().body[0]
     assert isinstance(layer, nn.Linear)
     assert float(layer.weight.detach().std()) == pytest.approx(std, rel=0.02)
     assert not layer.bias.any()

@@ -76,7 +76,7 @@ def test_a_target_may_be_twice_as_long_as_any_that_is_foretold() -> None:
 
 
 def test_a_model_that_is_cut_at_end_has_no_length() -> None:
-    made, (source, _) = model(places=30), inputs()
+    made, (source, _) = model(fixed_length=30), inputs()
     assert made.longest == 30
     assert not any("difference" in name for name, _ in made.named_parameters())
     with pytest.raises(ConfigError, match="a model of 30 places tells no length"):
@@ -91,5 +91,5 @@ def test_it_fills_and_neither_answers_nor_continues() -> None:
     assert PRESETS["base"].vocabulary == 37000
     with pytest.raises(ConfigError, match=r"multiple of model\.heads"):
         model(heads=3)
-    with pytest.raises(ConfigError, match=r"--model\.places must be at least 0"):
-        model(places=-1)
+    with pytest.raises(ConfigError, match=r"--model\.fixed_length must be at least 0"):
+        model(fixed_length=-1)

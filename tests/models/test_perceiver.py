@@ -26,7 +26,7 @@ every_variant = pytest.mark.parametrize("settings", VARIANTS, ids=lambda setting
 
 def model(**settings: Any) -> Perceiver:
     torch.manual_seed(0)
-    sizes = {"vocabulary": V, "context": T, "layers": 4, "heads": 2, "width": D, "bottleneck": M}
+    sizes = {"vocabulary": V, "context": T, "layers": 4, "heads": 2, "width": D, "latents": M}
     network = PerceiverConfig(**{**sizes, **settings}).build()
     for path, parameter in network.named_parameters():  # make every weight matter
         nn.init.normal_(parameter, mean=float("norm" in path and path.endswith("weight")), std=0.2)
@@ -151,10 +151,10 @@ def test_states_outside_the_latents_are_zero(position: str) -> None:
 @every_variant
 def test_a_text_can_be_continued_to_the_end_of_the_context(settings: dict[str, Any]) -> None:
     network = model(**settings).eval()
-    reader, new = ModelRunner(network), ids(3, 1).tolist()
-    reader.add_rows(3)
+    runner, new = ModelRunner(network), ids(3, 1).tolist()
+    runner.add_rows(3)
     for _ in range(T + 3):
-        logits = network.head(torch.stack([states[-1] for states in reader.read(new)]))
+        logits = network.head(torch.stack([states[-1] for states in runner.prefill(new)]))
         assert (logits != 0).any(-1).all()
         new = (logits[:, 1:].argmax(-1, keepdim=True) + 1).tolist()
 
@@ -217,7 +217,7 @@ def test_the_learned_basis_is_the_reference(backend: str, length: int) -> None:
 
 @pytest.mark.parametrize("position", ["learned", "sinusoidal", "rotary"])
 def test_with_a_latent_for_every_position_it_is_a_gpt(position: str) -> None:
-    network = model(queries="last", position=position, bottleneck=T).eval()
+    network = model(queries="last", position=position, latents=T).eval()
     twin = GPTConfig(vocabulary=V, context=T, layers=4, heads=2, width=D, position=position, tied=False).build().eval()
     twin.load_state_dict(renamed(network.state_dict()))
     torch.testing.assert_close(network(ids()), twin(ids()), atol=1e-5, rtol=1e-5)
@@ -339,8 +339,8 @@ def test_each_dropout_has_its_own_place(place: str, queries: str) -> None:
     [
         ({"queries": "learned", "layers": 2}, "layers must be at least 3 with learned queries .*, not 2"),
         ({"queries": "last", "layers": 1}, "layers must be at least 2 with last queries .*, not 1"),
-        ({"bottleneck": T + 1}, "bottleneck 13 is more than the 12 positions of the context"),
-        ({"bottleneck": 0}, "bottleneck must be at least 1, not 0"),
+        ({"latents": T + 1}, "latents 13 is more than the 12 positions of the context"),
+        ({"latents": 0}, "latents must be at least 1, not 0"),
         ({"pad": -2}, "pad must be at least -1, not -2"),
         ({"heads": 3}, r"model\.width 16 is not a multiple of model\.heads 3"),
         ({"heads": 16, "position": "rotary"}, "heads of even width, not 1"),

@@ -51,7 +51,7 @@ def test_dropout_is_its_noise() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"halvings": 5}, {"patch_layers": 3}, {"image": (1, 8, 8)}, {"source_image": (1, 16, 8)}, {"dropout": 1.0}]
+    "changes", [{"downsamplings": 5}, {"patch_layers": 3}, {"image": (1, 8, 8)}, {"source_image": (1, 16, 8)}, {"dropout": 1.0}]
 )
 def test_sizes_that_do_not_fit_are_refused(changes: dict[str, object]) -> None:
     sizes: dict[str, object] = {"source_image": (1, 16, 16), "image": (1, 16, 16), "width": 2, "patch_layers": 1}

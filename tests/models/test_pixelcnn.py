@@ -21,7 +21,7 @@ both = pytest.mark.parametrize("kind", list(KINDS))
 
 def model(kind: str, image: tuple[int, ...] = (1, 7, 7), **settings: int) -> PixelModel:
     torch.manual_seed(0)
-    settings = {"layers": 6, "width": 12, "first": 5, **settings}
+    settings = {"layers": 6, "width": 12, "first_kernel": 5, **settings}
     made = KINDS[kind](image=image, **settings).build().eval()
     assert isinstance(made, PixelModel)
     return made
@@ -51,7 +51,7 @@ def test_nothing_comes_from_the_same_or_a_later_pixel(kind: str, image: tuple[in
 def test_only_the_gated_one_sees_all_that_came_before() -> None:
     number, place = order((1, 7, 7)), (0, 4, 2)
     before = number < number[place]
-    plain, gated = (seen(model(kind, first=3, layers=8), place) for kind in KINDS)
+    plain, gated = (seen(model(kind, first_kernel=3, layers=8), place) for kind in KINDS)
     assert torch.equal(gated, before)
     blind = before & ~plain
     assert blind[0].nonzero().tolist() == [[1, 6], [2, 5], [2, 6], [3, 4], [3, 5], [3, 6]], "a triangle above and to the right"
@@ -127,7 +127,7 @@ def test_it_is_a_density_and_no_flow(kind: str) -> None:
 @both
 def test_wrong_settings_are_refused(kind: str) -> None:
     for message, settings in {
-        "--model.first must be odd": {"first": 4},
+        "--model.first_kernel must be odd": {"first_kernel": 4},
         "multiple of the 3 colours": {"image": (3, 4, 4), "width": 8},
         "--model.levels": {"levels": 1},
         "colours, height and width": {"image": ()},

@@ -18,7 +18,7 @@ from weft.models.swin import PRESETS, TINY, DepthDropout, Swin, SwinBlock, SwinC
 from weft.nn.attention import explicit_attention
 from weft.training.optimizer.updater import audit
 
-CONFIG = dataclasses.replace(TINY, image=(3, 16, 12), classes=5, deviation=0.3)
+CONFIG = dataclasses.replace(TINY, image=(3, 16, 12), classes=5, init_std=0.3)
 
 
 def built(config: SwinConfig) -> Swin:
@@ -144,7 +144,7 @@ def test_depth_dropout_takes_whole_branches_and_keeps_the_mean() -> None:
 
 
 def test_depth_dropout_rises_from_block_to_block() -> None:
-    model = built(dataclasses.replace(CONFIG, layers=(2, 3), depth_dropout=0.2))
+    model = built(dataclasses.replace(CONFIG, layers=(2, 3), drop_path=0.2))
     rates = [module.share for module in model.modules() if isinstance(module, DepthDropout)]
     assert rates == pytest.approx([0.0, 0.05, 0.1, 0.15, 0.2])
 
@@ -168,7 +168,7 @@ def test_what_is_decayed() -> None:
         ({"layers": (2, 0)}, "must each say a number for every stage"),
         ({"heads": (2,)}, "must each say a number for every stage"),
         ({"heads": (2, 5)}, "32, the width of stage 2, is not a multiple of 5"),
-        ({"depth_dropout": 1.0}, "depth_dropout must be"),
+        ({"drop_path": 1.0}, "drop_path must be"),
     ],
 )
 def test_impossible_settings_are_refused(wrong: dict[str, object], message: str) -> None:

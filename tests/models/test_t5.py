@@ -24,7 +24,7 @@ both_versions = pytest.mark.parametrize("version", [{}, {"gated": True, "tied": 
 
 def model(backend: str = "fused", **settings: Any) -> T5:
     torch.manual_seed(0)
-    sizes = {"vocabulary": V, "layers": 2, "heads": 3, "head": 8, "width": D}
+    sizes = {"vocabulary": V, "layers": 2, "heads": 3, "head_dim": 8, "width": D}
     made = T5(T5Config(**{**sizes, **settings})).eval()
     use_attention(made, backend)
     return made
@@ -133,7 +133,7 @@ def test_gradients_reach_every_parameter(version: dict[str, Any]) -> None:
 @both_versions
 def test_at_the_start_scores_and_logits_have_the_size_of_one(version: dict[str, Any]) -> None:
     """Queries start small because scores are not divided by the root of the head's width."""
-    made, (source, target) = model(width=256, heads=4, head=64, vocabulary=500, **version), tokens()
+    made, (source, target) = model(width=256, heads=4, head_dim=64, vocabulary=500, **version), tokens()
     layer, x = made.encoder[0].attention, made.encoder[0].norm1(made.embed(source))
     scores = layer.q(x).view(3, S, 4, 64).transpose(1, 2) @ layer.kv(x)[..., :256].view(3, S, 4, 64).permute(0, 2, 3, 1)
     assert float(scores.detach().std()) == pytest.approx(1.0, rel=0.2)
@@ -189,8 +189,8 @@ def test_what_is_decayed() -> None:
 
 
 def test_mistakes_are_named() -> None:
-    with pytest.raises(ConfigError, match=r"model\.distance 16 must be above half of --model\.buckets 32"):
-        model(distance=16)
-    with pytest.raises(ConfigError, match=r"model\.buckets must be at least 4, not 3"):
-        model(buckets=3)
+    with pytest.raises(ConfigError, match=r"model\.max_distance 16 must be above half of --model\.relative_buckets 32"):
+        model(max_distance=16)
+    with pytest.raises(ConfigError, match=r"model\.relative_buckets must be at least 4, not 3"):
+        model(relative_buckets=3)
     assert not can_continue(model(), object())

@@ -14,7 +14,7 @@ from weft.models.base import Classifies, need
 from weft.models.vit import PRESETS, TINY, ViT, ViTConfig
 from weft.training.optimizer.updater import audit
 
-CONFIG = dataclasses.replace(TINY, image=(3, 8, 6), classes=5, deviation=0.2)
+CONFIG = dataclasses.replace(TINY, image=(3, 8, 6), classes=5, init_std=0.2)
 
 
 def built(config: ViTConfig) -> ViT:

@@ -60,6 +60,27 @@ def test_both_forms_are_the_definition(attend: object, name: str, causal: bool) 
     assert all(torch.isfinite(g).all() for g in gradients)
 
 
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("name", ["left", "right", "random", "nothing"])
+@pytest.mark.parametrize("attend", [explicit_attention, fused_attention])
+def test_what_no_query_sees_need_not_be_a_number(attend: object, name: str, causal: bool, wrong: float) -> None:
+    mask = masks()[name]
+    assert mask is not None
+    mask[1, ..., 4] = False  # of the random one too, a key that no query sees
+    seen = mask.expand(B, 1, T, T)
+    padding = ~(seen & torch.ones(T, T, dtype=torch.bool).tril() if causal else seen).any(-2).unsqueeze(-1)  # (B, 1, S, 1)
+    results = []
+    for fill in (0.0, wrong):
+        q, k, v = (x.detach() for x in inputs())
+        given = [q, k.masked_fill(padding, fill), v.masked_fill(padding, fill)]
+        given = [x.requires_grad_() for x in given]
+        out = attend(*given, mask, causal)  # type: ignore[operator]
+        results.append([out.detach(), *torch.autograd.grad(out.square().sum(), given)])
+    for right, found in zip(*results, strict=True):
+        assert torch.equal(right, found)
+
+
 @torch.no_grad()
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("name", list(masks()))

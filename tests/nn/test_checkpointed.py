@@ -13,26 +13,26 @@ from weft.kernels.spec import Use
 from weft.models.gpt import GPTConfig
 
 
-def gradients(kept: Literal["all", "products", "inputs"], dropout: float) -> list[Tensor]:
+def gradients(kept: Literal["none", "selective", "full"], dropout: float) -> list[Tensor]:
     torch.manual_seed(0)
     shares = dict.fromkeys(("embedding_dropout", "attention_dropout", "residual_dropout"), dropout)
     model = GPTConfig(vocabulary=11, context=8, layers=2, heads=2, width=16, **shares).build()  # type: ignore[arg-type]
-    install_chosen(model, Use(no_blocks="plain", activations=kept))
+    install_chosen(model, Use(no_blocks="plain", checkpointing=kept))
     torch.manual_seed(1)
     model(torch.arange(8)[None]).square().sum().backward()
     return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
 
 
-@pytest.mark.parametrize("kept", ["products", "inputs"])
+@pytest.mark.parametrize("kept", ["selective", "full"])
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
-def test_gradients_are_the_same(kept: Literal["products", "inputs"], dropout: float) -> None:
-    for one, other in zip(gradients("all", dropout), gradients(kept, dropout), strict=True):
+def test_gradients_are_the_same(kept: Literal["selective", "full"], dropout: float) -> None:
+    for one, other in zip(gradients("none", dropout), gradients(kept, dropout), strict=True):
         torch.testing.assert_close(one, other)
 
 
-def bytes_kept(kept: Literal["all", "products", "inputs"]) -> int:
+def bytes_kept(kept: Literal["none", "selective", "full"]) -> int:
     block = GPTConfig(vocabulary=11, context=8, layers=1, heads=2, width=16).build().blocks[0]
-    install_chosen(block, Use(no_blocks="plain", activations=kept))
+    install_chosen(block, Use(no_blocks="plain", checkpointing=kept))
     seen: dict[int, int] = {}
 
     def note(tensor: Tensor) -> Tensor:
@@ -45,4 +45,4 @@ def bytes_kept(kept: Literal["all", "products", "inputs"]) -> int:
 
 
 def test_only_the_input_is_kept() -> None:
-    assert bytes_kept("inputs") < bytes_kept("all") / 8
+    assert bytes_kept("full") < bytes_kept("none") / 8

@@ -32,7 +32,7 @@ def test_a_token_is_placed_in_its_document() -> None:
 @pytest.mark.parametrize("backend", ["fused", "explicit"])
 def test_documents_in_a_row_are_read_as_if_alone(position: Literal["rotary"], window: int, backend: str) -> None:
     torch.manual_seed(1)
-    modern = {"norm_heads": True, "norm_embedding": True, "skips": True} if position == "rotary" else {}
+    modern = {"qk_norm": True, "norm_embedding": True, "skips": True} if position == "rotary" else {}
     model = GPTConfig(vocabulary=50, context=16, layers=2, heads=2, width=16, position=position, window=window, **modern).build()
     use_attention(model, backend)
     lengths = [[5, 1, 10], [16], [1, 1, 14]]
@@ -45,7 +45,7 @@ def test_documents_in_a_row_are_read_as_if_alone(position: Literal["rotary"], wi
 
 def test_heads_that_share_keys_stay_within_documents_too() -> None:
     torch.manual_seed(1)
-    model = LlamaConfig(vocabulary=50, context=12, layers=2, heads=4, groups=2, width=16).build()
+    model = LlamaConfig(vocabulary=50, context=12, layers=2, heads=4, kv_heads=2, width=16).build()
     ids = torch.randint(50, (1, 12))
     alone = torch.cat([model.hidden(part) for part in ids.split([5, 7], dim=1)], dim=1)
     torch.testing.assert_close(model.hidden(ids, documents=rows([[5, 7]])), alone, rtol=0, atol=2e-5)
@@ -105,7 +105,7 @@ def test_blocks_pass_through_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_compiled_blocks_train_as_the_mask_does() -> None:
     torch.manual_seed(1)
-    settings = {"norm_heads": True, "norm_embedding": True, "position": "rotary", "bias": False}
+    settings = {"qk_norm": True, "norm_embedding": True, "position": "rotary", "bias": False}
     model = GPTConfig(vocabulary=50, context=3 * BLOCK, layers=2, heads=2, width=128, **settings).build().cuda()  # type: ignore[arg-type]
     numbers = rows(LENGTHS).cuda()
     ids, direction = torch.randint(50, numbers.shape, device="cuda"), torch.randn(*numbers.shape, 128, device="cuda")

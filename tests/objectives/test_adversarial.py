@@ -56,7 +56,7 @@ def examples(p: Tensor) -> Tensor:
 
 
 def discriminator_loss(model: Atoms, real: Tensor, smoothing: tuple[float, float] = (0.0, 0.0)) -> Tensor:
-    objective = AdversarialConfig(smoothing=smoothing).build()
+    objective = AdversarialConfig(label_smoothing=smoothing).build()
     batch = {"image": real, "key": torch.arange(len(real))}
     loss: Tensor = objective(model, batch, "discriminator").sums["loss"] / objective.counts(batch)["loss"]
     return loss
@@ -131,7 +131,7 @@ def test_no_loss_is_infinite(odds: float, turn: str, loss: str) -> None:
 
 def test_each_turn_changes_its_own_network_only(tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
-    small = {"model.generator": (8,), "model.discriminator": (8,), "train.batch": 8, "objective.discriminator_turns": 2}
+    small = {"model.generator": (8,), "model.discriminator": (8,), "train.batch": 8, "objective.discriminator_steps": 2}
     made = assemble(weft.recipe("gan/digits", {**small, "train.device": "cpu"}), tmp_path / "run")
     trainer, seen = made.trainer, []
 
@@ -201,18 +201,18 @@ def test_validation_reports_the_distance_of_pixels() -> None:
 
 
 def test_at_least_one_turn_of_the_discriminator() -> None:
-    with pytest.raises(ConfigError, match="discriminator_turns"):
-        AdversarialConfig(discriminator_turns=0).build()
+    with pytest.raises(ConfigError, match="discriminator_steps"):
+        AdversarialConfig(discriminator_steps=0).build()
 
 
 @pytest.mark.parametrize(
     "setting",
     [
-        {"clip": -1.0},
-        {"penalty": float("nan")},
+        {"weight_clip": -1.0},
+        {"gradient_penalty": float("nan")},
         {"adversarial": 0.0},
-        {"smoothing": (1.0, 0.0)},
-        {"loss": "hinge", "smoothing": (0.1, 0.0)},
+        {"label_smoothing": (1.0, 0.0)},
+        {"loss": "hinge", "label_smoothing": (0.1, 0.0)},
     ],
 )
 def test_settings_that_cannot_work_are_refused(setting: dict[str, Any]) -> None:
@@ -227,7 +227,7 @@ def assembled(folder: Path, changes: dict[str, Any]) -> Trainer:
 
 def test_clipping_holds_after_every_update_of_the_critic(tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
-    trainer = assembled(tmp_path, {"objective.loss": "wasserstein", "objective.clip": 0.01, "objective.discriminator_turns": 2})
+    trainer = assembled(tmp_path, {"objective.loss": "wasserstein", "objective.weight_clip": 0.01, "objective.discriminator_steps": 2})
     for _ in range(3):
         trainer.run_step()
         assert max(float(p.detach().abs().max()) for p in trainer.model.get_submodule("discriminator").parameters()) <= 0.01
@@ -237,7 +237,7 @@ def test_clipping_holds_after_every_update_of_the_critic(tmp_path: Path) -> None
 def test_the_penalty_is_added_to_what_the_critic_makes_small(tmp_path: Path) -> None:
     """score(generated) - score(real) + 10 (|gradient| - 1)² per example: where a text maximises over the critic, a minus."""
     pytest.importorskip("sklearn")
-    trainer = assembled(tmp_path, {"objective.loss": "wasserstein", "objective.penalty": 10.0})
+    trainer = assembled(tmp_path, {"objective.loss": "wasserstein", "objective.gradient_penalty": 10.0})
     batch, model, objective = trainer.source.batch(0, 8), trainer.model, trainer.objective
     terms = objective(model, batch, "discriminator").sums
     real, fake = batch["image"], model.sample(batch["key"]).detach().view_as(batch["image"])  # type: ignore[operator]
@@ -251,7 +251,7 @@ def test_the_penalty_is_added_to_what_the_critic_makes_small(tmp_path: Path) -> 
 
 def test_feature_matching_is_the_generators_and_is_the_squared_gap_of_means(tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
-    trainer = assembled(tmp_path, {"objective.adversarial": 0.0, "objective.matching": 1.0})
+    trainer = assembled(tmp_path, {"objective.adversarial": 0.0, "objective.feature_matching": 1.0})
     assert not trainer.objective.separable
     batch, model = trainer.source.batch(0, 8), trainer.model
     terms = trainer.objective(model, batch, "generator").sums
@@ -263,7 +263,7 @@ def test_feature_matching_is_the_generators_and_is_the_squared_gap_of_means(tmp_
 
 def test_the_running_mean_of_history_is_exact_and_continues(tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
-    trainer = assembled(tmp_path, {"objective.history": 0.1})
+    trainer = assembled(tmp_path, {"objective.historical_averaging": 0.1})
     seen = []
     for _ in range(4):
         trainer.run_step()

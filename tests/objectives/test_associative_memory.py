@@ -12,7 +12,7 @@ from weft.data.images.associative_memory import PatternsConfig
 from weft.models.base import need
 from weft.models.hopfield import Hopfield, HopfieldConfig
 from weft.models.mlp import MLPConfig
-from weft.objectives.associative_memory import Memory, MemoryConfig
+from weft.objectives.associative_memory import AssociativeMemoryConfig, Memory
 from weft.training.execution import choose
 from weft.training.optimizer.settings import SGD
 from weft.training.settings import Train
@@ -23,8 +23,8 @@ UNITS, PATTERNS = 120, 6
 
 def trained(steps: int = 1, micro: int = 0) -> Hopfield:
     data = PatternsConfig(patterns=PATTERNS, units=UNITS).build()
-    model, objective = Hopfield(HopfieldConfig(features=UNITS)), MemoryConfig().build()
-    settings = Train(steps=steps, batch=PATTERNS, micro=micro, device="cpu")
+    model, objective = Hopfield(HopfieldConfig(features=UNITS)), AssociativeMemoryConfig().build()
+    settings = Train(steps=steps, batch=PATTERNS, micro_batch=micro, device="cpu")
     source = Source(data.train, 1, torch.device("cpu"))
     Trainer(model, objective, source, settings, SGD(lr=1.0), choose(settings, model, objective)).fit()
     return model
@@ -49,7 +49,7 @@ def test_more_steps_only_make_the_couplings_longer() -> None:
 def test_recall_is_measured_from_damaged_patterns() -> None:
     image = patterns().repeat(20, 1)
     batch = {"image": image, "key": random.keys(0, torch.arange(len(image)))}
-    objective = MemoryConfig(flipped=0.2).build()
+    objective = AssociativeMemoryConfig(flipped=0.2).build()
     found = {name: float(value) / len(image) for name, value in objective.measure(trained(), batch).items()}
     assert found["damaged"] == pytest.approx(0.8, abs=0.02)
     assert found["recalled"] > 0.99
@@ -61,13 +61,13 @@ def test_recall_is_measured_from_damaged_patterns() -> None:
 def test_the_pseudo_likelihood_is_the_other_loss() -> None:
     model, image = trained(), patterns()
     batch = {"image": image, "key": torch.arange(PATTERNS)}
-    loss = MemoryConfig(rule="pseudo_likelihood").build()(model, batch, "").sums["loss"]
+    loss = AssociativeMemoryConfig(rule="pseudo_likelihood").build()(model, batch, "").sums["loss"]
     torch.testing.assert_close(loss, -model.pseudo_log_likelihood(2 * image - 1).sum())
 
 
 def test_settings_and_models_that_cannot_work_are_refused() -> None:
     with pytest.raises(ConfigError, match="flipped"):
-        MemoryConfig(flipped=1.5).build()
+        AssociativeMemoryConfig(flipped=1.5).build()
     assert Memory.needs is not None
     with pytest.raises(CapabilityError, match="Recalls"):
         need(MLPConfig(features=2, classes=2).build(), Memory.needs)

@@ -24,7 +24,7 @@ def batch() -> Batch:
 @torch.no_grad()
 def test_it_is_a_loop_over_choices_and_a_softmax_over_their_scores() -> None:
     torch.manual_seed(0)
-    model = dataclasses.replace(TINY, task="choose", vocabulary=V, context=T, deviation=0.3).build().eval()
+    model = dataclasses.replace(TINY, task="choose", vocabulary=V, context=T, init_std=0.3).build().eval()
     data, loss, right = batch(), 0.0, 0
     for row in range(B):
         scores = []
@@ -45,7 +45,7 @@ def test_it_is_a_loop_over_choices_and_a_softmax_over_their_scores() -> None:
 @torch.no_grad()
 def test_the_order_of_the_choices_does_not_matter() -> None:
     torch.manual_seed(0)
-    model = dataclasses.replace(TINY, task="choose", vocabulary=V, context=T, deviation=0.3).build().eval()
+    model = dataclasses.replace(TINY, task="choose", vocabulary=V, context=T, init_std=0.3).build().eval()
     data = batch()
     order = torch.tensor([2, 0, 3, 1])
     other = {name: part[:, order] for name, part in data.items() if name != "label"}

@@ -87,7 +87,7 @@ def test_a_batch_without_labels_changes_nothing() -> None:
 
 def summary(logits: Tensor, label: Tensor, size: int, smoothing: float = 0.0) -> dict[str, float]:
     """What validation reports, in batches of a size."""
-    objective = ClassificationConfig(smoothing=smoothing).build()
+    objective = ClassificationConfig(label_smoothing=smoothing).build()
     found = Means(objective)
     for first in range(0, len(label), size):
         batch = {"image": logits[first : first + size], "label": label[first : first + size]}
@@ -159,8 +159,8 @@ def test_unlabelled_examples_are_not_smoothed_either() -> None:
 
 @pytest.mark.parametrize("smoothing", [-0.1, 1.0, float("nan")])
 def test_a_smoothing_that_cannot_be(smoothing: float) -> None:
-    with pytest.raises(ConfigError, match=r"--objective\.smoothing must be at least 0 and below 1"):
-        ClassificationConfig(smoothing=smoothing).build()
+    with pytest.raises(ConfigError, match=r"--objective\.label_smoothing must be at least 0 and below 1"):
+        ClassificationConfig(label_smoothing=smoothing).build()
 
 
 def test_inputs_and_labels_that_do_not_fit() -> None:

@@ -89,7 +89,7 @@ def test_a_long_chain_approaches_the_likelihood_gradient_and_a_short_one_does_no
 
 
 def trainer(objective: ContrastiveDivergence, model: RBM, micro: int = 0) -> Trainer:
-    settings = Train(steps=10, batch=11, micro=micro, device="cpu")
+    settings = Train(steps=10, batch=11, micro_batch=micro, device="cpu")
     source = Source(TensorDataset({"image": data()}), 1, torch.device("cpu"))
     return Trainer(model, objective, source, settings, SGD(lr=0.1), choose(settings, model, objective))
 
@@ -101,7 +101,7 @@ def persistent(sweeps: int = 2) -> ContrastiveDivergence:
 
 def test_the_chain_moves_once_a_step_under_the_new_weights() -> None:
     model, objective = rbm(), persistent()
-    run = trainer(objective, model, micro=4)
+    run = trainer(objective, model, micro_batch=4)
     for step in range(1, 4):
         before = objective.particles.clone()
         run.run_step()

@@ -39,12 +39,12 @@ def batch(size: int) -> Batch:
 
 
 def objective(**settings: float | bool) -> MaskedPair:
-    return dataclasses.replace(MaskedPairConfig(vocabulary=VOCABULARY, marks=MARKS, mask=MASK), **settings).build()  # type: ignore[arg-type]
+    return dataclasses.replace(MaskedPairConfig(vocabulary=VOCABULARY, special_tokens=MARKS, mask=MASK), **settings).build()  # type: ignore[arg-type]
 
 
 def bert(dropout: float = 0.0) -> BERT:
     torch.manual_seed(0)
-    return dataclasses.replace(TINY, vocabulary=VOCABULARY, context=T, dropout=dropout, attention_dropout=dropout, deviation=0.1).build()
+    return dataclasses.replace(TINY, vocabulary=VOCABULARY, context=T, dropout=dropout, attention_dropout=dropout, init_std=0.1).build()
 
 
 @pytest.mark.parametrize("static", [False, True])
@@ -114,15 +114,15 @@ def test_corruption_does_not_depend_on_how_a_batch_is_cut_or_padded(static: bool
 
 def test_extreme_rates() -> None:
     data = batch(50)
-    shown, _, truth = objective(rate=0.0).corrupt(data)
+    shown, _, truth = objective(mask_rate=0.0).corrupt(data)
     assert torch.equal(shown, data["ids"])
     assert (truth == IGNORE).all()
-    shown, _, _ = objective(rate=1.0, masked=1.0, replaced=0.0).corrupt(data)
+    shown, _, _ = objective(mask_rate=1.0, mask_token_share=1.0, random_token_share=0.0).corrupt(data)
     assert torch.equal(shown == MASK, data["ids"] >= MARKS)
 
 
 def test_the_loss_by_hand() -> None:
-    data, masked, model = batch(6), objective(rate=0.3), bert().eval()
+    data, masked, model = batch(6), objective(mask_rate=0.3), bert().eval()
     terms = masked(model, data, "")
     shown, place, truth = masked.corrupt(data)
     token = pair = 0.0
@@ -146,7 +146,7 @@ def test_two_terms_over_ragged_micro_batches_equal_one_big_batch() -> None:
     weights = []
     for micro in (0, 5, 1):
         model, masked = bert(), objective()
-        settings = Train(steps=3, batch=13, micro=micro, device="cpu", precision="fp32")
+        settings = Train(steps=3, batch=13, micro_batch=micro, device="cpu", precision="fp32")
         source = Source(TensorDataset(examples(64)), 1, torch.device("cpu"))
         run = Trainer(model, masked, source, settings, SGD(lr=0.1), choose(settings, model, masked))
         for _ in range(3):
@@ -172,4 +172,4 @@ def test_accuracies_are_means_over_their_own_counts() -> None:
 
 def test_shares_that_cannot_be_are_refused() -> None:
     with pytest.raises(ConfigError, match="between 0 and 1"):
-        objective(masked=0.8, replaced=0.3)
+        objective(mask_token_share=0.8, random_token_share=0.3)

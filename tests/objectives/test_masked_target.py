@@ -84,7 +84,7 @@ def test_noise_belongs_to_the_pair() -> None:
 
 @torch.no_grad()
 def test_sums_are_those_of_the_hidden_tokens_and_of_the_lengths() -> None:
-    given, network, made = batch(), model().eval(), objective(smoothing=0.0)
+    given, network, made = batch(), model().eval(), objective(label_smoothing=0.0)
     shown, filled, truth = made.hide(given)
     terms = made(network, given, "")
     logs = network(given["source"], given["source_length"], shown, filled).log_softmax(-1)
@@ -112,7 +112,7 @@ def test_the_length_sees_no_target() -> None:
 
 @torch.no_grad()
 def test_targets_that_are_cut_are_followed_by_end() -> None:
-    given, network, made = batch(), model(places=6).eval(), objective(places=6)
+    given, network, made = batch(), model(fixed_length=6).eval(), objective(fixed_length=6)
     shown, filled, truth = made.hide(given)
     assert (shown == START).all()
     assert filled.tolist() == [6, 6, 6, 0]
@@ -120,19 +120,19 @@ def test_targets_that_are_cut_are_followed_by_end() -> None:
     assert (truth[3] == IGNORE).all()
     assert float(made.counts(given)["token"]) == 18
     assert "length" not in made(network, given, "").sums
-    assert objective(places=3).hide(given)[2][:3].tolist() == [[5, 6, 7], [7, END, END], [5, 8, 9]]
-    with pytest.raises(ConfigError, match=r"--objective\.places 6 must be the same as --model\.places 0"):
+    assert objective(fixed_length=3).hide(given)[2][:3].tolist() == [[5, 6, 7], [7, END, END], [5, 8, 9]]
+    with pytest.raises(ConfigError, match=r"--objective\.fixed_length 6 must be the same as --model\.fixed_length 0"):
         made(model(), given, "")
 
 
 def test_two_passes_are_pulled_together_and_agree_without_dropout() -> None:
     given, network = batch(), model().train()
-    torch.testing.assert_close(objective(consistency=5.0)(network, given, "").sums, objective()(network, given, "").sums)
+    torch.testing.assert_close(objective(r_drop=5.0)(network, given, "").sums, objective()(network, given, "").sums)
     noisy = model(dropout=0.3).train()
     losses = []
     for weight in (1e-9, 2.0):
         torch.manual_seed(1)
-        losses.append(float(objective(consistency=weight)(noisy, given, "").sums["token"].detach()))
+        losses.append(float(objective(r_drop=weight)(noisy, given, "").sums["token"].detach()))
     assert losses[0] < losses[1]
 
 
@@ -166,6 +166,6 @@ def test_validation_lets_the_model_answer() -> None:
 
 
 def test_settings_that_make_no_sense() -> None:
-    for name, value in (("smoothing", 1.0), ("length_weight", -1.0), ("consistency", -0.1), ("places", -1)):
+    for name, value in (("label_smoothing", 1.0), ("length_weight", -1.0), ("r_drop", -0.1), ("fixed_length", -1)):
         with pytest.raises(ConfigError, match=rf"--objective\.{name} must be"):
             objective(**{name: value})

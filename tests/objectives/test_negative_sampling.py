@@ -107,7 +107,7 @@ def test_ragged_micro_batches_equal_the_big_batch() -> None:
         torch.manual_seed(0)
         model = Word2VecConfig(vocabulary=4, width=4).build()
         objective = NegativeSamplingConfig(frequencies=(1, 2, 3, 4)).build()
-        settings = Train(steps=3, batch=23, micro=micro, device="cpu")
+        settings = Train(steps=3, batch=23, micro_batch=micro, device="cpu")
         source = Source(TensorDataset(data), 1, torch.device("cpu"))
         run = Trainer(model, objective, source, settings, SGD(lr=0.5), choose(settings, model, objective))
         for _ in range(3):

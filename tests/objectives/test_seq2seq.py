@@ -35,7 +35,7 @@ def objective(**settings: Any) -> Seq2Seq:
 
 @torch.no_grad()
 def test_every_token_and_end_is_predicted_once() -> None:
-    made, given = objective(smoothing=0.0), batch()
+    made, given = objective(label_smoothing=0.0), batch()
     assert float(made.counts(given)["loss"]) == 3 + 2 + 4  # N + 1 of each pair, nothing of an empty row
     terms, logs = made(model(), given, ""), model()(given["source"], given["source_length"], given["target"][:, :-1]).log_softmax(-1)
     wanted = [(0, 5), (1, 6), (2, END)], [(0, 7), (1, END)], [(0, 5), (1, 5), (2, 5), (3, END)]
@@ -62,7 +62,7 @@ def test_an_end_is_learned_and_padding_never_whatever_it_looks_like(filling: int
 @pytest.mark.parametrize("smoothing", [0.1, 0.4])
 def test_smoothing_is_a_divergence_from_a_softened_target(smoothing: float) -> None:
     given, network = batch(), model()
-    made = objective(smoothing=smoothing)
+    made = objective(label_smoothing=smoothing)
     logs = network(given["source"], given["source_length"], given["target"][:, :-1]).log_softmax(-1)
     total = torch.zeros(())
     soft = torch.full((V,), smoothing / V)
@@ -101,13 +101,13 @@ def test_validation_lets_the_model_answer() -> None:
 
 
 def test_a_share_that_makes_no_sense() -> None:
-    with pytest.raises(ConfigError, match=r"--objective\.smoothing must be"):
-        objective(smoothing=1.0)
+    with pytest.raises(ConfigError, match=r"--objective\.label_smoothing must be"):
+        objective(label_smoothing=1.0)
 
 
 def test_two_passes_without_dropout_agree() -> None:
     given, network = batch(), model().train()
-    torch.testing.assert_close(objective(consistency=5.0)(network, given, "").sums, objective()(network, given, "").sums)
+    torch.testing.assert_close(objective(r_drop=5.0)(network, given, "").sums, objective()(network, given, "").sums)
 
 
 @torch.no_grad()
@@ -117,11 +117,11 @@ def test_two_passes_with_dropout_are_pulled_together() -> None:
     given, losses = batch(), {}
     for weight in (1e-9, 1.0, 2.0):
         torch.manual_seed(1)
-        losses[weight] = float(objective(consistency=weight)(network, given, "").sums["loss"])
+        losses[weight] = float(objective(r_drop=weight)(network, given, "").sums["loss"])
     assert losses[1e-9] < losses[1.0] < losses[2.0]
     assert losses[2.0] - losses[1.0] == pytest.approx(losses[1.0] - losses[1e-9], rel=1e-4)
     network.eval()
-    assert float(objective(consistency=5.0)(network, given, "").sums["loss"]) == pytest.approx(
+    assert float(objective(r_drop=5.0)(network, given, "").sums["loss"]) == pytest.approx(
         float(objective()(network, given, "").sums["loss"])
     )
 

@@ -31,7 +31,7 @@ def batch() -> Batch:
 
 def bert() -> BERT:
     torch.manual_seed(0)
-    settings = {"vocabulary": 50, "context": T, "task": "answer", "dropout": 0.0, "attention_dropout": 0.0, "deviation": 0.3}
+    settings = {"vocabulary": 50, "context": T, "task": "answer", "dropout": 0.0, "attention_dropout": 0.0, "init_std": 0.3}
     return dataclasses.replace(TINY, **settings).build().eval()  # type: ignore[arg-type]
 
 
@@ -59,7 +59,7 @@ def test_the_best_spans_are_those_of_trying_all(seed: int, size: int, longest: i
 
 
 def test_the_loss_and_the_best_answer_by_hand() -> None:
-    data, model, objective = batch(), bert(), SpanConfig(longest=3).build()
+    data, model, objective = batch(), bert(), SpanConfig(max_answer_length=3).build()
     terms = objective(model, data, "")
     with torch.no_grad():
         scores, first, last, null = objective.decode(model, data, number=2)
@@ -104,5 +104,5 @@ def test_padding_changes_nothing_and_gets_no_gradient() -> None:
 
 
 def test_a_longest_answer_of_nothing_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"--objective\.longest must be at least 1, not 0"):
-        SpanConfig(longest=0).build()
+    with pytest.raises(ConfigError, match=r"--objective\.max_answer_length must be at least 1, not 0"):
+        SpanConfig(max_answer_length=0).build()

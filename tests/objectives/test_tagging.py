@@ -13,7 +13,7 @@ from weft.objectives.tagging import TaggingConfig
 
 def test_loss_and_accuracy_are_over_the_first_tokens_of_words() -> None:
     torch.manual_seed(0)
-    settings = {"vocabulary": 30, "context": 8, "task": "tag", "classes": 4, "dropout": 0.0, "attention_dropout": 0.0, "deviation": 0.5}
+    settings = {"vocabulary": 30, "context": 8, "task": "tag", "classes": 4, "dropout": 0.0, "attention_dropout": 0.0, "init_std": 0.5}
     model = dataclasses.replace(TINY, **settings).build().eval()  # type: ignore[arg-type]
     tags = torch.full((2, 8), IGNORE)
     tags[0, 1], tags[0, 3], tags[1, 2] = 2, 0, 3

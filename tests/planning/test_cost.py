@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 import weft
 from tests.contracts.tiny import tiny
@@ -40,6 +41,25 @@ def test_a_draw_has_its_part_of_a_step() -> None:
     batches = sum(turn.fresh for turn in resolved.objective.build().turns)
     assert batches == 5
     assert found == COUNTED[next(reversed(COUNTED))] / batches
+
+
+def test_an_example_that_is_a_batch_of_pairs_costs_what_all_its_rows_cost(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"{'ab ' * (n % 9 + 1)}\t{'cd ' * (n % 7 + 1)}\n" for n in range(200)))
+    data = {"data.path": str(path), "data.tokenizer": "characters", "data.batch_tokens": 200, "data.validation": 0.0}
+    sizes = {"model.layers": 2, "model.width": 32, "model.heads": 2, "model.inner": 64}
+    recipe = weft.recipe("transformer/pairs", {**data, **sizes, "train.batch": 1, "train.eval_every": 0})
+    found, resolved = spent(recipe)
+    model, objective, train = resolved.model.build(), resolved.objective.build(), recipe.data.build().train
+    for module in model.modules():
+        if hasattr(module, "attention_backend"):
+            module.attention_backend = "explicit"  # whose products PyTorch counts
+    with FlopCounterMode(display=False) as counter:
+        for example in range(len(train)):
+            batch = train.batch(torch.tensor([example]), torch.zeros(1, dtype=torch.int64))
+            objective(model, batch, "").sums["loss"].backward()
+    assert len(train.shapes()) > 1
+    assert found == pytest.approx(counter.get_total_flops() / len(train), rel=0.05)
 
 
 def test_what_cannot_be_counted_is_zero(monkeypatch: pytest.MonkeyPatch) -> None:

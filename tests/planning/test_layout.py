@@ -123,20 +123,22 @@ def test_a_grid_that_cannot_be_says_why(asked: Layout, gpus: int, batch: int, sa
 
 
 def test_the_first_batch_of_a_ramp_must_be_enough() -> None:
-    ramp = dataclasses.replace(gpt2(), train=Train(ramp=(4, 1000)))
+    ramp = dataclasses.replace(gpt2(), train=Train(batch_ramp=(4, 1000)))
     assert dataclasses.replace(search_of(64), subject=ramp).choose(8).layout.data <= 4
 
 
-@pytest.mark.parametrize(("settings", "wishes", "micro", "checkpoint"), [({"micro": 8}, 0, 8, False), ({"micro": 8}, 4, 4, False)])
+@pytest.mark.parametrize(
+    ("settings", "wishes", "micro", "checkpoint"), [({"micro_batch": 8}, 0, 8, False), ({"micro_batch": 8}, 4, 4, False)]
+)
 def test_a_recipe_may_wish_for_micro_batches(settings: dict[str, int], wishes: int, micro: int, checkpoint: bool) -> None:
     small = dataclasses.replace(tiny(), train=Train(**settings))  # type: ignore[arg-type]
     layout = plan.make(small, "cpu", plan.Wishes(micro=wishes)).choice.layout
     assert (layout.micro, layout.checkpoint) == (micro, checkpoint)
 
 
-@pytest.mark.parametrize(("kept", "asked", "again"), [("inputs", None, True), ("all", None, False), ("inputs", False, False)])
+@pytest.mark.parametrize(("kept", "asked", "again"), [("full", None, True), ("none", None, False), ("full", False, False)])
 def test_a_recipe_may_wish_for_checkpoints(kept: str, asked: bool | None, again: bool) -> None:
-    small = dataclasses.replace(tiny(), train=Train(activations=kept))  # type: ignore[arg-type]
+    small = dataclasses.replace(tiny(), train=Train(activation_checkpointing=kept))  # type: ignore[arg-type]
     assert plan.make(small, "cpu", plan.Wishes(checkpoint=asked)).choice.layout.checkpoint is again
 
 
@@ -146,7 +148,10 @@ def tiny() -> Subject:
 
 @pytest.mark.parametrize(
     ("settings", "said"),
-    [({"generator_norm": "batch"}, "normalises over the batch"), ({"generator_norm": "none", "kernels": 4}, "DCGAN compares the examples")],
+    [
+        ({"generator_norm": "batch"}, "normalises over the batch"),
+        ({"generator_norm": "none", "minibatch_kernels": 4}, "DCGAN compares the examples"),
+    ],
 )
 def test_what_compares_examples_is_planned_for_one_device(settings: dict[str, Any], said: str) -> None:
     model = DCGANConfig(image=(1, 8, 8), width=8, discriminator_norm="none", **settings)
@@ -164,7 +169,7 @@ def test_what_compares_examples_is_planned_for_one_device(settings: dict[str, An
 
 def test_heads_of_keys_are_what_tensor_parallelism_divides() -> None:
     grouped = subject("llama/tiny", batch=8, context=16, vocabulary=50)
-    grouped = dataclasses.replace(grouped, model=dataclasses.replace(grouped.model, heads=4, groups=2))  # type: ignore[call-arg]
+    grouped = dataclasses.replace(grouped, model=dataclasses.replace(grouped.model, heads=4, kv_heads=2))  # type: ignore[call-arg]
     assert weights(grouped).heads == 2
     assert not Search(grouped, footprint(), weights(grouped), devices.find("h200"), 8, ANY).divides(4, 1)
 
@@ -174,7 +179,7 @@ def test_the_command_counts_machines() -> None:
     assert Layout(replicate=3, shard=4).command(8).startswith("torchrun --nnodes 2 --nproc-per-node 6 -m weft train")
     assert Layout(shard=64, tensor=2).command(8).startswith("torchrun --nnodes 16 --nproc-per-node 8 -m weft train")
     assert Layout().command(8) == ""
-    assert Layout(replicate=2, micro=4).command(8, 32).endswith("--parallel.replicate 2 --train.micro 4")
+    assert Layout(replicate=2, micro=4).command(8, 32).endswith("--parallel.replicate 2 --train.micro_batch 4")
 
 
 def of(layout: Layout, batch: int = 64) -> memory.Need:
@@ -207,7 +212,7 @@ def test_memory_is_that_of_what_the_trainer_would_choose() -> None:
     assert chunk.work(64).products == pytest.approx(whole.work(64).products, rel=1e-3)
     h200, small = devices.find("h200"), dataclasses.replace(devices.find("h200"), memory=15e9)
     assert memory.keeps(gpt2(), chunk, h200) == "all"
-    assert memory.keeps(gpt2(), chunk, small) == memory.keeps(asking(activations="products"), chunk, h200) == "products"
+    assert memory.keeps(gpt2(), chunk, small) == memory.keeps(asking(activation_checkpointing="selective"), chunk, h200) == "selective"
     parts = [memory.need(gpt2(), chunk, weights(gpt2()), one, device, 64).parts["activations"] for device in (h200, small)]
     assert parts[1] == pytest.approx(3 / 4 * parts[0])
 

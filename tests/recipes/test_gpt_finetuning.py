@@ -60,7 +60,7 @@ def weights(path: Path) -> dict[str, torch.Tensor]:
 def test_old_tokens_are_kept_and_three_new_ones_start_afresh(tied: bool, unit: str, pretrained: Pretrained, tmp_path: Path) -> None:
     if unit in ("byte_bpe", "wordpiece"):
         pytest.importorskip("tokenizers")
-    init = pretrained(model__tied=tied, data__unit=unit, data__vocabulary=300 if unit in ("byte_bpe", "wordpiece") else 0)
+    init = pretrained(model__tied=tied, data__tokenizer=unit, data__vocabulary=300 if unit in ("byte_bpe", "wordpiece") else 0)
     made, old, before = started("gpt/classify", labelled_file(tmp_path, ONE), init, tmp_path / "run"), weft.load(init, "cpu"), weights(init)
     model = made.trainer.model
     assert isinstance(model, GPT)
@@ -121,7 +121,9 @@ def test_pairs_are_told_apart(orders: tuple[str, ...], tmp_path: Path) -> None:
         texts = "\t".join(f"my {chance.choice(('cat', 'dog'))} {verbs[mood]} {chance.choice(('rain', 'songs'))}." for mood in pair)
         rows.append(f"{texts}\t{('none', 'one', 'both')[sum(pair)]}\n")
     (tmp_path / "pairs.tsv").write_text("".join(rows))
-    small = "--model.layers 2 --model.heads 2 --model.width 32 --data.unit words --data.context 24 --data.validation 0.2 --optim.lr 5e-3"
+    small = (
+        "--model.layers 2 --model.heads 2 --model.width 32 --data.tokenizer words --data.context 24 --data.validation 0.2 --optim.lr 5e-3"
+    )
     short = "--train.steps 100 --train.eval-every 50 --train.device cpu"
     words = ["--data.path", str(tmp_path / "pairs.tsv"), "--out", str(tmp_path / "run"), *small.split(), *short.split(), *orders]
     recipe, place = train.parse("gpt/classify", words)
@@ -163,7 +165,7 @@ def test_a_model_of_another_size_is_one_sentence(pretrained: Pretrained, tmp_pat
         started("gpt/classify", path, pretrained(), tmp_path / "run", "--data.context", "128")
     with pytest.raises(CheckpointError, match=r"the weights do not fit the model: other shape"):
         started("gpt/classify", path, pretrained(), tmp_path / "wide", "--model.width", "64")
-    words = {"data.unit": "bert_words", "data.context": 32, "model.layers": 1, "model.heads": 2, "model.width": 16, "train.steps": 1}
+    words = {"data.tokenizer": "bert_words", "data.context": 32, "model.layers": 1, "model.heads": 2, "model.width": 16, "train.steps": 1}
     assemble(weft.recipe("bert/classify", words | {"data.path": str(path), "train.device": "cpu"}), tmp_path / "bert").trainer.fit()
     with pytest.raises(ConfigError, match=r"a context of 32 tokens, but --data\.context 48 makes .*; lower it to 32"):
         started("bert/classify", path, tmp_path / "bert", tmp_path / "again")

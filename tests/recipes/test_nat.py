@@ -15,14 +15,14 @@ from weft.objectives.masked_target import MaskedTargetConfig
 from weft.runs.assemble import assemble
 
 SMALL = {
-    "data.unit": "bytes",
-    "data.longest": 6,
+    "data.tokenizer": "bytes",
+    "data.max_length": 6,
     "model.layers": 1,
     "model.heads": 4,
     "model.width": 64,
     "model.inner": 128,
     "model.dropout": 0.0,
-    "objective.smoothing": 0.0,
+    "objective.label_smoothing": 0.0,
     "optim.lr": 5e-3,
     "optim.schedule.warmup": 20,
     "train.steps": 320,
@@ -39,7 +39,7 @@ def words(number: int, seed: int) -> list[str]:
     return ["".join(chance.choice("abcdef") for _ in range(chance.randint(2, 5))) for _ in range(number)]
 
 
-@pytest.mark.parametrize("changes", [{}, {"model.places": 6, "objective.places": 6, "train.steps": 240}], ids=["length", "cut"])
+@pytest.mark.parametrize("changes", [{}, {"model.fixed_length": 6, "objective.fixed_length": 6, "train.steps": 240}], ids=["length", "cut"])
 def test_words_read_backwards(changes: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "pairs.tsv").write_text("".join(f"{word}\t{word[::-1]}\n" for word in words(4000, 0)))
     recipe = weft.recipe("nat/pairs", SMALL | {"data.path": str(tmp_path / "pairs.tsv")} | changes)
@@ -59,6 +59,6 @@ def test_words_read_backwards(changes: dict[str, Any], tmp_path: Path) -> None:
 def test_the_cut_variant_is_the_same_recipe_but_for_its_places() -> None:
     plain, cut = weft.recipe("nat/multi30k"), weft.recipe("nat/multi30k_cut")
     assert isinstance(cut.objective, MaskedTargetConfig)
-    assert weft.core.config.override(cut, {"model.places": 0}).model == plain.model
-    assert cut.objective.places == 64
+    assert weft.core.config.override(cut, {"model.fixed_length": 0}).model == plain.model
+    assert cut.objective.fixed_length == 64
     assert (cut.data, cut.optim, cut.train) == (plain.data, plain.optim, plain.train)

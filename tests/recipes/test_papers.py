@@ -31,14 +31,14 @@ def test_dcgan(name: str) -> None:
 def test_wgan() -> None:
     recipe, (optim,) = weft.recipe("wgan/cifar10"), of("wgan/cifar10")
     assert isinstance(optim, RMSProp)  # which has no momentum
-    assert (optim.lr, recipe.objective.clip, recipe.objective.discriminator_turns, recipe.train.batch) == (5e-5, 0.01, 5, 64)  # type: ignore[attr-defined]
+    assert (optim.lr, recipe.objective.weight_clip, recipe.objective.discriminator_steps, recipe.train.batch) == (5e-5, 0.01, 5, 64)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(("name", "lr"), [("wgan_gp/images", 1e-4), ("wgan_gp/fashion", 2e-4), ("wgan_gp/cifar10", 2e-4)])
 def test_wgan_with_a_penalty(name: str, lr: float) -> None:
     """The paper's settings; on data of a known size twice its rate, for fewer steps."""
     recipe = weft.recipe(name)
-    assert (recipe.objective.penalty, recipe.objective.discriminator_turns) == (10.0, 5)  # type: ignore[attr-defined]
+    assert (recipe.objective.gradient_penalty, recipe.objective.discriminator_steps) == (10.0, 5)  # type: ignore[attr-defined]
     assert recipe.model.discriminator_norm == "none"  # type: ignore[attr-defined]  # the penalty is of each example by itself
     for optim in of(name):
         assert isinstance(optim, Adam)

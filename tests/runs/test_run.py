@@ -42,8 +42,8 @@ def small(folder: Path, **changes: Any) -> Recipe:
         ({"train__eval_every": -1}, "--train.eval_every must not be negative"),
         ({"train__patience": -3}, "--train.patience must not be negative"),
         ({"train__ema": 1.0}, "--train.ema must be at least 0 and below 1"),
-        ({"train__ramp": (0, 100)}, "--train.ramp must start between 1 and --train.batch 4"),
-        ({"train__ramp": (9, 100)}, "--train.ramp must start between 1 and --train.batch 4"),
+        ({"train__batch_ramp": (0, 100)}, "--train.batch_ramp must start between 1 and --train.batch 4"),
+        ({"train__batch_ramp": (9, 100)}, "--train.batch_ramp must start between 1 and --train.batch 4"),
         ({"train__device": "gpu"}, "'gpu' is not a device"),
         ({"train__device": "meta"}, "weft does not run on 'meta'"),
         ({"train__seed": 1 << 70}, "--train.seed must fit 64 bits"),
@@ -89,7 +89,7 @@ def test_a_run_directory_holds_what_it_should(tmp_path: Path) -> None:
         "manifest.json",
     }  # fmt: skip
     facts = json.loads((tmp_path / "run" / "environment.json").read_text())
-    assert [line.partition(" ")[0] for line in facts["plan"]][:4] == ["device", "precision", "compile", "graphs"]
+    assert [line.partition(" ")[0] for line in facts["plan"]][:4] == ["device", "precision", "compile", "cuda_graphs"]
     assert facts["parameters"] == done.size == sum(p.numel() for p in done.trainer.model.parameters())
     assert json.loads((tmp_path / "run" / "recipe.json").read_text())["model"]["vocabulary"] > 0
 
@@ -133,7 +133,7 @@ def test_a_run_that_began_before_a_setting_existed_continues(tmp_path: Path) -> 
     folder = tmp_path / "run"
     assemble(small(tmp_path), folder).trainer.fit()
     written = json.loads((folder / "recipe.json").read_text())
-    del written["model"]["task_dropout"], written["data"]["unit"]
+    del written["model"]["task_dropout"], written["data"]["tokenizer"]
     (folder / "recipe.json").write_text(json.dumps(written))
     assert assemble(small(tmp_path), folder).trainer.step == 6
     with pytest.raises(ConfigError, match=r"model\.task_dropout: 0\.1 -> 0\.3"):
@@ -219,13 +219,20 @@ def test_the_default_folder_is_named_after_the_recipe() -> None:
 def test_the_mean_of_the_last_checkpoints(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("abcdefgh " * 100)
     changes = {"data.path": str(tmp_path / "text.txt"), "data.context": 8, "train.device": "cpu", "train.steps": 6, "train.batch": 4}
-    small = {"model.layers": 1, "model.heads": 2, "model.width": 16, "train.save_every": 2, "train.keep": 3, "train.eval_every": 0}
+    small = {
+        "model.layers": 1,
+        "model.heads": 2,
+        "model.width": 16,
+        "train.save_every": 2,
+        "train.keep_checkpoints": 3,
+        "train.eval_every": 0,
+    }
     train(weft.recipe("gpt/text", {**changes, **small}), out=tmp_path / "run")
     found = [load(f"{tmp_path / 'run'}@{step}").model.state_dict() for step in (4, 6)]
     mean = load(f"{tmp_path / 'run'}@average2").model.state_dict()
     for name, value in mean.items():
         torch.testing.assert_close(value, (found[0][name] + found[1][name]) / 2)
-    with pytest.raises(CheckpointError, match=r"@average9: 3 checkpoints are kept; --train\.keep"):
+    with pytest.raises(CheckpointError, match=r"@average9: 3 checkpoints are kept; --train\.keep_checkpoints"):
         load(f"{tmp_path / 'run'}@average9")
 
 
@@ -243,22 +250,24 @@ def test_data_that_changed_under_a_run_are_noticed(tmp_path: Path, caplog: pytes
     ("name", "changes", "why"),
     [
         ("gan/digits", {"model.norm": "batch"}, "normalises over the batch"),
-        ("gan/digits", {"model.kernels": 2}, "GAN compares the examples"),
+        ("gan/digits", {"model.minibatch_kernels": 2}, "GAN compares the examples"),
         ("gan/semi_digits", {}, "Adversarial compares the examples"),
     ],
 )
 def test_micro_batches_that_change_the_gradient_say_so(
     tmp_path: Path, name: str, changes: dict[str, Any], why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cut = {"train.batch": 8, "train.micro": 4, "train.steps": 1}
+    cut = {"train.batch": 8, "train.micro_batch": 4, "train.steps": 1}
     assemble(weft.recipe(name, changes | cut), tmp_path / "run")
-    assert any("--train.micro 4" in said and why in said for said in caplog.messages)
+    assert any("--train.micro_batch 4" in said and why in said for said in caplog.messages)
     caplog.clear()
-    assemble(weft.recipe(name, changes | cut | {"train.micro": 0}), tmp_path / "whole")
+    assemble(weft.recipe(name, changes | cut | {"train.micro_batch": 0}), tmp_path / "whole")
     assert not caplog.messages
 
 
-@pytest.mark.parametrize("cut", [{"train.batch": 9, "train.micro": 2}, {"train.batch": 1}, {"train.batch": 8, "train.micro": 1}])
+@pytest.mark.parametrize(
+    "cut", [{"train.batch": 9, "train.micro_batch": 2}, {"train.batch": 1}, {"train.batch": 8, "train.micro_batch": 1}]
+)
 def test_a_single_example_has_no_spread(tmp_path: Path, cut: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match="a single example has none"):
         assemble(weft.recipe("gan/semi_digits", cut), tmp_path / "run")

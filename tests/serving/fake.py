@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from weft.core.errors import ConfigError
 from weft.data.tokenizers.base import ByteTokenizer
-from weft.inference.request import Piece, Request, Token
+from weft.inference.request import Delta, Request, Token
 from weft.serving.service import Limits, ServedModel, Service
 from weft.serving.templates import ChatTemplate, template_for
 from weft.serving.worker import Worker
@@ -30,7 +30,7 @@ class ToyTokenizer(ByteTokenizer):
     """Bytes, and a mark for the end of a text."""
 
     name, size = "toy", 257
-    marks = {"end": END}
+    special_tokens = {"end": END}
 
     def decode(self, ids: list[int]) -> str:
         return bytes(number for number in ids if number != END).decode("utf-8", errors="replace")
@@ -97,17 +97,17 @@ class FakeEngine:
         self.rows.pop(number, None)
         self.queue = deque(item for item in self.queue if item[0] != number)
 
-    def step(self) -> dict[int, Piece]:
+    def step(self) -> dict[int, Delta]:
         if self.delay:
             time.sleep(self.delay)
         while self.queue and len(self.rows) < self.slots:
             number, row = self.queue.popleft()
             self.rows[number] = row
-        pieces = {number: self.advance(row) for number, row in self.rows.items()}
-        self.rows = {number: row for number, row in self.rows.items() if not pieces[number].finish}
-        return pieces
+        deltas = {number: self.advance(row) for number, row in self.rows.items()}
+        self.rows = {number: row for number, row in self.rows.items() if not deltas[number].finish_reason}
+        return deltas
 
-    def advance(self, row: Row) -> Piece:
+    def advance(self, row: Row) -> Delta:
         request, s = row.request, row.request.sampling
         if bytes(number for number in request.ids if number < 256).endswith(b"!boom"):
             raise RuntimeError("the engine broke, as it was asked to")
@@ -117,24 +117,24 @@ class FakeEngine:
             prompt = (Token(request.ids[0]), *(told(after, following(before), s.logprobs) for before, after in pairs))
         row.begun = True
         if not s.max_new_tokens:
-            return Piece("", prompt, "length")
+            return Delta("", prompt, "length")
         skip = 1 if s.temperature == 0 else 1 + (s.seed + request.number) % 5
         chosen = next((number for number, bias in s.logit_bias.items() if bias >= 100), following(row.last, skip))
         token = told(chosen, following(row.last), s.logprobs)
         row.last, row.made = chosen, row.made + 1
         if chosen in s.stop_tokens or (chosen == END and not s.ignore_end):
-            return Piece(row.text[row.told :], (*prompt, token), "stop")
+            return Delta(row.text[row.told :], (*prompt, token), "stop")
         row.text += "" if chosen == END else chr(chosen)
         for stop in s.stop:
             if stop in row.text:
-                return Piece(row.text[row.told : row.text.index(stop)], (*prompt, token), "stop text")
+                return Delta(row.text[row.told : row.text.index(stop)], (*prompt, token), "stop sequence")
         open_ends = [row.text.endswith(stop[:length]) * length for stop in s.stop for length in range(1, len(stop))]
         held = 0 if row.made >= s.max_new_tokens else max(open_ends, default=0)
         text = row.text[row.told : max(row.told, len(row.text) - held)]
         row.told += len(text)
         full = self.context and len(request.ids) + row.made >= self.context
         finish = "length" if row.made >= s.max_new_tokens else "context" if full else ""
-        return Piece(text, (*prompt, token), finish)
+        return Delta(text, (*prompt, token), finish)
 
 
 def told(chosen: int, likely: int, alternatives: int) -> Token:

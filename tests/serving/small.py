@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from weft.data.tokenizers.base import ByteTokenizer, ClassNames
-from weft.data.tokenizers.special_tokens import MarkedTokenizer
+from weft.data.tokenizers.special_tokens import Seq2SeqTokenizer
 from weft.models.conditional_vae import ConditionalVAEConfig
 from weft.models.gpt import GPTConfig
 from weft.models.nonautoregressive import NonAutoregressiveConfig
@@ -38,7 +38,7 @@ def served_gpt() -> ServedModel:
 
 
 def served_translator() -> ServedModel:
-    return served("translator", small_translator(decoder_layers=1), MarkedTokenizer(ByteTokenizer()))
+    return served("translator", small_translator(decoder_layers=1), Seq2SeqTokenizer(ByteTokenizer()))
 
 
 def small_filler(**settings: Any) -> nn.Module:
@@ -52,7 +52,7 @@ def small_filler(**settings: Any) -> nn.Module:
 
 
 def served_filler(name: str = "filler", **settings: Any) -> ServedModel:
-    return served(name, small_filler(**settings), MarkedTokenizer(ByteTokenizer()))
+    return served(name, small_filler(**settings), Seq2SeqTokenizer(ByteTokenizer()))
 
 
 def served_images(name: str = "digits", **settings: Any) -> ServedModel:

@@ -10,8 +10,8 @@ from openai.types import Completion
 
 from tests.serving.conftest import Live
 from tests.serving.fake import LIKELY, UNLIKELY, ToyTokenizer
-from weft.inference.request import Piece, Request, Sampling, Token
-from weft.serving.replies import CompletionReply, Draft
+from weft.inference.request import Delta, Request, Sampling, Token
+from weft.serving.replies import CompletionReply, PartialAnswer
 from weft.serving.tokens import TokenTexts
 
 
@@ -164,24 +164,24 @@ def test_a_stream_with_usage(live: Live) -> None:
 def test_streams_say_what_whole_answers_say(live: Live, more: dict[str, Any]) -> None:
     body = {"prompt": ["ab", "tuv"], "max_tokens": 8, "seed": 4, **more}
     whole = ask(live, **body)["choices"]
-    pieces = chunks(stream(live, **body))
+    deltas = chunks(stream(live, **body))
     for choice in whole:
-        mine = [chunk["choices"][0] for chunk in pieces if chunk["choices"][0]["index"] == choice["index"]]
-        assert "".join(piece["text"] for piece in mine) == choice["text"]
-        assert [piece["finish_reason"] for piece in mine if piece["finish_reason"]] == [choice["finish_reason"]]
+        mine = [chunk["choices"][0] for chunk in deltas if chunk["choices"][0]["index"] == choice["index"]]
+        assert "".join(delta["text"] for delta in mine) == choice["text"]
+        assert [delta["finish_reason"] for delta in mine if delta["finish_reason"]] == [choice["finish_reason"]]
         if "logprobs" in more:
             for key, values in choice["logprobs"].items():
-                assert [value for piece in mine if piece["logprobs"] for value in piece["logprobs"][key]] == values
+                assert [value for delta in mine if delta["logprobs"] for value in delta["logprobs"][key]] == values
 
 
 def test_offsets_of_a_stream_count_what_is_held_back() -> None:
     """The beginning of a stop text is not told until it is none; the token after it begins where it does in the whole answer."""
-    draft = Draft(Request((97,), Sampling()))
+    draft = PartialAnswer(Request((97,), Sampling()))
     reply = CompletionReply("toy", TokenTexts(ToyTokenizer()), [draft], top=0, keep=1, count=1)
     found = []
     for text, letter in (("", "b"), ("", "c"), ("bcd", "d"), ("e", "e")):
-        piece = Piece(text, (Token(ord(letter), LIKELY),))
-        draft.add(piece)
-        found += [chunk["choices"][0]["logprobs"]["text_offset"] for chunk in reply.chunks(0, piece)]
+        delta = Delta(text, (Token(ord(letter), LIKELY),))
+        draft.add(delta)
+        found += [chunk["choices"][0]["logprobs"]["text_offset"] for chunk in reply.chunks(0, delta)]
     assert found == [[0], [1], [2], [3]]
     assert reply.whole()["choices"][0]["logprobs"]["text_offset"] == [0, 1, 2, 3]

@@ -111,10 +111,12 @@ def test_a_model_that_reads_both_ways_gives_sentence_embeddings_only(loaded: Loa
     both = Loaded(loaded.path, loaded.recipe, model, tokenizer, {})
     with running(Service({"bert": serve_model("bert", both)})) as live:
         found = live.post("/v1/embeddings", input=["the fox", "the lazy dog runs"]).json()["data"]
-        marks = tokenizer.marks
-        rows = [[marks["cls"], *tokenizer.encode(text).tolist(), marks["sep"]] for text in ("the fox", "the lazy dog runs")]
+        special_tokens = tokenizer.special_tokens
+        rows = [
+            [special_tokens["cls"], *tokenizer.encode(text).tolist(), special_tokens["sep"]] for text in ("the fox", "the lazy dog runs")
+        ]
         lengths = torch.tensor([len(row) for row in rows])
-        padded = torch.tensor([row + [marks["padding"]] * (int(lengths.max()) - len(row)) for row in rows])
+        padded = torch.tensor([row + [special_tokens["padding"]] * (int(lengths.max()) - len(row)) for row in rows])
         with torch.inference_mode():
             states = model.hidden(padded, None, lengths)
         seen = (torch.arange(padded.size(1)) < lengths[:, None])[..., None]

@@ -41,11 +41,11 @@ def place(live: Live) -> tuple[str, int]:
 
 async def read_stream(live: Live, leave_after: int | None = None) -> str:
     """The text of a stream; after so many lines the client leaves."""
-    reader, writer = await asyncio.open_connection(*place(live))
+    runner, writer = await asyncio.open_connection(*place(live))
     # those who leave ask for much, so that an answer is never over before they are gone, however busy the machine is
     writer.write(asked(**({"max_tokens": 2000, "ignore_eos": True} if leave_after else {})))
     text, lines = "", 0
-    while not (line := await reader.readline()).startswith(b"data: [DONE]"):
+    while not (line := await runner.readline()).startswith(b"data: [DONE]"):
         if line.startswith(b"data: "):
             text += json.loads(line.removeprefix(b"data: "))["choices"][0]["text"]
             lines += 1

@@ -9,7 +9,7 @@ import pytest
 from weft.data.annotated.label_tokens import LabelledTokenizer
 from weft.data.text.sentence_pairs import BERTWordTokenizer
 from weft.data.tokenizers.base import ByteTokenizer, CharacterTokenizer, WordTokenizer
-from weft.data.tokenizers.special_tokens import MarkedTokenizer
+from weft.data.tokenizers.special_tokens import Seq2SeqTokenizer
 from weft.data.tokenizers.subwords import BPE, ByteBPE, Unigram, WordPiece
 from weft.serving.tokens import TokenTexts
 
@@ -25,7 +25,7 @@ def tokens(request: pytest.FixtureRequest) -> TokenTexts:
 
 
 def test_spellings_make_the_text(tokens: TokenTexts) -> None:
-    ids = tokens.encode(TEXT, marked=False)
+    ids = tokens.encode(TEXT, special=False)
     if isinstance(tokens.tokenizer, EXACT):
         assert b"".join(tokens.spelling(number) for number in ids) == TEXT.encode()
 
@@ -39,7 +39,7 @@ def test_every_token_has_a_text_and_different_ones_different_names(tokens: Token
 
 
 def test_offsets_say_where_tokens_begin(tokens: TokenTexts) -> None:
-    ids = tokens.encode(TEXT, marked=False)
+    ids = tokens.encode(TEXT, special=False)
     offsets = tokens.offsets(ids)
     assert offsets[0] == 0
     assert offsets == sorted(offsets)
@@ -64,7 +64,7 @@ def test_half_characters_are_written_in_bytes() -> None:
 def test_tokens_inside_other_tokenizers() -> None:
     labelled = TokenTexts(LabelledTokenizer(ByteTokenizer(), ["good", "bad"]))
     assert labelled.spelling(0xE2) == b"\xe2"
-    moved = TokenTexts(MarkedTokenizer(ByteTokenizer()))
+    moved = TokenTexts(Seq2SeqTokenizer(ByteTokenizer()))
     assert moved.text(moved.encode("a")[0]) == "a"
 
 
@@ -73,14 +73,14 @@ def test_marks_around_a_text() -> None:
         tokenizer: Any = kind.train(TEXT, 400)
         tokens = TokenTexts(tokenizer)
         ids = tokens.encode("the fox")
-        assert (ids[0], ids[-1]) == (tokenizer.marks["cls"], tokenizer.marks["sep"])
-        assert ids[1:-1] == tokens.encode("the fox", marked=False) == tokenizer.encode("the fox").tolist()
+        assert (ids[0], ids[-1]) == (tokenizer.special_tokens["cls"], tokenizer.special_tokens["sep"])
+        assert ids[1:-1] == tokens.encode("the fox", special=False) == tokenizer.encode("the fox").tolist()
     assert TokenTexts(ByteTokenizer()).encode("ab") == [97, 98]
 
 
 def test_marks_inside_a_text_are_meant_only_where_they_are_asked_for() -> None:
-    tokenizer: Any = ByteBPE.train(TEXT, 400, marks=("end",))
+    tokenizer: Any = ByteBPE.train(TEXT, 400, special_tokens=("end",))
     tokens = TokenTexts(tokenizer)
-    end = tokenizer.marks["end"]
+    end = tokenizer.special_tokens["end"]
     assert end not in tokens.encode("the</s>fox")
-    assert tokens.encode_marks("the</s>fox</s>") == [*tokenizer.encode("the").tolist(), end, *tokenizer.encode("fox").tolist(), end]
+    assert tokens.encode_special("the</s>fox</s>") == [*tokenizer.encode("the").tolist(), end, *tokenizer.encode("fox").tolist(), end]

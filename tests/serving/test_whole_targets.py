@@ -19,7 +19,7 @@ from weft.inference.translate import END, START
 
 @pytest.fixture(scope="module")
 def small() -> Iterator[Live]:
-    with running(toy_service(served_filler(), served_filler("cut", places=12), served_gpt())) as found:
+    with running(toy_service(served_filler(), served_filler("cut", fixed_length=12), served_gpt())) as found:
         yield found
 
 

@@ -22,8 +22,8 @@ def request(text: str = "a", **settings: Any) -> Request:
 
 async def texts(submission: Submission) -> list[str]:
     found = [""] * len(submission.requests)
-    async for place, piece in submission.pieces():
-        found[place] += piece.text
+    async for place, delta in submission.deltas():
+        found[place] += delta.text
     return found
 
 
@@ -71,7 +71,7 @@ def test_more_than_the_queue_holds_is_refused_at_once() -> None:
 def test_what_is_not_wanted_any_more_frees_its_slot() -> None:
     async def work(worker: Worker) -> None:
         endless = worker.submit([request(max_new_tokens=10**6, ignore_end=True) for _ in range(4)])
-        async for _ in endless.pieces():
+        async for _ in endless.deltas():
             break
         endless.close()
         endless.close()

@@ -16,7 +16,7 @@ from weft.studies.bert_features import LAYERS, OnFeatures, Settings, prepare, st
 
 def test_features_are_the_layers_side_by_side_and_padding_is_not_read() -> None:
     torch.manual_seed(0)
-    bert = BERTConfig(vocabulary=30, context=8, layers=5, heads=2, width=8, deviation=0.3).build().eval()
+    bert = BERTConfig(vocabulary=30, context=8, layers=5, heads=2, width=8, init_std=0.3).build().eval()
     ids, lengths = torch.randint(5, 30, (2, 8)), torch.tensor([8, 3])
     states = bert.layers_of(ids, lengths=lengths)
     assert len(states) == 6

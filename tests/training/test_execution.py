@@ -33,7 +33,7 @@ def small_gpt(**settings: Any) -> GPT:
 def test_everything_chosen_has_a_reason() -> None:
     plan = execution.choose(CPU, large(), toys.Regression())
     assert [line.partition(" ")[0] for line in plan.lines()] == [
-        "device", "precision", "compile", "graphs", "logits", "activations", "update",
+        "device", "precision", "compile", "cuda_graphs", "logits", "activation_checkpointing", "update",
     ]  # fmt: skip
     assert all(line.partition(": ")[2] for line in plan.lines())
 
@@ -66,7 +66,7 @@ def test_what_is_asked_for_is_done() -> None:
     plan = execution.choose(settings, nn.Linear(3, 3), toys.Regression())
     assert (plan.precision, plan.compile, plan.attention, plan.deterministic) == ("bf16", True, "fused", True)
     assert plan.reasons["precision"] == "asked for"
-    assert not execution.choose(Train(device="cpu", graphs="on"), large(), toys.Regression()).graphs
+    assert not execution.choose(Train(device="cpu", cuda_graphs="on"), large(), toys.Regression()).graphs
 
 
 def test_a_cpu_neither_compiles_nor_captures_by_itself() -> None:
@@ -76,9 +76,9 @@ def test_a_cpu_neither_compiles_nor_captures_by_itself() -> None:
 
 
 def test_what_a_cpu_cannot_do_is_told() -> None:
-    plan = execution.choose(dataclasses.replace(CPU, graphs="on", attention="cudnn", blocks="plain"), small_gpt(), toys.Regression())
+    plan = execution.choose(dataclasses.replace(CPU, cuda_graphs="on", attention="cudnn", blocks="plain"), small_gpt(), toys.Regression())
     assert (plan.graphs, plan.attention) == (False, "fused")
-    assert "graphs off: on was asked for, but only a GPU has them" in plan.lines()
+    assert "cuda_graphs off: on was asked for, but only a GPU has them" in plan.lines()
     kind = "2 × SelfAttention(width 8, heads 2, causal)"
     assert f"attention {kind}: fused (cudnn was asked for, but it needs a GPU)" in plan.lines()
 
@@ -144,7 +144,7 @@ def test_a_compiled_step_equals_an_eager_one() -> None:
     results = []
     for compile in (False, True):
         torch.manual_seed(0)
-        trainer = toys.trainer(toys.Linear(), toys.HalfLabelled(), toys.regression(), batch=8, micro=4)
+        trainer = toys.trainer(toys.Linear(), toys.HalfLabelled(), toys.regression(), batch=8, micro_batch=4)
         if compile:  # the backend that needs no C++ compiler
             trainer.functions[""] = torch.compile(trainer.functions[""], backend="aot_eager")
         for _ in range(3):
@@ -161,7 +161,7 @@ def test_a_compiled_step_equals_an_eager_one() -> None:
         (AdamW(), True),
         (Adam(eps_inside_sqrt=True), False),
         (AdamW(l1=0.1), False),
-        (AdamW(relative=True), False),
+        (AdamW(scale_parameter=True), False),
         (SGD(), False),
         (Muon(), False),
         (None, False),
@@ -186,7 +186,12 @@ def test_large_models_fuse_the_update() -> None:
 def test_a_gpu_fuses_the_update_of_a_language_model() -> None:
     model, objective = GPTConfig(vocabulary=5000, context=4, layers=1, heads=2, width=8).build(), NextTokenConfig().build()
     assert execution.choose(Train(), model, objective, AdamW()).update == "fused"
-    for settings, optim in ((Train(), SGD()), (Train(), None), (Train(batch=8, micro=2), AdamW()), (Train(precision="fp32"), AdamW())):
+    for settings, optim in (
+        (Train(), SGD()),
+        (Train(), None),
+        (Train(batch=8, micro_batch=2), AdamW()),
+        (Train(precision="fp32"), AdamW()),
+    ):
         assert execution.choose(settings, model, objective, optim).update == "apart"
 
 

@@ -36,7 +36,7 @@ def full_trainer(folder: Path, every: int = 2, extra: tuple[Hook, ...] = (), **s
     folder.mkdir(exist_ok=True)
     patience = settings.pop("patience", 0)
     hooks: list[Hook] = [Average(0.9), Validation(held_out(), every, 0, 64, "loss", "min", patience)]
-    keeper = Checkpoints(folder, {}, None, settings.pop("save_every", 3), settings.pop("keep", 2))
+    keeper = Checkpoints(folder, {}, None, settings.pop("save_every", 3), settings.pop("keep_checkpoints", 2))
     hooks += [*extra, Log(folder, settings.get("log_every", 1)), keeper, Signals()]
     settings = {"batch": 4, "steps": 10, **settings}
     objective = settings.pop("objective", toys.Regression())

@@ -237,10 +237,10 @@ def test_a_damaged_note_still_says_that_there_was_a_checkpoint(tmp_path: Path, n
 @pytest.mark.parametrize("keep", [1, 2])
 def test_damaged_checkpoints_do_not_push_out_new_ones(tmp_path: Path, keep: int) -> None:
     """A run that had to go back saves anew below the damaged steps; what it saves must outlive the pruning."""
-    full_trainer(tmp_path, every=0, save_every=3, keep=9, steps=12).fit()
+    full_trainer(tmp_path, every=0, save_every=3, keep_checkpoints=9, steps=12).fit()
     for step in (6, 9, 12):
         (checkpoint.folder(tmp_path, step) / "model.safetensors").write_bytes(b"")
-    trainer = full_trainer(tmp_path, every=0, save_every=1, keep=keep, steps=12, extra=(DieAt(5),))
+    trainer = full_trainer(tmp_path, every=0, save_every=1, keep_checkpoints=keep, steps=12, extra=(DieAt(5),))
     assert trainer.step == 3
     with pytest.raises(Died):
         trainer.fit()
@@ -250,7 +250,7 @@ def test_damaged_checkpoints_do_not_push_out_new_ones(tmp_path: Path, keep: int)
 
 
 def test_restoring_takes_weights_and_state_of_the_one_before(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    full_trainer(tmp_path, every=0, save_every=3, keep=9, steps=9).fit()
+    full_trainer(tmp_path, every=0, save_every=3, keep_checkpoints=9, steps=9).fit()
     chance, newest = random.Random(0), checkpoint.folder(tmp_path, 9)
     whole = {path: path.read_bytes() for path in sorted(newest.iterdir())}
     for path in whole:

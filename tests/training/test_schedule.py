@@ -27,7 +27,7 @@ def test_noam_peaks_at_the_end_of_its_warm_up() -> None:
 
 def test_gpt3_warm_up_and_cosine_by_tokens() -> None:
     """375 million tokens of warm-up, decay to a tenth over 260 billion, constant afterwards."""
-    schedule = Schedule(kind="cosine", unit="tokens", warmup=375_000_000, total=260_000_000_000, floor=0.1)
+    schedule = Schedule(kind="cosine", unit="tokens", warmup=375_000_000, total=260_000_000_000, min_lr_ratio=0.1)
     end = 300e9
     assert schedule.factor(0, end) == 0.0
     assert schedule.factor(375e6 / 2, end) == pytest.approx(0.5)
@@ -40,7 +40,7 @@ def test_gpt3_warm_up_and_cosine_by_tokens() -> None:
 
 @pytest.mark.parametrize("position", [20, 37, 99, 100, 150])
 def test_cosine_has_the_closed_form(position: int) -> None:
-    schedule = Schedule(kind="cosine", warmup=20, floor=0.1)
+    schedule = Schedule(kind="cosine", warmup=20, min_lr_ratio=0.1)
     share = min(1.0, (position - 20) / 80)
     assert schedule.factor(position, 100) == pytest.approx(0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * share)))
 
@@ -53,7 +53,7 @@ def test_warm_up_rises_in_a_straight_line_from_zero(kind: str) -> None:
 
 
 def test_linear_falls_to_its_floor_and_stays() -> None:
-    schedule = Schedule(kind="linear", warmup=10, total=110, floor=0.2)
+    schedule = Schedule(kind="linear", warmup=10, total=110, min_lr_ratio=0.2)
     assert [schedule.factor(p, 500) for p in (10, 60, 110, 400)] == pytest.approx([1.0, 0.6, 0.2, 0.2])
 
 
@@ -79,5 +79,5 @@ def test_constant_is_constant() -> None:
 
 @pytest.mark.parametrize("kind", ["linear", "cosine"])
 def test_a_warm_up_as_long_as_the_run_has_no_decay_to_divide_by(kind: str) -> None:
-    schedule = Schedule(kind=kind, warmup=100, floor=0.1)  # type: ignore[arg-type]
+    schedule = Schedule(kind=kind, warmup=100, min_lr_ratio=0.1)  # type: ignore[arg-type]
     assert [schedule.factor(p, 100) for p in (50, 100)] == pytest.approx([0.5, 1.0])

@@ -44,7 +44,7 @@ def test_one_step_is_theta_minus_rate_times_batch_gradient() -> None:
 
 def test_every_example_is_seen_once_per_epoch() -> None:
     objective = toys.Rivals()
-    trainer = toys.trainer(toys.Pair(), objective, toys.regression(30), batch=7, micro=3, steps=30)
+    trainer = toys.trainer(toys.Pair(), objective, toys.regression(30), batch=7, micro_batch=3, steps=30)
     for _ in range(30):
         trainer.run_step()
     drawn = [number for _, numbers in objective.seen for number in numbers]
@@ -58,7 +58,9 @@ def test_ragged_micro_batches_equal_the_big_batch(objective: type[Objective], mi
     results = []
     for size in (0, micro):
         torch.manual_seed(0)
-        trainer = toys.trainer(toys.Linear(), objective(), toys.regression(), AdamW(lr=0.01), batch=11, micro=size, steps=5, device=device)
+        trainer = toys.trainer(
+            toys.Linear(), objective(), toys.regression(), AdamW(lr=0.01), batch=11, micro_batch=size, steps=5, device=device
+        )
         for _ in range(5):
             trainer.run_step()
         results.append((toys.weights(trainer.model), trainer.means.read()))
@@ -120,7 +122,7 @@ def test_maximum_likelihood_on_a_finite_set_reaches_its_logarithm() -> None:
 def test_each_turn_changes_only_its_own_modules_with_its_own_optimiser() -> None:
     model = toys.Pair()
     rates = {"first": SGD(lr=0.5), "second": Momentum(lr=0.001)}
-    trainer = toys.trainer(model, toys.Rivals(), toys.regression(), rates, batch=4, micro=4)
+    trainer = toys.trainer(model, toys.Rivals(), toys.regression(), rates, batch=4, micro_batch=4)
     before, batch = toys.weights(model), trainer.source.batch(0, 4)
     loss = (model.first(batch["x"]) - model.second(batch["x"])).square().mean(-1).mean()
     gradient = torch.autograd.grad(loss, model.first.layer.weight)[0]
@@ -133,7 +135,7 @@ def test_each_turn_changes_only_its_own_modules_with_its_own_optimiser() -> None
 @pytest.mark.parametrize("fresh", [True, False])
 def test_a_turn_draws_new_batches_or_reuses_those_before(fresh: bool) -> None:
     objective = toys.Rivals(fresh)
-    trainer = toys.trainer(toys.Pair(), objective, toys.regression(), batch=6, micro=4, shuffle=False)
+    trainer = toys.trainer(toys.Pair(), objective, toys.regression(), batch=6, micro_batch=4, shuffle=False)
     trainer.run_step()
     first = [("first", [0, 1, 2, 3]), ("first", [4, 5])]
     second = [("second", [6, 7, 8, 9]), ("second", [10, 11])] if fresh else [("second", [0, 1, 2, 3]), ("second", [4, 5])]
@@ -172,9 +174,9 @@ def fit(optim: OptimConfig, **settings: object) -> Rates:
 
 
 def test_rates_by_tokens_do_not_depend_on_accumulation() -> None:
-    schedule = Schedule(kind="cosine", unit="tokens", warmup=512 * 4, floor=0.1)
-    whole = fit(SGD(lr=1e-3, schedule=schedule), tokens=8, batch=128, micro=128, steps=12)
-    bf16_weights = fit(SGD(lr=1e-3, schedule=schedule), tokens=8, batch=128, micro=64, steps=12)
+    schedule = Schedule(kind="cosine", unit="tokens", warmup=512 * 4, min_lr_ratio=0.1)
+    whole = fit(SGD(lr=1e-3, schedule=schedule), tokens=8, batch=128, micro_batch=128, steps=12)
+    bf16_weights = fit(SGD(lr=1e-3, schedule=schedule), tokens=8, batch=128, micro_batch=64, steps=12)
     assert whole.rates == bf16_weights.rates
     assert whole.rates == [1e-3 * schedule.factor(128 * 8 * step, 128 * 8 * 12) for step in range(1, 13)]
 
@@ -187,7 +189,7 @@ def test_rates_by_tokens_are_a_function_of_tokens_and_not_of_steps() -> None:
 
 
 def test_the_batch_grows_as_the_ramp_says() -> None:
-    rates = fit(SGD(lr=1e-3), tokens=8, batch=32, ramp=(4, 200), steps=20)
+    rates = fit(SGD(lr=1e-3), tokens=8, batch=32, batch_ramp=(4, 200), steps=20)
     cursor, expected = 0, []
     for _ in range(20):
         expected.append(32 if cursor >= 200 else 4 + 28 * cursor // 200)
@@ -201,14 +203,14 @@ def test_the_batch_grows_as_the_ramp_says() -> None:
 def test_the_ramp_of_gpt3() -> None:
     """From 32 thousand to 3.2 million tokens a step in a straight line over the first 4 billion, sequences of 2048."""
     over = 4_000_000_000 // 2048
-    trainer = toys.trainer(toys.Linear(), toys.Regression(), toys.regression(), tokens=2048, batch=1600, ramp=(16, over))
+    trainer = toys.trainer(toys.Linear(), toys.Regression(), toys.regression(), tokens=2048, batch=1600, batch_ramp=(16, over))
     tokens = [trainer.batch_size(round(share * over)) * 2048 for share in (0.0, 0.25, 0.5, 1.0, 3.0)]
     assert tokens == pytest.approx([32_768, 843_776, 1_654_784, 3_276_800, 3_276_800], abs=2048)
 
 
 def test_a_decay_by_tokens_ends_with_the_run_even_with_a_ramp() -> None:
-    schedule = Schedule(kind="linear", unit="tokens", floor=0.25)
-    rates = fit(SGD(lr=1.0, schedule=schedule), tokens=3, batch=32, ramp=(4, 200), steps=20)
+    schedule = Schedule(kind="linear", unit="tokens", min_lr_ratio=0.25)
+    rates = fit(SGD(lr=1.0, schedule=schedule), tokens=3, batch=32, batch_ramp=(4, 200), steps=20)
     assert rates.rates[-1] == pytest.approx(0.25)
     assert rates.rates[-2] > 0.25
 
@@ -304,14 +306,14 @@ def test_a_hook_that_cannot_start_leaves_the_others_finished() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(
-    "optim", [SGD(lr=0.1), Momentum(lr=0.1), AdamW(lr=0.01), Adam(lr=0.01, l1=1e-3, clip_norm=0.5), AdamW(lr=0.1, relative=True)]
+    "optim", [SGD(lr=0.1), Momentum(lr=0.1), AdamW(lr=0.01), Adam(lr=0.01, l1=1e-3, clip_norm=0.5), AdamW(lr=0.1, scale_parameter=True)]
 )
 def test_captured_steps_equal_eager_ones(optim: OptimConfig) -> None:
     results = []
     for graphs in ("off", "on"):
         torch.manual_seed(0)
         trainer = toys.trainer(
-            toys.Linear(dropout=0.2), toys.HalfLabelled(), toys.regression(), optim, batch=8, micro=4, graphs=graphs,
+            toys.Linear(dropout=0.2), toys.HalfLabelled(), toys.regression(), optim, batch=8, micro_batch=4, cuda_graphs=graphs,
             device=torch.device("cuda"), nonfinite="skip",
         )  # fmt: skip
         for _ in range(12):

@@ -117,7 +117,7 @@ def trainer(
 ) -> Trainer:
     """A trainer in full precision over examples held as tensors."""
     device = device or torch.device("cpu")
-    train = Train(**{"precision": "fp32", "compile": "off", "graphs": "off", "device": str(device), **settings})
+    train = Train(**{"precision": "fp32", "compile": "off", "cuda_graphs": "off", "device": str(device), **settings})
     plan = execution.choose(train, model, objective)
     source = Source(TensorDataset(tensors), train.seed, plan.device, shuffle)
     return Trainer(model, objective, source, train, optim or SGD(lr=0.1), plan, hooks, tokens)

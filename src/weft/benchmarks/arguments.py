@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import re
 import shlex
+import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NoReturn
@@ -19,6 +21,7 @@ FOLDERS = re.compile("[^=]*/")
 class Arguments(argparse.ArgumentParser):
     def __init__(self, description: str | None, name: str):
         super().__init__(prog=f"weft bench {name}", description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+        self.begun = time.perf_counter()
 
     def add_names(self, flag: str, known: Iterable[str], **settings: Any) -> None:
         """An argument that takes some of the names that are known."""
@@ -35,6 +38,11 @@ class Arguments(argparse.ArgumentParser):
                 words += [*action.option_strings[-1:], *(FOLDERS.sub("", str(one)) for one in values)]
         return shlex.join(words)
 
+    def run(self, options: argparse.Namespace) -> dict[str, Any]:
+        """What a record says about this run: the benchmark, the command, and the seconds until now."""
+        seconds = round(time.perf_counter() - self.begun, 1)
+        return {"benchmark": self.prog.split()[-1], "command": self.command(options), "seconds": seconds}
+
     def check_sizes(self, flag: str, sizes: Iterable[str], small: str = "tiny") -> None:
         """Refuse to take all memory of a machine that has no GPU."""
         import torch
@@ -45,6 +53,18 @@ class Arguments(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"weft: {message}\n")
+
+
+def settings(words: list[str]) -> dict[str, Any]:
+    """name=value pairs, values as JSON where they are JSON."""
+    values = {}
+    for word in words:
+        name, _, value = word.partition("=")
+        try:
+            values[name] = json.loads(value)
+        except ValueError:
+            values[name] = value
+    return values
 
 
 def one_of(names: list[str], word: str) -> str:

@@ -20,15 +20,15 @@ from typing import Any
 import numpy as np
 
 from weft.benchmarks.arguments import Arguments, at_least
-from weft.benchmarks.record import write_record
+from weft.benchmarks.record import measurements, write_record
 from weft.data.io.files import locate
 from weft.data.shards.builder import BuildConfig, build
-from weft.data.shards.inputs import Reading
+from weft.data.shards.input_chunks import ReadOptions
 from weft.data.shards.workers import cores
 from weft.data.text.python_source import python_files
 from weft.data.tokenizers import base as tokenizers
 from weft.data.tokenizers.foreign import read_foreign
-from weft.data.tokenizers.learning import learn
+from weft.data.tokenizers.training import train_tokenizer
 
 BATCH = 1000
 """Documents that the library gets at once."""
@@ -96,7 +96,11 @@ def main(arguments: list[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "corpus.jsonl")
         size = write_corpus(path, options.megabytes)
-        chosen = read_foreign(locate(options.tokenizer)) if options.tokenizer else learn("byte_bpe", 32_000, [str(path)], Reading())
+        chosen = (
+            read_foreign(locate(options.tokenizer))
+            if options.tokenizer
+            else train_tokenizer("byte_bpe", 32_000, [str(path)], ReadOptions())
+        )
         tokenizer = tokenizers.dump(chosen)  # type: ignore[arg-type]
         contenders: dict[str, Callable[[], np.ndarray]] = {
             "tokenizers encode_batch": lambda: timed_library(path, tokenizer, "encode_batch"),
@@ -114,14 +118,13 @@ def main(arguments: list[str] | None = None) -> None:
     for name, (wall, work) in ratios.items():
         print(f"weft data build: {wall:.2f} x {name} ({work:.2f} x by work of the processors)")
     if options.record:
-        content = {
-            "rows": [{"contender": name, "megabytes_per_second": rates[0], "per_core_second": rates[1]} for name, rates in rows.items()],
-            "ratios": {name: {"wall": ratio[0], "work": ratio[1]} for name, ratio in ratios.items()},
-            "cores": cores(),
-            "megabytes": size / 1e6,
-            "tokenizer": Path(options.tokenizer).name or "learned",
-        }
-        write_record(options.record, "data-build", parser.command(options), content)
+        table = [
+            {"contender": name, "megabytes_per_second": float(rates[0]), "per_core_second": float(rates[1])}
+            | {f"{kind}_ratio": float(ratio) for kind, ratio in zip(("wall", "work"), ratios.get(name, ()))}
+            for name, rates in rows.items()
+        ]
+        details = {"cores": cores(), "megabytes": size / 1e6, "tokenizer": Path(options.tokenizer).name or "learned"}
+        write_record(options.record, measurements(table, ("contender",)), **parser.run(options), details=details)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from weft.benchmarks.arguments import Arguments, at_least
-from weft.benchmarks.record import write_record
+from weft.benchmarks.record import measurements, write_record
 from weft.benchmarks.timing import timed
 from weft.convert.bert import FAMILY as BERT
 from weft.convert.family import Family
@@ -58,7 +58,7 @@ def bert(model: BERTConfig, batch: int, time_: int) -> Contest:
     ids = torch.randint(1000, model.vocabulary, (16 * batch, time_), generator=torch.Generator().manual_seed(0))
     segments = (torch.arange(time_) >= time_ // 2).long().expand(len(ids), -1).contiguous()
     examples = {"ids": ids, "segments": segments, "lengths": torch.full((len(ids),), time_), "pair": torch.arange(len(ids)) % 2}
-    objective = MaskedPair(MaskedPairConfig(vocabulary=model.vocabulary, marks=999, mask=103))
+    objective = MaskedPair(MaskedPairConfig(vocabulary=model.vocabulary, special_tokens=999, mask=103))
 
     def loss(twin: Any, given: Batch) -> Tensor:
         shown, place, truth = objective.corrupt(given)
@@ -82,7 +82,7 @@ def marian(model: TransformerConfig, batch: int, time_: int) -> Contest:
         found: Tensor = twin(input_ids=given["source"], decoder_input_ids=shown, labels=wanted).loss
         return found
 
-    objective = Seq2Seq(Seq2SeqConfig(smoothing=0.0, decode=False))
+    objective = Seq2Seq(Seq2SeqConfig(label_smoothing=0.0, decode=False))
     return Contest(model, MARIAN, "MarianMTModel", objective, {"source": source, "target": target, **lengths}, batch, 2 * time_, loss)
 
 
@@ -167,7 +167,7 @@ def main(arguments: list[str] | None = None) -> None:
         rows.append(contend(name, options.steps))
         print(json.dumps(rows[-1]), flush=True)
     if options.record:
-        write_record(options.record, "encoders_gpu", parser.command(options), {"rows": rows})
+        write_record(options.record, measurements(rows, ("model",)), **parser.run(options))
 
 
 if __name__ == "__main__":

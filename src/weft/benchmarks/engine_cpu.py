@@ -23,10 +23,10 @@ from torch import Tensor
 
 from weft.benchmarks import peers
 from weft.benchmarks.arguments import Arguments, at_least
-from weft.benchmarks.record import write_record
+from weft.benchmarks.record import measurements, write_record
 from weft.data.base import Source
 from weft.data.text.python_source import PythonSourceConfig
-from weft.data.text.windows import TokenWindows
+from weft.data.text.token_windows import TokenWindows
 from weft.models.gpt import GPT, GPTConfig
 from weft.objectives.next_token import NextTokenConfig
 from weft.training import execution
@@ -47,7 +47,7 @@ LR = 1e-3
 
 def tokens(vocabulary: int) -> Tensor:
     """Real text, its rarer bytes folded into the vocabulary."""
-    data = PythonSourceConfig(unit="bytes", megabytes=2.0).build().train
+    data = PythonSourceConfig(tokenizer="bytes", megabytes=2.0).build().train
     assert isinstance(data, TokenWindows)
     return (data.tokens.long() % vocabulary).to(torch.uint8)
 
@@ -207,7 +207,8 @@ def main(arguments: list[str] | None = None) -> None:
         rows += table
         losses += found
     if options.record:
-        write_record(options.record, "engine-cpu", parser.command(options), {"rows": rows, "losses": losses})
+        measured = measurements(rows, ("model", "contender"), split={"loss": "train"})
+        write_record(options.record, measured, **parser.run(options), details={"losses": losses})
 
 
 if __name__ == "__main__":

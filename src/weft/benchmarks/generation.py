@@ -4,6 +4,9 @@ Run: python -m weft bench generation [--sizes gpt2 gpt2-xl] [--batches 1 32] [--
 Weights are random and the same for both; a prompt has 64 tokens and 128 are added. The rate counts the whole answer, its prompt included.
 Beside it stands how many answers are not the same alone and in the batch, and what it costs that all are (invariant). On a GPU it also
 tells how long a step takes without the rest (step_ms).
+With --divergence: how many of --prompts greedy answers, --added tokens each, are not the same alone and among 8 or 32 (--batches), with and
+without batch invariance, and tokens a second of each; of a converted model (--run FOLDER), or of random weights. There is no peer then:
+python -m weft bench generation --divergence --run runs/smollm2-135m --prompts 200 --added 64 --batches 8 32 --precision bf16
 On a CPU (--device cpu) weights of 8 bits run too, and the peer's static cache, which is not compiled there. Where other work shares the
 processors, what counts is the fastest turn of each (fastest).
 """
@@ -15,12 +18,14 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
 
+from weft.benchmarks import divergence
 from weft.benchmarks.arguments import Arguments, at_least
-from weft.benchmarks.record import write_record
+from weft.benchmarks.record import measurements, write_record
 from weft.benchmarks.timing import synchronise, timed
 from weft.convert.gpt2 import FAMILY
 from weft.core.errors import require
@@ -29,6 +34,7 @@ from weft.inference.quantize import keep_weights
 from weft.inference.request import Request, Sampling
 from weft.inference.runner import ModelRunner
 from weft.models.gpt import PRESETS
+from weft.runs.load import load
 
 PROMPT, ADDED = 64, 128
 STEPS, WARM_UP = 40, 5
@@ -80,13 +86,13 @@ def rates(runs: dict[str, Callable[[], Any]], tokens: int, repeats: int) -> tupl
 
 def step_ms(model: Any, rows: int, length: int, invariant: bool = False) -> float:
     """Milliseconds of a step of rows that hold so many tokens, without prompts, choosing and the rest of the engine."""
-    reader = ModelRunner(model, invariant=invariant)
-    reader.add_rows(rows)
-    assert reader.cache
-    reader.cache.make_room(rows, length + WARM_UP + STEPS)
-    reader.cache.count([length] * rows)
-    last = torch.zeros(rows, dtype=torch.int64, device=reader.device)
-    return timed(lambda: reader.step(last), STEPS, WARM_UP)
+    runner = ModelRunner(model, invariant=invariant)
+    runner.add_rows(rows)
+    assert runner.state
+    runner.state.reserve(rows, length + WARM_UP + STEPS)
+    runner.state.count([length] * rows)
+    last = torch.zeros(rows, dtype=torch.int64, device=runner.device)
+    return timed(lambda: runner.decode(last), STEPS, WARM_UP)
 
 
 def apart(first: list[list[int]], second: list[list[int]]) -> float:
@@ -132,25 +138,66 @@ def measure(size: str, batches: list[int], precision: str, device: torch.device,
     return rows
 
 
+METRICS = {"tokens_per_second": "tokens_per_second", "fastest": "fastest_tokens_per_second", "step_ms": "step_ms"}
+
+
+def flat(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A row for each contender."""
+    found = []
+    for row in rows:
+        about = {name: row[name] for name in ("model", "batch", "precision")}
+        for contender in row["tokens_per_second"]:
+            own = {metric: row[name][contender] for name, metric in METRICS.items() if contender in row.get(name, {})}
+            differ = {"differ_from_transformers": row["differ_from_transformers"]} if contender == "weft" else {}
+            alone = f"{contender}: differ alone"
+            found.append({**about, "contender": contender, **own, **differ, **({"differ_alone": row[alone]} if alone in row else {})})
+    return found
+
+
+def diverging(options: Any) -> list[dict[str, Any]]:
+    """Rows of `benchmarks.divergence`, for a model from a folder or for each of the sizes."""
+    rows = []
+    for name in [options.run] if options.run else options.sizes:
+        if options.run:
+            loaded = load(options.run, options.device)
+            model, tokenizer = loaded.model, loaded.tokenizer
+            prompts = divergence.prompts_of(tokenizer, options.prompts)
+        else:
+            torch.manual_seed(0)
+            model = PRESETS[name].build().to(options.device).eval()
+            tokenizer = Numbers(model.config.vocabulary)
+            prompts = divergence.random_prompts(model.config.vocabulary, options.prompts)
+        keep_weights(model, options.precision)
+        for row in divergence.measure(model, tokenizer, prompts, options.batches, options.added):
+            rows.append({"model": Path(name).name, "precision": options.precision, "prompts": len(prompts), "added": options.added, **row})
+            print(json.dumps(rows[-1]), flush=True)
+    return rows
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = Arguments(__doc__, "generation")
     parser.add_names("--sizes", (name for name in PRESETS if name.startswith("gpt2")), nargs="+", default=["gpt2"])
     parser.add_argument("--batches", type=at_least(1), nargs="+", default=[1])
-    parser.add_names("--precision", PRECISIONS, default="bf16")
+    parser.add_names("--precision", (*PRECISIONS, "int8"), default="bf16")
     parser.add_argument("--added", type=at_least(1), default=ADDED, help="tokens to add")
     parser.add_argument("--alone", type=at_least(0), default=32, help="prompts of a batch that are also asked alone")
     parser.add_argument("--repeats", type=at_least(1), default=3)
     parser.add_argument("--static", action="store_true", help="also transformers' static cache, which it compiles")
+    parser.add_argument("--divergence", action="store_true", help="answers alone and in company, without a peer")
+    parser.add_argument("--run", default="", help="with --divergence: a run or converted model")
+    parser.add_argument("--prompts", type=at_least(1), default=200, help="with --divergence: how many are continued")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--threads", type=at_least(0), default=0, help="of the processor; 0 for as many as torch takes")
     parser.add_argument("--record", default="", help="JSON file to write")
     options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads or torch.get_num_threads())
-    rows = []
-    for size in options.sizes:
+    if options.precision == "int8" and not options.divergence:
+        parser.error("--precision int8 is for --divergence; the comparison with a peer measures it on a CPU anyway")
+    rows = diverging(options) if options.divergence else []
+    for size in [] if options.divergence else options.sizes:
         rows += measure(size, options.batches, options.precision, torch.device(options.device), options)
     if options.record:
-        write_record(options.record, "generation", parser.command(options), {"rows": rows})
+        write_record(options.record, measurements(flat(rows), ("model", "batch", "precision", "contender")), **parser.run(options))
 
 
 if __name__ == "__main__":

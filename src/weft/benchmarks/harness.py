@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.benchmarks.arguments import Arguments
-from weft.benchmarks.record import write_record
+from weft.benchmarks.record import measurements, write_record
 from weft.benchmarks.serving import serving, write_model
 from weft.core.errors import WeftError, require
 from weft.evaluation.lm_eval import adapter
@@ -99,7 +99,8 @@ def main(arguments: list[str] | None = None) -> None:
     for row in rows:
         print(json.dumps(row, default=str), flush=True)
     if options.record:
-        write_record(options.record, "harness", parser.command(options), {"lm_eval": require("lm_eval", "eval").__version__, "rows": rows})
+        versions = {"lm_eval": require("lm_eval", "eval").__version__}
+        write_record(options.record, measurements(rows, ("task",)), **parser.run(options), versions=versions)
     worst = max(rows, key=lambda row: float(row["largest_difference"]))
     if worst["largest_difference"] > TOLERANCE or not all(row["same_texts"] for row in rows):
         raise WeftError(

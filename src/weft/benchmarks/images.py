@@ -13,22 +13,23 @@ import importlib
 import json
 import statistics
 import time
+from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from weft.api import train
-from weft.benchmarks.arguments import Arguments, at_least
-from weft.benchmarks.record import write_record
+from weft.benchmarks.arguments import Arguments, at_least, settings
+from weft.benchmarks.record import measurements, write_record
 from weft.core.config import override
 from weft.core.errors import CapabilityError
 from weft.evaluation.evaluate import evaluate
 from weft.models.base import Restyles, Samples, offers
-from weft.projects.birthplace.benchmark import settings
 from weft.recipes.base import recipe as find_recipe
 from weft.report.progress import Progress
 from weft.report.samples import translated
+from weft.results import Baseline, Published, compared
 from weft.runs.assemble import adopt
 from weft.runs.load import Loaded, load
 from weft.training.hooks import Hook
@@ -55,71 +56,109 @@ class Experiment:
     """Another experiment whose model it starts from."""
     checkpoint: str = ""
     """Which checkpoint is measured, as "@last"; the best one where none is named."""
-    bar: str = ""
-    """What is hoped for, or published, to be shown beside the result."""
+    beside: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Target, baselines and published figures by metric, as a record's measurements have them."""
+    expected: str = ""
+    """What is hoped for, where words say it better."""
 
 
+def beside(
+    metric: str, target: float | None = None, published: float | None = None, source: str = "", note: str | None = None
+) -> dict[str, dict[str, Any]]:
+    """What stands beside a metric: what is hoped for, and what others have published."""
+    theirs = {} if published is None else {"published": (Published(value=published, source=source, note=note),)}
+    return {metric: {**({} if target is None else {"target": target}), **theirs}}
+
+
+def chance(share: float, metric: str = "accuracy") -> dict[str, dict[str, Any]]:
+    """What the commonest class of the test images reaches."""
+    return {metric: {"baselines": (Baseline(name="commonest class", value=share, computed=True),)}}
+
+
+def merged(*parts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """All of them, also where they speak of the same metric."""
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {name: {key: value for part in parts for key, value in part.get(name, {}).items()} for name in names}
+
+
+DIAGONAL = "ResNet with a diagonal posterior"
+RIGHT = beside("classified-mnist_extractor", 0.95)
 EXPERIMENTS: dict[str, Experiment] = {
-    "pixelcnn-mnist": Experiment("pixelcnn/mnist", bar="at most 82 nats"),
-    "gated_pixelcnn-mnist": Experiment("gated_pixelcnn/mnist", bar="at most 81 nats"),
+    "pixelcnn-mnist": Experiment("pixelcnn/mnist", beside=beside("loss", 82)),
+    "gated_pixelcnn-mnist": Experiment("gated_pixelcnn/mnist", beside=beside("loss", 81)),
     "rbm-mnist": Experiment(
-        "rbm/mnist", checkpoint="@last", bar="at least -90 nats, reverse estimate within 2; Salakhutdinov & Murray (2008): -86.34"
+        "rbm/mnist",
+        checkpoint="@last",
+        beside=beside("log_likelihood", -90, -86.34, "Salakhutdinov & Murray (2008)"),
+        expected="reverse estimate within 2",
     ),
-    "maf-mnist": Experiment("maf/mnist", bar="Papamakarios et al. (2017): 1.89 bits per dimension"),
-    "maf-mnist-margin": Experiment("maf/mnist", {"model.margin": 0.05}, bar="the same behind the logit that Dinh et al. (2017) took"),
-    "realnvp-mnist": Experiment("realnvp/mnist", bar="Papamakarios et al. (2017), without convolutions: 1.93 bits per dimension"),
-    "realnvp-cifar10": Experiment("realnvp/cifar10", bar="at most 4.0 bits per dimension; Dinh et al. (2017), 50,000 images: 3.49"),
-    "extractor-mnist": Experiment("classifier/mnist_extractor"),
-    "extractor-fashion": Experiment("classifier/fashion_extractor"),
-    "extractor-cifar10": Experiment("classifier/cifar10_extractor"),
+    "maf-mnist": Experiment("maf/mnist", beside=beside("bits_per_dim", None, 1.89, "Papamakarios et al. (2017)")),
+    "maf-mnist-margin": Experiment("maf/mnist", {"model.margin": 0.05}, expected="the same behind the logit that Dinh et al. (2017) took"),
+    "realnvp-mnist": Experiment(
+        "realnvp/mnist", beside=beside("bits_per_dim", None, 1.93, "Papamakarios et al. (2017)", "without convolutions")
+    ),
+    "realnvp-cifar10": Experiment("realnvp/cifar10", beside=beside("bits_per_dim", 4.0, 3.49, "Dinh et al. (2017)", "50,000 images")),
+    "extractor-mnist": Experiment("classifier/mnist_extractor", beside=chance(0.1135)),
+    "extractor-fashion": Experiment("classifier/fashion_extractor", beside=chance(0.1)),
+    "extractor-cifar10": Experiment("classifier/cifar10_extractor", beside=chance(0.1)),
     "vae-mnist": Experiment(
         "vae/mnist",
         measures=("iwae=200", "fid=extractor-mnist"),
-        bar="at most 87 nats; Kingma et al. (2016), ResNet with a diagonal posterior: 84.08, log p(x) -81.08",
+        beside=beside("loss", 87, 84.08, "Kingma et al. (2016)", DIAGONAL)
+        | beside("iwae_200", None, 81.08, "Kingma et al. (2016)", f"-log p(x), {DIAGONAL}"),
     ),
-    "vae-mnist-mlp": Experiment("vae/mnist_mlp", measures=("iwae=1000",), bar="at most 100 nats; Burda et al. (2015): log p(x) -86.76"),
+    "vae-mnist-mlp": Experiment(
+        "vae/mnist_mlp",
+        measures=("iwae=1000",),
+        beside=beside("loss", 100) | beside("iwae_1000", None, 86.76, "Burda et al. (2015)", "-log p(x)"),
+    ),
     "vae-fashion": Experiment("vae/fashion", measures=("fid=extractor-fashion",)),
     "vae-cifar10": Experiment("vae/cifar10", measures=("fid=extractor-cifar10",)),
     "vae-conditional-mnist": Experiment(
         "vae/conditional_mnist",
         measures=("classified=extractor-mnist", "fid=extractor-mnist"),
-        bar="at least 95 % of the samples classified right",
+        beside=RIGHT,
     ),
-    "vae-m2-mnist": Experiment("vae/m2_mnist", bar="error at most 12 %; Kingma et al. (2014): 11.97 ± 1.71 %"),
-    "gan-ring": Experiment("gan/ring", report={}, bar="shown collapsing"),
-    "gan-ring-minibatch": Experiment("gan/ring", {"model.kernels": 16}, report={}, bar="more of the modes than without"),
+    "vae-m2-mnist": Experiment(
+        "vae/m2_mnist",
+        beside=merged(chance(0.1135), beside("accuracy", 0.88, 0.8803, "Kingma et al. (2014)", "an error of 11.97 ± 1.71 %")),
+    ),
+    "gan-ring": Experiment("gan/ring", report={}, expected="shown collapsing"),
+    "gan-ring-minibatch": Experiment("gan/ring", {"model.minibatch_kernels": 16}, report={}, expected="more of the modes than without"),
     "wgan-ring": Experiment("wgan/ring", report={}),
-    "wgan_gp-ring": Experiment("wgan_gp/ring", report={}, bar="8 of 8 modes, at least 90 % good, in 3 of 3 seeds"),
+    "wgan_gp-ring": Experiment("wgan_gp/ring", report={}, beside=beside("modes", 8) | beside("good", 0.9), expected="in 3 of 3 seeds"),
     "gan-mnist": Experiment("gan/mnist", measures=("fid=extractor-mnist",)),
     **{f"dcgan-{data}": Experiment(f"dcgan/{data}", measures=(f"fid=extractor-{data}",)) for data in ("mnist", "fashion", "cifar10")},
     **{f"wgan_gp-{data}": Experiment(f"wgan_gp/{data}", measures=(f"fid=extractor-{data}",)) for data in ("fashion", "cifar10")},
     "gan-conditional_mnist": Experiment(
         "gan/conditional_mnist",
         measures=("classified=extractor-mnist", "fid=extractor-mnist"),
-        bar="at least 95 % of the samples classified right",
+        beside=RIGHT,
     ),
-    "gan-semi_mnist": Experiment("gan/semi_mnist", bar="error at most 5 %; Salimans et al. (2016): 0.93 %"),
+    "gan-semi_mnist": Experiment(
+        "gan/semi_mnist", beside=merged(chance(0.1135), beside("accuracy", 0.95, 0.9907, "Salimans et al. (2016)", "an error of 0.93 %"))
+    ),
     "bigan-mnist": Experiment(
         "bigan/mnist",
         measures=("nearest_neighbour",),
         checkpoint="@last",
-        bar="nearest neighbour at least 97 %; Donahue et al. (2016): 97.39 %",
+        beside=merged(chance(0.1135, "nearest_neighbour"), beside("nearest_neighbour", 0.97, 0.9739, "Donahue et al. (2016)")),
     ),
     **{
         f"pix2pix-mnist{name}": Experiment("pix2pix/mnist", changes, measures=("translated=extractor-mnist",))
-        for name, changes in (("", {}), ("-error", {"objective.adversarial": 0.0}), ("-game", {"objective.error": 0.0}))
+        for name, changes in (("", {}), ("-error", {"objective.adversarial": 0.0}), ("-game", {"objective.l1_weight": 0.0}))
     },
     **{
         f"pix2pix-facades{name}": Experiment("pix2pix/facades", changes, report={}, checkpoint="@last")
-        for name, changes in (("", {}), ("-error", {"objective.adversarial": 0.0}), ("-game", {"objective.error": 0.0}))
+        for name, changes in (("", {}), ("-error", {"objective.adversarial": 0.0}), ("-game", {"objective.l1_weight": 0.0}))
     },
     **{
         f"cyclegan-mnist{name}": Experiment(
-            "cyclegan/mnist", changes, measures=("translated=extractor-mnist",), checkpoint="@last", bar=bar
+            "cyclegan/mnist", changes, measures=("translated=extractor-mnist",), checkpoint="@last", beside=hoped, expected=expected
         )
-        for name, changes, bar in (
-            ("", {}, "labels kept by at least 95 %"),
-            ("-no_cycle", {"objective.cycle": 0.0}, "fails: the games alone do not ask for the content"),
+        for name, changes, hoped, expected in (
+            ("", {}, beside("translated-mnist_extractor", 0.95), ""),
+            ("-no_cycle", {"objective.cycle": 0.0}, {}, "fails: the games alone do not ask for the content"),
         )
     },
 }
@@ -207,9 +246,26 @@ def main(arguments: list[str] | None = None) -> None:
             print(json.dumps(rows[-1]), flush=True)
         tell(name, rows)
         if options.record:
-            content = {"recipe": EXPERIMENTS[name].recipe, "bar": EXPERIMENTS[name].bar, "changed": options.change, "rows": rows}
-            content["report"] = options.report
-            write_record(options.record / f"images-{name}.json", "images", parser.command(options), content)
+            write_experiment(name, rows, options, parser)
+
+
+FACTS = ("experiment", "parameters", "step")
+"""Columns of a row that are no results."""
+
+
+def write_experiment(name: str, rows: list[dict[str, Any]], options: Namespace, parser: Arguments) -> None:
+    """The seeds of an experiment as a record."""
+    experiment = EXPERIMENTS[name]
+    split = "test" if options.report and experiment.report else "validation"
+    numbers = [{key: value for key, value in row.items() if key not in FACTS} for row in rows]
+    known = {"target", "published", *(("baselines",) if split == "test" else ())}
+    beside = {metric: {key: own[key] for key in own if key in known} for metric, own in experiment.beside.items()}
+    found = measurements(numbers, split=split, recipe=experiment.recipe, beside=beside)
+    details = {"experiment": name, "parameters": rows[0]["parameters"], "steps": [row["step"] for row in rows]}
+    details |= {"expected": experiment.expected} if experiment.expected else {}
+    seconds = statistics.median(row["train_seconds"] + row["measure_seconds"] for row in rows)
+    own = {**parser.run(options), "seconds": seconds, "changed": {**experiment.settings, **settings(options.change)}}
+    write_record(options.record / f"images-{name}.json", found, **own, recipe=experiment.recipe, details=details)
 
 
 def tell(name: str, rows: list[dict[str, Any]]) -> None:
@@ -218,8 +274,9 @@ def tell(name: str, rows: list[dict[str, Any]]) -> None:
         values = [row[metric] for row in rows]
         spread = f" ± {statistics.stdev(values):.4g}" if len(values) > 1 else ""
         print(f"{name} {metric}: {statistics.fmean(values):.6g}{spread}", flush=True)
-    if EXPERIMENTS[name].bar:
-        print(f"{name} hoped for or published: {EXPERIMENTS[name].bar}", flush=True)
+    experiment = EXPERIMENTS[name]
+    if hoped := compared(measurements(rows, recipe=experiment.recipe, beside=experiment.beside).measurements, experiment.expected):
+        print(f"{name} hoped for or published: {hoped}", flush=True)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft.benchmarks.arguments import Arguments, at_least
-from weft.benchmarks.record import write_record
+from weft.benchmarks.record import measurements, write_record
 from weft.benchmarks.timing import timed
 from weft.core import random
 from weft.core.config import override
@@ -195,7 +195,7 @@ def main(arguments: list[str] | None = None) -> None:
         rows.append(contend(name, options.steps))
         print(json.dumps(rows[-1]), flush=True)
     if options.record:
-        write_record(options.record, "images_gpu", parser.command(options), {"rows": rows})
+        write_record(options.record, measurements(rows, ("model", "batch")), **parser.run(options))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import torch
 
 from weft.benchmarks import published
 from weft.benchmarks.arguments import Arguments
-from weft.benchmarks.record import write_record
+from weft.benchmarks.record import measurements, write_record
 from weft.benchmarks.references import CASES, KINDS, apart, reference, reread
 from weft.convert.convert import convert
 from weft.core import registry
@@ -28,6 +28,7 @@ from weft.runs.load import load
 
 TOLERANCE = 1e-4
 Row = dict[str, Any]
+OF = ("family", "configuration", "parameters")
 
 
 @torch.no_grad()
@@ -75,8 +76,8 @@ def main(arguments: list[str] | None = None) -> None:
         if "continuation" in row:
             print(f"  both continue {row['prompt']!r} with {row['continuation']!r}")
     if options.record:
-        content = {"transformers": transformers.__version__, "rows": found}
-        write_record(options.record, "parity", parser.command(options), content)
+        versions = {"transformers": transformers.__version__}
+        write_record(options.record, measurements(found, OF), **parser.run(options), versions=versions)
     worst = max(found, key=lambda row: max(row["import"], row["round_trip"]))
     largest = max(worst["import"], worst["round_trip"])
     if largest > TOLERANCE:

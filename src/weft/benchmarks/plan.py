@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-import json
 import time
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from weft import results
 from weft.benchmarks.arguments import Arguments, at_least
-from weft.benchmarks.record import write_record
-from weft.core.errors import WeftError
+from weft.benchmarks.record import measurements, write_record
+from weft.core.errors import DataError, WeftError
 from weft.data.base import Source
-from weft.data.text.windows import TokenWindows
+from weft.data.text.token_windows import TokenWindows
 from weft.planning import plan
 from weft.planning.layout import Layout
 from weft.planning.shards import bytes_on
@@ -34,7 +34,7 @@ from weft.training.trainer import Trainer
 
 BATCHES = {"gpt2": 64, "gpt2-medium": 32, "gpt2-xl": 16, "tiny": 8}
 """Examples of 1,024 tokens that are usual for each on a large GPU."""
-OPTIM = AdamW(lr=6e-4, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0, schedule=Schedule(kind="cosine", floor=0.1))
+OPTIM = AdamW(lr=6e-4, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0, schedule=Schedule(kind="cosine", min_lr_ratio=0.1))
 BARS = {"memory": 0.08, "step": 0.15}
 """How far the plan may be off."""
 GPUS = (64, 256, 1024, 4096)
@@ -81,10 +81,10 @@ def measured(case: Subject, steps: int) -> dict[str, Any]:
 def known(record: str, name: str) -> dict[str, Any]:
     """The same of a model in a record of `weft bench training`."""
     try:
-        rows = {row["size"]: row for row in json.loads(Path(record).read_text())["rows"]}
-        batch, found = rows[name]["batch"], rows[name]["variants"][0]
+        found = next(row for row in results.read(record).table() if row.get("size") == name and row.get("contender", "").startswith("weft"))
+        batch = found["batch"]
         facts = {"step_seconds": found["ms"] / 1e3, "tensors": found["gib"] * 2**30, "reserved": None, "execution": found["execution"]}
-    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
+    except (DataError, StopIteration, KeyError) as error:
         raise WeftError(f"{record} holds no step of {name}; write it by: weft bench training --sizes {name} --record {record}") from error
     if batch != BATCHES[name]:
         raise WeftError(f"{record}: {name} was measured with a batch of {batch}, the plan is for {BATCHES[name]}")
@@ -93,8 +93,8 @@ def known(record: str, name: str) -> dict[str, Any]:
 
 def where(record: str) -> dict[str, Any]:
     """On what, with what and when the steps of a record were measured."""
-    found = json.loads(Path(record).read_text())
-    return {name: found[name] for name in ("hardware", "versions", "date")}
+    found = results.read(record)
+    return {"hardware": found.hardware, "versions": found.versions, "date": found.date, "commit": found.commit}
 
 
 def wait() -> None:
@@ -165,8 +165,9 @@ def main(arguments: list[str] | None = None) -> None:
             rows.append(compare(model, BATCHES[model], options.steps, device, options.measured))
             print(told(rows[-1]), flush=True)
     if options.record:
-        content = {"rows": rows, **(where(options.measured) if options.measured else {})}
-        write_record(Path(options.record) / f"{name}.json", name, parser.command(options), content)
+        found = measurements(rows, ("subject", "device", "gpus") if options.layouts else ("model", "batch", "tokens", "parameters"))
+        steps = where(options.measured) if options.measured else {}
+        write_record(Path(options.record) / f"{name}.json", found, **parser.run(options), **steps)
 
 
 def told(row: dict[str, Any]) -> str:

@@ -26,7 +26,7 @@ from typing import Any
 import torch
 
 from weft.benchmarks.arguments import Arguments, at_least
-from weft.benchmarks.record import write_record
+from weft.benchmarks.record import measurements, write_record
 from weft.core import config
 from weft.data.tokenizers import base as tokenizers
 from weft.inference.engine import Engine, answer_all
@@ -228,8 +228,9 @@ def main(arguments: list[str] | None = None) -> None:
     if options.record:
         about = {"model": {"parameters": sum(p.numel() for p in GPTConfig(vocabulary=256, **SIZES).build().parameters()), **SIZES}}
         how = (__doc__ or "").partition("\n")[2].strip()
-        command = f"weft bench serving --only {' '.join(options.only)} --threads {torch.get_num_threads()}"
-        write_record(options.record, "serving", command, {"how": how, **about, "bars": rows})
+        own = {**parser.run(options), "command": f"weft bench serving --only {' '.join(options.only)} --threads {torch.get_num_threads()}"}
+        found = measurements([{"bar": name, **row} for name, row in rows.items()], ("bar",))
+        write_record(options.record, found, **own, details={"how": how, **about})
 
 
 if __name__ == "__main__":

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from weft.benchmarks.arguments import Arguments, at_least
-from weft.benchmarks.record import write_record
+from weft.benchmarks.record import Measured, measurements, write_record
 from weft.convert.convert import convert
 from weft.evaluation.fewshot.runner import run_task
+from weft.results import Published
 from weft.runs.load import load
 
 CARD = "https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct (section Evaluation)"
@@ -44,6 +45,18 @@ def measure(folder: Path, device: str, examples: int) -> list[dict[str, Any]]:
     return rows
 
 
+def table(rows: list[dict[str, Any]]) -> Measured:
+    """A row for each task, with the published figure beside the metric that is compared."""
+    beside: dict[str, dict[str, Any]] = {}
+    flat = []
+    for row in rows:
+        if row["published"] is not None:
+            beside[row["compared"]] = {"published": (Published(value=row["published"], source=row["published_in"]),)}
+        about = {name: row[name] for name in ("task", "examples", "intervals", "compared", "seconds")}
+        flat.append({**about, **row["metrics"], **({} if row["published"] else {"published": row["published_in"]})})
+    return measurements(flat, ("task",), split="test", beside=beside)
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = Arguments(__doc__, "smollm2")
     parser.add_argument("folder", nargs="?", type=Path, default=Path("runs/smollm2"), help="the converted model")
@@ -56,7 +69,7 @@ def main(arguments: list[str] | None = None) -> None:
     rows = measure(options.folder, options.device, options.examples)
     if options.record:
         origin = json.loads((options.folder / "metrics.json").read_text()).get("converted", {})
-        write_record(options.record, "smollm2", parser.command(options), {"model": origin, "rows": rows})
+        write_record(options.record, table(rows), **parser.run(options), details={"model": origin})
 
 
 if __name__ == "__main__":

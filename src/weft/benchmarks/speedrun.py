@@ -22,17 +22,16 @@ from typing import Any
 
 import torch
 
-from weft.benchmarks.arguments import Arguments, at_least
-from weft.benchmarks.record import write_record
+from weft.benchmarks.arguments import Arguments, at_least, settings
+from weft.benchmarks.record import measurements, write_record
 from weft.benchmarks.timing import synchronise, timed
 from weft.core.config import override, to_dict
 from weft.data.base import Source
 from weft.data.shards.build_state import BuildConfig
 from weft.data.shards.builder import build
 from weft.data.shards.workers import cores
-from weft.data.text.python_corpus import gather
-from weft.data.tokenizers.learning import learn
-from weft.projects.birthplace.benchmark import settings
+from weft.data.text.python_corpus import build_corpus
+from weft.data.tokenizers.training import train_tokenizer
 from weft.recipes.base import Recipe
 from weft.recipes.base import recipe as find_recipe
 from weft.runs.assemble import build as build_run
@@ -73,10 +72,10 @@ SIZES = {
 def prepared(folder: Path, folders: list[str], vocabulary: int) -> dict[str, Any]:
     """The corpus and its shards, made now where they are not there yet; its description."""
     if not (folder / "corpus.json").is_file():
-        gather(folder, folders)
+        build_corpus(folder, folders)
     parts = {name: str(folder / f"{name}.jsonl") for name in ("train", "held")}
     if not (folder / f"held-{vocabulary}" / "manifest.json").is_file():
-        tokenizer = learn("byte_bpe", vocabulary, [parts["train"]], BuildConfig())
+        tokenizer = train_tokenizer("byte_bpe", vocabulary, [parts["train"]], BuildConfig())
         for name, path in parts.items():
             build([path], folder / f"{name}-{vocabulary}", tokenizer, BuildConfig(), cores())
     description: dict[str, Any] = json.loads((folder / "corpus.json").read_text())
@@ -177,6 +176,12 @@ class Course:
             return evaluate(*given)["loss"]
 
 
+RECIPE = "gpt/speedrun"
+LOSSES = ("loss", "chosen_on", "classical_loss", "speedrun_final_loss")
+RUN = ("recipe", "lr", "steps", "tokens")
+"""What tells one run of a seed from another."""
+
+
 class Race:
     """All runs of a size, told and written down as they come."""
 
@@ -192,7 +197,22 @@ class Race:
         print(f"{self.options.size} {what}: " + ", ".join(f"{key} {value}" for key, value in shown.items()), flush=True)
         if self.options.record:
             self.record["total_seconds"] = round(time.perf_counter() - self.begun, 1)
-            write_record(self.options.record / f"speedrun-{self.options.size}.json", "speedrun", self.command, self.record)
+            self.write()
+
+    def write(self) -> None:
+        """The record as it is by now, once there is a run."""
+        runs, ends = self.record["runs"], self.record["results"]
+        details = {key: value for key, value in self.record.items() if key not in ("runs", "results", "total_seconds")}
+        if runs:
+            path = self.options.record / f"speedrun-{self.options.size}.json"
+            own = {"command": self.command, "benchmark": "speedrun", "seconds": self.record["total_seconds"]}
+            write_record(
+                path,
+                measurements([*runs, *ends], RUN, split=dict.fromkeys(LOSSES, "validation"), recipe=RECIPE),
+                **own,
+                recipe=RECIPE,
+                details=details,
+            )
 
     def course(self, name: str) -> Course:
         changes = settings(getattr(self.options, name))

@@ -8,9 +8,9 @@ Run: python -m weft bench training --nanogpt FOLDER [--sizes gpt2 gpt2-medium gp
 
 Both train on 1,024 tokens an example in bf16, compiled, with AdamW and clipping, without dropout; ours through the trainer itself. Both
 have GPT-2's own GELU, by tanh; with --activation gelu they have nanoGPT's, which is exact.
-A variant is settings of training joined by commas: its names (attention, blocks, logits, activations, update, compile, graphs),
-chunk (log2 of the logits held at a time), held (the longest row of them that is read once), pieces (of a wide block, joined by +, that
-have kernels of our own; or none), or options of the compiler (inductor.combo_kernels=off).
+A variant is settings of training joined by commas: its names (attention, blocks, logits, activation_checkpointing, update, compile,
+cuda_graphs), chunk (log2 of the logits held at a time), held (the longest row of them that is read once), pieces (of a wide block, joined
+by +, that have kernels of our own; or none), or options of the compiler (inductor.combo_kernels=off).
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from torch import Tensor
 
 from weft.benchmarks import ceiling, kernels, nanogpt
 from weft.benchmarks.arguments import Arguments, at_least
-from weft.benchmarks.record import write_record
+from weft.benchmarks.record import measurements, write_record
 from weft.benchmarks.timing import synchronise, timed
 from weft.data.base import Source
-from weft.data.text.windows import TokenWindows
+from weft.data.text.token_windows import TokenWindows
 from weft.kernels import chunked_cross_entropy
 from weft.kernels.spec import Use
 from weft.models.gpt import PRESETS, GPTConfig
@@ -256,6 +256,27 @@ def compare(one: dict[str, Any], row: dict[str, Any]) -> None:
     print(f"weft {one['variant']}: {one['of_ceiling']:.3f} of the ceiling{compared}", flush=True)
 
 
+OF = ("size", "batch", "activation", "contender")
+PARTS = ("nanogpt", "variants", "ceiling")
+
+
+def flat(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A row for each contender and for the ceiling, and one for what else is known of a size."""
+    found = []
+    for row in rows:
+        if "variants" not in row:  # two curves of losses
+            found.append(row)
+            continue
+        about = {name: row[name] for name in OF if name in row}
+        own = {"nanoGPT": row["nanogpt"]} if "nanogpt" in row else {}
+        own |= {f"weft {one['variant']}": {k: v for k, v in one.items() if k != "variant"} for one in row["variants"]}
+        own |= {"ceiling": row["ceiling"]} if "ceiling" in row else {}
+        found += [{**about, "contender": name, **one} for name, one in own.items()]
+        if rest := {key: value for key, value in row.items() if key not in (*about, *PARTS)}:
+            found.append({**about, **rest})
+    return found
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = Arguments(__doc__, "training")
     parser.add_names("--sizes", BATCHES, nargs="+", default=["gpt2", "gpt2-medium", "gpt2-xl"])
@@ -281,7 +302,7 @@ def main(arguments: list[str] | None = None) -> None:
             bench = Bench(size, batch, options.steps, options.profile, device, options.activation)
             rows.append(contend(bench, options.variants, options.nanogpt))
     if options.record:
-        write_record(options.record, "training_gpu", parser.command(options), {"rows": rows})
+        write_record(options.record, measurements(flat(rows), OF), **parser.run(options))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from weft.benchmarks import nanogpt
 from weft.benchmarks.training import OPTIM, forget, make, model_of, variant
 from weft.data.base import Source
 from weft.data.text.python_source import python_files
-from weft.data.text.windows import TokenWindows
+from weft.data.text.token_windows import TokenWindows
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 

@@ -11,23 +11,24 @@ from __future__ import annotations
 
 import json
 import statistics
+from argparse import Namespace
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from weft.api import train
-from weft.benchmarks.arguments import Arguments
-from weft.benchmarks.record import write_record
+from weft.benchmarks.arguments import Arguments, settings
+from weft.benchmarks.record import measurements, write_record
 from weft.core.config import override
 from weft.data.base import Problems
-from weft.data.text.windows import read_text
+from weft.data.text.token_windows import read_text
 from weft.evaluation.evaluate import evaluate
 from weft.inference.translate import answer
 from weft.inference.translate_file import answer_lines, fingerprint
-from weft.projects.birthplace.benchmark import settings
 from weft.recipes.base import recipe as find_recipe
 from weft.report.progress import Progress
+from weft.results import Baseline
 from weft.runs import record
 from weft.runs.assemble import adopt
 from weft.runs.load import load
@@ -50,6 +51,10 @@ class Experiment:
     """Which checkpoint is measured; the best one where none is named."""
     teacher: str = ""
     """Experiment whose answers to the training sources are learned in place of the targets (sequence-level distillation)."""
+    split: Literal["dev", "test"] = "test"
+    """What the data that report are."""
+    baselines: dict[str, float] = field(default_factory=dict)
+    """What the commonest class of those data reaches, by metric."""
     iterations: tuple[int, ...] = ()
     """Numbers of passes of which BLEU is measured too, each as bleu_N."""
 
@@ -62,6 +67,10 @@ TASKS = {
     "mrpc": "glue/MRPC/msr_paraphrase_test.txt.gz",
     "rte": "glue/RTE/dev.tsv",
 }
+SPLITS: dict[str, Literal["dev", "test"]] = {"squad": "dev", "cola": "dev", "rte": "dev"}
+"""Of those, development sets; the others are test sets."""
+COMMONEST = {"sst2": 917 / 1821, "cola": 721 / 1043, "mrpc": 1147 / 1725, "rte": 146 / 277}
+"""Share of the commonest class."""
 STARTS = {
     "scratch": "",
     "own": "bert",
@@ -78,12 +87,12 @@ ADDED = {"left_to_right_lstm": {"model.lstm": True}}
 SHORT = {"data.context": 128, "train.batch": 128, "train.steps": 12_000}
 """As BERT itself was trained: first on short texts, of which a step holds more, then on long ones."""
 PASSES = (1, 2, 4, 10)
-ONE_PASS = {"objective.consistency": 0.0}
+ONE_PASS = {"objective.r_drop": 0.0}
 """What label smoothing does by itself: to ask two passes to agree smooths too."""
 EXPERIMENTS = {
     "multi30k": Experiment("transformer/multi30k", report=MULTI30K, checkpoint="@average10"),
     **{
-        f"multi30k-{name}": Experiment("transformer/multi30k", "", {**ONE_PASS, "objective.smoothing": share}, MULTI30K, "@average10")
+        f"multi30k-{name}": Experiment("transformer/multi30k", "", {**ONE_PASS, "objective.label_smoothing": share}, MULTI30K, "@average10")
         for name, share in {"smoothed": 0.1, "unsmoothed": 0.0}.items()
     },
     "nat-multi30k": Experiment("nat/multi30k", report=MULTI30K, checkpoint="@average10", iterations=PASSES),
@@ -95,16 +104,23 @@ EXPERIMENTS = {
     "bert-no_pairs": Experiment("bert/pretrain_no_pairs", "", SHORT),
     "bert-left_to_right": Experiment("bert/pretrain_left_to_right", "", SHORT),
     **{
-        f"{task}-{start}": Experiment(f"bert/{task}", begun, {"optim.lr": RATES.get(start, 1e-4), **ADDED.get(start, {})}, {"path": path})
+        f"{task}-{start}": Experiment(
+            f"bert/{task}",
+            begun,
+            {"optim.lr": RATES.get(start, 1e-4), **ADDED.get(start, {})},
+            {"path": path},
+            split=SPLITS.get(task, "test"),
+            baselines={"accuracy": COMMONEST[task]} if task in COMMONEST else {},
+        )
         for task, path in TASKS.items()
         for start, begun in STARTS.items()
     },
     "brown-minilm": Experiment("bert/brown", MINILM),
-    "vit-cifar10": Experiment("vit/cifar10", report={"validate_on": "test"}),
-    "swin-cifar10": Experiment("swin/cifar10", report={"validate_on": "test"}),
+    "vit-cifar10": Experiment("vit/cifar10", report={"validate_on": "test"}, baselines={"accuracy": 0.1}),
+    "swin-cifar10": Experiment("swin/cifar10", report={"validate_on": "test"}, baselines={"accuracy": 0.1}),
     "t5": Experiment("t5/novels"),
-    "t5-sst2": Experiment("t5/sst2", "t5", report={"path": TASKS["sst2"]}),
-    "t5-sst2-scratch": Experiment("t5/sst2", report={"path": TASKS["sst2"]}),
+    "t5-sst2": Experiment("t5/sst2", "t5", report={"path": TASKS["sst2"]}, baselines={"exact": COMMONEST["sst2"]}),
+    "t5-sst2-scratch": Experiment("t5/sst2", report={"path": TASKS["sst2"]}, baselines={"exact": COMMONEST["sst2"]}),
     "gpt-novels": Experiment("gpt/novels"),
 }
 
@@ -165,6 +181,27 @@ def measured(name: str, seed: int, folder: Path, minilm: str, changes: dict[str,
     return row | ({"signature": said["signatures"]["bleu"]} if "signatures" in said else {})
 
 
+FACTS = ("experiment", "signature", "start_steps")
+"""Columns of a row that are no results."""
+
+
+def write_experiment(name: str, rows: list[dict[str, Any]], options: Namespace, parser: Arguments) -> None:
+    """The seeds of an experiment as a record."""
+    experiment = EXPERIMENTS[name]
+    reports = options.report and bool(experiment.report)
+    commonest = experiment.baselines if reports else {}
+    beside = {key: {"baselines": (Baseline(name="commonest class", value=share, computed=True),)} for key, share in commonest.items()}
+    numbers = [{key: value for key, value in row.items() if key not in FACTS} for row in rows]
+    found = measurements(numbers, split=experiment.split if reports else "validation", recipe=experiment.recipe, beside=beside)
+    details = {"experiment": name, "start": experiment.start, "teacher": experiment.teacher}
+    details |= {key: rows[0][key] for key in ("start_steps", "signature") if key in rows[0]}
+    own = {**parser.run(options), "seconds": statistics.median(row["train_seconds"] for row in rows)}
+    own["changed"] = {**experiment.settings, **settings(options.change)}
+    file = f"transformers-{'-'.join(filter(None, [name, options.label]))}.json"
+    present = {key: value for key, value in details.items() if value}
+    write_record(options.record / file, found, **own, recipe=experiment.recipe, details=present)
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = Arguments(__doc__, "transformers")
     parser.add_names("experiments", EXPERIMENTS, nargs="+")
@@ -187,10 +224,7 @@ def main(arguments: list[str] | None = None) -> None:
             spread = f" ± {statistics.stdev(values):.4g}" if len(values) > 1 else ""
             print(f"{name} {metric}: {statistics.fmean(values):.6g}{spread}", flush=True)
         if options.record:
-            content = {"recipe": EXPERIMENTS[name].recipe, "start": EXPERIMENTS[name].start, "changed": options.change, "rows": rows}
-            content |= {"teacher": EXPERIMENTS[name].teacher} if EXPERIMENTS[name].teacher else {}
-            file = f"transformers-{'-'.join(filter(None, [name, options.label]))}.json"
-            write_record(options.record / file, "transformers", parser.command(options), {**content, "report": options.report})
+            write_experiment(name, rows, options, parser)
 
 
 if __name__ == "__main__":

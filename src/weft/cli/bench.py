@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from weft.cli import console, flags
+from weft.cli import console
+from weft.cli.options import flags
 from weft.core import registry
 
 USAGE = """usage: weft bench NAME [FLAGS]

@@ -8,8 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from weft.api import fit
-from weft.cli import console, flags
+from weft.cli import console
 from weft.cli.describe import finished, opening
+from weft.cli.options import flags
 from weft.core.errors import ConfigError
 from weft.core.registry import nearest
 from weft.data.text.questions import read_questions

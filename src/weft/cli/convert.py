@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weft.cli import console, flags
+from weft.cli import console
+from weft.cli.options import flags
 from weft.convert.convert import convert
 from weft.core.config import Config
 

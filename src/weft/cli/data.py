@@ -6,7 +6,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from weft.cli import console, flags
+from weft.cli import console
+from weft.cli.options import flags
 from weft.cli.tasks import Meter
 from weft.cli.tokenizer import find_tokenizer
 from weft.core import registry
@@ -15,9 +16,9 @@ from weft.core.errors import ConfigError
 from weft.core.units import duration
 from weft.data.io.files import show
 from weft.data.shards.builder import BuildConfig, build
-from weft.data.shards.files import Shards, damages, read_json
+from weft.data.shards.shard_files import Shards, find_damage, read_json
 from weft.data.shards.workers import cores
-from weft.data.text.python_corpus import CorpusConfig, gather
+from weft.data.text.python_corpus import CorpusConfig, build_corpus
 from weft.training.checkpoint import files
 
 USAGE = """usage: weft data build INPUT… --out DIR --tokenizer WHAT [SETTINGS]
@@ -111,7 +112,7 @@ def gather_python(words: list[str]) -> int:
     if not options.out:
         raise ConfigError("name a folder with --out; see weft data python --help")
     files.check_folder(Path(options.out))
-    made = gather(options.out, options.folder, options)
+    made = build_corpus(options.out, options.folder, options)
     for name in ("train", "held"):
         print(f"{name}: {made[name]['files']:,} files of {made[name]['packages']:,} packages, {made[name]['bytes'] / 1e6:,.1f} MB")
     print("left out: " + ", ".join(f"{count:,} {what}" for what, count in made["left_out"].items()))
@@ -138,7 +139,7 @@ def show_shards(words: list[str]) -> int:
 
 def verify_shards(words: list[str]) -> int:
     _, (folder,) = flags.parse(Verify(), words, "weft data verify", "DIR", "Whether every file of a folder of shards has its sha256.")
-    found = list(damages(folder))
+    found = list(find_damage(folder))
     print("\n".join(found) if found else f"{show(folder)}: all {len(Shards(folder).shards)} shards are whole")
     return 1 if found else 0
 

@@ -11,7 +11,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.cli import console, flags, tasks
+from weft.cli import console, tasks
+from weft.cli.options import flags
 from weft.core import config, registry
 from weft.core.config import Config
 from weft.core.errors import ConfigError, DataError

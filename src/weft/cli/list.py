@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib.resources
-import json
 import os
 import sys
-from typing import Any
 
 from weft.core import registry
 from weft.core.errors import ConfigError
+from weft.results import AS_IT_IS, Record, from_json
 
 SHOWN = ("recipes", "models", "studies", "benches")
 USAGE = f"""usage: weft list [{"|".join(registry.TABLES)}]
@@ -17,27 +16,23 @@ USAGE = f"""usage: weft list [{"|".join(registry.TABLES)}]
 One line for everything registered: name, year, what it is, and the measured score where there is a record."""
 
 
-def records() -> dict[str, dict[str, Any]]:
-    """The newest measured record of every recipe, from the files that ship with the package."""
-    found: dict[str, dict[str, Any]] = {}
+def records() -> dict[str, Record]:
+    """What every recipe reaches as it is, from the files that ship with the package."""
+    found: dict[str, Record] = {}
     folder = importlib.resources.files("weft").joinpath("records")
     if not folder.is_dir():
         return found
     for file in sorted(folder.iterdir(), key=lambda f: f.name):
-        if file.name.endswith(".json"):
-            content = json.loads(file.read_text(encoding="utf-8"))
-            for record in content if isinstance(content, list) else [content]:
-                if "recipe" in record and "value" in record:
-                    found[record["recipe"]] = record
+        if file.name.startswith(AS_IT_IS) and file.name.endswith(".json"):
+            record = from_json(file.read_text(encoding="utf-8"), file.name.removesuffix(".json"))
+            found[record.recipe or ""] = record
     return found
 
 
-def score(record: dict[str, Any] | None) -> str:
-    """`accuracy 0.978`, or nothing where nothing was measured."""
-    if record is None:
-        return ""
-    value = record["value"]
-    return f"{record.get('metric', 'score')} {value:.4g}" if isinstance(value, float) else f"{record.get('metric', 'score')} {value}"
+def score(record: Record) -> str:
+    """`accuracy 0.978`"""
+    first = record.measurements[0]
+    return f"{first.metric} {first.mean:.4g}"
 
 
 def table(name: str) -> list[str]:

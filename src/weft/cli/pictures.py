@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from weft.core.errors import ConfigError
-from weft.data.images.inputs import image_shape, read_pictures
+from weft.data.images.image_files import image_shape, read_images
 from weft.models.base import Completes, SamplesClass, need
 from weft.report import plane
 from weft.runs.load import Loaded
@@ -72,7 +72,7 @@ def completed(loaded: Loaded, prompts: list[str], place: str, mask: str, n: int,
     need(loaded.model, Completes)
     shape = image_shape(loaded.recipe.model)
     where = target(loaded, f"-complete-{quote(Path(place).stem, safe='')}-seed{seed}.png", out, ".png")
-    _, pixels = read_pictures(place, shape)
+    _, pixels = read_images(place, shape)
     rows = complete(loaded.model, torch.from_numpy(pixels), known(mask, shape), n, seed)
     return write(png(rows.flatten(0, 1), columns=n + 1), where)
 
@@ -84,7 +84,7 @@ def known(mask: str, shape: tuple[int, int, int]) -> Tensor:
         return known_part(mask, height, width)
     if not Path(mask).expanduser().is_file():
         raise ConfigError(f"--mask: expected {', '.join(MASKS)} or an image file that is white where something is missing, not {mask!r}")
-    _, pixels = read_pictures(mask, (1, height, width))
+    _, pixels = read_images(mask, (1, height, width))
     missing = torch.from_numpy(pixels[0, 0] >= 0.5)
     if not missing.any():
         raise ConfigError(f"--mask {mask}: no pixel of it is white, so nothing is missing")
@@ -100,7 +100,7 @@ def restyled(loaded: Loaded, prompt: str, place: str, way: str, out: str) -> int
         raise ConfigError(f"--out must name a folder to write the translated images to{f', and {out} is a file' if out else ''}")
     model, config = loaded.model, loaded.recipe.model
     shape = tuple(getattr(config, "source_image", ()) or getattr(config, "image", ()))
-    paths, pixels = read_pictures(place, shape, squash=True)
+    paths, pixels = read_images(place, shape, squash=True)
     targets = names_in(Path(place).expanduser(), paths, Path(out))
     source, device = torch.from_numpy(pixels), next(model.parameters()).device
     for first in range(0, len(paths), TOGETHER):

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from weft.cli import flags
+from weft.cli.options import flags
 from weft.core import config
 from weft.core.config import Config
 from weft.core.errors import ConfigError
@@ -22,7 +22,7 @@ The settings of the recipe are flags too, as in weft plan gpt/text --model.width
 
 ALSO = {
     "batch": ("train.batch",),
-    "micro": ("train.micro",),
+    "micro": ("train.micro_batch",),
     "context": ("data.context", "model.context"),
     "vocabulary": ("model.vocabulary",),
 }
@@ -177,6 +177,8 @@ def refuse_twice(settings: Settings, set_: dict[str, Any]) -> None:
         for other in others:
             if value and set_.get(other, value) != value:
                 raise ConfigError(f"--{flag} {value} and --{other} {set_[other]} say different things; leave one of them out")
-    kept = set_.get("train.activations", "auto")
-    if "auto" not in (kept, settings.checkpoint) and (kept == "inputs") != (settings.checkpoint == "on"):
-        raise ConfigError(f"--checkpoint {settings.checkpoint} and --train.activations {kept} say different things; leave one of them out")
+    kept = set_.get("train.activation_checkpointing", "auto")
+    if "auto" not in (kept, settings.checkpoint) and (kept == "full") != (settings.checkpoint == "on"):
+        raise ConfigError(
+            f"--checkpoint {settings.checkpoint} and --train.activation_checkpointing {kept} say different things; leave one of them out"
+        )

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weft.cli import console, flags
+from weft.cli import console
+from weft.cli.options import flags
 from weft.core.config import Config
 from weft.core.errors import ConfigError
 from weft.core.registry import nearest

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from weft.cli import console, flags
+from weft.cli import console
+from weft.cli.options import flags
 from weft.projects.birthplace.page import quickstart_page
 from weft.projects.birthplace.quickstart import Options, Result, quickstart
 from weft.report.progress import Progress

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from weft.cli import console, flags
+from weft.cli import console
+from weft.cli.options import flags
 from weft.core.config import Config
 from weft.core.errors import WeftError
 from weft.report import html, samples

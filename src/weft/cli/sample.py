@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from weft.cli import answering, console, flags, pictures
+from weft.cli import answering, console, pictures
 from weft.cli.console import quoted
+from weft.cli.options import flags
 from weft.core.config import Config
 from weft.core.errors import CapabilityError, ConfigError
 from weft.evaluation import predict
@@ -164,7 +165,7 @@ def texts(loaded: Loaded, prompt: str, options: Options) -> int:
 def told_of(one: Generation) -> str:
     """How a text came about."""
     searched = "" if one.log_probability is None else f", log-probability {one.log_probability:.5f}, score {one.score:.5f}"
-    return f"{one.tokens} tokens, ended by {one.stop}{searched}"
+    return f"{one.tokens} tokens, ended by {one.finish_reason}{searched}"
 
 
 def told(loaded: Loaded, predictor: predict.Predictor, prompts: list[str]) -> int:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from weft.cli import console, flags
+from weft.cli import console
+from weft.cli.options import flags
 from weft.core.config import Config
 from weft.core.errors import ConfigError, require
 
@@ -33,8 +34,8 @@ class Options(Config):
     """What clients call a model, once for each CKPT; empty for the name of its folder."""
     slots: int = 32
     """Answers that a model makes at the same time."""
-    invariant: bool = False
-    """Whether an answer is the same to the last bit beside any others, in every precision; prompts are then read one by one."""
+    invariant: Literal["auto", "on", "off"] = "auto"
+    """Batch invariance: an answer is the same to the last bit beside any others, in every precision. auto: where it costs at most 15 %."""
     weights: Literal["fp32", "bf16", "int8"] = "fp32"
     """How a model keeps its weights: bf16 in half the memory, int8 (on a CPU) in a quarter; answers come sooner and change a little."""
     max_queue: int = 256
@@ -59,6 +60,7 @@ def main(words: list[str]) -> int:
     check(options)
     for package in ("fastapi", "uvicorn", "jinja2"):
         require(package, "serve")
+    from weft.inference.invariance import choose
     from weft.inference.quantize import keep_weights
     from weft.runs.load import load  # what needs a model is imported when there is one, so that --help is quick
     from weft.serving import process, service
@@ -71,7 +73,10 @@ def main(words: list[str]) -> int:
         for name, path in zip(name_all(checkpoints, names), checkpoints, strict=True):
             loaded = load(path, options.device)
             keep_weights(loaded.model, options.weights)
-            models[name] = service.serve_model(name, loaded, slots=options.slots, max_queue=options.max_queue, invariant=options.invariant)
+            invariant = None if options.invariant == "auto" else options.invariant == "on"
+            models[name] = service.serve_model(name, loaded, slots=options.slots, max_queue=options.max_queue, invariant=invariant)
+            if invariant is None and models[name].continues and (line := choose(loaded.model, options.slots).line):
+                print(f"{name}: {line}", flush=True)
         limits = service.Limits(body_bytes=options.max_body_bytes, max_tokens=options.max_tokens, timeout=options.timeout)
         keys += [key for key in [os.environ.get("WEFT_API_KEY", "")] if key]
         if not keys and options.host not in LOCAL:

@@ -7,7 +7,8 @@ import typing
 from pathlib import Path
 from typing import Any
 
-from weft.cli import console, flags
+from weft.cli import console
+from weft.cli.options import flags
 from weft.core import config, registry
 from weft.core.config import Config
 from weft.core.errors import ConfigError

@@ -7,25 +7,25 @@ from pathlib import Path
 from weft.core import registry
 from weft.core.errors import ConfigError, DataError
 from weft.data.io.files import locate, show
-from weft.data.shards.inputs import Reading
+from weft.data.shards.input_chunks import ReadOptions
 from weft.data.tokenizers import base as tokenizers
 from weft.data.tokenizers.base import ByteTokenizer, Tokenizer
-from weft.data.tokenizers.foreign import read_fast, read_foreign, read_json
-from weft.data.tokenizers.learning import LEARNED, learn
+from weft.data.tokenizers.foreign import read_foreign, read_json, read_tokenizer_json
+from weft.data.tokenizers.training import TRAINABLE, train_tokenizer
 
 
-def find_tokenizer(name: str, vocabulary: int, inputs: list[str], reading: Reading, out: str) -> Tokenizer:
+def find_tokenizer(name: str, vocabulary: int, inputs: list[str], options: ReadOptions, out: str) -> Tokenizer:
     """The tokenizer of that name; a kind that is learned gets so many pieces, and learns nothing from the folder `out`."""
-    if name in LEARNED:
-        return learn(name, vocabulary, inputs, reading, out)
+    if name in TRAINABLE:
+        return train_tokenizer(name, vocabulary, inputs, options, out)
     if vocabulary:
-        raise ConfigError(f"--vocabulary is for a tokenizer that is learned ({', '.join(LEARNED)}), not for {name!r}")
+        raise ConfigError(f"--vocabulary is for a tokenizer that is learned ({', '.join(TRAINABLE)}), not for {name!r}")
     if name in ("byte", "bytes"):
         return ByteTokenizer()
     try:
         place = locate(name.partition("@")[0])
     except DataError as error:
-        known = registry.nearest(name, ["bytes", *LEARNED])
+        known = registry.nearest(name, ["bytes", *TRAINABLE])
         raise DataError(f"--tokenizer: {show(name)} is no file or folder{known}") from error
     found = from_file(place) if place.is_file() else from_folder(name, place)
     if found is None:
@@ -35,7 +35,7 @@ def find_tokenizer(name: str, vocabulary: int, inputs: list[str], reading: Readi
 
 def from_file(path: Path) -> Tokenizer:
     """A tokenizer.json, weft's or that of others."""
-    return tokenizers.load(path.read_bytes()) if "type" in read_json(path) else read_fast(path, {})
+    return tokenizers.load(path.read_bytes()) if "type" in read_json(path) else read_tokenizer_json(path, {})
 
 
 def from_folder(name: str, place: Path) -> Tokenizer | None:

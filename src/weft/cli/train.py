@@ -8,20 +8,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from weft.api import default_folder, fit
-from weft.cli import console, flags
-from weft.cli.describe import closing, explanation, finished, opening
+from weft.cli import console
+from weft.cli.options import flags, help
 from weft.core import config, registry
 from weft.core.config import Config
 from weft.core.errors import ConfigError
-from weft.recipes.base import Recipe
-from weft.recipes.base import recipe as find_recipe
-from weft.report.progress import Progress, tell
-from weft.runs.assemble import adopt, assemble
-from weft.training.parallel import processes
-from weft.training.parallel.team import Team
+
+if TYPE_CHECKING:  # what trains is imported when something is trained, so that --help is quick
+    from weft.recipes.base import Recipe
+    from weft.training.parallel.team import Team
 
 USAGE = """usage: weft train RECIPE [--out DIR] [--init CKPT] [SETTINGS]
 
@@ -50,6 +47,19 @@ def main(words: list[str]) -> int:
         return 0 if words else 2
     if words[0].startswith("-"):
         raise ConfigError(f"expected the name of a recipe before {words[0]!r}; see weft list recipes")
+    if words[1:] and all(word in flags.HELP for word in words[1:]) and (page := help.of_recipe(words[0], help.settings_of(Place()))):
+        print(page)
+        return 0
+    return train(words)
+
+
+def train(words: list[str]) -> int:
+    from weft.api import default_folder, fit
+    from weft.cli.describe import closing, explanation, finished, opening
+    from weft.report.progress import Progress
+    from weft.runs.assemble import assemble
+    from weft.training.parallel import processes
+
     recipe, place = parse(words[0], words[1:])
     folder = Path(place.out) if place.out else default_folder(recipe)
     with processes.joined(recipe.parallel, recipe.train) as team:
@@ -64,6 +74,8 @@ def main(words: list[str]) -> int:
 
 def say(team: Team, text: str) -> None:
     if team.first:
+        from weft.report.progress import tell
+
         tell(text)
 
 
@@ -72,6 +84,9 @@ def parse(name: str, words: list[str]) -> tuple[Recipe, Place]:
 
     Another kind of optimiser comes first, as the flags are its own.
     """
+    from weft.recipes.base import recipe as find_recipe
+    from weft.runs.assemble import adopt
+
     recipe = find_recipe(name)
     if init := value_of("--init", words):
         recipe = adopt(recipe, init)

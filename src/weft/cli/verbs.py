@@ -73,7 +73,7 @@ USES: dict[tuple[str, str], Uses] = {
     ("cyclegan", "cycle"): Uses(RESTYLES),
     ("rbm", "contrastive_divergence"): drawing(),
     ("boltzmann", "boltzmann_learning"): drawing(),
-    ("hopfield", "memory"): drawing(),
+    ("hopfield", "associative_memory"): drawing(),
     ("realnvp", "likelihood"): drawing(POINTS),
     ("realnvp_images", "likelihood"): drawing(),
     ("maf", "likelihood"): drawing(POINTS),

@@ -51,7 +51,7 @@ def settings(config: dict[str, Any]) -> BERTConfig:
         dropout=config.get("hidden_dropout_prob", 0.1),
         attention_dropout=config.get("attention_probs_dropout_prob", 0.1),
         eps=config.get("layer_norm_eps", 1e-12),
-        deviation=config.get("initializer_range", 0.02),
+        init_std=config.get("initializer_range", 0.02),
     )
 
 
@@ -74,7 +74,7 @@ def describe(c: BERTConfig) -> dict[str, Any]:
         "hidden_dropout_prob": c.dropout,
         "attention_probs_dropout_prob": c.attention_dropout,
         "layer_norm_eps": c.eps,
-        "initializer_range": c.deviation,
+        "initializer_range": c.init_std,
         **told,
     }
 

@@ -20,7 +20,7 @@ from weft.core.errors import CheckpointError, ConfigError, WeftError
 from weft.data.images.pixels import ImagesConfig
 from weft.data.tokenizers import base as tokenizers
 from weft.data.tokenizers.foreign import foreign_files, padding_of
-from weft.data.tokenizers.special_tokens import AnsweringTokenizer, MarkedTokenizer
+from weft.data.tokenizers.special_tokens import ForeignSeq2SeqTokenizer, Seq2SeqTokenizer
 from weft.models.base import ModelConfig
 from weft.recipes.base import Recipe
 from weft.recipes.base import load as load_recipe
@@ -110,7 +110,7 @@ def answering(foreign: Foreign, family: Family) -> tokenizers.Tokenizer | None:
     for name, number in zip(("decoder_start_token_id", "eos_token_id"), marks, strict=True):
         if type(number) is not int or not 0 <= number < tokenizer.size:
             raise CheckpointError(f"config.json: {name} is {number!r}, which is no token; its tokenizer has those below {tokenizer.size}")
-    return AnsweringTokenizer(tokenizer, *marks)
+    return ForeignSeq2SeqTokenizer(tokenizer, *marks)
 
 
 def written(recipe: Recipe) -> bytes:
@@ -171,10 +171,10 @@ def send_out(source: str, target: Path) -> Converted:
     name = "ema.safetensors" if "ema.safetensors" in found.files else "model.safetensors"
     model = settings.build()
     checkpoint.load_weights(model, found.tensors(name), str(found.path))
-    if "decoder_start_token_id" in described and isinstance(tokenizer, MarkedTokenizer):
+    if "decoder_start_token_id" in described and isinstance(tokenizer, Seq2SeqTokenizer):
         described |= told_marks(tokenizer, "forced_eos_token_id" in described)
     if described["architectures"][0].endswith(CONTINUING):
-        described |= {f"{name}_token_id": getattr(tokenizer, "marks", {}).get(role) for name, role in ENDS.items()}
+        described |= {f"{name}_token_id": getattr(tokenizer, "special_tokens", {}).get(role) for name, role in ENDS.items()}
     tensors = labels.in_units(dict(model.named_parameters()), tokenizer)
     content = folder.content(described, family.table(settings).to_foreign(tensors))
     extra = foreign_files(getattr(tokenizer, "tokens", tokenizer))
@@ -185,7 +185,7 @@ def send_out(source: str, target: Path) -> Converted:
     return Converted(target, kind, size(model), [], bool(extra), len(described.get("id2label", ())), {})
 
 
-def told_marks(tokenizer: MarkedTokenizer, forced: bool) -> dict[str, int]:
+def told_marks(tokenizer: Seq2SeqTokenizer, forced: bool) -> dict[str, int]:
     """What their config.json says of padding, and of a target's first and last token."""
     found = {"pad_token_id": padding_of(tokenizer), "decoder_start_token_id": tokenizer.start, "eos_token_id": tokenizer.end}
     return {**found, "forced_eos_token_id": tokenizer.end} if forced else found

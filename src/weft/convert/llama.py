@@ -26,10 +26,10 @@ def settings(config: dict[str, Any]) -> LlamaConfig:
         context=setting(config, "max_position_embeddings"),
         layers=setting(config, "num_hidden_layers"),
         heads=heads,
-        groups=config.get("num_key_value_heads") or 0,
+        kv_heads=config.get("num_key_value_heads") or 0,
         width=width,
         inner=setting(config, "intermediate_size"),
-        base=positions.get("rope_theta") or config.get("rope_theta") or 10000.0,
+        rope_base=positions.get("rope_theta") or config.get("rope_theta") or 10000.0,
         eps=setting(config, "rms_norm_eps"),
         tied=config.get("tie_word_embeddings", False),
     )
@@ -43,11 +43,11 @@ def describe(c: LlamaConfig) -> dict[str, Any]:
         "max_position_embeddings": c.context,
         "num_hidden_layers": c.layers,
         "num_attention_heads": c.heads,
-        "num_key_value_heads": c.groups or c.heads,
+        "num_key_value_heads": c.kv_heads or c.heads,
         "hidden_size": c.width,
         "intermediate_size": c.hidden_units,
-        "rope_theta": c.base,
-        "rope_parameters": {"rope_type": "default", "rope_theta": c.base},
+        "rope_theta": c.rope_base,
+        "rope_parameters": {"rope_type": "default", "rope_theta": c.rope_base},
         "rms_norm_eps": c.eps,
         "hidden_act": "silu",
         "tie_word_embeddings": c.tied,
@@ -58,7 +58,7 @@ def describe(c: LlamaConfig) -> dict[str, Any]:
 
 def table(c: LlamaConfig) -> Table:
     queries = c.width
-    shared = (c.groups or c.heads) * (c.width // c.heads)
+    shared = (c.kv_heads or c.heads) * (c.width // c.heads)
     layer, block = "model.layers.{i}.", "blocks.{i}."
     rows: list[Row] = [
         Rename("model.embed_tokens.weight", "embed.weight"),

@@ -37,7 +37,7 @@ def describe(c: GPTConfig) -> dict[str, Any]:
         activation="gelu_tanh",
         inner=0,
         classes=0,
-        norm_heads=False,
+        qk_norm=False,
         norm_embedding=False,
         skips=False,
     )

@@ -28,7 +28,7 @@ def shown(data: ImagesConfig, image: tuple[int, ...], theirs: dict[str, Any] | N
         sides = wanted if isinstance(wanted, dict) else {"height": wanted}
         larger = sides.get("shortest_edge") or sides.get("height")
         if theirs.get("do_center_crop") and isinstance(larger, int) and larger > size > 0:
-            changes |= {"size": larger, "window": size}
+            changes |= {"size": larger, "crop_size": size}
         changes |= {"squash": "shortest_edge" not in sides, **normalisation(theirs, channels)}
     return dataclasses.replace(data, **changes)
 
@@ -41,10 +41,10 @@ def normalisation(theirs: dict[str, Any], channels: int) -> dict[str, tuple[floa
         mean, deviation = (numbers(theirs, name, 0.5, channels) for name in ("image_mean", "image_std"))
     if min(largest, *deviation) <= 0:
         raise CheckpointError(f"{FILE}: rescale_factor and image_std must be above 0")
-    ours = {"mean": mean, "deviation": deviation}
+    ours = {"mean": mean, "std": deviation}
     # rounded, as 255 times a written 1 / 255 is not quite 1
     scaled = {name: tuple(round(value / largest, 12) for value in values) for name, values in ours.items()}
-    return {} if scaled == {"mean": (0.0,) * channels, "deviation": (1.0,) * channels} else scaled
+    return {} if scaled == {"mean": (0.0,) * channels, "std": (1.0,) * channels} else scaled
 
 
 def numbers(theirs: dict[str, Any], name: str, default: float, count: int) -> list[float]:
@@ -63,7 +63,7 @@ def files(data: Any, image: tuple[int, ...]) -> dict[str, bytes]:
     channels, height, width = image
     ours = data if isinstance(data, ImagesConfig) else ImagesConfig(squash=True)
     sides: dict[str, Any] = {"height": ours.size or height, "width": ours.size or width}
-    cut = ours.window > 0 or (ours.size > 0 and not ours.squash)
+    cut = ours.crop_size > 0 or (ours.size > 0 and not ours.squash)
     content: dict[str, Any] = {
         "image_processor_type": "CLIPImageProcessor" if cut else "ViTImageProcessor",  # that of ViT cuts nothing
         "do_convert_rgb": channels == 3,
@@ -75,6 +75,6 @@ def files(data: Any, image: tuple[int, ...]) -> dict[str, bytes]:
         "rescale_factor": 1 / 255,
         "do_normalize": bool(ours.mean),
         "image_mean": list(ours.mean) or [0.0] * channels,
-        "image_std": list(ours.deviation) or [1.0] * channels,
+        "image_std": list(ours.std) or [1.0] * channels,
     }
     return {FILE: json.dumps(content, indent=2).encode() + b"\n"}

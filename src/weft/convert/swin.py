@@ -25,11 +25,11 @@ def settings(config: dict[str, Any]) -> SwinConfig:
         layers=tuple(setting(config, "depths")),
         heads=tuple(setting(config, "num_heads", "num_attention_heads")),
         width=setting(config, "embed_dim"),
-        expansion=int(ratio),
+        mlp_ratio=int(ratio),
         activation=activation(config.get("hidden_act", "gelu")),  # type: ignore[arg-type]
         dropout=config.get("hidden_dropout_prob", 0.0),
         attention_dropout=config.get("attention_probs_dropout_prob", 0.0),
-        depth_dropout=config.get("drop_path_rate", 0.1),
+        drop_path=config.get("drop_path_rate", 0.1),
     )
 
 
@@ -42,11 +42,11 @@ def describe(c: SwinConfig) -> dict[str, Any]:
         "depths": list(c.layers),
         "num_heads": list(c.heads),
         "embed_dim": c.width,
-        "mlp_ratio": float(c.expansion),
+        "mlp_ratio": float(c.mlp_ratio),
         "hidden_act": ACTIVATIONS[c.activation],
         "hidden_dropout_prob": c.dropout,
         "attention_probs_dropout_prob": c.attention_dropout,
-        "drop_path_rate": c.depth_dropout,
+        "drop_path_rate": c.drop_path,
         "layer_norm_eps": 1e-5,
         "qkv_bias": True,
         "use_absolute_embeddings": False,

@@ -1,6 +1,6 @@
 """Typed, frozen settings that can be printed, changed by name, saved as JSON and rebuilt.
 
-A setting is a keyword-only frozen dataclass deriving from `Config`. In JSON a registered class carries its registry name
+Settings are keyword-only frozen dataclasses deriving from `Config`. In JSON a registered class carries its registry name
 as "type"; nothing else is ever looked up, so a saved recipe cannot name code to run.
 """
 
@@ -11,31 +11,31 @@ import json
 import sys
 import types
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
-from weft.core import registry
+from weft.core import registry, renamed
 from weft.core.errors import ConfigError
 
 C = TypeVar("C", bound="Config")
-KINDS: dict[type, dict[str, Any]] = {}
+TYPE_HINTS: dict[type, dict[str, Any]] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Base of every setting. `build()` of a part makes the object it describes."""
+    """Base of all settings. `build()` of a model, data source or objective makes the object it describes."""
 
 
-def kinds_of(cls: type) -> dict[str, Any]:
-    """The annotated kind of every field; looking annotations up takes longer than all else that is done to a recipe."""
-    if cls not in KINDS:
-        KINDS[cls] = typing.get_type_hints(cls)
-    return KINDS[cls]
+def type_hints_of(cls: type) -> dict[str, Any]:
+    """The type hints of a config class, cached: resolving annotations takes longer than all else that is done to a recipe."""
+    if cls not in TYPE_HINTS:
+        TYPE_HINTS[cls] = typing.get_type_hints(cls)
+    return TYPE_HINTS[cls]
 
 
 def to_dict(value: Any) -> Any:
-    """Plain JSON values, with "type" for registered parts."""
+    """Plain JSON values, with "type" for registered classes."""
     if isinstance(value, Config):
         name = registry.name_of(type(value))
         fields = {f.name: to_dict(getattr(value, f.name)) for f in dataclasses.fields(value)}
@@ -47,224 +47,248 @@ def to_dict(value: Any) -> Any:
     return value
 
 
-def from_dict(data: dict[str, Any], cls: type[C], place: str = "recipe") -> C:
-    """Rebuild a config written by `to_dict`; a wrong name or value is a ConfigError that says where."""
+def from_dict(data: dict[str, Any], cls: type[C], path: str = "recipe") -> C:
+    """Rebuild a config written by `to_dict`; a wrong name or value is a ConfigError with its dotted path."""
     if not isinstance(data, dict):
-        raise ConfigError(f"{place}: expected an object, found {data!r}")
+        raise ConfigError(f"{path}: expected a JSON object, not {data!r}")
     data = dict(data)
     if "type" in data and "type" not in {f.name for f in dataclasses.fields(cls)}:
-        found = registry.part(str(data.pop("type")))
-        if not issubclass(found, cls):
-            raise ConfigError(f"{place}: {found.__name__} is not a {cls.__name__}")
-        cls = found
-    hints = kinds_of(cls)
-    known = {f.name for f in dataclasses.fields(cls)}
+        registered = registry.config_class(str(data.pop("type")))
+        if not issubclass(registered, cls):
+            raise ConfigError(f"{path}: {registered.__name__} is not a {cls.__name__}")
+        cls = registered
+    hints = type_hints_of(cls)
+    names = {f.name for f in dataclasses.fields(cls)}
     for name in data:
-        if name not in known:
-            raise ConfigError(f"{place}: no field {name!r}{registry.nearest(name, list(known))}")
-    values = {name: convert(item, hints[name], f"{place}.{name}") for name, item in data.items()}
-    needed = [f.name for f in dataclasses.fields(cls) if f.default is f.default_factory is dataclasses.MISSING]
-    if missing := [name for name in needed if name not in values]:
-        raise ConfigError(f"{place}: lacks {', '.join(missing)}")
+        if name not in names:
+            raise ConfigError(f"{path}: no field {name!r}{registry.nearest(name, list(names))}")
+    values = {name: convert(item, hints[name], f"{path}.{name}") for name, item in data.items()}
+    required = [f.name for f in dataclasses.fields(cls) if f.default is f.default_factory is dataclasses.MISSING]
+    if missing := [name for name in required if name not in values]:
+        raise ConfigError(f"{path}: the required {', '.join(missing)} is missing")
     return cls(**values)
 
 
-def convert(value: Any, kind: Any, place: str) -> Any:
-    """`value`, from JSON or the command line, as the annotated kind."""
-    origin, arguments = get_origin(kind), get_args(kind)
-    if kind is Any or kind is object:
+def convert(value: Any, annotation: Any, path: str) -> Any:
+    """`value`, from JSON or the command line, converted to the annotated type."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if annotation is Any or annotation is object:
         if isinstance(value, dict):
             if "type" in value:
-                return from_dict(value, Config, place)
-            return {key: convert(item, kind, f"{place}.{key}") for key, item in value.items()}
+                return from_dict(value, Config, path)
+            return {key: convert(item, annotation, f"{path}.{key}") for key, item in value.items()}
         return value
     if origin in (Union, types.UnionType):
-        return convert_union(value, arguments, place)
+        return convert_union(value, arguments, path)
     if origin is Literal:
         for choice in arguments:
             if value == choice or str(value) == str(choice):
                 return choice
-        raise ConfigError(f"{place}: {value!r} is not one of {', '.join(map(repr, arguments))}")
+        raise ConfigError(f"{path}: {value!r} is not one of {', '.join(map(repr, arguments))}")
     if origin in (tuple, list):
-        return convert_sequence(value, origin, arguments, place)
+        return convert_sequence(value, origin, arguments, path)
     if origin is dict:
         if not isinstance(value, dict):
-            raise ConfigError(f"{place}: expected an object, found {value!r}")
-        return {key: convert(item, arguments[1], f"{place}.{key}") for key, item in value.items()}
-    if isinstance(kind, type) and issubclass(kind, Config):
-        return value if isinstance(value, kind) else from_dict(value, kind, place)
-    return convert_scalar(value, kind, place)
+            raise ConfigError(f"{path}: expected a JSON object, not {value!r}")
+        return {key: convert(item, arguments[1], f"{path}.{key}") for key, item in value.items()}
+    if isinstance(annotation, type) and issubclass(annotation, Config):
+        return value if isinstance(value, annotation) else from_dict(value, annotation, path)
+    return convert_scalar(value, annotation, path)
 
 
-def convert_union(value: Any, kinds: tuple[Any, ...], place: str) -> Any:
-    if type(None) in kinds and (value is None or value == "None"):
+def convert_union(value: Any, annotations: tuple[Any, ...], path: str) -> Any:
+    if type(None) in annotations and (value is None or value == "None"):
         return None
     problems = []
-    for kind in kinds:
-        if kind is not type(None):
+    for annotation in annotations:
+        if annotation is not type(None):
             try:
-                return convert(value, kind, place)
+                return convert(value, annotation, path)
             except ConfigError as error:
                 problems.append(str(error))
     raise ConfigError(problems[0])
 
 
-def convert_sequence(value: Any, origin: type, kinds: tuple[Any, ...], place: str) -> Any:
+def convert_sequence(value: Any, origin: type, annotations: tuple[Any, ...], path: str) -> Any:
     if isinstance(value, str):
         value = value.replace(",", " ").split()
     if not isinstance(value, (list, tuple)):
         value = [value]
-    if origin is tuple and not (len(kinds) == 2 and kinds[1] is Ellipsis):
-        if len(value) != len(kinds):
-            raise ConfigError(f"{place}: expected {len(kinds)} values, found {len(value)}: {value!r}")
-        return tuple(convert(item, kind, place) for item, kind in zip(value, kinds, strict=True))
-    return origin(convert(item, kinds[0], place) for item in value)
+    if origin is tuple and not (len(annotations) == 2 and annotations[1] is Ellipsis):
+        if len(value) != len(annotations):
+            raise ConfigError(f"{path}: expected {len(annotations)} values, not {len(value)}: {value!r}")
+        return tuple(convert(item, annotation, path) for item, annotation in zip(value, annotations, strict=True))
+    return origin(convert(item, annotations[0], path) for item in value)
 
 
-def convert_scalar(value: Any, kind: type, place: str) -> Any:
-    if kind is bool:
-        words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+def convert_scalar(value: Any, annotation: type, path: str) -> Any:
+    if annotation is bool:
+        booleans = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
         if isinstance(value, bool):
             return value
-        if str(value).lower() in words:
-            return words[str(value).lower()]
-        raise ConfigError(f"{place}: {value!r} is not true or false")
-    if kind in (int, float):
+        if str(value).lower() in booleans:
+            return booleans[str(value).lower()]
+        raise ConfigError(f"{path}: {value!r} is not true or false")
+    if annotation in (int, float):
         try:
-            number = kind(str(value) if isinstance(value, bool) else value)
+            number = annotation(str(value) if isinstance(value, bool) else value)
         except (TypeError, ValueError, OverflowError) as error:
-            raise ConfigError(f"{place}: {value!r} is not a{'n integer' if kind is int else ' number'}") from error
-        if kind is int and isinstance(value, float) and value != number:
-            raise ConfigError(f"{place}: {value!r} is not an integer")
+            raise ConfigError(f"{path}: {value!r} is not a{'n integer' if annotation is int else ' number'}") from error
+        if annotation is int and isinstance(value, float) and value != number:
+            raise ConfigError(f"{path}: {value!r} is not an integer")
         return number
-    if kind is str and isinstance(value, str):
+    if annotation is str and isinstance(value, str):
         return value
-    if isinstance(value, kind):
+    if isinstance(value, annotation):
         return value
-    raise ConfigError(f"{place}: {value!r} is not of type {kind.__name__}")
+    raise ConfigError(f"{path}: {value!r} is not of type {annotation.__name__}")
 
 
 def override(config: C, changes: dict[str, Any]) -> C:
-    """A copy with dotted names changed: `override(recipe, {"model.width": 512})`; kinds first, as they have settings of their own."""
+    """A copy with dotted names changed: `override(recipe, {"model.width": 512})`; types first, as each has settings of its own."""
     for path, value in sorted(changes.items(), key=lambda change: not change[0].endswith(".type")):
         config = change(config, path.split("."), value, path)
     return config
 
 
-def change(config: Any, path: list[str], value: Any, whole: str) -> Any:
+def change(config: Any, path: list[str], value: Any, flag: str) -> Any:
     name, rest = path[0], path[1:]
     if isinstance(config, dict):
         if name not in config:
-            raise ConfigError(f"--{whole}: no entry {name!r}{registry.nearest(name, list(config))}")
+            raise ConfigError(f"--{flag}: no entry {name!r}{registry.nearest(name, list(config))}")
         if not rest and isinstance(config[name], (Config, dict)) and not isinstance(value, (Config, dict)):
-            raise ConfigError(_deeper(config[name], whole))
-        return {**config, name: change(config[name], rest, value, whole) if rest else convert(value, object, f"--{whole}")}
+            raise ConfigError(_needs_a_field(config[name], flag))
+        return {**config, name: change(config[name], rest, value, flag) if rest else convert(value, object, f"--{flag}")}
     if not isinstance(config, Config):
-        raise ConfigError(f"--{whole}: there is nothing called {name!r} below it")
-    if name == "type" and not rest and (kinds := registry.kinds(type(config))):
-        return other_kind(config, registry.part(convert(value, Literal[kinds], f"--{whole}")))
+        raise ConfigError(f"--{flag}: it has no field {name!r}, as it is a single value")
+    if name == "type" and not rest and (types := registry.alternatives(type(config))):
+        return change_type(config, registry.config_class(convert(value, Literal[types], f"--{flag}")))
     fields = [f.name for f in dataclasses.fields(config)]
+    part = part_of(config, flag.split(".")[: -len(path)])
+    if name not in fields and (now := renamed.setting(part, name)):
+        renamed.tell(f"--{flag}", "--" + ".".join([*flag.split(".")[: -len(path)], now, *rest]))
+        name, value = now, value if rest else renamed.value(part, name, value)
     if name not in fields:
-        raise ConfigError(f"--{whole}: {type(config).__name__} has no field {name!r}{registry.nearest(name, fields)}")
+        raise ConfigError(f"--{flag}: {type(config).__name__} has no field {name!r}{registry.nearest(name, fields)}")
     old = getattr(config, name)
     if rest:
-        return dataclasses.replace(config, **{name: change(old, rest, value, whole)})
+        return dataclasses.replace(config, **{name: change(old, rest, value, flag)})
     if isinstance(old, (Config, dict)) and not isinstance(value, (Config, dict)):
-        raise ConfigError(_deeper(old, whole))
-    return dataclasses.replace(config, **{name: convert(value, kinds_of(type(config))[name], f"--{whole}")})
+        raise ConfigError(_needs_a_field(old, flag))
+    return dataclasses.replace(config, **{name: convert(value, type_hints_of(type(config))[name], f"--{flag}")})
 
 
-def other_kind(config: Config, kind: type[C]) -> C:
-    """Settings of another kind, those with the same names kept."""
-    shared = {f.name for f in dataclasses.fields(kind)} & {f.name for f in dataclasses.fields(config)}
-    return kind(**{name: getattr(config, name) for name in shared})
+def part_of(config: Config, path: Sequence[str]) -> str:
+    """The registry name of a part or, where it has none, the setting under which it stands."""
+    return registry.name_of(type(config)) or "".join(path[-1:])
 
 
-def _deeper(old: Any, whole: str) -> str:
-    inside = [f.name for f in dataclasses.fields(old)] if isinstance(old, Config) else list(old)
-    inside = ["type", *inside] if registry.kinds(type(old)) else inside
-    return f"--{whole}: name a field of it, for example --{whole}.{inside[0]}" if inside else f"--{whole}: has no fields"
+def change_type(config: Config, new_type: type[C]) -> C:
+    """Settings of another type, which keeps the values of all fields that both have."""
+    shared = {f.name for f in dataclasses.fields(new_type)} & {f.name for f in dataclasses.fields(config)}
+    return new_type(**{name: getattr(config, name) for name in shared})
 
 
-def leaves(config: Any, place: str = "") -> dict[str, tuple[Any, Any]]:
-    """Every setting below a config (or a mapping of configs) by its dotted name: (annotation, value); "type" where there are others."""
+def _needs_a_field(old: Any, flag: str) -> str:
+    names = [f.name for f in dataclasses.fields(old)] if isinstance(old, Config) else list(old)
+    names = ["type", *names] if registry.alternatives(type(old)) else names
+    return f"--{flag}: name a field of it, for example --{flag}.{names[0]}" if names else f"--{flag}: has no fields"
+
+
+def leaves(config: Any, prefix: str = "") -> dict[str, tuple[Any, Any]]:
+    """Every setting below a config (or a mapping of configs) by its dotted name: (annotation, value); "type" where it can be changed."""
     if isinstance(config, dict):
-        parts = {name: (object, value) for name, value in config.items()}
+        fields = {name: (object, value) for name, value in config.items()}
     else:
-        hints = kinds_of(type(config))
-        parts = {f.name: (hints[f.name], getattr(config, f.name)) for f in dataclasses.fields(config)}
-    kinds = registry.kinds(type(config))
-    found: dict[str, tuple[Any, Any]] = {f"{place}type": (Literal[kinds], registry.name_of(type(config)))} if kinds else {}
-    for name, (kind, value) in parts.items():
-        inner = isinstance(value, (Config, dict))
-        found |= leaves(value, f"{place}{name}.") if inner else {place + name: (kind, value)}
-    return found
+        hints = type_hints_of(type(config))
+        fields = {f.name: (hints[f.name], getattr(config, f.name)) for f in dataclasses.fields(config)}
+    types = registry.alternatives(type(config))
+    result: dict[str, tuple[Any, Any]] = {f"{prefix}type": (Literal[types], registry.name_of(type(config)))} if types else {}
+    for name, (annotation, value) in fields.items():
+        nested = isinstance(value, (Config, dict))
+        result |= leaves(value, f"{prefix}{name}.") if nested else {prefix + name: (annotation, value)}
+    return result
+
+
+def with_earlier(config: Any, known: dict[str, tuple[Any, Any]], path: tuple[str, ...] = ()) -> dict[str, tuple[Any, Any]]:
+    """`leaves` with those flags, too, that are still understood under the name they had."""
+    place = "".join(f"{name}." for name in path)
+    if isinstance(config, Config):
+        earlier = renamed.SETTINGS.get(part_of(config, path), {})
+        known = known | {
+            place + old: known[place + new] for old, new in earlier.items() if place + old not in known and place + new in known
+        }
+        config = {f.name: getattr(config, f.name) for f in dataclasses.fields(config)}
+    for name, inner in config.items():
+        if isinstance(inner, (Config, dict)):
+            known = with_earlier(inner, known, (*path, name))
+    return known
 
 
 def flag_name(word: str, known: Iterable[str]) -> tuple[str, bool]:
-    """The setting a flag names, and whether it is written as its opposite: `--model.no-tied` is (model.tied, True)."""
+    """The setting a flag names, and whether it is negated: `--model.no-tied` is (model.tied, True)."""
     name = word[2:].partition("=")[0].replace("-", "_")
     stem, dot, last = name.rpartition(".")
     positive = stem + dot + last.removeprefix("no_")
     return (positive, True) if name not in known and positive in known else (name, False)
 
 
-def separate(words: list[str], config: Config) -> tuple[list[str], list[list[str]]]:
-    """Words that belong to no flag (all those after a bare `--` too), and each flag with its values."""
-    known = leaves(config)
-    free: list[str] = []
+def separate(arguments: list[str], config: Config) -> tuple[list[str], list[list[str]]]:
+    """Split arguments into positional ones (all those after a bare `--` too) and flags, each with its values."""
+    settings = with_earlier(config, leaves(config))
+    positional: list[str] = []
     flags: list[list[str]] = []
-    room, switch = 0, False
-    for position, word in enumerate(words):
-        if word == "--":
-            return free + words[position + 1 :], flags
-        if word.startswith("--"):
-            name, opposite = flag_name(word, known)
-            flags.append([word])
-            switch = name in known and known[name][0] is bool and not opposite and "=" not in word
-            room = 0 if "=" in word else arity(known[name][0]) if name in known else len(words)
-        elif room:
-            flags[-1].append(word)
-            room -= 1
-        elif switch and word.lower() in ("true", "false"):  # `--flag` alone is enough, but one may say it
-            flags[-1].append(word)
-            switch = False
+    values_left, after_boolean = 0, False
+    for index, argument in enumerate(arguments):
+        if argument == "--":
+            return positional + arguments[index + 1 :], flags
+        if argument.startswith("--"):
+            name, negated = flag_name(argument, settings)
+            flags.append([argument])
+            after_boolean = name in settings and settings[name][0] is bool and not negated and "=" not in argument
+            values_left = 0 if "=" in argument else arity(settings[name][0]) if name in settings else len(arguments)
+        elif values_left:
+            flags[-1].append(argument)
+            values_left -= 1
+        elif after_boolean and argument.lower() in ("true", "false"):  # `--flag` alone is enough, but a value may follow
+            flags[-1].append(argument)
+            after_boolean = False
         else:
-            free.append(word)
-            switch = False
-    return free, flags
+            positional.append(argument)
+            after_boolean = False
+    return positional, flags
 
 
-def arity(kind: Any) -> int:
-    """How many words a setting of this kind takes at most."""
-    if get_origin(kind) in (tuple, list):
-        return sys.maxsize if get_origin(kind) is list or Ellipsis in get_args(kind) else len(get_args(kind))
-    return 0 if kind is bool else 1
+def arity(annotation: Any) -> int:
+    """The largest number of arguments that a setting of this type takes."""
+    if get_origin(annotation) in (tuple, list):
+        return sys.maxsize if get_origin(annotation) is list or Ellipsis in get_args(annotation) else len(get_args(annotation))
+    return 0 if annotation is bool else 1
 
 
 def parse_flags(flags: list[list[str]], config: C) -> C:
     """A copy changed by flags from `separate`: `--a.b value`, `--a.b=value`, `--flag`, `--no-flag`, `--pair 1 2`."""
-    known = leaves(config)
+    settings = with_earlier(config, leaves(config))
     changes: dict[str, Any] = {}
-    for word, *values in flags:
-        name, opposite = flag_name(word, known)
-        if "=" in word:
-            values = [word.partition("=")[2]]
-        if not values and name in known and arity(known[name][0]) == 1:
-            raise ConfigError(f"{word}: a value is missing")
-        default: Any = not opposite if name in known and known[name][0] is bool else []
+    for flag, *values in flags:
+        name, negated = flag_name(flag, settings)
+        if "=" in flag:
+            values = [flag.partition("=")[2]]
+        if not values and name in settings and arity(settings[name][0]) == 1:
+            raise ConfigError(f"{flag}: a value is missing")
+        default: Any = not negated if name in settings and settings[name][0] is bool else []
         changes[name] = default if not values else values[0] if len(values) == 1 else values
     return override(config, changes)
 
 
-def difference(old: Any, new: Any, place: str = "") -> list[str]:
-    """Lines "place: old -> new" for every leaf in which two plain dicts differ."""
+def difference(old: Any, new: Any, path: str = "") -> list[str]:
+    """Lines "path: old -> new" for every leaf in which two plain dicts differ."""
     if isinstance(old, dict) and isinstance(new, dict):
         lines = []
         for key in sorted({*old, *new}):
-            lines += difference(old.get(key), new.get(key), f"{place}.{key}" if place else key)
+            lines += difference(old.get(key), new.get(key), f"{path}.{key}" if path else key)
         return lines
-    return [] if old == new else [f"{place}: {json.dumps(old)} -> {json.dumps(new)}"]
+    return [] if old == new else [f"{path}: {json.dumps(old)} -> {json.dumps(new)}"]
 
 
 def pretty(config: Config) -> str:

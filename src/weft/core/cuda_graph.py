@@ -1,4 +1,4 @@
-"""Work of a GPU recorded as a CUDA graph."""
+"""CUDA graph capture."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import torch
 
 @contextmanager
 def capturing(graph: torch.cuda.CUDAGraph, errors: str = "global") -> Iterator[None]:
-    """Record what runs inside as this graph; `errors`: whose forbidden calls end it, "global" or "thread_local".
+    """Capture the work of the `with` block as this graph; `errors` is CUDA's capture error mode, "global" or "thread_local".
 
-    Python's collector of garbage rests meanwhile: were it to free the graph of an earlier model, CUDA would give this one up.
+    Garbage collection is disabled meanwhile: if it freed the graph of an earlier model, CUDA would abort this capture.
     """
-    collects = gc.isenabled()
+    gc_was_enabled = gc.isenabled()
     gc.disable()
     try:
         with torch.cuda.graph(graph, capture_error_mode=errors):
             yield
     finally:
-        if collects:
+        if gc_was_enabled:
             gc.enable()

@@ -1,6 +1,6 @@
-"""Random numbers as pure functions of a key: no generator state to save, nothing depends on how a batch was cut.
+"""Stateless random numbers, pure functions of a key: no generator state to save, no dependence on how a batch is split.
 
-Every example of a batch carries an int64 key derived from (seed, number of the draw). Noise that belongs to an example
+Every example of a batch carries an int64 key derived from (seed, draw number). Noise that belongs to an example
 (corruption, negatives, latents, augmentation) is computed from its key by integer hashing (splitmix64, Steele et al. 2014),
 on whatever device the key lives.
 """
@@ -35,8 +35,8 @@ def seed_of(*parts: int | str) -> int:
 
 
 def seed_torch(seed: int, device: torch.device) -> None:
-    """Set torch's own generators that a device's work draws from. `torch.manual_seed` asks all kinds of devices, which takes longer than
-    some operations of a small model."""
+    """Seed torch's generators of the CPU and of this device. `torch.manual_seed` visits every kind of device, which takes longer than some
+    operations of a small model."""
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":
         torch.cuda.manual_seed_all(seed)
@@ -65,7 +65,7 @@ def keys(seed: int, draws: Tensor) -> Tensor:
 
 
 def _stream(name: str | int) -> int:
-    """A constant to torch.compile, which cannot look into zlib."""
+    """The stream constant of a name; a constant to torch.compile, which cannot trace zlib."""
     return _signed(mix(zlib.crc32(name.encode()) if isinstance(name, str) else name))
 
 
@@ -73,13 +73,13 @@ _stream._dynamo_marked_constant = True  # type: ignore[attr-defined]  # torch.co
 
 
 def fold(key: Tensor, name: str | int | Tensor) -> Tensor:
-    """An independent stream of keys for another purpose; several where a tensor numbers them."""
+    """Keys of an independent stream, given by name or number; a tensor of numbers gives as many streams."""
     return _mix(key ^ (_mix(name) if isinstance(name, Tensor) else _stream(name)))
 
 
 def bits(key: Tensor, *shape: int) -> Tensor:
     """64 random bits per element: key (B,) -> int64 (B, *shape)."""
-    # ^ 0 keeps the compiler from adding the 64-bit constant to what it counts with 32 bits
+    # ^ 0 keeps the compiler from adding the 64-bit constant in 32-bit index arithmetic
     counter = _mix(torch.arange(math.prod(shape), device=key.device, dtype=torch.int64) ^ 0)
     return _mix(key.unsqueeze(-1) ^ counter).view(*key.shape, *shape)
 
@@ -103,7 +103,7 @@ def integers(key: Tensor, high: int, *shape: int) -> Tensor:
 
 
 def permute(position: np.ndarray, size: int, seed: int) -> np.ndarray:
-    """Where each position of a shuffled range(size) comes from: a bijection computed in O(1) per element.
+    """Stateless shuffle: the element at each position of a shuffled range(size), a bijection computed in O(1) per element.
 
     A Feistel network over the next even power of two, walked until the value falls inside (Black & Rogaway, 2002).
     """

@@ -1,4 +1,4 @@
-"""Numbers, durations and names as people read them."""
+"""Numbers, durations and metric names formatted for people."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ TITLES = {
 
 def title(name: str) -> str:
     """`discriminator_lr` as "discriminator learning rate"."""
-    for known, words in TITLES.items():
-        if name == known or name.endswith("_" + known):
-            return (name.removesuffix(known).replace("_", " ") + words).strip()
+    for suffix, words in TITLES.items():
+        if name == suffix or name.endswith("_" + suffix):
+            return (name.removesuffix(suffix).replace("_", " ") + words).strip()
     return name.replace("_", " ")
 
 
 def number(value: float) -> str:
-    """Four decimals where that says something, thousands apart, else scientific."""
+    """Four decimals for medium values, thousands separated by commas, else scientific notation."""
     size = abs(value)
     if float(value).is_integer() and size < 1e15:
         return f"{value:,.0f}"

@@ -1,4 +1,4 @@
-"""What the trainer knows of data: examples addressed by index, and an order that is a pure function of seed and position."""
+"""The data interface of the trainer: datasets addressed by index, in an order that is a pure function of seed and position."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from weft.core.errors import DataError
 from weft.data.problems import Problems as Problems
 
 Batch = dict[str, Tensor]
-"""Tensors whose first dimension is the example. "key" (B,) seeds each example's own noise; other keys are the data's."""
+"""Tensors whose first dimension is the example. "key" (B,) seeds the noise of each example; other keys depend on the data."""
 
 IGNORE = -100
-"""A target or label that is not counted."""
+"""The target or label that the loss ignores."""
 
 UNLABELLED = -1
-"""The label of an example whose class is not known."""
+"""The label of an example whose class is unknown."""
 
 
 class Dataset:
-    """Examples addressed by index; a batch is made at once, on the device the examples live on."""
+    """Examples addressed by index; whole batches are built on the device the examples live on."""
 
     def __len__(self) -> int:
         raise NotImplementedError
@@ -36,15 +36,19 @@ class Dataset:
         raise NotImplementedError
 
     def order(self, first: int, count: int, seed: int, shuffle: bool) -> np.ndarray:
-        """The examples of the draws first, first + 1, …, a function of seed and draw alone."""
+        """The indices of the examples of draws first, first + 1, …, a function of seed and draw number alone."""
         return order(first, count, len(self), seed, shuffle)
 
     def shares(self, draws: int, seed: int) -> list[dict[str, Any]]:
-        """What so many draws take of each source that the examples come from, for a dataset that has several."""
+        """How much of each source so many draws take, for a dataset that mixes several sources."""
         return []
 
+    def shapes(self) -> list[tuple[int, int]]:
+        """One example of every shape that examples have, and how many have that shape."""
+        return [(0, len(self))]
+
     def to(self, device: torch.device) -> Dataset:
-        """Move the examples where batches are wanted; a dataset too large to move returns itself."""
+        """The dataset on a device; one that is too large to move returns itself."""
         return self
 
     @property
@@ -53,7 +57,7 @@ class Dataset:
 
 
 class TensorDataset(Dataset):
-    """Examples held as tensors of equal first dimension, optionally transformed a batch at a time."""
+    """Tensors of equal first dimension, with an optional transform of each batch."""
 
     def __init__(self, tensors: dict[str, Tensor], transform: Transform | None = None):
         self.tensors = tensors
@@ -81,19 +85,19 @@ class TensorDataset(Dataset):
 
 
 class Transform(Protocol):
-    """A change to a batch (augmentation, binarisation), random only through the keys."""
+    """A transform of a batch (augmentation, binarisation), random only through the keys."""
 
     def __call__(self, batch: Batch, key: Tensor) -> Batch: ...
 
 
 @dataclass
 class Data:
-    """What `DataConfig.build()` returns."""
+    """Training and validation datasets with their tokenizer, as `DataConfig.build()` returns them."""
 
     train: Dataset
     validation: Dataset | None
     info: dict[str, Any]
-    """Facts the other parts depend on: vocabulary, features, classes, tokens (per example), …"""
+    """Sizes the model and objective depend on: vocabulary, features, classes, tokens (per example), …"""
     tokenizer: Any = None
     problems: Problems = field(default_factory=Problems)
 
@@ -105,36 +109,36 @@ class DataConfig(Config):
     own_files: ClassVar[str] = ""
     """Registry name of the source that reads the user's own files of the same kind, where this one has no `path`."""
     of_model: ClassVar[tuple[str, ...]] = ()
-    """Fields that say how a model is used to be shown its examples: finetuning takes them from its checkpoint."""
+    """Preprocessing fields that belong to a trained model: finetuning takes them from its checkpoint."""
 
     def build(self) -> Data:
         raise NotImplementedError
 
     def build_with(self, tokenizer: Any) -> Data:
-        """As `build`, but in the tokens of a model that exists already (None: as `build`); a source without tokens ignores it."""
+        """As `build`, but with the tokenizer of a trained model (None: as `build`); a source without tokens ignores it."""
         data = self.build()
         if tokenizer is not None and data.tokenizer is not None and data.tokenizer.to_json() != tokenizer.to_json():
-            raise DataError(f"{type(self).__name__} gives other tokens or classes than those the model was trained with")
+            raise DataError(f"{type(self).__name__} has other tokens or classes than those the model was trained with")
         return data
 
 
 def order(first: int, count: int, size: int, seed: int, shuffle: bool = True) -> np.ndarray:
-    """The example at each of the draws first, first + 1, …: every epoch is another permutation of all examples."""
+    """The index of the example of each draw first, first + 1, …: every epoch is another permutation of all examples."""
     draws = np.arange(first, first + count, dtype=np.int64)
     if not shuffle:
         return draws % size
     index = np.empty(count, dtype=np.int64)
     for epoch in range(first // size, (first + count - 1) // size + 1):
-        part = slice(max(epoch * size - first, 0), (epoch + 1) * size - first)
-        index[part] = random.permute(draws[part] - epoch * size, size, random.seed_of(seed, "order", epoch))
+        in_epoch = slice(max(epoch * size - first, 0), (epoch + 1) * size - first)
+        index[in_epoch] = random.permute(draws[in_epoch] - epoch * size, size, random.seed_of(seed, "order", epoch))
     return index
 
 
 class Source:
-    """Batches of a dataset by position: the same for any number of workers, and seeking costs nothing."""
+    """A stateless data loader: batches of a dataset by draw number, the same for any number of workers; seeking costs nothing."""
 
     BLOCK = 1 << 14
-    """Draws whose order is computed together and sent to the device in one copy."""
+    """Draws whose order is computed together and copied to the device at once."""
 
     def __init__(self, dataset: Dataset, seed: int, device: torch.device, shuffle: bool = True):
         if not len(dataset):
@@ -146,15 +150,15 @@ class Source:
         self._keys: dict[int, Tensor] = {}
 
     def reseed(self, seed: int) -> None:
-        """The same examples, which stay where they are, in the order of another seed."""
+        """Change the order to that of another seed; the examples stay on their device."""
         self.seed, self._index, self._keys = seed, self._index[:0], {}
 
     def batch(self, first: int, size: int, stream: int = 0) -> Batch:
-        """The examples of draws first … first + size - 1; another stream is the same examples with other noise."""
+        """The batch of draws first … first + size - 1; another stream is the same examples with other noise."""
         return self.examples(self.draw(first, size, stream))
 
     def draw(self, first: int, size: int, stream: int = 0) -> Batch:
-        """What has to reach the device for a batch: only numbers of examples and keys, where the data live there."""
+        """The tensors to copy to the device for a batch: only indices and keys where the dataset lives there."""
         if first < self._first or first + size > self._first + len(self._index):
             self._fill(first, max(size, min(self.BLOCK, 8 * len(self.dataset))))
         if stream not in self._keys:
@@ -167,23 +171,23 @@ class Source:
         return {name: tensor.to(self.device, non_blocking=True) for name, tensor in batch.items()}
 
     def examples(self, drawn: Batch) -> Batch:
-        """The batch that was drawn. This runs on the device and may be part of a captured graph."""
+        """The batch of what `draw` returned. This runs on the device and may be part of a captured graph."""
         if not self.resident:
             return drawn
         return {**self.dataset.batch(drawn["index"], drawn["key"]), "key": drawn["key"]}
 
-    def mark(self, count: int = 32) -> str:
-        """A digest of the first examples, by which other data are told; of real numbers only their mean counts, and that roundly."""
+    def fingerprint(self, count: int = 32) -> str:
+        """A digest of the first examples, to recognise changed data; of floats only the rounded mean counts."""
         digest = hashlib.sha256(str(len(self.dataset)).encode())
         for name, tensor in sorted(self.batch(0, count).items()):
-            known = f"{tensor.double().mean():.3g}".encode() if tensor.is_floating_point() else tensor.cpu().numpy().tobytes()
-            digest.update(name.encode() + known)
+            content = f"{tensor.double().mean():.3g}".encode() if tensor.is_floating_point() else tensor.cpu().numpy().tobytes()
+            digest.update(name.encode() + content)
         return digest.hexdigest()[:16]
 
     def _fill(self, first: int, count: int) -> None:
-        place = self.dataset.device
+        device = self.dataset.device
         indices = torch.from_numpy(self.dataset.order(first, count, self.seed, self.shuffle))
         draws = torch.arange(first, first + count)
         self._first = first
-        self._index = indices.to(place)
-        self._keys = {0: random.keys(random.seed_of(self.seed, "example"), draws).to(place)}
+        self._index = indices.to(device)
+        self._keys = {0: random.keys(random.seed_of(self.seed, "example"), draws).to(device)}

@@ -1,35 +1,35 @@
-"""What was wrong with data: counted, and the first few named with their place."""
+"""Problems of input data: counted by kind, the first few listed with file and line."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-NAMED = 10
-"""Places that are kept for each kind of problem."""
+LISTED = 10
+"""Locations that are kept for each kind of problem."""
 
 
 @dataclass
 class Problems:
-    """Rows, files or bytes that could not be used, each counted and the first few named with their place."""
+    """Counts of rows, files or bytes that could not be used, with the locations of the first few of each kind."""
 
     counts: dict[str, int] = field(default_factory=dict)
     places: dict[str, list[str]] = field(default_factory=dict)
 
-    def add(self, reason: str, place: str, number: int = 1) -> None:
+    def add(self, reason: str, location: str, number: int = 1) -> None:
         self.counts[reason] = self.counts.get(reason, 0) + number
-        named = self.places.setdefault(reason, [])
-        if len(named) < NAMED:
-            named.append(place)
+        locations = self.places.setdefault(reason, [])
+        if len(locations) < LISTED:
+            locations.append(location)
 
     def include(self, other: Problems) -> None:
-        """Those of another part of the same data besides."""
+        """Add the problems of another part of the data."""
         for reason, count in other.counts.items():
-            for place in other.places[reason]:
-                self.add(reason, place, 0)
+            for location in other.places[reason]:
+                self.add(reason, location, 0)
             self.counts[reason] += count
 
-    def told(self) -> str:
-        """The same behind an error, in brackets; nothing where there is nothing."""
+    def summary(self) -> str:
+        """All problems in brackets, to append to an error message; empty where there are none."""
         return f" ({'; '.join(self.lines())})" if self.counts else ""
 
     def lines(self) -> list[str]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from weft.core.errors import CapabilityError, DataError
 from weft.data.base import UNLABELLED, Dataset
-from weft.data.images.domains import grey_again
+from weft.data.images.domains import to_grey
 from weft.evaluation.evaluate import change_data
 from weft.evaluation.image_measures import Changes, Extractor, Seen, batches, plain
 from weft.models.base import Inverts, Restyles, need
@@ -70,7 +70,7 @@ def translated(loaded: Loaded, data: Changes = None, argument: str = "") -> dict
             raise CapabilityError("these images have no classes by which a translation could be judged")
         pair = (model(batch["source"]), batch["image"]) if "source" in batch else (model(batch["image"]), batch["truth"])
         for images, found in zip(pair, (made, true), strict=True):
-            found.append(fitted(grey_again(images, style) if style else images, extractor.image))
+            found.append(fitted(to_grey(images, style) if style else images, extractor.image))
         labels.append(batch["label"])
     label = torch.cat(labels)
     numbers = {"translated": right(extractor, made, label), "translated_real": right(extractor, true, label)}

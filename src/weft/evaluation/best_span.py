@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 
-from weft.data.annotated.spans import Spans, Window
-from weft.data.annotated.squad import Asked
+from weft.data.annotated.spans import Spans, SpanWindow
+from weft.data.annotated.squad import SpanExample
 from weft.data.base import Batch
 from weft.evaluation.evaluate import Findings
 from weft.evaluation.squad import Answered, score
@@ -21,14 +21,14 @@ from weft.runs.load import Loaded
 class Best:
     """The best answer among the windows seen so far."""
 
-    asked: Asked
+    example: SpanExample
     text: str = ""
     score: float = -math.inf
     null: float = math.inf
     """The least score of no answer: one window that has the answer outweighs all that have not."""
     complete: bool = False
 
-    def see(self, window: Window, score: float, first: int, last: int, null: float) -> None:
+    def see(self, window: SpanWindow, score: float, first: int, last: int, null: float) -> None:
         if score > self.score:
             self.score, self.text = score, window.text(first, last)
         self.null = min(self.null, null)
@@ -38,12 +38,12 @@ class Best:
 def measure(loaded: Loaded, objective: Span, data: Spans, batches: Iterable[Batch]) -> Findings:
     """Exact match and F1 over the questions all of whose windows are in the batches, which follow the order of the data."""
     found = answers(loaded, objective, data, batches)
-    threshold = objective.config.threshold if any(not best.asked.references for best in found) else math.inf
+    threshold = objective.config.null_score_threshold if any(not best.example.references for best in found) else math.inf
     answered = [
-        Answered(best.asked.references, best.text if best.null - best.score <= threshold else "", best.text, best.null - best.score)
+        Answered(best.example.references, best.text if best.null - best.score <= threshold else "", best.text, best.null - best.score)
         for best in found
     ]
-    said = {best.asked.name: one.text for best, one in zip(found, answered, strict=True)}
+    said = {best.example.name: one.text for best, one in zip(found, answered, strict=True)}
     return Findings(score(answered), json.dumps(said, ensure_ascii=False, indent=1) + "\n", ".json")
 
 
@@ -52,5 +52,5 @@ def answers(loaded: Loaded, objective: Span, data: Spans, batches: Iterable[Batc
     found: dict[str, Best] = {}
     decoded = (zip(*(part.flatten().tolist() for part in objective.decode(loaded.model, batch)), strict=True) for batch in batches)
     for window, one in zip(data.windows, chain.from_iterable(decoded), strict=False):
-        found.setdefault(window.asked.name, Best(window.asked)).see(window, *one)
+        found.setdefault(window.example.name, Best(window.example)).see(window, *one)
     return [best for best in found.values() if best.complete]

@@ -24,12 +24,12 @@ def entities(tags: Sequence[str]) -> set[Entity]:
     """The type, first and last word of every entity of a sentence."""
     found: set[Entity] = set()
     before, begin = "O", 0
-    for place, tag in enumerate([*tags, "O"]):
+    for position, tag in enumerate([*tags, "O"]):
         goes_on = tag[0] in "IE" and before[0] in "BI" and tag[2:] == before[2:]
         if not goes_on:
             if before != "O":
-                found.add((before[2:], begin, place - 1))
-            begin = place
+                found.add((before[2:], begin, position - 1))
+            begin = position
         before = tag
     return found
 
@@ -59,10 +59,10 @@ def tags_of(loaded: Loaded, data: Tagged, batches: Iterable[Batch]) -> list[tupl
     names = loaded.tokenizer.classes
     predicted: list[list[str]] = []
     sentences = []
-    told = (loaded.model.tag(batch["ids"], lengths=batch["lengths"]).argmax(-1).tolist() for batch in batches)  # type: ignore[operator]
-    for piece, row in zip(data.pieces, chain.from_iterable(told), strict=False):
-        if not piece.first:
-            sentences.append(piece.sentence)
+    predictions = (loaded.model.tag(batch["ids"], lengths=batch["lengths"]).argmax(-1).tolist() for batch in batches)  # type: ignore[operator]
+    for chunk, row in zip(data.chunks, chain.from_iterable(predictions), strict=False):
+        if not chunk.first:
+            sentences.append(chunk.sentence)
             predicted.append([])
-        predicted[-1] += [names[row[place]] for place in piece.places]
+        predicted[-1] += [names[row[position]] for position in chunk.positions]
     return [(one, tags) for one, tags in zip(sentences, predicted, strict=True) if len(tags) == len(one.words)]

@@ -85,6 +85,8 @@ def evaluate(
     order = Source(held.validation, loaded.recipe.train.seed, device, shuffle=False)
     with tf32_products(False), torch.autocast(device.type, enabled=False):
         found = hooks.evaluate(loaded.model, objective, order, number, batch)
+        if objective.classes and "accuracy" in found:
+            found = beside(found, "accuracy", commonest_class(order, objective.classes, number, batch))
         findings = measure(loaded, objective, held.validation, order, number, batch)
         further = on_request(loaded, metrics, data)
     seconds = time.perf_counter() - begin
@@ -92,6 +94,20 @@ def evaluate(
     chosen = choose(found | (findings.metrics if findings else {}), own) if own or not further else {}
     about = str(loaded.path), config.to_dict(source), number
     return Evaluation(*about, chosen | further, seconds, held.problems.lines(), findings, settings or {})
+
+
+def commonest_class(order: Source, name: str, examples: int, batch: int) -> dict[str, float]:
+    """The accuracy of always telling the commonest class of the first examples, of those whose class is known."""
+    found = [order.batch(first, min(batch, examples - first))[name].flatten() for first in range(0, examples, batch)]
+    classes = torch.cat(found)
+    numbers = torch.bincount(classes[classes >= 0])  # UNLABELLED and IGNORE are negative
+    return {"commonest_class": int(numbers.max()) / int(numbers.sum())} if len(numbers) else {}
+
+
+def beside(found: dict[str, float], name: str, more: dict[str, float]) -> dict[str, float]:
+    """Further numbers behind the one of this name."""
+    place = list(found).index(name) + 1
+    return dict([*list(found.items())[:place], *more.items(), *list(found.items())[place:]])
 
 
 def measure(loaded: Loaded, objective: Objective, data: Dataset, order: Source, examples: int, batch: int) -> Findings | None:
@@ -137,7 +153,7 @@ def with_path(own: DataConfig) -> DataConfig:
         return own
     if not own.own_files:
         raise ConfigError(f"{registry.name_of(type(own))} data has no path; this model can only be evaluated on data of its recipe")
-    source: DataConfig = config.other_kind(own, registry.find("data", own.own_files))
+    source: DataConfig = config.change_type(own, registry.find("data", own.own_files))
     return source
 
 

@@ -28,7 +28,7 @@ BATCH = 256
 MOST = 10_000
 """Images of each set whose neighbours are looked for."""
 PER_CLASS = 1000
-PLAIN: dict[str, Any] = {"binarise": "none", "flat": False, "augment": Augment(), "mean": (), "deviation": (), "repeat_labelled": 1}
+PLAIN: dict[str, Any] = {"binarise": "none", "flat": False, "augment": Augment(), "mean": (), "std": (), "repeat_labelled": 1}
 """Settings of data that show images as they are."""
 Changes = DataConfig | dict[str, Any] | str | Path | None
 

@@ -46,7 +46,7 @@ def make_class(base: Any) -> type:
 
         @property
         def eot_token_id(self) -> int:
-            return int(getattr(self.loaded.tokenizer, "marks", {}).get("end", self.scorer.first()))
+            return int(getattr(self.loaded.tokenizer, "special_tokens", {}).get("end", self.scorer.first()))
 
         @property
         def prefix_token_id(self) -> int:

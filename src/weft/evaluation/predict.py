@@ -17,16 +17,14 @@ from torch import Tensor
 
 from weft.core.errors import ConfigError, DataError
 from weft.data.annotated.base import AnnotatedConfig
-from weft.data.annotated.choices import ChoicesConfig
-from weft.data.annotated.choices import Row as Choice
-from weft.data.annotated.labelled_texts import LabelledTextsConfig
-from weft.data.annotated.labelled_texts import Row as Labelled
+from weft.data.annotated.choices import ChoiceExample, ChoicesConfig
+from weft.data.annotated.labelled_texts import LabelledExample, LabelledTextsConfig
 from weft.data.annotated.sentences import Sentence
 from weft.data.annotated.spans import SpansConfig
-from weft.data.annotated.squad import Asked
+from weft.data.annotated.squad import SpanExample
 from weft.data.annotated.tagged import TaggedConfig
 from weft.data.base import Batch, Data, Dataset, Problems
-from weft.data.images.folder import MODES, SUFFIXES, open_all
+from weft.data.images.folder import MODES, SUFFIXES, decode_images
 from weft.data.images.pixels import ImagesConfig
 from weft.data.io.files import show, walk
 from weft.data.text.packing import Texts
@@ -117,7 +115,7 @@ def predict_class(loaded: Loaded, words: Sequence[str]) -> dict[str, Rows]:
         raise ConfigError(f"one text or two are expected, but {len(words)} were given; put each into quotes")
     tokenizer = loaded.tokenizer
     label = tokenizer.classes[0] if tokenizer.classes else "0"
-    scores = logits(loaded, whole(dataset_of(loaded, Labelled(Texts(tuple(words), PLACE), label))))
+    scores = logits(loaded, whole(dataset_of(loaded, LabelledExample(Texts(tuple(words), PLACE), label))))
     if not tokenizer.classes:
         return {" | ".join(words): [("number", f"{float(scores) * tokenizer.deviation + tokenizer.mean:.4g}")]}
     return {" | ".join(words): ranked(tokenizer.classes, scores)}
@@ -127,7 +125,7 @@ def predict_choice(loaded: Loaded, words: Sequence[str]) -> dict[str, Rows]:
     if len(words) < 3:
         raise ConfigError("a text and at least two ways to go on are expected; put each into quotes")
     text, *choices = words
-    return {text: ranked(choices, logits(loaded, whole(dataset_of(loaded, Choice(text, choices, 0, PLACE)))))}
+    return {text: ranked(choices, logits(loaded, whole(dataset_of(loaded, ChoiceExample(text, choices, 0, PLACE)))))}
 
 
 def predict_tags(loaded: Loaded, words: Sequence[str]) -> dict[str, Rows]:
@@ -144,7 +142,7 @@ def predict_span(loaded: Loaded, words: Sequence[str]) -> dict[str, Rows]:
     if len(words) != 2:
         raise ConfigError(f"a question and a paragraph are expected, but {len(words)} texts were given; put each into quotes")
     question, paragraph = words
-    data: Any = dataset_of(loaded, [Asked(PLACE, question, paragraph, (), (0, 0), PLACE)])
+    data: Any = dataset_of(loaded, [SpanExample(PLACE, question, paragraph, (), (0, 0), PLACE)])
     objective: Any = loaded.recipe.objective.build()
     [best] = answers(loaded, objective, data, [whole(data)])
     found = [(best.text, best.score), ("(no answer)", best.null)]
@@ -160,7 +158,7 @@ def predict_images(loaded: Loaded, words: Sequence[str]) -> dict[str, Rows]:
         raise DataError(f"{show(words[0])}: the folder holds no image ({', '.join(SUFFIXES)})")
     source = images_for(loaded)
     device = next(loaded.model.parameters()).device
-    opened = open_all(files, source.wanted, problems)
+    opened = decode_images(files, source.decode_options, problems)
     if lines := problems.lines():
         raise DataError("; ".join(lines))
     found = {}
@@ -179,7 +177,7 @@ def images_for(loaded: Loaded) -> ImagesConfig:
     assert isinstance(source, ImagesConfig)
     model: Any = loaded.recipe.model
     channels, height, width = getattr(model, "image", ()) or shape_of(model.features)
-    size = source.size or (height if height == width and not source.window else 0)
+    size = source.size or (height if height == width and not source.crop_size else 0)
     return replace(source, size=size, channels=channels if channels in MODES else 0)  # type: ignore[arg-type]
 
 

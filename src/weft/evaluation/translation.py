@@ -20,7 +20,10 @@ log = logging.getLogger("weft")
 
 
 def measure(loaded: Any, objective: Seq2Seq | MaskedTarget, data: Any, batches: Iterable[Batch]) -> Findings | None:
-    """Every source's best translation against its target, both as text; None for an objective that is not about whole texts."""
+    """Every source's best translation against the text of its target; None for an objective that is not about whole texts.
+
+    The text is that of the data where these keep it, as `Pairs` does, and not what the model's tokenizer makes of it.
+    """
     rows: list[dict[str, str]] = []
     if not objective.config.decode:
         return None
@@ -29,13 +32,22 @@ def measure(loaded: Any, objective: Seq2Seq | MaskedTarget, data: Any, batches: 
     except MissingExtra as error:
         log.warning("BLEU is not measured: %s", error)
         return None
+    texts, first = getattr(data, "texts", None), 0
     for batch in batches:
         there = (batch["source_length"] > 0).nonzero().squeeze(1)
         source, lengths = batch["source"][there], batch["source_length"][there]
         found = objective.answers(loaded.model, source, lengths)
-        for given, said, wanted in zip(source.tolist(), found, batch["target"][there].tolist(), strict=True):
-            texts = [loaded.tokenizer.decode(ids) for ids in (given, said, wanted[1:])]
-            rows.append(dict(zip(("source", "translation", "reference"), texts, strict=True)))
+        decode = loaded.tokenizer.decode
+        if texts is None:
+            pairs = [
+                (decode(ids), decode(wanted[1:])) for ids, wanted in zip(source.tolist(), batch["target"][there].tolist(), strict=True)
+            ]
+        else:
+            pairs = [texts[(first + row) % len(texts)] for row in there.tolist()]
+        first += len(batch["source"])
+        rows += [
+            {"source": text, "translation": decode(ids), "reference": wanted} for (text, wanted), ids in zip(pairs, found, strict=True)
+        ]
     translations, references = [row["translation"] for row in rows], [[row["reference"] for row in rows]]
     same = [row["translation"] == row["reference"] for row in rows]
     metrics, signatures = {"exact": sum(same) / max(len(same), 1)}, {}  # what counts where a text names a class
@@ -43,5 +55,6 @@ def measure(loaded: Any, objective: Seq2Seq | MaskedTarget, data: Any, batches: 
         score = metric.corpus_score(translations, references)
         metrics[score.name.split("2")[0].lower()] = float(score.score)
         signatures[score.name.split("2")[0].lower()] = str(metric.get_signature())
-    content = {"metrics": metrics, "signatures": signatures, **objective.search(loaded.model), "translations": rows}
+    told = "text of the data" if texts is not None else "tokens of the data, decoded"
+    content = {"metrics": metrics, "references": told, "signatures": signatures, **objective.search(loaded.model), "translations": rows}
     return Findings(metrics, json.dumps(content, indent=1, ensure_ascii=False) + "\n", ".json")

@@ -1,6 +1,6 @@
 """The attention weights of a model as it runs, layer by layer, without a change to its layers.
 
-Fused kernels keep no weights. While a recorder is entered, every call of PyTorch's kernel in this thread is heard, and the weights are
+Fused kernels keep no weights. While a recorder is entered, each call of PyTorch's kernel in this thread is intercepted, and the weights are
 worked out a second time from the very queries, keys and masks that the kernel got. Shapes: B batch, H heads, T query time, S key time.
 """
 
@@ -64,9 +64,9 @@ class Recorder(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
     def of(self, names: list[str]) -> list[Tensor]:
-        """The weights of layers by name; refused where another kernel than PyTorch's was used, which nobody heard."""
+        """The weights of layers by name; refused where another kernel than PyTorch's was used, whose calls are not intercepted."""
         if missing := [name for name in names if name not in self.weights]:
-            raise CapabilityError(f"the attention of {missing[0]} ran in a kernel that tells no weights")
+            raise CapabilityError(f"the attention of {missing[0]} ran in a kernel that keeps no weights")
         return [self.weights[name] for name in names]
 
     def _entering(self, name: str) -> Callable[..., None]:

@@ -71,8 +71,8 @@ def finish(steps: Steps) -> list[list[Hypothesis]]:
         try:
             next(steps)
         except StopIteration as ended:
-            found: list[list[Hypothesis]] = ended.value
-            return found
+            best: list[list[Hypothesis]] = ended.value
+            return best
 
 
 def search(
@@ -90,7 +90,7 @@ def searching(score: Score, start: Tensor, end: int, beam: Beam, longest: int, c
     if longest < 1:
         raise ConfigError(f"beam search needs room for at least one token, not {longest}")
     rows, device, beams = len(start), start.device, beam.beams
-    held = Held(rows, beam, cover)
+    best = BestHypotheses(rows, beam, cover)
     alive = torch.zeros(rows, 1, device=device)  # log-probabilities (B, K)
     ids = start.view(rows, 1, 1)  # (B, K, T)
     row = torch.arange(rows, device=device)  # which rows are still searched
@@ -100,43 +100,46 @@ def searching(score: Score, start: Tensor, end: int, beam: Beam, longest: int, c
         logits = score(ids.view(b * k, t), row.repeat_interleave(k), origin.flatten())
         total = alive.unsqueeze(-1) + logits.float().log_softmax(-1).view(b, k, -1)  # (B, K, V)
         v = total.size(-1)
-        best, place = total.view(b, k * v).topk(min(2 * beams, k * v))  # twice as many: at most half of them end
-        parent, token = place // v, place % v
-        held.collect(row, ids, best, parent, token, end)
-        going = best.masked_fill(token == end, -math.inf)
+        values, index = total.view(b, k * v).topk(min(2 * beams, k * v))  # twice as many: at most half of them end
+        parent, token = index // v, index % v
+        best.add_ended(row, ids, values, parent, token, end)
+        going = values.masked_fill(token == end, -math.inf)
         alive, order = going.topk(min(beams, going.size(1)))
         parent, token = parent.gather(1, order), token.gather(1, order)
         origin = torch.arange(b, device=device)[:, None] * k + parent
         ids = torch.cat([ids.gather(1, parent.unsqueeze(-1).expand(-1, -1, t)), token.unsqueeze(-1)], dim=-1)
         if length == longest:
-            held.leave(row, ids, alive)
+            best.add_alive(row, ids, alive)
             break
         heads = zip(row.tolist(), alive[:, 0].tolist(), strict=True)
-        open_rows = [i for i, (number, head) in enumerate(heads) if not settled(held.best[number], head, beam, longest)]
+        open_rows = [i for i, (number, head) in enumerate(heads) if not settled(best.of_row[number], head, beam, longest)]
         if not open_rows:
             break
         if len(open_rows) < len(row):
             chosen = torch.tensor(open_rows, device=device)
             row, ids, alive, origin = row[chosen], ids[chosen], alive[chosen], origin[chosen]
         yield
-    return held.best
+    return best.of_row
 
 
-class Held:
+class BestHypotheses:
     """The best hypotheses of each row so far."""
 
     def __init__(self, rows: int, beam: Beam, cover: Cover | None):
         self.beam, self.cover = beam, cover if beam.beta else None
-        self.best: list[list[Hypothesis]] = [[] for _ in range(rows)]
+        self.of_row: list[list[Hypothesis]] = [[] for _ in range(rows)]
 
-    def collect(self, row: Tensor, ids: Tensor, best: Tensor, parent: Tensor, token: Tensor, end: int) -> None:
+    def add_ended(self, row: Tensor, ids: Tensor, log_probabilities: Tensor, parent: Tensor, token: Tensor, end: int) -> None:
         """Keep the hypotheses that end with this token, if they are among the best of their row."""
         ranked = (token == end) & (torch.arange(token.size(1), device=token.device) < self.beam.beams)  # one beyond the beam was not chosen
-        i, j = (ranked & (best > -math.inf)).nonzero(as_tuple=True)
-        sequences, values = ids[i, parent[i, j], 1:].tolist(), best[i, j].tolist()  # fetched at once: a device is waited for each time
+        i, j = (ranked & (log_probabilities > -math.inf)).nonzero(as_tuple=True)
+        sequences, values = (
+            ids[i, parent[i, j], 1:].tolist(),
+            log_probabilities[i, j].tolist(),
+        )  # fetched at once: a device is waited for each time
         self._keep(row[i].tolist(), [[*tokens, end] for tokens in sequences], values)
 
-    def leave(self, row: Tensor, ids: Tensor, alive: Tensor) -> None:
+    def add_alive(self, row: Tensor, ids: Tensor, alive: Tensor) -> None:
         """What did not end in time competes too."""
         i, j = (alive > -math.inf).nonzero(as_tuple=True)
         self._keep(row[i].tolist(), ids[i, j, 1:].tolist(), alive[i, j].tolist())
@@ -144,14 +147,14 @@ class Held:
     def _keep(self, rows: Sequence[int], sequences: Sequence[list[int]], values: Sequence[float]) -> None:
         covered = self.cover(sequences, rows) if self.cover and rows else [0.0] * len(rows)
         for number, ids, value, share in zip(rows, sequences, values, covered, strict=True):
-            best = self.best[number]
+            best = self.of_row[number]
             best.append(Hypothesis(ids, value, self.beam.score(value, len(ids), share)))
             best.sort(key=lambda hypothesis: -hypothesis.score)
             del best[self.beam.beams :]
 
 
-def settled(held: list[Hypothesis], best_alive: float, beam: Beam, longest: int) -> bool:
+def settled(best: list[Hypothesis], best_alive: float, beam: Beam, longest: int) -> bool:
     """Whether nothing alive can still enter the best of a row."""
     if best_alive == -math.inf:
         return True
-    return len(held) == beam.beams and held[-1].score >= best_alive / penalty(longest, beam.alpha)
+    return len(best) == beam.beams and best[-1].score >= best_alive / penalty(longest, beam.alpha)

@@ -15,7 +15,8 @@ from weft.core.errors import CapabilityError, ConfigError
 from weft.inference.attention_weights import Recorder
 from weft.inference.beam import Beam, Cover, Hypothesis, Score, Steps, finish, searching
 from weft.inference.runner import ModelRunner
-from weft.models.base import Decodes, offers
+from weft.models.base import Decodes, Subsamples, offers
+from weft.nn.state import EncoderDecoderState
 
 NEVER = -1
 """The token by which a model ends its texts, where it has none."""
@@ -36,7 +37,7 @@ def translate(
     beta: float = 0.0,
     cached: bool = True,
 ) -> list[list[Hypothesis]]:
-    """source (B, S) and lengths (B,) through an encoder and a decoder -> the best targets of each row, best first.
+    """source (B, S), or features (B, S, …), and lengths (B,) through an encoder and a decoder -> the best targets of each row, best first.
 
     cached: read every target once, where the model can.
     """
@@ -49,18 +50,19 @@ def translating(
 ) -> Steps:
     """As `translate`, step by step."""
     memory = model.encode(source, lengths)
-    cache = model.new_cache() if cached and offers(model, Decodes) else None
-    if cache:
-        cache.add_rows(len(source))
+    lengths = model.encoded_lengths(lengths) if offers(model, Subsamples) else lengths
+    state: EncoderDecoderState | None = model.new_state() if cached and offers(model, Decodes) else None
+    if state:
+        state.add_sources(memory, lengths)
 
     def score(ids: Tensor, row: Tensor, origin: Tensor) -> Tensor:
-        if cache is None:
+        if state is None:
             hidden = model.decode(ids, memory[row], lengths[row])
         else:
             if ids.size(1) > 1:
-                cache.take(origin.tolist())
-            hidden = model.decode(ids[:, -1:], memory[row], lengths[row], cache)
-            cache.count([1] * len(ids))
+                state.select(origin.tolist())
+            hidden = model.decode(ids[:, -1:], state.encoder.states, state.encoder.lengths, state)
+            state.count([1] * len(ids))
         logits: Tensor = model.head(hidden[:, -1])
         return logits
 
@@ -69,8 +71,8 @@ def translating(
         most = min(most, context - 1)
     begin = torch.full((len(source),), start, device=source.device)
     cover = coverage(model, memory, lengths, start) if beam.beta else None
-    found = yield from searching(score, begin, end, beam, most, cover)
-    return found
+    best = yield from searching(score, begin, end, beam, most, cover)
+    return best
 
 
 def coverage(model: Any, memory: Tensor, lengths: Tensor, start: int) -> Cover:
@@ -78,10 +80,10 @@ def coverage(model: Any, memory: Tensor, lengths: Tensor, start: int) -> Cover:
 
     def cover(sequences: Sequence[Sequence[int]], rows: Sequence[int]) -> list[float]:
         longest = max(map(len, sequences))
-        read = [[start, *ids[:-1], *[start] * (longest - len(ids))] for ids in sequences]  # what each token was written after
+        inputs = [[start, *ids[:-1], *[start] * (longest - len(ids))] for ids in sequences]  # what each token was written after
         row = torch.tensor(rows, device=memory.device)
         with Recorder(model) as recorder:
-            model.decode(torch.tensor(read, device=memory.device), memory[row], lengths[row])
+            model.decode(torch.tensor(inputs, device=memory.device), memory[row], lengths[row])
         names = [name for name in recorder.layers if name.endswith(".cross")]
         if not names:
             raise CapabilityError(f"{type(model).__name__} has no cross-attention, so how it covers a source is not known")
@@ -112,23 +114,23 @@ def continuing(
         raise ConfigError("beam search continues prompts of at least one token each")
     if beam.beta:
         raise ConfigError("coverage is of a source, and a text that is continued has none; leave the coverage penalty out")
-    reader = ModelRunner(model, cached=cached)
-    reader.add_rows(len(prompts))
-    reader.read([list(ids[:-1]) for ids in prompts])
-    score = follower(reader, model, vocabulary)
-    begin = torch.tensor([ids[-1] for ids in prompts], device=reader.device)
-    found = yield from searching(score, begin, end, beam, longest)
-    return found
+    runner = ModelRunner(model, cached=cached)
+    runner.add_rows(len(prompts))
+    runner.prefill([list(ids[:-1]) for ids in prompts])
+    score = continuation_score(runner, model, vocabulary)
+    begin = torch.tensor([ids[-1] for ids in prompts], device=runner.device)
+    best = yield from searching(score, begin, end, beam, longest)
+    return best
 
 
-def follower(reader: ModelRunner, model: Any, vocabulary: int) -> Score:
-    """Scores of what follows in the rows of a reader, which holds all but the last token of each."""
+def continuation_score(runner: ModelRunner, model: Any, vocabulary: int) -> Score:
+    """Scores of what follows in the rows of a runner, which holds all but the last token of each."""
 
     def score(ids: Tensor, row: Tensor, origin: Tensor) -> Tensor:
         if ids.size(1) > 1:
-            reader.take(origin.tolist())
-        states = reader.read([[number] for number in ids[:, -1].tolist()])
-        logits: Tensor = model.head(torch.stack([found[-1] for found in states]))
+            runner.select(origin.tolist())
+        states = runner.prefill([[number] for number in ids[:, -1].tolist()])
+        logits: Tensor = model.head(torch.stack([row_states[-1] for row_states in states]))
         return logits[:, : vocabulary or logits.size(-1)]
 
     return score

@@ -1,7 +1,7 @@
-"""The text of an answer as its tokens come in, up to the first stop text.
+"""The text of an answer as its tokens come in, up to the first stop sequence.
 
 A tokenizer is asked for a few tokens at a time, never for the whole answer, so a token costs the same however long the answer is. What
-has been told never changes. Two things are held back: tokens whose text may still change, and text that may become a stop text.
+has been released never changes. Two things are held back: tokens whose text may still change, and text that may become a stop sequence.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ class Detokenizer:
         """prompt: tokens before the answer, where a space between the two is to be part of it."""
         self.decode, self.stops = tokenizer.decode, tuple(stops)
         self.stopped = False
-        """Whether a stop text came."""
+        """Whether a stop sequence came."""
         self.read = 0
-        """Number of tokens that were read, those after a stop text not counted."""
+        """Number of tokens that were read, those after a stop sequence not counted."""
         self._before = list(prompt[-LONGEST:])  # tokens whose text is settled, as context of the next
         self._before_text: str = self.decode(self._before)
         self._open: list[int] = []  # tokens whose text is not settled
         self._open_text = ""
-        self._settled = ""  # text that is settled but not told
+        self._settled = ""  # text that is settled but not released
 
     def push(self, ids: Sequence[int]) -> str:
-        """Further tokens -> text that can no longer change. After a stop text there is none."""
-        told = ""
+        """Further tokens -> text that can no longer change. After a stop sequence there is none."""
+        released = ""
         for number in ids:
             if self.stopped:
                 break
@@ -48,17 +48,17 @@ class Detokenizer:
                 self._settle(len(self._open))
             elif len(self._open) >= LONGEST:
                 self._settle(len(self._open) - SPLIT)  # broken bytes, or the replacement character itself, again and again
-            told += self._tell(self._open_text.rstrip(REPLACEMENT))
-        return told
+            released += self._release(self._open_text.rstrip(REPLACEMENT))
+        return released
 
     def finish(self) -> str:
         """No more tokens come -> the rest of the text."""
         if self.stopped:
             return ""
         self._settle(len(self._open))
-        told = self._tell("") + self._settled
+        released = self._release("") + self._settled
         self._settled = ""
-        return told
+        return released
 
     def _text_of(self, ids: list[int]) -> str:
         """What tokens add to those before. What these say alone counts where they would change what is settled: the tokenizers
@@ -81,23 +81,23 @@ class Detokenizer:
         self._before_text = self.decode(self._before)
         self._open_text = self._text_of(self._open) if self._open else ""
 
-    def _tell(self, following: str) -> str:
-        """The settled text that can be told, given what follows as far as known."""
+    def _release(self, following: str) -> str:
+        """The settled text that can be released, given what follows as far as known."""
         if not self.stops:
-            told, self._settled = self._settled, ""
-            return told
+            released, self._settled = self._settled, ""
+            return released
         text = self._settled + following
-        found = [place for stop in self.stops if (place := text.find(stop)) >= 0]
-        if found:
+        begins = [begin for stop in self.stops if (begin := text.find(stop)) >= 0]
+        if begins:
             self.stopped, self._settled = True, ""
-            return text[: min(found)]
-        held = begun(self._settled, self.stops)
-        told = self._settled[: len(self._settled) - held]
-        self._settled = self._settled[len(told) :]
-        return told
+            return text[: min(begins)]
+        withheld = partial_stop(self._settled, self.stops)
+        released = self._settled[: len(self._settled) - withheld]
+        self._settled = self._settled[len(released) :]
+        return released
 
 
-def begun(text: str, stops: Sequence[str]) -> int:
-    """How many characters at the end of a text may become a stop text, none of which it holds."""
+def partial_stop(text: str, stops: Sequence[str]) -> int:
+    """How many characters at the end of a text may become a stop sequence, none of which it holds."""
     most = min(len(text), max(map(len, stops), default=1) - 1)
     return next((number for number in range(most, 0, -1) if any(text.endswith(stop[:number]) for stop in stops)), 0)

@@ -1,7 +1,7 @@
 """Continuous batching for an encoder and a decoder: as in `engine`, but a prompt is a source, and the answer a target of its own.
 
-A source is read once, when its request gets a slot. Every step then reads the last token of all targets at once and chooses the next,
-by the same settings and keys as for texts that are continued. Shapes: B rows, S source time, D width.
+A source, tokens or features, is encoded once, when its request gets a slot. Every step then decodes the last token of all targets at once
+and chooses the next, by the same settings and keys as for texts that are continued. Shapes: B rows, S source time, T target time, D width.
 """
 
 from __future__ import annotations
@@ -12,30 +12,38 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from weft.core.errors import ConfigError
-from weft.inference.engine import Row, trimmed
+from weft.inference.engine import ActiveRequest, trimmed
 from weft.inference.penalties import check_bias
-from weft.inference.request import Piece, Request, Token
+from weft.inference.request import Delta, Request, Token
 from weft.inference.sampler import Sampler
-from weft.inference.translate import PAD, marks_of
-from weft.models.base import Decodes, offers
+from weft.inference.translate import PAD, start_and_end
+from weft.models.base import Decodes, Subsamples, offers
+from weft.nn.state import EncoderDecoderState, EncoderOutput
 
 LONGEST = 2048
 """Most tokens of a source, and of a target, where the model itself knows no limit."""
 LARGEST = 1 << 24
-"""Pairs of tokens that look at each other in an encoder at once."""
+"""Pairs of positions that attend to each other in an encoder at once."""
 
 
-class Target(Row):
-    """A request that is being answered. Stop texts and penalties concern the answer alone: a name may well be said again."""
+class SourceRequest(ActiveRequest):
+    """A source that is being answered. Stop sequences and penalties concern the answer alone: a name may well be said again."""
 
     def __init__(self, number: int, request: Request, tokenizer: Any):
         super().__init__(number, replace(request, ids=()), tokenizer)
-        _, end = marks_of(tokenizer)
-        self.source = request.ids if request.ids[-1:] == (end,) else (*request.ids, end)
+        self.source = source_of(request, tokenizer)
+
+
+def source_of(request: Request, tokenizer: Any) -> Tensor:
+    """Features (S, …) of a request, or its tokens (S,) with END behind them."""
+    if request.source is not None:
+        return request.source
+    _, end = start_and_end(tokenizer)
+    return torch.tensor(request.ids if request.ids[-1:] == (end,) else (*request.ids, end))
 
 
 class EncoderDecoderEngine:
@@ -49,18 +57,17 @@ class EncoderDecoderEngine:
         self.cached = cached and offers(model, Decodes)
         self.context: int = getattr(model.config, "context", 0) or LONGEST
         self.device = next(model.parameters()).device
-        self.start, self.end = marks_of(tokenizer)
-        self.queue: deque[Target] = deque()
-        self.rows: list[Target] = []
-        self.choosers: Sampler | None = None
+        self.start, self.end = start_and_end(tokenizer)
+        self.queue: deque[SourceRequest] = deque()
+        self.requests: list[SourceRequest] = []
+        self.sampler: Sampler | None = None
         self.added = 0
-        self._forget()
+        self._reset()
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         """Nothing is being answered."""
-        self.cache = self.model.new_cache() if self.cached else None
-        self.memory: Tensor | None = None  # (B, S, D), or (B, L, S, D)
-        self.lengths = torch.zeros(0, dtype=torch.int64, device=self.device)  # of the sources (B,)
+        self.state: EncoderDecoderState | None = self.model.new_state() if self.cached else None
+        self.encoder = self.state.encoder if self.state else EncoderOutput()
 
     @property
     def waiting(self) -> int:
@@ -68,7 +75,7 @@ class EncoderDecoderEngine:
 
     @property
     def active(self) -> int:
-        return len(self.rows)
+        return len(self.requests)
 
     def add(self, request: Request) -> int:
         """Ask for an answer -> its number."""
@@ -79,102 +86,99 @@ class EncoderDecoderEngine:
             raise ConfigError(f"the tokens of a source must be from 0 to {known - 1}")
         if request.echo or request.sampling.max_new_tokens < 1:
             raise ConfigError("a source is read from both sides, so it has no log-probabilities; ask for an answer, and not for an echo")
-        target = Target(self.added + 1, request, self.tokenizer)
-        if len(target.source) > self.context:
-            raise ConfigError(f"a source of {len(target.source)} tokens does not fit a context of {self.context}")
+        if request.source is not None and not (request.source.ndim and len(request.source)):
+            raise ConfigError(f"a source of features must have at least one, along its first dimension, not {tuple(request.source.shape)}")
+        each = SourceRequest(self.added + 1, request, self.tokenizer)
+        if request.source is None and len(each.source) > self.context:
+            raise ConfigError(f"a source of {len(each.source)} tokens does not fit a context of {self.context}")
         self.added += 1
-        self.queue.append(target)
+        self.queue.append(each)
         return self.added
 
     @torch.inference_mode()
     def cancel(self, number: int) -> None:
         """Stop answering; the slot is free at once."""
-        self.queue = deque(row for row in self.queue if row.number != number)
-        self._keep([place for place, row in enumerate(self.rows) if row.number != number])
+        self.queue = deque(each for each in self.queue if each.number != number)
+        self._select([row for row, each in enumerate(self.requests) if each.number != number])
 
     @torch.inference_mode()
-    def step(self) -> dict[int, Piece]:
+    def step(self) -> dict[int, Delta]:
         """One token for each answer -> what every request got, by its number."""
         self._admit()
-        if not self.rows:
+        if not self.requests:
             return {}
-        pieces = self._choose(self._read())
-        self._keep([place for place, row in enumerate(self.rows) if not pieces[row.number].finish])
-        return pieces
+        deltas = self._choose(self._decode())
+        self._select([row for row, each in enumerate(self.requests) if not deltas[each.number].finish_reason])
+        return deltas
 
     def _admit(self) -> None:
-        """Read the sources for which there are slots."""
-        new = [self.queue.popleft() for _ in range(min(self.slots - len(self.rows), len(self.queue)))]
-        for rows in bounded(new):
-            sources = [row.source for row in rows]
-            lengths = torch.tensor([len(source) for source in sources], device=self.device)
-            self.lengths = torch.cat([self.lengths, lengths])
-            read = self.model.encode(self._filled(sources), lengths)
-            self.memory = below(self.memory, read, int(self.lengths.max()))
-            self.rows += rows
-            if self.cache:
-                self.cache.add_rows(len(rows))
-                self.cache.memory.clear()  # of all sources, which now have another length
-            self.choosers = None
+        """Encode the sources for which there are slots."""
+        new = [self.queue.popleft() for _ in range(min(self.slots - len(self.requests), len(self.queue)))]
+        for requests in batches(new):
+            source, lengths = padded([each.source for each in requests], self.device)
+            states = self.model.encode(source, lengths)
+            lengths = self.model.encoded_lengths(lengths) if offers(self.model, Subsamples) else lengths
+            if self.state:
+                self.state.add_sources(states, lengths)
+            else:
+                self.encoder.add(states, lengths)
+            self.requests += requests
+            self.sampler = None
 
-    def _read(self) -> Tensor:
-        """The state (B, D) of the last token of each target."""
-        if self.cache:
-            last = torch.tensor([[row.answer[-1] if row.answer else self.start] for row in self.rows], device=self.device)
-            states: Tensor = self.model.decode(last, self.memory, self.lengths, self.cache)[:, -1]
-            self.cache.count([1] * len(self.rows))
+    def _decode(self) -> Tensor:
+        """The hidden state (B, D) of the last token of each target."""
+        memory, lengths = self.encoder.states, self.encoder.lengths
+        if self.state:
+            last = torch.tensor([[each.answer[-1] if each.answer else self.start] for each in self.requests], device=self.device)
+            states: Tensor = self.model.decode(last, memory, lengths, self.state)[:, -1]
+            self.state.count([1] * len(self.requests))
             return states
-        states = self.model.decode(self._filled([(self.start, *row.answer) for row in self.rows]), self.memory, self.lengths)
-        return torch.stack([found[len(row.answer)] for row, found in zip(self.rows, states, strict=True)])
+        targets = [torch.tensor([self.start, *each.answer]) for each in self.requests]
+        states = self.model.decode(padded(targets, self.device)[0], memory, lengths)
+        return torch.stack([row[len(each.answer)] for each, row in zip(self.requests, states, strict=True)])
 
-    def _filled(self, rows: Sequence[Sequence[int]]) -> Tensor:
-        """Tokens (B, T), filled up on the right."""
-        longest = max(map(len, rows))
-        return torch.tensor([[*row, *[PAD] * (longest - len(row))] for row in rows], device=self.device)
-
-    def _choose(self, states: Tensor) -> dict[int, Piece]:
-        """The next token of each row, from its state (B, D)."""
+    def _choose(self, states: Tensor) -> dict[int, Delta]:
+        """The next token of each row, from its hidden state (B, D)."""
         logits = self.model.head(states)[:, : self.tokenizer.size]
-        requests, answers = [row.request for row in self.rows], [row.answer for row in self.rows]
-        self.choosers = self.choosers or Sampler(requests, self.tokenizer.size, self.device, answers)
-        ids = self.choosers.choose(logits, torch.tensor([len(answer) for answer in answers], device=self.device))
-        self.choosers.record(ids)
+        requests, answers = [each.request for each in self.requests], [each.answer for each in self.requests]
+        self.sampler = self.sampler or Sampler(requests, self.tokenizer.size, self.device, answers)
+        ids = self.sampler.choose(logits, torch.tensor([len(answer) for answer in answers], device=self.device))
+        self.sampler.record(ids)
         most = max(request.sampling.logprobs for request in requests)
-        chosen = Sampler.told(logits, ids, most) if most >= 0 else [Token(number) for number in ids.tolist()]
-        room = max(1, self.context - 1)  # the start takes a place
+        chosen = Sampler.logprobs(logits, ids, most) if most >= 0 else [Token(number) for number in ids.tolist()]
+        room = max(1, self.context - 1)  # the start has a position too
         return {
-            row.number: row.push(trimmed(token, row.request.sampling.logprobs), {self.end}, room)
-            for row, token in zip(self.rows, chosen, strict=True)
+            each.number: each.push(trimmed(token, each.request.sampling.logprobs), {self.end}, room)
+            for each, token in zip(self.requests, chosen, strict=True)
         }
 
-    def _keep(self, places: list[int]) -> None:
+    def _select(self, rows: list[int]) -> None:
         """Go on with these rows only."""
-        if len(places) == len(self.rows):
+        if len(rows) == len(self.requests):
             return
-        self.rows, self.choosers = [self.rows[place] for place in places], None
-        if not places or self.memory is None:
-            self._forget()
-            return
-        index = torch.tensor(places, device=self.device)
-        self.memory, self.lengths = self.memory[index], self.lengths[index]
-        if self.cache:
-            self.cache.take(places)
+        self.requests, self.sampler = [self.requests[row] for row in rows], None
+        if not rows:
+            self._reset()
+        elif self.state:
+            self.state.select(rows)
+        else:
+            self.encoder.select(rows)
 
 
-def bounded(rows: Sequence[Target]) -> list[list[Target]]:
-    """Rows in groups that an encoder can read at once."""
-    groups: list[list[Target]] = []
-    longest = 0
-    for row in rows:
-        longest = max(longest, len(row.source))
-        if not groups or (len(groups[-1]) + 1) * longest**2 > LARGEST:
+def padded(rows: Sequence[Tensor], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Tokens or features (T, …) of each row -> (B, T, …), padded behind the last, and their lengths (B,)."""
+    lengths = torch.tensor([len(row) for row in rows], device=device)
+    return pad_sequence([row.to(device) for row in rows], batch_first=True, padding_value=PAD), lengths
+
+
+def batches(requests: Sequence[SourceRequest]) -> list[list[SourceRequest]]:
+    """Requests in groups that an encoder can read at once, tokens apart from features."""
+    groups: list[list[SourceRequest]] = []
+    longest, shape = 0, torch.Size()
+    for each in requests:
+        longest = max(longest, len(each.source))
+        if not groups or (len(groups[-1]) + 1) * longest**2 > LARGEST or each.source.shape[1:] != shape:
             groups.append([])
-            longest = len(row.source)
-        groups[-1].append(row)
+            longest, shape = len(each.source), each.source.shape[1:]
+        groups[-1].append(each)
     return groups
-
-
-def below(memory: Tensor | None, other: Tensor, length: int) -> Tensor:
-    """Two memories as one, for sources of at most this length."""
-    both = [F.pad(each[..., :length, :], (0, 0, 0, max(0, length - each.size(-2)))) for each in (memory, other) if each is not None]
-    return torch.cat(both)

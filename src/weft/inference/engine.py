@@ -1,8 +1,8 @@
 """Continuous batching: requests join and leave between steps, and what each of them gets does not depend on the others.
 
-A step reads the last token of every answer at once and chooses the next; then it reads a piece of the prompts that wait to join, so
-that a long prompt does not hold up the answers. On a GPU the next step is begun before the tokens of the last one are fetched, so that
-neither waits for the other: what has been chosen but not fetched is in flight. One thread owns an engine.
+A step decodes the next token of every answer at once; then it prefills a chunk of the prompts that wait to join, so that a long prompt
+does not hold up the answers. On a GPU the next step is begun before the tokens of the last one are fetched, so that neither waits for the
+other: what has been chosen but not fetched is pending. One thread owns an engine.
 """
 
 from __future__ import annotations
@@ -15,25 +15,26 @@ import torch
 from torch import Tensor
 
 from weft.core.errors import ConfigError
+from weft.inference import invariance
 from weft.inference.detokenizer import Detokenizer
 from weft.inference.penalties import check_bias
 from weft.inference.prefill_graphs import PrefillGraphs
 from weft.inference.prefix_cache import PrefixCache
-from weft.inference.request import Answer, Piece, Request, Token
+from weft.inference.request import Answer, Delta, Request, Token
 from weft.inference.runner import ModelRunner
 from weft.inference.sampler import Sampler
 from weft.kernels.decode_step import DecodeStep
 
 CHUNK = 512
-"""Most tokens of a prompt read at a step."""
+"""Most tokens of a prompt that are prefilled at a step."""
 
 
 class PendingTokens:
-    """What was chosen for some rows, perhaps still on its way from the device."""
+    """What was chosen for some requests, perhaps still on its way from the device."""
 
-    def __init__(self, rows: Sequence[Row], ids: Tensor, tokens: list[Token] | None = None):
-        """ids (R,). tokens: the same with log-probabilities, where these were asked for."""
-        self.rows, self.ids, self.tokens = list(rows), ids, tokens
+    def __init__(self, requests: Sequence[ActiveRequest], ids: Tensor, tokens: list[Token] | None = None):
+        """ids (B,). tokens: the same with log-probabilities, where these were asked for."""
+        self.requests, self.ids, self.tokens = list(requests), ids, tokens
         self.fetched = None
         if ids.is_cuda and not tokens:
             self.ids = torch.empty(len(ids), dtype=ids.dtype, pin_memory=True)
@@ -41,13 +42,13 @@ class PendingTokens:
             self.fetched = torch.cuda.Event()  # type: ignore[no-untyped-call]
             self.fetched.record()
 
-    def land(self) -> list[Token]:
+    def wait(self) -> list[Token]:
         if self.fetched:
             self.fetched.synchronize()
         return self.tokens or [Token(number) for number in self.ids.tolist()]
 
 
-class Row:
+class ActiveRequest:
     """A request that is being answered."""
 
     def __init__(self, number: int, request: Request, tokenizer: Any):
@@ -55,66 +56,78 @@ class Row:
         self.text = Detokenizer(tokenizer, request.sampling.stop, request.ids)
         self.prompt: list[Token] = []
         self.answer: list[int] = []
-        self.gone = False
+        self.ended = False
 
-    def push(self, token: Token, ends: set[int], room: int) -> Piece:
-        """A chosen token -> what can be told now. room: how many tokens fit behind the prompt; 0 for any number."""
+    def push(self, token: Token, ends: set[int], room: int) -> Delta:
+        """A chosen token -> what the answer gains by it. room: how many tokens fit behind the prompt; 0 for any number."""
         self.answer.append(token.id)
         made, s = len(self.answer), self.request.sampling
         if token.id in s.stop_tokens or (token.id in ends and not s.ignore_end):
-            return Piece(self.text.finish(), (token,), "stop")
+            return Delta(self.text.finish(), (token,), "stop")
         text = self.text.push([token.id])
         if self.text.stopped:
-            return Piece(text, (token,), "stop text")
+            return Delta(text, (token,), "stop sequence")
         if made >= s.max_new_tokens or 0 < room <= made:
-            return Piece(text + self.text.finish(), (token,), "length" if made >= s.max_new_tokens else "context")
-        return Piece(text, (token,))
+            return Delta(text + self.text.finish(), (token,), "length" if made >= s.max_new_tokens else "context")
+        return Delta(text, (token,))
 
 
-class Prompts:
-    """Rows whose prompts are being read, together and a piece at a time."""
+class Prefill:
+    """Requests whose prompts are being read, together and a chunk at a time."""
 
-    def __init__(self, rows: list[Row], reader: ModelRunner, prefixes: PrefixCache):
-        """reader: without rows yet."""
-        self.rows, self.reader = rows, reader
-        for row in rows:  # where the prompt's own log-probabilities are asked for, all of it must be read
-            if reader.cache is None or row.request.echo:
-                reader.add_rows(1)
+    def __init__(self, requests: list[ActiveRequest], runner: ModelRunner, prefix_cache: PrefixCache):
+        """runner: without rows yet."""
+        self.requests, self.runner, self.prefix_cache = requests, runner, prefix_cache
+        self.snapshots: list[list[int]] = []
+        """Lengths at which the prefix cache wants a snapshot of each row, and the whole prompt."""
+        for each in requests:
+            if each.request.echo:  # where the prompt's own log-probabilities are asked for, all of it must be read
+                runner.add_rows(1)
+                self.snapshots.append([])
             else:
-                prefixes.start(reader, row.request.ids)
-        self.unread = [list(row.request.ids[len(known) :]) for row, known in zip(rows, reader.ids, strict=True)]
-        self.states: list[Any] = [None] * len(rows)
+                self.snapshots.append(prefix_cache.add_row(runner, each.request.ids))
+        self.unread = [list(each.request.ids[len(known) :]) for each, known in zip(requests, runner.ids, strict=True)]
+        self.states: list[Any] = [None] * len(requests)
+        """Of the last token read of each prompt (D,)."""
 
-    def read(self, chunk: int) -> bool:
+    def step(self, chunk: int) -> bool:
         """Read at most so many tokens of each prompt -> whether all have been read."""
-        now = [ids[:chunk] for ids in self.unread]
-        self.unread = [ids[chunk:] for ids in self.unread]
-        for place, (row, found, ids) in enumerate(zip(self.rows, self.reader.read(now), now, strict=True)):
+        sizes = [self._size(row, chunk) for row in range(len(self.requests))]
+        now = [ids[:size] for ids, size in zip(self.unread, sizes, strict=True)]
+        self.unread = [ids[size:] for ids, size in zip(self.unread, sizes, strict=True)]
+        for row, (each, states, ids) in enumerate(zip(self.requests, self.runner.prefill(now), now, strict=True)):
             if len(ids):
-                self._tell(row, place, found, ids)
-                self.states[place] = found[-1]
+                self._add_prompt_logprobs(each, row, states, ids)
+                self.states[row] = states[-1]
+                if not self.unread[row] or len(self.runner.ids[row]) in self.snapshots[row]:
+                    self.prefix_cache.keep(self.runner, row)
         return not any(self.unread)
 
-    def _tell(self, row: Row, place: int, states: Tensor, ids: list[int]) -> None:
-        """Log-probabilities of the prompt's own tokens, where they were asked for."""
-        if not row.request.echo:
-            return
-        if not row.prompt:
-            row.prompt.append(Token(ids[0]))
-        following = [*ids[1:], *self.unread[place][:1]]
-        alternatives = row.request.sampling.logprobs
-        if alternatives < 0:
-            row.prompt += [Token(number) for number in following]
-        elif following:
-            logits = self.reader.model.head(states[: len(following)])
-            row.prompt += Sampler.told(logits, torch.tensor(following, device=logits.device), alternatives)
+    def _size(self, row: int, chunk: int) -> int:
+        """Tokens of a prompt to read now: no further than to where a snapshot is wanted."""
+        known = len(self.runner.ids[row])
+        return min([chunk, *(length - known for length in self.snapshots[row] if length > known)])
 
-    def drop(self, place: int) -> None:
-        parts: tuple[list[Any], ...] = (self.rows, self.unread, self.states)
-        for part in parts:
-            part[place] = part[-1]
-            part.pop()
-        self.reader.drop(place)
+    def _add_prompt_logprobs(self, each: ActiveRequest, row: int, states: Tensor, ids: list[int]) -> None:
+        """Log-probabilities of the prompt's own tokens, where they were asked for."""
+        if not each.request.echo:
+            return
+        if not each.prompt:
+            each.prompt.append(Token(ids[0]))
+        following = [*ids[1:], *self.unread[row][:1]]
+        alternatives = each.request.sampling.logprobs
+        if alternatives < 0:
+            each.prompt += [Token(number) for number in following]
+        elif following:
+            logits = self.runner.model.head(states[: len(following)])
+            each.prompt += Sampler.logprobs(logits, torch.tensor(following, device=logits.device), alternatives)
+
+    def drop(self, row: int) -> None:
+        columns: tuple[list[Any], ...] = (self.requests, self.unread, self.states, self.snapshots)
+        for column in columns:
+            column[row] = column[-1]
+            column.pop()
+        self.runner.drop(row)
 
 
 class Engine:
@@ -128,27 +141,28 @@ class Engine:
         cached: bool = True,
         chunk: int = CHUNK,
         prefixes: int = 8,
-        invariant: bool = False,
+        invariant: bool | None = None,
     ):
         """slots: answers made at once. slide: go on past the model's context, seeing the last tokens only. cached: read every token
-        once, where the model can. chunk: most tokens of each prompt read at a step. prefixes: prompts remembered for others that
-        begin like them. invariant: an answer is the same to the last bit, alone or beside others, in every precision; slower."""
+        once, where the model can. chunk: most tokens of each prompt prefilled at a step. prefixes: snapshots in the prefix cache.
+        invariant: an answer is the same to the last bit, alone or beside others, in every precision; None where that costs little."""
         if slots < 1 or chunk < 1:
             raise ConfigError(f"slots and chunk must be at least 1, not {slots} and {chunk}")
         self.model, self.tokenizer, self.slots, self.slide, self.cached, self.chunk = model.eval(), tokenizer, slots, slide, cached, chunk
-        self.ends = ends_of(tokenizer)
-        self.invariant = invariant
-        self.reader = ModelRunner(model, cached=cached, invariant=invariant)
-        self.graphs = PrefillGraphs(model) if isinstance(self.reader.steps, DecodeStep) else None
-        self.context = self.reader.context
-        self.prefixes = PrefixCache(model, 0 if invariant else prefixes)  # reading on rounds otherwise than reading anew
-        self.rows: list[Row] = []
-        self.prompts: Prompts | None = None
-        self.queue: deque[Row] = deque()
-        self.choosers: Sampler | None = None
+        self.ends = end_tokens(tokenizer)
+        self.invariant = invariance.choose(model, slots).on if invariant is None else invariant
+        self.runner = ModelRunner(model, cached=cached, invariant=self.invariant)
+        self.graphs = PrefillGraphs(model) if isinstance(self.runner.steps, DecodeStep) else None
+        self.context = self.runner.context
+        self.prefix_cache = PrefixCache(prefixes, chunk if self.invariant else 1)
+        self.requests: list[ActiveRequest] = []
+        """Those that are decoded, in the order of the runner's rows."""
+        self.prefills: deque[Prefill] = deque()
+        self.queue: deque[ActiveRequest] = deque()
+        self.sampler: Sampler | None = None
         """Settings of the rows, with their last tokens and the positions of the next; none where rows came or went since."""
         self.last = self.position = torch.empty(0, dtype=torch.int64)
-        self.flight: PendingTokens | None = None
+        self.pending: PendingTokens | None = None
         self.added = 0
 
     @property
@@ -157,7 +171,7 @@ class Engine:
 
     @property
     def active(self) -> int:
-        return len(self.rows) + (len(self.prompts.rows) if self.prompts else 0)
+        return len(self.requests) + sum(len(prefill.requests) for prefill in self.prefills)
 
     def add(self, request: Request) -> int:
         """Ask for an answer -> its number."""
@@ -169,144 +183,163 @@ class Engine:
         if self.context and not self.slide and len(request.ids) + min(request.sampling.max_new_tokens, 1) > self.context:
             raise ConfigError(f"a prompt of {len(request.ids)} tokens leaves no room for an answer in a context of {self.context}")
         self.added += 1
-        self.queue.append(Row(self.added, request, self.tokenizer))
+        self.queue.append(ActiveRequest(self.added, request, self.tokenizer))
         return self.added
 
     @torch.inference_mode()
     def cancel(self, number: int) -> None:
         """Stop answering; the slot is free at once."""
-        self.queue = deque(row for row in self.queue if row.number != number)
-        for place, row in enumerate(self.prompts.rows if self.prompts else []):
-            if row.number == number and self.prompts:
-                self.prompts.drop(place)
-                break
-        for place, row in enumerate(self.rows):
-            if row.number == number:
-                self._drop(place)
+        self.queue = deque(each for each in self.queue if each.number != number)
+        for prefill in self.prefills:
+            for row, each in enumerate(prefill.requests):
+                if each.number == number:
+                    prefill.drop(row)
+                    break
+        self.prefills = deque(prefill for prefill in self.prefills if prefill.requests)
+        for row, each in enumerate(self.requests):
+            if each.number == number:
+                self._drop(row)
                 break
 
     @torch.inference_mode()
-    def step(self) -> dict[int, Piece]:
-        """One token for each answer, and a piece of the prompts -> what every request got, by its number."""
-        pieces: dict[int, Piece] = {}
-        if self.choosers is None:  # whoever comes or goes, all tokens must be known first
-            self._land(pieces)
-        if self.rows:
+    def step(self) -> dict[int, Delta]:
+        """One token for each answer, and a chunk of the prompts -> what every request got, by its number."""
+        deltas: dict[int, Delta] = {}
+        if self.sampler is None:  # whoever comes or goes, all tokens must be known first
+            self._wait(deltas)
+        if self.requests:
             following = self._launch()
-            self._land(pieces)
-            self.flight = following
+            self._wait(deltas)
+            self.pending = following
             if following and (following.tokens or not following.fetched):
-                self._land(pieces)
+                self._wait(deltas)
         self._admit()
-        if self.prompts and self.prompts.read(self.chunk):
-            self._join(self.prompts, pieces)
-            self.prompts = None
-        return pieces
+        self._prefill(deltas)
+        return deltas
 
     def _launch(self) -> PendingTokens | None:
-        """Read the last token of every row and choose the next; nothing where it must be known first what is in flight."""
-        steady, ahead = self.reader.has_room(), 1 if self.flight else 0
-        if ahead and not (steady and any(len(row.answer) + ahead < row.request.sampling.max_new_tokens for row in self.rows)):
+        """Decode a token of every row and choose the next; nothing where it must be known first what is pending."""
+        steady, ahead = self.runner.can_decode(), 1 if self.pending else 0
+        unfinished = any(len(each.answer) + ahead < each.request.sampling.max_new_tokens for each in self.requests)
+        if ahead and not (steady and unfinished):
             return None
-        if self.choosers is None:
-            self.choosers = self._choosers(self.rows)
-            self.last = torch.tensor([row.answer[-1] for row in self.rows], device=self.reader.device)
-            self.position = torch.tensor([len(row.answer) for row in self.rows], device=self.reader.device)
-        logits = self.reader.step(self.last) if steady else self._read_again()
-        self.last, told = self._choose(self.rows, logits, self.choosers, self.position)
+        if self.sampler is None:
+            self.sampler = self._sampler(self.requests)
+            self.last = torch.tensor([each.answer[-1] for each in self.requests], device=self.runner.device)
+            self.position = torch.tensor([len(each.answer) for each in self.requests], device=self.runner.device)
+        logits = self.runner.decode(self.last) if steady else self._read_again()
+        self.last, tokens = self._choose(self.requests, logits, self.sampler, self.position)
         self.position = self.position + 1
-        return PendingTokens(self.rows, self.last, told)
+        return PendingTokens(self.requests, self.last, tokens)
 
     def _read_again(self) -> Tensor:
-        """Logits (R, V) of rows that have no cache, or have outgrown it."""
-        self.reader.ids = [[*row.request.ids, *row.answer[:-1]] for row in self.rows]
-        states = self.reader.read([row.answer[-1:] for row in self.rows])
-        logits: Tensor = self.model.head(torch.stack([found[-1] for found in states]))
-        return logits
+        """Logits (B, V) of rows that have no state, or have outgrown its limit."""
+        self.runner.ids = [[*each.request.ids, *each.answer[:-1]] for each in self.requests]
+        return self._logits([states[-1] for states in self.runner.prefill([each.answer[-1:] for each in self.requests])])
 
-    def _land(self, pieces: dict[int, Piece]) -> None:
-        """Tell the rows what was chosen for them; those that end are dropped."""
-        flight, self.flight = self.flight, None
-        if not flight or all(row.gone for row in flight.rows):
+    def _logits(self, states: Sequence[Tensor]) -> Tensor:
+        """Hidden states (D,) of some rows -> logits (B, V)."""
+        rows = [state[None] for state in states] if self.invariant else [torch.stack(list(states))]
+        return torch.cat([self.model.head(row) for row in rows])
+
+    def _wait(self, deltas: dict[int, Delta]) -> None:
+        """Tell the requests what was chosen for them; those that end are dropped."""
+        pending, self.pending = self.pending, None
+        if not pending or all(each.ended for each in pending.requests):
             return
-        ended = self._push(flight.rows, flight.land(), pieces)
-        for place in reversed(range(len(self.rows) if ended else 0)):
-            if self.rows[place].number in ended:
-                self._drop(place)
+        finished = self._push(pending.requests, pending.wait(), deltas)
+        for row in reversed(range(len(self.requests) if finished else 0)):
+            if self.requests[row].number in finished:
+                self._drop(row)
 
     def _admit(self) -> None:
+        """Begin to prefill the prompts for which there are slots: together, or where answers are to be invariant each by itself."""
         free = self.slots - self.active
-        if self.prompts and not self.prompts.rows:
-            self.prompts = None
-        if not self.prompts and self.queue and free > 0:
-            rows = [self.queue.popleft() for _ in range(1 if self.invariant else min(free, len(self.queue)))]
-            self.prompts = Prompts(rows, ModelRunner(self.model, cached=self.cached, prompts=self.graphs), self.prefixes)
+        if self.prefills or not self.queue or free <= 0:
+            return
+        admitted = [self.queue.popleft() for _ in range(min(free, len(self.queue)))]
+        for requests in [[each] for each in admitted] if self.invariant else [admitted]:
+            runner = ModelRunner(self.model, cached=self.cached, graphs=self.graphs)
+            self.prefills.append(Prefill(requests, runner, self.prefix_cache))
 
-    def _join(self, prompts: Prompts, pieces: dict[int, Piece]) -> None:
-        """Choose the first token behind each prompt; those that go on become rows."""
-        for place, row in enumerate(prompts.rows):
-            self.prefixes.keep(prompts.reader, place, row.request.ids)
-        asked = [row for row in prompts.rows if row.request.sampling.max_new_tokens]
+    def _prefill(self, deltas: dict[int, Delta]) -> None:
+        """A chunk of each prompt; those that have been read join the rows, before captured memory is used for the next."""
+        read: list[tuple[ActiveRequest, Any]] = []
+        for _ in range(len(self.prefills)):
+            prefill = self.prefills[0]
+            if not prefill.step(self.chunk):
+                break  # a long prompt alone: the others wait for their turn
+            self.prefills.popleft()
+            read += zip(prefill.requests, prefill.states, strict=True)
+            self.requests += prefill.requests
+            self.runner.join(prefill.runner)
+        if read:
+            self._begin([each for each, _ in read], [state for _, state in read], deltas)
+
+    def _begin(self, requests: list[ActiveRequest], states: list[Any], deltas: dict[int, Delta]) -> None:
+        """Choose the first token behind each prompt."""
+        asked = [row for row, each in enumerate(requests) if each.request.sampling.max_new_tokens]
         if asked:
-            states = torch.stack([state for row, state in zip(prompts.rows, prompts.states, strict=True) if row in asked])
-            first = torch.zeros(len(asked), dtype=torch.int64, device=self.reader.device)
-            ids, told = self._choose(asked, self.model.head(states), self._choosers(asked), first)
-            self._push(asked, told or [Token(number) for number in ids.tolist()], pieces)
-        for place in reversed(range(len(prompts.rows))):
-            row = prompts.rows[place]
-            piece = pieces.get(row.number, Piece("", (), "length"))
-            pieces[row.number] = Piece(piece.text, (*row.prompt, *piece.tokens), piece.finish)
-            if piece.finish:
-                prompts.drop(place)
-        self.rows += prompts.rows
-        self.reader.join(prompts.reader)
-        self.choosers = None
+            beginning = [requests[row] for row in asked]
+            first = torch.zeros(len(asked), dtype=torch.int64, device=self.runner.device)
+            ids, tokens = self._choose(beginning, self._logits([states[row] for row in asked]), self._sampler(beginning), first)
+            self._push(beginning, tokens or [Token(number) for number in ids.tolist()], deltas)
+        for each in requests:
+            delta = deltas.get(each.number, Delta("", (), "length"))
+            deltas[each.number] = Delta(delta.text, (*each.prompt, *delta.tokens), delta.finish_reason)
+        new = {each.number for each in requests}
+        for row in reversed(range(len(self.requests))):
+            if self.requests[row].number in new and deltas[self.requests[row].number].finish_reason:
+                self._drop(row)
+        self.sampler = None
 
-    def _choosers(self, rows: Sequence[Row]) -> Sampler:
-        answers = [row.answer for row in rows]
-        return Sampler([row.request for row in rows], self.tokenizer.size, self.reader.device, answers)
+    def _sampler(self, requests: Sequence[ActiveRequest]) -> Sampler:
+        answers = [each.answer for each in requests]
+        return Sampler([each.request for each in requests], self.tokenizer.size, self.runner.device, answers)
 
-    def _choose(self, rows: Sequence[Row], logits: Tensor, choosers: Sampler, position: Tensor) -> tuple[Tensor, list[Token] | None]:
-        """The next token of each row (R,), from logits (R, V); and the tokens with log-probabilities, where any row asked for them."""
+    def _choose(
+        self, requests: Sequence[ActiveRequest], logits: Tensor, sampler: Sampler, position: Tensor
+    ) -> tuple[Tensor, list[Token] | None]:
+        """The next token of each row (B,), from logits (B, V); and the tokens with log-probabilities, where any row asked for them."""
         logits = logits[:, : self.tokenizer.size]
-        ids = choosers.choose(logits, position)
-        choosers.record(ids)
-        most = max(row.request.sampling.logprobs for row in rows)
-        return ids, Sampler.told(logits, ids, most) if most >= 0 else None
+        ids = sampler.choose(logits, position)
+        sampler.record(ids)
+        most = max(each.request.sampling.logprobs for each in requests)
+        return ids, Sampler.logprobs(logits, ids, most) if most >= 0 else None
 
-    def _push(self, rows: Sequence[Row], tokens: Sequence[Token], pieces: dict[int, Piece]) -> set[int]:
-        """Give each row its token -> the numbers of those that ended."""
-        ended = set()
-        for row, token in zip(rows, tokens, strict=True):
-            if row.gone:
+    def _push(self, requests: Sequence[ActiveRequest], tokens: Sequence[Token], deltas: dict[int, Delta]) -> set[int]:
+        """Give each request its token -> the numbers of those that ended."""
+        finished = set()
+        for each, token in zip(requests, tokens, strict=True):
+            if each.ended:
                 continue
-            room = 0 if self.slide or not self.context else self.context - len(row.request.ids)
-            piece = row.push(trimmed(token, row.request.sampling.logprobs), self.ends, room)
-            if before := pieces.get(row.number):
-                piece = Piece(before.text + piece.text, (*before.tokens, *piece.tokens), piece.finish)
-            pieces[row.number] = piece
-            if piece.finish:
-                ended.add(row.number)
-        return ended
+            room = 0 if self.slide or not self.context else self.context - len(each.request.ids)
+            delta = each.push(trimmed(token, each.request.sampling.logprobs), self.ends, room)
+            if before := deltas.get(each.number):
+                delta = Delta(before.text + delta.text, (*before.tokens, *delta.tokens), delta.finish_reason)
+            deltas[each.number] = delta
+            if delta.finish_reason:
+                finished.add(each.number)
+        return finished
 
-    def _drop(self, place: int) -> None:
-        self.rows[place].gone = True
-        self.rows[place] = self.rows[-1]
-        self.rows.pop()
-        self.reader.drop(place)
-        self.choosers = None
+    def _drop(self, row: int) -> None:
+        self.requests[row].ended = True
+        self.requests[row] = self.requests[-1]
+        self.requests.pop()
+        self.runner.drop(row)
+        self.sampler = None
 
 
-def ends_of(tokenizer: Any) -> set[int]:
-    """Tokens by which a model itself ends an answer; none where its tokenizer has no such mark."""
-    return {number for name, number in getattr(tokenizer, "marks", {}).items() if name == "end"}
+def end_tokens(tokenizer: Any) -> set[int]:
+    """Tokens by which a model itself ends an answer; none where its tokenizer has no such special token."""
+    return {number for name, number in getattr(tokenizer, "special_tokens", {}).items() if name == "end"}
 
 
 def trimmed(token: Token, alternatives: int) -> Token:
-    """A token with no more than was asked for."""
+    """A token with no more log-probabilities than were asked for."""
     if alternatives < 0:
         return Token(token.id)
-    named = [pair for place, pair in enumerate(token.alternatives) if place < alternatives or pair[0] == token.id]
+    named = [pair for rank, pair in enumerate(token.alternatives) if rank < alternatives or pair[0] == token.id]
     return Token(token.id, token.logprob, tuple(named))
 
 
@@ -315,18 +348,18 @@ def answer_all(engine: Engine, requests: Sequence[Request], progress: Callable[[
     numbers = [engine.add(request) for request in requests]
     texts: dict[int, str] = dict.fromkeys(numbers, "")
     tokens: dict[int, list[Token]] = {number: [] for number in numbers}
-    ended: dict[int, str] = {}
-    while len(ended) < len(numbers):
-        for number, piece in engine.step().items():
-            texts[number] += piece.text
-            tokens[number] += piece.tokens
-            if piece.finish:
-                ended[number] = piece.finish
+    finished: dict[int, str] = {}
+    while len(finished) < len(numbers):
+        for number, delta in engine.step().items():
+            texts[number] += delta.text
+            tokens[number] += delta.tokens
+            if delta.finish_reason:
+                finished[number] = delta.finish_reason
                 if progress:
-                    progress(len(ended))
+                    progress(len(finished))
     answers = []
     for number, request in zip(numbers, requests, strict=True):
         prompt = len(request.ids) if request.echo else 0
         made = tuple(tokens[number])
-        answers.append(Answer(texts[number], made[prompt:], ended[number], request.sampling.seed, made[:prompt]))
+        answers.append(Answer(texts[number], made[prompt:], finished[number], request.sampling.seed, made[:prompt]))
     return answers

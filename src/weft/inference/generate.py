@@ -14,7 +14,7 @@ from weft.data.tokenizers.base import ClassNames
 from weft.inference.beam import Beam, Hypothesis
 from weft.inference.beam_models import NEVER, continuations
 from weft.inference.detokenizer import Detokenizer
-from weft.inference.engine import Engine, answer_all, ends_of
+from weft.inference.engine import Engine, answer_all, end_tokens
 from weft.inference.request import Request, Sampling
 from weft.inference.speculative import speculate
 from weft.models.base import Scores, need, offers
@@ -29,8 +29,8 @@ class Generation:
     """What was added to the prompt."""
     tokens: int
     """Number of tokens added."""
-    stop: str
-    """Why it ended: "length", "stop text", or "stop", where the model itself ended it."""
+    finish_reason: str
+    """Why it ended: "length", "stop sequence", or "stop", where the model itself ended it."""
     seed: int
     score: float | None = None
     """What continuations were compared by, where they were searched for."""
@@ -55,13 +55,13 @@ def generate(
 ) -> list[Generation]:
     """n continuations of a prompt, each a function of (prompt, seed, its number) alone; settings as in `Sampling`.
 
-    draft: a smaller model of the same tokens that guesses ahead, which changes the time only. beams: instead of drawing, search for the
-    n likeliest continuations with so many hypotheses; of the settings, only max_new_tokens then counts.
+    draft: a smaller model of the same tokens for speculative decoding, which changes the time only. beams: instead of drawing, search for
+    the n likeliest continuations with so many hypotheses; of the settings, only max_new_tokens then counts.
     """
     need_continuing(model, tokenizer)
     if beams:
         if stop or draft is not None:
-            raise ConfigError("beam search knows no stop texts and no draft; leave them out, or --beams")
+            raise ConfigError("beam search knows no stop sequences and no draft model; leave them out, or --beams")
         return searched(model, tokenizer, prompt, n, Beam(beams, length_penalty), Sampling(**settings))
     stops = (stop,) if isinstance(stop, str) and stop else tuple(stop)
     sampling = Sampling(stop=stops, **settings)
@@ -73,7 +73,7 @@ def generate(
         answers = [speculate(model, draft, tokenizer, request).answer for request in requests]
     else:
         answers = answer_all(Engine(model, tokenizer, slots=min(n, 64), slide=True), requests)
-    return [Generation(prompt, answer.text, len(answer.tokens), answer.finish, sampling.seed) for answer in answers]
+    return [Generation(prompt, answer.text, len(answer.tokens), answer.finish_reason, sampling.seed) for answer in answers]
 
 
 def searched(model: nn.Module, tokenizer: Any, prompt: str, n: int, beam: Beam, sampling: Sampling) -> list[Generation]:
@@ -81,7 +81,7 @@ def searched(model: nn.Module, tokenizer: Any, prompt: str, n: int, beam: Beam, 
     if not 1 <= n <= beam.beams:
         raise ConfigError(f"{beam.beams} beams find 1 to {beam.beams} continuations, not {n}; n must not be above beams")
     ids = open_prompt(tokenizer, prompt)
-    end = next(iter(ends_of(tokenizer)), NEVER)
+    end = next(iter(end_tokens(tokenizer)), NEVER)
     [best] = continuations(model, [ids], beam=beam, longest=sampling.max_new_tokens, end=end, vocabulary=tokenizer.size)
     return [written(tokenizer, prompt, ids, one, end, sampling.seed) for one in best[:n]]
 
@@ -112,7 +112,7 @@ def need_continuing(model: nn.Module, tokenizer: Any) -> None:
 
 
 def open_prompt(tokenizer: Any, prompt: str) -> list[int]:
-    """Tokens of a text to be continued, behind the marks that a model of others is used to before it."""
+    """Tokens of a text to be continued, behind the special tokens that a model of others is used to before it."""
     before, _ = tokenizer.around
     return [*before, *(encode_prompt(tokenizer, prompt).tolist() if prompt or not before else [])]
 

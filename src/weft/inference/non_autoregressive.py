@@ -10,19 +10,17 @@ from collections import deque
 from dataclasses import replace
 from typing import Any
 
-import torch
-
 from weft.core.errors import ConfigError
-from weft.inference.encoder_decoder import Target, bounded
+from weft.inference.encoder_decoder import SourceRequest, batches, padded
 from weft.inference.engine import trimmed
 from weft.inference.mask_predict import Filled, MaskPredict, fill_in
-from weft.inference.request import GREEDY, Piece, Request, Sampling, Token
-from weft.inference.translate import END, PAD, START
+from weft.inference.request import GREEDY, Delta, Request, Sampling, Token
+from weft.inference.translate import END, START
 
 UNUSED = ("repetition_penalty", "presence_penalty", "frequency_penalty", "logit_bias", "ignore_end")
 """Settings of the choice of a token after others, of which there is none."""
 LONGEST_FACTOR = 2.0
-"""There are positions for every foretold length twice."""
+"""There are positions for every predicted length twice."""
 
 
 class NonAutoregressiveEngine:
@@ -36,7 +34,7 @@ class NonAutoregressiveEngine:
         self.filling = (filling or MaskPredict()).resolve(model)
         self.context: int = model.config.context
         self.device = next(model.parameters()).device
-        self.queue: deque[Target] = deque()
+        self.queue: deque[SourceRequest] = deque()
         self.added = 0
 
     @property
@@ -52,20 +50,20 @@ class NonAutoregressiveEngine:
         """Ask for an answer -> its number."""
         request.sampling.check()
         self._check(request)
-        target = Target(self.added + 1, replace(request, filling=self.how(request.filling)), self.tokenizer)
+        target = SourceRequest(self.added + 1, replace(request, filling=self.how(request.filling)), self.tokenizer)
         if len(target.source) > self.context:
             raise ConfigError(f"a source of {len(target.source)} tokens does not fit a context of {self.context}")
         self.added += 1
         self.queue.append(target)
         return self.added
 
-    def how(self, asked: MaskPredict | None) -> MaskPredict:
+    def how(self, wanted: MaskPredict | None) -> MaskPredict:
         """What was asked for, and what the engine itself would do where nothing was; refused where the model cannot."""
-        if asked is None:
+        if wanted is None:
             return self.filling
-        if not asked.length_factor <= LONGEST_FACTOR:
-            raise ConfigError(f"length_factor must be at most {LONGEST_FACTOR:g}, not {asked.length_factor}")
-        return asked.after(vars(self.filling)).resolve(self.model)
+        if not wanted.length_factor <= LONGEST_FACTOR:
+            raise ConfigError(f"length_factor must be at most {LONGEST_FACTOR:g}, not {wanted.length_factor}")
+        return wanted.after(vars(self.filling)).resolve(self.model)
 
     def _check(self, request: Request) -> None:
         known: int = self.tokenizer.size
@@ -81,33 +79,30 @@ class NonAutoregressiveEngine:
 
     def cancel(self, number: int) -> None:
         """Stop answering."""
-        self.queue = deque(row for row in self.queue if row.number != number)
+        self.queue = deque(each for each in self.queue if each.number != number)
 
-    def step(self) -> dict[int, Piece]:
+    def step(self) -> dict[int, Delta]:
         """The answers to some of those that wait, by their numbers."""
         if not self.queue:
             return {}
         how = self.queue[0].request.filling
-        rows = [row for row in self.queue if row.request.filling == how][: self.slots]
-        rows = bounded(rows)[0]
-        chosen = {row.number for row in rows}
-        self.queue = deque(row for row in self.queue if row.number not in chosen)
-        longest = max(len(row.source) for row in rows)
-        source = torch.tensor([[*row.source, *[PAD] * (longest - len(row.source))] for row in rows], device=self.device)
-        lengths = torch.tensor([len(row.source) for row in rows], device=self.device)
+        requests = batches([each for each in self.queue if each.request.filling == how][: self.slots])[0]
+        chosen = {each.number for each in requests}
+        self.queue = deque(each for each in self.queue if each.number not in chosen)
+        source, lengths = padded([each.source for each in requests], self.device)
         made = fill_in(self.model, source, lengths, START, END, how)
-        return {row.number: told(row, each, self.model.config.places) for row, each in zip(rows, made, strict=True)}
+        return {each.number: whole(each, target, self.model.config.fixed_length) for each, target in zip(requests, made, strict=True)}
 
 
-def told(row: Target, made: Filled, places: int) -> Piece:
-    """A target as one piece, up to its END, its stop text or its longest length. places: how many there are, where it is cut at END."""
-    pieces: list[Piece] = []
-    for number, chance in zip(made.ids, made.log_probabilities, strict=True):
-        token = trimmed(Token(number, chance, ((number, chance),)), row.request.sampling.logprobs)
-        pieces.append(row.push(token, {END}, 0))
-        if pieces[-1].finish:
+def whole(each: SourceRequest, made: Filled, positions: int) -> Delta:
+    """A target as one delta, up to its END, its stop sequence or its longest length. positions: those there are, where it is cut at END."""
+    deltas: list[Delta] = []
+    for number, logprob in zip(made.ids, made.log_probabilities, strict=True):
+        token = trimmed(Token(number, logprob, ((number, logprob),)), each.request.sampling.logprobs)
+        deltas.append(each.push(token, {END}, 0))
+        if deltas[-1].finish_reason:
             break
-    else:  # it has all tokens that were foretold, or all its places are full
-        pieces.append(Piece(row.text.finish(), (), "length" if places else "stop"))
-    tokens = tuple(token for piece in pieces for token in piece.tokens)
-    return Piece("".join(piece.text for piece in pieces), tokens, pieces[-1].finish)
+    else:  # it has all tokens of its predicted length, or all its positions are full
+        deltas.append(Delta(each.text.finish(), (), "length" if positions else "stop"))
+    tokens = tuple(token for delta in deltas for token in delta.tokens)
+    return Delta("".join(delta.text for delta in deltas), tokens, deltas[-1].finish_reason)

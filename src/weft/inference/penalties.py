@@ -47,10 +47,10 @@ class Penalties:
         )
         said = torch.zeros(len(counting), vocabulary)
         seen = torch.zeros(len(counting), vocabulary, dtype=torch.bool)
-        for place, row in enumerate(counting):
+        for index, row in enumerate(counting):
             answer = torch.tensor(answers[row] if answers else [], dtype=torch.int64)
-            said[place] = torch.bincount(answer, minlength=vocabulary)
-            seen[place, torch.tensor(requests[row].ids, dtype=torch.int64)] = True
+            said[index] = torch.bincount(answer, minlength=vocabulary)
+            seen[index, torch.tensor(requests[row].ids, dtype=torch.int64)] = True
         self.said = said.to(device)
         """(R, V) how often each token occurs in the answer."""
         self.seen = (seen | (said > 0)).to(device)
@@ -58,8 +58,8 @@ class Penalties:
 
     @classmethod
     def of(cls, requests: Sequence[Request], answers: Sequence[Sequence[int]], vocabulary: int, device: Any) -> Penalties | None:
-        asked = any(counts(request.sampling) or request.sampling.logit_bias for request in requests)
-        return cls(requests, answers, vocabulary, device) if asked else None
+        used = any(counts(request.sampling) or request.sampling.logit_bias for request in requests)
+        return cls(requests, answers, vocabulary, device) if used else None
 
     def apply(self, logits: Tensor) -> Tensor:
         """logits (B, V), float32 -> those that are chosen by."""

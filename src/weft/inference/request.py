@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from torch import Tensor
+
 from weft.core.errors import ConfigError
 from weft.inference.mask_predict import MaskPredict
 
@@ -35,7 +37,7 @@ class Sampling:
     logit_bias: Mapping[int, float] = field(default_factory=dict)
     """Added to the logits of single tokens."""
     stop: tuple[str, ...] = ()
-    """Texts that end the answer, which keeps what stands before the first of them."""
+    """Stop sequences: texts that end the answer, which keeps what stands before the first of them."""
     stop_tokens: tuple[int, ...] = ()
     """Tokens that end the answer, beside the model's own END."""
     ignore_end: bool = False
@@ -43,7 +45,7 @@ class Sampling:
     seed: int = 0
     """An answer is a function of the prompt, these settings and its number among several."""
     logprobs: int = -1
-    """How many alternatives to each token are told with their log-probabilities; -1 tells none, not even the token's own."""
+    """How many alternatives to each token come with their log-probabilities; with -1 none, not even the token's own."""
 
     def check(self) -> None:
         """Refuse settings that choose nothing."""
@@ -63,7 +65,7 @@ class Sampling:
         if not 0.0 < self.repetition_penalty <= 100.0:
             raise ConfigError(f"repetition_penalty must be above 0 and at most 100, not {self.repetition_penalty}")
         if any(not text for text in self.stop):
-            raise ConfigError("a stop text must not be empty")
+            raise ConfigError("a stop sequence must not be empty")
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Request:
     """A prompt to be continued."""
 
     ids: tuple[int, ...]
-    """Tokens of the prompt, at least one."""
+    """Tokens of the prompt, at least one; of the source, where a model answers one and `source` does not hold it."""
     sampling: Sampling = Sampling()
     number: int = 0
     """Which of several answers to the same prompt this is."""
@@ -79,11 +81,14 @@ class Request:
     """Tell log-probabilities of the prompt's own tokens too."""
     filling: MaskPredict | None = None
     """How a model that makes all tokens at once does so; None leaves it to the model."""
+    source: Tensor | None = field(default=None, compare=False)
+    """Features (S, …) that a model answers in place of tokens, such as frames of sound or patches of an image, as its `encode` takes
+    them without the batch."""
 
 
 @dataclass(frozen=True)
 class Token:
-    """A token, and what else was likely in its place."""
+    """A token, and what else was likely at its position."""
 
     id: int
     logprob: float | None = None
@@ -93,14 +98,14 @@ class Token:
 
 
 @dataclass(frozen=True)
-class Piece:
-    """What a request got since the last piece. A finished one carries the reason."""
+class Delta:
+    """What an answer gained since the last delta. The last one carries the finish reason."""
 
     text: str
-    """Text that can no longer change: held back are characters that are not whole yet, and what may become a stop text."""
+    """Text that can no longer change: held back are characters that are not whole yet, and what may become a stop sequence."""
     tokens: tuple[Token, ...] = ()
-    finish: str = ""
-    """Why the answer ended: "stop" (END or a stop token), "stop text", "length", "context" or "cancelled"; empty while it goes on."""
+    finish_reason: str = ""
+    """"stop" (END or a stop token), "stop sequence", "length", "context" or "cancelled"; empty while the answer goes on."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +115,7 @@ class Answer:
     text: str
     tokens: tuple[Token, ...]
     """Those that were added, the one that ended the answer included."""
-    finish: str
+    finish_reason: str
     seed: int
     prompt: tuple[Token, ...] = ()
     """The prompt's tokens, where their log-probabilities were asked for."""

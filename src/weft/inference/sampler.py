@@ -2,8 +2,8 @@
 
 The logits of a row go through, in this order: bias, repetition penalty, frequency and presence penalty; then, unless the likeliest token
 is taken, temperature, top_k, top_p (of what top_k left) and min_p. Rows never meet: each draws with a key made of its seed, its number and
-the position of the token, and chances are summed as whole numbers, which no order of adding up changes. So a row gets the same tokens
-alone and in any batch. Settings are known on the host, so that nothing here waits for the device but `told`.
+the position of the token, and probabilities are summed as whole numbers, which no order of adding up changes. So a row gets the same tokens
+alone and in any batch. Settings are known on the host, so that nothing here waits for the device but `logprobs`.
 Shapes: B rows, R rows that ask for something, V vocabulary.
 """
 
@@ -51,16 +51,16 @@ class Sampler:
         if self.penalties:
             logits = self.penalties.apply(logits.float())
         if not self.draws:
-            return likeliest_of(logits)
+            return argmax(logits)
         drawn = self._draw(logits.float(), random.fold(self.keys, position))
-        return torch.where(self.greedy, likeliest_of(logits), drawn) if self.mixed else drawn
+        return torch.where(self.greedy, argmax(logits), drawn) if self.mixed else drawn
 
     def record(self, ids: Tensor) -> None:
-        """Tell the penalties what was chosen, (B,)."""
+        """Count what was chosen (B,) for the penalties."""
         if self.penalties:
             self.penalties.record(ids)
 
-    def chances(self, logits: Tensor) -> Tensor:
+    def probabilities(self, logits: Tensor) -> Tensor:
         """logits (B, V) -> the probabilities by which tokens are chosen, in float64; 1 for the likeliest of a greedy row."""
         if self.penalties:
             logits = self.penalties.apply(logits.float())
@@ -84,27 +84,27 @@ class Sampler:
         return torch.searchsorted(sums, point, right=True).squeeze(-1).clamp(max=sums.size(-1) - 1)  # an id even if logits are no numbers
 
     @staticmethod
-    def told(logits: Tensor, ids: Tensor, alternatives: int) -> list[Token]:
+    def logprobs(logits: Tensor, ids: Tensor, alternatives: int) -> list[Token]:
         """logits (B, V) as the model gave them, ids (B,) -> these tokens with their log-probabilities.
 
         Each names so many likeliest tokens, and itself where it is none of them.
         """
-        chances = logits.float().log_softmax(-1)
-        best = likeliest(standing(chances).topk(min(alternatives, chances.size(-1))).values)  # (B, N)
-        own, others = chances.gather(-1, ids.unsqueeze(-1)), chances.gather(-1, best)
+        logprobs = logits.float().log_softmax(-1)
+        best = ids_of(rank_keys(logprobs).topk(min(alternatives, logprobs.size(-1))).values)  # (B, N)
+        own, others = logprobs.gather(-1, ids.unsqueeze(-1)), logprobs.gather(-1, best)
         tokens = []
-        for number, (chance,), row in zip(ids.tolist(), own.tolist(), zip(best.tolist(), others.tolist(), strict=True), strict=True):
-            named = tuple(zip(*row, strict=True))
-            tokens.append(Token(number, chance, named if number in row[0] else (*named, (number, chance))))
+        for number, (logprob,), row in zip(ids.tolist(), own.tolist(), zip(best.tolist(), others.tolist(), strict=True), strict=True):
+            top = tuple(zip(*row, strict=True))
+            tokens.append(Token(number, logprob, top if number in row[0] else (*top, (number, logprob))))
         return tokens
 
 
-def likeliest_of(logits: Tensor) -> Tensor:
+def argmax(logits: Tensor) -> Tensor:
     """logits (B, V) -> ids (B,), of equals the first."""
     if KERNELS is None or not logits.is_cuda or logits.dtype == torch.float64 or logits.stride(1) != 1:
         return logits.argmax(-1)
-    found: Tensor = KERNELS.likeliest(logits)
-    return found
+    ids: Tensor = KERNELS.likeliest(logits)
+    return ids
 
 
 class Truncation:
@@ -125,28 +125,28 @@ class Truncation:
     def apply(self, logits: Tensor) -> Tensor:
         """logits (B, V), the likeliest of each row 0 -> the same, -inf where they are cut off."""
         own = logits[self.rows]  # (R, V)
-        place = standing(own)
-        ranked = place.topk(self.width).values  # the likeliest first
-        chances = weights(own.gather(-1, likeliest(ranked)))
-        chances = chances.masked_fill(torch.arange(self.width, device=own.device) >= self.top_k, 0)
-        sums = chances.cumsum(-1)
-        kept = (sums - chances < self.top_p * sums[:, -1:]) & (chances > 0)  # those before it do not reach top_p yet
+        keys = rank_keys(own)
+        ranked = keys.topk(self.width).values  # the likeliest first
+        shares = weights(own.gather(-1, ids_of(ranked)))
+        shares = shares.masked_fill(torch.arange(self.width, device=own.device) >= self.top_k, 0)
+        sums = shares.cumsum(-1)
+        kept = (sums - shares < self.top_p * sums[:, -1:]) & (shares > 0)  # those before it do not reach top_p yet
         last = ranked.gather(-1, kept.sum(-1, keepdim=True).clamp(min=1) - 1)
-        return logits.index_copy(0, self.rows, own.masked_fill(place < last, -math.inf))
+        return logits.index_copy(0, self.rows, own.masked_fill(keys < last, -math.inf))
 
 
 def weights(logits: Tensor) -> Tensor:
-    """logits (R, V), the highest 0 -> whole numbers in the proportions of their chances."""
+    """logits (R, V), the highest 0 -> whole numbers in the proportions of their probabilities."""
     return (logits.exp() * CERTAIN).long()
 
 
-def standing(values: Tensor) -> Tensor:
+def rank_keys(values: Tensor) -> Tensor:
     """float32 (R, V) -> int64 in the same order, but for equals, of which the first stands highest."""
     bits = (values + 0.0).view(torch.int32)  # of -0.0 it makes 0.0
     ordered = bits ^ ((bits >> 31) & 0x7FFFFFFF)  # as integers, negative floats stand in the wrong order
     return (ordered.long() << 32) - torch.arange(values.size(-1), device=values.device)
 
 
-def likeliest(standings: Tensor) -> Tensor:
-    """The ids of such numbers."""
-    return -standings & 0xFFFFFFFF
+def ids_of(keys: Tensor) -> Tensor:
+    """The ids of such keys."""
+    return -keys & 0xFFFFFFFF

@@ -1,13 +1,13 @@
-"""A small model guesses a few tokens, the large one reads them at once and keeps those that it could have said itself.
+"""Speculative decoding: a draft model proposes a few tokens, the target model reads them at once and accepts those it could have said.
 
-Leviathan et al., 2022, arXiv:2211.17192: a guess x, drawn from q, is kept with probability min(1, p(x) / q(x)), and where it is not,
-a token is drawn from what p has more than q. So what is said has the large model's distribution exactly, and at temperature 0 it is what
-the large model would say. Shapes: V vocabulary.
+Leviathan et al., 2022, arXiv:2211.17192: a proposal x, drawn from q, is accepted with probability min(1, p(x) / q(x)), and where it is not,
+a token is drawn from what p has more than q. So the answer has the target model's distribution exactly, and at temperature 0 it is the
+target model's own. Shapes: V vocabulary, N proposals, D width.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,102 +17,141 @@ from torch import Tensor
 
 from weft.core import random
 from weft.core.errors import ConfigError
-from weft.inference.engine import Row, ends_of
+from weft.inference.engine import ActiveRequest, end_tokens
 from weft.inference.penalties import counts
 from weft.inference.request import Answer, Request, Token
 from weft.inference.runner import ModelRunner
 from weft.inference.sampler import Sampler
+from weft.nn.state import Snapshot
 
 
 @dataclass
 class Speculation:
     answer: Answer
-    readings: int
-    """How often the large model was asked."""
-    guessed: int
-    kept: int
-    """Guesses, and how many of them the large model kept."""
+    target_steps: int
+    """How often the target model was run."""
+    proposed: int
+    accepted: int
+    """Proposals of the draft model, and how many of them the target model accepted."""
+
+    @property
+    def acceptance(self) -> float:
+        """Share of the proposals that were accepted."""
+        return self.accepted / max(1, self.proposed)
 
 
 @torch.inference_mode()
 def speculate(model: Any, draft: Any, tokenizer: Any, request: Request, *, ahead: int = 4) -> Speculation:
-    """An answer of the model, helped by a smaller one of the same tokens that guesses so many tokens ahead."""
+    """An answer of the target model, helped by a draft model of the same tokens that proposes so many tokens ahead."""
     check(model, draft, tokenizer, request, ahead)
-    row, choosers = Row(1, request, tokenizer), Sampler([request], tokenizer.size, next(model.parameters()).device)
-    ends = ends_of(tokenizer)
-    large, small = ModelRunner(model), ModelRunner(draft)
-    for reader in (large, small):
-        reader.add_rows(1)
-        if len(request.ids) > 1:
-            reader.read([request.ids[:-1]])
+    active, sampler = ActiveRequest(1, request, tokenizer), Sampler([request], tokenizer.size, next(model.parameters()).device)
+    ends = end_tokens(tokenizer)
+    target, drafter = Verifier(model, request.ids[:-1]), ModelRunner(draft)
+    drafter.add_rows(1)
     done, text, tokens = Speculation(Answer("", (), "", request.sampling.seed), 0, 0, 0), "", list[Token]()
-    room = min([context - len(request.ids) for context in (large.context, small.context) if context], default=0)
+    room = min([context - len(request.ids) for context in (target.runner.context, drafter.context) if context], default=0)
     while True:
-        told = [*request.ids, *row.answer]
-        limit = min(ahead, request.sampling.max_new_tokens - len(row.answer) - 1, *([room - len(row.answer) - 1] if room else []))
-        guesses, odds = guess(small, choosers, told, max(limit, 0), tokenizer.size)
-        large.cut(0, len(told) - 1)
-        states = large.read([[told[-1], *guesses]])[0]
-        logits = model.head(states)[:, : tokenizer.size]
-        wanted = torch.cat([choosers.chances(each) for each in logits.split(1)])
-        kept, last = keep(wanted, odds, guesses, partial(draw_at, choosers, len(told)))
-        done.readings, done.guessed, done.kept = done.readings + 1, done.guessed + len(guesses), done.kept + kept
-        for place, number in enumerate([*guesses[:kept], last]):
+        ids = [*request.ids, *active.answer]
+        left = [request.sampling.max_new_tokens, *([room] if room else [])]
+        number = min(ahead, *(limit - len(active.answer) - 1 for limit in left))
+        proposals, odds, mark = propose(drafter, sampler, ids, max(number, 0), tokenizer.size)
+        logits = model.head(target.read(ids, proposals))[:, : tokenizer.size]
+        wanted = torch.cat([sampler.probabilities(each) for each in logits.split(1)])
+        accepted, last = accept(wanted, odds, proposals, partial(draw_at, sampler, len(ids)))
+        target.keep(accepted)
+        drafter.rewind(0, len(ids) + accepted, mark)
+        done.target_steps, done.proposed, done.accepted = done.target_steps + 1, done.proposed + len(proposals), done.accepted + accepted
+        for index, number in enumerate([*proposals[:accepted], last]):
             token = Token(number)
             if request.sampling.logprobs >= 0:
-                [token] = Sampler.told(logits[place : place + 1], torch.tensor([number], device=logits.device), request.sampling.logprobs)
-            piece = row.push(token, ends, room)
-            text, tokens = text + piece.text, [*tokens, token]
-            if piece.finish:
-                done.answer = Answer(text, tuple(tokens), piece.finish, request.sampling.seed)
+                chosen = torch.tensor([number], device=logits.device)
+                [token] = Sampler.logprobs(logits[index : index + 1], chosen, request.sampling.logprobs)
+            delta = active.push(token, ends, room)
+            text, tokens = text + delta.text, [*tokens, token]
+            if delta.finish_reason:
+                done.answer = Answer(text, tuple(tokens), delta.finish_reason, request.sampling.seed)
                 return done
+
+
+Proposals = tuple[list[int], list[Tensor], Snapshot | None]
+"""Tokens, the distribution (V,) that each was drawn from, and the drafter's state before them where it cannot be truncated."""
+
+
+class Verifier:
+    """The target model, which reads proposals and takes back those that are not accepted.
+
+    A KV cache is truncated. A state that cannot be is kept in two rows, read together: one gets the tokens that are settled, the other the
+    proposals behind them too, and the one that is right takes the place of both.
+    """
+
+    def __init__(self, model: Any, ids: Sequence[int]):
+        self.runner = ModelRunner(model)
+        self.truncates = self.runner.state is None or self.runner.state.can_truncate
+        self.runner.add_rows(1 if self.truncates else 2)
+        self.settled, self.proposed = 0, 0
+        if ids:
+            self.runner.prefill([ids] * len(self.runner))
+
+    def read(self, ids: Sequence[int], proposals: Sequence[int]) -> Tensor:
+        """All tokens that are settled, and proposals behind them -> hidden states of the last token and of the proposals (N + 1, D)."""
+        new = list(ids[len(self.runner.ids[0]) :])
+        self.settled, self.proposed = len(ids), len(proposals)
+        return self.runner.prefill([*([] if self.truncates else [new]), [*new, *proposals]])[-1][-self.proposed - 1 :]
+
+    def keep(self, accepted: int) -> None:
+        """So many of the proposals are settled too."""
+        if self.truncates:
+            self.runner.rewind(0, self.settled + accepted, None)
+        else:
+            row = 1 if accepted == self.proposed else 0
+            self.runner.select([row, row])
 
 
 def check(model: Any, draft: Any, tokenizer: Any, request: Request, ahead: int) -> None:
     request.sampling.check()
     if ahead < 1:
-        raise ConfigError(f"at least one token must be guessed ahead, not {ahead}")
+        raise ConfigError(f"a draft model must propose at least one token ahead, not {ahead}")
     if counts(request.sampling):
-        raise ConfigError("penalties change with every token, so guesses cannot be read at once; leave them out, or the draft model")
+        raise ConfigError("penalties change with every token, so proposals cannot be read at once; leave them out, or the draft model")
     if request.sampling.max_new_tokens < 1 or not request.ids:
         raise ConfigError("a prompt and room for at least one token are needed")
     sizes = {name: int(made.config.vocabulary) for name, made in (("model", model), ("draft", draft))}
     if min(sizes.values()) < tokenizer.size:
-        raise ConfigError(f"the draft must know the same {tokenizer.size} tokens; its vocabulary has {sizes['draft']}")
+        raise ConfigError(f"the draft model must know the same {tokenizer.size} tokens; its vocabulary has {sizes['draft']}")
 
 
-def guess(reader: ModelRunner, choosers: Sampler, told: list[int], number: int, size: int) -> tuple[list[int], list[Tensor]]:
-    """So many tokens after what was told, with the distribution (V,) that each was drawn from."""
-    guesses, odds = list[int](), list[Tensor]()
-    length = min(len(reader.ids[0]), len(told) - 1)
-    reader.cut(0, length)
-    states = reader.read([told[length:]])[0] if number else None
-    for place in range(number):
-        assert states is not None
-        chances = choosers.chances(reader.model.head(states[-1:])[:, :size])[0]
-        odds.append(chances)
-        guesses.append(draw(chances, draw_at(choosers, len(told) + place, "guess")))
-        if place + 1 < number:
-            states = reader.read([guesses[-1:]])[0]
-    return guesses, odds
+def propose(drafter: ModelRunner, sampler: Sampler, ids: list[int], number: int, size: int) -> Proposals:
+    """So many tokens after these ids."""
+    proposals, odds = list[int](), list[Tensor]()
+    if not number:
+        return proposals, odds, None
+    states = drafter.prefill([ids[len(drafter.ids[0]) :]])[0]
+    mark = drafter.mark(0)
+    for index in range(number):
+        probabilities = sampler.probabilities(drafter.model.head(states[-1:])[:, :size])[0]
+        odds.append(probabilities)
+        proposals.append(draw(probabilities, draw_at(sampler, len(ids) + index, "guess")))
+        if index + 1 < number:
+            states = drafter.prefill([proposals[-1:]])[0]
+    return proposals, odds, mark
 
 
-def keep(wanted: Tensor, odds: list[Tensor], guesses: list[int], share: Callable[[str], float]) -> tuple[int, int]:
-    """wanted (N + 1, V): the model's own distributions -> how many guesses are kept, and the token after them."""
-    for place, (number, guessed) in enumerate(zip(guesses, odds, strict=True)):
-        if share(f"keep {place}") * float(guessed[number]) >= float(wanted[place, number]):
-            rest = (wanted[place] - guessed).clamp(min=0)
-            return place, draw(rest / rest.sum(), share("rest"))
-    return len(guesses), draw(wanted[-1], share("rest"))
+def accept(wanted: Tensor, odds: list[Tensor], proposals: list[int], share: Callable[[str], float]) -> tuple[int, int]:
+    """wanted (N + 1, V): the target model's own distributions -> how many proposals are accepted, and the token after them."""
+    for index, (number, proposed) in enumerate(zip(proposals, odds, strict=True)):
+        if share(f"keep {index}") * float(proposed[number]) >= float(wanted[index, number]):
+            rest = (wanted[index] - proposed).clamp(min=0)
+            return index, draw(rest / rest.sum(), share("rest"))
+    return len(proposals), draw(wanted[-1], share("rest"))
 
 
-def draw(chances: Tensor, share: float) -> int:
+def draw(probabilities: Tensor, share: float) -> int:
     """The token at a share of the way through the distribution (V,)."""
-    sums = chances.cumsum(0)
-    return int(torch.searchsorted(sums, share * float(sums[-1]), right=True).clamp(max=int(chances.nonzero().max())))
+    sums = probabilities.cumsum(0)
+    return int(torch.searchsorted(sums, share * float(sums[-1]), right=True).clamp(max=int(probabilities.nonzero().max())))
 
 
-def draw_at(choosers: Sampler, position: int, name: str) -> float:
+def draw_at(sampler: Sampler, position: int, name: str) -> float:
     """A number in [0, 1) for a purpose at a position of the text."""
-    key = random.fold(random.fold(choosers.keys, name), position)
+    key = random.fold(random.fold(sampler.keys, name), position)
     return float(random.integers(key, 1 << 53).double() * 2.0**-53)

@@ -21,8 +21,8 @@ from weft.models.base import Answers, Fills, need, offers
 PAD, START, END = 0, 1, 2
 
 
-def marks_of(tokenizer: Any) -> tuple[int, int]:
-    """The ids that a target begins and ends with: ours, or those of a model of others."""
+def start_and_end(tokenizer: Any) -> tuple[int, int]:
+    """The special tokens that a target begins and ends with: ours, or those of a model of others."""
     return getattr(tokenizer, "start", START), getattr(tokenizer, "end", END)
 
 
@@ -78,7 +78,7 @@ def best_answers(
         need(model, Answers)
     if tokenizer is None:
         raise CapabilityError("this checkpoint holds no tokenizer, so text cannot be turned into tokens")
-    room, (_, end) = getattr(model.config, "context", 0) or 1 << 30, marks_of(tokenizer)
+    room, (_, end) = getattr(model.config, "context", 0) or 1 << 30, start_and_end(tokenizer)
     encoded = [[*tokenizer.encode(text).tolist()[: room - 1], end] for text in texts]
     order = sorted(range(len(texts)), key=lambda i: len(encoded[i]))
     device = next(model.parameters()).device
@@ -89,20 +89,22 @@ def best_answers(
         lengths = torch.tensor([len(row) for row in rows], device=device)
         source = torch.tensor([row + [PAD] * (len(rows[-1]) - len(row)) for row in rows], device=device)
         if offers(model, Answers):
-            found = searched(model, tokenizer, source, lengths, Beam(beams, alpha, beta))
+            best = searched(model, tokenizer, source, lengths, Beam(beams, alpha, beta))
         else:
-            found = filled(model, tokenizer, source, lengths, filling)
-        said |= zip(numbers, found, strict=True)
+            best = filled(model, tokenizer, source, lengths, filling)
+        said |= zip(numbers, best, strict=True)
     return [said[i] for i in range(len(texts))]
 
 
 def searched(model: Any, tokenizer: Any, source: Tensor, lengths: Tensor, beam: Beam) -> list[list[Answered]]:
-    return [[heard(tokenizer, one) for one in best] for best in finish(translating(model, source, lengths, *marks_of(tokenizer), beam))]
+    return [
+        [answer_of(tokenizer, one) for one in best] for best in finish(translating(model, source, lengths, *start_and_end(tokenizer), beam))
+    ]
 
 
-def heard(tokenizer: Any, one: Hypothesis) -> Answered:
+def answer_of(tokenizer: Any, one: Hypothesis) -> Answered:
     """A hypothesis as an answer."""
-    stop = "stop" if one.ids[-1] == marks_of(tokenizer)[1] else "length"
+    stop = "stop" if one.ids[-1] == start_and_end(tokenizer)[1] else "length"
     return Answered(tokenizer.decode(one.ids), len(one.ids), stop, len(one.ids), one.score, one.log_probability)
 
 

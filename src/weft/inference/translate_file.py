@@ -26,11 +26,11 @@ CHUNK = 1024
 
 def fingerprint(model: nn.Module) -> str:
     """A digest of a model's weights, by which a continued text is known to come from the same model."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name, tensor in model.state_dict().items():
-        found.update(name.encode())
-        found.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
-    return found.hexdigest()
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
 
 
 def answer_lines(
@@ -38,11 +38,11 @@ def answer_lines(
     lines: Sequence[str],
     target: Path,
     about: dict[str, Any],
-    tell: Callable[[int], None] = lambda done: None,
+    progress: Callable[[int], None] = lambda done: None,
 ) -> None:
     """Write the reply to each line into target, gzipped where its name ends in .gz; a blank line stays blank.
 
-    about: what the replies depend on, such as the fingerprint of the model and the settings. tell: is called with the number of lines done.
+    about: what the replies depend on, such as the fingerprint of the model and the settings. progress: called with the lines done.
     """
     part = target.with_name(f"{target.name}.part")
     digest = hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
@@ -52,11 +52,11 @@ def answer_lines(
         if not file.tell():
             file.write(f"{opening}\n".encode())
         for first in range(done, len(lines), CHUNK):
-            tell(first)
+            progress(first)
             file.write("".join(f"{said}\n" for said in replies(reply, lines[first : first + CHUNK])).encode("utf-8", "replace"))
             file.flush()
             os.fsync(file.fileno())
-    tell(len(lines))
+    progress(len(lines))
     content = part.read_bytes().split(b"\n", 1)[1]
     whole = target.with_name(f".tmp-{target.name}-{os.getpid()}")
     whole.write_bytes(gzip.compress(content, mtime=0) if target.suffix == ".gz" else content)
@@ -66,9 +66,9 @@ def answer_lines(
 
 def replies(reply: Callable[[Sequence[str]], list[str]], lines: Sequence[str]) -> list[str]:
     """One line for each line."""
-    asked = [number for number, line in enumerate(lines) if line.strip()]
+    filled_lines = [number for number, line in enumerate(lines) if line.strip()]
     said = [""] * len(lines)
-    for number, text in zip(asked, reply([lines[number] for number in asked]), strict=True):
+    for number, text in zip(filled_lines, reply([lines[number] for number in filled_lines]), strict=True):
         said[number] = " ".join(text.splitlines())
     return said
 

@@ -74,9 +74,9 @@ def packed_heads(attention: SelfAttention, x: Tensor, rotary: Tensor | None) -> 
     """Queries, keys and values side by side (B, T, 3, H, K), of x (B, T, D)."""
     b, t, _ = x.shape
     qkv = attention.qkv(x).view(b, t, 3 * attention.heads, attention.head)
-    if rotary is not None or attention.norm_heads:
+    if rotary is not None or attention.qk_norm:
         qk, v = qkv.split([2 * attention.heads, attention.heads], dim=2)
-        if attention.norm_heads:
+        if attention.qk_norm:
             qk = torch.nn.functional.rms_norm(qk, (attention.head,), eps=1e-6).to(v.dtype)
         qkv = torch.cat([qk if rotary is None else rotate(qk, rotary), v], dim=2)
     packed: Tensor = qkv.view(b, t, 3, attention.heads, attention.head)

@@ -105,10 +105,10 @@ class DecodeStep:
             return logits
         rows, lengths = len(ids), cache.lengths
         bucket = 1 << (rows - 1).bit_length()
-        cache.make_room(bucket, max(lengths) + 1)
-        if (cache.parts.data_ptr(), cache.parts.shape) != self.held:  # graphs know where it was
+        cache.reserve(bucket, max(lengths) + 1)
+        if (cache.kv.data_ptr(), cache.kv.shape) != self.held:  # graphs know where it was
             self.graphs.clear()
-            self.held = (cache.parts.data_ptr(), cache.parts.shape)
+            self.held = (cache.kv.data_ptr(), cache.kv.shape)
         given, places, alive = self._inputs(bucket, ids)
         if self.known != lengths or len(self.known) != rows:
             places.copy_(torch.tensor(lengths + [0] * (bucket - rows)), non_blocking=True)
@@ -122,7 +122,7 @@ class DecodeStep:
 
     def _read_alone(self, ids: Tensor, cache: KVCache) -> Tensor | None:
         """By the kernel for one row, made when first asked for, and anew where weights have moved; nothing where it does not serve."""
-        if not self.tries_alone or cache.lengths[0] >= cache.room or cache.parts.dtype != torch.bfloat16:
+        if not self.tries_alone or cache.lengths[0] >= cache.limit or cache.kv.dtype != torch.bfloat16:
             return None
         try:
             if self.alone is None or not self.alone.is_current(cache):
@@ -167,7 +167,7 @@ class DecodeStep:
         room = None
         if parts > 1:
             room = tuple(x.new_empty(shape, dtype=torch.float32) for shape in ((parts, bucket, heads, head), *[(parts, bucket, heads)] * 2))
-        stores = [(keys[:bucket], values[:bucket]) for keys, values in zip(*cache.parts, strict=True)]
+        stores = [(keys[:bucket], values[:bucket]) for keys, values in zip(*cache.kv, strict=True)]
         logits = self._blocks(x, stores, places, room)
         places.add_(alive)
         return logits

@@ -69,13 +69,13 @@ class CUDABlock(Implementation):
 
 def forward_of(use: Use) -> Any:
     """`Block.forward` where its conditions hold, else the plain one; both keep for the backward pass what they are told to."""
-    settings = Settings(use.pieces, use.activations == "products", use.attention == "cudnn")
-    kept: Kept = "inputs" if use.activations == "inputs" else "all"  # it sees to "products" itself
+    settings = Settings(use.pieces, use.checkpointing == "selective", use.attention == "cudnn")
+    kept: Kept = "full" if use.checkpointing == "full" else "none"  # it sees to "selective" itself
 
     def forward(block: Block, x: Tensor, mask: Any = None, rotary: Tensor | None = None, store: LayerKV | None = None) -> Tensor:
         if block.training and store is None and suits(x, block.feedforward.up.out_features):  # type: ignore[union-attr, arg-type]
             return checkpointed(kept, gpt_block_cuda, block, x, mask, rotary, settings)
-        return checkpointed(use.activations, Block.forward, block, x, mask, rotary, store)
+        return checkpointed(use.checkpointing, Block.forward, block, x, mask, rotary, store)
 
     return forward
 
@@ -137,7 +137,7 @@ def fed(feed: Any, x: Tensor, bias: Tensor | None, settings: Settings, onto: Ten
 
 def packs(attention: SelfAttention, x: Tensor, mask: Any, rotary: Tensor | None, settings: Settings) -> bool:
     """Whether cuDNN's kernel serves q, k and v of x (B, T, D) as they lie side by side."""
-    whole = mask is None and rotary is None and not attention.norm_heads and attention.groups == attention.heads
+    whole = mask is None and rotary is None and not attention.qk_norm and attention.groups == attention.heads
     dropped = attention.dropout and attention.training
     usual = attention.causal and settings.packed and not dropped and x.size(1) > 128
     heads = x.view(*x.shape[:2], attention.heads, attention.head)

@@ -33,7 +33,7 @@ class NarrowBlocks(Implementation):
             "Triton is not installed": not use.machine.triton,
             "it is for training": use.mode != "train",
             "products are not made in bf16": use.precision != "bf16",
-            f"activations are kept as {use.activations}": use.activations != "all",
+            f"activation checkpointing is {use.checkpointing}": use.checkpointing != "none",
             f"a width of {width} is not one of {WIDTHS}": width not in WIDTHS,
             f"the norm comes {first.order}": first.order != "pre",
             f"branch dropout {first.branch_dropout:g} is on": first.branch_dropout,

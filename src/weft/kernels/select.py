@@ -130,7 +130,7 @@ def _chosen_blocks(
             for block in blocks:
                 if chosen:
                     chosen.install(block, use)
-                elif use.activations != "all" and isinstance(block, Block) and "forward" not in vars(block):
+                elif use.checkpointing != "none" and isinstance(block, Block) and "forward" not in vars(block):
                     install_checkpointing(block, use)
         over = [(stack, why) for stack, members, why in stacks if not {*map(id, blocks)} - members]
         serving = [*(stack for stack, why in over if not why), *[chosen] * bool(chosen)]
@@ -176,7 +176,7 @@ def install_checkpointing(block: Block, use: Use) -> None:
         def run(*given: Any) -> torch.Tensor:
             return plain(block, *given, **named)
 
-        return checkpointed(use.activations, run, *given)
+        return checkpointed(use.checkpointing, run, *given)
 
     install(block, CHECKPOINTING, forward)
 

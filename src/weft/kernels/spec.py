@@ -34,7 +34,7 @@ NORM = {"normalized_shape", "eps", "elementwise_affine"}
 ATTRIBUTES: dict[type, set[str]] = {
     Block: {"order"},
     Blocks: set(),
-    SelfAttention: {"heads", "groups", "causal", "dropout", "norm_heads", "head"},
+    SelfAttention: {"heads", "groups", "causal", "dropout", "qk_norm", "head"},
     FeedForward: {"activation"},
     GatedFeedForward: {"activation"},
     Dropout: {"share"},
@@ -118,7 +118,7 @@ class Use:
     """Whether the user asked for it by name; then no other one is used."""
     no_blocks: str = ""
     """Why blocks are computed operation by operation, whatever they are; nothing where kernels may serve."""
-    activations: Kept = "all"
+    checkpointing: Kept = "none"
     """What is kept for the backward pass."""
     pieces: frozenset[str] = frozenset({"norm", "feed", "attention", "products"})
     """Parts of the CUDA block that have kernels of their own; a benchmark takes some away."""
@@ -283,7 +283,7 @@ def describe_attention(module: Any, name: str = "attention") -> AttentionSpec:
         groups=module.groups,
         head=module.head,
         causal=bool(module.causal),
-        qk_norm=bool(module.norm_heads),
+        qk_norm=bool(module.qk_norm),
         dropout=float(module.dropout),
         packed=True,
     )

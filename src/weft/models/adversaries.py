@@ -40,7 +40,7 @@ class Verdict(nn.Module):
         if (conditional or classifier) and classes < 1:
             raise ConfigError("--model.classes must be at least 1 for a conditional or classifying model; the data may tell it")
         if kernels < 0:
-            raise ConfigError(f"--model.kernels must not be negative, not {kernels}")
+            raise ConfigError(f"--model.minibatch_kernels must not be negative, not {kernels}")
         self.classes, self.classifier = classes, classifier
         self.closeness = MinibatchDiscrimination(features, kernels) if kernels else None
         width = features + kernels

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from weft.core.config import Config
 from weft.core.errors import CapabilityError, ConfigError, DataError
-from weft.nn.state import KVCache
+from weft.nn.state import SequenceState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +43,13 @@ class Scores(Protocol):
 
 
 class Decodes(Protocol):
-    """Continues sequences with what it knows of them in a cache."""
+    """Continues sequences, reading each token once, with what it carries from token to token in a state.
 
-    def new_cache(self) -> KVCache: ...
+    A decoder's `hidden(ids, state, lengths)` reads ids (B, T) behind what the state holds; lengths (B,) tell how many of them are real,
+    None that all are. A decoder beside an encoder does so in `decode(target, memory, lengths, state)`.
+    """
+
+    def new_state(self) -> SequenceState: ...
     def head(self, hidden: Tensor) -> Tensor: ...
 
 
@@ -144,11 +148,20 @@ class Tells(Protocol):
 
 
 class Answers(Protocol):
-    """Gives a target to a source, through an encoder and a decoder."""
+    """Gives a target to a source, through an encoder and a decoder.
+
+    A source (B, S, …) is token ids, or features such as frames of sound or patches of an image.
+    """
 
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Tensor: ...
     def decode(self, target: Tensor, memory: Tensor, lengths: Tensor | None = None) -> Tensor: ...
     def head(self, hidden: Tensor) -> Tensor: ...
+
+
+class Subsamples(Protocol):
+    """Encodes a source in fewer states than it is long, as strided convolutions over frames of sound do."""
+
+    def encoded_lengths(self, lengths: Tensor) -> Tensor: ...
 
 
 class Fills(Protocol):
@@ -195,5 +208,5 @@ def offers(model: Any, capability: type) -> bool:
 def need(model: Any, capability: type) -> None:
     """Say which capability is missing, rather than fail inside."""
     if not offers(model, capability):
-        meaning = (capability.__doc__ or "").strip().rstrip(".").lower()
+        meaning = (capability.__doc__ or "").strip().partition("\n")[0].rstrip(".").lower()
         raise CapabilityError(f"{type(model).__name__} does not offer {capability.__name__} (a model that {meaning})")

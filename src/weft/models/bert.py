@@ -61,8 +61,8 @@ class BERTConfig(ModelConfig):
     """Read the states once more with an LSTM in each direction before the head of a task: what that mends of reading left to right."""
     eps: float = 1e-12
     """Added to the variance in layer norms."""
-    deviation: float = 0.02
-    """Standard deviation of the first weights; a narrow model learns sooner from larger ones, about 1 / sqrt(D)."""
+    init_std: float = 0.02
+    """Standard deviation of the initial weights; a narrow model learns sooner from larger ones, about 1 / sqrt(D)."""
 
     def build(self) -> BERT:
         return BERT(self)
@@ -95,7 +95,7 @@ class BERT(nn.Module):
         super().__init__()
         c = self.config = config
         self.causal = c.left_to_right and not c.lstm  # scores that look at both sides cannot continue a text
-        check_sizes(c, vocabulary=1, context=1, segments=1, layers=1, heads=1, width=1, inner=0, deviation=0)
+        check_sizes(c, vocabulary=1, context=1, segments=1, layers=1, heads=1, width=1, inner=0, init_std=0)
         check_shares(c, "dropout", "attention_dropout")
         if c.width % c.heads:
             raise ConfigError(f"model.width {c.width} is not a multiple of model.heads {c.heads}")
@@ -125,7 +125,7 @@ class BERT(nn.Module):
 
     def _initialise(self, module: nn.Module) -> None:
         if isinstance(module, (nn.Linear, nn.Embedding)):
-            init.normal(module.weight, self.config.deviation)
+            init.normal(module.weight, self.config.init_std)
         if isinstance(module, nn.Linear):
             nn.init.zeros_(module.bias)
 

@@ -32,8 +32,8 @@ class BiGANConfig(ModelConfig):
     """Widths of the hidden layers of each of the three networks."""
     batch_norm: bool = True
     """Whether hidden layers are normalised over the batch, without scales and shifts of their own; not those that read an example."""
-    initial: Initial = "normal"
-    """How weights are drawn."""
+    weight_init: Initial = "normal"
+    """Initialisation of the weights."""
 
     def build(self) -> BiGAN:
         return BiGAN(self)
@@ -53,7 +53,7 @@ class BiGAN(nn.Module):
         self.discriminator = Perceptron((c.features, *c.hidden, 1), nn.LeakyReLU(0.2), c.batch_norm, beside=c.latent)
         for module in self.modules():
             if isinstance(module, nn.Linear):
-                init.NAMED[c.initial](module.weight)
+                init.NAMED[c.weight_init](module.weight)
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
         nn.init.zeros_(self.discriminator.last.weight)  # it begins undecided

@@ -33,8 +33,8 @@ class ConditionalVAEConfig(AutoencoderConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class SemiSupervisedVAEConfig(ConditionalVAEConfig):
-    reading: tuple[int, ...] = ()
-    """Channels of the convolutions that tell q(y | x) at each resolution, as `channels`; none for a perceptron."""
+    classifier_channels: tuple[int, ...] = ()
+    """Channels of the convolutions of the classifier q(y | x) at each resolution, as `channels`; none for a perceptron."""
     dropout: float = 0.0
     """Share of the hidden layers of q(y | x) zeroed in training."""
 
@@ -80,10 +80,10 @@ class SemiSupervisedVAE(ConditionalVAE):
         super().__init__(config)
         check_shares(config, "dropout")
         c = config
-        self.reader = Down(c.image, c.reading, c.blocks) if c.reading else None
+        self.reader = Down(c.image, c.classifier_channels, c.blocks) if c.classifier_channels else None
         inside = math.prod(self.reader.shape) if self.reader else c.features
         sizes = (inside, *c.hidden, c.classes)
-        self.classifier = Layers(sizes, activation=c.activation, dropout=c.dropout, initial=c.initial)
+        self.classifier = Layers(sizes, activation=c.activation, dropout=c.dropout, initial=c.weight_init)
 
     def classify(self, x: Tensor) -> Tensor:
         """x (B, ...) -> logits of q(y | x), (B, C)."""

@@ -23,8 +23,8 @@ class CycleGANConfig(ModelConfig):
     """Shape of an image of either domain, (channels, side, side); () takes it from the data."""
     width: int = 64
     """Channels of the layers next to the image; they double with each halving."""
-    halvings: int = 2
-    """How often a generator halves the side before its residual blocks."""
+    downsamplings: int = 2
+    """Strided convolutions of a generator before its residual blocks, each halving the side."""
     blocks: int = 6
     """Residual blocks of each generator."""
     patch_layers: int = 2
@@ -42,13 +42,13 @@ class CycleGAN(nn.Module):
     def __init__(self, config: CycleGANConfig):
         super().__init__()
         self.config = c = config
-        check_sizes(c, width=1, halvings=0, blocks=0, patch_layers=0)
+        check_sizes(c, width=1, downsamplings=0, blocks=0, patch_layers=0)
         if len(c.image) != 3 or c.image[1] != c.image[2] or c.image[1] < 8:
             raise ConfigError(f"--model.image must be square with a side of at least 8, not {c.image}; choose with --data.size")
-        if c.image[1] % 2**c.halvings or c.image[1] >> c.halvings < 2:
-            raise ConfigError(f"--model.halvings: a side of {c.image[1]} cannot be halved {c.halvings} times and leave 2 pixels")
+        if c.image[1] % 2**c.downsamplings or c.image[1] >> c.downsamplings < 2:
+            raise ConfigError(f"--model.downsamplings: a side of {c.image[1]} cannot be halved {c.downsamplings} times and leave 2 pixels")
         channels, side = c.image[0], c.image[1]
-        self.generators = nn.ModuleDict({name: Residual(channels, c.width, c.halvings, c.blocks, side) for name in ("there", "back")})
+        self.generators = nn.ModuleDict({name: Residual(channels, c.width, c.downsamplings, c.blocks, side) for name in ("there", "back")})
         self.discriminators = nn.ModuleDict(
             {name: PatchGAN(channels, c.width, c.patch_layers, side, c.patch_norm) for name in ("here", "there")}
         )
@@ -115,4 +115,4 @@ def transposed(first: int, second: int, side: int) -> list[nn.Module]:
 
 TINY = CycleGANConfig(width=4, blocks=1, patch_layers=1)
 """Small enough for a test."""
-PRESETS = {"tiny": TINY, "mnist": CycleGANConfig(image=(3, 32, 32), width=32, halvings=1, blocks=3, patch_norm=False)}
+PRESETS = {"tiny": TINY, "mnist": CycleGANConfig(image=(3, 32, 32), width=32, downsamplings=1, blocks=3, patch_norm=False)}

@@ -36,9 +36,9 @@ class DCGANConfig(ModelConfig):
     """Normalisation of the generator: over the batch, over a fixed reference batch, or none."""
     discriminator_norm: Literal["batch", "layer", "none"] = "batch"
     """Normalisation of the discriminator; layer or none where a gradient penalty is taken."""
-    perceptron: int = 0
-    """Width of a generator of four fully connected layers in place of convolutions; 0 for convolutions."""
-    kernels: int = 0
+    mlp_width: int = 0
+    """Width of a generator that is an MLP of four fully connected layers; 0 for convolutions."""
+    minibatch_kernels: int = 0
     """Kernels of minibatch discrimination before the discriminator's output; 0 for none."""
     conditional: bool = False
     """Whether both networks are told the class."""
@@ -55,20 +55,20 @@ class DCGAN(Adversaries):
     def __init__(self, config: DCGANConfig):
         c = self.config = self.check(config)
         super().__init__(c.latent, c.classes, c.conditional)
-        self.separable = "batch" not in (c.generator_norm if not c.perceptron else "none", c.discriminator_norm) and not c.kernels
+        self.separable = "batch" not in (c.generator_norm if not c.mlp_width else "none", c.discriminator_norm) and not c.minibatch_kernels
         self.config = config
         start, widths = plan(c.image[1], c.width)
-        generator = self._perceptron() if c.perceptron else self._generator(start, widths)
-        self.generator = Reference(generator, self.inputs) if c.generator_norm == "virtual" and not c.perceptron else generator
+        generator = self._perceptron() if c.mlp_width else self._generator(start, widths)
+        self.generator = Reference(generator, self.inputs) if c.generator_norm == "virtual" and not c.mlp_width else generator
         verdict = Verdict(
-            widths[0] * start * start, classes=c.classes, conditional=c.conditional, classifier=c.classifier, kernels=c.kernels
+            widths[0] * start * start, classes=c.classes, conditional=c.conditional, classifier=c.classifier, kernels=c.minibatch_kernels
         )
         self.discriminator = Discriminator(self._features(widths), verdict)
         self.apply(draw_weights)
 
     @staticmethod
     def check(config: DCGANConfig) -> DCGANConfig:
-        check_sizes(config, latent=1, width=1, classes=0, kernels=0, perceptron=0)
+        check_sizes(config, latent=1, width=1, classes=0, minibatch_kernels=0, mlp_width=0)
         if len(config.image) != 3 or config.image[1] != config.image[2] or config.image[0] < 1:
             raise ConfigError(
                 f"--model.image must be channels and two equal sides, not {config.image}; square ones are made with --data.size"
@@ -87,7 +87,7 @@ class DCGAN(Adversaries):
 
     def _perceptron(self) -> nn.Sequential:
         """(B, Z) -> (B, C, S, S) in (-1, 1)."""
-        image, width = self.config.image, self.config.perceptron
+        image, width = self.config.image, self.config.mlp_width
         size = image[0] * image[1] * image[2]
         body = layers((self.inputs, *[width] * 4), nn.Linear, lambda size: [nn.ReLU()])
         return nn.Sequential(*body, nn.Linear(width, size), nn.Unflatten(1, image), nn.Tanh())

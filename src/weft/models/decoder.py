@@ -47,8 +47,8 @@ class Decoder(nn.Module):
 
     def _block(self, order: Order = "pre") -> Block:
         c = self.config
-        norm_heads = getattr(c, "norm_heads", False)
-        attention = SelfAttention(c.width, c.heads, causal=True, dropout=c.attention_dropout, bias=c.bias, norm_heads=norm_heads)
+        qk_norm = getattr(c, "qk_norm", False)
+        attention = SelfAttention(c.width, c.heads, causal=True, dropout=c.attention_dropout, bias=c.bias, qk_norm=qk_norm)
         feedforward = FeedForward(c.width, c.inner or 4 * c.width, activation=c.activation, bias=c.bias)
         return Block(attention, feedforward, partial(LayerNorm, c.width, bias=c.bias), order=order, dropout=c.residual_dropout)
 

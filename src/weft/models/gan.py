@@ -53,7 +53,7 @@ class GANConfig(ModelConfig):
     """Deviation of Gaussian noise added in training to the discriminator's input, and to each of its hidden layers."""
     weight_norm: bool = False
     """Whether the discriminator's weights are normalised row by row."""
-    kernels: int = 0
+    minibatch_kernels: int = 0
     """Kernels of minibatch discrimination before the discriminator's output; 0 for none."""
     conditional: bool = False
     """Whether both networks are told the class."""
@@ -61,8 +61,8 @@ class GANConfig(ModelConfig):
     """Whether the discriminator tells the class of what is real."""
     classes: int = 0
     """Number of classes K, where they are used; 0 takes it from the data."""
-    initial: Initial = "he"
-    """How weights are drawn."""
+    weight_init: Initial = "he"
+    """Initialisation of the weights."""
 
     def build(self) -> GAN:
         return GAN(self)
@@ -100,7 +100,7 @@ class GAN(Adversaries):
         c = self.check(config)
         super().__init__(c.latent, c.classes, c.conditional)
         self.config = config
-        self.separable = c.norm != "batch" and not c.kernels
+        self.separable = c.norm != "batch" and not c.minibatch_kernels
         body = layers(
             (self.inputs, *c.generator), partial(nn.Linear, bias=c.norm != "batch"), lambda size: [*normalised(c.norm, size), nn.ReLU()]
         )
@@ -113,18 +113,23 @@ class GAN(Adversaries):
         )  # fmt: skip
         width = (c.features, *c.discriminator)[-1]
         verdict = Verdict(
-            width, classes=c.classes, conditional=c.conditional, classifier=c.classifier, kernels=c.kernels, weight_norm=c.weight_norm
+            width,
+            classes=c.classes,
+            conditional=c.conditional,
+            classifier=c.classifier,
+            kernels=c.minibatch_kernels,
+            weight_norm=c.weight_norm,
         )
         self.discriminator = Discriminator(nn.Sequential(nn.Flatten(), Noise(c.noise[0]), *sees), verdict)
         for module in self.modules():
             if isinstance(module, nn.Linear):
-                init.NAMED[c.initial](module.weight)
+                init.NAMED[c.weight_init](module.weight)
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
 
     @staticmethod
     def check(config: GANConfig) -> GANConfig:
-        check_sizes(config, features=1, latent=1, classes=0, kernels=0)
+        check_sizes(config, features=1, latent=1, classes=0, minibatch_kernels=0)
         check_shares(config, "dropout")
         check_shape(config)
         for name in ("generator", "discriminator"):

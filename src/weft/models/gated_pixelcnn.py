@@ -23,7 +23,7 @@ class GatedPixelCNNConfig(PixelCNNConfig):
     """Layers after the first."""
     width: int = 64
     """Channels D of each stack."""
-    first: int = 7
+    first_kernel: int = 7
     """Side of the first layer's kernel, of which each stack has the part it may see."""
     dropout: float = 0.0
     """Share of each stack zeroed in training, in front of every layer but the first."""
@@ -64,7 +64,7 @@ class GatedPixelCNN(PixelModel):
         super().__init__(config.image, config.levels)
         c, colours = config, config.image[0]
         self.config = config
-        self.inward = Layer(colours, c.width, c.first, "A", colours)
+        self.inward = Layer(colours, c.width, c.first_kernel, "A", colours)
         self.layers = nn.ModuleList(Layer(c.width, c.width, c.kernel, "B", colours, c.dropout) for _ in range(c.layers))
         self.outward = outward(c.width, config)
 

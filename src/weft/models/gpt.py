@@ -47,11 +47,11 @@ class GPTConfig(ModelConfig):
     norm: Order = "pre"
     """Layer norm before each branch (GPT-2) or after each sum (GPT-1)."""
     window: int = 0
-    """Tokens that every second block looks back at, itself included (GPT-3's banded layers); 0 for all."""
+    """Tokens that every second block looks back at, itself included (GPT-3's banded layers); 0 for all. A mask, which saves no time."""
     activation: Activation = "gelu"
     """Non-linearity of the feed-forward layer."""
-    norm_heads: bool = False
-    """Give all queries and keys the same length (QK-norm), so that attention stays soft at high learning rates."""
+    qk_norm: bool = False
+    """RMS-normalise queries and keys per head (QK-norm), which keeps attention stable at high learning rates."""
     norm_embedding: bool = False
     """Give all embedded tokens the same length before the first block."""
     skips: bool = False
@@ -108,17 +108,18 @@ class GPT(Decoder):
         else:
             super()._initialise_matrix(name, parameter)
 
-    def new_cache(self) -> KVCache:
-        """An empty cache for `hidden`, in the precision of the weights."""
+    def new_state(self) -> KVCache:
+        """An empty KV cache for `hidden`, in the precision of the weights."""
         c = self.config
         return KVCache(c.layers, c.heads, c.width // c.heads, c.context, self.embed.weight)
 
-    def hidden(self, ids: Tensor, cache: KVCache | None = None, documents: Tensor | None = None) -> Tensor:
-        """ids (B, T) -> the last layer's normed states (B, T, D); with a cache, ids stand behind what it holds.
+    def hidden(self, ids: Tensor, state: KVCache | None = None, lengths: Tensor | None = None, documents: Tensor | None = None) -> Tensor:
+        """ids (B, T) -> the last layer's normed states (B, T, D); with a state, ids stand behind what it holds.
 
-        With documents (B, T), numbers that never fall along a row, each is read as if it stood alone.
+        lengths (B,) of the new tokens change nothing: the keys and values of padding are not counted, so nothing sees them. With
+        documents (B, T), numbers that never fall along a row, each is read as if it stood alone.
         """
-        place, mask, stores = cache.read(ids.size(1)) if cache else (None, None, None)
+        place, mask, stores = state.extend(ids.size(1)) if state else (None, None, None)
         table = self._rope_table(ids.size(1), place)  # these turns tell distances, which are the same in a document and in its row
         if documents is not None:
             mask = document_mask(documents, self._takes_blocks)

@@ -35,14 +35,14 @@ class LlamaConfig(ModelConfig):
     """Number of blocks."""
     heads: int = 8
     """Attention heads per block."""
-    groups: int = 0
-    """Groups of heads that share keys and values; 0 for a group per head."""
+    kv_heads: int = 0
+    """Key/value heads of grouped-query attention (GQA), each shared by heads / kv_heads query heads; 0 is as many as `heads`."""
     width: int = 512
     """Size D of the residual stream."""
     inner: int = 0
     """Width of the feed-forward layer; 0 is 8/3 of the width, rounded up to a multiple of 64."""
-    base: float = 10000.0
-    """Slowest wavelength of the rotary positions, over 2π."""
+    rope_base: float = 10000.0
+    """Base theta of the rotary position embedding (RoPE): the slowest wavelength over 2π."""
     eps: float = 1e-5
     """Added to the mean square in norms."""
     tied: bool = True
@@ -67,7 +67,7 @@ class Llama(nn.Module):
         c = self.config = config
         check(c)
         self.embed = nn.Embedding(c.vocabulary, c.width)
-        self.register_buffer("rotary", rotary(c.context, c.width // c.heads, c.base), persistent=False)
+        self.register_buffer("rotary", rotary(c.context, c.width // c.heads, c.rope_base), persistent=False)
         self.blocks = nn.ModuleList(self._block() for _ in range(c.layers))
         self.norm = RMSNorm(c.width, eps=c.eps)
         self.head = nn.Linear(c.width, c.vocabulary, bias=False)
@@ -81,23 +81,24 @@ class Llama(nn.Module):
 
     def _block(self) -> Block:
         c = self.config
-        attention = SelfAttention(c.width, c.heads, causal=True, bias=False, groups=c.groups)
+        attention = SelfAttention(c.width, c.heads, causal=True, bias=False, groups=c.kv_heads)
         return Block(attention, GatedFeedForward(c.width, c.hidden_units), partial(RMSNorm, c.width, eps=c.eps))
 
-    def new_cache(self) -> KVCache:
-        """An empty cache for `hidden`, in the precision of the weights."""
+    def new_state(self) -> KVCache:
+        """An empty KV cache for `hidden`, in the precision of the weights."""
         c = self.config
-        return KVCache(c.layers, c.groups or c.heads, c.width // c.heads, c.context, self.embed.weight)
+        return KVCache(c.layers, c.kv_heads or c.heads, c.width // c.heads, c.context, self.embed.weight)
 
-    def hidden(self, ids: Tensor, cache: KVCache | None = None, documents: Tensor | None = None) -> Tensor:
-        """ids (B, T) -> the last layer's normed states (B, T, D); with a cache, ids stand behind what it holds.
+    def hidden(self, ids: Tensor, state: KVCache | None = None, lengths: Tensor | None = None, documents: Tensor | None = None) -> Tensor:
+        """ids (B, T) -> the last layer's normed states (B, T, D); with a state, ids stand behind what it holds.
 
-        With documents (B, T), numbers that never fall along a row, each is read as if it stood alone.
+        lengths (B,) of the new tokens change nothing: the keys and values of padding are not counted, so nothing sees them. With
+        documents (B, T), numbers that never fall along a row, each is read as if it stood alone.
         """
         t = ids.size(1)
         if t > self.config.context:
             raise ConfigError(f"{t} tokens do not fit a context of {self.config.context}")
-        place, mask, stores = cache.read(t) if cache else (None, None, [None] * len(self.blocks))
+        place, mask, stores = state.extend(t) if state else (None, None, [None] * len(self.blocks))
         # what only fills up a row may stand beyond the last position
         table = self.rotary[:, :t] if place is None else self.rotary[:, place.clamp(max=self.config.context - 1)]
         if documents is not None:
@@ -124,17 +125,17 @@ class Llama(nn.Module):
 
 def check(c: LlamaConfig) -> None:
     """Refuse settings that make no model."""
-    check_sizes(c, vocabulary=1, context=1, layers=1, heads=1, groups=0, width=1, inner=0)
+    check_sizes(c, vocabulary=1, context=1, layers=1, heads=1, kv_heads=0, width=1, inner=0)
     if c.width % (2 * c.heads):
         raise ConfigError(f"--model.width {c.width} must be a multiple of twice --model.heads {c.heads}: rotary positions turn pairs")
-    if c.groups and c.heads % c.groups:
-        raise ConfigError(f"--model.heads {c.heads} is not a multiple of --model.groups {c.groups}")
+    if c.kv_heads and c.heads % c.kv_heads:
+        raise ConfigError(f"--model.heads {c.heads} is not a multiple of --model.kv_heads {c.kv_heads}")
 
 
-TINY = LlamaConfig(layers=2, heads=4, groups=2, width=32)
+TINY = LlamaConfig(layers=2, heads=4, kv_heads=2, width=32)
 """Small enough for a test."""
 PRESETS = {
     "tiny": TINY,
-    "smollm2-135m": LlamaConfig(vocabulary=49152, context=8192, layers=30, heads=9, groups=3, width=576, inner=1536, base=100000.0),
+    "smollm2-135m": LlamaConfig(vocabulary=49152, context=8192, layers=30, heads=9, kv_heads=3, width=576, inner=1536, rope_base=100000.0),
     "llama-7b": LlamaConfig(vocabulary=32000, context=4096, layers=32, heads=32, width=4096, inner=11008, tied=False),
 }

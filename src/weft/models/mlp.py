@@ -33,8 +33,8 @@ class MLPConfig(ModelConfig):
     """Non-linearity after each hidden layer; with none the layers amount to one matrix."""
     dropout: float = 0.0
     """Share of each hidden layer zeroed in training."""
-    initial: Initial = "he"
-    """How weights are drawn: he for relu, xavier_uniform for sigmoid and tanh, normal is N(0, 0.02²). Biases are 0."""
+    weight_init: Initial = "he"
+    """Initialisation of the weights: he for relu, xavier_uniform for sigmoid and tanh, normal is N(0, 0.02²). Biases are 0."""
 
     def build(self) -> MLP:
         return MLP(self)
@@ -80,7 +80,7 @@ class MLP(Layers):
     def __init__(self, config: MLPConfig):
         c = config
         check_sizes(c, classes=1)
-        super().__init__((c.features, *c.hidden, c.classes), activation=c.activation, dropout=c.dropout, initial=c.initial)
+        super().__init__((c.features, *c.hidden, c.classes), activation=c.activation, dropout=c.dropout, initial=c.weight_init)
         self.config = config
 
     def forward(self, x: Tensor) -> Tensor:

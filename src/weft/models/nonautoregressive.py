@@ -45,8 +45,8 @@ class NonAutoregressiveConfig(ModelConfig):
     """Size D of the states."""
     inner: int = 0
     """Width of the feed-forward layer; 0 is four times the width."""
-    places: int = 0
-    """Make a target in so many places and cut it at its first END; 0 tells the length of each target first."""
+    fixed_length: int = 0
+    """Length at which every target is generated, to be cut at its first END; 0 predicts the length of each target first."""
     dropout: float = 0.1
     """Share of the embeddings and of each residual branch zeroed in training."""
     attention_dropout: float = 0.0
@@ -89,14 +89,14 @@ class NonAutoregressive(nn.Module):
         check(c)
         self.embed = nn.Embedding(c.vocabulary, c.width)
         # twice the context and an END, so that every target that can be foretold may be made twice as long
-        self.register_buffer("positions", sinusoidal(max(2 * c.context, c.places) + 1, c.width), persistent=False)
+        self.register_buffer("positions", sinusoidal(max(2 * c.context, c.fixed_length) + 1, c.width), persistent=False)
         self.dropout = Dropout(c.dropout)
         self.encoder = nn.ModuleList(self._encoder_block() for _ in range(c.layers))
         self.decoder = nn.ModuleList(ParallelBlock(c) for _ in range(c.decoder_layers or c.layers))
         self.encoder_norm, self.norm = LayerNorm(c.width), LayerNorm(c.width)
         self.head = nn.Linear(c.width, c.vocabulary, bias=False)
         self.head.weight = self.embed.weight
-        self.difference = None if c.places else FeedForward(c.width, c.width, activation="relu")
+        self.difference = None if c.fixed_length else FeedForward(c.width, c.width, activation="relu")
         self._initialise()
 
     def _encoder_block(self) -> Block:
@@ -120,7 +120,7 @@ class NonAutoregressive(nn.Module):
     @property
     def longest(self) -> int:
         """Most tokens that a target can be made of."""
-        return self.config.places or 2 * self.config.context
+        return self.config.fixed_length or 2 * self.config.context
 
     def _embedded(self, ids: Tensor, seen: Tensor | None) -> Tensor:
         """ids (B, T) -> tokens with their positions (B, T, D), in the precision of the products; zeros where seen has padding."""
@@ -147,7 +147,7 @@ class NonAutoregressive(nn.Module):
         has a row of the table of positions, so that lengths which are near each other are alike from the beginning.
         """
         if self.difference is None:
-            raise ConfigError(f"a model of {self.config.places} places tells no length: it is cut at END")
+            raise ConfigError(f"a model of {self.config.fixed_length} places tells no length: it is cut at END")
         c = self.config.context
         inside = torch.arange(memory.size(1), device=memory.device) < lengths[:, None]  # (B, S)
         place = torch.arange(c, device=memory.device) + c - lengths[:, None]  # of each length among the differences from 1 - C to C
@@ -175,7 +175,7 @@ class NonAutoregressive(nn.Module):
 
 def check(c: NonAutoregressiveConfig) -> None:
     """Refuse settings that make no model."""
-    check_sizes(c, vocabulary=1, context=1, layers=1, decoder_layers=0, heads=1, width=1, inner=0, places=0)
+    check_sizes(c, vocabulary=1, context=1, layers=1, decoder_layers=0, heads=1, width=1, inner=0, fixed_length=0)
     check_shares(c, "dropout", "attention_dropout")
     if c.width % c.heads:
         raise ConfigError(f"model.width {c.width} is not a multiple of model.heads {c.heads}")

@@ -35,8 +35,8 @@ class PerceiverConfig(ModelConfig):
     """Number of tokens V; 0 takes it from the data."""
     context: int = 0
     """Longest sequence; 0 takes it from the data."""
-    bottleneck: int = 64
-    """Number of latents M."""
+    latents: int = 64
+    """Number M of latents, the bottleneck of the model."""
     queries: Literal["learned", "last"] = "learned"
     """What the latents are: a learned basis, or the last M real positions (Perceiver AR)."""
     pad: int = 0
@@ -94,7 +94,7 @@ class Perceiver(Decoder):
         check(c)
         super().__init__(config)
         if c.queries == "learned":
-            self.basis = nn.Parameter(torch.empty(1, c.bottleneck, c.width))
+            self.basis = nn.Parameter(torch.empty(1, c.latents, c.width))
             self.down, self.up = CrossBlock(c, "queries"), CrossBlock(c, "memory")
         else:
             self.down = CrossBlock(c, "both")
@@ -117,7 +117,7 @@ class Perceiver(Decoder):
     def _through_basis(self, x: Tensor) -> Tensor:
         """x (B, T, D) -> (B, T, D). No position sees a latent after it, so those from T on are left out."""
         places = torch.arange(x.size(1), device=x.device)
-        latent = places[: self.config.bottleneck]  # latent i stands where input i stands
+        latent = places[: self.config.latents]  # latent i stands where input i stands
         table, latent_table = self._rotary_at(places), self._rotary_at(latent)
         z = self.basis[:, : len(latent)].to(x.dtype)
         z = self.down(z, x, sees(latent, x.size(1)), latent_table, table)  # (B, M, D)
@@ -140,7 +140,7 @@ class Perceiver(Decoder):
 
     def latent_positions(self, ids: Tensor) -> Tensor:
         """ids (B, T) -> the positions (B, M) of "last"; a row with fewer real tokens has its first M. Never waits for the device."""
-        latents: int = min(self.config.bottleneck, ids.size(1))
+        latents: int = min(self.config.latents, ids.size(1))
         places = torch.arange(ids.size(1), device=ids.device)
         pad: int = self.config.pad
         real = torch.where(ids == pad, 0, places + 1).amax(1, keepdim=True)  # (B, 1), up to the last that is no padding
@@ -158,15 +158,15 @@ class Perceiver(Decoder):
 
 def check(c: PerceiverConfig) -> None:
     """Refuse settings that make no model."""
-    check_sizes(c, vocabulary=1, context=1, bottleneck=1, pad=-1, heads=1, width=1, inner=0)
+    check_sizes(c, vocabulary=1, context=1, latents=1, pad=-1, heads=1, width=1, inner=0)
     least = 3 if c.queries == "learned" else 2
     if c.layers < least:
         parts = "one into the latents, one over them" + (", one out of them" if least == 3 else "")
         raise ConfigError(f"--model.layers must be at least {least} with {c.queries} queries ({parts}), not {c.layers}")
-    if c.bottleneck > c.context:
-        raise ConfigError(f"--model.bottleneck {c.bottleneck} is more than the {c.context} positions of the context")
+    if c.latents > c.context:
+        raise ConfigError(f"--model.latents {c.latents} is more than the {c.context} positions of the context")
 
 
-TINY = PerceiverConfig(layers=3, heads=2, width=32, bottleneck=8)
+TINY = PerceiverConfig(layers=3, heads=2, width=32, latents=8)
 """Small enough for a test."""
 PRESETS = {"tiny": TINY, "reference": PerceiverConfig(vocabulary=256, context=128)}

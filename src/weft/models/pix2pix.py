@@ -27,8 +27,8 @@ class Pix2PixConfig(ModelConfig):
     """Shape of a target, (channels, side, side); () takes it from the data."""
     width: int = 64
     """Channels of the layers next to the image; they double with each halving, up to eight times as many."""
-    halvings: int = 0
-    """How often the generator halves the side; 0 as often as it can, down to one pixel."""
+    downsamplings: int = 0
+    """Downsampling layers of the U-Net, each halving the side; 0 for as many as it takes down to one pixel."""
     dropout: float = 0.5
     """Share zeroed in the first three layers on the way up, in training; the generator has no other noise."""
     patch_layers: int = 3
@@ -42,11 +42,11 @@ class Pix2Pix(nn.Module):
     def __init__(self, config: Pix2PixConfig):
         super().__init__()
         self.config = c = config
-        check_sizes(c, width=1, halvings=0, patch_layers=0)
+        check_sizes(c, width=1, downsamplings=0, patch_layers=0)
         check_shares(c, "dropout")
         if len(c.image) != 3 or c.source_image[1:] != c.image[1:] or c.image[1] != c.image[2]:
             raise ConfigError(f"--model.image and source_image must be square and of one side, not {c.image} and {c.source_image}")
-        self.generator = UNet(c.source_image[0], c.image[0], c.width, c.halvings or most_halvings(c.image[1]), c.dropout, c.image[1])
+        self.generator = UNet(c.source_image[0], c.image[0], c.width, c.downsamplings or most_halvings(c.image[1]), c.dropout, c.image[1])
         self.discriminator = PatchGAN(c.source_image[0] + c.image[0], c.width, c.patch_layers, c.image[1])
 
     def forward(self, source: Tensor) -> Tensor:
@@ -76,7 +76,7 @@ class UNet(nn.Module):
     def __init__(self, source: int, target: int, width: int, halvings: int, dropout: float, side: int):
         super().__init__()
         if not 1 <= halvings <= most_halvings(side):
-            raise ConfigError(f"--model.halvings: a side of {side} can be halved 1 to {most_halvings(side)} times, not {halvings}")
+            raise ConfigError(f"--model.downsamplings: a side of {side} can be halved 1 to {most_halvings(side)} times, not {halvings}")
         widths = [width * min(2**i, 8) for i in range(halvings)]  # on the way down
         sizes = [side >> (i + 1) for i in range(halvings)]
         down = [nn.Sequential(nn.Conv2d(source, widths[0], 4, 2, 1))]

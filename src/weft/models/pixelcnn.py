@@ -33,7 +33,7 @@ class PixelCNNConfig(ModelConfig):
     """Residual blocks."""
     width: int = 64
     """Channels D inside a block; twice as many between blocks."""
-    first: int = 7
+    first_kernel: int = 7
     """Side of the first layer's kernel."""
     kernel: int = 3
     """Side of the kernels in the blocks."""
@@ -124,7 +124,7 @@ class PixelCNN(PixelModel):
         super().__init__(config.image, config.levels)
         c, colours = config, config.image[0]
         self.config = config
-        self.inward = MaskedConv2d(colours, 2 * c.width, (c.first, c.first), "A", colours)
+        self.inward = MaskedConv2d(colours, 2 * c.width, (c.first_kernel, c.first_kernel), "A", colours)
         self.blocks = nn.Sequential(*(Block(c.width, c.kernel, colours, c.dropout) for _ in range(c.layers)))
         self.outward = outward(2 * c.width, config)
 
@@ -143,13 +143,13 @@ def outward(width: int, config: PixelCNNConfig) -> nn.Module:
 
 def check(config: PixelCNNConfig) -> None:
     """Refuse what cannot be, for both kinds of PixelCNN."""
-    check_sizes(config, levels=2, layers=0, width=1, first=3, kernel=1)
+    check_sizes(config, levels=2, layers=0, width=1, first_kernel=3, kernel=1)
     check_shares(config, "dropout")
     if len(config.image) != 3 or min(config.image) < 1:
         raise ConfigError(f"--model.image must be colours, height and width, not {config.image}; leave it out to take it from the data")
     if config.width % config.image[0]:
         raise ConfigError(f"--model.width {config.width} must be a multiple of the {config.image[0]} colours")
-    for name in ("first", "kernel"):
+    for name in ("first_kernel", "kernel"):
         if not getattr(config, name) % 2:
             raise ConfigError(f"--model.{name} must be odd, so that a kernel has a middle, not {getattr(config, name)}")
 

@@ -40,18 +40,18 @@ class SwinConfig(ModelConfig):
     """Attention heads in each stage."""
     width: int = 96
     """Size D of the states in the first stage; it doubles from stage to stage."""
-    expansion: int = 4
-    """Width of the feed-forward layers, as a multiple of D."""
+    mlp_ratio: int = 4
+    """Width of the feed-forward layers (MLP), as a multiple of D."""
     activation: Activation = "gelu"
     """Non-linearity of the feed-forward layers."""
     dropout: float = 0.0
     """Share of the embedding and of each residual branch zeroed in training."""
     attention_dropout: float = 0.0
     """Share of the attention weights zeroed in training."""
-    depth_dropout: float = 0.1
-    """Chance that an example skips a residual branch in training: 0 in the first block, rising to this in the last."""
-    deviation: float = 0.02
-    """Standard deviation of the first weights; a narrow model learns sooner from larger ones, about 1 / sqrt(D)."""
+    drop_path: float = 0.1
+    """Stochastic depth: chance that an example skips a residual branch in training, 0 in the first block, rising to this in the last."""
+    init_std: float = 0.02
+    """Standard deviation of the initial weights; a narrow model learns sooner from larger ones, about 1 / sqrt(D)."""
 
     def build(self) -> Swin:
         return Swin(self)
@@ -156,7 +156,7 @@ class SwinBlock(nn.Module):
         self.shift = c.window // 2 if shifted and min(grid) > c.window else 0
         self.padded = [side + -side % self.window for side in grid]
         self.attention = WindowAttention(width, c.heads[stage], c.window, dropout=c.attention_dropout)
-        self.feedforward = FeedForward(width, c.expansion * width, activation=c.activation)
+        self.feedforward = FeedForward(width, c.mlp_ratio * width, activation=c.activation)
         self.norm1, self.norm2 = LayerNorm(width), LayerNorm(width)
         self.dropout, self.depth_dropout = Dropout(c.dropout), DepthDropout(depth_dropout)
         self.register_buffer("offsets", offsets(self.window, c.window), persistent=False)
@@ -219,16 +219,16 @@ class Swin(nn.Module):
         self.head = nn.Linear(c.width * 2**last, c.classes)
         for name, parameter in self.named_parameters():
             if parameter.ndim > 1:
-                init.normal(parameter, c.deviation)
+                init.normal(parameter, c.init_std)
             elif name.endswith("bias"):
                 nn.init.zeros_(parameter)
         # a black image must not become zeros, of which every norm makes the gradient 300 times as large
-        init.normal(self.patches.bias, c.deviation)  # type: ignore[arg-type]
+        init.normal(self.patches.bias, c.init_std)  # type: ignore[arg-type]
 
     def _check(self) -> None:
         c = self.config
-        check_sizes(c, classes=1, patch=1, window=1, width=1, expansion=1, deviation=0)
-        check_shares(c, "dropout", "attention_dropout", "depth_dropout")
+        check_sizes(c, classes=1, patch=1, window=1, width=1, mlp_ratio=1, init_std=0)
+        check_shares(c, "dropout", "attention_dropout", "drop_path")
         if len(c.image) != 3 or min(c.image) < 1:
             raise ConfigError(f"--model.image must be channels, height and width, such as 3 224 224, not {c.image}")
         if not c.layers or len(c.layers) != len(c.heads) or min(c.layers + c.heads) < 1:
@@ -240,7 +240,7 @@ class Swin(nn.Module):
     def _stage(self, stage: int, grid: tuple[int, int]) -> nn.Sequential:
         c = self.config
         before, steps = sum(c.layers[:stage]), max(sum(c.layers) - 1, 1)
-        rates = [c.depth_dropout * (before + block) / steps for block in range(c.layers[stage])]
+        rates = [c.drop_path * (before + block) / steps for block in range(c.layers[stage])]
         blocks = [SwinBlock(c, stage, grid, shifted=block % 2 == 1, depth_dropout=rate) for block, rate in enumerate(rates)]
         return nn.Sequential(*blocks)
 

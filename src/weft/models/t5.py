@@ -23,7 +23,7 @@ from weft.nn import init
 from weft.nn.attention import fused_attention, visible
 from weft.nn.dropout import Dropout
 from weft.nn.norm import RMSNorm
-from weft.nn.state import NOTHING, KVCache, LayerKV, Past
+from weft.nn.state import NO_CACHE, DecoderLayerKV, EncoderDecoderState, KVCache, LayerKV
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +36,8 @@ class T5Config(ModelConfig):
     """Number of blocks of the decoder; 0 is as many as the encoder has."""
     heads: int = 8
     """Attention heads H per block."""
-    head: int = 64
-    """Width K of a head; the heads together need not be as wide as the states."""
+    head_dim: int = 64
+    """Width K of an attention head; the heads together need not be as wide as the states."""
     width: int = 512
     """Size D of the residual stream."""
     inner: int = 0
@@ -46,10 +46,10 @@ class T5Config(ModelConfig):
     """Feed-forward layers gated by GELU (version 1.1), instead of ReLU."""
     tied: bool = True
     """Share the embedding with the output head, which then sees states scaled by 1 / sqrt(D)."""
-    buckets: int = 32
-    """Kinds of distance between two tokens."""
-    distance: int = 128
-    """Distance from which on all are of one kind."""
+    relative_buckets: int = 32
+    """Buckets of the relative position bias."""
+    max_distance: int = 128
+    """Distance from which on all pairs of tokens share the last bucket."""
     dropout: float = 0.1
     """Share zeroed in training: of embeddings, attention weights, inner layers, residual branches and last states."""
 
@@ -79,12 +79,12 @@ class RelativeBias(nn.Module):
     def __init__(self, config: T5Config, causal: bool):
         super().__init__()
         self.config, self.causal = config, causal
-        self.table = nn.Embedding(config.buckets, config.heads)
+        self.table = nn.Embedding(config.relative_buckets, config.heads)
 
     def forward(self, place: Tensor, keys: int) -> Tensor:
         """Where queries stand (1 or B, T), and the number of keys S -> bias (1 or B, H, T, S)."""
         offset = torch.arange(keys, device=place.device) - place.unsqueeze(-1)  # (B, T, S)
-        bias: Tensor = self.table(bucket(offset, self.config.buckets, self.config.distance, self.causal))  # (B, T, S, H)
+        bias: Tensor = self.table(bucket(offset, self.config.relative_buckets, self.config.max_distance, self.causal))  # (B, T, S, H)
         return bias.permute(0, 3, 1, 2)
 
 
@@ -97,10 +97,10 @@ class Attention(nn.Module):
     def __init__(self, config: T5Config, *, causal: bool):
         super().__init__()
         c = config
-        self.heads, self.head, self.causal, self.dropout = c.heads, c.head, causal, c.dropout
-        self.q = nn.Linear(c.width, c.heads * c.head, bias=False)
-        self.kv = nn.Linear(c.width, 2 * c.heads * c.head, bias=False)
-        self.out = nn.Linear(c.heads * c.head, c.width, bias=False)
+        self.heads, self.head, self.causal, self.dropout = c.heads, c.head_dim, causal, c.dropout
+        self.q = nn.Linear(c.width, c.heads * c.head_dim, bias=False)
+        self.kv = nn.Linear(c.width, 2 * c.heads * c.head_dim, bias=False)
+        self.out = nn.Linear(c.heads * c.head_dim, c.width, bias=False)
 
     def project(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values of a memory (B, S, D), each (B, H, S, K)."""
@@ -115,7 +115,7 @@ class Attention(nn.Module):
         With a store, what is known is new and stands behind what it holds; mask and bias are then of all of its places.
         """
         q = self.q(x).view(len(x), -1, self.heads, self.head).transpose(1, 2)  # (B, H, T, K)
-        k, v = known if store is None else (each.to(q.dtype) for each in store.add(*known))
+        k, v = known if store is None else (each.to(q.dtype) for each in store.update(*known))
         dropout, causal = self.dropout if self.training else 0.0, self.causal and store is None
         mixed = self.core(q, k, v, mask, causal, dropout, bias, scale=1.0)
         out: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
@@ -174,11 +174,11 @@ class DecoderBlock(nn.Module):
         self.norm1, self.norm2, self.norm3 = (RMSNorm(config.width, eps=1e-6) for _ in range(3))
         self.dropout = Dropout(config.dropout)
 
-    def forward(self, x: Tensor, bias: Tensor, memory: Tensor, mask: Tensor | None, past: Past) -> Tensor:
+    def forward(self, x: Tensor, bias: Tensor, memory: Tensor, mask: Tensor | None, cached: DecoderLayerKV) -> Tensor:
         """x (B, T, D), bias (1, H, T, T), or of all that is seen, memory (B, S, D), mask (B, 1, 1, S) -> (B, T, D)."""
         y = self.norm1(x)
-        x = x + self.dropout(self.attention(y, self.attention.project(y), past.seen, bias, past.store))
-        x = x + self.dropout(self.cross(self.norm2(x), past.source or self.cross.project(memory), mask))
+        x = x + self.dropout(self.attention(y, self.attention.project(y), cached.mask, bias, cached.own))
+        x = x + self.dropout(self.cross(self.norm2(x), cached.cross or self.cross.project(memory), mask))
         out: Tensor = x + self.dropout(self.feedforward(self.norm3(x)))
         return out
 
@@ -211,7 +211,7 @@ class T5(nn.Module):
             if parameter.ndim == 2:
                 init.normal(parameter, parameter.size(1) ** -0.5)
             if name.endswith(".q.weight"):
-                init.normal(parameter, (c.width * c.head) ** -0.5)
+                init.normal(parameter, (c.width * c.head_dim) ** -0.5)
             if name.endswith("_bias.table.weight"):
                 init.normal(parameter, c.width**-0.5)
         init.normal(self.embed.weight, 1.0)
@@ -232,25 +232,25 @@ class T5(nn.Module):
         memory: Tensor = self.dropout(self.encoder_norm(x))
         return memory
 
-    def new_cache(self) -> KVCache:
-        """An empty cache for `decode`, in the precision of the weights."""
+    def new_state(self) -> EncoderDecoderState:
+        """An empty state for `decode`, in the precision of the weights."""
         c = self.config
-        return KVCache(c.decoder_layers or c.layers, c.heads, c.head, 1 << 30, self.embed.weight)
+        return EncoderDecoderState(KVCache(c.decoder_layers or c.layers, c.heads, c.head_dim, 1 << 30, self.embed.weight))
 
-    def decode(self, target: Tensor, memory: Tensor, lengths: Tensor | None = None, cache: KVCache | None = None) -> Tensor:
+    def decode(self, target: Tensor, memory: Tensor, lengths: Tensor | None = None, state: EncoderDecoderState | None = None) -> Tensor:
         """target (B, T), memory (B, S, D), lengths of the source (B,) -> states for the head (B, T, D).
 
-        With a cache, the targets stand behind what it holds.
+        With a state, the targets stand behind what it holds.
         """
         blocks: list[Any] = list(self.decoder)
-        t, pasts = target.size(1), [NOTHING] * len(blocks)
-        place, places = torch.arange(t, device=target.device)[None], t
-        if cache:
-            place, seen, pasts = cache.pasts(t, [partial(block.cross.project, memory) for block in blocks])
-            places = seen.size(-1)
-        x, bias, mask = self._embedded(target), self.decoder_bias(place, places), visible(lengths, memory.size(1))
-        for block, past in zip(blocks, pasts, strict=True):
-            x = block(x, bias, memory, mask, past)
+        t, cached = target.size(1), [NO_CACHE] * len(blocks)
+        positions, size = torch.arange(t, device=target.device)[None], t
+        if state:
+            positions, seen, cached = state.extend(t, [partial(block.cross.project, memory) for block in blocks])
+            size = seen.size(-1)
+        x, bias, mask = self._embedded(target), self.decoder_bias(positions, size), visible(lengths, memory.size(1))
+        for block, layer in zip(blocks, cached, strict=True):
+            x = block(x, bias, memory, mask, layer)
         out: Tensor = self.dropout(self.norm(x))
         return out * self.config.width**-0.5 if self.config.tied else out
 
@@ -266,14 +266,16 @@ class T5(nn.Module):
 
 def check(c: T5Config) -> None:
     """Refuse settings that make no model."""
-    check_sizes(c, vocabulary=1, layers=1, decoder_layers=0, heads=1, head=1, width=1, inner=0, buckets=4, distance=1)
+    check_sizes(c, vocabulary=1, layers=1, decoder_layers=0, heads=1, head_dim=1, width=1, inner=0, relative_buckets=4, max_distance=1)
     check_shares(c, "dropout")
-    if c.distance <= c.buckets // 2:
-        raise ConfigError(f"--model.distance {c.distance} must be above half of --model.buckets {c.buckets}: nearer ones have their own")
+    if c.max_distance <= c.relative_buckets // 2:
+        raise ConfigError(
+            f"--model.max_distance {c.max_distance} must be above half of --model.relative_buckets {c.relative_buckets}: those are exact"
+        )
 
 
 def first(layers: int, heads: int, width: int, inner: int, head: int = 64) -> T5Config:
-    return T5Config(vocabulary=32128, layers=layers, heads=heads, head=head, width=width, inner=inner)
+    return T5Config(vocabulary=32128, layers=layers, heads=heads, head_dim=head, width=width, inner=inner)
 
 
 def second(layers: int, heads: int, width: int, inner: int) -> T5Config:
@@ -281,7 +283,7 @@ def second(layers: int, heads: int, width: int, inner: int) -> T5Config:
     return T5Config(vocabulary=32128, layers=layers, heads=heads, width=width, inner=inner, gated=True, tied=False)
 
 
-TINY = T5Config(layers=2, heads=2, head=16, width=32)
+TINY = T5Config(layers=2, heads=2, head_dim=16, width=32)
 """Small enough for a test."""
 PRESETS = {
     "tiny": TINY,

@@ -22,7 +22,7 @@ from weft.nn.dropout import Dropout
 from weft.nn.feed_forward import Activation, FeedForward
 from weft.nn.norm import LayerNorm
 from weft.nn.position import sinusoidal
-from weft.nn.state import NOTHING, KVCache, Past
+from weft.nn.state import NO_CACHE, DecoderLayerKV, EncoderDecoderState, KVCache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,15 +74,15 @@ class DecoderBlock(nn.Module):
         self.feedforward = FeedForward(c.width, c.inner or 4 * c.width, activation=c.activation)
         self.norm1, self.norm2, self.norm3 = (LayerNorm(c.width) for _ in range(3))
 
-    def forward(self, x: Tensor, memory: Tensor, mask: Tensor | None = None, past: Past = NOTHING) -> Tensor:
+    def forward(self, x: Tensor, memory: Tensor, mask: Tensor | None = None, cached: DecoderLayerKV = NO_CACHE) -> Tensor:
         """x (B, T, D), memory (B, S, D), mask (B, 1, 1, S) True where the source may be seen -> (B, T, D)."""
         if self.order == "pre":
-            x = x + self.dropout(self.attention(self.norm1(x), past.seen, None, past.store))
-            x = x + self.dropout(self.cross(self.norm2(x), memory, mask, known=past.source))
+            x = x + self.dropout(self.attention(self.norm1(x), cached.mask, None, cached.own))
+            x = x + self.dropout(self.cross(self.norm2(x), memory, mask, known=cached.cross))
             x = x + self.dropout(self.feedforward(self.norm3(x)))
         else:
-            x = self.norm1(x + self.dropout(self.attention(x, past.seen, None, past.store)))
-            x = self.norm2(x + self.dropout(self.cross(x, memory, mask, known=past.source)))
+            x = self.norm1(x + self.dropout(self.attention(x, cached.mask, None, cached.own)))
+            x = self.norm2(x + self.dropout(self.cross(x, memory, mask, known=cached.cross)))
             x = self.norm3(x + self.dropout(self.feedforward(x)))
         return x
 
@@ -130,10 +130,10 @@ class Transformer(nn.Module):
             elif name.endswith("bias"):
                 nn.init.zeros_(parameter)
 
-    def new_cache(self) -> KVCache:
-        """An empty cache for `decode`, in the precision of the weights."""
+    def new_state(self) -> EncoderDecoderState:
+        """An empty state for `decode`, in the precision of the weights."""
         c = self.config
-        return KVCache(c.decoder_layers or c.layers, c.heads, c.width // c.heads, c.context, self.embed.weight)
+        return EncoderDecoderState(KVCache(c.decoder_layers or c.layers, c.heads, c.width // c.heads, c.context, self.embed.weight))
 
     def _embedded(self, table: nn.Embedding, ids: Tensor, place: Tensor | None = None) -> Tensor:
         """ids (B, T) -> tokens with their positions (B, T, D), in the precision of the products; place (B, T) where not from 0 on."""
@@ -159,20 +159,21 @@ class Transformer(nn.Module):
         memory: Tensor = self.encoder_norm(x if self.config.memory == "last" else torch.stack(states, 1))
         return memory.mean(1) if self.config.memory == "all" else memory
 
-    def decode(self, target: Tensor, memory: Tensor, lengths: Tensor | None = None, cache: KVCache | None = None) -> Tensor:
+    def decode(self, target: Tensor, memory: Tensor, lengths: Tensor | None = None, state: EncoderDecoderState | None = None) -> Tensor:
         """target (B, T), memory as `encode` gives it, lengths of the source (B,) -> the last layer's states (B, T, D).
 
-        With a cache, the targets stand behind what it holds.
+        With a state, the targets stand behind what it holds.
         """
         blocks: list[Any] = list(self.decoder)
         layerwise = self.config.memory == "layerwise"
         sources = [memory[:, number] if layerwise else memory for number in range(len(blocks))]
-        place, pasts = None, [NOTHING] * len(blocks)
-        if cache:
-            place, _, pasts = cache.pasts(target.size(1), [partial(b.cross.project, s) for b, s in zip(blocks, sources, strict=True)])
-        x, mask = self._embedded(self.target_embed, target, place), visible(lengths, memory.size(-2))
-        for block, source, past in zip(blocks, sources, pasts, strict=True):
-            x = block(x, source, mask, past)
+        positions, cached = None, [NO_CACHE] * len(blocks)
+        if state:
+            projections = [partial(block.cross.project, source) for block, source in zip(blocks, sources, strict=True)]
+            positions, _, cached = state.extend(target.size(1), projections)
+        x, mask = self._embedded(self.target_embed, target, positions), visible(lengths, memory.size(-2))
+        for block, source, layer in zip(blocks, sources, cached, strict=True):
+            x = block(x, source, mask, layer)
         out: Tensor = self.norm(x)
         return out
 

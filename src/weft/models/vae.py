@@ -44,8 +44,8 @@ class AutoencoderConfig(ModelConfig):
     """Residual blocks at each resolution of the convolutions."""
     activation: Activation = "relu"
     """Non-linearity after each fully connected hidden layer."""
-    initial: Initial = "xavier_uniform"
-    """How weights of fully connected layers are drawn."""
+    weight_init: Initial = "xavier_uniform"
+    """Initialisation of the weights of fully connected layers."""
     decoder: Literal["bernoulli", "gaussian"] = "bernoulli"
     """p(x | z): bernoulli for pixels in [0, 1]; gaussian has one learned variance for all of x."""
     noise: float = 0.2
@@ -74,7 +74,7 @@ class Autoencoder(nn.Module):
         self.down = Down(c.image, c.channels, c.blocks) if c.channels else None
         self.up = Up(c.image, c.channels, c.blocks) if c.channels else None
         inside = math.prod(self.down.shape) if self.down else c.features
-        settings = {"activation": c.activation, "initial": c.initial}
+        settings = {"activation": c.activation, "initial": c.weight_init}
         self.encoder = Layers((inside + classes, *c.hidden, 2 * c.latent), **settings)  # type: ignore[arg-type]
         self.decoder = Layers((c.latent + classes, *reversed(c.hidden), inside), **settings)  # type: ignore[arg-type]
         self.log_variance = nn.Parameter(torch.tensor(2 * math.log(c.noise))) if c.decoder == "gaussian" else None
@@ -115,7 +115,7 @@ def join(x: Tensor, y: Tensor | None) -> Tensor:
 class VAE(Autoencoder):
     def __init__(self, config: VAEConfig):
         super().__init__(config)
-        self.classifier = Layers((config.latent, config.classes), initial=config.initial) if config.classifier else None
+        self.classifier = Layers((config.latent, config.classes), initial=config.weight_init) if config.classifier else None
 
     def forward(self, x: Tensor) -> Tensor:
         """x (B, ...) -> the mean of p(x | z) at the most likely code, in the shape of x."""

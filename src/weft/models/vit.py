@@ -54,8 +54,8 @@ class ViTConfig(ModelConfig):
     """Share of the examples for which training leaves out both branches of the last block; in earlier ones it is less, in proportion."""
     eps: float = 1e-12
     """Added to the variance in layer norms."""
-    deviation: float = 0.02
-    """Standard deviation of the first weights; a narrow model learns sooner from larger ones, about 1 / sqrt(D)."""
+    init_std: float = 0.02
+    """Standard deviation of the initial weights; a narrow model learns sooner from larger ones, about 1 / sqrt(D)."""
 
     def build(self) -> ViT:
         return ViT(self)
@@ -82,13 +82,13 @@ class ViT(nn.Module):
         self.head = nn.Linear(c.width, c.classes)
         for name, parameter in self.named_parameters():
             if parameter.ndim > 1:
-                init.normal(parameter, c.deviation)
+                init.normal(parameter, c.init_std)
             elif name.endswith("bias"):
                 nn.init.zeros_(parameter)
 
     def _check(self) -> None:
         c = self.config
-        check_sizes(c, classes=1, patch=1, layers=1, heads=1, width=1, inner=0, eps=0, deviation=0)
+        check_sizes(c, classes=1, patch=1, layers=1, heads=1, width=1, inner=0, eps=0, init_std=0)
         check_shares(c, "dropout", "attention_dropout", "drop_path")
         if len(c.image) - 1 not in CONVOLUTIONS or c.image[0] < 1:
             raise ConfigError(f"--model.image must be channels and one to three sides, such as 3 224 224, not {c.image}")

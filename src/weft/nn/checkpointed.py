@@ -1,8 +1,8 @@
 """What a Transformer block keeps for its backward pass, and what it computes again (Chen et al., 2016, arXiv:1604.06174).
 
-"all" keeps whatever PyTorch would. "products" keeps what matrix products, attention and random numbers gave: norms and
+"none" keeps whatever PyTorch would. "selective" keeps what matrix products, attention and random numbers gave: norms and
 activations, which are cheap, are computed again, for about five eighths of the memory (`gpt_block_cuda` only does so for activations, in a
-pass that it makes anyway: three quarters). "inputs" keeps only what enters a block, and computes the whole block again.
+pass that it makes anyway: three quarters). "full" keeps only what enters a block, and computes the whole block again.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
-Kept = Literal["all", "products", "inputs"]
-SHARE = {"all": 1.0, "products": 3 / 4}
+Kept = Literal["none", "selective", "full"]
+SHARE = {"none": 1.0, "selective": 3 / 4}
 """Memory of a block, about, of that of all. Of GPT's 16 widths for each token, the activation is 4."""
 PRODUCTS = ("mm", "addmm", "product", "feed_forward")
 COSTLY = (*PRODUCTS, "native_dropout", "randint", "scaled_dot_product", "short_attention", "packed_attention")
@@ -30,8 +30,8 @@ def policy(context: Any, operation: Any, *given: Any, **named: Any) -> Checkpoin
 
 def checkpointed(kept: Kept, function: Callable[..., Tensor], *given: Any) -> Tensor:
     """Call a function whose backward pass finds only what `kept` says."""
-    if kept == "all" or not torch.is_grad_enabled():
+    if kept == "none" or not torch.is_grad_enabled():
         return function(*given)
-    some: dict[str, Any] = {"context_fn": partial(create_selective_checkpoint_contexts, policy)} if kept == "products" else {}
+    some: dict[str, Any] = {"context_fn": partial(create_selective_checkpoint_contexts, policy)} if kept == "selective" else {}
     found: Tensor = checkpoint(function, *given, use_reentrant=False, **some)
     return found

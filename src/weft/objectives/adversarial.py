@@ -32,20 +32,20 @@ class AdversarialConfig(ObjectiveConfig):
     """Name of the real examples in a batch."""
     loss: Loss = "non_saturating"
     """What both sides lose by a score: by the odds, the generator's part -log D(generated) or log(1 - D(generated)), or otherwise."""
-    discriminator_turns: int = 1
-    """Updates of the discriminator, each on new data, before one of the generator."""
-    smoothing: tuple[float, float] = (0.0, 0.0)
-    """Doubt in the targets of real and of generated examples; 0.1 0 is one-sided smoothing."""
-    clip: float = 0.0
-    """Largest absolute value of a weight of the discriminator, to which it is clipped after each of its updates; 0 for none."""
-    penalty: float = 0.0
-    """Weight of (|gradient| - 1)² between real and generated examples, in the discriminator's loss."""
+    discriminator_steps: int = 1
+    """Discriminator updates, each on new data, per generator update."""
+    label_smoothing: tuple[float, float] = (0.0, 0.0)
+    """Label smoothing of the discriminator's targets for real and for generated examples; 0.1 0 is one-sided."""
+    weight_clip: float = 0.0
+    """Weight clipping (WGAN): largest absolute value of a discriminator weight, after each of its updates; 0 for none."""
+    gradient_penalty: float = 0.0
+    """Weight of the gradient penalty (WGAN-GP), (|gradient| - 1)² between real and generated examples, in the discriminator's loss."""
     adversarial: float = 1.0
     """Weight of the game in the generator's loss; 0 leaves it to feature matching."""
-    matching: float = 0.0
-    """Weight of the squared distance between mean features of real and generated examples, in the generator's loss."""
-    history: float = 0.0
-    """Weight of the squared distance of each parameter to its mean over the run so far, in both losses."""
+    feature_matching: float = 0.0
+    """Weight of feature matching in the generator's loss: the squared distance between mean features of real and generated examples."""
+    historical_averaging: float = 0.0
+    """Weight of historical averaging in both losses: the squared distance of each parameter to its mean over the run so far."""
     label: float = 0.0
     """Weight of the cross-entropy of labelled examples' classes, in the discriminator's loss; 0 uses no labels."""
     centres: tuple[float, ...] = ()
@@ -61,14 +61,15 @@ class Adversarial(Objective):
     def __init__(self, config: AdversarialConfig):
         super().__init__()
         self.config = c = check(config)
+        self.classes = "label" if c.label else ""
         first = Turn("discriminator", ("discriminator",))
-        self.turns = (*[first] * c.discriminator_turns, Turn("generator", ("generator",), fresh=False))
-        self.weights = {"penalty": c.penalty, "matching": c.matching, "history": c.history, "label": c.label}
-        self.game = game(c.loss, c.smoothing)
-        self.separable = not c.matching
-        self.compile = not c.penalty
+        self.turns = (*[first] * c.discriminator_steps, Turn("generator", ("generator",), fresh=False))
+        self.weights = {"penalty": c.gradient_penalty, "matching": c.feature_matching, "history": c.historical_averaging, "label": c.label}
+        self.game = game(c.loss, c.label_smoothing)
+        self.separable = not c.feature_matching
+        self.compile = not c.gradient_penalty
         self.autocast = c.loss != "wasserstein"
-        self.histories = nn.ModuleDict({turn.name: History() for turn in self.turns} if c.history else {})
+        self.histories = nn.ModuleDict({turn.name: History() for turn in self.turns} if c.historical_averaging else {})
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         examples = count(len(batch["key"]), like=batch["key"])
@@ -85,7 +86,7 @@ class Adversarial(Objective):
         judge = model.judge if label is None else partial(model.judge, label=label)
         side = self._generator if turn == "generator" else self._discriminator
         terms = side(model, batch, fake, judge)
-        if self.config.history:
+        if self.config.historical_averaging:
             terms.sums["history"] = self.histories[turn].distance(model.get_submodule(turn).named_parameters())  # type: ignore[operator]
         return terms
 
@@ -96,7 +97,7 @@ class Adversarial(Objective):
         if c.loss in ("non_saturating", "saturating"):
             metrics = {name: (real if name == "real" else score).detach().sigmoid().sum() for name in metrics}
         terms = Terms({"loss": (self.game.real(real) + self.game.fake(score)).sum()}, metrics)
-        if c.penalty:
+        if c.gradient_penalty:
             terms.sums["penalty"] = gradient_penalty(judge, x, fake.view_as(x), batch["key"]).sum()
         if c.label:
             logits = model.classify(x)
@@ -108,17 +109,17 @@ class Adversarial(Objective):
         sums: dict[str, Tensor] = {}
         if self.config.adversarial:
             sums["loss"] = self.config.adversarial * self.game.generator(judge(fake)).sum()
-        if self.config.matching:
+        if self.config.feature_matching:
             with torch.no_grad():
                 wanted = model.features(batch[self.config.input])
             sums["matching"] = feature_gap(wanted, model.features(fake))
         return Terms(sums)
 
     def after_update(self, model: nn.Module, turn: str) -> None:
-        if self.config.clip and turn == "discriminator":
+        if self.config.weight_clip and turn == "discriminator":
             for weight in model.get_submodule("discriminator").parameters():
-                weight.clamp_(-self.config.clip, self.config.clip)
-        if self.config.history:
+                weight.clamp_(-self.config.weight_clip, self.config.weight_clip)
+        if self.config.historical_averaging:
             self.histories[turn].update(model.get_submodule(turn).named_parameters())  # type: ignore[operator]
 
     def measure(self, model: Any, batch: Batch) -> dict[str, Tensor]:
@@ -140,17 +141,17 @@ class Adversarial(Objective):
 
 def check(config: AdversarialConfig) -> AdversarialConfig:
     """Refuse settings that cannot work."""
-    if config.discriminator_turns < 1:
-        raise ConfigError(f"--objective.discriminator_turns must be at least 1, not {config.discriminator_turns}")
-    for name in ("clip", "penalty", "adversarial", "matching", "history", "label", "spread"):
+    if config.discriminator_steps < 1:
+        raise ConfigError(f"--objective.discriminator_steps must be at least 1, not {config.discriminator_steps}")
+    for name in ("weight_clip", "gradient_penalty", "adversarial", "feature_matching", "historical_averaging", "label", "spread"):
         if not 0 <= getattr(config, name) < float("inf"):
             raise ConfigError(f"--objective.{name} must not be negative, not {getattr(config, name)}")
-    if not config.adversarial and not config.matching:
-        raise ConfigError("the generator needs a loss; set --objective.adversarial or --objective.matching above 0")
-    if any(config.smoothing) and config.loss not in ("non_saturating", "saturating"):
-        raise ConfigError(f"--objective.smoothing is doubt in odds, which the loss {config.loss} does not have; set it to 0 0")
-    if not all(0 <= doubt < 1 for doubt in config.smoothing):
-        raise ConfigError(f"--objective.smoothing must be two shares of at least 0 and below 1, not {config.smoothing}")
+    if not config.adversarial and not config.feature_matching:
+        raise ConfigError("the generator needs a loss; set --objective.adversarial or --objective.feature_matching above 0")
+    if any(config.label_smoothing) and config.loss not in ("non_saturating", "saturating"):
+        raise ConfigError(f"--objective.label_smoothing is doubt in odds, which the loss {config.loss} does not have; set it to 0 0")
+    if not all(0 <= doubt < 1 for doubt in config.label_smoothing):
+        raise ConfigError(f"--objective.label_smoothing must be two shares of at least 0 and below 1, not {config.label_smoothing}")
     return config
 
 

@@ -25,7 +25,7 @@ from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemoryConfig(ObjectiveConfig):
+class AssociativeMemoryConfig(ObjectiveConfig):
     rule: Literal["hebb", "pseudo_likelihood"] = "hebb"
     """hebb for patterns that have little in common, in one step; pseudo_likelihood for all others, in many."""
     flipped: float = 0.2
@@ -39,7 +39,7 @@ class Memory(Objective):
     needs = Recalls
     autocast = False
 
-    def __init__(self, config: MemoryConfig):
+    def __init__(self, config: AssociativeMemoryConfig):
         super().__init__()
         self.config = config
         if not 0 <= config.flipped <= 1:

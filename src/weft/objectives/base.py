@@ -63,6 +63,14 @@ class Objective(nn.Module):
     autocast = True
     """False where bf16 would lose the answer, as in differences of energies."""
 
+    classes = ""
+    """What of a batch are the classes that its "accuracy" is about; evaluation tells the share of the commonest beside it."""
+    carries = False
+    """True where a state goes from batch to batch, so that one process must see all of them."""
+
+    def bind(self, model: nn.Module) -> None:
+        """Make the state that depends on the model it will train, once, before the first step."""
+
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         """Items per term as float32 scalars on the device, known before any forward."""
         raise NotImplementedError

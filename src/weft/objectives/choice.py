@@ -22,6 +22,8 @@ class ChoiceConfig(ObjectiveConfig):
 
 
 class Choice(Objective):
+    classes = "label"
+
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         number = labelled(batch["label"])
         return {"loss": number, "accuracy": number}

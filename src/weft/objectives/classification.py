@@ -29,19 +29,21 @@ class ClassificationConfig(ObjectiveConfig):
 
     inputs: tuple[str, ...] = ("image",)
     """What of a batch the model is given: image, x for the rows of a table, ids segments lengths for texts."""
-    smoothing: float = 0.0
-    """Share of each label spread evenly over all classes (Szegedy et al., 2015, arXiv:1512.00567)."""
+    label_smoothing: float = 0.0
+    """Label smoothing: share of each label spread evenly over all classes (Szegedy et al., 2015, arXiv:1512.00567)."""
 
     def build(self) -> Classification:
         return Classification(self)
 
 
 class Classification(Objective):
+    classes = "label"
+
     def __init__(self, config: ClassificationConfig):
         super().__init__()
         self.config = config
-        if not 0.0 <= config.smoothing < 1.0:
-            raise ConfigError(f"--objective.smoothing must be at least 0 and below 1, not {config.smoothing}")
+        if not 0.0 <= config.label_smoothing < 1.0:
+            raise ConfigError(f"--objective.label_smoothing must be at least 0 and below 1, not {config.label_smoothing}")
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         number = labelled(batch["label"])
@@ -49,7 +51,11 @@ class Classification(Objective):
 
     def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
         logits, label = model.classify(*chosen(batch, self.config.inputs)), batch["label"]  # (B, C), (B,)
-        loss = mixed_loss(logits, batch, self.config.smoothing) if "share" in batch else label_loss(logits, label, self.config.smoothing)
+        loss = (
+            mixed_loss(logits, batch, self.config.label_smoothing)
+            if "share" in batch
+            else label_loss(logits, label, self.config.label_smoothing)
+        )
         return Terms({"loss": loss}, rightness(logits, label))
 
     def summary(self, means: dict[str, Tensor]) -> dict[str, float]:

@@ -50,7 +50,7 @@ class ELBO(Objective):
             raise ConfigError(f"--objective.hide must be from 0 to 1, not {config.hide}")
         if config.hide and len(config.image) != 3:
             raise ConfigError(f"--objective.hide is for images, but the data has the shape {config.image}")
-        self.config = config
+        self.config, self.classes = config, "label" if config.label else ""
         self.weights = {"kl": config.beta, "label": config.label}
         self.side = round(config.hide * min(config.image[1:])) if config.hide else 0
 

@@ -37,6 +37,7 @@ class FinetuningConfig(ObjectiveConfig):
 
 class Finetuning(Objective):
     needs = Tells
+    classes = "label"
     logits_backend = "whole"
     """"whole" or "chunked": the trainer chooses by device and vocabulary."""
 

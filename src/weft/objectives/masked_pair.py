@@ -27,11 +27,11 @@ GRAIN = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedPairConfig(ObjectiveConfig):
-    rate: float = 0.15
-    """Share of the ordinary tokens that is chosen."""
-    masked: float = 0.8
+    mask_rate: float = 0.15
+    """Share of the ordinary tokens that is chosen for prediction (masked language modelling)."""
+    mask_token_share: float = 0.8
     """Share of the chosen that becomes [MASK]."""
-    replaced: float = 0.1
+    random_token_share: float = 0.1
     """Share of the chosen that becomes another ordinary token, each as likely; the rest stays as it is."""
     pair_weight: float = 1.0
     """Weight of the second cross-entropy; 0 learns from masked tokens alone."""
@@ -39,8 +39,8 @@ class MaskedPairConfig(ObjectiveConfig):
     """Choose the same tokens whenever the same sequence comes again (BERT stored its text masked); otherwise others each time."""
     vocabulary: int = 0
     """Number of tokens; 0 takes it from the data."""
-    marks: int = 0
-    """Tokens below this id are not ordinary ones: they are never chosen nor put in; 0 takes it from the data."""
+    special_tokens: int = 0
+    """Number of special tokens: ids below this are never chosen nor put in; 0 takes it from the data."""
     mask: int = 0
     """Id of [MASK]; 0 takes it from the data."""
 
@@ -52,13 +52,20 @@ class MaskedPair(Objective):
     def __init__(self, config: MaskedPairConfig):
         super().__init__()
         self.config, self.weights = config, {"pair": config.pair_weight}
-        if not 0.0 <= config.rate <= 1.0 or min(config.masked, config.replaced) < 0.0 or config.masked + config.replaced > 1.0:
-            raise ConfigError(f"objective: shares of tokens must lie between 0 and 1: {config.rate}, {config.masked}, {config.replaced}")
+        if (
+            not 0.0 <= config.mask_rate <= 1.0
+            or min(config.mask_token_share, config.random_token_share) < 0.0
+            or config.mask_token_share + config.random_token_share > 1.0
+        ):
+            raise ConfigError(
+                f"objective: shares of tokens must lie between 0 and 1: {config.mask_rate}, {config.mask_token_share}, "
+                f"{config.random_token_share}"
+            )
 
     def ordinary(self, batch: Batch) -> Tensor:
         """Where a token may be chosen (B, T)."""
         place = torch.arange(batch["ids"].size(1), device=batch["ids"].device)
-        return (batch["ids"] >= self.config.marks) & (place < batch["lengths"][:, None])
+        return (batch["ids"] >= self.config.special_tokens) & (place < batch["lengths"][:, None])
 
     def keys(self, batch: Batch) -> Tensor:
         """What the noise of each sequence is drawn from (B,): the number of its draw or, static, its own tokens."""
@@ -72,20 +79,20 @@ class MaskedPair(Objective):
         """How many tokens of each sequence are chosen (B,): the share of its ordinary ones, rounded up or down at random."""
         ordinary = self.ordinary(batch).sum(1)
         spare = random.integers(random.fold(self.keys(batch), "number"), GRAIN, 1).squeeze(1)
-        return (ordinary * round(self.config.rate * GRAIN) + spare) // GRAIN
+        return (ordinary * round(self.config.mask_rate * GRAIN) + spare) // GRAIN
 
     def corrupt(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """The sequences as the model sees them (B, T), the chosen places (B, M), and what stood there (B, M), else IGNORE."""
         c, ids, key = self.config, batch["ids"], self.keys(batch)
-        most = min(ids.size(1), int(c.rate * ids.size(1)) + 1)
+        most = min(ids.size(1), int(c.mask_rate * ids.size(1)) + 1)
         order = random.integers(random.fold(key, "choice"), 1 << 62, ids.size(1))
         place = order.masked_fill(~self.ordinary(batch), torch.iinfo(torch.int64).max).topk(most, largest=False).indices  # in order
         chosen = torch.arange(most, device=ids.device) < self.number(batch)[:, None]  # (B, M)
         truth = ids.gather(1, place)
         fate = random.uniform(random.fold(key, "fate"), most)
-        other = c.marks + random.integers(random.fold(key, "other"), c.vocabulary - c.marks, most)
+        other = c.special_tokens + random.integers(random.fold(key, "other"), c.vocabulary - c.special_tokens, most)
         # masked_fill, as torch.where would copy a Python number to the device and wait
-        shown = torch.where(fate < c.masked + c.replaced, other, truth).masked_fill(fate < c.masked, c.mask)
+        shown = torch.where(fate < c.mask_token_share + c.random_token_share, other, truth).masked_fill(fate < c.mask_token_share, c.mask)
         return ids.scatter(1, place, torch.where(chosen, shown, truth)), place, truth.masked_fill(~chosen, IGNORE)
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:

@@ -31,14 +31,14 @@ from weft.objectives.seq2seq import disagreement
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedTargetConfig(ObjectiveConfig):
-    smoothing: float = 0.1
-    """Share of the wanted probability that is spread over the vocabulary."""
+    label_smoothing: float = 0.1
+    """Label smoothing: share of the target probability that is spread evenly over the vocabulary."""
     length_weight: float = 0.1
     """Weight of the cross-entropy of the length."""
-    consistency: float = 0.0
-    """Weight of what two passes with other dropout disagree by (R-Drop, Liang et al., 2021); 0 makes one pass."""
-    places: int = 0
-    """As --model.places: fill a target up with END to so many places, and hide them all; 0 foretells the length."""
+    r_drop: float = 0.0
+    """R-Drop (Liang et al., 2021): weight of the KL divergence between two passes with different dropout; 0 makes one pass."""
+    fixed_length: int = 0
+    """As --model.fixed_length: pad a target with END to this many tokens, and mask all of them; 0 predicts the length."""
     decode: bool = True
     """Let the model answer in validation, and measure BLEU over tokens."""
     iterations: int = 0
@@ -62,28 +62,28 @@ class MaskedTarget(Objective):
     def __init__(self, config: MaskedTargetConfig):
         super().__init__()
         self.config, self.weights = config, {"length": config.length_weight}
-        if not 0.0 <= config.smoothing < 1.0:
-            raise ConfigError(f"--objective.smoothing must be at least 0 and below 1, not {config.smoothing}")
-        for name in ("length_weight", "consistency", "places"):
+        if not 0.0 <= config.label_smoothing < 1.0:
+            raise ConfigError(f"--objective.label_smoothing must be at least 0 and below 1, not {config.label_smoothing}")
+        for name in ("length_weight", "r_drop", "fixed_length"):
             if not 0.0 <= getattr(config, name) < math.inf:
                 raise ConfigError(f"--objective.{name} must be at least 0, not {getattr(config, name)}")
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         tokens, pairs = count(self.hidden_number(batch).sum(), like=batch["target"]), count(present(batch).sum(), like=batch["target"])
-        lengths = {} if self.config.places else {"length": pairs, "length_accuracy": pairs, "length_error": pairs}
+        lengths = {} if self.config.fixed_length else {"length": pairs, "length_accuracy": pairs, "length_error": pairs}
         return {"token": tokens, "log_loss": tokens, "accuracy": tokens, "matches": count(1, like=batch["target"])} | lengths
 
     def hidden_number(self, batch: Batch) -> Tensor:
         """How many tokens of each target are hidden (B,): from 1 to all of them, each as likely."""
-        if self.config.places:
-            return present(batch).long() * self.config.places
+        if self.config.fixed_length:
+            return present(batch).long() * self.config.fixed_length
         tokens = sizes(batch)
         drawn = random.integers(random.fold(key(batch), "number"), 1 << 62, 1).squeeze(1)
         return torch.minimum(1 + drawn % tokens.clamp(min=1), tokens)
 
     def hide(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """What the decoder reads (B, T), how many of these places a target has (B,), and what is to be predicted (B, T), else IGNORE."""
-        if self.config.places:
+        if self.config.fixed_length:
             return self.hide_all(batch)
         tokens, target = sizes(batch), batch["target"][:, 1:]  # END stays, and tells where the end is
         inside = torch.arange(target.size(1), device=target.device) < tokens[:, None]
@@ -95,31 +95,33 @@ class MaskedTarget(Objective):
 
     def hide_all(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """The same for a model that is cut at END."""
-        places, there = self.config.places, present(batch)
+        places, there = self.config.fixed_length, present(batch)
         target = F.pad(batch["target"][:, 1:], (0, places))[:, :places]
         behind = torch.arange(places, device=target.device) >= batch["target_length"][:, None] - 1
         truth = target.masked_fill(behind, self.config.end).masked_fill(~there[:, None], IGNORE)
         return torch.full_like(target, self.config.start), there.long() * places, truth
 
     def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
-        if model.config.places != self.config.places:
-            raise ConfigError(f"--objective.places {self.config.places} must be the same as --model.places {model.config.places}")
+        if model.config.fixed_length != self.config.fixed_length:
+            raise ConfigError(
+                f"--objective.fixed_length {self.config.fixed_length} must be the same as --model.fixed_length {model.config.fixed_length}"
+            )
         shown, filled, truth = self.hide(batch)
         source, lengths, wanted = batch["source"], batch["source_length"], truth.flatten()
         passes, memories = [], []
-        twice = self.config.consistency > 0 and model.training
+        twice = self.config.r_drop > 0 and model.training
         for _ in range(2 if twice else 1):
             memories.append(model.encode(source, lengths))
             passes.append(model.head(model.fill(shown, filled, memories[-1], lengths)).float().flatten(0, 1))  # (B T, V)
-        flat, smoothing = passes[0], self.config.smoothing
+        flat, smoothing = passes[0], self.config.label_smoothing
         losses = [F.cross_entropy(each, wanted, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing) for each in passes]
         loss = torch.stack(losses).mean()
         if twice:
-            loss = loss + self.config.consistency / 4 * disagreement(flat, passes[1], wanted != IGNORE)
+            loss = loss + self.config.r_drop / 4 * disagreement(flat, passes[1], wanted != IGNORE)
         plain = F.cross_entropy(flat.detach(), wanted, ignore_index=IGNORE, reduction="sum")
         right = (flat.detach().argmax(-1) == wanted).sum().float()
         found = Terms({"token": loss}, {"log_loss": plain, "accuracy": right})
-        return found if self.config.places else self.add_length(found, model, batch, memories)
+        return found if self.config.fixed_length else self.add_length(found, model, batch, memories)
 
     @staticmethod
     def add_length(found: Terms, model: Any, batch: Batch, memories: list[Tensor]) -> Terms:

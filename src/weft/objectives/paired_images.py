@@ -24,8 +24,8 @@ from weft.objectives.gan_losses import game, per_example
 class PairedImagesConfig(ObjectiveConfig):
     adversarial: float = 1.0
     """Weight of the game in the generator's loss; 0 leaves it to the error."""
-    error: float = 100.0
-    """Weight of the mean absolute error, of values from -1 to 1; 0 leaves it to the game."""
+    l1_weight: float = 100.0
+    """Weight of the L1 loss (mean absolute error), of values from -1 to 1; 0 leaves it to the adversarial loss."""
 
     def build(self) -> PairedImages:
         return PairedImages(self)
@@ -37,11 +37,11 @@ class PairedImages(Objective):
     def __init__(self, config: PairedImagesConfig):
         super().__init__()
         self.config = config
-        if min(config.adversarial, config.error) < 0 or not config.adversarial + config.error > 0:
+        if min(config.adversarial, config.l1_weight) < 0 or not config.adversarial + config.l1_weight > 0:
             raise ConfigError(
-                f"--objective.adversarial and error must be weights, not {config.adversarial} and {config.error}; one above 0"
+                f"--objective.adversarial and error must be weights, not {config.adversarial} and {config.l1_weight}; one above 0"
             )
-        self.weights = {"game": config.adversarial, "error": config.error}
+        self.weights = {"game": config.adversarial, "error": config.l1_weight}
         self.game = game("non_saturating")
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:

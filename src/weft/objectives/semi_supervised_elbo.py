@@ -41,6 +41,8 @@ class SemiSupervisedELBOConfig(ObjectiveConfig):
 
 
 class SemiSupervisedELBO(Objective):
+    classes = "label"
+
     def __init__(self, config: SemiSupervisedELBOConfig):
         super().__init__()
         if not 0 <= config.label < math.inf:

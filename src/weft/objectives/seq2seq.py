@@ -25,16 +25,16 @@ from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 
 @dataclass(frozen=True, kw_only=True)
 class Seq2SeqConfig(ObjectiveConfig):
-    smoothing: float = 0.1
-    """Share of the wanted probability that is spread over the vocabulary."""
-    consistency: float = 0.0
-    """Weight of what two passes with other dropout disagree by (R-Drop, Liang et al., 2021); 0 makes one pass."""
+    label_smoothing: float = 0.1
+    """Label smoothing: share of the target probability that is spread evenly over the vocabulary."""
+    r_drop: float = 0.0
+    """R-Drop (Liang et al., 2021): weight of the KL divergence between two passes with different dropout; 0 makes one pass."""
     decode: bool = True
     """Let the model answer in validation, and measure BLEU over tokens."""
     beams: int = 5
     """Width of the beam search by which whole answers are evaluated."""
-    alpha: float = 0.6
-    """How much a beam search favours long answers: scores are divided by ((5 + length) / 6) to this power."""
+    length_penalty: float = 0.6
+    """Length penalty of the beam search (GNMT): scores are divided by ((5 + length) / 6) to this power; larger favours long answers."""
     start: int = 0
     """Id of START; 0 takes it from the data."""
     end: int = 0
@@ -48,10 +48,10 @@ class Seq2Seq(Objective):
     def __init__(self, config: Seq2SeqConfig):
         super().__init__()
         self.config = config
-        if not 0.0 <= config.smoothing < 1.0:
-            raise ConfigError(f"--objective.smoothing must be at least 0 and below 1, not {config.smoothing}")
-        if not 0.0 <= config.consistency < math.inf:
-            raise ConfigError(f"--objective.consistency must be a weight of at least 0, not {config.consistency}")
+        if not 0.0 <= config.label_smoothing < 1.0:
+            raise ConfigError(f"--objective.label_smoothing must be at least 0 and below 1, not {config.label_smoothing}")
+        if not 0.0 <= config.r_drop < math.inf:
+            raise ConfigError(f"--objective.r_drop must be a weight of at least 0, not {config.r_drop}")
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         tokens = count((batch["target_length"] - 1).clamp(min=0).sum(), like=batch["target"])
@@ -61,16 +61,16 @@ class Seq2Seq(Objective):
         target = batch["target"]
         place = torch.arange(1, target.size(1), device=target.device)
         truth = target[:, 1:].masked_fill(place >= batch["target_length"][:, None], IGNORE)
-        wanted, twice = truth.flatten(), self.config.consistency > 0 and model.training
+        wanted, twice = truth.flatten(), self.config.r_drop > 0 and model.training
         passes = []
         for _ in range(2 if twice else 1):
             hidden = model.hidden(batch["source"], batch["source_length"], target[:, :-1])
             passes.append(model.head(hidden).float().flatten(0, 1))  # (B (T - 1), V)
-        flat, smoothing = passes[0], self.config.smoothing
+        flat, smoothing = passes[0], self.config.label_smoothing
         losses = [F.cross_entropy(each, wanted, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing) for each in passes]
         loss = torch.stack(losses).mean()
         if twice:
-            loss = loss + self.config.consistency / 4 * disagreement(flat, passes[1], wanted != IGNORE)
+            loss = loss + self.config.r_drop / 4 * disagreement(flat, passes[1], wanted != IGNORE)
         plain = F.cross_entropy(flat.detach(), wanted, ignore_index=IGNORE, reduction="sum")
         right = (flat.detach().argmax(-1) == wanted).sum().float()
         return Terms({"loss": loss}, {"log_loss": plain, "accuracy": right})
@@ -78,11 +78,11 @@ class Seq2Seq(Objective):
     def answers(self, model: Any, source: Tensor, lengths: Tensor) -> list[list[int]]:
         """The best target of each source, as evaluation takes it."""
         c = self.config
-        return [best[0].ids for best in translate(model, source, lengths, c.start, c.end, beams=c.beams, alpha=c.alpha)]
+        return [best[0].ids for best in translate(model, source, lengths, c.start, c.end, beams=c.beams, alpha=c.length_penalty)]
 
     def search(self, model: Any) -> dict[str, Any]:
         """How answers are found, for the record."""
-        return {"beams": self.config.beams, "alpha": self.config.alpha}
+        return {"beams": self.config.beams, "alpha": self.config.length_penalty}
 
     def measure(self, model: Any, batch: Batch) -> dict[str, Tensor]:
         """The counts that BLEU is made of, summed over the batch (10,)."""

@@ -23,10 +23,10 @@ from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 
 @dataclass(frozen=True, kw_only=True)
 class SpanConfig(ObjectiveConfig):
-    longest: int = 30
-    """Most tokens of an answer that is looked for."""
-    threshold: float = 0.0
-    """What the score of no answer must exceed the best answer's by to be given; 0 takes it from the data."""
+    max_answer_length: int = 30
+    """Longest answer that is searched for, in tokens."""
+    null_score_threshold: float = 0.0
+    """Margin by which the score of "no answer" (null) must exceed that of the best answer to be given; 0 takes it from the data."""
 
     def build(self) -> Span:
         return Span(self)
@@ -36,8 +36,8 @@ class Span(Objective):
     def __init__(self, config: SpanConfig):
         super().__init__()
         self.config = config
-        if config.longest < 1:
-            raise ConfigError(f"--objective.longest must be at least 1, not {config.longest}")
+        if config.max_answer_length < 1:
+            raise ConfigError(f"--objective.max_answer_length must be at least 1, not {config.max_answer_length}")
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         first = batch["first"]
@@ -63,7 +63,7 @@ class Span(Objective):
         first, last = (scores.log_softmax(1) for scores in self.scores(model, batch))
         place = torch.arange(first.size(1), device=first.device)
         inside = (batch["segments"] == 1) & (place < batch["lengths"][:, None] - 1)  # the last token is [SEP]
-        return *best_spans(first, last, inside, self.config.longest, number), first[:, 0] + last[:, 0]
+        return *best_spans(first, last, inside, self.config.max_answer_length, number), first[:, 0] + last[:, 0]
 
 
 def best_spans(first: Tensor, last: Tensor, inside: Tensor, longest: int, number: int = 1) -> tuple[Tensor, Tensor, Tensor]:

@@ -22,6 +22,8 @@ class TaggingConfig(ObjectiveConfig):
 
 
 class Tagging(Objective):
+    classes = "tags"
+
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         number = count((batch["tags"] != IGNORE).sum(), like=batch["tags"])
         return {"loss": number, "accuracy": number}

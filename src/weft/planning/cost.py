@@ -83,8 +83,20 @@ COUNTED: dict[str, float] = {}
 
 
 def flops_of_example(recipe: Recipe, data: Data) -> float:
-    tokens = int(data.info.get("tokens", 1))
-    subject = Subject(recipe.name, recipe.model, recipe.objective, drawn(data), tokens, recipe.train.batch, 0.0, train=recipe.train)
+    """The mean over all examples; where not all have one shape, of the commonest, in proportion to the numbers in each."""
+    shapes = data.train.shapes()
+    if len(shapes) == 1:
+        return flops_of_shape(recipe, data, None)
+    size = {example: sum(tensor.numel() for tensor in drawn(data, example)(1).values()) for example, _ in shapes}
+    commonest = max(shapes, key=lambda shape: shape[1])[0]
+    mean = sum(size[example] * number for example, number in shapes) / sum(number for _, number in shapes)
+    return flops_of_shape(recipe, data, commonest) * mean / size[commonest]
+
+
+def flops_of_shape(recipe: Recipe, data: Data, example: int | None) -> float:
+    """Of examples of the shape that this one has, or the first ones."""
+    tokens, make = int(data.info.get("tokens", 1)), drawn(data, example)
+    subject = Subject(recipe.name, recipe.model, recipe.objective, make, tokens, recipe.train.batch, 0.0, train=recipe.train)
     shapes = {name: tuple(tensor.shape) for name, tensor in subject.make(1).items()}
     of = json.dumps([config.to_dict(recipe.model), config.to_dict(recipe.objective), shapes], sort_keys=True, default=str)
     if of not in COUNTED:

@@ -61,8 +61,8 @@ class Layout:
         each = max(n for n in range(1, together + 1) if self.devices % n == 0)
         machines = f"--nnodes {self.devices // each} " if each < self.devices else ""
         grid = [f"--parallel.{name} {n}" for name in LAYOUT if (n := getattr(self, name)) > 1]
-        pieces = [f"--train.micro {self.micro}"] if self.accumulation(batch) > 1 else []
-        again = ["--train.activations inputs"] if self.checkpoint else []
+        pieces = [f"--train.micro_batch {self.micro}"] if self.accumulation(batch) > 1 else []
+        again = ["--train.activation_checkpointing full"] if self.checkpoint else []
         return f"torchrun {machines}--nproc-per-node {each} -m weft train … {' '.join(grid + pieces + again)}"
 
 

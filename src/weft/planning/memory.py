@@ -81,9 +81,9 @@ def state(optim: Any, weights: Weights, layout: Layout, local: int) -> float:
 def keeps(subject: Subject, footprint: Footprint, device: Device) -> str:
     """What a block keeps for its backward pass, by the trainer's own rule."""
     if footprint.layers == 1 or not footprint.compiled:
-        return "all"
+        return "none"
     options = execution.of_activations(footprint.counts.parameters, device.memory)
-    return execution.settle(subject.train.activations, options)[0]
+    return execution.settle(subject.train.activation_checkpointing, options)[0]
 
 
 def kept_share(subject: Subject, footprint: Footprint, device: Device) -> float:

@@ -17,7 +17,7 @@ from weft.planning.subject import Subject
 from weft.training.parallel.processes import LAYOUT
 
 DAY = 86400.0
-AGAIN = {"all": False, "products": False, "inputs": True}
+AGAIN = {"none": False, "selective": False, "full": True}
 """Whether blocks compute all but their inputs again, by what a recipe has them keep."""
 
 
@@ -58,7 +58,7 @@ class Plan:
 
     @property
     def activations(self) -> str:
-        return "inputs" if self.choice.layout.checkpoint else keeps(self.subject, self.footprint, self.device)
+        return "full" if self.choice.layout.checkpoint else keeps(self.subject, self.footprint, self.device)
 
     @property
     def flops_step(self) -> float:
@@ -124,8 +124,8 @@ class Plan:
             "watts": self.device.watts,
             "pue": self.wishes.pue,
             "carbon_kg_per_kwh": self.wishes.carbon,
-            "compute_optimal": {"parameters": size, "tokens": data} if self.subject.tokens > 1 else {},
-            "chinchilla_loss": scaling.chinchilla_loss(counts.parameters, self.tokens) if flop and self.subject.tokens > 1 else None,
+            "compute_optimal": {"parameters": size, "tokens": data} if self.subject.scaled else {},
+            "chinchilla_loss": scaling.chinchilla_loss(counts.parameters, self.tokens) if flop and self.subject.scaled else None,
             "notes": self.subject.notes,
         }
 
@@ -164,6 +164,6 @@ def make(subject: Subject, device: str = "h200", wishes: Wishes | None = None) -
     check(wishes)
     kind = devices.find(device)
     footprint, held = followed(subject, device), weights(subject)
-    again = AGAIN.get(subject.train.activations) if wishes.checkpoint is None else wishes.checkpoint
-    search = Search(subject, footprint, held, kind, subject.batch, wishes.asked, wishes.micro or subject.train.micro, again)
+    again = AGAIN.get(subject.train.activation_checkpointing) if wishes.checkpoint is None else wishes.checkpoint
+    search = Search(subject, footprint, held, kind, subject.batch, wishes.asked, wishes.micro or subject.train.micro_batch, again)
     return Plan(subject, kind, wishes, footprint, held, search.choose(wishes.gpus))

@@ -75,7 +75,7 @@ class Search:
     @property
     def smallest(self) -> int:
         """Examples of the first batch, where batches grow."""
-        start, over = self.subject.train.ramp
+        start, over = self.subject.train.batch_ramp
         return min(self.batch, start) if over else self.batch
 
     def divides(self, tensor: int, pipeline: int) -> bool:

@@ -20,7 +20,7 @@ from torch import Tensor
 from weft.core import registry
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Batch, Source
-from weft.data.shards.windows import ShardsConfig
+from weft.data.shards.shard_windows import ShardsConfig
 from weft.models.base import ModelConfig
 from weft.objectives.base import ObjectiveConfig
 from weft.planning import scaling
@@ -58,6 +58,14 @@ class Subject:
     train: Train = field(default_factory=Train)
     """Of which only what decides the execution is read."""
     notes: list[str] = field(default_factory=list)
+    text: bool = True
+    """Whether what it learns from is text in pieces of words, as far as that is known."""
+
+    @property
+    def scaled(self) -> bool:
+        """Whether scaling laws speak of it: they are of decoders that foretell the next token of such text."""
+        kinds = registry.name_of(type(self.model)), registry.name_of(type(self.objective))
+        return self.text and kinds[0] in ("gpt", "llama") and kinds[1] == "next_token"
 
 
 def presets() -> dict[str, ModelConfig]:
@@ -122,8 +130,8 @@ def of_preset(name: str, batch: int = 0, context: int = 0, vocabulary: int = 0, 
     config = sized(changed or preset(name), context, vocabulary)
     family = registry.name_of(type(config)) or ""
     objective: ObjectiveConfig = registry.find("objectives", OBJECTIVE_OF[family])()
-    if (longest := context or getattr(config, "context", 0)) and hasattr(objective, "marks"):
-        objective = dataclasses.replace(objective, vocabulary=getattr(config, "vocabulary", 0), marks=5, mask=4)  # type: ignore[call-arg]
+    if (longest := context or getattr(config, "context", 0)) and hasattr(objective, "special_tokens"):
+        objective = dataclasses.replace(objective, vocabulary=getattr(config, "vocabulary", 0), special_tokens=5, mask=4)  # type: ignore[call-arg]
     tokens = longest or getattr(config, "context", 0) or 1
     if hasattr(config, "image") or not hasattr(config, "vocabulary"):
         tokens = 1
@@ -149,13 +157,18 @@ def of_recipe(recipe: Recipe, batch: int = 0, context: int = 0, vocabulary: int 
     resolved = recipe.resolve(facts)
     config, objective = sized(resolved.model, context, vocabulary), resolved.objective
     tokens = int(facts.get("tokens", facts.get("context", 1)) or 1)
-    make = made_up(config, objective, tokens) if data is None else drawn(data)
+    make = made_up(config, objective, tokens) if data is None else drawn(data, largest(data))
     examples = batch or recipe.train.batch
     optim = next(iter(recipe.optim.values())) if isinstance(recipe.optim, dict) else recipe.optim
     total = float(recipe.train.steps * examples * tokens)
     if recipe.train.precision in ("fp32", "tf32"):
         notes.append(f"memory and time are those of bf16, not of --train.precision {recipe.train.precision}")
-    return Subject(recipe.name, config, objective, make, tokens, examples, total, optim, recipe.train, notes)
+    return Subject(recipe.name, config, objective, make, tokens, examples, total, optim, recipe.train, notes, in_pieces(recipe.data))
+
+
+def in_pieces(data: Any) -> bool:
+    """Whether data are text in pieces of words; shards may be, as they do not say."""
+    return registry.name_of(type(data)) == "shards" or getattr(data, "unit", "") in ("byte_bpe", "bpe", "wordpiece", "unigram")
 
 
 def learn_facts(recipe: Recipe, context: int, vocabulary: int, notes: list[str]) -> tuple[dict[str, Any], Any]:
@@ -167,7 +180,7 @@ def learn_facts(recipe: Recipe, context: int, vocabulary: int, notes: list[str])
         raise ConfigError(f"--data.context must be at least 1, not {longest}")
     facts = {"context": longest, "tokens": longest, "bytes_per_token": 1.0}
     known = vocabulary or getattr(recipe.model, "vocabulary", 0)
-    if objective == "next_token" and not known and getattr(data, "unit", "") in LEARNED:
+    if objective == "next_token" and not known and getattr(data, "tokenizer", "") in LEARNED:
         known = getattr(data, "vocabulary", 0) or 10_000
     if objective == "next_token" and known:
         return {**facts, "vocabulary": known}, None
@@ -207,11 +220,24 @@ def sized(config: Any, context: int, vocabulary: int) -> Any:
     return config
 
 
-def drawn(data: Any) -> Maker:
-    """Batches with the shapes of the data's own."""
-    source = Source(data.train, 0, torch.device("cpu"))
-    shapes = {name: (tuple(tensor.shape[1:]), tensor.dtype) for name, tensor in source.batch(0, 2).items()}
-    return lambda examples: {name: torch.zeros((examples, *shape), dtype=kind) for name, (shape, kind) in shapes.items()}
+def largest(data: Any) -> int | None:
+    """The example with the most numbers, where not all are of one shape: what memory has to suffice for."""
+    shapes = data.train.shapes()
+    numbers = (
+        {example: sum(tensor.numel() for tensor in drawn(data, example)(1).values()) for example, _ in shapes} if len(shapes) > 1 else {}
+    )
+    return max(numbers, key=lambda example: numbers[example], default=None)
+
+
+def drawn(data: Any, example: int | None = None) -> Maker:
+    """Batches with the shapes of the data's own, or of this example, which may itself be a batch of several rows."""
+    if example is None:
+        two = Source(data.train, 0, torch.device("cpu")).batch(0, 2)
+    else:
+        keys = torch.zeros(2, dtype=torch.int64)
+        two = {**data.train.batch(torch.tensor([example, example]), keys), "key": keys}
+    shapes = {name: (len(tensor) // 2, tuple(tensor.shape[1:]), tensor.dtype) for name, tensor in two.items()}
+    return lambda examples: {name: torch.zeros((examples * rows, *shape), dtype=kind) for name, (rows, shape, kind) in shapes.items()}
 
 
 def made_up(config: Any, objective: Any, tokens: int) -> Maker:

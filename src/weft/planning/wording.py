@@ -73,9 +73,10 @@ def of_time(plan: Plan) -> Rows:
         ("run", f"{quantity(plan.tokens)} {unit}: {duration(plan.days * 86400)}, {power['device_hours']:,.4g} device-hours"),
     ]
     if plan.subject.tokens > 1:
-        size, data = scaling.chinchilla_optimum(flop)
         years = f"{scaling.v100_years(flop):,.4g} years of a V100 at 28 TFLOP/s"
         lines.append(("compute", f"6 N D = {flop:.3g} FLOP = {scaling.pf_days(flop):,.4g} PF-days = {years}"))
+    if plan.subject.scaled:
+        size, data = scaling.chinchilla_optimum(flop)
         if (found := plan.footprint.counts.parameters) >= FITTED:
             loss = scaling.chinchilla_loss(found, plan.tokens)
             lines.append(("loss to expect", f"{loss:.2f} nats per token of web text in pieces of words (Hoffmann et al. 2022)"))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from weft.core import config, registry
+from weft.core import config, registry, renamed
 from weft.core.config import Config
 from weft.core.errors import ConfigError
 from weft.data.base import DataConfig
@@ -73,7 +73,7 @@ def _grow(model: Any, info: dict[str, Any]) -> Any:
 def _refuse_longer(model: Any, data: DataConfig, info: dict[str, Any]) -> None:
     """A model that was trained with a context keeps it, so it is the data that must be made shorter."""
     has, wanted = getattr(model, "context", 0), info.get("context", 0)
-    flag = "context" if hasattr(data, "context") else "longest"
+    flag = "context" if hasattr(data, "context") else "max_length"
     most = getattr(data, flag, 0) - (wanted - has)
     if 0 < has < wanted and most > 0:
         raise ConfigError(
@@ -99,9 +99,9 @@ def check(recipe: Recipe) -> None:
         if registry.name_of(type(part)) is None:
             kind = f"{type(part).__module__}:{type(part).__qualname__}"
             raise ConfigError(f"{kind} has no registry name, so no checkpoint could name it; give it one with registry.add()")
-    mix, aim = getattr(recipe.data, "mix", 0), registry.name_of(type(recipe.objective))
+    mix, aim = getattr(recipe.data, "mixup", 0), registry.name_of(type(recipe.objective))
     if mix and not recipe.objective.mixes:
-        raise ConfigError(f"--data.mix {mix}: images of two classes are for the objective classification, not for {aim}; leave it out")
+        raise ConfigError(f"--data.mixup {mix}: images of two classes are for the objective classification, not for {aim}; leave it out")
     wanted, goal = recipe.progress.metric, recipe.progress.goal
     if GOALS.get(wanted, goal) != goal:
         raise ConfigError(f"--progress.goal {goal} would keep the worst {wanted}; say --progress.goal {GOALS[wanted]} with it")
@@ -122,15 +122,15 @@ def check_training(train: Train) -> None:
     """Refuse lengths, sizes and shares that cannot be."""
     if not abs(train.seed) < 1 << 63:
         raise ConfigError(f"--train.seed must fit 64 bits, not {train.seed}")
-    for name in ("steps", "batch", "log_every", "keep"):
+    for name in ("steps", "batch", "log_every", "keep_checkpoints"):
         if getattr(train, name) < 1:
             raise ConfigError(f"--train.{name} must be at least 1, not {getattr(train, name)}")
-    for name in ("micro", "eval_every", "eval_examples", "save_every", "patience"):
+    for name in ("micro_batch", "eval_every", "eval_examples", "save_every", "patience"):
         if getattr(train, name) < 0:
             raise ConfigError(f"--train.{name} must not be negative, not {getattr(train, name)}")
-    start, over = train.ramp
+    start, over = train.batch_ramp
     if over < 0 or (over and not 1 <= start <= train.batch):
-        raise ConfigError(f"--train.ramp must start between 1 and --train.batch {train.batch} examples, not {start} {over}")
+        raise ConfigError(f"--train.batch_ramp must start between 1 and --train.batch {train.batch} examples, not {start} {over}")
     if not 0.0 <= train.ema < 1.0:
         raise ConfigError(f"--train.ema must be at least 0 and below 1, not {train.ema}")
 
@@ -143,4 +143,4 @@ def recipe(name: str, changes: dict[str, Any] | None = None) -> Recipe:
 
 def load(data: dict[str, Any]) -> Recipe:
     """A recipe from its JSON form."""
-    return config.from_dict(data, Recipe)
+    return config.from_dict(renamed.recipe(data), Recipe)

@@ -35,7 +35,7 @@ def pairs() -> Recipe:
     """
     return Recipe(
         data=SentencePairsConfig(context=32, vocabulary=2000),
-        model=BERTConfig(layers=2, heads=4, width=64, dropout=0.0, attention_dropout=0.0, deviation=0.1),
+        model=BERTConfig(layers=2, heads=4, width=64, dropout=0.0, attention_dropout=0.0, init_std=0.1),
         objective=MaskedPairConfig(),
         optim=AdamW(lr=3e-3, clip_norm=1.0, schedule=Schedule(kind="linear", warmup=100)),
         train=Train(steps=2000, batch=32, eval_every=250, eval_examples=1024),
@@ -55,7 +55,7 @@ def finetuned(data: DataConfig, epoch: int, metric: str = "accuracy", objective:
         model=SMALL,
         objective=objective,
         optim=AdamW(lr=5e-5, weight_decay=0.01, clip_norm=1.0, schedule=schedule),
-        train=Train(steps=3 * epoch, batch=32, log_every=min(50, epoch), eval_every=epoch, save_every=epoch, keep=1),
+        train=Train(steps=3 * epoch, batch=32, log_every=min(50, epoch), eval_every=epoch, save_every=epoch, keep_checkpoints=1),
         progress=Progress(metric=metric, goal="max"),
     )
 
@@ -198,7 +198,7 @@ def brown() -> Recipe:
     """Parts of speech of the Brown corpus: its own tags, without those for titles, headlines and contractions.
 
     Run:      weft train bert/brown --init BERT
-              weft train bert/brown --model.layers 2 --model.heads 4 --model.width 128 --model.deviation 0.09 --optim.lr 1e-3 \\
+              weft train bert/brown --model.layers 2 --model.heads 4 --model.width 128 --model.init_std 0.09 --optim.lr 1e-3 \\
                 --optim.schedule.warmup 300 --train.steps 3000 --train.eval-every 500 --train.eval-examples 2000
     Expect:   94.1 % of the held-out words right after the second (one seed); nine minutes on one busy core.
     """

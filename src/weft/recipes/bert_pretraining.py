@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from weft.data.text.sentence_pairs import SentencePairsConfig
-from weft.data.text.windows import TextConfig
+from weft.data.text.token_windows import TextConfig
 from weft.models.bert import BERTConfig
 from weft.objectives.masked_pair import MaskedPairConfig
 from weft.objectives.next_token import NextTokenConfig
@@ -32,7 +32,7 @@ def pretrain() -> Recipe:
               weft train bert/pretrain --data.context 128 --train.batch 128 --train.steps 12000 --out runs/short
               weft train bert/pretrain --init runs/short --train.steps 8000 --optim.lr 3e-4
     """
-    data = SentencePairsConfig(path=TEXTS, unit="wordpiece", vocabulary=16_000, context=CONTEXT, validation=0.1, same=0.5)
+    data = SentencePairsConfig(path=TEXTS, tokenizer="wordpiece", vocabulary=16_000, context=CONTEXT, validation=0.1, same=0.5)
     return Recipe(data=data, model=MODEL, objective=MaskedPairConfig(), optim=OPTIM, train=TRAIN)
 
 
@@ -51,6 +51,6 @@ def left_to_right() -> Recipe:
 
     Run:      weft train bert/pretrain_left_to_right
     """
-    data = TextConfig(path=TEXTS, unit="wordpiece", vocabulary=16_000, context=CONTEXT, validation=0.1)
+    data = TextConfig(path=TEXTS, tokenizer="wordpiece", vocabulary=16_000, context=CONTEXT, validation=0.1)
     model = dataclasses.replace(MODEL, left_to_right=True)
     return dataclasses.replace(pretrain(), data=data, model=model, objective=NextTokenConfig())

@@ -35,7 +35,7 @@ def mnist() -> Recipe:
 
     Run:      weft train bigan/mnist
     """
-    rate = Adam(lr=2e-4, betas=(0.5, 0.999), weight_decay=2.5e-5, schedule=Schedule(kind="linear", hold=0.5, floor=0.01))
+    rate = Adam(lr=2e-4, betas=(0.5, 0.999), weight_decay=2.5e-5, schedule=Schedule(kind="linear", hold=0.5, min_lr_ratio=0.01))
     return Recipe(
         data=ImagesConfig(path="mnist", flat=True),
         model=BiGANConfig(latent=50),

@@ -37,7 +37,7 @@ def reference() -> Recipe:
 
     Run:      weft train birthplace/reference && weft train birthplace/questions --init runs/birthplace-reference
     """
-    schedule = Schedule(kind="cosine", warmup=300, floor=0.1)
+    schedule = Schedule(kind="cosine", warmup=300, min_lr_ratio=0.1)
     return Recipe(
         data=SpanCorruptionConfig(path=WIKI, empty=True),
         model=vanilla_model(),
@@ -52,13 +52,13 @@ def perceiver() -> Recipe:
 
     Run:      weft train birthplace/perceiver && weft train birthplace/questions_perceiver --init runs/birthplace-perceiver
     """
-    model = PerceiverConfig(layers=4, heads=8, width=256, bottleneck=64, **DROPOUT)
+    model = PerceiverConfig(layers=4, heads=8, width=256, latents=64, **DROPOUT)
     return override(changed(reference(), model=model), {"optim.lr": 3e-3})
 
 
 def muon(lr: float) -> Muon:
-    schedule = Schedule(kind="cosine", warmup=300, floor=0.1)
-    return Muon(lr=lr, rest_lr=2e-3, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0, schedule=schedule)
+    schedule = Schedule(kind="cosine", warmup=300, min_lr_ratio=0.1)
+    return Muon(lr=lr, adamw_lr=2e-3, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0, schedule=schedule)
 
 
 def rotary() -> Recipe:
@@ -66,7 +66,7 @@ def rotary() -> Recipe:
 
     Run:      weft train birthplace/rotary && weft train birthplace/questions_mixed --init runs/birthplace-rotary
     """
-    data = SpanCorruptionConfig(path=WIKI, shortest=80, longest=125, **MIXED)
+    data = SpanCorruptionConfig(path=WIKI, min_length=80, max_length=125, **MIXED)
     return changed(reference(), data=data, model=vanilla_model("rotary"), optim=muon(1e-2))
 
 
@@ -75,9 +75,9 @@ def perceiver_ar() -> Recipe:
 
     Run:      weft train birthplace/perceiver_ar && weft train birthplace/questions_mixed --init runs/birthplace-perceiver_ar
     """
-    model = PerceiverConfig(layers=4, heads=8, width=256, bottleneck=96, queries="last", position="rotary", **DROPOUT)
+    model = PerceiverConfig(layers=4, heads=8, width=256, latents=96, queries="last", position="rotary", **DROPOUT)
     # beyond the latents a character is seen, but not read: a name there could not be told from others, so documents are cut to fit
-    data = SpanCorruptionConfig(path=WIKI, predicted=96, shortest=60, longest=93, **MIXED)
+    data = SpanCorruptionConfig(path=WIKI, predicted=96, min_length=60, max_length=93, **MIXED)
     return changed(rotary(), data=data, model=model)
 
 
@@ -141,12 +141,12 @@ def made_up() -> Recipe:
 
     Run:      weft train birthplace/made_up && weft train birthplace/made_up_questions --init runs/birthplace-made_up
     """
-    schedule = Schedule(kind="cosine", warmup=50, floor=0.05)
+    schedule = Schedule(kind="cosine", warmup=50, min_lr_ratio=0.05)
     return Recipe(
-        data=SpanCorruptionConfig(shortest=40, closing=True, **MADE_UP),
+        data=SpanCorruptionConfig(min_length=40, closing=True, **MADE_UP),
         model=GPTConfig(tied=False, **SMALL),
         objective=NextTokenConfig(),
-        optim=Muon(lr=5e-3, rest_lr=5e-3, weight_decay=0.1, clip_norm=1.0, schedule=schedule),
+        optim=Muon(lr=5e-3, adamw_lr=5e-3, weight_decay=0.1, clip_norm=1.0, schedule=schedule),
         train=Train(steps=1900, batch=32, log_every=50, eval_every=0, save_every=500),
     )
 
@@ -156,8 +156,8 @@ def made_up_perceiver() -> Recipe:
 
     Run:      weft train birthplace/made_up_perceiver
     """
-    data = SpanCorruptionConfig(shortest=40, longest=61, closing=True, predicted=64, **(MADE_UP | {"context": 65}))
-    model = PerceiverConfig(queries="last", bottleneck=64, context=MADE_UP["context"], **SMALL)  # room for the longest question
+    data = SpanCorruptionConfig(min_length=40, max_length=61, closing=True, predicted=64, **(MADE_UP | {"context": 65}))
+    model = PerceiverConfig(queries="last", latents=64, context=MADE_UP["context"], **SMALL)  # room for the longest question
     return changed(made_up(), data=data, model=model, train=dataclasses.replace(made_up().train, steps=1700))
 
 

@@ -78,7 +78,7 @@ def m2_mnist() -> Recipe:
             repeat_labelled=100,
             augment=Augment(crop=2, rotate=15.0, scale=(0.85, 1.15)),
         ),
-        model=SemiSupervisedVAEConfig(latent=16, hidden=(512,), reading=(32, 64, 64), dropout=0.3),
+        model=SemiSupervisedVAEConfig(latent=16, hidden=(512,), classifier_channels=(32, 64, 64), dropout=0.3),
         objective=SemiSupervisedELBOConfig(label=10.0),
         optim=long(1e-3),
         train=Train(steps=20_000, batch=256, log_every=200, eval_every=1000, save_every=10_000, ema=0.999),

@@ -33,7 +33,7 @@ def digits() -> Recipe:
     return Recipe(
         data=DigitsConfig(flat=False),
         model=DCGANConfig(latent=32, width=64),
-        objective=AdversarialConfig(smoothing=(0.1, 0.0)),
+        objective=AdversarialConfig(label_smoothing=(0.1, 0.0)),
         optim={"discriminator": adam(5e-4), "generator": adam(5e-4)},
         train=Train(steps=2500, batch=64, log_every=50, eval_every=250, ema=0.99),
         progress=NEARER,

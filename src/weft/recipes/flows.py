@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.data.images.augment import Augment
 from weft.data.images.digits import DigitsConfig
 from weft.data.images.pixels import ImagesConfig
-from weft.data.tables.noise_only import DrawsConfig
+from weft.data.tables.noise_only import NoiseOnlyConfig
 from weft.data.tables.toys import ToysConfig
 from weft.models.distilled import DistilledConfig
 from weft.models.iaf import IAFConfig
@@ -154,7 +154,7 @@ def iaf_lobes() -> Recipe:
     Run:      weft train iaf/lobes
     """
     return Recipe(
-        data=DrawsConfig(),
+        data=NoiseOnlyConfig(),
         model=IAFConfig(layers=6, hidden=(64, 64)),
         objective=ReverseKLConfig(target="lobes"),
         optim=adam(2e-3),
@@ -182,7 +182,7 @@ def planar_lobes() -> Recipe:
     Run:      weft train planar/lobes
     """
     return Recipe(
-        data=DrawsConfig(),
+        data=NoiseOnlyConfig(),
         model=PlanarFlowConfig(layers=16),
         objective=ReverseKLConfig(target="lobes"),
         optim=adam(5e-3),

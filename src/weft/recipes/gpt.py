@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from weft.data.shards.windows import ShardsConfig
+from weft.data.shards.shard_windows import ShardsConfig
 from weft.data.text.python_source import PythonSourceConfig
-from weft.data.text.windows import TextConfig
+from weft.data.text.token_windows import TextConfig
 from weft.models.gpt import GPTConfig
 from weft.objectives.next_token import NextTokenConfig
 from weft.recipes.base import Recipe
@@ -14,7 +14,7 @@ from weft.training.settings import Train
 
 
 def cosine(warmup: int, floor: float = 0.1) -> Schedule:
-    return Schedule(kind="cosine", warmup=warmup, floor=floor)
+    return Schedule(kind="cosine", warmup=warmup, min_lr_ratio=floor)
 
 
 def quickstart() -> Recipe:
@@ -52,7 +52,7 @@ def byte_level() -> Recipe:
     Run:      weft train gpt/bytes
     """
     return Recipe(
-        data=PythonSourceConfig(unit="bytes", context=256, megabytes=8.0),
+        data=PythonSourceConfig(tokenizer="bytes", context=256, megabytes=8.0),
         model=GPTConfig(layers=6, heads=6, width=384, position="rotary"),
         objective=NextTokenConfig(),
         optim=AdamW(lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0, schedule=cosine(100)),
@@ -96,7 +96,7 @@ def novels() -> Recipe:
     Run:      weft train gpt/novels && weft sample runs/gpt-novels "It was a dark"
     """
     return Recipe(
-        data=TextConfig(path="novels/novels_18.tar.xz", unit="byte_bpe", vocabulary=8000, context=256, validation=0.02),
+        data=TextConfig(path="novels/novels_18.tar.xz", tokenizer="byte_bpe", vocabulary=8000, context=256, validation=0.02),
         model=GPTConfig(layers=6, heads=6, width=384, position="rotary", attention_dropout=0.1, residual_dropout=0.1),
         objective=NextTokenConfig(),
         optim=AdamW(lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0, schedule=cosine(300)),
@@ -116,5 +116,5 @@ def shards() -> Recipe:
         model=GPTConfig(layers=12, heads=12, width=768, position="rotary", bias=False),
         objective=NextTokenConfig(),
         optim=AdamW(lr=6e-4, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0, schedule=cosine(700)),
-        train=Train(steps=20_000, batch=480, micro=32, log_every=10, eval_every=250, eval_examples=640, save_every=1000),
+        train=Train(steps=20_000, batch=480, micro_batch=32, log_every=10, eval_every=250, eval_examples=640, save_every=1000),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.data.shards.windows import ShardsConfig
+from weft.data.shards.shard_windows import ShardsConfig
 from weft.models.gpt import GPTConfig
 from weft.objectives.next_token import NextTokenConfig
 from weft.recipes.base import Recipe
@@ -25,7 +25,7 @@ def classical() -> Recipe:
             betas=(0.9, 0.95),
             weight_decay=0.1,
             clip_norm=1.0,
-            schedule=Schedule(kind="cosine", warmup=40, floor=0.1),
+            schedule=Schedule(kind="cosine", warmup=40, min_lr_ratio=0.1),
         ),
         train=Train(steps=600, batch=32, log_every=10, eval_every=100, eval_examples=256, save_every=1000),
     )
@@ -39,14 +39,14 @@ def speedrun() -> Recipe:
               weft train gpt/speedrun --data.path shards
     """
     return Recipe(
-        data=ShardsConfig(context=1024, documents=True),
+        data=ShardsConfig(context=1024, document_mask=True),
         model=GPTConfig(
             layers=12,
             heads=6,
             width=768,
             position="rotary",
             activation="squared_relu",
-            norm_heads=True,
+            qk_norm=True,
             norm_embedding=True,
             skips=True,
             zero_outputs=True,
@@ -58,7 +58,7 @@ def speedrun() -> Recipe:
             lr=5e-3,
             momentum=0.95,
             weight_decay=0.0,
-            rest_lr=1e-2,
+            adamw_lr=1e-2,
             head_lr=6e-3,
             betas=(0.8, 0.95),
             schedule=Schedule(kind="linear", warmup=10, hold=0.4),

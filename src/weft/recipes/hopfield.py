@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.data.images.associative_memory import PatternsConfig
 from weft.models.hopfield import HopfieldConfig
-from weft.objectives.associative_memory import MemoryConfig
+from weft.objectives.associative_memory import AssociativeMemoryConfig
 from weft.recipes.base import Progress, Recipe
 from weft.training.optimizer.settings import SGD, Adam
 from weft.training.settings import Train
@@ -21,7 +21,7 @@ def patterns() -> Recipe:
     return Recipe(
         data=PatternsConfig(patterns=20, units=400),
         model=HopfieldConfig(),
-        objective=MemoryConfig(rule="hebb", flipped=0.2),
+        objective=AssociativeMemoryConfig(rule="hebb", flipped=0.2),
         optim=SGD(lr=1.0),
         train=Train(steps=1, batch=20, log_every=1, eval_every=1),
         progress=RECALL,
@@ -36,7 +36,7 @@ def digits() -> Recipe:
     return Recipe(
         data=PatternsConfig(kind="digits", patterns=10, copies=20),
         model=HopfieldConfig(),
-        objective=MemoryConfig(rule="pseudo_likelihood", flipped=0.2),
+        objective=AssociativeMemoryConfig(rule="pseudo_likelihood", flipped=0.2),
         optim=Adam(lr=0.02, l2=1e-3),
         train=Train(steps=300, batch=10, eval_every=100),
         progress=RECALL,

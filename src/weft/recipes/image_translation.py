@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.data.images.domains import DomainsConfig
 from weft.data.images.paired import ImagePairsConfig, OutlinesConfig
-from weft.data.images.unpaired import TwoFoldersConfig
+from weft.data.images.unpaired import UnpairedImagesConfig
 from weft.models.cyclegan import CycleGANConfig
 from weft.models.pix2pix import Pix2PixConfig
 from weft.objectives.cycle import CycleConfig
@@ -24,7 +24,7 @@ def pix2pix_digits() -> Recipe:
     return Recipe(
         data=OutlinesConfig(),
         model=Pix2PixConfig(width=32, patch_layers=1),
-        objective=PairedImagesConfig(error=10.0),
+        objective=PairedImagesConfig(l1_weight=10.0),
         optim={"discriminator": adam(2e-4), "generator": adam(1e-3)},
         train=Train(steps=600, batch=32, log_every=50, eval_every=100, ema=0.99),
         progress=Progress(metric="pixel_error", goal="min"),
@@ -39,7 +39,7 @@ def pix2pix_mnist() -> Recipe:
     return Recipe(
         data=OutlinesConfig(path="mnist", size=32, coarse=4, validation=0.1),
         model=Pix2PixConfig(patch_layers=2),
-        objective=PairedImagesConfig(error=10.0),
+        objective=PairedImagesConfig(l1_weight=10.0),
         optim={"discriminator": adam(2e-4), "generator": adam(2e-4)},
         train=Train(steps=10_000, batch=64, log_every=100, eval_every=1000, save_every=5000, ema=0.999),
         progress=NEARER,
@@ -67,7 +67,7 @@ def pix2pix_pairs() -> Recipe:
     Run:      weft train pix2pix/pairs --data.path FOLDER
     """
     return Recipe(
-        data=ImagePairsConfig(size=143, window=128),
+        data=ImagePairsConfig(size=143, crop_size=128),
         model=Pix2PixConfig(),
         objective=PairedImagesConfig(),
         optim={"discriminator": adam(2e-4), "generator": adam(2e-4)},
@@ -83,7 +83,7 @@ def cyclegan_digits() -> Recipe:
     """
     return Recipe(
         data=DomainsConfig(),
-        model=CycleGANConfig(width=16, halvings=0, blocks=1, patch_layers=1, patch_norm=False),
+        model=CycleGANConfig(width=16, downsamplings=0, blocks=1, patch_layers=1, patch_norm=False),
         objective=CycleConfig(),
         optim={"generators": adam(1e-3), "discriminators": adam(5e-4)},
         train=Train(steps=600, batch=16, log_every=50, eval_every=100, ema=0.99),
@@ -99,7 +99,7 @@ def cyclegan_mnist() -> Recipe:
     rate = Adam(lr=2e-4, betas=(0.5, 0.999), schedule=Schedule(kind="linear"))
     return Recipe(
         data=DomainsConfig(path="mnist", size=32, validation=0.1),
-        model=CycleGANConfig(width=32, halvings=1, blocks=3, patch_norm=False),
+        model=CycleGANConfig(width=32, downsamplings=1, blocks=3, patch_norm=False),
         objective=CycleConfig(),
         optim={"generators": rate, "discriminators": rate},
         train=Train(steps=10_000, batch=32, log_every=100, eval_every=1000, save_every=5000, ema=0.999),
@@ -115,7 +115,7 @@ def cyclegan_folders() -> Recipe:
     """
     rate = Adam(lr=2e-4, betas=(0.5, 0.999), schedule=Schedule(kind="linear", hold=0.5))
     return Recipe(
-        data=TwoFoldersConfig(),
+        data=UnpairedImagesConfig(),
         model=CycleGANConfig(),
         objective=CycleConfig(identity=5.0),
         optim={"generators": rate, "discriminators": rate},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.data.text.python_source import PythonSourceConfig
-from weft.data.text.windows import TextConfig
+from weft.data.text.token_windows import TextConfig
 from weft.models.llama import LlamaConfig
 from weft.objectives.next_token import NextTokenConfig
 from weft.recipes.base import Recipe
@@ -19,7 +19,7 @@ def python() -> Recipe:
     """
     return Recipe(
         data=PythonSourceConfig(context=128, megabytes=4.0),
-        model=LlamaConfig(layers=4, heads=4, groups=2, width=128),
+        model=LlamaConfig(layers=4, heads=4, kv_heads=2, width=128),
         objective=NextTokenConfig(),
         optim=AdamW(lr=2e-3, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0, schedule=cosine(50)),
         train=Train(steps=1000, batch=32, log_every=50, eval_every=200, eval_examples=256, save_every=500),
@@ -33,7 +33,7 @@ def text() -> Recipe:
     """
     return Recipe(
         data=TextConfig(context=128),
-        model=LlamaConfig(layers=4, heads=4, groups=2, width=128),
+        model=LlamaConfig(layers=4, heads=4, kv_heads=2, width=128),
         objective=NextTokenConfig(),
         optim=AdamW(lr=2e-3, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0, schedule=cosine(50)),
         train=Train(steps=2000, batch=32, log_every=50, eval_every=200, eval_examples=512, save_every=500),

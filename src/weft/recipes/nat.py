@@ -24,7 +24,7 @@ def numbers() -> Recipe:
     return Recipe(
         data=NumberWordsConfig(),
         model=NonAutoregressiveConfig(layers=2, heads=4, width=128, dropout=0.0),
-        objective=MaskedTargetConfig(smoothing=0.0, length_weight=0.5),
+        objective=MaskedTargetConfig(label_smoothing=0.0, length_weight=0.5),
         optim=adamw(2e-3, warmup=50),
         train=Train(steps=500, batch=64, log_every=50, eval_every=250, eval_examples=64),
         progress=BLEU,
@@ -39,7 +39,7 @@ def pairs() -> Recipe:
               weft train nat/pairs --data.path train.en --data.target-path distilled.de
     """
     return Recipe(
-        data=PairsConfig(unit="byte_bpe", vocabulary=8000, longest=96),
+        data=PairsConfig(tokenizer="byte_bpe", vocabulary=8000, max_length=96),
         model=NonAutoregressiveConfig(layers=4, heads=4, width=256, inner=512, dropout=0.3),
         objective=MaskedTargetConfig(),
         optim=adamw(1e-3, warmup=400),
@@ -58,18 +58,18 @@ def multi30k() -> Recipe:
         target_path="multi30k/train.de.gz",
         validation_path="multi30k/val.en.gz",
         validation_target_path="multi30k/val.de.gz",
-        unit="byte_bpe",
+        tokenizer="byte_bpe",
         vocabulary=8000,
-        longest=96,
-        tokens=4096,
+        max_length=96,
+        batch_tokens=3200,
     )
     return Recipe(
         data=data,
         model=NonAutoregressiveConfig(layers=4, heads=8, width=512, inner=1024, dropout=0.3),
-        objective=MaskedTargetConfig(consistency=5.0),
+        objective=MaskedTargetConfig(r_drop=5.0),
         optim=adamw(1e-3, warmup=800),
         # eight widths of batches: compiling for each would take longer than it gains
-        train=Train(steps=12000, batch=1, log_every=50, eval_every=600, save_every=300, keep=12, compile="off"),
+        train=Train(steps=12000, batch=1, log_every=50, eval_every=600, save_every=300, keep_checkpoints=12, compile="off"),
         progress=BLEU,
     )
 
@@ -79,10 +79,10 @@ def multi30k_cut() -> Recipe:
 
     Run:      weft train nat/multi30k_cut && weft evaluate runs/nat-multi30k_cut@average10 bleu
     """
-    return override(multi30k(), {"model.places": 64, "objective.places": 64})
+    return override(multi30k(), {"model.fixed_length": 64, "objective.fixed_length": 64})
 
 
 def adamw(lr: float, warmup: int) -> AdamW:
     """A rate that rises for so many steps and then falls as a cosine to a twentieth."""
-    schedule = Schedule(kind="cosine", warmup=warmup, floor=0.05)
+    schedule = Schedule(kind="cosine", warmup=warmup, min_lr_ratio=0.05)
     return AdamW(lr=lr, betas=(0.9, 0.98), weight_decay=0.01, clip_norm=1.0, schedule=schedule)

@@ -67,7 +67,7 @@ def gated_digits() -> Recipe:
     """
     return Recipe(
         data=DigitsConfig(binarise="threshold", flat=False),
-        model=GatedPixelCNNConfig(layers=4, width=32, first=5, dropout=0.3),
+        model=GatedPixelCNNConfig(layers=4, width=32, first_kernel=5, dropout=0.3),
         objective=LikelihoodConfig(),
         optim=adamw(2e-3, 0.1, warmup=50),
         train=Train(steps=800, batch=64, log_every=50, eval_every=100, ema=0.99),

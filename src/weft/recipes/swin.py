@@ -20,7 +20,7 @@ def digits() -> Recipe:
     """
     return Recipe(
         data=DigitsConfig(flat=False),
-        model=SwinConfig(patch=2, window=2, layers=(2, 2), heads=(2, 4), width=48, dropout=0.1, deviation=0.1),
+        model=SwinConfig(patch=2, window=2, layers=(2, 2), heads=(2, 4), width=48, dropout=0.1, init_std=0.1),
         objective=ClassificationConfig(),
         optim=adamw(2e-3, warmup=100),
         train=Train(steps=800, batch=64, log_every=50, eval_every=100),
@@ -35,7 +35,7 @@ def images() -> Recipe:
     """
     return Recipe(
         data=ImagesConfig(size=64, augment=Augment(flip=0.5, crop=6)),
-        model=SwinConfig(window=4, layers=(2, 2, 4), heads=(2, 4, 8), width=64, deviation=0.05),
+        model=SwinConfig(window=4, layers=(2, 2, 4), heads=(2, 4, 8), width=64, init_std=0.05),
         objective=ClassificationConfig(),
         optim=adamw(1e-3, warmup=200),
         train=Train(steps=4000, batch=64, log_every=50, eval_every=400),
@@ -51,8 +51,8 @@ def cifar10() -> Recipe:
     """
     return Recipe(
         data=CIFAR10,
-        model=SwinConfig(patch=2, window=4, layers=(2, 6, 2), heads=(3, 6, 12), width=96, depth_dropout=0.1),
-        objective=ClassificationConfig(smoothing=0.1),
+        model=SwinConfig(patch=2, window=4, layers=(2, 6, 2), heads=(3, 6, 12), width=96, drop_path=0.1),
+        objective=ClassificationConfig(label_smoothing=0.1),
         optim=adamw(1e-3, warmup=1000),
         train=Train(steps=30_000, batch=256, log_every=100, eval_every=3000, save_every=5000, ema=0.999),
         progress=ACCURACY,

@@ -23,8 +23,10 @@ def numbers() -> Recipe:
     return Recipe(
         data=NumberWordsConfig(),
         model=TransformerConfig(layers=2, heads=4, width=128, norm="pre"),
-        objective=Seq2SeqConfig(smoothing=0.0),
-        optim=AdamW(lr=2e-3, betas=(0.9, 0.98), weight_decay=0.01, clip_norm=1.0, schedule=Schedule(kind="cosine", warmup=50, floor=0.05)),
+        objective=Seq2SeqConfig(label_smoothing=0.0),
+        optim=AdamW(
+            lr=2e-3, betas=(0.9, 0.98), weight_decay=0.01, clip_norm=1.0, schedule=Schedule(kind="cosine", warmup=50, min_lr_ratio=0.05)
+        ),
         train=Train(steps=500, batch=64, log_every=50, eval_every=250, eval_examples=64),
         progress=BLEU,
     )
@@ -37,7 +39,7 @@ def pairs() -> Recipe:
               weft train transformer/pairs --data.path train.en --data.target-path train.de
     """
     return Recipe(
-        data=PairsConfig(unit="byte_bpe", vocabulary=8000, longest=96),
+        data=PairsConfig(tokenizer="byte_bpe", vocabulary=8000, max_length=96),
         model=TransformerConfig(layers=4, heads=4, width=256, inner=512, dropout=0.3),
         objective=Seq2SeqConfig(),
         optim=noam(),
@@ -56,18 +58,18 @@ def multi30k() -> Recipe:
         target_path="multi30k/train.de.gz",
         validation_path="multi30k/val.en.gz",
         validation_target_path="multi30k/val.de.gz",
-        unit="byte_bpe",
+        tokenizer="byte_bpe",
         vocabulary=8000,
-        longest=96,
-        tokens=4096,
+        max_length=96,
+        batch_tokens=3200,
     )
     return Recipe(
         data=data,
         model=TransformerConfig(layers=4, heads=8, width=512, inner=1024, norm="pre", dropout=0.3),
-        objective=Seq2SeqConfig(consistency=5.0),
+        objective=Seq2SeqConfig(r_drop=5.0),
         optim=noam(512),
         # eight widths of batches: compiling for each would take longer than it gains
-        train=Train(steps=6000, batch=1, log_every=50, eval_every=300, save_every=300, keep=12, compile="off"),
+        train=Train(steps=6000, batch=1, log_every=50, eval_every=300, save_every=300, keep_checkpoints=12, compile="off"),
         progress=BLEU,
     )
 

@@ -20,7 +20,7 @@ def adamw(lr: float) -> AdamW:
 
 def long(lr: float) -> Adam:
     """For convolutions and many steps."""
-    return Adam(lr=lr, clip_norm=50.0, schedule=Schedule(kind="cosine", warmup=1000, floor=0.01))
+    return Adam(lr=lr, clip_norm=50.0, schedule=Schedule(kind="cosine", warmup=1000, min_lr_ratio=0.01))
 
 
 def digits() -> Recipe:
@@ -137,7 +137,7 @@ def images() -> Recipe:
         data=ImagesConfig(size=32),
         model=VAEConfig(latent=64, hidden=(256,), channels=(32, 64, 64, 64), decoder="gaussian"),
         objective=ELBOConfig(),
-        optim=Adam(lr=1e-3, clip_norm=50.0, schedule=Schedule(kind="cosine", warmup=200, floor=0.01)),
+        optim=Adam(lr=1e-3, clip_norm=50.0, schedule=Schedule(kind="cosine", warmup=200, min_lr_ratio=0.01)),
         train=Train(steps=5000, batch=64, log_every=50, eval_every=500, ema=0.999),
     )
 

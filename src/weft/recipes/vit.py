@@ -27,7 +27,7 @@ def digits() -> Recipe:
     """
     return Recipe(
         data=DigitsConfig(flat=False),
-        model=ViTConfig(patch=2, layers=4, heads=4, width=64, dropout=0.1, deviation=0.1),
+        model=ViTConfig(patch=2, layers=4, heads=4, width=64, dropout=0.1, init_std=0.1),
         objective=ClassificationConfig(),
         optim=adamw(2e-3, warmup=100),
         train=Train(steps=800, batch=64, log_every=50, eval_every=100),
@@ -42,7 +42,7 @@ def images() -> Recipe:
     """
     return Recipe(
         data=ImagesConfig(size=64, augment=Augment(flip=0.5, crop=6)),
-        model=ViTConfig(patch=8, layers=6, heads=3, width=192, dropout=0.1, deviation=0.05),
+        model=ViTConfig(patch=8, layers=6, heads=3, width=192, dropout=0.1, init_std=0.05),
         objective=ClassificationConfig(),
         optim=adamw(1e-3, warmup=200),
         train=Train(steps=4000, batch=64, log_every=50, eval_every=400),
@@ -54,9 +54,9 @@ CIFAR10 = ImagesConfig(
     path="cifar10",
     validation=0.05,
     mean=(0.4914, 0.4822, 0.4465),
-    deviation=(0.247, 0.2435, 0.2616),
-    augment=Augment(flip=0.5, crop=4, colour=0.2, tones=0.5),
-    mix=0.5,
+    std=(0.247, 0.2435, 0.2616),
+    augment=Augment(flip=0.5, crop=4, color_jitter=0.2, tones=0.5),
+    mixup=0.5,
 )
 """A Transformer knows nothing of images beforehand: with few of them it learns them by heart, unless it never sees the same one twice."""
 
@@ -71,9 +71,9 @@ def cifar10() -> Recipe:
     schedule = Schedule(kind="cosine", warmup=500)
     return Recipe(
         data=CIFAR10,
-        model=ViTConfig(patch=4, layers=7, heads=6, width=384, deviation=0.05),
-        objective=ClassificationConfig(smoothing=0.1),
-        optim=Muon(lr=2e-3, rest_lr=1e-3, betas=(0.9, 0.999), weight_decay=0.1, clip_norm=1.0, schedule=schedule),
+        model=ViTConfig(patch=4, layers=7, heads=6, width=384, init_std=0.05),
+        objective=ClassificationConfig(label_smoothing=0.1),
+        optim=Muon(lr=2e-3, adamw_lr=1e-3, betas=(0.9, 0.999), weight_decay=0.1, clip_norm=1.0, schedule=schedule),
         train=Train(steps=9000, batch=512, log_every=100, eval_every=2000, save_every=5000, ema=0.999),
         progress=ACCURACY,
     )

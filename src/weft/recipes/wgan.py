@@ -24,7 +24,7 @@ def ring() -> Recipe:
     return Recipe(
         data=RING,
         model=GANConfig(latent=8, generator=(128, 128, 128), discriminator=(128, 128, 128), output="linear"),
-        objective=AdversarialConfig(input="point", loss="wasserstein", discriminator_turns=5, clip=0.1),
+        objective=AdversarialConfig(input="point", loss="wasserstein", discriminator_steps=5, weight_clip=0.1),
         optim=RMSProp(lr=1e-3),
         train=Train(steps=15_000, batch=256, log_every=100, eval_every=1000, save_every=5000),
         progress=Progress(metric="imbalance", goal="min"),
@@ -40,7 +40,7 @@ def penalty_ring() -> Recipe:
     return Recipe(
         data=RING,
         model=GANConfig(latent=2, generator=(128, 128), discriminator=(128, 128), output="linear"),
-        objective=AdversarialConfig(input="point", loss="wasserstein", discriminator_turns=5, penalty=0.1),
+        objective=AdversarialConfig(input="point", loss="wasserstein", discriminator_steps=5, gradient_penalty=0.1),
         optim={"discriminator": rate, "generator": rate},
         train=Train(steps=12_000, batch=256, log_every=100, eval_every=1000, save_every=4000, ema=0.99),
         progress=Progress(metric="imbalance", goal="min"),
@@ -55,7 +55,7 @@ def clipped_cifar10() -> Recipe:
     return Recipe(
         data=ImagesConfig(path="cifar10", augment=Augment(flip=0.5)),
         model=DCGANConfig(width=128),
-        objective=AdversarialConfig(loss="wasserstein", discriminator_turns=5, clip=0.01),
+        objective=AdversarialConfig(loss="wasserstein", discriminator_steps=5, weight_clip=0.01),
         optim=RMSProp(lr=5e-5),
         train=Train(steps=30_000, batch=64, log_every=100, eval_every=2500, save_every=5000, ema=0.999),
         progress=NEARER,
@@ -68,7 +68,7 @@ def penalised(data: DataConfig, width: int, steps: int, lr: float = 1e-4) -> Rec
     return Recipe(
         data=data,
         model=DCGANConfig(latent=128, width=width, discriminator_norm="none"),
-        objective=AdversarialConfig(loss="wasserstein", discriminator_turns=5, penalty=10.0),
+        objective=AdversarialConfig(loss="wasserstein", discriminator_steps=5, gradient_penalty=10.0),
         optim={"discriminator": rate, "generator": rate},
         train=Train(steps=steps, batch=64, log_every=100, eval_every=2500, save_every=5000, ema=0.999, precision="tf32"),
         progress=NEARER,
@@ -84,7 +84,7 @@ def digits() -> Recipe:
     return Recipe(
         data=DigitsConfig(),
         model=GANConfig(latent=16),
-        objective=AdversarialConfig(loss="wasserstein", discriminator_turns=3, penalty=10.0),
+        objective=AdversarialConfig(loss="wasserstein", discriminator_steps=3, gradient_penalty=10.0),
         optim={"discriminator": rate, "generator": rate},
         train=Train(steps=1500, batch=64, log_every=50, eval_every=150, ema=0.99),
         progress=NEARER,

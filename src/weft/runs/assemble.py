@@ -18,6 +18,7 @@ from torch import nn
 from weft.core import config, registry
 from weft.core.errors import CapabilityError, ConfigError, WeftError
 from weft.data.base import Data, Source
+from weft.data.text.lanes import check_lanes
 from weft.data.tokenizers import base as tokenizers
 from weft.models.base import need
 from weft.objectives.base import Objective
@@ -26,7 +27,7 @@ from weft.recipes.base import Recipe, check
 from weft.recipes.base import load as load_recipe
 from weft.recipes.base import recipe as find_recipe
 from weft.runs import record
-from weft.runs.environment import write_description
+from weft.runs.environment import keep_threads, write_description
 from weft.runs.load import load_initial, read_tokenizer
 from weft.runs.record import recipe_of
 from weft.training import execution
@@ -82,6 +83,7 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     check_metric(resolved, data, model, objective)
     if team.first:
         check_cuts(resolved.train, model, objective)
+    check_lanes(data.info.get("lanes", 0), resolved.train.batch)
     if initial:
         load_initial(model, initial)
     if team.processes > 1:
@@ -92,7 +94,7 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     size = sum(p.numel() for p in model.parameters())
     train = resolved.train
     source = Source(data.train, train.seed, plan.device)
-    keeper = Checkpoints(folder, config.to_dict(resolved), tokenizer, train.save_every, train.keep)
+    keeper = Checkpoints(folder, config.to_dict(resolved), tokenizer, train.save_every, train.keep_checkpoints)
     signals = Signals()
     hooks: list[Hook] = [Agreement(signals)] if team.processes > 1 else []
     hooks += [Average(train.ema)] if train.ema else []
@@ -104,6 +106,8 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     trainer = Trainer(model, objective, source, train, resolved.optim, plan, hooks, tokens, team)  # type: ignore[arg-type]
     files.make_folder(folder)  # only now: a recipe that was refused leaves nothing behind
     keeper.restore(trainer)
+    if trainer.step and plan.device.type == "cpu":
+        keep_threads(folder)
     if team.first:
         write_description(folder, resolved, trainer, data, size, init)
     return Run(folder, resolved, data, trainer, signals, size)
@@ -117,7 +121,7 @@ def validating(data: Data, recipe: Recipe, device: torch.device) -> list[Hook]:
             log.warning("--train.patience %d has no effect: nothing is validated, so the run does not stop early", train.patience)
         return []
     held = Source(data.validation, train.seed, device, shuffle=False)
-    at_once = max(train.micro or train.batch, 64)
+    at_once = max(train.micro_batch or train.batch, 64)
     return [Validation(held, train.eval_every, train.eval_examples, at_once, goal.metric, goal.goal, train.patience)]
 
 
@@ -151,10 +155,12 @@ def check_metric(recipe: Recipe, data: Data, model: nn.Module, objective: Object
 
 def check_cuts(train: Train, model: nn.Module, objective: Objective) -> None:
     """Say where micro-batches are not the batch they are cut from, and refuse one of a single example where its spread is asked for."""
-    why, micro = processes.indivisible(model, objective), train.micro or train.batch
+    why, micro = processes.indivisible(model, objective), train.micro_batch or train.batch
     if why and micro < train.batch:
-        log.warning("--train.micro %d: %s without changing its gradient; each micro-batch is taken for a batch of its own", micro, why)
-    sizes = range(min(train.ramp[0], train.batch) if train.ramp[1] else train.batch, train.batch + 1)
+        log.warning(
+            "--train.micro_batch %d: %s without changing its gradient; each micro-batch is taken for a batch of its own", micro, why
+        )
+    sizes = range(min(train.batch_ramp[0], train.batch) if train.batch_ramp[1] else train.batch, train.batch + 1)
     norm = next((name for name, module in model.named_modules() if isinstance(module, nn.BatchNorm1d)), None)
     if norm and (micro == 1 or any(size % micro == 1 for size in sizes)):
         raise ConfigError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import platform
+import re
 from pathlib import Path
 
 import torch
@@ -29,15 +30,31 @@ def write_description(folder: Path, recipe: Recipe, trainer: Trainer, data: Data
         "data": data.info,
         "problems": data.problems.lines(),
         "shares": data.train.shares(trainer.end, recipe.train.seed),
-        "examples": trainer.source.mark(),
+        "examples": trainer.source.fingerprint(),
         "versions": {"weft": __version__, "python": platform.python_version(), "torch": torch.__version__},
         "machine": machine(),
+        "threads": torch.get_num_threads(),
     }
     if trainer.step and record.written(folder / "environment.json").get("examples", facts["examples"]) != facts["examples"]:
         log.warning("%s: the data have changed since the run began; it goes on with what they are now (--out begins another)", folder)
     with files.writing(folder):
         files.replace(folder / "recipe.json", checkpoint.encode(config.to_dict(recipe)))
         files.replace(folder / "environment.json", checkpoint.encode(facts))
+
+
+def keep_threads(folder: Path) -> None:
+    """On a CPU, go on with as many threads as the run began with: sums are shared out among them, so their number changes the last bits."""
+    facts = record.written(folder / "environment.json")
+    told = re.search(r", (\d+) threads$", str(facts.get("machine", "")))  # of runs that began before "threads" was written
+    number, here = facts.get("threads", int(told[1]) if told else None), torch.get_num_threads()
+    if isinstance(number, int) and 0 < number != here:
+        log.warning(
+            "%s: goes on with %d threads, as it began, not with the %d of this process, which would change the last bits",
+            folder,
+            number,
+            here,
+        )
+        torch.set_num_threads(number)
 
 
 def machine() -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weft.core import config
+from weft.core import config, renamed
 from weft.core.errors import CheckpointError, WeftError
 from weft.recipes.base import load as load_recipe
 from weft.recipes.base import recipe
@@ -76,7 +76,7 @@ class RunLog:
 def recipe_of(folder: Path) -> Any:
     """What a folder trains: its recipe.json or, where that is missing or damaged, its newest checkpoint's; None for a new folder."""
     if there := written(folder / "recipe.json"):
-        return there
+        return renamed.recipe(there)
     found = checkpoint.newest(folder)
     return found.json("recipe.json") if found else None
 

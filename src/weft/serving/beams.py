@@ -12,11 +12,11 @@ from fastapi import Response
 from weft.inference.beam import Beam, Hypothesis
 from weft.inference.beam_models import NEVER, continuing, translating
 from weft.inference.detokenizer import Detokenizer
-from weft.inference.engine import ends_of
+from weft.inference.engine import end_tokens
 from weft.inference.request import Request, Sampling, Token
-from weft.inference.translate import marks_of
+from weft.inference.translate import start_and_end
 from weft.serving.errors import Json
-from weft.serving.replies import CompletionReply, Draft
+from weft.serving.replies import CompletionReply, PartialAnswer
 from weft.serving.schemas import CompletionRequest
 from weft.serving.service import ServedModel, Service
 from weft.serving.streams import attended, left
@@ -34,12 +34,12 @@ async def searched(
     found = await attended(http, model.worker.run(searches(model, prompts, lengths, beam)), limit, deadline)
     if found is None:
         return left()
-    drafts = [
-        drafted(model, ids, one, number) for ids, best in zip(prompts, found, strict=True) for number, one in enumerate(best[: body.n])
+    answers = [
+        answer_of(model, ids, one, number) for ids, best in zip(prompts, found, strict=True) for number, one in enumerate(best[: body.n])
     ]
     service.metrics.prompt_tokens[model.name] += sum(map(len, prompts))
-    service.metrics.answer_tokens[model.name] += sum(len(draft.tokens) for draft in drafts)
-    return Json(CompletionReply(model.name, model.tokens, drafts, top=None, keep=body.n, count=body.n).whole())
+    service.metrics.answer_tokens[model.name] += sum(len(each.tokens) for each in answers)
+    return Json(CompletionReply(model.name, model.tokens, answers, top=None, keep=body.n, count=body.n).whole())
 
 
 def searches(model: ServedModel, prompts: Prompts, lengths: Sequence[int], beam: Beam) -> Generator[None, None, list[list[Hypothesis]]]:
@@ -50,7 +50,7 @@ def searches(model: ServedModel, prompts: Prompts, lengths: Sequence[int], beam:
         if model.answers:
             source = torch.tensor([ids if ids[-1] == end_of(model) else [*ids, end_of(model)]], device=device)
             size = torch.tensor([source.size(1)], device=device)
-            [best] = yield from translating(model.model, source, size, *marks_of(model.tokenizer), beam, longest)
+            [best] = yield from translating(model.model, source, size, *start_and_end(model.tokenizer), beam, longest)
         else:
             [best] = yield from continuing(model.model, [ids], beam, longest, end_of(model), model.tokens.size)
         found.append(best)
@@ -59,14 +59,14 @@ def searches(model: ServedModel, prompts: Prompts, lengths: Sequence[int], beam:
 
 def end_of(model: ServedModel) -> int:
     """The token by which a model ends its answers."""
-    return marks_of(model.tokenizer)[1] if model.answers else next(iter(ends_of(model.tokenizer)), NEVER)
+    return start_and_end(model.tokenizer)[1] if model.answers else next(iter(end_tokens(model.tokenizer)), NEVER)
 
 
-def drafted(model: ServedModel, prompt: Sequence[int], one: Hypothesis, number: int) -> Draft:
+def answer_of(model: ServedModel, prompt: Sequence[int], one: Hypothesis, number: int) -> PartialAnswer:
     """A hypothesis as an answer."""
     ended = one.ids[-1] == end_of(model)
     text = Detokenizer(model.tokenizer, (), () if model.answers else prompt)
     said = text.push(one.ids[:-1] if ended else one.ids) + text.finish()
     more = {"score": one.score, "log_probability": one.log_probability}
     request = Request(tuple(prompt), Sampling(max_new_tokens=len(one.ids)), number)
-    return Draft(request, said, [Token(number) for number in one.ids], "stop" if ended else "length", more)
+    return PartialAnswer(request, said, [Token(number) for number in one.ids], "stop" if ended else "length", more)

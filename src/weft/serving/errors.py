@@ -55,7 +55,7 @@ def timed_out(seconds: float) -> ApiError:
     return ApiError(503, message, code="timeout", headers={"x-should-retry": "false"})
 
 
-def told(error: Exception) -> ApiError:
+def api_error(error: Exception) -> ApiError:
     """What a client hears of an error."""
     if isinstance(error, ApiError):
         return error
@@ -91,7 +91,7 @@ def invalid(problems: Sequence[Any]) -> ApiError:
 
 def register(app: FastAPI) -> None:
     async def answer(request: Request, error: Exception) -> Response:
-        return told(error).response()
+        return api_error(error).response()
 
     for kind in (ApiError, Full, Closed, EngineFailed, WeftError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, answer)

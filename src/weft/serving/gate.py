@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from weft.serving import static
-from weft.serving.errors import ApiError, told
+from weft.serving.errors import ApiError, api_error
 from weft.serving.service import Service
 
 OPEN = ("/", "/health", *static.PATHS)
@@ -55,7 +55,7 @@ class Gate:
         except Exception as error:
             if begun:
                 raise
-            await told(error).response()(scope, receive, noted)
+            await api_error(error).response()(scope, receive, noted)
 
     def _check(self, path: str, headers: dict[bytes, bytes]) -> None:
         if path not in OPEN and self.service.keys and not has_key(headers.get(b"authorization", b""), self.service.keys):

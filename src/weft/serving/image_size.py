@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.core.errors import CapabilityError
-from weft.data.images.inputs import image_shape
+from weft.data.images.image_files import image_shape
 from weft.models.base import Samples, SamplesClass, offers
 from weft.runs.load import Loaded
 

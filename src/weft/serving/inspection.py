@@ -20,7 +20,7 @@ from weft.core.errors import CapabilityError
 from weft.inference.attention_weights import Recorder
 from weft.inference.beam_models import translate
 from weft.inference.mask_predict import MaskPredict, fill_in
-from weft.inference.translate import END, PAD, START, marks_of
+from weft.inference.translate import END, PAD, START, start_and_end
 from weft.serving.errors import ApiError, packed, timed_out
 from weft.serving.request_params import opened
 from weft.serving.schemas import Body
@@ -65,14 +65,18 @@ def attention_routes(service: Service) -> APIRouter:
 
 async def inspected(service: Service, body: AttentionRequest) -> Response:
     model = service.find(body.model)
-    ids = [*model.tokens.encode(body.text, marked=False), marks_of(model.tokenizer)[1]] if model.answers else tokens_of(model, body.text)
+    ids = (
+        [*model.tokens.encode(body.text, special=False), start_and_end(model.tokenizer)[1]]
+        if model.answers
+        else tokens_of(model, body.text)
+    )
     check_length(model, ids)
-    look = partial(look_at_whole, how=model.filling) if model.filling else look_at_text
+    compute = partial(attention_of_filled, how=model.filling) if model.filling else attention_of_text
     if model.answers and not model.filling:
-        start, end = marks_of(model.tokenizer)
-        look = partial(look_at_translation, start=start, end=end)
-    views = await model.worker.call(partial(look, model.model, ids))
-    content = await asyncio.to_thread(lambda: packed(told(model, views, body.layer)))
+        start, end = start_and_end(model.tokenizer)
+        compute = partial(attention_of_translation, start=start, end=end)
+    views = await model.worker.call(partial(compute, model.model, ids))
+    content = await asyncio.to_thread(lambda: packed(as_json(model, views, body.layer)))
     return Response(content, media_type="application/json")
 
 
@@ -90,7 +94,7 @@ def check_length(model: ServedModel, ids: Sequence[int]) -> None:
 
 
 @torch.inference_mode()
-def look_at_text(model: Any, ids: list[int]) -> list[View]:
+def attention_of_text(model: Any, ids: list[int]) -> list[View]:
     """In the worker's thread, as everything that runs the model."""
     with Recorder(model) as recorder:
         model.hidden(torch.tensor([ids], device=next(model.parameters()).device))
@@ -101,7 +105,7 @@ def look_at_text(model: Any, ids: list[int]) -> list[View]:
 
 
 @torch.inference_mode()
-def look_at_translation(model: Any, ids: list[int], start: int = START, end: int = END) -> list[View]:
+def attention_of_translation(model: Any, ids: list[int], start: int = START, end: int = END) -> list[View]:
     """The likeliest answer is searched first, then read once as a whole, which gives the weights that it was written with.
 
     A decoder looks around before it writes, so in the cross-attention each row is named after the token that it wrote.
@@ -117,13 +121,13 @@ def look_at_translation(model: Any, ids: list[int], start: int = START, end: int
 
 
 @torch.inference_mode()
-def look_at_whole(model: Any, ids: list[int], how: MaskPredict) -> list[View]:
+def attention_of_filled(model: Any, ids: list[int], how: MaskPredict) -> list[View]:
     """An answer that was made at once, and then read once more with all its tokens known."""
     device = next(model.parameters()).device
     source, lengths = torch.tensor([ids], device=device), torch.tensor([len(ids)], device=device)
     written = fill_in(model, source, lengths, START, END, how)[0].ids
-    read = written if model.config.places else [*written, END]
-    read = [*read, *[END] * (model.config.places - len(read))]
+    read = written if model.config.fixed_length else [*written, END]
+    read = [*read, *[END] * (model.config.fixed_length - len(read))]
     if len(read) > MOST_TOKENS:
         raise ApiError(400, f"attention is shown for at most {MOST_TOKENS} tokens, but the answer has {len(read)}", param="text")
     with Recorder(model) as recorder:
@@ -148,14 +152,14 @@ def three_views(model: Any, recorder: Recorder, source: list[int], written: list
     return views
 
 
-def told(model: ServedModel, views: Sequence[View], layer: int | None) -> dict[str, Any]:
+def as_json(model: ServedModel, views: Sequence[View], layer: int | None) -> dict[str, Any]:
     """As JSON: for each view the texts of its tokens and weights by layer, head, row and column."""
     deepest = max(len(view.layers) for view in views)
     if layer is not None and layer >= deepest:
         raise ApiError(400, f"layer must be from 0 to {deepest - 1}, not {layer}", param="layer")
     chosen = [view.layers if layer is None else view.layers[layer : layer + 1] for view in views]
     if (size := sum(weights.numel() for layers in chosen for weights in layers)) > MOST_NUMBERS:
-        message = f"these are {size:,} weights, and at most {MOST_NUMBERS:,} are told at once; ask for one layer, or a shorter text"
+        message = f"these are {size:,} weights, and at most {MOST_NUMBERS:,} are sent at once; ask for one layer, or a shorter text"
         raise ApiError(400, message, param="layer")
     written = next((view.rows for view in views if view.name == "cross"), None)
     return {
@@ -174,8 +178,8 @@ def told(model: ServedModel, views: Sequence[View], layer: int | None) -> dict[s
     }
 
 
-def shown(model: ServedModel, number: int, marked: bool) -> str:
+def shown(model: ServedModel, number: int, special: bool) -> str:
     """A token as text; what writes nothing has a name all the same."""
-    start, end = marks_of(model.tokenizer)
-    names = {PAD: "⟨pad⟩", start: "⟨start⟩", end: "⟨end⟩"} if marked else {}
+    start, end = start_and_end(model.tokenizer)
+    names = {PAD: "⟨pad⟩", start: "⟨start⟩", end: "⟨end⟩"} if special else {}
     return model.tokens.text(number) or names.get(number) or f"⟨{number}⟩"

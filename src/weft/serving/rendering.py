@@ -5,6 +5,7 @@ The process limits itself before it sees a template: its memory, no files writte
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import sys
@@ -60,8 +61,9 @@ def limit() -> None:
         import resource
     except ImportError:  # no such limits on this system; the time is watched all the same
         return
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    for kind, most in ((resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_FSIZE, 0)):
+        with contextlib.suppress(ValueError, OSError):  # macOS refuses a limit on addresses
+            resource.setrlimit(kind, (most, most))
 
 
 def main() -> None:

@@ -9,30 +9,30 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weft import __version__
-from weft.inference.request import Piece, Request, Token
+from weft.inference.request import Delta, Request, Token
 from weft.serving.tokens import WINDOW, TokenTexts
 
-FINISH = {"stop": "stop", "stop text": "stop", "length": "length", "context": "length"}
+FINISH_REASON = {"stop": "stop", "stop sequence": "stop", "length": "length", "context": "length"}
 LEAST = -9999.0
 """Stands for minus infinity, which JSON cannot say."""
 
 
 @dataclass
-class Draft:
+class PartialAnswer:
     """An answer as far as it has come."""
 
     request: Request
     text: str = ""
     tokens: list[Token] = field(default_factory=list)
     """Those of the prompt first, where it is echoed."""
-    finish: str = ""
+    finish_reason: str = ""
     more: dict[str, float] = field(default_factory=dict)
-    """What else is told of it."""
+    """Further fields of its choice."""
 
-    def add(self, piece: Piece) -> None:
-        self.text += piece.text
-        self.tokens += piece.tokens
-        self.finish = piece.finish
+    def add(self, delta: Delta) -> None:
+        self.text += delta.text
+        self.tokens += delta.tokens
+        self.finish_reason = delta.finish_reason
 
     @property
     def made(self) -> list[Token]:
@@ -49,10 +49,10 @@ def finite(logprob: float | None) -> float:
     return logprob if logprob is not None and logprob >= LEAST else LEAST
 
 
-def usage(drafts: Sequence[Draft]) -> dict[str, int]:
+def usage(answers: Sequence[PartialAnswer]) -> dict[str, int]:
     """A prompt that several answers share counts once."""
-    prompt = sum(len(draft.request.ids) for draft in drafts if draft.request.number == 0)
-    made = sum(len(draft.made) for draft in drafts)
+    prompt = sum(len(answer.request.ids) for answer in answers if answer.request.number == 0)
+    made = sum(len(answer.made) for answer in answers)
     return {"prompt_tokens": prompt, "completion_tokens": made, "total_tokens": prompt + made}
 
 
@@ -61,38 +61,38 @@ class Reply:
 
     prefix, objects = "", ("", "")
 
-    def __init__(self, model: str, tokens: TokenTexts, drafts: list[Draft], *, top: int | None, with_usage: bool = False):
-        """top: how many alternatives to tell; None tells no log-probabilities."""
-        self.tokens, self.drafts, self.top, self.with_usage = tokens, drafts, top, with_usage
+    def __init__(self, model: str, tokens: TokenTexts, answers: list[PartialAnswer], *, top: int | None, with_usage: bool = False):
+        """top: how many alternatives to give; None gives no log-probabilities."""
+        self.tokens, self.answers, self.top, self.with_usage = tokens, answers, top, with_usage
         self.about = {"id": f"{self.prefix}-{uuid.uuid4().hex}", "created": int(time.time()), "model": model}
 
     def frame(self, choices: list[dict[str, Any]], *, chunk: bool, **more: Any) -> dict[str, Any]:
-        found = {"id": self.about["id"], "object": self.objects[chunk], "created": self.about["created"], "model": self.about["model"]}
-        return {**found, "system_fingerprint": f"weft-{__version__}", "choices": choices, **more}
+        about = {"id": self.about["id"], "object": self.objects[chunk], "created": self.about["created"], "model": self.about["model"]}
+        return {**about, "system_fingerprint": f"weft-{__version__}", "choices": choices, **more}
 
     def whole(self) -> dict[str, Any]:
-        choices = [self.choice(index, draft) for index, draft in enumerate(self.chosen())]
-        return self.frame(choices, chunk=False, usage=usage(self.drafts))
+        choices = [self.choice(index, answer) for index, answer in enumerate(self.chosen())]
+        return self.frame(choices, chunk=False, usage=usage(self.answers))
 
     def chunk(self, *choices: dict[str, Any]) -> dict[str, Any]:
         return self.frame(list(choices), chunk=True, **({"usage": None} if self.with_usage else {}))
 
     def opening(self) -> list[dict[str, Any]]:
-        """Chunks before the first piece."""
+        """Chunks before the first delta."""
         return []
 
     def closing(self) -> list[dict[str, Any]]:
         """Chunks after the last."""
-        return [self.frame([], chunk=True, usage=usage(self.drafts))] if self.with_usage else []
+        return [self.frame([], chunk=True, usage=usage(self.answers))] if self.with_usage else []
 
-    def chosen(self) -> list[Draft]:
-        return self.drafts
+    def chosen(self) -> list[PartialAnswer]:
+        return self.answers
 
-    def choice(self, index: int, draft: Draft) -> dict[str, Any]:
+    def choice(self, index: int, answer: PartialAnswer) -> dict[str, Any]:
         raise NotImplementedError
 
-    def chunks(self, place: int, piece: Piece) -> list[dict[str, Any]]:
-        """What one more piece of an answer looks like; its draft has it already."""
+    def chunks(self, index: int, delta: Delta) -> list[dict[str, Any]]:
+        """What one more delta of an answer looks like; the answer has it already."""
         raise NotImplementedError
 
 
@@ -100,40 +100,40 @@ class CompletionReply(Reply):
     prefix, objects = "cmpl", ("text_completion", "text_completion")
 
     def __init__(self, *arguments: Any, echoed: Sequence[str] = (), keep: int, count: int, **more: Any):
-        """echoed: prompts, one for each draft, to stand before it. Of `count` answers to a prompt the best are kept."""
+        """echoed: prompts, one for each answer, to stand before it. Of `count` answers to a prompt the best are kept."""
         super().__init__(*arguments, **more)
-        self.echoed = echoed or [""] * len(self.drafts)
+        self.echoed = echoed or [""] * len(self.answers)
         self.keep, self.count = keep, count
         self.begun: set[int] = set()
-        self.told = [0] * len(self.drafts)
-        self.offset = [0] * len(self.drafts)
+        self.sent = [0] * len(self.answers)
+        self.offset = [0] * len(self.answers)
 
-    def chosen(self) -> list[Draft]:
-        groups = [self.drafts[first : first + self.count] for first in range(0, len(self.drafts), self.count)]
+    def chosen(self) -> list[PartialAnswer]:
+        groups = [self.answers[first : first + self.count] for first in range(0, len(self.answers), self.count)]
         if self.keep == self.count:
-            return self.drafts
-        return [draft for group in groups for draft in sorted(group, key=lambda draft: -draft.score)[: self.keep]]
+            return self.answers
+        return [answer for group in groups for answer in sorted(group, key=lambda answer: -answer.score)[: self.keep]]
 
-    def choice(self, index: int, draft: Draft) -> dict[str, Any]:
-        place = next(place for place, other in enumerate(self.drafts) if other is draft)
-        told = None if self.top is None else self.logprobs(draft.tokens, self.offsets(draft.tokens))
-        return {**completion_choice(index, self.echoed[place] + draft.text, told, FINISH.get(draft.finish)), **draft.more}
+    def choice(self, index: int, answer: PartialAnswer) -> dict[str, Any]:
+        echoed = next(text for text, other in zip(self.echoed, self.answers, strict=True) if other is answer)
+        logprobs = None if self.top is None else self.logprobs(answer.tokens, self.offsets(answer.tokens))
+        return {**completion_choice(index, echoed + answer.text, logprobs, FINISH_REASON.get(answer.finish_reason)), **answer.more}
 
-    def chunks(self, place: int, piece: Piece) -> list[dict[str, Any]]:
-        draft = self.drafts[place]
-        text = piece.text if place in self.begun else self.echoed[place] + piece.text
-        self.begun.add(place)
-        told = None
-        if self.top is not None and piece.tokens:
-            told_before = self.told[place]
-            before = [token.id for token in draft.tokens[max(0, told_before - WINDOW) : told_before]]
-            offsets = self.offsets(piece.tokens, self.offset[place], before)
-            told = self.logprobs(piece.tokens, offsets)
-            self.offset[place] = offsets[-1]  # not that of the text told so far, of which some may be held back
-        self.told[place] = len(draft.tokens)
-        if not (text or told or piece.finish):
+    def chunks(self, index: int, delta: Delta) -> list[dict[str, Any]]:
+        answer = self.answers[index]
+        text = delta.text if index in self.begun else self.echoed[index] + delta.text
+        self.begun.add(index)
+        logprobs = None
+        if self.top is not None and delta.tokens:
+            sent = self.sent[index]
+            before = [token.id for token in answer.tokens[max(0, sent - WINDOW) : sent]]
+            offsets = self.offsets(delta.tokens, self.offset[index], before)
+            logprobs = self.logprobs(delta.tokens, offsets)
+            self.offset[index] = offsets[-1]  # not that of the text sent so far, of which some may be held back
+        self.sent[index] = len(answer.tokens)
+        if not (text or logprobs or delta.finish_reason):
             return []
-        return [self.chunk(completion_choice(place, text, told, FINISH.get(piece.finish)))]
+        return [self.chunk(completion_choice(index, text, logprobs, FINISH_REASON.get(delta.finish_reason)))]
 
     def offsets(self, tokens: Sequence[Token], start: int = 0, before: Sequence[int] = ()) -> list[int]:
         return self.tokens.offsets([token.id for token in tokens], start, before)
@@ -150,9 +150,9 @@ class CompletionReply(Reply):
         """By text. The token itself is always among them, with the very same number: clients look for the largest."""
         if token.logprob is None:
             return None
-        found = dict(token.alternatives)
-        found.setdefault(token.id, token.logprob)
-        return dict(zip(self.tokens.names(list(found)), map(finite, found.values()), strict=True))
+        logprobs = dict(token.alternatives)
+        logprobs.setdefault(token.id, token.logprob)
+        return dict(zip(self.tokens.names(list(logprobs)), map(finite, logprobs.values()), strict=True))
 
 
 def completion_choice(index: int, text: str, logprobs: dict[str, Any] | None, finish: str | None) -> dict[str, Any]:
@@ -162,17 +162,20 @@ def completion_choice(index: int, text: str, logprobs: dict[str, Any] | None, fi
 class ChatReply(Reply):
     prefix, objects = "chatcmpl", ("chat.completion", "chat.completion.chunk")
 
-    def choice(self, index: int, draft: Draft) -> dict[str, Any]:
-        message = {"role": "assistant", "content": draft.text, "refusal": None}
-        return {"index": index, "message": message, "logprobs": self.logprobs(draft.tokens), "finish_reason": FINISH.get(draft.finish)}
+    def choice(self, index: int, answer: PartialAnswer) -> dict[str, Any]:
+        message = {"role": "assistant", "content": answer.text, "refusal": None}
+        finish_reason = FINISH_REASON.get(answer.finish_reason)
+        return {"index": index, "message": message, "logprobs": self.logprobs(answer.tokens), "finish_reason": finish_reason}
 
     def opening(self) -> list[dict[str, Any]]:
-        return [self.chunk(delta(place, {"role": "assistant", "content": ""})) for place in range(len(self.drafts))]
+        return [self.chunk(delta_choice(index, {"role": "assistant", "content": ""})) for index in range(len(self.answers))]
 
-    def chunks(self, place: int, piece: Piece) -> list[dict[str, Any]]:
-        told = self.logprobs(piece.tokens) if piece.tokens else None
-        found = [self.chunk(delta(place, {"content": piece.text}, told))] if piece.text or told else []
-        return [*found, self.chunk(delta(place, {}, finish=FINISH.get(piece.finish)))] if piece.finish else found
+    def chunks(self, index: int, delta: Delta) -> list[dict[str, Any]]:
+        logprobs = self.logprobs(delta.tokens) if delta.tokens else None
+        chunks = [self.chunk(delta_choice(index, {"content": delta.text}, logprobs))] if delta.text or logprobs else []
+        if delta.finish_reason:
+            chunks.append(self.chunk(delta_choice(index, {}, finish=FINISH_REASON.get(delta.finish_reason))))
+        return chunks
 
     def logprobs(self, tokens: Sequence[Token]) -> dict[str, Any] | None:
         if self.top is None:
@@ -186,5 +189,5 @@ class ChatReply(Reply):
         return {"token": self.tokens.text(number), "logprob": finite(logprob), "bytes": list(self.tokens.spelling(number))}
 
 
-def delta(index: int, content: dict[str, Any], logprobs: dict[str, Any] | None = None, finish: str | None = None) -> dict[str, Any]:
+def delta_choice(index: int, content: dict[str, Any], logprobs: dict[str, Any] | None = None, finish: str | None = None) -> dict[str, Any]:
     return {"index": index, "delta": content, "logprobs": logprobs, "finish_reason": finish}

@@ -1,4 +1,4 @@
-"""From a request to its answer: prompts become tokens, the worker answers, the client is told all at once or piece by piece.
+"""From a request to its answer: prompts become tokens, the worker answers, the client gets it whole or delta by delta.
 
 A client that leaves, or an answer that takes too long, frees its slots; whatever happens, a submission is closed once.
 """
@@ -17,11 +17,11 @@ from fastapi import Response
 from weft.core.errors import ConfigError
 from weft.data.io.files import well_formed
 from weft.inference.generate import encode_prompt, open_prompt
-from weft.inference.request import GREEDY, Piece, Request, Sampling
-from weft.inference.translate import marks_of
+from weft.inference.request import GREEDY, Delta, Request, Sampling
+from weft.inference.translate import start_and_end
 from weft.serving.beams import searched
 from weft.serving.errors import ApiError, Json
-from weft.serving.replies import ChatReply, CompletionReply, Draft, Reply
+from weft.serving.replies import ChatReply, CompletionReply, PartialAnswer, Reply
 from weft.serving.schemas import ChatRequest, CompletionRequest, Sampled
 from weft.serving.service import LONG, ServedModel, Service
 from weft.serving.streams import EventStream, attended, events, left
@@ -35,9 +35,9 @@ MANY_TOKENS = 2000
 """Tokens with log-probabilities from which on a reply is put together in a thread."""
 
 
-async def prompts_of(service: Service, model: ServedModel, given: Any, param: str, encode: Callable[[str], list[int]]) -> list[list[int]]:
+async def prompts_of(service: Service, model: ServedModel, prompt: Any, param: str, encode: Callable[[str], list[int]]) -> list[list[int]]:
     """Any of the four forms of a prompt -> the tokens of each."""
-    several = separate(given)
+    several = separate(prompt)
     if len(several) > service.limits.prompts:
         raise ApiError(400, f"{param} may hold at most {service.limits.prompts} texts, not {len(several)}", param=param)
     if isinstance(several[0], str):
@@ -49,14 +49,14 @@ async def prompts_of(service: Service, model: ServedModel, given: Any, param: st
     return several
 
 
-def asked_of(model: ServedModel, text: str, marked: bool) -> list[int]:
+def prompt_ids(model: ServedModel, text: str, special: bool) -> list[int]:
     """Tokens of a prompt: a whole text where the model answers it, an open one where it goes on with it."""
-    return [*model.tokens.encode(text, marked=False), marks_of(model.tokenizer)[1]] if model.answers else opened(model, text, marked)
+    return [*model.tokens.encode(text, special=False), start_and_end(model.tokenizer)[1]] if model.answers else opened(model, text, special)
 
 
-def opened(model: ServedModel, text: str, marked: bool) -> list[int]:
+def opened(model: ServedModel, text: str, special: bool) -> list[int]:
     """Tokens of a text to be continued: the marks that open one, but not those that close it."""
-    return open_prompt(model.tokenizer, text) if marked else encode_prompt(model.tokenizer, text).tolist()
+    return open_prompt(model.tokenizer, text) if special else encode_prompt(model.tokenizer, text).tolist()
 
 
 def sampling_of(body: Sampled, length: int, logprobs: int, seed: int, model: ServedModel) -> Sampling:
@@ -84,7 +84,7 @@ def new_tokens(service: Service, model: ServedModel, prompt: int, asked: int | N
 
 
 def target_tokens(model: ServedModel, source: int, asked: int | None, most: int) -> int:
-    """As above where source and answer have a context each, in which a mark of the start or the end takes a place."""
+    """As above where source and answer have a context each, in which the special token of the start or the end has a position."""
     room = model.model.longest if model.filling else max(1, model.context - 1)
     if source > model.context or (asked or 0) > room:
         said, param = (f"a text of {source}", "prompt") if source > model.context else (f"an answer of {asked}", "max_tokens")
@@ -100,7 +100,7 @@ async def complete(service: Service, http: HttpRequest, body: CompletionRequest)
     if body.echo and model.answers:
         raise ApiError(400, f"echo is not offered: the model {model.name!r} answers a text and does not continue it", param="echo")
     check_fields(model, body)
-    prompts = await prompts_of(service, model, body.prompt, "prompt", lambda text: asked_of(model, text, body.add_special_tokens))
+    prompts = await prompts_of(service, model, body.prompt, "prompt", lambda text: prompt_ids(model, text, body.add_special_tokens))
     if body.beams:
         lengths = [new_tokens(service, model, len(ids), body.max_tokens, DEFAULT_TOKENS) for ids in prompts]
         return await searched(service, model, http, body, prompts, lengths)
@@ -117,9 +117,9 @@ async def complete(service: Service, http: HttpRequest, body: CompletionRequest)
         requests += [Request(tuple(ids), long, number, echo, body.filling) for number in range(count)]
     texts = [well_formed(one) if isinstance(one, str) else model.tokens.decode(one) for one in separate(body.prompt)] if body.echo else []
     echoed = [text for text in texts for _ in range(count)]
-    drafts = [Draft(request) for request in requests]
+    answers = [PartialAnswer(request) for request in requests]
     about = {"top": body.logprobs, "with_usage": body.with_usage}
-    reply = CompletionReply(model.name, model.tokens, drafts, echoed=echoed, keep=body.n, count=count, **about)
+    reply = CompletionReply(model.name, model.tokens, answers, echoed=echoed, keep=body.n, count=count, **about)
     return await answer(service, model, http, reply, body.stream)
 
 
@@ -136,9 +136,9 @@ def check_fields(model: ServedModel, body: CompletionRequest) -> None:
         raise ApiError(400, f"coverage_penalty: {model.name!r} continues a text, so it has no source to cover", param="coverage_penalty")
 
 
-def separate(given: Any) -> list[Any]:
+def separate(prompt: Any) -> list[Any]:
     """Texts or lists of tokens, also where there is only one."""
-    return given if isinstance(given, list) and not isinstance(given[0], int) else [given]
+    return prompt if isinstance(prompt, list) and not isinstance(prompt[0], int) else [prompt]
 
 
 async def chat(service: Service, http: HttpRequest, body: ChatRequest) -> Response:
@@ -153,8 +153,10 @@ async def chat(service: Service, http: HttpRequest, body: ChatRequest) -> Respon
     own = model.template
     sampling = replace(sampling, stop=sampling.stop + own.stop, stop_tokens=sampling.stop_tokens + own.stop_tokens)
     check_number(model, body.n)
-    drafts = [Draft(Request(tuple(ids), sampling, number)) for number in range(body.n)]
-    return await answer(service, model, http, ChatReply(model.name, model.tokens, drafts, top=top, with_usage=body.with_usage), body.stream)
+    answers = [PartialAnswer(Request(tuple(ids), sampling, number)) for number in range(body.n)]
+    return await answer(
+        service, model, http, ChatReply(model.name, model.tokens, answers, top=top, with_usage=body.with_usage), body.stream
+    )
 
 
 def check_number(model: ServedModel, answers: int) -> None:
@@ -174,41 +176,41 @@ async def chat_prompt(service: Service, model: ServedModel, messages: Sequence[d
 async def answer(service: Service, model: ServedModel, http: HttpRequest, reply: Reply, stream: bool) -> Response:
     begin, limit = asyncio.get_running_loop().time(), service.limits.timeout
     deadline = begin + limit
-    submission = model.worker.submit([draft.request for draft in reply.drafts])
-    service.metrics.prompt_tokens[model.name] += sum(len(d.request.ids) for d in reply.drafts if d.request.number == 0)
-    pieces = watched(service, model, submission, begin)
+    submission = model.worker.submit([each.request for each in reply.answers])
+    service.metrics.prompt_tokens[model.name] += sum(len(each.request.ids) for each in reply.answers if each.request.number == 0)
+    deltas = watched(service, model, submission, begin)
     streaming = False
     try:
         if not stream:
-            whole = await attended(http, collected(reply, pieces), limit, deadline)
+            whole = await attended(http, collected(reply, deltas), limit, deadline)
             return left() if whole is None else Json(whole)
-        first = await attended(http, anext(pieces), limit, deadline)  # an error before it still has a status of its own
+        first = await attended(http, anext(deltas), limit, deadline)  # an error before it still has a status of its own
         streaming = first is not None
-        return left() if first is None else EventStream(events(reply, first, pieces), submission, limit, deadline)
+        return left() if first is None else EventStream(events(reply, first, deltas), submission, limit, deadline)
     finally:
         if not streaming:  # a stream closes it at its own end
             submission.close()
 
 
-async def watched(service: Service, model: ServedModel, submission: Submission, begin: float) -> AsyncIterator[tuple[int, Piece]]:
-    """The pieces, counted."""
+async def watched(service: Service, model: ServedModel, submission: Submission, begin: float) -> AsyncIterator[tuple[int, Delta]]:
+    """The deltas, counted."""
     waiting = set(submission.unfinished)
-    async for place, piece in submission.pieces():
+    async for index, delta in submission.deltas():
         now = asyncio.get_running_loop().time()
-        request = submission.requests[place]
-        if place in waiting:
-            waiting.discard(place)
+        request = submission.requests[index]
+        if index in waiting:
+            waiting.discard(index)
             service.metrics.until_first.add(now - begin)
             service.metrics.answer_tokens[model.name] -= len(request.ids) if request.echo else 0
-        service.metrics.answer_tokens[model.name] += len(piece.tokens)
-        if piece.finish:
+        service.metrics.answer_tokens[model.name] += len(delta.tokens)
+        if delta.finish_reason:
             service.metrics.whole.add(now - begin)
-        yield place, piece
+        yield index, delta
 
 
-async def collected(reply: Reply, pieces: AsyncIterator[tuple[int, Piece]]) -> dict[str, Any]:
-    async for place, piece in pieces:
-        reply.drafts[place].add(piece)
-    if reply.top is not None and sum(len(draft.tokens) for draft in reply.drafts) > MANY_TOKENS:
+async def collected(reply: Reply, deltas: AsyncIterator[tuple[int, Delta]]) -> dict[str, Any]:
+    async for index, delta in deltas:
+        reply.answers[index].add(delta)
+    if reply.top is not None and sum(len(each.tokens) for each in reply.answers) > MANY_TOKENS:
         return await asyncio.to_thread(reply.whole)
     return reply.whole()

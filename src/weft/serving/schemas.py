@@ -165,7 +165,7 @@ class CompletionRequest(Sampled):
     add_special_tokens: bool = True
     """Put the marks its model is used to before a prompt given as text."""
     beams: int | None = Field(None, ge=1, le=MOST_BEAMS)
-    """Search for the likeliest answers with so many hypotheses, of which the best n are told, instead of drawing."""
+    """Search for the likeliest answers with so many hypotheses, of which the best n are sent, instead of drawing."""
     length_penalty: float = Field(0.6, ge=0.0, le=10.0)
     """Exponent by which a search favours longer answers."""
     coverage_penalty: float = Field(0.0, ge=0.0, le=10.0)
@@ -205,7 +205,7 @@ class CompletionRequest(Sampled):
         fields = type(self).model_fields
         changed = (name for name in NOT_WITH_BEAMS if getattr(self, name) != fields[name].get_default(call_default_factory=True))
         if wrong := next((name for name in changed if not (name == "temperature" and self.temperature == 0)), None):
-            raise ValueError(f"beams cannot be combined with {wrong}: the likeliest answers are searched for and told at the end")
+            raise ValueError(f"beams cannot be combined with {wrong}: the likeliest answers are searched for and known at the end")
         if self.n > self.beams:
             raise ValueError(f"beams must be at least n, but {self.beams} is below {self.n}")
 

@@ -121,7 +121,7 @@ def add_tokens(app: FastAPI, service: Service) -> None:
     @app.get("/tokenizer_info")
     async def tokenizer_info(model: str = "") -> Response:
         found = service.find(model)
-        marks = getattr(found.tokenizer, "marks", {})
+        marks = getattr(found.tokenizer, "special_tokens", {})
         looks = {name: found.tokens.decode([marks[role]]) if role in marks else None for name, role in ROLES.items()}
         about = {"tokenizer_class": found.tokens.inner.name, "vocab_size": found.tokens.size, "model_max_length": found.context or None}
         return Json({**about, **looks, "chat_template": found.template.source})
@@ -132,7 +132,7 @@ ROLES = {"eos_token": "end", "bos_token": "start", "pad_token": "padding", "unk_
 
 def tokenized(model: ServedModel, body: TokenizeRequest) -> list[int]:
     text = body.prompt or ""
-    ids = model.tokens.encode_marks(text) if body.parse_special else model.tokens.encode(text, marked=False)
+    ids = model.tokens.encode_special(text) if body.parse_special else model.tokens.encode(text, special=False)
     return [*model.tokens.before, *ids, *model.tokens.after] if body.add_special_tokens else ids
 
 

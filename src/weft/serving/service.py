@@ -106,7 +106,7 @@ class ServedModel:
     def describe(self) -> dict[str, Any]:
         about: dict[str, Any] = {"id": self.name, "object": "model", "created": self.created, "owned_by": "weft"}
         if self.filling:
-            about["filling"] = {**vars(self.filling), "fixed": bool(self.model.config.places), "longest": self.model.longest}
+            about["filling"] = {**vars(self.filling), "fixed": bool(self.model.config.fixed_length), "longest": self.model.longest}
         if self.canvas:
             about["images"] = self.canvas.describe()
         return {**about, "max_model_len": self.context or None, "offers": self.offers}
@@ -178,7 +178,7 @@ def serve_model(
     *,
     slots: int = 32,
     max_queue: int = 256,
-    invariant: bool = False,
+    invariant: bool | None = None,
     make_engine: Callable[[], Engine] | None = None,
 ) -> ServedModel:
     """A loaded model with a worker that is not yet started; refused where it can do nothing with a text."""
@@ -192,7 +192,7 @@ def serve_model(
     if not (continues or embeds or answers or canvas):
         raise CapabilityError(f"{name}: {type(model).__name__} has neither text nor images to serve, which are what `weft serve` takes")
     if invariant and not continues:
-        raise ConfigError(f"{name}: --invariant is for models that continue a text; leave it out for {type(model).__name__}")
+        raise ConfigError(f"{name}: --invariant on is for models that continue a text; leave it out for {type(model).__name__}")
     engines: dict[str, Any] = {
         "whole": partial(NonAutoregressiveEngine, filling=whole),
         "source": EncoderDecoderEngine,

@@ -11,8 +11,8 @@ from fastapi import Request as HttpRequest
 from fastapi import Response
 from starlette.types import Receive, Scope, Send
 
-from weft.inference.request import Piece
-from weft.serving.errors import packed, timed_out, told
+from weft.inference.request import Delta
+from weft.serving.errors import api_error, packed, timed_out
 from weft.serving.replies import Reply
 from weft.serving.worker import Submission
 
@@ -22,23 +22,23 @@ LEFT = 499
 """Status for the log where nobody is left to be told."""
 
 
-async def events(reply: Reply, first: tuple[int, Piece], rest: AsyncIterator[tuple[int, Piece]]) -> AsyncGenerator[bytes]:
+async def events(reply: Reply, first: tuple[int, Delta], rest: AsyncIterator[tuple[int, Delta]]) -> AsyncGenerator[bytes]:
     """Lines of a stream, up to [DONE]; an error that comes after the first of them is a line too."""
     try:
         for chunk in reply.opening():
             yield line(chunk)
-        async for place, piece in chain(first, rest):
-            reply.drafts[place].add(piece)
-            for chunk in reply.chunks(place, piece):
+        async for index, delta in chain(first, rest):
+            reply.answers[index].add(delta)
+            for chunk in reply.chunks(index, delta):
                 yield line(chunk)
         for chunk in reply.closing():
             yield line(chunk)
     except Exception as error:
-        yield line(told(error).body())
+        yield line(api_error(error).body())
     yield DONE
 
 
-async def chain(first: tuple[int, Piece], rest: AsyncIterator[tuple[int, Piece]]) -> AsyncIterator[tuple[int, Piece]]:
+async def chain(first: tuple[int, Delta], rest: AsyncIterator[tuple[int, Delta]]) -> AsyncIterator[tuple[int, Delta]]:
     yield first
     async for found in rest:
         yield found

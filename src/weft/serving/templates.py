@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.core.errors import DataError
-from weft.data.tokenizers.birthplace_characters import MASK, MASK_MARK, PAD, MarkedCharacters
+from weft.data.tokenizers.birthplace_characters import MASK, MASK_CHARACTER, PAD, BirthplaceCharacters
 from weft.serving.tokens import TokenTexts, innermost
 
 SECONDS = 3.0
@@ -26,7 +26,7 @@ PLAIN = """\
 {% endfor %}{% if add_generation_prompt %}Assistant:{% endif %}"""
 PLAIN_STOPS = ("\nUser:",)
 """A model that was not trained to chat goes on with both parts."""
-QUESTION = "{{ messages[-1].content }}" + MASK_MARK
+QUESTION = "{{ messages[-1].content }}" + MASK_CHARACTER
 """Models of the birthplace task answer a question between two marks."""
 
 
@@ -43,7 +43,7 @@ def template_for(tokenizer: Any, source: str = "") -> ChatTemplate:
     """The template of a model: its own where it has one."""
     if source:
         return ChatTemplate(source, foreign=True)
-    if isinstance(innermost(tokenizer), MarkedCharacters):
+    if isinstance(innermost(tokenizer), BirthplaceCharacters):
         return ChatTemplate(QUESTION, stop_tokens=(MASK, PAD))
     return ChatTemplate(PLAIN, stop=PLAIN_STOPS)
 
@@ -59,16 +59,16 @@ class Renderer:
         """The tokens of a conversation, up to where the model is to answer."""
         from weft.serving.rendering import render
 
-        looks = {name: tokens.decode([number]) for name, number in getattr(tokens.tokenizer, "marks", {}).items()}
-        hidden, shown = hide(messages, list(tokens.marks))
+        looks = {name: tokens.decode([number]) for name, number in getattr(tokens.tokenizer, "special_tokens", {}).items()}
+        hidden, shown = hide(messages, list(tokens.special_tokens))
         given = {"messages": hidden, "bos_token": looks.get("start", ""), "eos_token": looks.get("end", ""), "add_generation_prompt": True}
         text = self._render(template.source, given) if template.foreign else render(template.source, given)
         if not shown:
-            return tokens.encode_marks(text)
+            return tokens.encode_special(text)
         ids: list[int] = []
-        for place, part in enumerate(re.split(f"{HIDDEN}([0-9]+){HIDDEN}", text)):
+        for part_number, part in enumerate(re.split(f"{HIDDEN}([0-9]+){HIDDEN}", text)):
             if part:
-                ids += tokens.encode(shown[int(part)], marked=False) if place % 2 else tokens.encode_marks(part)
+                ids += tokens.encode(shown[int(part)], special=False) if part_number % 2 else tokens.encode_special(part)
         return ids
 
     def _render(self, source: str, variables: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Tokens as clients see them: the text and bytes of each, where it begins in a text, and the marks around a prompt."""
+"""Tokens as clients see them: the text and bytes of each, where it begins in a text, and the special tokens around a prompt."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TokenTexts:
         self.size: int = tokenizer.size
         self._spelled: dict[int, bytes] = {}
         engine = self.inner.engine if isinstance(self.inner, Subwords) else None
-        self.marks: dict[str, int] = {text: engine.token_to_id(text) for text in special_tokens(engine) if text} if engine else {}
+        self.special_tokens: dict[str, int] = {text: engine.token_to_id(text) for text in special_tokens(engine) if text} if engine else {}
         self.before, self.after = self.inner.around
 
     def spelling(self, number: int) -> bytes:
@@ -62,7 +62,7 @@ class TokenTexts:
             piece = self.inner.engine.id_to_token(number) or ""
             if found := BYTE.fullmatch(piece):
                 return bytes([int(found[1], 16)])
-            if isinstance(self.inner, ByteBPE) and piece not in self.marks and all(letter in LETTERS for letter in piece):
+            if isinstance(self.inner, ByteBPE) and piece not in self.special_tokens and all(letter in LETTERS for letter in piece):
                 return bytes(LETTERS[letter] for letter in piece)
             if piece.startswith("\u2581") and not text.startswith(" "):  # lost where a token stands alone
                 text = f" {text}"
@@ -94,30 +94,30 @@ class TokenTexts:
         every = [*before[-WINDOW:], *numbers]
         skipped = len(every) - len(numbers)
         found = []
-        for place in range(skipped, len(every)):
+        for index in range(skipped, len(every)):
             found.append(start)
-            window = every[max(0, place - WINDOW) : place + 1]
+            window = every[max(0, index - WINDOW) : index + 1]
             start += self._length(window) - self._length(window[:-1])
         return [*found, start]
 
     def _length(self, numbers: Sequence[int]) -> int:
         return len(self.decode(numbers).rstrip("\ufffd")) if numbers else 0
 
-    def encode(self, text: str, marked: bool = True) -> list[int]:
-        """Tokens of a text, between the marks its model is used to; a text that looks like a mark is only text."""
+    def encode(self, text: str, special: bool = True) -> list[int]:
+        """Tokens of a text, between the special tokens its model is used to; a text that looks like one is only text."""
         ids = self.tokenizer.encode(text).tolist()
-        return [*self.before, *ids, *self.after] if marked else ids
+        return [*self.before, *ids, *self.after] if special else ids
 
-    def encode_marks(self, text: str) -> list[int]:
-        """Tokens of a text in which marks are meant as such, as in a rendered chat."""
-        if not self.marks:
-            return self.encode(text, marked=False)
-        longest_first = sorted(self.marks, key=len, reverse=True)
+    def encode_special(self, text: str) -> list[int]:
+        """Tokens of a text in which special tokens are meant as such, as in a rendered chat."""
+        if not self.special_tokens:
+            return self.encode(text, special=False)
+        longest_first = sorted(self.special_tokens, key=len, reverse=True)
         parts = re.split(f"({'|'.join(map(re.escape, longest_first))})", text)
         ids = [np.zeros(0, dtype=np.int64)]
         for part in parts:
             if part:
-                ids.append(np.array([self.marks[part]]) if part in self.marks else self.tokenizer.encode(part))
+                ids.append(np.array([self.special_tokens[part]]) if part in self.special_tokens else self.tokenizer.encode(part))
         found: list[int] = np.concatenate(ids).tolist()
         return found
 

@@ -1,4 +1,4 @@
-"""A thread that owns an engine. Requests come in from the event loop and pieces go back to it; nobody waits for a slow reader.
+"""A thread that owns an engine. Requests come in from the event loop and deltas go back to it; nobody waits for a slow reader.
 
 The engine knows nothing of threads, so only this thread touches it: requests, cancellations and other work for its model are
 notes that it reads between two steps. What arrives for a request is kept until its reader comes; it is bounded by the request itself.
@@ -16,10 +16,10 @@ from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar
 
 from weft.core.errors import WeftError
-from weft.inference.request import Piece, Request
+from weft.inference.request import Delta, Request
 
 T = TypeVar("T")
-Arrival = tuple["Submission", int, "Piece | Exception"]
+Arrival = tuple["Submission", int, "Delta | Exception"]
 log = logging.getLogger("weft")
 
 
@@ -46,31 +46,31 @@ class Engine(Protocol):
     def active(self) -> int: ...
     def add(self, request: Request) -> int: ...
     def cancel(self, number: int) -> None: ...
-    def step(self) -> dict[int, Piece]: ...
+    def step(self) -> dict[int, Delta]: ...
 
 
 class Submission:
-    """Requests that belong together, and the pieces that arrived for them."""
+    """Requests that belong together, and the deltas that arrived for them."""
 
     def __init__(self, worker: Worker, requests: Sequence[Request]):
         self.requests = tuple(requests)
         self.unfinished = set(range(len(self.requests)))
         self.loop = asyncio.get_running_loop()
         self._worker = worker
-        self._arrived: asyncio.Queue[tuple[int, Piece | Exception]] = asyncio.Queue()
+        self._arrived: asyncio.Queue[tuple[int, Delta | Exception]] = asyncio.Queue()
 
-    def arrive(self, place: int, piece: Piece | Exception) -> None:
-        self._arrived.put_nowait((place, piece))
+    def arrive(self, index: int, delta: Delta | Exception) -> None:
+        self._arrived.put_nowait((index, delta))
 
-    async def pieces(self) -> AsyncIterator[tuple[int, Piece]]:
-        """Each piece with the place of its request, until all have ended."""
+    async def deltas(self) -> AsyncIterator[tuple[int, Delta]]:
+        """Each delta with the index of its request, until all have ended."""
         while self.unfinished:
-            place, piece = await self._arrived.get()
-            if isinstance(piece, Exception):
-                raise piece
-            if piece.finish:
-                self.unfinished.discard(place)
-            yield place, piece
+            index, delta = await self._arrived.get()
+            if isinstance(delta, Exception):
+                raise delta
+            if delta.finish_reason:
+                self.unfinished.discard(index)
+            yield index, delta
 
     def close(self) -> None:
         """Whatever has not ended is not wanted any more."""
@@ -196,11 +196,11 @@ class Worker:
             added, self._added = self._added, []
             forgotten, self._forgotten = self._forgotten, []
         for submission in added:
-            for place, request in enumerate(submission.requests):
+            for index, request in enumerate(submission.requests):
                 try:
-                    self._running[self._add(request)] = (submission, place)
+                    self._running[self._add(request)] = (submission, index)
                 except Exception as error:  # a request that cannot be served; its neighbours can
-                    send([(submission, place, error)])
+                    send([(submission, index, error)])
                     self._ended(1)
         for submission in forgotten:
             for number in [number for number, (owner, _) in self._running.items() if owner is submission]:
@@ -239,13 +239,13 @@ class Worker:
         steps.close()
         self._ended(1)
 
-    def _hand_out(self, pieces: dict[int, Piece]) -> None:
+    def _hand_out(self, deltas: dict[int, Delta]) -> None:
         arrivals: list[Arrival] = []
-        for number, piece in pieces.items():
+        for number, delta in deltas.items():
             if number in self._running:
-                submission, place = self._running[number]
-                arrivals.append((submission, place, piece))
-                if piece.finish:
+                submission, index = self._running[number]
+                arrivals.append((submission, index, delta))
+                if delta.finish_reason:
                     del self._running[number]
                     self._ended(1)
         send(arrivals)
@@ -261,14 +261,14 @@ class Worker:
 
     def _fail(self, error: Exception) -> None:
         """Tell everyone who waits, those not yet begun included where nothing will begin any more."""
-        owners = [(submission, place) for submission, place in self._running.values()]
+        owners = [(submission, index) for submission, index in self._running.values()]
         self._running.clear()
         self._ended(len(owners))
         if self._stopping:
             with self._changed:
                 added, self._added = self._added, []
             for submission in added:
-                owners += [(submission, place) for place in range(len(submission.requests))]
+                owners += [(submission, index) for index in range(len(submission.requests))]
                 self._ended(len(submission.requests))
             while self._calls:
                 steps, future = self._calls.popleft()
@@ -276,7 +276,7 @@ class Worker:
                 if future.set_running_or_notify_cancel():
                     future.set_exception(error)
                 self._ended(1)
-        send([(submission, place, error) for submission, place in owners])
+        send([(submission, index, error) for submission, index in owners])
 
     def _ended(self, number: int) -> None:
         with self._changed:
@@ -300,5 +300,5 @@ def send(arrivals: Sequence[Arrival]) -> None:
 
 
 def spread(arrivals: Sequence[Arrival]) -> None:
-    for submission, place, piece in arrivals:
-        submission.arrive(place, piece)
+    for submission, index, delta in arrivals:
+        submission.arrive(index, delta)

@@ -27,7 +27,7 @@ from weft.data.annotated.tagged import Tagged, TaggedConfig, TagTokenizer
 from weft.data.base import Problems, Source
 from weft.data.split import number_classes, shuffled
 from weft.data.text.sentence_pairs import SentencePairsConfig
-from weft.data.tokenizers.encoder_tokens import given_or_learned
+from weft.data.tokenizers.encoder_tokens import encoder_tokenizer
 from weft.models.bert import BERT, BERTConfig
 from weft.objectives.base import Objective
 from weft.objectives.masked_pair import MaskedPairConfig
@@ -130,7 +130,7 @@ def prepare(settings: Settings) -> Task:
     chosen, held = order[: settings.sentences], set(order[settings.sentences : settings.sentences + settings.held])
     train, other = [sentences[i] for i in chosen], [sentences[i] for i in sorted(held)]
     bert, known = brought(settings) if settings.init else pretrained([s for i, s in enumerate(sentences) if i not in held], settings)
-    tokens = given_or_learned(known, source.unit, [], 0)
+    tokens = encoder_tokenizer(known, source.tokenizer, [], 0)
     tokenizer = TagTokenizer(tokens, number_classes([tag for sentence in train for tag in sentence.tags])[1])
     task = Task(bert, tokenizer, source.dataset(train, tokenizer, problems), source.dataset(other, tokenizer, problems))
     for line in problems.lines():
@@ -153,15 +153,15 @@ def pretrained(sentences: list[Sentence], settings: Settings) -> tuple[BERT, Any
         text.write_text("\n\n".join(" ".join(words[i : i + PARAGRAPH]) for i in range(0, len(words), PARAGRAPH)), encoding="utf-8")
         data = SentencePairsConfig(path=str(text), validation=0.0, vocabulary=8000, context=settings.context).build()
     torch.manual_seed(settings.seed)
-    model = BERTConfig(vocabulary=data.tokenizer.size, context=settings.context, layers=4, heads=4, width=128, deviation=0.09).build()
-    facts = {name: data.info[name] for name in ("vocabulary", "marks", "mask")}
+    model = BERTConfig(vocabulary=data.tokenizer.size, context=settings.context, layers=4, heads=4, width=128, init_std=0.09).build()
+    facts = {name: data.info[name] for name in ("vocabulary", "special_tokens", "mask")}
     source = Source(data.train, settings.seed, execution.pick_device("auto"))
     learn(model, MaskedPairConfig(**facts).build(), source, settings.pretraining, 1e-3, settings.seed)
     return model, data.tokenizer
 
 
 def learn(model: nn.Module, objective: Objective, source: Source, steps: int, rate: float, seed: int, hooks: tuple[Hook, ...] = ()) -> None:
-    settings = Train(steps=steps, batch=BATCH, seed=seed, compile="off", graphs="off")  # an LSTM asks the host for lengths
+    settings = Train(steps=steps, batch=BATCH, seed=seed, compile="off", cuda_graphs="off")  # an LSTM asks the host for lengths
     optim = AdamW(lr=rate, weight_decay=0.01, clip_norm=1.0, schedule=Schedule(kind="linear", warmup=steps // 10))
     Trainer(model, objective, source, settings, optim, execution.choose(settings, model, objective), hooks).fit()
 

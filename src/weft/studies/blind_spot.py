@@ -61,7 +61,7 @@ def seen(model: nn.Module, side: int, place: tuple[int, int]) -> Tensor:
 def networks(settings: Settings) -> dict[str, nn.Module]:
     torch.manual_seed(0)
     image = (1, settings.side, settings.side)
-    sizes = {"layers": settings.layers, "width": settings.width, "first": settings.kernel, "kernel": settings.kernel}
+    sizes = {"layers": settings.layers, "width": settings.width, "first_kernel": settings.kernel, "kernel": settings.kernel}
     plain, gated = PixelCNNConfig(image=image, **sizes), GatedPixelCNNConfig(image=image, **sizes)
     return {"PixelCNN": plain.build(), "gated PixelCNN": gated.build(), "mask A in every layer": OnlyA(settings)}
 

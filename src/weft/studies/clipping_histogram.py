@@ -58,7 +58,7 @@ def histogram(weights: Tensor) -> list[tuple[float, float]]:
 def study(settings: Settings) -> Finding:
     """Train a critic with each bound and with a penalty, on the ring, and look at its weights."""
     fixed = {"train.steps": settings.steps, "train.seed": settings.seed}
-    found = {f"clipped to {c:g}": outcome("wgan/ring", fixed | {"objective.clip": c}) for c in settings.bounds}
+    found = {f"clipped to {c:g}": outcome("wgan/ring", fixed | {"objective.weight_clip": c}) for c in settings.bounds}
     found["gradient penalty"] = outcome("wgan_gp/ring", fixed)
     curves = [Curve(name, histogram(one.weights), f"c{i}") for i, (name, one) in enumerate(found.items())]
     figure = chart("share of the critic's weights (%), by size as a part of the largest", curves, tall=True, across="weight / largest")

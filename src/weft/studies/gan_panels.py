@@ -79,12 +79,12 @@ def follow(settings: Settings) -> list[Panel]:
     points = settings.mean + settings.deviation * random.normal(key, 1)
     torch.manual_seed(settings.seed)
     model = GANConfig(features=1, latent=1, generator=(32, 32), discriminator=(32, 32), output="linear").build()
-    objective = AdversarialConfig(input="point", discriminator_turns=settings.turns).build()
+    objective = AdversarialConfig(input="point", discriminator_steps=settings.turns).build()
     run = Train(steps=settings.steps, batch=256, seed=settings.seed, device="cpu", precision="fp32")
     plan = execution.choose(run, model, objective)
     panels: list[Panel] = []
     speeds = {"discriminator": 2e-3, "generator": 5e-4}  # the discriminator must keep up with what the generator does
-    fading = Schedule(kind="linear", floor=0.05)
+    fading = Schedule(kind="linear", min_lr_ratio=0.05)
     rates: dict[str, OptimConfig] = {name: Adam(lr=lr, betas=(0.5, 0.999), schedule=fading) for name, lr in speeds.items()}
     watch = Watch(lambda trainer: panels.append(look(trainer)), max(1, settings.steps // 10))
     Trainer(model, objective, Source(TensorDataset({"point": points}), settings.seed, plan.device), run, rates, plan, [watch]).fit()

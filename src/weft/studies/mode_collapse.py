@@ -31,10 +31,10 @@ class Settings(Config):
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "vanilla": ("gan/ring", {}),
-    "minibatch discrimination": ("gan/ring", {"model.kernels": 16}),
-    "feature matching": ("gan/ring", {"objective.adversarial": 0.0, "objective.matching": 1.0}),
-    "historical averaging": ("gan/ring", {"objective.history": 1e-3}),
-    "one-sided smoothing": ("gan/ring", {"objective.smoothing": (0.1, 0.0)}),
+    "minibatch discrimination": ("gan/ring", {"model.minibatch_kernels": 16}),
+    "feature matching": ("gan/ring", {"objective.adversarial": 0.0, "objective.feature_matching": 1.0}),
+    "historical averaging": ("gan/ring", {"objective.historical_averaging": 1e-3}),
+    "one-sided smoothing": ("gan/ring", {"objective.label_smoothing": (0.1, 0.0)}),
     "WGAN, clipped": ("wgan/ring", {}),
     "WGAN-GP": ("wgan_gp/ring", {}),
 }

@@ -41,7 +41,7 @@ def follow(settings: Settings, loss: str) -> list[Row]:
     data = recipe.data.build()
     torch.manual_seed(settings.seed)
     model = recipe.resolve(data.info).model.build()
-    objective = AdversarialConfig(loss=loss, penalty=10.0 if loss == "wasserstein" else 0.0).build()  # type: ignore[arg-type]
+    objective = AdversarialConfig(loss=loss, gradient_penalty=10.0 if loss == "wasserstein" else 0.0).build()  # type: ignore[arg-type]
     source = Source(data.train, settings.seed, torch.device("cpu"))
     optimizer = torch.optim.Adam(model.discriminator.parameters(), lr=settings.lr)  # type: ignore[union-attr]
     found: list[Row] = []

@@ -73,7 +73,7 @@ class Losses(Hook):
 
 
 def objective(data: Data) -> Any:
-    return Seq2SeqConfig(smoothing=0.0, decode=False, start=data.info["start"], end=data.info["end"]).build()
+    return Seq2SeqConfig(label_smoothing=0.0, decode=False, start=data.info["start"], end=data.info["end"]).build()
 
 
 def train(settings: Settings, data: Data, norm: Order, warmup: int) -> Points:

@@ -44,15 +44,15 @@ class Settings(Config):
 GENERATORS: dict[str, dict[str, Any]] = {
     "as DCGAN": {},
     "no batch norm": {"model.generator_norm": "none"},
-    "fully connected": {"model.perceptron": 512},
+    "fully connected": {"model.mlp_width": 512},
 }
 GAMES: dict[str, dict[str, Any]] = {
-    "vanilla": {"optim.generator.lr": 2e-4, "objective.smoothing": (0.0, 0.0)},
+    "vanilla": {"optim.generator.lr": 2e-4, "objective.label_smoothing": (0.0, 0.0)},
     "WGAN-GP": {
         "objective.loss": "wasserstein",
-        "objective.smoothing": (0.0, 0.0),
-        "objective.discriminator_turns": 5,
-        "objective.penalty": 10.0,
+        "objective.label_smoothing": (0.0, 0.0),
+        "objective.discriminator_steps": 5,
+        "objective.gradient_penalty": 10.0,
         "model.discriminator_norm": "layer",
         "optim": {name: Adam(lr=2e-4, betas=(0.0, 0.9)) for name in ("discriminator", "generator")},
     },

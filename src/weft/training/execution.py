@@ -50,9 +50,9 @@ class Plan:
             "device": str(self.device),
             "precision": self.precision,
             "compile": "on" if self.compile else "off",
-            "graphs": "on" if self.graphs else "off",
+            "cuda_graphs": "on" if self.graphs else "off",
             "logits": self.logits,
-            "activations": self.activations,
+            "activation_checkpointing": self.activations,
             "update": self.update,
         }
         lines = [f"{name} {value}: {self.reasons[name]}" for name, value in chosen.items()]
@@ -155,8 +155,8 @@ def choose(settings: Train, model: nn.Module, objective: Objective, optim: objec
         ],
     )
     graphs = decide(
-        "graphs",
-        settings.graphs,
+        "cuda_graphs",
+        settings.cuda_graphs,
         [
             (not gpu, "off", "only a GPU has them"),
             (processes > 1, "off", "several processes add up their gradients within an update"),
@@ -190,13 +190,13 @@ def choose(settings: Train, model: nn.Module, objective: Objective, optim: objec
     )
     logits = decide("logits", settings.logits, of_logits(gpu, model, objective))
     memory = torch.cuda.get_device_properties(device).total_memory if gpu else 0
-    activations = decide("activations", settings.activations, of_activations(size, memory))
+    activations = decide("activation_checkpointing", settings.activation_checkpointing, of_activations(size, memory))
     why = never_fused(settings, gpu, precision, objective, optim, processes)
     update = decide("update", settings.update, of_update(why, logits))
     if update == "fused" and why:
         update, reasons["update"] = "apart", f"fused was asked for, but {why}"
     if graphs == "on" and not gpu:
-        graphs, reasons["graphs"] = "off", "on was asked for, but only a GPU has them"
+        graphs, reasons["cuda_graphs"] = "off", "on was asked for, but only a GPU has them"
     if attention == "cudnn" and not gpu:
         attention, reasons["attention"] = "fused", "cudnn was asked for, but it needs a GPU"
     choices = (attention, blocks, logits, activations, update)
@@ -206,7 +206,7 @@ def choose(settings: Train, model: nn.Module, objective: Objective, optim: objec
         attention=attention,
         attention_asked=settings.attention == attention,
         no_blocks="" if blocks == "fused" else f"plain was {reasons['blocks']}" if settings.blocks == "plain" else reasons["blocks"],
-        activations=activations,  # type: ignore[arg-type]
+        checkpointing=activations,  # type: ignore[arg-type]
     )
     kernels = select.choose(model, use)
     return Plan(device, precision, compiled == "on", graphs == "on", *choices, settings.deterministic, reasons, use, kernels)
@@ -230,7 +230,7 @@ def never_fused(settings: Train, gpu: bool, precision: str, objective: Objective
     reasons = {
         "it needs a GPU and Triton": not gpu or importlib.util.find_spec("triton") is None,
         "products are not made in bf16": precision != "bf16",
-        "bf16 gradients should not be added up over micro-batches": 0 < settings.micro < settings.batch,
+        "bf16 gradients should not be added up over micro-batches": 0 < settings.micro_batch < settings.batch,
         "it does not know several processes": processes > 1,
         "it is for Adam and AdamW without l1, l2, clip_value, relative and eps_inside_sqrt": not isinstance(optim, OptimConfig)
         or not copies_itself(optim),
@@ -263,7 +263,7 @@ def of_activations(size: int, memory: float) -> Options:
     """By the parameters, and the bytes of a GPU's memory; 0 on a CPU."""
     share = 16 * size / memory if memory else 0.0
     costly = f"weights and optimiser take {100 * share:.0f} % of the memory, so what is cheap is computed again"
-    return [(share > 1 / 8, "products", costly), (True, "all", "nothing is computed twice")]
+    return [(share > 1 / 8, "selective", costly), (True, "none", "nothing is computed twice")]
 
 
 def head_size(model: nn.Module) -> int:

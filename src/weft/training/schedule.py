@@ -13,7 +13,7 @@ from weft.core.errors import ConfigError
 @dataclass(frozen=True, kw_only=True)
 class Schedule(Config):
     kind: Literal["constant", "linear", "cosine", "noam", "step"] = "constant"
-    """Course of the learning rate after warm-up; noam (Vaswani et al., 2017) has its own warm-up and ignores `floor`."""
+    """Course of the learning rate after warm-up; noam (Vaswani et al., 2017) has its own warm-up and ignores `min_lr_ratio`."""
     unit: Literal["steps", "tokens"] = "steps"
     """What positions count."""
     warmup: int = 0
@@ -22,8 +22,8 @@ class Schedule(Config):
     """Position at which the decay ends, in units; 0 is the end of training."""
     hold: float = 0.0
     """linear and cosine: share of the way from the end of the warm-up to the end of the decay at which the rate still has its peak."""
-    floor: float = 0.0
-    """Share of the peak that remains at the end, and afterwards."""
+    min_lr_ratio: float = 0.0
+    """Final learning rate, as a share of the peak one."""
     width: int = 512
     """noam: the model width d in d^-0.5."""
     every: int = 1000
@@ -33,7 +33,7 @@ class Schedule(Config):
 
     def check(self, place: str) -> None:
         """Refuse numbers that cannot be, naming the flag."""
-        for name, low in {"warmup": 0, "total": 0, "floor": 0, "width": 1, "every": 1, "drop": 0}.items():
+        for name, low in {"warmup": 0, "total": 0, "min_lr_ratio": 0, "width": 1, "every": 1, "drop": 0}.items():
             if not low <= getattr(self, name) < math.inf:
                 raise ConfigError(f"--{place}.{name} must be at least {low} and finite, not {getattr(self, name)}")
         if not 0.0 <= self.hold <= 1.0:
@@ -55,4 +55,4 @@ class Schedule(Config):
         begin = self.warmup + self.hold * (total - self.warmup)
         share = min(1.0, max(0.0, position - begin) / max(total - begin, 1e-9))
         shape = 1.0 - share if self.kind == "linear" else 0.5 * (1.0 + math.cos(math.pi * share))
-        return self.floor + (1.0 - self.floor) * shape
+        return self.min_lr_ratio + (1.0 - self.min_lr_ratio) * shape

@@ -30,11 +30,12 @@ class Train(Config):
     """Updates to make in all."""
     batch: int = 32
     """Examples per update, over all micro-batches."""
-    micro: int = 0
-    """Examples per micro-batch of one process; 0 takes the whole batch at once, or in four per stage of a pipeline. Gradients are the
-    same either way, but for models that look at a batch as a whole, such as those with batch normalisation, which say so."""
-    ramp: tuple[int, int] = (0, 0)
-    """Batch-size ramp: start at this many examples and grow linearly to `batch` over this many examples; (0, 0) for none."""
+    micro_batch: int = 0
+    """Examples per micro-batch of one process (gradient accumulation); 0 takes the whole batch at once, or in four per pipeline stage.
+    Gradients are the same either way, but for what dropout drops, and for models that look at a batch as a whole, such as those with
+    batch normalisation, which say so."""
+    batch_ramp: tuple[int, int] = (0, 0)
+    """Batch-size ramp-up: start at this many examples and grow linearly to `batch` over this many examples; (0, 0) for none."""
     seed: int = 1
     """Of the weights, the data order and all noise."""
     log_every: int = 10
@@ -45,8 +46,8 @@ class Train(Config):
     """Validation examples used each time, the same ones; 0 for all."""
     save_every: int = 500
     """Steps between checkpoints; one is also written at the end and at every best validation."""
-    keep: int = 2
-    """Newest checkpoints kept, besides the best one."""
+    keep_checkpoints: int = 2
+    """Newest checkpoints to keep, besides the best one."""
     patience: int = 0
     """Stop after this many validations without a better one and keep the best; 0 never stops early."""
     ema: float = 0.0
@@ -59,7 +60,7 @@ class Train(Config):
     """Arithmetic of matrix products; weights are always fp32."""
     compile: Literal["auto", "on", "off"] = "auto"
     """Compile each turn with torch.compile."""
-    graphs: Literal["auto", "on", "off"] = "auto"
+    cuda_graphs: Literal["auto", "on", "off"] = "auto"
     """Capture each update as one CUDA graph."""
     attention: Literal["auto", "fused", "cudnn", "explicit"] = "auto"
     """Attention as one fused kernel (PyTorch's choice or cuDNN's) or as matrix products and a softmax."""
@@ -67,8 +68,9 @@ class Train(Config):
     """Transformer blocks by kernels of our own where these serve, or operation by operation."""
     logits: Literal["auto", "whole", "chunked"] = "auto"
     """Make the logits of a batch at once, or for some tokens at a time without ever keeping them."""
-    activations: Literal["auto", "all", "products", "inputs"] = "auto"
-    """What a Transformer block keeps for its backward pass: all, only what products gave, or only its input; the rest is computed again."""
+    activation_checkpointing: Literal["auto", "none", "selective", "full"] = "auto"
+    """Recompute activations of each Transformer block in the backward pass instead of keeping them: none, selective (all but the outputs of
+    matrix products and attention) or full (all but the input of the block)."""
     update: Literal["auto", "apart", "fused"] = "auto"
     """Whether Adam itself reads bf16 gradients of matrices and writes their bf16 copies, or each is cast apart."""
     deterministic: bool = False

@@ -52,6 +52,7 @@ class Trainer:
         team: Team | None = None,
     ):
         execution.apply(plan, model, objective)
+        objective.bind(model)
         self.model, self.objective = model.to(plan.device), objective.to(plan.device)
         self.source, self.settings, self.plan, self.hooks, self.tokens = source, settings, plan, list(hooks), tokens
         self.team = team or ALONE
@@ -85,13 +86,13 @@ class Trainer:
     def cut(self) -> list[tuple[int, int]]:
         """This process's draws of the next batch as micro-batches: (first, count)."""
         size = self.batch_size(self.cursor)
-        cuts = self.team.cut(self.cursor, size, self.settings.micro)
+        cuts = self.team.cut(self.cursor, size, self.settings.micro_batch)
         self.cursor += size
         return cuts
 
     def batch_size(self, cursor: int) -> int:
         """Examples in the batch that starts at draw `cursor`."""
-        start, over = self.settings.ramp
+        start, over = self.settings.batch_ramp
         if not over or cursor >= over:
             return self.settings.batch
         return start + (self.settings.batch - start) * cursor // over
@@ -157,7 +158,7 @@ class Trainer:
         """Draws of the whole run."""
         batches = self.settings.steps * (sum(turn.fresh for turn in self.objective.turns[1:]) + 1)
         cursor = 0
-        while batches and cursor < self.settings.ramp[1]:
+        while batches and cursor < self.settings.batch_ramp[1]:
             cursor += self.batch_size(cursor)
             batches -= 1
         return cursor + batches * self.settings.batch

@@ -15,7 +15,7 @@ from weft.core.errors import ConfigError
 from weft.data.annotated.base import AnnotatedConfig
 from weft.data.base import Data, Problems, TensorDataset
 from weft.data.tokenizers.base import Tokenizer
-from weft.data.tokenizers.encoder_tokens import LEAST
+from weft.data.tokenizers.encoder_tokens import MIN_CONTEXT
 
 SOURCES = ("labelled_texts", "choices", "tagged", "spans", "framed_texts", "framed_choices")
 
@@ -37,12 +37,12 @@ class Lines(AnnotatedConfig):
 
 def test_every_source_has_the_same_settings() -> None:
     common = {field.name for field in dataclasses.fields(AnnotatedConfig)}
-    assert common == {"path", "validation_path", "validation", "unit", "vocabulary", "context"}
+    assert common == {"path", "validation_path", "validation", "tokenizer", "vocabulary", "context"}
     for name in SOURCES:
         made = registry.find("data", name)()
         assert isinstance(made, AnnotatedConfig)
         assert (made.path, made.validation_path, made.validation, made.vocabulary) == ("", "", 0.1, 0)
-        assert made.unit == ("byte_bpe" if name.startswith("framed") else "wordpiece")
+        assert made.tokenizer == ("byte_bpe" if name.startswith("framed") else "wordpiece")
         assert made.context == (256 if name == "spans" else 128)
 
 
@@ -60,7 +60,7 @@ def test_a_share_is_held_out_but_no_whole_class(tmp_path: Path) -> None:
     assert (len(other.info["lines"]), other.info["held"]) == (21, ["c0", "c1"])
 
 
-@pytest.mark.parametrize("wrong", [{"validation": 1.0}, {"context": LEAST - 1}, {"vocabulary": -1}])
+@pytest.mark.parametrize("wrong", [{"validation": 1.0}, {"context": MIN_CONTEXT - 1}, {"vocabulary": -1}])
 def test_settings_are_checked_before_anything_is_read(wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match=f"--data.{next(iter(wrong))}"):
         Lines(path="no such file", **wrong).build()  # type: ignore[arg-type]

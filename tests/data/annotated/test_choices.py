@@ -23,7 +23,7 @@ def write(path: Path, records: list[Any]) -> str:
 
 
 def config(path: str, **settings: object) -> ChoicesConfig:
-    return ChoicesConfig(path=path, **{"unit": "bert_words", "validation": 0.0, "context": 16, **settings})  # type: ignore[arg-type]
+    return ChoicesConfig(path=path, **{"tokenizer": "bert_words", "validation": 0.0, "context": 16, **settings})  # type: ignore[arg-type]
 
 
 def everything(dataset: Dataset | None) -> Batch:
@@ -70,7 +70,7 @@ def test_every_unusable_row_is_counted_and_named(tmp_path: Path) -> None:
     assert data.info["training_examples"] == 2
     assert data.problems.counts == {
         "empty lines, left out": 1,
-        "rows that are no choice, left out": 11,
+        "rows that are no multiple-choice example, left out": 11,
         "rows that do not have 3 choices, left out": 1,
     }
     places = [place for found in data.problems.places.values() for place in found]

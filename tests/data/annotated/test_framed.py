@@ -83,7 +83,7 @@ def test_choices(tmp_path: Path) -> None:
     assert batch["lengths"].tolist() == [[6, 7], [5, 5]]
     assert batch["label"].tolist() == [1, 0]
     assert {"choices": 2, "tokens": 14, "vocabulary": 11, "added_tokens": 3}.items() <= data.info.items()
-    assert data.tokenizer.marks == {"start": START, "delimiter": DELIMITER, "extract": EXTRACT}
+    assert data.tokenizer.special_tokens == {"start": START, "delimiter": DELIMITER, "extract": EXTRACT}
 
 
 def test_the_marks_stay_when_texts_are_cut(tmp_path: Path) -> None:
@@ -94,15 +94,21 @@ def test_the_marks_stay_when_texts_are_cut(tmp_path: Path) -> None:
     assert (batch[..., -1] == EXTRACT).all()
     assert ((batch == DELIMITER).sum(-1) == 1).all()
     assert batch[1].tolist() == [[START, 0, 0, 0, 0, DELIMITER, 1, EXTRACT], [START, 1, DELIMITER, 0, 0, 0, 0, EXTRACT]]
-    assert data.problems.lines()[0].startswith("4 × texts cut to 8 tokens")
+    assert data.problems.lines()[0].startswith("4 × texts truncated to 8 tokens")
 
 
 @pytest.mark.parametrize("inner", [ByteTokenizer(), LETTERS, WordTokenizer(["<unk>", "ab", "h"])])
 def test_a_tokenizer_keeps_its_ids_and_gets_three_more(inner: Tokenizer) -> None:
     framed = FramedTokenizer(inner)
     assert framed.encode("abh").tolist() == inner.encode("abh").tolist()
-    assert (framed.size, list(framed.marks.values())) == (inner.size + 3, [inner.size, inner.size + 1, inner.size + 2])
-    ids = [framed.marks["start"], *inner.encode("ab").tolist(), framed.marks["delimiter"], *inner.encode("h").tolist(), framed.size - 1]
+    assert (framed.size, list(framed.special_tokens.values())) == (inner.size + 3, [inner.size, inner.size + 1, inner.size + 2])
+    ids = [
+        framed.special_tokens["start"],
+        *inner.encode("ab").tolist(),
+        framed.special_tokens["delimiter"],
+        *inner.encode("h").tolist(),
+        framed.size - 1,
+    ]
     assert framed.decode(ids) == "[start]ab[delimiter]h[extract]"
     again = tokenizers.load(tokenizers.dump(framed))
     assert isinstance(again, FramedTokenizer)
@@ -122,13 +128,13 @@ def test_pieces_of_words_of_a_model(tmp_path: Path) -> None:
 
 
 def test_without_a_model_tokens_are_learned(tmp_path: Path) -> None:
-    data = texts(tmp_path, "ab ab\tx\ncd\ty\n", None, unit="words")
+    data = texts(tmp_path, "ab ab\tx\ncd\ty\n", None, tokenizer="words")
     assert data.tokenizer.tokens.inner.words == ["<unk>", "ab", "\n", "cd"]
     assert everything(data.train)["ids"].tolist() == [[4, 1, 1, 6], [4, 3, 6, 6]]
     pytest.importorskip("tokenizers")
     default = FramedTextsConfig()
-    assert default.unit == "byte_bpe"
-    learned = texts(tmp_path, "ab ab\tx\ncd\ty\n", None, unit=default.unit)
+    assert default.tokenizer == "byte_bpe"
+    learned = texts(tmp_path, "ab ab\tx\ncd\ty\n", None, tokenizer=default.tokenizer)
     assert isinstance(learned.tokenizer.tokens.inner, ByteBPE)
 
 
@@ -153,14 +159,14 @@ def test_characters_that_a_model_never_met_are_left_out_and_counted(tmp_path: Pa
         [START, EXTRACT, EXTRACT, EXTRACT],
     ]
     path = tmp_path / "a.tsv"
-    assert data.problems.lines() == [f"2 × texts with characters that the model does not know, which are left out: {path}:1, {path}:3"]
+    assert data.problems.lines() == [f"2 × texts with characters outside the vocabulary, which are left out: {path}:1, {path}:3"]
 
 
 def test_settings_survive_json(tmp_path: Path) -> None:
-    for made in (FramedTextsConfig(path="x", unit="bytes", both_orders=True), FramedChoicesConfig(path="x", unit="words")):
+    for made in (FramedTextsConfig(path="x", tokenizer="bytes", both_orders=True), FramedChoicesConfig(path="x", tokenizer="words")):
         assert from_dict(json.loads(json.dumps(to_dict(made))), DataConfig) == made
     with pytest.raises(ConfigError, match="'bert_words' is not one of"):
-        from_dict({"type": "framed_texts", "unit": "bert_words"}, DataConfig)
+        from_dict({"type": "framed_texts", "tokenizer": "bert_words"}, DataConfig)
 
 
 @pytest.mark.parametrize(
@@ -187,6 +193,6 @@ def test_any_bytes_work_or_are_one_sentence(tmp_path: Path, kind: type[FramedTex
     @given(st.one_of(TABLES if kind is FramedTextsConfig else JSON_LINES, st.binary(max_size=300)))
     def check(content: bytes) -> None:
         path.write_bytes(content)
-        use(kind(path=str(path), unit="characters", context=16, validation=0.3))
+        use(kind(path=str(path), tokenizer="characters", context=16, validation=0.3))
 
     check()

@@ -27,7 +27,7 @@ def write(path: Path, content: str | bytes) -> str:
 
 
 def config(path: str, **settings: object) -> LabelledTextsConfig:
-    return LabelledTextsConfig(path=path, **{"unit": "bert_words", "validation": 0.0, "context": 16, **settings})  # type: ignore[arg-type]
+    return LabelledTextsConfig(path=path, **{"tokenizer": "bert_words", "validation": 0.0, "context": 16, **settings})  # type: ignore[arg-type]
 
 
 def everything(dataset: Dataset | None) -> Batch:
@@ -134,7 +134,7 @@ def test_a_model_of_another_task_gives_its_tokens_alone(tmp_path: Path) -> None:
     renamed = config(path, class_names=("pos", "neg")).build_with(others)
     assert renamed.info["class_names"] == ["pos", "neg"]
     assert renamed.info["vocabulary"] == 12
-    with pytest.raises(DataError, match="'words' has no mark for cls"):
+    with pytest.raises(DataError, match="'words' has no special token for cls"):
         config(path).build_with(WordTokenizer(["<unk>"]))
 
 
@@ -197,7 +197,7 @@ def test_settings_that_cannot_work(tmp_path: Path, flags: dict[str, object], sai
 
 def test_settings_as_json_and_pieces_of_words(tmp_path: Path) -> None:
     pytest.importorskip("tokenizers")
-    made = config(write(tmp_path / "a.tsv", reviews()), unit="wordpiece", vocabulary=120, class_names=("neg", "pos"))
+    made = config(write(tmp_path / "a.tsv", reviews()), tokenizer="wordpiece", vocabulary=120, class_names=("neg", "pos"))
     assert from_dict(json.loads(json.dumps(to_dict(made))), LabelledTextsConfig) == made
     data = made.build()
     assert data.info["vocabulary"] <= 120

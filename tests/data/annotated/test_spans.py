@@ -14,10 +14,10 @@ import torch
 from hypothesis import given
 
 from weft.core.errors import ConfigError, DataError
-from weft.data.annotated.spans import Spans, SpansConfig, cover
-from weft.data.annotated.squad import Asked
+from weft.data.annotated.spans import Spans, SpansConfig, window_ranges
+from weft.data.annotated.squad import SpanExample
 from weft.data.base import Problems
-from weft.data.text.sentence_pairs import CLS, MARKS, PAD, SEP, BERTWordTokenizer
+from weft.data.text.sentence_pairs import CLS, PAD, SEP, SPECIAL_TOKENS, BERTWordTokenizer
 from weft.data.tokenizers.base import ByteTokenizer
 
 LETTERS = "abcdeXYZ ÄéİßΣ中文 ,.-'()🙂12_"
@@ -33,12 +33,12 @@ def tokenizer(unit: str) -> Any:
     return subwords.WordPiece.train(f"the moon is near {LETTERS} abc bcd cde xyz", 60)
 
 
-def asked(paragraph: str, span: tuple[int, int], question: str = "the moon") -> Asked:
+def asked(paragraph: str, span: tuple[int, int], question: str = "the moon") -> SpanExample:
     references = (paragraph[slice(*span)],) if span != (0, 0) else ()
-    return Asked("1", question, paragraph, references, span, "here")
+    return SpanExample("1", question, paragraph, references, span, "here")
 
 
-def dataset(one: Asked, unit: str, problems: Problems, **settings: int) -> Spans:
+def dataset(one: SpanExample, unit: str, problems: Problems, **settings: int) -> Spans:
     return SpansConfig(**settings).dataset([one], tokenizer(unit), problems)  # type: ignore[arg-type]
 
 
@@ -52,7 +52,7 @@ def test_every_answer_is_found_again_as_text(unit: str, paragraph: str, begin: i
     found = dataset(asked(paragraph, span), unit, problems, context=context, stride=stride)
     texts = [window.text(*ends) for window, ends in zip(found.windows, found.spans.tolist(), strict=True) if ends[0]]
     assert set(texts) <= {paragraph[slice(*span)]}
-    room = context - 1 - found.windows[0].place
+    room = context - 1 - found.windows[0].position
     tokens = len(tokenizer(unit).encode(paragraph[slice(*span)]))
     if tokens <= room - min(stride, room) + 1:
         assert texts, "an answer no longer than what two windows share lies in one of them"
@@ -87,18 +87,18 @@ def test_an_answer_inside_a_word_is_taken_with_the_whole_of_it(unit: str, paragr
 @given(PARAGRAPHS, st.integers(8, 30), st.integers(1, 30), st.integers(1, 9))
 def test_windows_cover_the_paragraph_and_fit(paragraph: str, context: int, stride: int, question: int) -> None:
     one = asked(paragraph, (0, 0), "the moon is near the moon")
-    found = dataset(one, "bert_words", Problems(), context=context, stride=stride, question=question)
+    found = dataset(one, "bert_words", Problems(), context=context, stride=stride, max_question_length=question)
     ids, offsets = tokenizer("bert_words").encode_with_offsets(paragraph)
     batch = found.batch(torch.arange(len(found)), torch.zeros(len(found), dtype=torch.int64))
     seen: set[int] = set()
     rows = zip(batch["ids"], batch["segments"], batch["lengths"].tolist(), found.windows, strict=True)
     for number, (row, segments, length, window) in enumerate(rows):
-        assert row[0] == CLS and row[window.place - 1] == SEP and row[length - 1] == SEP and (row[length:] == PAD).all()
-        assert segments.tolist() == [0] * window.place + [1] * (length - window.place) + [0] * (len(row) - length)
+        assert row[0] == CLS and row[window.position - 1] == SEP and row[length - 1] == SEP and (row[length:] == PAD).all()
+        assert segments.tolist() == [0] * window.position + [1] * (length - window.position) + [0] * (len(row) - length)
         assert length <= context
-        room = context - 1 - window.place
+        room = context - 1 - window.position
         start = number * min(stride, room)
-        assert row[window.place : length - 1].tolist() == ids[start : start + room].tolist()
+        assert row[window.position : length - 1].tolist() == ids[start : start + room].tolist()
         assert window.offsets.tolist() == offsets[start : start + room].tolist()
         seen |= set(range(start, min(start + room, len(ids))))
     assert seen == set(range(len(ids)))
@@ -108,7 +108,7 @@ def test_windows_cover_the_paragraph_and_fit(paragraph: str, context: int, strid
 
 @given(st.integers(1, 200), st.integers(1, 50), st.integers(1, 80))
 def test_ranges_cover_without_a_superfluous_one(size: int, room: int, stride: int) -> None:
-    ranges = cover(size, room, stride)
+    ranges = window_ranges(size, room, stride)
     assert sorted({place for start, stop in ranges for place in range(start, stop)}) == list(range(size))
     assert all(stop - start <= room and stop < size for start, stop in ranges[:-1])
     assert [start for start, _ in ranges] == [number * min(stride, room) for number in range(len(ranges))]
@@ -133,8 +133,8 @@ def test_a_window_without_the_whole_answer_points_at_cls() -> None:
 def test_a_question_takes_at_most_half_and_an_empty_answer_is_left_out() -> None:
     problems = Problems()
     long = dataset(asked("the moon", (4, 8), "is " * 50), "bert_words", problems, context=16)
-    assert long.windows[0].place == 8
-    assert problems.counts == {"questions cut to 6 tokens": 1}
+    assert long.windows[0].position == 8
+    assert problems.counts == {"questions truncated to 6 tokens": 1}
     assert not len(dataset(asked("the \u0301", (4, 5)), "wordpiece", problems))
     assert problems.counts["questions whose paragraph or answer has no token, left out"] == 1
 
@@ -150,7 +150,7 @@ def write(folder: Path) -> str:
 
 def test_built_data_and_the_tokens_of_another_model(tmp_path: Path) -> None:
     path = write(tmp_path)
-    known = BERTWordTokenizer([*MARKS, "the", "moon"])
+    known = BERTWordTokenizer([*SPECIAL_TOKENS, "the", "moon"])
     data = SpansConfig(path=path, validation_path=path, context=16).build_with(known)
     assert data.tokenizer is known
     expected = {"vocabulary": 7, "context": 16, "tokens": 11, "training_questions": 2, "training_windows": 2, "validation_questions": 2}
@@ -158,12 +158,20 @@ def test_built_data_and_the_tokens_of_another_model(tmp_path: Path) -> None:
     batch = data.train.batch(torch.tensor([0, 1]), torch.tensor([0, 0]))
     assert batch["ids"][0].tolist() == [CLS, 1, 1, 1, 1, SEP, 5, 6, 1, 1, SEP]
     assert (batch["first"].tolist(), batch["last"].tolist()) == ([7, 0], [7, 0])
-    with pytest.raises(DataError, match="'bytes' has no mark for cls, sep, padding"):
+    with pytest.raises(DataError, match="'bytes' has no special token for cls, sep, padding"):
         SpansConfig(path=path).build_with(ByteTokenizer())
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"context": 7}, {"stride": 0}, {"question": 0}, {"vocabulary": -1}, {"validation": 1.0}, {"threshold": math.nan}]
+    "wrong",
+    [
+        {"context": 7},
+        {"stride": 0},
+        {"max_question_length": 0},
+        {"vocabulary": -1},
+        {"validation": 1.0},
+        {"null_score_threshold": math.nan},
+    ],
 )
 def test_settings_that_cannot_work_are_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"--data.{next(iter(wrong))}"):

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from tests.data.test_fuzz import use
 from weft.core.errors import DataError
 from weft.data.annotated.spans import SpansConfig
-from weft.data.annotated.squad import Asked, read_squad
+from weft.data.annotated.squad import SpanExample, read_squad
 from weft.data.base import Problems
 
 TEXT = "The moon is near. The sun is not."
@@ -31,7 +31,7 @@ def written(folder: Path, *questions: Any, name: str = "my.json", text: Any = TE
     return str(folder / name)
 
 
-def read(path: str) -> tuple[list[Asked], Problems]:
+def read(path: str) -> tuple[list[SpanExample], Problems]:
     problems = Problems()
     return [asked for group in read_squad(path, problems) for asked in group], problems
 
@@ -48,8 +48,8 @@ def test_both_versions(tmp_path: Path, name: str) -> None:
 def test_questions_about_a_paragraph_stay_together(tmp_path: Path) -> None:
     paragraphs = [{"context": f"{TEXT} {n}", "qas": [question(10 * n + i, ("moon", 4)) for i in range(3)]} for n in range(10)]
     (tmp_path / "a.json").write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
-    data = SpansConfig(path=str(tmp_path / "a.json"), validation=0.3, unit="bert_words").build()
-    train, held = ({window.asked.paragraph for window in part.windows} for part in (data.train, data.validation))  # type: ignore[union-attr]
+    data = SpansConfig(path=str(tmp_path / "a.json"), validation=0.3, tokenizer="bert_words").build()
+    train, held = ({window.example.paragraph for window in part.windows} for part in (data.train, data.validation))  # type: ignore[union-attr]
     assert (len(train), len(held), len(train & held)) == (7, 3, 0)
     assert (data.info["training_questions"], data.info["validation_questions"]) == (21, 9)
 
@@ -62,11 +62,11 @@ def test_an_answer_that_is_elsewhere_is_found_and_counted(tmp_path: Path) -> Non
     assert [one.paragraph[slice(*one.span)] for one in asked] == ["sun", "sun", "near"]
     assert asked[1].references == ("stars", "sun")
     assert problems.counts == {
-        "answers that are not where their answer_start says, taken where they first occur": 2,
-        "answers that are not where their answer_start says, which is not in the paragraph either": 2,
-        "questions none of whose answers stands in the paragraph, left out": 1,
+        "answers that do not begin at their answer_start, their first occurrence is taken": 2,
+        "answers that do not begin at their answer_start, which is not in the paragraph either": 2,
+        "questions without an answer that is in the paragraph, left out": 1,
     }
-    assert problems.places["questions none of whose answers stands in the paragraph, left out"] == [
+    assert problems.places["questions without an answer that is in the paragraph, left out"] == [
         f"{tmp_path / 'my.json'}: data[0].paragraphs[0].qas[3]"
     ]
 
@@ -78,11 +78,11 @@ def test_what_cannot_be_used_is_named(tmp_path: Path) -> None:
     )
     assert [one.name for one in asked] == ["q1", *(f"{tmp_path / 'my.json'}: data[0].paragraphs[0].qas[{n}]" for n in (1, 6))]
     assert problems.counts == {
-        "questions without an id of their own, called by their place": 2,
+        "questions without a unique id, which get their location as id": 2,
         "members of qas that are not JSON objects, left out": 1,
         "questions without text, left out": 1,
         "questions without a list of answers, left out": 1,
-        "questions none of whose answers stands in the paragraph, left out": 1,
+        "questions without an answer that is in the paragraph, left out": 1,
     }
 
 
@@ -123,6 +123,6 @@ def test_any_json_works_or_is_one_sentence(tmp_path: Path) -> None:
     @given(FILE)
     def check(content: Any) -> None:
         (tmp_path / "my.json").write_text(json.dumps(content))
-        use(SpansConfig(path=str(tmp_path / "my.json"), unit="bert_words", context=8, stride=2))
+        use(SpansConfig(path=str(tmp_path / "my.json"), tokenizer="bert_words", context=8, stride=2))
 
     check()

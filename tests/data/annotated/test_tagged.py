@@ -16,9 +16,9 @@ from tests.data.test_fuzz import use
 from weft.core.errors import ConfigError, DataError
 from weft.data.annotated.label_tokens import LabelledTokenizer
 from weft.data.annotated.sentences import read_sentences
-from weft.data.annotated.tagged import Tagged, TaggedConfig, TagTokenizer, cut_words
+from weft.data.annotated.tagged import Tagged, TaggedConfig, TagTokenizer, split_words
 from weft.data.base import IGNORE, Data, Problems
-from weft.data.text.sentence_pairs import CLS, MARKS, PAD, SEP, BERTWordTokenizer
+from weft.data.text.sentence_pairs import CLS, PAD, SEP, SPECIAL_TOKENS, BERTWordTokenizer
 from weft.data.tokenizers import base as tokenizers
 
 LINES = "The\tDT\nmoon\tNN\n\nIt\tPRP\nis\tVBZ\nnear\tRB\n"
@@ -78,11 +78,11 @@ def test_an_archive_is_read_where_it_has_the_layout_of_most(tmp_path: Path) -> N
 def build(folder: Path, content: str, known: Any = None, **settings: Any) -> Data:
     path = folder / "my.tsv.gz"
     path.write_bytes(gzip.compress(content.encode()))
-    return TaggedConfig(path=str(path), **{"validation_path": str(path), "unit": "bert_words", **settings}).build_with(known)
+    return TaggedConfig(path=str(path), **{"validation_path": str(path), "tokenizer": "bert_words", **settings}).build_with(known)
 
 
 def test_the_first_token_of_a_word_carries_its_tag(tmp_path: Path) -> None:
-    known = BERTWordTokenizer([*MARKS, "o", "'", "hara", "sees"])
+    known = BERTWordTokenizer([*SPECIAL_TOKENS, "o", "'", "hara", "sees"])
     data = build(tmp_path, "O'Hara\tB-PER\nsees\tO\n\u0301\tO\n", known)
     assert isinstance(data.tokenizer, TagTokenizer)
     batch = data.train.batch(torch.tensor([0]), torch.tensor([0]))
@@ -94,7 +94,7 @@ def test_the_first_token_of_a_word_carries_its_tag(tmp_path: Path) -> None:
 
 @given(st.lists(st.lists(st.integers(5, 9), min_size=1, max_size=6), min_size=1, max_size=30), st.integers(6, 20))
 def test_cut_words_are_all_the_words(words: list[list[int]], room: int) -> None:
-    runs = list(cut_words(words, room))
+    runs = list(split_words(words, room))
     assert [word for _, run in runs for word in run] == words
     assert [first for first, _ in runs] == [sum(len(run) for _, run in runs[:number]) for number in range(len(runs))]
     assert all(len(run) > 0 and sum(map(len, run)) <= room for _, run in runs)
@@ -104,13 +104,13 @@ def test_a_long_sentence_is_read_in_pieces(tmp_path: Path) -> None:
     words = [f"w{n}" for n in range(20)]
     data = build(tmp_path, "".join(f"{word}\tT{n % 3}\n" for n, word in enumerate(words)) + f"\nshort\tT0\n\n{'-' * 30}\tT1\n", context=10)
     assert isinstance(data.train, Tagged)
-    assert [(piece.first, len(piece.places)) for piece in data.train.pieces] == [(0, 8), (8, 8), (16, 4), (0, 1), (0, 1)]
+    assert [(piece.first, len(piece.positions)) for piece in data.train.chunks] == [(0, 8), (8, 8), (16, 4), (0, 1), (0, 1)]
     batch = data.train.batch(torch.arange(5), torch.zeros(5, dtype=torch.int64))
     told = [tag for row in batch["tags"].tolist() for tag in row if tag != IGNORE]
     assert told == [n % 3 for n in range(20)] + [0, 1]
     assert batch["lengths"].tolist() == [10, 10, 6, 3, 10]
     assert (batch["ids"][3, 3:] == PAD).all()
-    assert data.problems.counts == {"sentences cut where they exceed 10 tokens": 2}
+    assert data.problems.counts == {"sentences split where they exceed 10 tokens": 2}
 
 
 def test_tags_survive_a_checkpoint_and_stay_those_of_the_model(tmp_path: Path) -> None:
@@ -122,13 +122,13 @@ def test_tags_survive_a_checkpoint_and_stay_those_of_the_model(tmp_path: Path) -
     assert other.info["classes"] == 5
     batch = other.train.batch(torch.tensor([0]), torch.tensor([0]))
     assert batch["tags"][0].tolist() == [IGNORE, 3, IGNORE, IGNORE]
-    assert other.problems.counts == {"words whose tag training does not have, not counted": 1}
-    with pytest.raises(DataError, match=r"none of its tags is one that this model knows \(DT, NN"):
+    assert other.problems.counts == {"words whose tag does not occur in training, ignored": 1}
+    with pytest.raises(DataError, match=r"none of its tags is one of the model.s \(DT, NN"):
         build(tmp_path, "far\tXX\n", again)
 
 
 def test_a_classifier_brings_its_tokens_but_not_its_classes(tmp_path: Path) -> None:
-    tokens = BERTWordTokenizer([*MARKS, "moon"])
+    tokens = BERTWordTokenizer([*SPECIAL_TOKENS, "moon"])
     data = build(tmp_path, LINES, LabelledTokenizer(tokens, ["DT", "good", "bad"]))
     assert data.tokenizer.tokens is tokens
     assert data.info["classes"] == 5
@@ -142,7 +142,7 @@ def test_tags_can_be_shortened(tmp_path: Path) -> None:
 def test_sentences_to_validate_on_are_held_out(tmp_path: Path) -> None:
     data = build(tmp_path, "\n\n".join(f"w{n}\tA\nx\tB" for n in range(10)), validation_path="", validation=0.3)
     assert isinstance(data.train, Tagged) and isinstance(data.validation, Tagged)
-    train, held = ({piece.sentence.words[0] for piece in part.pieces} for part in (data.train, data.validation))
+    train, held = ({piece.sentence.words[0] for piece in part.chunks} for part in (data.train, data.validation))
     assert (len(train), len(held), train & held) == (7, 3, set())
     with pytest.raises(ConfigError, match=r"--data\.context"):
         build(tmp_path, LINES, context=3)
@@ -160,6 +160,6 @@ def test_any_text_works_or_is_one_sentence(tmp_path: Path, name: str) -> None:
             archive(tmp_path / name, one=text, two="a/x")
         else:
             (tmp_path / name).write_bytes(text.encode(errors="replace") + raw)
-        use(TaggedConfig(path=str(tmp_path / name), unit="bert_words", context=8))
+        use(TaggedConfig(path=str(tmp_path / name), tokenizer="bert_words", context=8))
 
     check()

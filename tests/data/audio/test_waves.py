@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from weft.core.errors import ConfigError, DataError
-from weft.data.audio.waves import WavesConfig, resample
+from weft.data.audio.waves import AudioConfig, resample
 from weft.data.base import UNLABELLED, Dataset
 
 soundfile = pytest.importorskip("soundfile")
@@ -28,7 +28,7 @@ def everything(dataset: Dataset | None) -> dict[str, torch.Tensor]:
 def test_classes_from_names_and_lengths_kept(tmp_path: Path) -> None:
     for i in range(10):
         save(tmp_path / "recordings" / f"{i % 2}_theo_{i}.wav", seconds=0.1 * (i + 1))
-    data = WavesConfig(path=str(tmp_path), rate=8000, seconds=0.5, validation=0.2).build()
+    data = AudioConfig(path=str(tmp_path), sample_rate=8000, seconds=0.5, validation=0.2).build()
     assert data.info["class_names"] == ["0", "1"]
     assert (data.info["samples"], data.info["training_examples"], data.info["validation_examples"]) == (4000, 8, 2)
     batch = everything(data.train)
@@ -46,7 +46,7 @@ def test_classes_from_folders_channels_averaged_and_rates_made_one(tmp_path: Pat
     save(tmp_path / "low" / "b.flac", rate=16000, channels=2)
     save(tmp_path / "high" / "c.wav", rate=11025)
     save(tmp_path / "loose.wav", rate=44100)
-    data = WavesConfig(path=str(tmp_path), rate=8000, seconds=0.4, validation=0.0).build()
+    data = AudioConfig(path=str(tmp_path), sample_rate=8000, seconds=0.4, validation=0.0).build()
     assert data.info["class_names"] == ["high", "low"]
     batch = everything(data.train)
     assert batch["label"].tolist() == [0, UNLABELLED, 1, 1]
@@ -73,28 +73,28 @@ def test_unusable_files_are_counted_and_named(tmp_path: Path) -> None:
     soundfile.write(tmp_path / "6_nan.wav", np.full(100, np.nan), 8000, subtype="FLOAT")
     soundfile.write(tmp_path / "7_loud.wav", np.full(100, np.inf), 8000, subtype="FLOAT")
     (tmp_path / "notes.txt").touch()
-    data = WavesConfig(path=str(tmp_path), rate=8000, validation=0.0).build()
+    data = AudioConfig(path=str(tmp_path), sample_rate=8000, validation=0.0).build()
     assert data.info["class_names"] == ["1", "2", "7"]
-    assert data.problems.counts == {"files of another kind, not read": 1, "sound files that cannot be read": 4}
+    assert data.problems.counts == {"files with another suffix, not read": 1, "sound files that cannot be read": 4}
     assert torch.isfinite(everything(data.train)["wave"]).all()
 
 
 def test_nothing_usable_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="holds no sound file"):
-        WavesConfig(path=str(tmp_path)).build()
+        AudioConfig(path=str(tmp_path)).build()
     (tmp_path / "a.wav").touch()
     with pytest.raises(DataError, match="none of its 1 sound files"):
-        WavesConfig(path=str(tmp_path)).build()
+        AudioConfig(path=str(tmp_path)).build()
     with pytest.raises(DataError, match="is a file"):
-        WavesConfig(path=str(tmp_path / "a.wav")).build()
+        AudioConfig(path=str(tmp_path / "a.wav")).build()
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"rate": 0}, {"seconds": 0.0}, {"seconds": float("nan")}, {"seconds": float("inf")}, {"validation": 1.0}]
+    "wrong", [{"sample_rate": 0}, {"seconds": 0.0}, {"seconds": float("nan")}, {"seconds": float("inf")}, {"validation": 1.0}]
 )
 def test_settings_that_make_no_sense(tmp_path: Path, wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match="--data"):
-        WavesConfig(path=str(tmp_path), **wrong).build()  # type: ignore[arg-type]
+        AudioConfig(path=str(tmp_path), **wrong).build()  # type: ignore[arg-type]
 
 
 def test_a_folder_to_validate_on_is_numbered_as_training(tmp_path: Path) -> None:
@@ -102,10 +102,10 @@ def test_a_folder_to_validate_on_is_numbered_as_training(tmp_path: Path) -> None
     save(tmp_path / "mine" / "b_1.wav")
     save(tmp_path / "yours" / "b_2.wav")
     save(tmp_path / "yours" / "z_2.wav")
-    data = WavesConfig(path=str(tmp_path / "mine"), validation_path=str(tmp_path / "yours"), rate=8000).build()
+    data = AudioConfig(path=str(tmp_path / "mine"), validation_path=str(tmp_path / "yours"), sample_rate=8000).build()
     assert everything(data.validation)["label"].tolist() == [1, UNLABELLED]
     assert "z_2.wav" in data.problems.lines()[0]
-    again = WavesConfig(path=str(tmp_path / "yours"), rate=8000, validation=0.0).build_with(data.tokenizer)
+    again = AudioConfig(path=str(tmp_path / "yours"), sample_rate=8000, validation=0.0).build_with(data.tokenizer)
     assert again.info["classes"] == 2
 
 
@@ -115,7 +115,7 @@ def test_a_file_that_ends_early_is_left_out_and_named(tmp_path: Path) -> None:
     whole = (tmp_path / "0_whole.wav").read_bytes()
     (tmp_path / "1_short.wav").write_bytes(whole[:5000])
     (tmp_path / "1_piped.wav").write_bytes(whole[:40] + b"\xff\xff\xff\xff" + whole[44:])
-    data = WavesConfig(path=str(tmp_path), rate=8000, seconds=0.1, validation=0.0).build()
+    data = AudioConfig(path=str(tmp_path), sample_rate=8000, seconds=0.1, validation=0.0).build()
     assert data.info["training_examples"] == 3
     assert data.problems.places == {
         "sound files that cannot be read": [f"{tmp_path / '1_short.wav'} (it ends after 4,956 of its 8,000 bytes of sound)"]

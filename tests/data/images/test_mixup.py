@@ -9,7 +9,7 @@ from weft.core import random
 from weft.core.errors import ConfigError
 from weft.data.base import UNLABELLED, TensorDataset
 from weft.data.images.augment import Augment
-from weft.data.images.mixup import Mixed, weights
+from weft.data.images.mixup import MixupDataset, mixing_weights
 from weft.data.images.pixels import ImagesConfig, Pixels
 from weft.objectives.classification import ClassificationConfig, label_loss, mixed_loss
 from weft.recipes.base import check, recipe
@@ -22,12 +22,12 @@ def images(number: int = 40, unlabelled: int = 0) -> TensorDataset:
     return TensorDataset({"image": (torch.arange(number) % 2).float().view(-1, 1, 1, 1).expand(-1, 3, 8, 6), "label": label})
 
 
-def draw(data: Mixed, number: int) -> dict[str, torch.Tensor]:
+def draw(data: MixupDataset, number: int) -> dict[str, torch.Tensor]:
     return data.batch(torch.arange(number) % len(data), random.keys(3, torch.arange(number)))
 
 
 def test_a_share_is_what_one_sees_of_an_image() -> None:
-    batch = draw(Mixed(images(), 1.0), 400)
+    batch = draw(MixupDataset(images(), 1.0), 400)
     own, other = batch["label"].float(), batch["other_label"].float()
     seen = batch["share"] * own + (1 - batch["share"]) * other
     torch.testing.assert_close(batch["image"].mean((1, 2, 3)), seen)
@@ -39,7 +39,7 @@ def test_a_share_is_what_one_sees_of_an_image() -> None:
 
 
 def test_the_same_keys_give_the_same_images_however_the_batch_is_cut() -> None:
-    data, index, key = Mixed(images(), 0.7), torch.arange(30), random.keys(3, torch.arange(30))
+    data, index, key = MixupDataset(images(), 0.7), torch.arange(30), random.keys(3, torch.arange(30))
     whole = data.batch(index, key)
     parts = [data.batch(index[i:j], key[i:j]) for i, j in ((0, 7), (7, 8), (8, 30))]
     for name, value in whole.items():
@@ -47,9 +47,9 @@ def test_the_same_keys_give_the_same_images_however_the_batch_is_cut() -> None:
 
 
 def test_as_many_are_mixed_as_asked_and_none_without_a_class() -> None:
-    shares = draw(Mixed(images(), 0.25), 2000)["share"]
+    shares = draw(MixupDataset(images(), 0.25), 2000)["share"]
     assert abs(float((shares < 1).float().mean()) - 0.25) < 0.04
-    batch = draw(Mixed(images(unlabelled=20), 1.0), 400)
+    batch = draw(MixupDataset(images(unlabelled=20), 1.0), 400)
     unknown = (batch["label"] == UNLABELLED) | (batch["other_label"] == UNLABELLED)
     assert unknown.any()
     assert (batch["share"][unknown] == 1).all()
@@ -58,15 +58,17 @@ def test_as_many_are_mixed_as_asked_and_none_without_a_class() -> None:
 
 def test_nothing_is_read_by_the_host() -> None:
     meta = torch.device("meta")
-    change = Pixels(Augment(flip=0.5, crop=2, rotate=10.0, shear=0.2, colour=0.3, tones=0.5, erase=0.5), 0, False, (0.5,) * 3, (0.2,) * 3)
+    change = Pixels(
+        Augment(flip=0.5, crop=2, rotate=10.0, shear=0.2, color_jitter=0.3, tones=0.5, erase=0.5), 0, False, (0.5,) * 3, (0.2,) * 3
+    )
     tensors = {"image": torch.zeros(40, 3, 8, 6, dtype=torch.uint8), "label": torch.zeros(40, dtype=torch.int64)}
-    made = Mixed(TensorDataset(tensors, change), 0.5).to(meta)
+    made = MixupDataset(TensorDataset(tensors, change), 0.5).to(meta)
     index = torch.zeros(4, dtype=torch.int64, device=meta)
     assert made.batch(index, index)["image"].shape == (4, 3, 8, 6)
 
 
 def test_rectangles_have_the_area_that_their_share_leaves() -> None:
-    weight = weights(random.keys(5, torch.arange(4000)), 32, 32)
+    weight = mixing_weights(random.keys(5, torch.arange(4000)), 32, 32)
     cut = weight[(weight == 1).flatten(1).any(1)]
     assert set(cut.unique().tolist()) == {0.0, 1.0}
     assert 0.5 < float(cut.mean()) < 0.75, "half the area on average, less where a rectangle reaches beyond the image"
@@ -86,17 +88,17 @@ def test_the_loss_counts_both_classes_by_their_shares(smoothing: float) -> None:
 
 
 def test_settings_that_make_no_sense() -> None:
-    for settings in (ImagesConfig(path="x", mix=1.5), ImagesConfig(path="x", mix=0.5, flat=True)):
-        with pytest.raises(ConfigError, match=r"--data\.mix"):
+    for settings in (ImagesConfig(path="x", mixup=1.5), ImagesConfig(path="x", mixup=0.5, flat=True)):
+        with pytest.raises(ConfigError, match=r"--data\.mixup"):
             settings.build()
-    assert ClassificationConfig().build().counts(draw(Mixed(images(unlabelled=3), 1.0), 10))["loss"] == 7
+    assert ClassificationConfig().build().counts(draw(MixupDataset(images(unlabelled=3), 1.0), 10))["loss"] == 7
 
 
 @pytest.mark.parametrize("name", ["vae/images", "dcgan/images", "gan/semi_mnist", "vit/images"])
 def test_only_what_counts_both_classes_takes_mixed_images(name: str) -> None:
-    mixed = recipe(name, {"data.mix": 0.5})
+    mixed = recipe(name, {"data.mixup": 0.5})
     if name == "vit/images":
         check(mixed)
     else:
-        with pytest.raises(ConfigError, match=r"--data.mix 0.5: images of two classes are for the objective classification, not for"):
+        with pytest.raises(ConfigError, match=r"--data.mixup 0.5: images of two classes are for the objective classification, not for"):
             check(mixed)

@@ -11,9 +11,9 @@ import torch
 
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Source
-from weft.data.images.domains import DomainsConfig, grey_again, restyle
+from weft.data.images.domains import DomainsConfig, restyle, to_grey
 from weft.data.images.paired import ImagePairsConfig, OutlinesConfig, outlines
-from weft.data.images.unpaired import TwoFoldersConfig
+from weft.data.images.unpaired import UnpairedImagesConfig
 
 
 def pairs(folder: Path, number: int = 12) -> Path:
@@ -34,7 +34,7 @@ def test_halves_stay_together(packed: bool, tmp_path: Path) -> None:
         with tarfile.open(tmp_path / "pairs.tar", "w") as archive:
             archive.add(path, "pairs")
         path = tmp_path / "pairs.tar"
-    data = ImagePairsConfig(path=str(path), size=10, window=8, validation=0.25).build()
+    data = ImagePairsConfig(path=str(path), size=10, crop_size=8, validation=0.25).build()
     assert data.validation is not None
     assert (len(data.train), len(data.validation)) == (9, 3)
     assert data.info["image"] == data.info["source_image"] == (3, 8, 8)
@@ -43,18 +43,18 @@ def test_halves_stay_together(packed: bool, tmp_path: Path) -> None:
     torch.testing.assert_close(batch["source"][:, 1], torch.full((9, 8, 8), 200 / 255))  # the right half by default
     torch.testing.assert_close(batch["image"][:, 0], torch.full((9, 8, 8), 100 / 255))
     torch.testing.assert_close(batch["source"][:, 2], batch["image"][:, 2])  # both of one file
-    other = ImagePairsConfig(path=str(path), size=10, window=8, source="left").build()
+    other = ImagePairsConfig(path=str(path), size=10, crop_size=8, source="left").build()
     assert float(Source(other.train, 1, torch.device("cpu")).batch(0, 2)["source"][:, 0].min()) > 0.3
 
 
 def test_flaws_are_told(tmp_path: Path) -> None:
     path = pairs(tmp_path, 4)
     (path / "broken.png").write_bytes(b"no image")
-    assert any("cannot be read" in line for line in ImagePairsConfig(path=str(path), size=8, window=0).build().problems.lines())
+    assert any("cannot be read" in line for line in ImagePairsConfig(path=str(path), size=8, crop_size=0).build().problems.lines())
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="no image"):
         ImagePairsConfig(path=str(tmp_path / "empty")).build()
-    for changes in ({"window": 300}, {"flip": 2.0}, {"size": 0}, {"validation": 1.0}):
+    for changes in ({"crop_size": 300}, {"flip": 2.0}, {"size": 0}, {"validation": 1.0}):
         with pytest.raises(ConfigError):
             ImagePairsConfig(path=str(path), **changes).build()  # type: ignore[arg-type]
 
@@ -63,7 +63,7 @@ def test_pixels_of_sixteen_bits_keep_their_brightness_and_one_column_is_no_pair(
     image = pytest.importorskip("PIL.Image")
     image.fromarray(np.full((8, 16), 128 << 8, dtype=np.uint16)).save(tmp_path / "deep.png")
     image.new("L", (1, 8)).save(tmp_path / "thin.png")
-    data = ImagePairsConfig(path=str(tmp_path), size=8, window=0, validation=0.0).build()
+    data = ImagePairsConfig(path=str(tmp_path), size=8, crop_size=0, validation=0.0).build()
     assert len(data.train) == 1
     batch = Source(data.train, 1, torch.device("cpu")).batch(0, 1)
     torch.testing.assert_close(batch["source"], torch.full((1, 3, 8, 8), 128 / 255))
@@ -100,9 +100,9 @@ def test_no_image_is_in_both_domains(style: str) -> None:
     channels = data.info["image"][0]
     assert batch["image"].shape[1:] == batch["other"].shape[1:] == (channels, 8, 8)
     torch.testing.assert_close(batch["truth"], restyle(batch["image"][:, :1], style))  # type: ignore[arg-type]
-    torch.testing.assert_close(grey_again(batch["truth"], style), batch["image"][:, :1], atol=1e-5, rtol=1e-5)  # type: ignore[arg-type]
+    torch.testing.assert_close(to_grey(batch["truth"], style), batch["image"][:, :1], atol=1e-5, rtol=1e-5)  # type: ignore[arg-type]
     own = {tuple(row) for row in batch["image"][:, 0].flatten(1).mul(16).round().int().tolist()}
-    others = {tuple(row) for row in grey_again(batch["other"], style)[:, 0].flatten(1).mul(16).round().int().tolist()}  # type: ignore[arg-type]
+    others = {tuple(row) for row in to_grey(batch["other"], style)[:, 0].flatten(1).mul(16).round().int().tolist()}  # type: ignore[arg-type]
     assert len(own & others) <= 2  # a few digits are drawn alike twice
     assert not torch.equal(batch["other_label"], batch["label"])
 
@@ -113,7 +113,9 @@ def test_two_folders_are_two_domains(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         for i in range(number):
             image.new("L", (12, 10), colour).save(tmp_path / name / f"{i}.png")
-    settings = TwoFoldersConfig(path=str(tmp_path / "night"), other=str(tmp_path / "day"), size=9, window=8, channels=1, validation=0.2)
+    settings = UnpairedImagesConfig(
+        path=str(tmp_path / "night"), other=str(tmp_path / "day"), size=9, crop_size=8, channels=1, validation=0.2
+    )
     data = settings.build()
     assert data.info["image"] == (1, 8, 8)
     assert (len(data.train), data.info["other_examples"]) == (8, 16)
@@ -125,4 +127,4 @@ def test_two_folders_are_two_domains(tmp_path: Path) -> None:
         assert float(batch["image"].max()) == 0
         assert float(batch["other"].min()) == 1
     with pytest.raises(ConfigError, match="second domain"):
-        TwoFoldersConfig(path=str(tmp_path / "night")).build()
+        UnpairedImagesConfig(path=str(tmp_path / "night")).build()

@@ -72,7 +72,7 @@ def test_loose_images_are_unlabelled_and_never_validate_among_labelled_ones(tmp_
     mixed = ImagesConfig(path=str(classes(tmp_path)), validation=0.5).build()
     assert (everything(mixed.train)["label"] == UNLABELLED).sum() == 10
     assert (everything(mixed.validation)["label"] != UNLABELLED).all()
-    assert not data.problems.counts and mixed.problems.counts == {"images beside the folders of classes, taken as unlabelled": 10}
+    assert not data.problems.counts and mixed.problems.counts == {"images outside the class folders, taken as unlabelled": 10}
 
 
 def test_flat_grey_and_scaled(tmp_path: Path) -> None:
@@ -102,15 +102,15 @@ def test_both_sides_are_scaled_where_nothing_is_to_be_cut(tmp_path: Path) -> Non
 def test_pixels_are_counted_in_deviations_from_a_mean(tmp_path: Path) -> None:
     path = str(classes(tmp_path))
     mean, deviation = (0.5, 0.25, 0.0), (0.5, 0.25, 2.0)
-    plain, counted = (ImagesConfig(path=path, **more).build() for more in ({}, {"mean": mean, "deviation": deviation}))  # type: ignore[arg-type]
+    plain, counted = (ImagesConfig(path=path, **more).build() for more in ({}, {"mean": mean, "std": deviation}))  # type: ignore[arg-type]
     for first, second in ((plain.train, counted.train), (plain.validation, counted.validation)):
         wanted = (everything(first)["image"] - torch.tensor(mean).view(3, 1, 1)) / torch.tensor(deviation).view(3, 1, 1)
         torch.testing.assert_close(everything(second)["image"], wanted)
     assert counted.info == plain.info
     with pytest.raises(ConfigError, match="is of 3 channels, but the images have 1"):
-        ImagesConfig(path=path, channels=1, mean=mean, deviation=deviation).build()
-    for wrong in ({"mean": mean}, {"mean": mean, "deviation": (1.0, 0.0, 1.0)}, {"mean": (float("nan"),) * 3, "deviation": deviation}):
-        with pytest.raises(ConfigError, match=r"--data\.mean and --data\.deviation"):
+        ImagesConfig(path=path, channels=1, mean=mean, std=deviation).build()
+    for wrong in ({"mean": mean}, {"mean": mean, "std": (1.0, 0.0, 1.0)}, {"mean": (float("nan"),) * 3, "std": deviation}):
+        with pytest.raises(ConfigError, match=r"--data\.mean and --data\.std"):
             ImagesConfig(path=path, **wrong).build()  # type: ignore[arg-type]
 
 
@@ -232,7 +232,7 @@ def test_a_folder_to_validate_on_is_numbered_as_training(tmp_path: Path) -> None
     with pytest.raises(DataError, match="no image of a class"):
         ImagesConfig(path=str(tmp_path / "yours")).build_with(ClassNames(["a", "b"]))
     save(tmp_path / "large" / "emu" / "1.png", size=(9, 9))
-    with pytest.raises(DataError, match="are 9x9, those to train on 6x6"):
+    with pytest.raises(DataError, match="are 9x9, training images 6x6"):
         ImagesConfig(path=str(tmp_path / "mine"), validation_path=str(tmp_path / "large")).build()
 
 
@@ -272,7 +272,7 @@ def test_files_that_are_no_idx(tmp_path: Path, content: bytes) -> None:
 def test_a_folder_without_a_part(tmp_path: Path) -> None:
     mnist(tmp_path)
     os.remove(tmp_path / "t10k-images-idx3-ubyte")
-    with pytest.raises(DataError, match="no test part"):
+    with pytest.raises(DataError, match="no test split"):
         ImagesConfig(path=str(tmp_path), validate_on="test").build()
 
 
@@ -343,12 +343,12 @@ def test_only_training_images_are_changed_and_their_labels_are_not(tmp_path: Pat
 
 
 def test_a_window_is_random_in_training_and_central_in_validation(tmp_path: Path) -> None:
-    data = ImagesConfig(path=str(classes(tmp_path)), window=4).build()
+    data = ImagesConfig(path=str(classes(tmp_path)), crop_size=4).build()
     assert data.info["image"] == (3, 4, 4)
     assert everything(data.validation)["image"].shape[1:] == (3, 4, 4)
     assert everything(data.train)["image"].shape[1:] == (3, 4, 4)
-    with pytest.raises(ConfigError, match=r"--data\.window 9"):
-        ImagesConfig(path=str(tmp_path), window=9).build()
+    with pytest.raises(ConfigError, match=r"--data\.crop_size 9"):
+        ImagesConfig(path=str(tmp_path), crop_size=9).build()
 
 
 def test_fewer_examples_and_fewer_labels(tmp_path: Path) -> None:

@@ -13,13 +13,13 @@ KEY = random.keys(7, torch.arange(600))
 
 
 def test_the_same_keys_give_the_same_images_however_the_batch_is_cut() -> None:
-    parts = [tone_augment.retone(IMAGE[i:j], KEY[i:j], 0.7) for i, j in ((0, 1), (1, 250), (250, 600))]
-    assert torch.equal(tone_augment.retone(IMAGE, KEY, 0.7), torch.cat(parts))
+    parts = [tone_augment.augment_tones(IMAGE[i:j], KEY[i:j], 0.7) for i, j in ((0, 1), (1, 250), (250, 600))]
+    assert torch.equal(tone_augment.augment_tones(IMAGE, KEY, 0.7), torch.cat(parts))
 
 
 def test_as_many_are_changed_as_asked_and_all_stay_in_range() -> None:
     for chance in (0.0, 0.5, 1.0):
-        made = tone_augment.retone(IMAGE, KEY, chance)
+        made = tone_augment.augment_tones(IMAGE, KEY, chance)
         assert made.min() >= 0 and made.max() <= 1
         changed = (made - IMAGE).flatten(1).abs().amax(1) > 1e-6
         assert abs(float(changed.float().mean()) - chance) < 0.08
@@ -27,7 +27,7 @@ def test_as_many_are_changed_as_asked_and_all_stay_in_range() -> None:
 
 @pytest.mark.parametrize("value", [0.0, 0.3, 1.0])
 def test_an_image_of_one_colour_stays_finite(value: float) -> None:
-    for way in tone_augment.WAYS:
+    for way in tone_augment.OPERATIONS:
         assert way(torch.full((2, 3, 4, 4), value), torch.full((2, 1, 1, 1), 0.5)).isfinite().all()
 
 

@@ -13,7 +13,7 @@ import pytest
 from weft.core.errors import DataError
 from weft.data.base import Problems
 from weft.data.text.documentation import documents
-from weft.data.text.windows import read_text, read_texts
+from weft.data.text.token_windows import read_text, read_texts
 
 TEXTS = {"b/two.txt": "second\n", "a/one.txt": "first\r\n", "a/pic.png": "no", "a/.hidden.txt": "no", "__MACOSX/x.txt": "no"}
 
@@ -39,7 +39,7 @@ def archive(path: Path) -> str:
 def test_the_texts_of_an_archive_in_order(tmp_path: Path, name: str) -> None:
     problems = Problems()
     assert read_texts(archive(tmp_path / name), problems) == ["first\n", "second\n"]
-    assert problems.counts == {"files of another kind, not read": 1}
+    assert problems.counts == {"files with another suffix, not read": 1}
 
 
 def test_several_paths_with_commas_between(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_bad_archives_are_one_sentence(tmp_path: Path) -> None:
                 read_text(str(tmp_path / f"bad{name}"), Problems())
     with zipfile.ZipFile(tmp_path / "none.zip", "w") as zipped:
         zipped.writestr("a.png", "")
-    with pytest.raises(DataError, match="the archive holds no text file"):
+    with pytest.raises(DataError, match="the archive holds no file"):
         read_text(str(tmp_path / "none.zip"), Problems())
     locked = bytearray(Path(archive(tmp_path / "t.zip")).read_bytes())
     locked[locked.index(b"PK\x01\x02") + 8] |= 1  # the first file says that it is encrypted

@@ -18,7 +18,7 @@ def test_a_path_that_leads_nowhere_is_one_sentence_with_the_fix(monkeypatch: pyt
             files.locate(path)
         assert "\n" not in str(caught.value)
         assert str(caught.value).isprintable()
-    with pytest.raises(DataError, match="no data was given"):
+    with pytest.raises(DataError, match="no data path"):
         files.locate("")
 
 

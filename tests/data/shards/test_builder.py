@@ -19,9 +19,9 @@ import pytest
 from weft.core.errors import ConfigError, DataError
 from weft.data.shards import builder
 from weft.data.shards.builder import BuildConfig, build
-from weft.data.shards.files import Shards, damages
-from weft.data.shards.parts import Part
-from weft.data.shards.writer import Seen
+from weft.data.shards.encoder import EncodedPart
+from weft.data.shards.shard_files import Shards, find_damage
+from weft.data.shards.writer import SeenHashes
 from weft.data.tokenizers.base import ByteTokenizer, CharacterTokenizer, Tokenizer
 from weft.data.tokenizers.subwords import ByteBPE
 
@@ -62,7 +62,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return ByteBPE.train("alpha beta gamma delta epsilon zeta " * 50, 300, marks=("end",))
+    return ByteBPE.train("alpha beta gamma delta epsilon zeta " * 50, 300, special_tokens=("end",))
 
 
 @pytest.mark.parametrize("dedupe", [False, True])
@@ -81,12 +81,12 @@ def test_documents_come_back(tmp_path: Path, tokenizer: Tokenizer, dedupe: bool)
     assert counts["bytes"] == sum(len(text.encode()) for text in wanted)
     found = [shards.document(number) for number in range(len(wanted))]
     assert [tokenizer.decode(ids[:-1].tolist()) for ids in found] == wanted
-    assert {int(ids[-1]) for ids in found} == {tokenizer.marks["end"]}  # type: ignore[attr-defined]
+    assert {int(ids[-1]) for ids in found} == {tokenizer.special_tokens["end"]}  # type: ignore[attr-defined]
     assert sum(map(len, found)) == counts["tokens"] == sum(tokens for _, tokens, _ in shards.shards)
     assert all(1500 <= tokens < 1600 for _, tokens, _ in shards.shards[:-1]) and len(shards.shards) > 2
     assert [source["sha256"] != "" for source in shards.manifest["sources"]] == [True] * 23
     assert sum(source["documents"] for source in shards.manifest["sources"]) == len(wanted)
-    assert not list(damages(tmp_path / "out"))
+    assert not list(find_damage(tmp_path / "out"))
 
 
 def test_the_number_of_workers_changes_nothing(tmp_path: Path, tokenizer: Tokenizer) -> None:
@@ -109,7 +109,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
 
         return call
 
-    for place, name in ((os, "replace"), (os, "fsync"), (builder, "put"), (Part, "delete")):
+    for place, name in ((os, "replace"), (os, "fsync"), (builder, "write_atomically"), (EncodedPart, "delete")):
         monkeypatch.setattr(place, name, breaking(getattr(place, name)))
 
 
@@ -220,7 +220,7 @@ def test_damage_is_found(tmp_path: Path, tokenizer: Tokenizer) -> None:
     data[100] ^= 1
     path.write_bytes(data)
     (tmp_path / "out" / "shard-00000.idx").unlink()
-    found = list(damages(tmp_path / "out"))
+    found = list(find_damage(tmp_path / "out"))
     assert len(found) == 2
     assert "shard-00000.idx: is missing" in found[0] and "shard-00001.bin: has the sha256" in found[1]
     with pytest.raises(DataError, match=r"shard-00000\.idx: is missing or of another length"):
@@ -239,13 +239,13 @@ def test_large_vocabularies_take_four_bytes(tmp_path: Path) -> None:
 def test_hashes_met_before() -> None:
     chance = np.random.default_rng(0)
     pool = chance.integers(0, 1 << 63, size=(500, 2)).astype(np.uint64)
-    seen, known = Seen(), set[bytes]()
+    seen, known = SeenHashes(), set[bytes]()
     for _ in range(40):
         some = pool[chance.integers(0, 500, size=37)]
         expected = []
         for row in some:
             expected.append(row.tobytes() not in known)
             known.add(row.tobytes())
-        assert seen.fresh(some).tolist() == expected
+        assert seen.add(some).tolist() == expected
     assert sum(map(len, seen.runs)) == len(known)
     assert len(seen.runs) < 8

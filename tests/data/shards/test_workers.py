@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from weft.core.errors import DataError, WeftError
-from weft.data.shards.workers import in_order
+from weft.data.shards.workers import map_in_order
 
 
 def make(factor: int) -> Callable[[int], int]:
@@ -27,11 +27,11 @@ def make(factor: int) -> Callable[[int], int]:
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_results_come_in_the_order_of_the_tasks(workers: int) -> None:
-    assert list(in_order(range(1, 13), make, (10,), workers)) == [10 * task for task in range(1, 13)]
+    assert list(map_in_order(range(1, 13), make, (10,), workers)) == [10 * task for task in range(1, 13)]
 
 
 def test_what_goes_wrong_in_a_worker_goes_wrong_here() -> None:
     with pytest.raises(DataError, match="thirteen"):
-        list(in_order(range(12, 20), make, (1,), 1))
-    with pytest.raises(WeftError, match="was ended from outside"):
-        list(in_order([17], make, (1,), 1))
+        list(map_in_order(range(12, 20), make, (1,), 1))
+    with pytest.raises(WeftError, match="was killed"):
+        list(map_in_order([17], make, (1,), 1))

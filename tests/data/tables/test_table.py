@@ -12,7 +12,7 @@ import torch
 from weft.core.config import from_dict, to_dict
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Data, Dataset, Problems, Source
-from weft.data.io.rows import Rows, read_rows
+from weft.data.io.records import Records, read_records
 from weft.data.tables.table import TableConfig
 from weft.data.tokenizers import base as tokenizers
 
@@ -22,8 +22,8 @@ def write(path: Path, content: str | bytes) -> str:
     return str(path)
 
 
-def rows_of(path: Path, content: str | bytes, problems: Problems | None = None) -> Rows:
-    return read_rows(write(path, content), problems or Problems())
+def rows_of(path: Path, content: str | bytes, problems: Problems | None = None) -> Records:
+    return read_records(write(path, content), problems or Problems())
 
 
 def everything(dataset: Dataset | None) -> dict[str, torch.Tensor]:
@@ -71,7 +71,7 @@ def test_a_table_of_numbers_is_standardised_by_its_training_rows(tmp_path: Path)
 
 def test_numbers_and_text_together_from_json(tmp_path: Path) -> None:
     rows = [{"age": i, "note": f"word{i % 2}", "label": bool(i % 2), "gone": None} for i in range(30)]
-    data = TableConfig(path=write(tmp_path / "a.jsonl", "\n".join(map(json.dumps, rows))), buckets=64).build()
+    data = TableConfig(path=write(tmp_path / "a.jsonl", "\n".join(map(json.dumps, rows))), hash_buckets=64).build()
     assert data.info["features"] == 1 + 1 + 64
     assert data.info["columns"] == {"age": "number", "note": "text", "gone": "number"}
     assert data.info["class_names"] == ["False", "True"]
@@ -124,7 +124,7 @@ def test_quotes_run_over_lines_and_a_lost_one_costs_its_line_only(tmp_path: Path
 def test_a_large_file_full_of_lost_quotes_is_read_in_time(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", 'text,label\n"lost,x\n' + "fine,y\n" * 20_000 + '"a",x\n' * 20_000)
     start = time.perf_counter()
-    assert len(read_rows(path, Problems()).cells) > 20_000
+    assert len(read_records(path, Problems()).cells) > 20_000
     assert time.perf_counter() - start < 3
 
 
@@ -217,7 +217,7 @@ def test_new_rows_are_treated_as_those_of_training(tmp_path: Path) -> None:
 def test_features_do_not_depend_on_the_process_or_on_other_rows(tmp_path: Path) -> None:
     """crc32 of the words, so a checkpoint means the same in every process."""
     path = write(tmp_path / "a.tsv", "Hello hello\tx\nother words\ty\n")
-    x = everything(TableConfig(path=path, validation=0.0, pieces=0, buckets=32, header="no").build().train)["x"]
+    x = everything(TableConfig(path=path, validation=0.0, char_ngram=0, hash_buckets=32, header="no").build().train)["x"]
     assert x[0].nonzero().tolist() == [[16]]
     assert float(x[0].max()) == 1.0
 
@@ -258,7 +258,7 @@ def test_places_that_are_no_file(tmp_path: Path) -> None:
 
 def test_objects_that_all_bring_their_own_names(tmp_path: Path) -> None:
     lines = "\n".join(json.dumps({f"name{i}": 1, "label": "x"}) for i in range(8000))
-    with pytest.raises(DataError, match="different names of fields"):
+    with pytest.raises(DataError, match="different field names"):
         TableConfig(path=write(tmp_path / "a.jsonl", lines)).build()
 
 
@@ -266,8 +266,8 @@ def test_compressed_files_and_settings_as_json(tmp_path: Path) -> None:
     config = TableConfig(path=write(tmp_path / "a.tsv.gz", gzip.compress(reviews().encode())), columns=("1",))
     assert config.build().info["training_examples"] == 54
     assert from_dict(to_dict(config), TableConfig) == config
-    with pytest.raises(ConfigError, match=r"--data\.buckets"):
-        TableConfig(path=config.path, buckets=0).build()
+    with pytest.raises(ConfigError, match=r"--data\.hash_buckets"):
+        TableConfig(path=config.path, hash_buckets=0).build()
 
 
 def test_rows_without_words(tmp_path: Path) -> None:

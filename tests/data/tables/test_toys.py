@@ -6,7 +6,7 @@ from torch import Tensor
 
 from weft.core.errors import ConfigError
 from weft.data.base import TensorDataset
-from weft.data.tables.noise_only import DrawsConfig
+from weft.data.tables.noise_only import NoiseOnlyConfig
 from weft.data.tables.toys import SQUARES, ToysConfig
 
 
@@ -57,7 +57,7 @@ def test_points_are_a_function_of_the_seed_and_validation_is_apart() -> None:
 
 
 def test_draws_are_nothing_but_keys() -> None:
-    data = DrawsConfig(features=3, held=7).build()
+    data = NoiseOnlyConfig(features=3, validation_examples=7).build()
     assert data.info == {"features": 3}
     assert data.validation is not None
     assert len(data.validation) == 7
@@ -69,5 +69,5 @@ def test_draws_are_nothing_but_keys() -> None:
 def test_wrong_settings_are_refused(settings: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match="--data"):
         ToysConfig(**settings).build()  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match=r"--data\.held"):
-        DrawsConfig(held=0).build()
+    with pytest.raises(ConfigError, match=r"--data\.validation_examples"):
+        NoiseOnlyConfig(validation_examples=0).build()

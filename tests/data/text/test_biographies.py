@@ -33,7 +33,7 @@ def test_every_document_names_the_person_twice_and_the_place(people: int, places
 
 def test_no_document_can_be_too_long() -> None:
     name = f"{longest(made.FIRST)} A. {''.join(longest(part) for part in made.LAST)}"
-    facts = made.life(name, max(made.PREFIXES, key=len) + longest(made.PLACES), [0.0] * 4)
+    facts = made.draw_facts(name, max(made.PREFIXES, key=len) + longest(made.PLACES), [0.0] * 4)
     facts |= {"month": longest(made.MONTHS), "work": longest(made.WORK), "subject": longest(made.SUBJECTS)}
     first, second = (max(len(sentence.format_map(facts)) for sentence in kind) for kind in (BIRTH, OTHER))
     assert first + 1 + second <= 112

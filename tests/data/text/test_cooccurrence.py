@@ -8,7 +8,7 @@ import torch
 from weft.core import random
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import IGNORE
-from weft.data.text.cooccurrence import CooccurrenceConfig, Cooccurrences, kept_share
+from weft.data.text.cooccurrence import CooccurrenceConfig, Cooccurrences, keep_probabilities
 from weft.data.tokenizers.base import WordTokenizer
 
 
@@ -40,9 +40,9 @@ def test_the_window_is_dynamic() -> None:
 
 
 def test_frequent_words_are_left_out_at_the_stated_rate() -> None:
-    share = kept_share((0, 900, 100), 0.01)
+    share = keep_probabilities((0, 900, 100), 0.01)
     torch.testing.assert_close(share, torch.tensor([1.0, (0.01 / 0.9) ** 0.5, (0.01 / 0.1) ** 0.5]))
-    assert kept_share((0, 900, 100), 0.0).tolist() == [1.0, 1.0, 1.0]
+    assert keep_probabilities((0, 900, 100), 0.0).tolist() == [1.0, 1.0, 1.0]
     batch = dataset(window=1, kept=0.5).batch(torch.full((40_000,), 10), random.keys(0, torch.arange(40_000)))
     assert abs(float((batch["context"] != IGNORE).float().mean()) - 0.25) < 0.01, "both words must be kept"
 
@@ -56,7 +56,7 @@ def test_batches_are_functions_of_index_and_key() -> None:
 def test_a_text_of_ones_own(tmp_path: Path) -> None:
     path = tmp_path / "my.txt"
     path.write_text("The cat sees a cat. " * 30 + "\n\n" + "the dog 42 sees once_only. " * 30)
-    data = CooccurrenceConfig(path=str(path), minimum=25).build()
+    data = CooccurrenceConfig(path=str(path), min_count=25).build()
     assert data.tokenizer.words[:2] == ["<unk>", "cat"]
     assert "42" not in data.tokenizer.words
     assert data.info["vocabulary"] == len(data.info["frequencies"]) == len(data.tokenizer.words)
@@ -81,7 +81,7 @@ def test_the_words_of_another_model_are_kept(tmp_path: Path) -> None:
 def test_mistakes_are_named(tmp_path: Path) -> None:
     path = tmp_path / "my.txt"
     path.write_text("too few words here")
-    with pytest.raises(DataError, match=r"data\.minimum"):
+    with pytest.raises(DataError, match=r"data\.min_count"):
         CooccurrenceConfig(path=str(path)).build()
     with pytest.raises(ConfigError, match=r"data\.window"):
         CooccurrenceConfig(path=str(path), window=0).build()

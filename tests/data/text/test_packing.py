@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 
 from weft.data.base import Problems
-from weft.data.text.packing import Packed, Texts, kept, pack
+from weft.data.text.packing import Packed, Texts, pack, truncated_lengths
 from weft.data.text.sentence_pairs import CLS, PAD, SEP, BERTWordTokenizer
 
 TOKENS = BERTWordTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"{side}{i}" for side in "ab" for i in range(40))])
@@ -60,17 +60,17 @@ def test_a_single_text_is_cut_at_its_end(size: int, context: int) -> None:
 
 
 def test_what_is_kept_adds_up() -> None:
-    assert kept([10, 10], 5) == [3, 2]
-    assert kept([1, 10], 5) == [1, 4]
-    assert kept([10, 1], 5) == [4, 1]
-    assert kept([2, 2], 5) == [2, 2]
-    assert kept([9], 5) == [5]
+    assert truncated_lengths([10, 10], 5) == [3, 2]
+    assert truncated_lengths([1, 10], 5) == [1, 4]
+    assert truncated_lengths([10, 1], 5) == [4, 1]
+    assert truncated_lengths([2, 2], 5) == [2, 2]
+    assert truncated_lengths([9], 5) == [5]
 
 
 def test_texts_that_are_cut_are_counted_with_their_place() -> None:
     problems = Problems()
     packed((words("a", 30),), (words("a", 3),), (words("a", 11),), problems=problems)
-    assert problems.lines() == ["2 × texts cut to 12 tokens: f:1, f:3"]
+    assert problems.lines() == ["2 × texts truncated to 12 tokens: f:1, f:3"]
 
 
 def test_no_text_at_all() -> None:

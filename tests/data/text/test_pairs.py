@@ -30,7 +30,7 @@ def everything(dataset: Dataset | None) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("unit", ["characters", "bytes", "words"])
 def test_pairs_come_back_from_their_tokens(tmp_path: Path, unit: str) -> None:
     path = write(tmp_path / "a.tsv", "".join(f"{a}\t{b}\n" for a, b in LINES))
-    data = PairsConfig(path=path, unit=unit, validation=0.0).build()  # type: ignore[arg-type]
+    data = PairsConfig(path=path, tokenizer=unit, validation=0.0).build()  # type: ignore[arg-type]
     batch = everything(data.train)
     tokenizer = tokenizers.load(tokenizers.dump(data.tokenizer))
     assert data.info["vocabulary"] == tokenizer.size > int(batch["target"].max())
@@ -56,13 +56,13 @@ def test_json_by_name(tmp_path: Path) -> None:
 
 def test_unusable_pairs_are_counted_and_long_ones_cut(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", f"source\ttarget\nx\t\n\ty\nab\tcd\none\nlong\t{'z' * 50}\n")
-    data = PairsConfig(path=path, validation=0.0, longest=10).build()
+    data = PairsConfig(path=path, validation=0.0, max_length=10).build()
     assert data.info["training_examples"] == 2
     assert everything(data.train)["target"].shape == (2, 12)
     assert data.problems.lines() == [
         f"1 × rows that do not have 2 cells, left out: {path}:5 (1)",
         f"2 × pairs with an empty side, left out: {path}:2, {path}:3",
-        "1 × texts cut to 10 tokens: target",
+        "1 × texts truncated to 10 tokens: target",
     ]
 
 
@@ -79,7 +79,7 @@ def test_nothing_usable_is_one_sentence(tmp_path: Path, content: str, said: str)
         PairsConfig(path=write(tmp_path / "a.tsv", content)).build()
 
 
-@pytest.mark.parametrize("wrong", [{"longest": 0}, {"vocabulary": -1}, {"validation": 2.0}])
+@pytest.mark.parametrize("wrong", [{"max_length": 0}, {"vocabulary": -1}, {"validation": 2.0}])
 def test_settings_that_make_no_sense(tmp_path: Path, wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match=f"--data.{next(iter(wrong))}"):
         PairsConfig(path=write(tmp_path / "a.tsv", "a\tb\n"), **wrong).build()  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ import pytest
 
 from weft.core.errors import ConfigError, DataError
 from weft.data.text import python_corpus
-from weft.data.text.python_corpus import CorpusConfig, cleaned, flaw, gather, lot
+from weft.data.text.python_corpus import CorpusConfig, build_corpus, clean_source, hash_fraction, rejection_reason
 
 
 def source(seed: int, lines: int = 20) -> str:
@@ -36,9 +36,9 @@ def documents(path: Path) -> list[dict[str, Any]]:
 
 
 def test_whole_packages_are_held_out_by_the_hash_of_their_names(tmp_path: Path) -> None:
-    made = gather(tmp_path / "out", [packages(tmp_path / "in")], CorpusConfig(held_out=0.3, largest=0.5))
+    made = build_corpus(tmp_path / "out", [packages(tmp_path / "in")], CorpusConfig(held_out=0.3, largest=0.5))
     names = {f"p{number}" for number in range(12)}
-    held = {name for name in names if lot(name, 1) < 0.3}
+    held = {name for name in names if hash_fraction(name, 1) < 0.3}
     found = {part: {d["path"].split("/")[0] for d in documents(tmp_path / "out" / f"{part}.jsonl")} for part in ("train", "held")}
     assert made["held_packages"] == sorted(held) and 0 < len(held) < 12
     assert found == {"train": names - held, "held": held}
@@ -47,22 +47,22 @@ def test_whole_packages_are_held_out_by_the_hash_of_their_names(tmp_path: Path) 
 
 def test_the_same_files_give_the_same_corpus(tmp_path: Path) -> None:
     folder = packages(tmp_path / "in")
-    first, second = (gather(tmp_path / name, [folder], CorpusConfig(held_out=0.3, largest=0.5)) for name in ("one", "two"))
+    first, second = (build_corpus(tmp_path / name, [folder], CorpusConfig(held_out=0.3, largest=0.5)) for name in ("one", "two"))
     assert first == second == json.loads((tmp_path / "one" / "corpus.json").read_text())
     (folder / "p3" / "m0.py").write_text(source(99))
-    assert gather(tmp_path / "three", [folder], CorpusConfig(held_out=0.3, largest=0.5))["sha256"] != first["sha256"]
+    assert build_corpus(tmp_path / "three", [folder], CorpusConfig(held_out=0.3, largest=0.5))["sha256"] != first["sha256"]
 
 
 def test_copies_of_what_is_trained_on_are_not_held_out(tmp_path: Path) -> None:
     folder = packages(tmp_path / "in")
     config = CorpusConfig(held_out=0.3, largest=0.5)
-    held = next(name for name in (f"p{n}" for n in range(12)) if lot(name, 1) < 0.3)
-    trained = next(name for name in (f"p{n}" for n in range(12)) if lot(name, 1) >= 0.3)
+    held = next(name for name in (f"p{n}" for n in range(12)) if hash_fraction(name, 1) < 0.3)
+    trained = next(name for name in (f"p{n}" for n in range(12)) if hash_fraction(name, 1) >= 0.3)
     text = (folder / trained / "m0.py").read_text()
     (folder / held / "copy.py").write_text(text.replace("\n", "\r\n"))
     (folder / held / "nearly.py").write_text("\n".join(text.splitlines()[:16]) + "\n" + source(77, 4))
     (folder / held / "half.py").write_text("\n".join(text.splitlines()[:10]) + "\n" + source(78, 10))
-    made = gather(tmp_path / "out", [folder], config)
+    made = build_corpus(tmp_path / "out", [folder], config)
     paths = {d["path"] for d in documents(tmp_path / "out" / "held.jsonl")}
     assert f"{held}/half.py" in paths and not paths & {f"{held}/copy.py", f"{held}/nearly.py"}
     assert made["left_out"] == {"copies": 2}
@@ -71,10 +71,10 @@ def test_copies_of_what_is_trained_on_are_not_held_out(tmp_path: Path) -> None:
 def test_a_large_package_is_always_trained_on(tmp_path: Path) -> None:
     folder = packages(tmp_path / "in")
     for number in range(12):
-        if lot(f"p{number}", 1) < 0.3:
+        if hash_fraction(f"p{number}", 1) < 0.3:
             (folder / f"p{number}" / "large.py").write_text(source(500 + number, 2000))
             break
-    made = gather(tmp_path / "out", [folder], CorpusConfig(held_out=0.3, largest=0.5))
+    made = build_corpus(tmp_path / "out", [folder], CorpusConfig(held_out=0.3, largest=0.5))
     assert made["held_packages"] and f"p{number}" not in made["held_packages"]
 
 
@@ -90,7 +90,7 @@ def test_a_large_package_is_always_trained_on(tmp_path: Path) -> None:
     ],
 )
 def test_files_that_teach_nothing_are_left_out(text: str, expected: str) -> None:
-    assert expected in flaw(text) and bool(expected) == bool(flaw(text))
+    assert expected in rejection_reason(text) and bool(expected) == bool(rejection_reason(text))
 
 
 def test_what_cannot_be_read_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,19 +98,19 @@ def test_what_cannot_be_read_is_counted(tmp_path: Path, monkeypatch: pytest.Monk
     (folder / "p0" / "latin.py").write_bytes(b"name = '\xe9'\n" + source(1).encode())
     monkeypatch.setattr(python_corpus, "HUGE", 5000)
     (folder / "p0" / "large.py").write_text(source(300, 200))
-    made = gather(tmp_path / "out", [folder], CorpusConfig(held_out=0.3, largest=0.5))
+    made = build_corpus(tmp_path / "out", [folder], CorpusConfig(held_out=0.3, largest=0.5))
     assert made["left_out"] == {"files that are not UTF-8 or cannot be read": 1, "files too large to be written by hand": 1}
 
 
 def test_cleaning_takes_the_licence_and_line_ends_not_the_comment() -> None:
-    assert cleaned("# Copyright someone\n# All rights\n\nx = 1  \r\n\r\n") == "x = 1\n"
-    assert cleaned("# What this does\nx = 1\n\n\n") == "# What this does\nx = 1\n"
+    assert clean_source("# Copyright someone\n# All rights\n\nx = 1  \r\n\r\n") == "x = 1\n"
+    assert clean_source("# What this does\nx = 1\n\n\n") == "# What this does\nx = 1\n"
 
 
 def test_errors_name_the_thing(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="missing"):
-        gather(tmp_path / "out", [tmp_path / "missing"])
+        build_corpus(tmp_path / "out", [tmp_path / "missing"])
     with pytest.raises(ConfigError, match="--held-out must be above 0"):
-        gather(tmp_path / "out", [tmp_path], CorpusConfig(held_out=0.0))
+        build_corpus(tmp_path / "out", [tmp_path], CorpusConfig(held_out=0.0))
     with pytest.raises(DataError, match="train part of 0 Python files"):
-        gather(tmp_path / "out", [tmp_path])
+        build_corpus(tmp_path / "out", [tmp_path])

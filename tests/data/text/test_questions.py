@@ -15,7 +15,7 @@ from weft.data.base import IGNORE, Data, Dataset, Problems
 from weft.data.text.biographies import BiographiesConfig
 from weft.data.text.questions import QuestionsConfig, read_questions
 from weft.data.tokenizers.base import CharacterTokenizer
-from weft.data.tokenizers.birthplace_characters import MASK, PAD, MarkedCharacters
+from weft.data.tokenizers.birthplace_characters import MASK, PAD, BirthplaceCharacters
 
 WORDS = st.text("abcdef ?", min_size=1, max_size=15).filter(str.strip)
 
@@ -93,7 +93,7 @@ def test_other_scripts_may_stay_but_marks_may_not(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "Wh\u00e9re?\tR\u00f4me\na\u2047\tb\n")
     data = QuestionsConfig(path=path, ascii=False).build()
     assert shown(data, everything(data.train)["ids"][0]).startswith("Whére?⁇Rôme⁇□")
-    assert data.problems.lines() == [f"1 × rows that hold a mark, □ or ⁇, left out: {path}:2"]
+    assert data.problems.lines() == [f"1 × rows with a special character, □ or ⁇, left out: {path}:2"]
 
 
 def test_held_rows_validate_and_are_not_trained_on(tmp_path: Path) -> None:
@@ -102,21 +102,21 @@ def test_held_rows_validate_and_are_not_trained_on(tmp_path: Path) -> None:
     def rows(dataset: Dataset | None) -> set[str]:
         return {"".join(map(str, row[:2])) for row in everything(dataset)["ids"].tolist()}
 
-    config = QuestionsConfig(path=path, held=10, context=16)
+    config = QuestionsConfig(path=path, held_out=10, context=16)
     data = config.build()
     assert (data.info["training_questions"], data.info["validation_questions"]) == (30, 10)
     assert not rows(data.train) & rows(data.validation)
     assert rows(config.build().validation) == rows(data.validation)
-    assert rows(QuestionsConfig(path=path, held=10, held_seed=1, context=16).build().validation) != rows(data.validation)
-    other = QuestionsConfig(path=path, held=10, context=16, validation_path=write(tmp_path / "b.tsv", "99?\t9\n")).build()
+    assert rows(QuestionsConfig(path=path, held_out=10, held_out_seed=1, context=16).build().validation) != rows(data.validation)
+    other = QuestionsConfig(path=path, held_out=10, context=16, validation_path=write(tmp_path / "b.tsv", "99?\t9\n")).build()
     assert rows(other.train) == rows(data.train)
     assert other.info["validation_questions"] == 1
-    with pytest.raises(ConfigError, match=r"--data\.held must be from 0 to 39, .* not 40"):
-        QuestionsConfig(path=path, held=40).build()
+    with pytest.raises(ConfigError, match=r"--data\.held_out must be from 0 to 39, .* not 40"):
+        QuestionsConfig(path=path, held_out=40).build()
 
 
 def test_the_made_up_people_need_no_file() -> None:
-    config = QuestionsConfig(held=20, biographies=BiographiesConfig(people=120))
+    config = QuestionsConfig(held_out=20, biographies=BiographiesConfig(people=120))
     data = config.build()
     assert (data.info["training_questions"], data.info["validation_questions"]) == (40, 20)
     assert data.problems.lines() == []
@@ -129,12 +129,12 @@ def test_the_made_up_people_need_no_file() -> None:
 
 def test_the_tokens_of_a_model_are_kept(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "ab\tc\nxy\tz\n")
-    known = MarkedCharacters.train("abc")
+    known = BirthplaceCharacters.train("abc")
     data = QuestionsConfig(path=path).build_with(known)
     assert data.tokenizer is known
     assert data.info["training_questions"] == 1
     with pytest.raises(DataError, match="every row has a character outside the vocabulary"):
-        QuestionsConfig(path=path).build_with(MarkedCharacters.train("q"))
+        QuestionsConfig(path=path).build_with(BirthplaceCharacters.train("q"))
     with pytest.raises(DataError, match="trained on 'characters' tokens"):
         QuestionsConfig(path=path).build_with(CharacterTokenizer("abc"))
 

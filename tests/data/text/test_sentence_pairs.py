@@ -8,9 +8,9 @@ import torch
 from weft.core import random
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Data
-from weft.data.text.sentence_pairs import CLS, MARKS, PAD, SEP, UNKNOWN, BERTWordTokenizer, SentencePairs, SentencePairsConfig
+from weft.data.text.sentence_pairs import CLS, PAD, SEP, SPECIAL_TOKENS, UNKNOWN, BERTWordTokenizer, SentencePairs, SentencePairsConfig
 from weft.data.tokenizers import base as tokenizers
-from weft.data.tokenizers.encoder_tokens import Marks
+from weft.data.tokenizers.encoder_tokens import SpecialTokens
 
 
 def text(documents: int = 30) -> str:
@@ -93,16 +93,16 @@ def test_the_two_examples_of_the_paper() -> None:
     from weft.objectives.masked_pair import MaskedPairConfig
 
     words = "the man went to store he bought a gallon of milk penguin ##s are flight ##less birds they swim"
-    pieces = [*MARKS, *words.split(" ")]
+    pieces = [*SPECIAL_TOKENS, *words.split(" ")]
     tokenizer = WordPiece(bert({piece: number for number, piece in enumerate(pieces)}), {"unknown": UNKNOWN})
     texts = ["The man went to the store", "he bought a gallon of milk", "Penguins are flightless birds", "they swim"]
     sentences = [torch.from_numpy(tokenizer.encode(text)) for text in texts]
     starts = torch.tensor([0, *map(len, sentences)]).cumsum(0)
     mates = torch.tensor([[0, 2], [0, 2], [2, 3], [3, 4]])  # of the second document the printed example has one sentence
-    pairs = SentencePairs(torch.cat(sentences), starts, mates, torch.tensor([1]), 16, Marks(CLS, SEP, PAD, UNKNOWN))
+    pairs = SentencePairs(torch.cat(sentences), starts, mates, torch.tensor([1]), 16, SpecialTokens(CLS, SEP, PAD, UNKNOWN))
     key = random.keys(0, torch.arange(4000))
     batch = {**pairs.batch(torch.zeros(4000, dtype=torch.int64), key), "key": key}
-    shown = MaskedPairConfig(vocabulary=len(pieces), marks=len(MARKS), mask=4).build().corrupt(batch)[0]
+    shown = MaskedPairConfig(vocabulary=len(pieces), special_tokens=len(SPECIAL_TOKENS), mask=4).build().corrupt(batch)[0]
     found = {
         " ".join(pieces[i] for i in ids[:length]): pair
         for ids, length, pair in zip(shown.tolist(), batch["lengths"].tolist(), batch["pair"].tolist(), strict=True)
@@ -114,8 +114,8 @@ def test_sentences_of_other_documents_are_equally_likely(tmp_path: Path) -> None
     data = build(tmp_path)
     assert isinstance(data.train, SentencePairs)
     cut = data.train.seconds[:1].expand(60_000)
-    found = data.train.elsewhere(cut, random.keys(0, torch.arange(60_000))).bincount(minlength=len(data.train.mates))
-    begin, end = data.train.mates[int(cut[0])].tolist()
+    found = data.train.random_sentence(cut, random.keys(0, torch.arange(60_000))).bincount(minlength=len(data.train.document_ranges))
+    begin, end = data.train.document_ranges[int(cut[0])].tolist()
     assert found[begin:end].sum() == 0
     others = torch.cat([found[:begin], found[end:]]).double() / 60_000
     assert (others - 1 / len(others)).abs().max() < 5 * (1 / len(others) / 60_000) ** 0.5
@@ -124,8 +124,8 @@ def test_sentences_of_other_documents_are_equally_likely(tmp_path: Path) -> None
 @pytest.mark.parametrize(("a", "b", "kept"), [(3, 4, (3, 4)), (30, 4, (9, 4)), (4, 30, (4, 9)), (30, 30, (7, 6)), (7, 8, (7, 6))])
 def test_the_longer_part_is_cut_at_its_far_end(a: int, b: int, kept: tuple[int, int]) -> None:
     tokens = torch.arange(10, 10 + a + b)
-    marks = Marks(CLS, SEP, PAD, UNKNOWN)
-    data = SentencePairs(tokens, torch.tensor([0, a, a + b]), torch.tensor([[0, 2], [0, 2]]), torch.tensor([1]), 16, marks)
+    special_tokens = SpecialTokens(CLS, SEP, PAD, UNKNOWN)
+    data = SentencePairs(tokens, torch.tensor([0, a, a + b]), torch.tensor([[0, 2], [0, 2]]), torch.tensor([1]), 16, special_tokens)
     ids = data.pack(torch.tensor([1]), torch.tensor([1]))["ids"][0].tolist()
     first, second = tokens[a - kept[0] : a].tolist(), tokens[a : a + kept[1]].tolist()
     assert ids == [CLS, *first, SEP, *second, SEP] + [PAD] * (13 - sum(kept))
@@ -141,9 +141,9 @@ def test_the_tokenizer_survives_saving_and_pad_is_nothing_else() -> None:
     tokenizer = BERTWordTokenizer.train("The cat.\nThe dog!", 100)
     again = tokenizers.load(tokenizers.dump(tokenizer))
     assert isinstance(again, BERTWordTokenizer)
-    assert again.words[:6] == [*MARKS, "the"]
+    assert again.words[:6] == [*SPECIAL_TOKENS, "the"]
     assert again.encode("THE tree\n[PAD]").tolist() == [5, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN]
-    assert again.size == len(MARKS) + 5
+    assert again.size == len(SPECIAL_TOKENS) + 5
     assert BERTWordTokenizer.train("a b c d", 7).size == 7
 
 
@@ -152,11 +152,11 @@ def test_the_standard_library_has_pairs() -> None:
     assert len(data.train) > 1000
     assert data.validation is not None
     assert len(data.validation) > 100
-    assert {"vocabulary": 1000, "context": 64, "mask": 4, "marks": 5}.items() <= data.info.items()
+    assert {"vocabulary": 1000, "context": 64, "mask": 4, "special_tokens": 5}.items() <= data.info.items()
 
 
 def test_the_words_of_another_model_are_kept(tmp_path: Path) -> None:
-    known = BERTWordTokenizer([*MARKS, "d7s0", "d7s1"])
+    known = BERTWordTokenizer([*SPECIAL_TOKENS, "d7s0", "d7s1"])
     data = SentencePairsConfig(path=build_file(tmp_path), validation=0.0).build_with(known)
     assert data.tokenizer is known
     assert data.info["vocabulary"] == 7
@@ -176,12 +176,12 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
 def test_pieces_of_words_and_no_swapping(tmp_path: Path) -> None:
     pytest.importorskip("tokenizers")
     path = build_file(tmp_path)
-    data = SentencePairsConfig(path=path, unit="wordpiece", vocabulary=200, swapped=0.0, validation=0.0).build()
-    assert data.info["mask"] == data.tokenizer.marks["mask"] < data.info["marks"] == 5
+    data = SentencePairsConfig(path=path, tokenizer="wordpiece", vocabulary=200, swapped=0.0, validation=0.0).build()
+    assert data.info["mask"] == data.tokenizer.special_tokens["mask"] < data.info["special_tokens"] == 5
     index = torch.arange(len(data.train))
     batch = data.train.batch(index, index)
     assert int(batch["pair"].sum()) == 0
-    assert set(batch["ids"][:, 0].tolist()) == {data.tokenizer.marks["cls"]}
+    assert set(batch["ids"][:, 0].tolist()) == {data.tokenizer.special_tokens["cls"]}
     with pytest.raises(ConfigError, match=r"--data\.swapped must be from 0 to 1"):
         SentencePairsConfig(path=path, swapped=2.0).build()
 

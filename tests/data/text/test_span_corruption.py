@@ -16,8 +16,8 @@ from weft.core.errors import ConfigError, DataError
 from weft.data.base import IGNORE, Batch, Data, DataConfig, Dataset, Source
 from weft.data.text.biographies import ALPHABET, BiographiesConfig
 from weft.data.text.questions import QuestionsConfig
-from weft.data.text.span_corruption import Lengths, SpanCorruption, SpanCorruptionConfig, opening
-from weft.data.tokenizers.birthplace_characters import MASK, PAD, MarkedCharacters
+from weft.data.text.span_corruption import Lengths, SpanCorruption, SpanCorruptionConfig, first_sentence_length
+from weft.data.tokenizers.birthplace_characters import MASK, PAD, BirthplaceCharacters
 
 FEW = BiographiesConfig(people=30, variants=4)
 DRAWS = 20_000
@@ -45,7 +45,7 @@ def long_lines(tmp_path: Path) -> str:
 
 
 def test_one_example_exactly(tmp_path: Path) -> None:
-    config = SpanCorruptionConfig(path=write(tmp_path / "a.txt", "abc\n"), context=8, shortest=3, longest=3)
+    config = SpanCorruptionConfig(path=write(tmp_path / "a.txt", "abc\n"), context=8, min_length=3, max_length=3)
     batch = drawn(config.build().train, 20)
     a, b, c = 3, 4, 5  # 2 is the newline
     assert batch["ids"].tolist() == [[a, MASK, c, MASK, b, PAD, PAD]] * 20
@@ -72,8 +72,8 @@ def test_documents_come_back_and_targets_follow(
     longest = shortest + more
     config = SpanCorruptionConfig(
         context=longest + 3,
-        shortest=shortest,
-        longest=longest,
+        min_length=shortest,
+        max_length=longest,
         lengths=lengths,
         inside=inside,
         closing=closing,
@@ -110,7 +110,7 @@ def test_a_quarter_is_hidden_and_every_length_occurs(tmp_path: Path, lengths: Le
     data = SpanCorruptionConfig(path=long_lines(tmp_path), lengths=lengths, inside=inside).build()
     assert isinstance(data.train, SpanCorruption)
     key = random.keys(1, torch.arange(DRAWS))
-    piece = data.train.piece(torch.arange(DRAWS) % 5, key)
+    piece = data.train.hidden_span(torch.arange(DRAWS) % 5, key)
     length, before, hidden = piece.length, piece.before, piece.hidden
     assert torch.equal(length.unique(), torch.arange(4, 113, dtype=length.dtype))
     assert length.bincount(minlength=113)[4:].float().std() < 3 * (DRAWS / 109) ** 0.5
@@ -130,13 +130,13 @@ def test_whole_words_are_hidden_and_what_stands_around_them_is_thinned(lines: li
     with tempfile.TemporaryDirectory() as folder:
         path = write(Path(folder) / "a.txt", "\n".join(lines) + "\n")
         config = SpanCorruptionConfig(
-            path=path, context=40, shortest=8, longest=37, inside=inside, words=True, thinned=thinned, closing=True
+            path=path, context=40, min_length=8, max_length=37, inside=inside, words=True, thinned=thinned, closing=True
         )
         data = config.build()
     documents, number = [line[:37] for line in lines], 24
     index, key = torch.arange(number) % len(documents), random.keys(0, torch.arange(number))
     assert isinstance(data.train, SpanCorruption)
-    piece, batch = data.train.piece(index, key), drawn(data.train, number)
+    piece, batch = data.train.hidden_span(index, key), drawn(data.train, number)
     for row in range(number):
         text, edge = documents[row % len(documents)], int(inside)
         length, before, hidden = int(piece.length[row]), int(piece.before[row]), int(piece.hidden[row])
@@ -154,16 +154,23 @@ def test_whole_words_are_hidden_and_what_stands_around_them_is_thinned(lines: li
 
 
 def test_the_first_sentence_ends_after_a_word() -> None:
-    assert [opening(text) for text in ("Ada King. She", "J. R. R. Tolkien. He", "No end", "", "Dr. X.", "end.")] == [9, 17, 0, 0, 3, 0]
+    assert [first_sentence_length(text) for text in ("Ada King. She", "J. R. R. Tolkien. He", "No end", "", "Dr. X.", "end.")] == [
+        9,
+        17,
+        0,
+        0,
+        3,
+        0,
+    ]
 
 
 def test_the_distributions_are_what_they_are_called(tmp_path: Path) -> None:
     path = long_lines(tmp_path)
 
     def hidden(lengths: Lengths) -> torch.Tensor:
-        data = SpanCorruptionConfig(path=path, lengths=lengths, shortest=80, longest=80).build()
+        data = SpanCorruptionConfig(path=path, lengths=lengths, min_length=80, max_length=80).build()
         assert isinstance(data.train, SpanCorruption)
-        return data.train.piece(torch.arange(DRAWS) % 5, random.keys(2, torch.arange(DRAWS))).hidden.double()
+        return data.train.hidden_span(torch.arange(DRAWS) % 5, random.keys(2, torch.arange(DRAWS))).hidden.double()
 
     expected = {"uniform": (10, 30, 5.8), "half": (1, 39, 11.3), "gaussian": (1, 78, 9.8), "binomial": (3, 40, 3.87), "beta": (1, 78, 15.3)}
     for name, (least, most, spread) in expected.items():
@@ -177,7 +184,7 @@ def test_the_distributions_are_what_they_are_called(tmp_path: Path) -> None:
 def test_a_short_document_is_drawn_from_by_its_own_length(tmp_path: Path) -> None:
     data = SpanCorruptionConfig(path=write(tmp_path / "a.txt", "abcdefgh\n"), lengths="half").build()
     assert isinstance(data.train, SpanCorruption)
-    piece = data.train.piece(torch.zeros(2000, dtype=torch.int64), random.keys(0, torch.arange(2000)))
+    piece = data.train.hidden_span(torch.zeros(2000, dtype=torch.int64), random.keys(0, torch.arange(2000)))
     length, hidden = piece.length, piece.hidden
     assert float((length == 8).float().mean()) > 0.9
     assert hidden[length == 8].unique().tolist() == [1, 2, 3]
@@ -223,11 +230,11 @@ def test_a_captured_graph_gives_the_same_batch() -> None:
 
 
 def test_training_questions_are_mixed_in(tmp_path: Path) -> None:
-    config = SpanCorruptionConfig(biographies=FEW, questions=0.25, questions_held=5, closing=True)
+    config = SpanCorruptionConfig(biographies=FEW, questions=0.25, questions_held_out=5, closing=True)
     data = config.build()
     assert data.info["mixed_questions"] == 10
     batch = drawn(data.train, 4000)
-    answering = QuestionsConfig(biographies=FEW, held=5).build_with(data.tokenizer)
+    answering = QuestionsConfig(biographies=FEW, held_out=5).build_with(data.tokenizer)
     known = answering.train.batch(torch.arange(10), torch.arange(10))
     examples = {(tuple(ids), tuple(targets)) for ids, targets in zip(known["ids"].tolist(), known["targets"].tolist(), strict=True)}
     found = [
@@ -275,11 +282,11 @@ def test_empty_lines_are_counted_but_not_the_end_of_the_file(tmp_path: Path) -> 
 
 
 def test_the_tokens_of_a_model_are_kept(tmp_path: Path) -> None:
-    known = MarkedCharacters.train("abcdefghijklmnopqrstuvwxyz0123456789")
+    known = BirthplaceCharacters.train("abcdefghijklmnopqrstuvwxyz0123456789")
     assert SpanCorruptionConfig(path=long_lines(tmp_path)).build_with(known).info["vocabulary"] == 38
     with pytest.raises(DataError, match="does not occur"):
-        SpanCorruptionConfig(path=long_lines(tmp_path)).build_with(MarkedCharacters.train("abc"))
-    with pytest.raises(DataError, match="which marks padding"):
+        SpanCorruptionConfig(path=long_lines(tmp_path)).build_with(BirthplaceCharacters.train("abc"))
+    with pytest.raises(DataError, match="which stands for padding"):
         SpanCorruptionConfig(path=write(tmp_path / "a.txt", "a□b\n")).build_with(known)
 
 
@@ -287,16 +294,16 @@ def test_the_tokens_of_a_model_are_kept(tmp_path: Path) -> None:
     ("wrong", "said"),
     [
         ({"context": 3}, "--data.context must be at least 4"),
-        ({"context": 5}, "--data.shortest is 4 and --data.longest 3; in a context of 5"),
-        ({"shortest": 0}, "--data.shortest is 0"),
-        ({"shortest": 113}, "--data.shortest is 113"),
-        ({"longest": 127}, "--data.longest 127"),
-        ({"longest": 126, "closing": True}, "from 1 to 125"),
-        ({"longest": -1}, "--data.longest -1"),
+        ({"context": 5}, "--data.min_length is 4 and --data.max_length 3; in a context of 5"),
+        ({"min_length": 0}, "--data.min_length is 0"),
+        ({"min_length": 113}, "--data.min_length is 113"),
+        ({"max_length": 127}, "--data.max_length 127"),
+        ({"max_length": 126, "closing": True}, "from 1 to 125"),
+        ({"max_length": -1}, "--data.max_length -1"),
         ({"predicted": -1}, "--data.predicted"),
         ({"questions": 1.5}, "--data.questions must"),
         ({"questions": float("nan")}, "--data.questions must"),
-        ({"questions": 0.5, "questions_held": 15}, "--data.questions-held must be from 0 to 14"),
+        ({"questions": 0.5, "questions_held_out": 15}, "--data.questions-held-out must be from 0 to 14"),
         ({"validation": 1.0}, "--data.validation must"),
     ],
 )

@@ -6,7 +6,7 @@ from weft.core.errors import DataError
 from weft.data.tables.columns import Column, Columns
 from weft.data.tokenizers import base as tokenizers
 from weft.data.tokenizers.base import ByteTokenizer, CharacterTokenizer, ClassNames, Tokenizer, WordTokenizer
-from weft.data.tokenizers.special_tokens import MarkedTokenizer
+from weft.data.tokenizers.special_tokens import Seq2SeqTokenizer
 
 TEXT = "The cat, the dog.\nnaïve Ω 😀 the end\n"
 ALL = [
@@ -14,7 +14,7 @@ ALL = [
     CharacterTokenizer.train(TEXT),
     WordTokenizer.train(TEXT),
     ClassNames(["cat", "dog"]),
-    MarkedTokenizer(CharacterTokenizer.train(TEXT)),
+    Seq2SeqTokenizer(CharacterTokenizer.train(TEXT)),
     Columns("label", ["a", "b"], [Column("x", True, 1.5, 2.0), Column("y", False)], 16, 3),
 ]
 
@@ -59,7 +59,7 @@ def test_unknown_things_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"[]", b"{}", b"3", b"\xff", b'{"type": "characters"}', b'{"type": "pairs", "inner": 3}', b"[" * 100000]
+    "data", [b"", b"[]", b"{}", b"3", b"\xff", b'{"type": "characters"}', b'{"type": "seq2seq", "inner": 3}', b"[" * 100000]
 )
 def test_a_damaged_file_is_one_sentence(data: bytes) -> None:
     with pytest.raises(DataError, match="tokenizer cannot be read"):

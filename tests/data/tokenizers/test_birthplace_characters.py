@@ -11,24 +11,24 @@ from weft.data.tokenizers import base as tokenizers
 from weft.data.tokenizers.base import CharacterTokenizer
 from weft.data.tokenizers.birthplace_characters import (
     MASK,
-    MASK_MARK,
+    MASK_CHARACTER,
     PAD,
-    PAD_MARK,
-    MarkedCharacters,
-    Piece,
-    Rows,
-    known,
-    refuse_marks,
+    PAD_CHARACTER,
+    BirthplaceCharacters,
+    HiddenSpan,
+    PackedRows,
+    as_marked_characters,
+    refuse_special_characters,
     shifted,
 )
 
-TEXTS = st.text(st.characters(exclude_characters=PAD_MARK + MASK_MARK, exclude_categories=["Cs"]), max_size=30)
+TEXTS = st.text(st.characters(exclude_characters=PAD_CHARACTER + MASK_CHARACTER, exclude_categories=["Cs"]), max_size=30)
 
 
 def test_the_marks_come_first_then_the_characters_in_order() -> None:
-    tokenizer = MarkedCharacters.train("banana é\n😀")
-    assert isinstance(tokenizer, MarkedCharacters)
-    assert (PAD_MARK, MASK_MARK) == ("\u25a1", "\u2047")
+    tokenizer = BirthplaceCharacters.train("banana é\n😀")
+    assert isinstance(tokenizer, BirthplaceCharacters)
+    assert (PAD_CHARACTER, MASK_CHARACTER) == ("\u25a1", "\u2047")
     assert tokenizer.characters == "\u25a1\u2047\n abné😀"
     assert tokenizer.size == 9
     assert tokenizer.encode("\u2047ab\u25a1😀\n").tolist() == [1, 4, 5, 0, 8, 2]
@@ -37,34 +37,36 @@ def test_the_marks_come_first_then_the_characters_in_order() -> None:
 
 @given(TEXTS)
 def test_text_comes_back_also_after_saving(text: str) -> None:
-    tokenizer = MarkedCharacters.train(text)
+    tokenizer = BirthplaceCharacters.train(text)
     again = tokenizers.load(tokenizers.dump(tokenizer))
-    assert isinstance(again, MarkedCharacters)
+    assert isinstance(again, BirthplaceCharacters)
     assert again.to_json() == tokenizer.to_json()
-    marked = PAD_MARK + text + MASK_MARK
+    marked = PAD_CHARACTER + text + MASK_CHARACTER
     assert again.decode(again.encode(marked).tolist()) == marked
     assert sorted(set(again.encode(marked).tolist())) == list(range(again.size))
 
 
 def test_what_cannot_be_told_is_one_sentence() -> None:
-    with pytest.raises(DataError, match=r"line 2 of the text holds '⁇' \(U\+2047\), which marks the masked part; take it out"):
-        MarkedCharacters.train("a\nb⁇")
-    with pytest.raises(DataError, match=r"line 1 of the text holds '□' \(U\+25A1\), which marks padding"):
-        refuse_marks("a □\nb")
+    with pytest.raises(DataError, match=r"line 2 of the text holds '⁇' \(U\+2047\), which stands for the masked part; remove it from"):
+        BirthplaceCharacters.train("a\nb⁇")
+    with pytest.raises(DataError, match=r"line 1 of the text holds '□' \(U\+25A1\), which stands for padding"):
+        refuse_special_characters("a □\nb")
     with pytest.raises(DataError, match="character 'z' at position 1 does not occur"):
-        MarkedCharacters.train("ab").encode("az")
+        BirthplaceCharacters.train("ab").encode("az")
     with pytest.raises(DataError, match="tokenizer cannot be read"):
-        tokenizers.load(b'{"type": "marked_characters", "characters": "ab"}')
+        tokenizers.load(b'{"type": "birthplace_characters", "characters": "ab"}')
     with pytest.raises(DataError, match="trained on 'characters' tokens"):
-        known(CharacterTokenizer("ab"))
-    assert known(None) is None
+        as_marked_characters(CharacterTokenizer("ab"))
+    assert as_marked_characters(None) is None
 
 
 def arranged(texts: list[str], length: list[int], before: list[int], hidden: list[int], context: int, closing: bool = False) -> list[str]:
-    tokenizer = MarkedCharacters.train("abcdefghijkl")
-    rows = Rows.pack(texts, tokenizer)
+    tokenizer = BirthplaceCharacters.train("abcdefghijkl")
+    rows = PackedRows.pack(texts, tokenizer)
     used, start, piece = (torch.tensor(part, dtype=rows.sizes.dtype) for part in (length, before, hidden))
-    return [tokenizer.decode(row) for row in rows.arrange(Piece(rows.starts, used, start, piece), context, closing).tolist()]
+    return [
+        tokenizer.decode(row) for row in rows.move_hidden_to_end(HiddenSpan(rows.starts, used, start, piece), context, closing).tolist()
+    ]
 
 
 def test_the_hidden_piece_moves_to_the_end() -> None:
@@ -96,7 +98,7 @@ def test_any_piece_of_any_row_can_be_put_back(data: st.DataObject) -> None:
     for closing in (False, True):
         found = arranged(texts, length, before, hidden, context, closing)
         for row, text, size, start, piece in zip(found, texts, length, before, hidden, strict=True):
-            prefix, suffix, *moved = row.rstrip(PAD_MARK).split(MASK_MARK)
+            prefix, suffix, *moved = row.rstrip(PAD_CHARACTER).split(MASK_CHARACTER)
             assert len(row) == context
             assert len(prefix) == start
             assert moved == ([text[start : start + piece], ""] if closing and piece else [text[start : start + piece]])

@@ -44,13 +44,13 @@ def test_gpt2_files(tmp_path: Path) -> None:
     tokenizer = read(write(tmp_path, GPT2, {"merges.txt": GPT2_MERGES}))
     assert isinstance(tokenizer, ByteBPE)
     assert tokenizer.encode("low low lo").tolist() == [5, 6, 3, 4]
-    assert tokenizer.marks == {"start": 7, "end": 7}
+    assert tokenizer.special_tokens == {"start": 7, "end": 7}
     (tmp_path / "vocab.json").rename(tmp_path / "encoder.json")
     (tmp_path / "merges.txt").rename(tmp_path / "vocab.bpe")
     assert read(tmp_path).to_json() == tokenizer.to_json()
     write(tmp_path, {"tokenizer_config.json": {"add_prefix_space": True, "pad_token": {"content": "<|endoftext|>"}, "bos_token": None}})
     assert read(tmp_path).encode("low").tolist() == [6]
-    assert read(tmp_path).marks["padding"] == 7
+    assert read(tmp_path).special_tokens["padding"] == 7
 
 
 def test_gpt1_files(tmp_path: Path) -> None:
@@ -58,14 +58,14 @@ def test_gpt1_files(tmp_path: Path) -> None:
     assert isinstance(tokenizer, BPE)
     assert tokenizer.encode("Low lo 鸟").tolist() == [5, 1, 6, 0]
     assert tokenizer.decode([5, 1, 6]) == "low lo"
-    assert tokenizer.marks == {"unknown": 0}
+    assert tokenizer.special_tokens == {"unknown": 0}
 
 
 def test_bert_files(tmp_path: Path) -> None:
     tokenizer = read(write(tmp_path, {"vocab.txt": BERT}))
     assert isinstance(tokenizer, WordPiece)
     assert tokenizer.encode("LOWER naïve鸟会[MASK]").tolist() == [5, 6, 8, 11, 1, 1, 1, 1]
-    assert tokenizer.marks == {"padding": 0, "unknown": 1, "cls": 2, "sep": 3, "mask": 4}
+    assert tokenizer.special_tokens == {"padding": 0, "unknown": 1, "cls": 2, "sep": 3, "mask": 4}
     write(tmp_path, {"tokenizer_config.json": {"do_lower_case": False}})
     assert read(tmp_path).encode("Low naïve").tolist() == [7, 9, 10]
 
@@ -129,7 +129,7 @@ def sentence_pieces() -> dict[str, Any]:
 def test_a_model_that_would_take_text_for_marks(tmp_path: Path) -> None:
     tokenizer = read(write(tmp_path, {"tokenizer.json": sentence_pieces()}))
     assert isinstance(tokenizer, Unigram)
-    assert tokenizer.marks == {"padding": 0, "unknown": 2, "end": 1}
+    assert tokenizer.special_tokens == {"padding": 0, "unknown": 2, "end": 1}
     assert tokenizer.encode("ab ab").tolist() == [10, 10]
     for text in ("</s>", "ab</s>ab", "a </s> b", "<pad></s><pad>"):
         assert not {0, 1} & set(tokenizer.encode(text).tolist())
@@ -205,11 +205,15 @@ def fuzzed(number: int) -> list[str]:
 @pytest.mark.parametrize("kind", [ByteBPE, BPE, Unigram, WordPiece])
 def test_written_files_are_read_by_transformers(tmp_path: Path, kind: type[Subwords]) -> None:
     transformers = pytest.importorskip("transformers")
-    tokenizer = kind.train(TEXT * 20, 400, marks=("padding", "mask"))
+    tokenizer = kind.train(TEXT * 20, 400, special_tokens=("padding", "mask"))
     write_foreign(tokenizer, tmp_path)
     assert read(tmp_path).to_json() == tokenizer.to_json()
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
-    assert (len(theirs), theirs.pad_token_id, theirs.mask_token_id) == (tokenizer.size, tokenizer.marks["padding"], tokenizer.marks["mask"])
+    assert (len(theirs), theirs.pad_token_id, theirs.mask_token_id) == (
+        tokenizer.size,
+        tokenizer.special_tokens["padding"],
+        tokenizer.special_tokens["mask"],
+    )
     texts = [TEXT, *fuzzed(300)]
     expected = theirs(texts, add_special_tokens=False, split_special_tokens=True)["input_ids"]
     assert [tokenizer.encode(text).tolist() for text in texts] == expected
@@ -236,7 +240,7 @@ def test_ten_thousand_strings_as_transformers(name: str, size: int, cls: str, fi
         assert [tokenizer.decode(ids) for ids in ours] == texts
     assert ours == theirs(texts, add_special_tokens=False, split_special_tokens=True)["input_ids"]
     usual = theirs(texts, add_special_tokens=False)["input_ids"]
-    looks = [tokenizer.engine.id_to_token(number) for number in tokenizer.marks.values()]
+    looks = [tokenizer.engine.id_to_token(number) for number in tokenizer.special_tokens.values()]
     assert [
         text for text, one, other in zip(texts, ours, usual, strict=True) if one != other and not any(look in text for look in looks)
     ] == []

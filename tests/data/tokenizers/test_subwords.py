@@ -18,9 +18,10 @@ from hypothesis import given, settings
 
 from weft.core import registry
 from weft.core.errors import ConfigError, DataError, MissingExtra
+from weft.core.installation import install_command
 from weft.data.io.files import well_formed
 from weft.data.text.pairs import PairsConfig
-from weft.data.text.windows import TextConfig
+from weft.data.text.token_windows import TextConfig
 from weft.data.tokenizers import base as tokenizers
 from weft.data.tokenizers import subword_engines
 from weft.data.tokenizers.subword_engines import bert
@@ -35,7 +36,7 @@ TEXT = (
 KINDS = [ByteBPE, BPE, Unigram, WordPiece]
 LOSSLESS = KINDS[:3]
 WORDS = ["low", "lower", "newest", "widest", "wide", "new", "banana", "aaaaa"]
-MARKS = [*Subwords.looks.values(), *WordPiece.looks.values(), "<|endoftext|>", "<unk>", *BYTES[60:66]]
+MARKS = [*Subwords.special_token_texts.values(), *WordPiece.special_token_texts.values(), "<|endoftext|>", "<unk>", *BYTES[60:66]]
 ANY_TEXT = st.one_of(
     st.text(st.characters(exclude_categories=()), max_size=40),
     st.lists(st.one_of(st.sampled_from([*MARKS, "the bird", "鸟会", "'s", "\n", "\r\n", " ", "▁", "##s"]), st.text(max_size=4))).map(
@@ -45,8 +46,8 @@ ANY_TEXT = st.one_of(
 
 
 @cache
-def learned(kind: type[Subwords], limit: int = 400, marks: tuple[str, ...] = ()) -> Subwords:
-    return kind.train(TEXT, limit, marks)
+def learned(kind: type[Subwords], limit: int = 400, special_tokens: tuple[str, ...] = ()) -> Subwords:
+    return kind.train(TEXT, limit, special_tokens)
 
 
 @pytest.mark.parametrize("kind", LOSSLESS)
@@ -63,8 +64,8 @@ def test_a_text_cut_at_line_ends_has_the_ids_of_the_whole(kind: type[Subwords], 
     tokenizer, text = learned(kind), well_formed(f"{text}\n{text} \n\n{text}\n{TEXT}")
     whole = tokenizer.engine.encode(text, add_special_tokens=False).ids
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(subword_engines, "PART", 3)
-        assert len(list(subword_engines.cut(text))) > 3
+        patch.setattr(subword_engines, "PART_LENGTH", 3)
+        assert len(list(subword_engines.split_text(text))) > 3
         assert tokenizer.encode(text).tolist() == whole
 
 
@@ -94,7 +95,7 @@ def test_saved_and_read_back(kind: type[Subwords]) -> None:
     again = tokenizers.load(tokenizers.dump(tokenizer))
     assert isinstance(again, kind)
     assert again.to_json() == tokenizer.to_json()
-    assert (again.size, again.marks) == (tokenizer.size, tokenizer.marks)
+    assert (again.size, again.special_tokens) == (tokenizer.size, tokenizer.special_tokens)
     assert np.array_equal(again.encode(TEXT), tokenizer.encode(TEXT))
 
 
@@ -141,19 +142,21 @@ def test_damage_anywhere_is_an_error_or_harmless(kind: type[Subwords], data: st.
 @pytest.mark.parametrize("kind", KINDS)
 @given(st.lists(st.sampled_from([*MARKS, " ", "a", "\n"]), max_size=12).map("".join))
 def test_text_never_becomes_a_mark(kind: type[Subwords], text: str) -> None:
-    tokenizer = learned(kind, 400, tuple(kind.looks))
-    marks = {number for name, number in tokenizer.marks.items() if name != "unknown"}
-    assert sorted(tokenizer.marks.values()) == list(range(len(kind.looks)))
-    assert not marks & set(tokenizer.encode(text).tolist())
-    assert tokenizer.decode([tokenizer.marks["mask"]]) == kind.looks["mask"]
+    tokenizer = learned(kind, 400, tuple(kind.special_token_texts))
+    special_tokens = {number for name, number in tokenizer.special_tokens.items() if name != "unknown"}
+    assert sorted(tokenizer.special_tokens.values()) == list(range(len(kind.special_token_texts)))
+    assert not special_tokens & set(tokenizer.encode(text).tolist())
+    assert tokenizer.decode([tokenizer.special_tokens["mask"]]) == kind.special_token_texts["mask"]
 
 
 def test_a_mark_that_fills_the_training_text_is_still_text() -> None:
     for kind in KINDS:
-        tokenizer = kind.train("<pad>[MASK]</s> " * 500, 300, marks=("padding", "mask"))
-        assert not {tokenizer.marks["padding"], tokenizer.marks["mask"]} & set(tokenizer.encode("<pad> [MASK]<mask>").tolist())
-    with pytest.raises(ConfigError, match="no mark called 'paddin'; did you mean 'padding'"):
-        BPE.train("a", marks=("paddin",))
+        tokenizer = kind.train("<pad>[MASK]</s> " * 500, 300, special_tokens=("padding", "mask"))
+        assert not {tokenizer.special_tokens["padding"], tokenizer.special_tokens["mask"]} & set(
+            tokenizer.encode("<pad> [MASK]<mask>").tolist()
+        )
+    with pytest.raises(ConfigError, match="no special token called 'paddin'; did you mean 'padding'"):
+        BPE.train("a", special_tokens=("paddin",))
 
 
 def reference_bpe(words: Counter[str], size: int) -> tuple[list[str], list[tuple[str, str]]]:
@@ -265,7 +268,7 @@ def test_empty_and_odd_training_texts(kind: type[Subwords]) -> None:
 def test_as_a_unit_of_texts_and_pairs(tmp_path: Path, unit: str) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes((TEXT * 5).encode())
-    data = TextConfig(path=str(path), unit=unit, vocabulary=350, context=8).build()  # type: ignore[arg-type]
+    data = TextConfig(path=str(path), tokenizer=unit, vocabulary=350, context=8).build()  # type: ignore[arg-type]
     assert isinstance(data.tokenizer, registry.find("tokenizers", unit))
     assert data.info["vocabulary"] == data.tokenizer.size <= 350
     text = (TEXT * 5).replace("\r\n", "\n")
@@ -273,7 +276,7 @@ def test_as_a_unit_of_texts_and_pairs(tmp_path: Path, unit: str) -> None:
     assert data.info["bytes_per_token"] == len(held.encode()) / data.info["validation_tokens"]
     assert data.info["validation_tokens"] == len(data.tokenizer.encode(held))
     (tmp_path / "a.tsv").write_text("source\ttarget\n" + "the bird\tder Vogel\nwings\tFlügel\n" * 10)
-    pairs = PairsConfig(path=str(tmp_path / "a.tsv"), unit=unit, vocabulary=350).build()  # type: ignore[arg-type]
+    pairs = PairsConfig(path=str(tmp_path / "a.tsv"), tokenizer=unit, vocabulary=350).build()  # type: ignore[arg-type]
     ids = tokenizers.load(tokenizers.dump(pairs.tokenizer)).encode("der vogel").tolist()
     assert pairs.tokenizer.decode(ids) == "der vogel"
 
@@ -282,5 +285,5 @@ def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     data = tokenizers.dump(learned(ByteBPE))
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     for use in (lambda: ByteBPE.train("a"), lambda: tokenizers.load(data)):
-        with pytest.raises(MissingExtra, match=r"pip install 'weft\[hf\]'"):
+        with pytest.raises(MissingExtra, match=re.escape(install_command("hf"))):
             use()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from weft.data.tokenizers.unigram import Lattice, known_runs, learn
+from weft.data.tokenizers.unigram import Lattice, learn, training_words
 
 WORDS = st.lists(st.text("ab", min_size=1, max_size=6), min_size=1, max_size=4, unique=True)
 PIECES = st.lists(st.text("ab", min_size=2, max_size=3), max_size=4, unique=True).map(lambda some: ["a", "b", *some])
@@ -38,7 +38,7 @@ def test_expected_uses_are_those_of_all_ways(words: list[str], pieces: list[str]
             for piece in way:
                 expected[pieces.index(piece)] += count * share
     lattice = Lattice(words, {piece: number for number, piece in enumerate(pieces)})
-    assert lattice.uses(probability, counts) == pytest.approx(expected)
+    assert lattice.expected_counts(probability, counts) == pytest.approx(expected)
 
 
 def test_pieces_are_those_the_words_are_made_of() -> None:
@@ -62,4 +62,4 @@ def test_all_characters_stay_and_no_more_pieces_than_allowed(words: dict[str, in
 
 
 def test_long_words_come_in_parts_without_unknown_characters() -> None:
-    assert known_runs({"a" * 40 + "!bc": 2, "bc": 3, "!": 9}, set("abc")) == Counter({"bc": 5, "a" * 32: 2, "a" * 8: 2})
+    assert training_words({"a" * 40 + "!bc": 2, "bc": 3, "!": 9}, set("abc")) == Counter({"bc": 5, "a" * 32: 2, "a" * 8: 2})

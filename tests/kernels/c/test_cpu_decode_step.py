@@ -46,11 +46,11 @@ def last(model: Any, ids: tuple[int, ...]) -> Tensor:
 def test_a_step_gives_what_the_model_gives(name: str, kind: Weights, rows: int) -> None:
     model, kept = built(name, kind)
     asked = prompts(12)[-rows:]
-    reader = ModelRunner(kept)
-    assert isinstance(reader.steps, CPUDecodeStep)
-    reader.add_rows(rows)
-    reader.read([ids[:-1] for ids in asked])
-    found = reader.step(torch.tensor([ids[-1] for ids in asked])).float()
+    runner = ModelRunner(kept)
+    assert isinstance(runner.steps, CPUDecodeStep)
+    runner.add_rows(rows)
+    runner.prefill([ids[:-1] for ids in asked])
+    found = runner.decode(torch.tensor([ids[-1] for ids in asked])).float()
     for row, ids in enumerate(asked):
         own, wanted = last(kept, ids), last(model, ids)
         assert (found[row] - own).norm() < (1e-3 if kind == "int8" else 0.03) * own.norm()
@@ -99,14 +99,14 @@ def test_eight_bits_cost_less_than_a_hundredth_of_the_perplexity() -> None:
 
 def test_a_step_that_was_traced_serves_other_rows_and_lengths() -> None:
     _, kept = built("rotary, banded", "bf16")
-    reader = ModelRunner(kept)
+    runner = ModelRunner(kept)
     for ids in ([3, 4, 5], [7, 8, 9, 10, 11], [1] * 80):  # rows come, and are of several lengths
-        reader.add_rows(1)
-        reader.read([*[[]] * (len(reader) - 1), ids])
+        runner.add_rows(1)
+        runner.prefill([*[[]] * (len(runner) - 1), ids])
         for number in (20, 30):
-            found = reader.step(torch.full((len(reader),), number)).float()
-            reader.ids = [[*row, number] for row in reader.ids]
-            for row, read in enumerate(reader.ids):
+            found = runner.decode(torch.full((len(runner),), number)).float()
+            runner.ids = [[*row, number] for row in runner.ids]
+            for row, read in enumerate(runner.ids):
                 own = last(kept, tuple(read))
                 assert (found[row] - own).norm() < 0.03 * own.norm()
 
@@ -133,10 +133,10 @@ MORE: dict[str, Any] = {
 
 def in_c(kept: Any) -> ModelRunner:
     """Its step must be in C."""
-    reader = ModelRunner(kept)
-    if reader.steps.native is None:
+    runner = ModelRunner(kept)
+    if runner.steps.native is None:
         pytest.skip("nothing compiles it here")
-    return reader
+    return runner
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -146,31 +146,31 @@ def test_the_step_in_c_gives_what_torch_gives(name: str, kind: Weights, monkeypa
     _, kept = built(name, kind)
     readers = [in_c(kept), in_c(kept), ModelRunner(kept)]
     readers[2].steps.native = None
-    for reader in readers:
-        reader.add_rows(1)
-        reader.read([prompts(12)[4]])
+    for runner in readers:
+        runner.add_rows(1)
+        runner.prefill([prompts(12)[4]])
     for number in range(66):  # a cache grows by fewer places
         found = []
-        for threads, reader in zip((1, 3, 1), readers, strict=True):
+        for threads, runner in zip((1, 3, 1), readers, strict=True):
             monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
-            found.append(reader.step(torch.tensor([number])))
+            found.append(runner.decode(torch.tensor([number])))
         assert torch.equal(found[0], found[1])
         assert (found[0] - found[2]).norm() < 1e-3 * found[2].norm()
-    assert all(reader.cache and reader.cache.lengths == [len(prompts(12)[4]) + 66] for reader in readers)
+    assert all(runner.state and runner.state.lengths == [len(prompts(12)[4]) + 66] for runner in readers)
 
 
 def test_in_c_weights_that_change_in_place_are_seen() -> None:
     _, kept = built("gpt", "bf16")
-    reader = in_c(kept)
-    reader.add_rows(1)
-    reader.read([[1, 2, 3]])
-    reader.step(torch.tensor([4]))
+    runner = in_c(kept)
+    runner.add_rows(1)
+    runner.prefill([[1, 2, 3]])
+    runner.decode(torch.tensor([4]))
     with torch.no_grad():
         for parameter in kept.parameters():
             parameter.mul_(0.5)
-    reader.cut(0, 0)
-    reader.read([[1, 2, 3]])
-    found, own = reader.step(torch.tensor([4]))[0], last(kept, (1, 2, 3, 4))
+    runner.rewind(0, 0, None)
+    runner.prefill([[1, 2, 3]])
+    found, own = runner.decode(torch.tensor([4]))[0], last(kept, (1, 2, 3, 4))
     assert (found - own).norm() < 0.03 * own.norm()
 
 
@@ -184,9 +184,9 @@ def test_blocks_that_differ_are_no_matter_for_c() -> None:
 def test_without_a_compiler_torch_takes_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiler, "load", lambda _: None)
     _, kept = built("gpt", "int8")
-    reader = ModelRunner(kept)
-    reader.add_rows(1)
-    reader.read([[1, 2, 3]])
-    found, own = reader.step(torch.tensor([4]))[0], last(kept, (1, 2, 3, 4))
-    assert reader.steps.native is None
+    runner = ModelRunner(kept)
+    runner.add_rows(1)
+    runner.prefill([[1, 2, 3]])
+    found, own = runner.decode(torch.tensor([4]))[0], last(kept, (1, 2, 3, 4))
+    assert runner.steps.native is None
     assert (found - own).norm() < 1e-3 * own.norm()

@@ -8,7 +8,7 @@ import torch
 import weft
 from tests.contracts.tiny import tiny
 from weft.core.errors import CapabilityError, DataError
-from weft.data.tokenizers.birthplace_characters import MASK, MASK_MARK
+from weft.data.tokenizers.birthplace_characters import MASK, MASK_CHARACTER
 from weft.projects.birthplace.answers import LONGEST, Answer, always, ask, commonest, score
 from weft.runs.assemble import assemble
 
@@ -22,7 +22,7 @@ def loaded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def by_hand(loaded: weft.runs.load.Loaded, question: str) -> tuple[str, float]:
     """One character at a time, no padding."""
-    ids, chance = loaded.tokenizer.encode(question + MASK_MARK).tolist(), 1.0
+    ids, chance = loaded.tokenizer.encode(question + MASK_CHARACTER).tolist(), 1.0
     start = len(ids)
     with torch.no_grad():
         for _ in range(LONGEST):
@@ -31,7 +31,7 @@ def by_hand(loaded: weft.runs.load.Loaded, question: str) -> tuple[str, float]:
             ids.append(int(likely.argmax()))
             if ids[-1] == MASK:
                 break
-    return loaded.tokenizer.decode(ids[start:]).split(MASK_MARK)[0], chance
+    return loaded.tokenizer.decode(ids[start:]).split(MASK_CHARACTER)[0], chance
 
 
 def test_rows_of_any_length_are_answered_as_each_alone(loaded: weft.runs.load.Loaded) -> None:

@@ -20,7 +20,7 @@ EVERY = [
     Adam(lr=0.01, eps_inside_sqrt=True),
     AdamW(lr=0.01, weight_decay=0.1, clip_norm=0.5),
     Muon(lr=0.01, clip_norm=0.5),
-    AdamW(lr=0.01, clip_norm=0.5, relative=True),
+    AdamW(lr=0.01, clip_norm=0.5, scale_parameter=True),
 ]
 
 

@@ -148,7 +148,7 @@ def test_a_relative_update_is_a_share_of_the_root_mean_square(alone: bool) -> No
         model[0].weight.mul_(100)
         model[0].bias.zero_()
     before = [p.detach().clone() for p in model.parameters()]
-    update = Updater(Adam(lr=0.1, relative=True), [("", model)], halt=True, alone=alone)
+    update = Updater(Adam(lr=0.1, scale_parameter=True), [("", model)], halt=True, alone=alone)
     assert bool(update.flats) == alone
     update.set_rate(1, 1)
     for p, gradient in zip(model.parameters(), noise(model, 1)[0], strict=True):
@@ -172,14 +172,14 @@ def test_relative_adamw_equals_a_loop_by_hand() -> None:
             step = means[i] / (1 - first**t) / ((squares[i] / (1 - second**t)) ** 0.5 + 1e-8)
             weights[i] = weights[i] - rate * step - rate * decay * (weights[i] if weights[i].ndim > 1 else 0.0)
         wanted.append([torch.from_numpy(w.copy()) for w in weights])
-    assert_same(steps(model, AdamW(lr=lr, betas=(first, second), weight_decay=decay, relative=True), gradients), wanted, 1e-12)
+    assert_same(steps(model, AdamW(lr=lr, betas=(first, second), weight_decay=decay, scale_parameter=True), gradients), wanted, 1e-12)
 
 
 def test_a_refused_relative_update_changes_nothing() -> None:
     model = network()
     before = [p.detach().clone() for p in model.parameters()]
     gradients = [[torch.full_like(p, float("nan")) for p in model.parameters()]]
-    assert_same(steps(model, AdamW(relative=True), gradients), [before], 0.0)
+    assert_same(steps(model, AdamW(scale_parameter=True), gradients), [before], 0.0)
 
 
 def test_relative_updates_refuse_stages() -> None:
@@ -187,7 +187,7 @@ def test_relative_updates_refuse_stages() -> None:
         stages = 2
 
     with pytest.raises(ConfigError, match="pipeline at 1"):
-        Updater(AdamW(relative=True), [("", network())], halt=True, team=Staged())
+        Updater(AdamW(scale_parameter=True), [("", network())], halt=True, team=Staged())
 
 
 # -- Muon -----------------------------------------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ def test_muon_agrees_with_torch(shape: tuple[int, int]) -> None:
 
 def test_muon_takes_matrices_and_adamw_the_rest() -> None:
     model = GPTConfig(vocabulary=11, context=8, layers=1, heads=2, width=16, tied=False).build()
-    update = updater(Muon(lr=0.02, rest_lr=0.003), model)
+    update = updater(Muon(lr=0.02, adamw_lr=0.003), model)
     muon, adamw = update.optimizers
     mine, rest = names_in(update, muon), names_in(update, adamw)
     assert mine == {f"blocks.0.{n}.weight" for n in ("attention.qkv", "attention.out", "feedforward.up", "feedforward.down")}
@@ -233,7 +233,7 @@ def test_muon_takes_matrices_and_adamw_the_rest() -> None:
 
 def test_muon_gives_a_head_of_its_own_a_rate_of_its_own() -> None:
     model = GPTConfig(vocabulary=11, context=8, layers=1, heads=2, width=16, tied=False).build()
-    update = updater(Muon(lr=0.02, rest_lr=0.003, head_lr=0.004), model)
+    update = updater(Muon(lr=0.02, adamw_lr=0.003, head_lr=0.004), model)
     update.set_rate(1, 10)
     head, rest = update.optimizers[1].param_groups
     assert [p.numel() for p in head["params"]] == [11 * 16]

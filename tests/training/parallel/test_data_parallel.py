@@ -32,7 +32,7 @@ from weft.training.trainer import Trainer
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of fork, on later Pythons
 LAYOUTS = {"two copies": (2, 1), "two parts": (1, 2), "two copies of two parts": (2, 2)}
-FP32: dict[str, Any] = {"precision": "fp32", "compile": "off", "graphs": "off", "device": "cpu"}
+FP32: dict[str, Any] = {"precision": "fp32", "compile": "off", "cuda_graphs": "off", "device": "cpu"}
 
 
 class Clipped(toys.Rivals):
@@ -110,7 +110,7 @@ def assert_same(one: dict[str, Any], many: list[dict[str, Any]], tolerance: floa
 def test_ragged_batches_give_the_weights_of_one_process(kind: str, layout: tuple[int, int], tmp_path: Path) -> None:
     """Two terms with counts of their own, or two turns; accumulation, a growing batch, clipping by the norm of all gradients."""
     optim = AdamW(lr=0.05, clip_norm=0.1)
-    settings: dict[str, Any] = {"micro": 3, "ramp": (4, 20), "batch": 9}
+    settings: dict[str, Any] = {"micro_batch": 3, "batch_ramp": (4, 20), "batch": 9}
     one = trained(None, kind, optim, **settings)
     many = together(layout[0] * layout[1], tmp_path, lambda: trained(team(layout), kind, optim, **settings))
     assert_same(one, many)
@@ -118,7 +118,7 @@ def test_ragged_batches_give_the_weights_of_one_process(kind: str, layout: tuple
 
 @pytest.mark.parametrize(
     "optim",
-    [Muon(lr=0.05), Momentum(lr=0.1, clip_value=0.05), Adam(lr=0.05, l1=0.01, l2=0.01), AdamW(lr=0.05, relative=True)],
+    [Muon(lr=0.05), Momentum(lr=0.1, clip_value=0.05), Adam(lr=0.05, l1=0.01, l2=0.01), AdamW(lr=0.05, scale_parameter=True)],
     ids=lambda o: type(o).__name__,
 )
 @pytest.mark.parametrize("layout", [(2, 1), (1, 2)], ids=["copies", "parts"])
@@ -128,7 +128,7 @@ def test_every_kind_of_optimiser(optim: OptimConfig, layout: tuple[int, int], tm
 
 MODELS: dict[str, Any] = {
     "gpt": GPTConfig(vocabulary=11, context=8, layers=2, heads=4, width=16),
-    "llama": LlamaConfig(vocabulary=11, context=8, layers=2, heads=4, groups=2, width=16),
+    "llama": LlamaConfig(vocabulary=11, context=8, layers=2, heads=4, kv_heads=2, width=16),
 }
 
 
@@ -157,7 +157,7 @@ def language_model(
 def test_gradients_of_a_language_model(layouts: list[tuple[int, ...]], tmp_path: Path) -> None:
     """One step at rate 1, so that the change of the weights is the gradient; also with chunks of logits and less that is kept, where
     the backward pass gathers again what it computes with again."""
-    optim, little = SGD(lr=1.0), [{"logits": "chunked", "activations": kept} for kept in ("products", "inputs")]
+    optim, little = SGD(lr=1.0), [{"logits": "chunked", "activations": kept} for kept in ("selective", "full")]
     cases = [(name, layout, settings) for name in MODELS for layout in layouts for settings in ({}, *(little if name == "gpt" else []))]
     one = {name: language_model(None, name, optim, 1) for name in MODELS}
     many = together(math.prod(layouts[0]), tmp_path, lambda: [language_model(team(at), name, optim, 1, how) for name, at, how in cases])
@@ -172,7 +172,7 @@ def test_gradients_of_a_language_model(layouts: list[tuple[int, ...]], tmp_path:
 
 @pytest.mark.parametrize(
     ("optim", "steps", "tolerance"),
-    [(Muon(lr=0.01, clip_norm=0.1), 1, 0.1), (AdamW(lr=0.01, clip_norm=0.1), 4, 1e-4), (AdamW(lr=0.1, relative=True), 4, 1e-4)],
+    [(Muon(lr=0.01, clip_norm=0.1), 1, 0.1), (AdamW(lr=0.01, clip_norm=0.1), 4, 1e-4), (AdamW(lr=0.1, scale_parameter=True), 4, 1e-4)],
 )
 def test_optimisers_of_divided_heads(optim: OptimConfig, steps: int, tolerance: float, tmp_path: Path) -> None:
     """Muon works in bf16 and makes all directions of a matrix equally long, small ones and their errors included."""
@@ -280,7 +280,7 @@ def test_one_process_is_alone() -> None:
         ({"replicate": 2}, {}, 4, "is 2, but 4 processes were started"),
         ({"replicate": 0}, {}, 1, "--parallel.replicate must be at least 1, not 0"),
         ({"replicate": 4}, {"batch": 3}, 4, "a batch of 3 examples cannot be divided among 4"),
-        ({"replicate": 4}, {"ramp": (2, 100)}, 4, "a batch of 2 examples"),
+        ({"replicate": 4}, {"batch_ramp": (2, 100)}, 4, "a batch of 2 examples"),
     ],
 )
 def test_layouts_that_cannot_be(

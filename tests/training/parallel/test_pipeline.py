@@ -62,7 +62,7 @@ def several(cases: dict[str, Any], given: Any, layouts: bool) -> dict[str, dict[
 
 def test_two_stages_have_the_gradients_of_one_process(tmp_path: Path) -> None:
     """One step at rate 1, so that the change of the weights is the gradient; micro-batches of 2, 2 and 1 examples."""
-    given = (SGD(lr=1.0), 1, {"micro": 2})
+    given = (SGD(lr=1.0), 1, {"micro_batch": 2})
     many = together(2, tmp_path, several, TWO, given, False)
     for what, (name, changes) in TWO.items():
         assert_same(language_model(None, name, *given, **changes), [found[what] for found in many], what)
@@ -100,7 +100,7 @@ def observed(piped: bool) -> dict[str, Any]:
     held = Source(TensorDataset(text), 1, torch.device("cpu"), shuffle=False)
     cases: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         ("plain", {}, {}),
-        ("little kept", {"norm_embedding": True}, {"logits": "chunked", "activations": "inputs"}),
+        ("little kept", {"norm_embedding": True}, {"logits": "chunked", "activations": "full"}),
         ("bf16", {}, {"precision": "bf16"}),
         ("dropout", {"residual_dropout": 0.2}, {}),
     ]

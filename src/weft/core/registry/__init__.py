@@ -1,7 +1,7 @@
-"""Names of everything weft can build, as tables of strings, a table a file.
+"""Tables of the names of everything weft can build, a table a file.
 
-Nothing is imported until it is asked for, so listing is instant. A family of another package joins through `add()`,
-called by the function that its entry point in the group `weft.families` names.
+Entries are strings and are imported on use, so listing is instant. Another package registers its own through `add()`, in the
+function that its entry point in the group `weft.families` names.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import importlib.metadata
 from functools import cache
 from typing import Any
 
+from weft.core import renamed
 from weft.core.errors import ConfigError
 from weft.core.registry.benchmarks import BENCHES as BENCHES
 from weft.core.registry.converters import CONVERTERS as CONVERTERS
@@ -42,12 +43,12 @@ TABLES = {
     "benches": BENCHES,
 }
 SINGULAR = {"studies": "study", "benches": "bench"}
-PARTS = ("models", "data", "objectives", "optimizers")
+CONFIG_TABLES = ("models", "data", "objectives", "optimizers")
 """Tables whose names stand as "type" in a saved recipe; a name occurs in one of them only."""
 
 
 def add(table: str, name: str, target: str, year: int, summary: str) -> None:
-    """Register something from outside the package."""
+    """Register an entry of another package."""
     if name in TABLES[table] and TABLES[table][name].target != target:
         raise ConfigError(f"{table}: the name {name!r} is taken by {TABLES[table][name].target}")
     TABLES[table][name] = Entry(target, year, summary)
@@ -67,22 +68,25 @@ def load_families() -> None:
             )
 
 
-MANY = 60
-"""Choices that are too many for a sentence."""
+LONGEST_LIST = 60
+"""Most choices that an error message lists."""
 
 
 def nearest(word: str, choices: list[str], listed: str = "") -> str:
-    """ ", did you mean 'x'?" where something is close, else the choices or, where they are many, the command by which they are listed."""
+    """ ", did you mean 'x'?" where a name is close, else the choices or, where there are many, the command that lists them."""
     close = difflib.get_close_matches(word, choices, n=1, cutoff=0.5)
     if close:
         return f"; did you mean {close[0]!r}?"
-    if listed and len(choices) > MANY:
+    if listed and len(choices) > LONGEST_LIST:
         return f"; see {listed}"
     return f"; choose from: {', '.join(sorted(choices))}" if choices else ""
 
 
 def entry(table: str, name: str) -> Entry:
     load_families()
+    if name not in TABLES[table] and (now := renamed.entry(table, name)):
+        renamed.tell(f"{name!r} ({table})", repr(now))
+        name = now
     if name not in TABLES[table]:
         raise ConfigError(
             f"no {SINGULAR.get(table, table.rstrip('s'))} is called {name!r}{nearest(name, [*TABLES[table]], f'weft list {table}')}"
@@ -91,30 +95,33 @@ def entry(table: str, name: str) -> Entry:
 
 
 def find(table: str, name: str) -> Any:
-    """The object an entry names, imported now."""
+    """Import and return the object that an entry names."""
     module, _, attribute = entry(table, name).target.partition(":")
     return getattr(importlib.import_module(module), attribute)
 
 
-def part(name: str) -> type:
+def config_class(name: str) -> type:
     """The config class whose registry name is `name`."""
     load_families()
-    for table in PARTS:
+    for table in CONFIG_TABLES:
         if name in TABLES[table]:
-            found: type = find(table, name)
-            return found
-    raise ConfigError(f"no part is called {name!r}{nearest(name, [n for t in PARTS for n in TABLES[t]])}")
+            cls: type = find(table, name)
+            return cls
+    if now := renamed.TYPES.get(name):
+        renamed.tell(repr(name), repr(now))
+        return config_class(now)
+    raise ConfigError(f"no type is called {name!r}{nearest(name, [n for t in CONFIG_TABLES for n in TABLES[t]])}")
 
 
-def kinds(cls: type) -> tuple[str, ...]:
-    """Names of the parts that can take the place of one, itself among them: any optimiser that of any other."""
+def alternatives(cls: type) -> tuple[str, ...]:
+    """Names of the types that a config can be changed to, its own among them: any optimiser to any other."""
     return tuple(OPTIMIZERS) if name_of(cls) in OPTIMIZERS else ()
 
 
 def name_of(cls: type) -> str | None:
     """The registry name of a config class, or None."""
     target = f"{cls.__module__}:{cls.__qualname__}"
-    for table in PARTS:
+    for table in CONFIG_TABLES:
         for name, candidate in TABLES[table].items():
             if candidate.target == target:
                 return name

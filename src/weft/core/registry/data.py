@@ -3,8 +3,10 @@
 from weft.core.registry.entry import Entry
 
 DATA = {
-    "text": Entry("weft.data.text.windows:TextConfig", 0, "text files as bytes, characters or words"),
-    "shards": Entry("weft.data.shards.windows:ShardsConfig", 0, "token shards made by weft data build, weighted where there are several"),
+    "text": Entry("weft.data.text.token_windows:TextConfig", 0, "text files as bytes, characters or words"),
+    "shards": Entry(
+        "weft.data.shards.shard_windows:ShardsConfig", 0, "token shards of weft data build, of one folder or a weighted mixture"
+    ),
     "python_source": Entry("weft.data.text.python_source:PythonSourceConfig", 0, "the source code of this Python installation"),
     "images": Entry("weft.data.images.pixels:ImagesConfig", 0, "image folders, IDX or CIFAR files"),
     "digits": Entry("weft.data.images.digits:DigitsConfig", 0, "scikit-learn's 8 by 8 digits"),
@@ -13,8 +15,10 @@ DATA = {
     "image_pairs": Entry("weft.data.images.paired:ImagePairsConfig", 0, "images that are two halves, side by side"),
     "outlines": Entry("weft.data.images.paired:OutlinesConfig", 0, "images and their outlines"),
     "domains": Entry("weft.data.images.domains:DomainsConfig", 0, "images, and other images in another style"),
-    "two_folders": Entry("weft.data.images.unpaired:TwoFoldersConfig", 0, "images of two folders, without pairs"),
-    "draws": Entry("weft.data.tables.noise_only:DrawsConfig", 0, "no data but the noise of each example, for a target known as a density"),
+    "unpaired_images": Entry("weft.data.images.unpaired:UnpairedImagesConfig", 0, "images of two folders, without pairs"),
+    "noise_only": Entry(
+        "weft.data.tables.noise_only:NoiseOnlyConfig", 0, "no data but the noise of each example, for a target known as a density"
+    ),
     "table": Entry("weft.data.tables.table:TableConfig", 0, "labelled rows of a TSV, CSV or JSONL file"),
     "pairs": Entry("weft.data.text.pairs:PairsConfig", 0, "source and target texts of a TSV, CSV or JSONL file"),
     "number_words": Entry("weft.data.text.number_words:NumberWordsConfig", 0, "numbers in digits and in English words"),
@@ -30,8 +34,10 @@ DATA = {
     "spans": Entry("weft.data.annotated.spans:SpansConfig", 0, "questions about paragraphs, in the layout of SQuAD"),
     "tagged": Entry("weft.data.annotated.tagged:TaggedConfig", 0, "sentences whose words have tags"),
     "cooccurrence": Entry("weft.data.text.cooccurrence:CooccurrenceConfig", 0, "centre and context words of a text"),
-    "waves": Entry("weft.data.audio.waves:WavesConfig", 0, "a folder of WAV files"),
+    "audio": Entry("weft.data.audio.waves:AudioConfig", 0, "a folder of WAV files"),
     "span_corruption": Entry("weft.data.text.span_corruption:SpanCorruptionConfig", 0, "lines of a text with a piece moved to their end"),
-    "sentinels": Entry("weft.data.text.sentinels:SentinelsConfig", 2019, "text with several pieces cut out, as T5 learns from it"),
+    "t5_span_corruption": Entry(
+        "weft.data.text.sentinels:T5SpanCorruptionConfig", 2019, "text with several pieces cut out, as T5 learns from it"
+    ),
     "questions": Entry("weft.data.text.questions:QuestionsConfig", 0, "questions with an answer of a few characters"),
 }

@@ -1,4 +1,4 @@
-"""What the registry knows of a thing before it is imported."""
+"""An entry of a registry table: what is known of an object before it is imported."""
 
 from __future__ import annotations
 

@@ -4,6 +4,9 @@ from weft.core.registry.entry import Entry
 
 OBJECTIVES = {
     "next_token": Entry("weft.objectives.next_token:NextTokenConfig", 0, "cross-entropy of the next token"),
+    "truncated_bptt": Entry(
+        "weft.objectives.truncated_bptt:TruncatedBPTTConfig", 2010, "the same, with a recurrent state carried from batch to batch"
+    ),
     "answer": Entry("weft.objectives.answer:AnswerConfig", 0, "cross-entropy of an answer, and whether all of it is right"),
     "seq2seq": Entry("weft.objectives.seq2seq:Seq2SeqConfig", 2014, "cross-entropy of a target sequence given its source"),
     "masked_target": Entry("weft.objectives.masked_target:MaskedTargetConfig", 2019, "cross-entropy of hidden targets and their number"),
@@ -30,7 +33,9 @@ OBJECTIVES = {
     "boltzmann_learning": Entry(
         "weft.objectives.boltzmann_learning:BoltzmannLearningConfig", 1985, "units together on data, less together freely"
     ),
-    "memory": Entry("weft.objectives.associative_memory:MemoryConfig", 1982, "patterns to be recalled from a part of them"),
+    "associative_memory": Entry(
+        "weft.objectives.associative_memory:AssociativeMemoryConfig", 1982, "patterns to be recalled from a part of them"
+    ),
     "negative_sampling": Entry("weft.objectives.negative_sampling:NegativeSamplingConfig", 2013, "true pairs against noise"),
     "span": Entry("weft.objectives.span:SpanConfig", 2018, "cross-entropy of where an answer begins and ends"),
     "tagging": Entry("weft.objectives.tagging:TaggingConfig", 2018, "cross-entropy of the tag of each word"),

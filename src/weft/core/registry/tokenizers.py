@@ -16,12 +16,12 @@ TOKENIZERS = {
     "classes": Entry("weft.data.tokenizers.base:ClassNames", 0, "the names of classes"),
     "tagged": Entry("weft.data.annotated.tagged:TagTokenizer", 0, "another tokenizer with the names of tags"),
     "table": Entry("weft.data.tables.columns:Columns", 0, "the columns of a table"),
-    "pairs": Entry("weft.data.tokenizers.special_tokens:MarkedTokenizer", 0, "another tokenizer with marks for padding, start and end"),
-    "answering": Entry(
-        "weft.data.tokenizers.special_tokens:AnsweringTokenizer", 0, "a foreign tokenizer with the marks of a model that answers"
+    "seq2seq": Entry("weft.data.tokenizers.special_tokens:Seq2SeqTokenizer", 0, "another tokenizer with marks for padding, start and end"),
+    "foreign_seq2seq": Entry(
+        "weft.data.tokenizers.special_tokens:ForeignSeq2SeqTokenizer", 0, "a foreign tokenizer with the marks of a model that answers"
     ),
     "sentinels": Entry("weft.data.text.sentinels:SentinelTokenizer", 2019, "another tokenizer with marks and sentinels"),
-    "marked_characters": Entry(
-        "weft.data.tokenizers.birthplace_characters:MarkedCharacters", 0, "one token per character, marks for padding and mask"
+    "birthplace_characters": Entry(
+        "weft.data.tokenizers.birthplace_characters:BirthplaceCharacters", 0, "one token per character, marks for padding and mask"
     ),
 }

@@ -1,4 +1,4 @@
-"""Texts with what is to be told of them, be it a class, a choice, tags or a span: what every source of such texts has in common."""
+"""Base settings of annotated texts: with classes, choices, tags or answer spans."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Any
 import numpy as np
 
 from weft.data.base import Data, DataConfig, Dataset, Problems
-from weft.data.split import both, check_share, hold_out
+from weft.data.split import check_share, hold_out, map_splits
 from weft.data.tokenizers.base import Tokenizer
-from weft.data.tokenizers.encoder_tokens import Unit, check_context, given_or_learned
+from weft.data.tokenizers.encoder_tokens import Unit, check_context, encoder_tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnnotatedConfig(DataConfig):
     path: str = ""
-    """The file that holds the examples."""
+    """The file of the examples."""
     validation_path: str = ""
     """Examples to validate on; by default a share of `path`."""
     validation: float = 0.1
-    """Share of the examples kept for validation where no validation_path is given; 0 for no validation."""
-    unit: Unit = "wordpiece"
-    """What a token is, where no model says so."""
+    """Share of the examples held out for validation where no validation_path is given; 0 for no validation."""
+    tokenizer: Unit = "wordpiece"
+    """Tokenizer that is trained on the data, where no model brings its own."""
     vocabulary: int = 0
     """Largest number of tokens to learn; 0 is 10,000."""
     context: int = 128
-    """Longest sequence of tokens, marks included; what is longer is cut."""
+    """Longest sequence of tokens, special tokens included; longer ones are truncated."""
 
     def build(self) -> Data:
         return self.build_with(None)
@@ -38,35 +38,35 @@ class AnnotatedConfig(DataConfig):
         return self.prepare(*self.split(problems), tokenizer, problems)
 
     def check(self) -> None:
-        """Refuse settings that cannot work."""
+        """Refuse invalid settings."""
         check_share(self.validation)
         check_context(self.context, self.vocabulary)
 
     def split(self, problems: Problems) -> tuple[list[Any], list[Any]]:
         """The examples to train on, and those to validate on."""
-        examples, others = both(partial(self.read, problems=problems), self.path, self.validation_path or self.path)
+        examples, validation_examples = map_splits(partial(self.read, problems=problems), self.path, self.validation_path or self.path)
         if self.validation_path:
-            return examples, others
-        train, held = hold_out(self.classes_of(examples), self.validation, problems)
-        return [examples[i] for i in train], [examples[i] for i in held]
+            return examples, validation_examples
+        train, validation = hold_out(self.classes_of(examples), self.validation, problems)
+        return [examples[i] for i in train], [examples[i] for i in validation]
 
     def read(self, path: str, problems: Problems) -> list[Any]:
         """The examples of a file."""
         raise NotImplementedError
 
     def classes_of(self, examples: list[Any]) -> np.ndarray:
-        """A class number for each (N,): none validates whose class would be missing from training."""
+        """The class of each example (N,), so that no class is held out whole."""
         return np.zeros(len(examples), dtype=np.int64)
 
-    def prepare(self, train: list[Any], held: list[Any], known: Tokenizer | None, problems: Problems) -> Data:
-        """The examples in tokens: those of a model that exists already, or learned from the training examples."""
+    def prepare(self, train: list[Any], validation: list[Any], tokenizer: Tokenizer | None, problems: Problems) -> Data:
+        """Tokenise the examples, with the tokenizer of a trained model (None: one learned from the training examples)."""
         raise NotImplementedError
 
-    def tokens(self, known: Tokenizer | None, texts: list[str]) -> Any:
-        """The tokenizer of a model that exists already, without its labels or, where there is none, one learned from texts."""
-        return given_or_learned(known, self.unit, texts, self.vocabulary)
+    def tokens(self, tokenizer: Tokenizer | None, texts: list[str]) -> Any:
+        """The tokenizer of a trained model, without its labels, or else one learned from texts."""
+        return encoder_tokenizer(tokenizer, self.tokenizer, texts, self.vocabulary)
 
-    def finish(self, train: Dataset, held: Dataset, tokenizer: Tokenizer, problems: Problems, facts: dict[str, Any]) -> Data:
-        """Datasets with what other parts want to know of them."""
+    def finish(self, train: Dataset, validation: Dataset, tokenizer: Tokenizer, problems: Problems, facts: dict[str, Any]) -> Data:
+        """The datasets with the facts that model and objective need."""
         info = {"vocabulary": tokenizer.size, "context": self.context, **facts}
-        return Data(train, held if len(held) else None, info, tokenizer, problems)
+        return Data(train, validation if len(validation) else None, info, tokenizer, problems)

@@ -1,9 +1,9 @@
-"""Several ways to go on from a text, or to answer a question, one of them right: JSON lines as those of SWAG.
+"""Multiple choice: several continuations of a text, or answers to a question, one of them right, in JSON lines as of SWAG.
 
 {"context": "She opens the door.", "question": "Who is there?", "choices": ["A dog.", "Nobody."], "label": 0}
 
 Context and question make the first text (either may be missing), each choice a second one. Batch: ids, segments (B, N, T),
-lengths (B, N), label (B,) the place of the right one among the N choices.
+lengths (B, N), label (B,) the index of the right one among the N choices.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from weft.core.errors import DataError
 from weft.data.annotated.base import AnnotatedConfig
 from weft.data.base import Data, Problems
 from weft.data.io.files import show, well_formed
-from weft.data.split import both
+from weft.data.split import map_splits
 from weft.data.text.packing import LabelledSequences, Texts, pack
 from weft.data.text.questions import numbered_lines
 from weft.data.tokenizers.base import Tokenizer
 
 
-class Row(NamedTuple):
+class ChoiceExample(NamedTuple):
     text: str
     choices: list[str]
     label: int
-    place: str
+    location: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,47 +38,47 @@ class ChoicesConfig(AnnotatedConfig):
     path: str = ""
     """A JSONL file (plain or .gz), each line with context or question or both, choices, and label, the right one's number from 0."""
 
-    def prepare(self, train: list[Row], held: list[Row], known: Tokenizer | None, problems: Problems) -> Data:
-        tokens = self.tokens(known, [text for row in train for text in (row.text, *row.choices)])
+    def prepare(self, train: list[ChoiceExample], validation: list[ChoiceExample], tokenizer: Tokenizer | None, problems: Problems) -> Data:
+        tokens = self.tokens(tokenizer, [text for row in train for text in (row.text, *row.choices)])
         number = Counter(len(row.choices) for row in train).most_common(1)[0][0]
-        first, second = both(partial(self._dataset, number=number, tokens=tokens, problems=problems), train, held)
+        train_set, validation_set = map_splits(partial(self._dataset, number=number, tokens=tokens, problems=problems), train, validation)
         facts = {
-            "tokens": number * first.packed.ids.longest,
+            "tokens": number * train_set.packed.ids.longest,
             "choices": number,
-            "training_examples": len(first),
-            "validation_examples": len(second),
+            "training_examples": len(train_set),
+            "validation_examples": len(validation_set),
         }
-        return self.finish(first, second, tokens, problems, facts)
+        return self.finish(train_set, validation_set, tokens, problems, facts)
 
-    def read(self, path: str, problems: Problems) -> list[Row]:
+    def read(self, path: str, problems: Problems) -> list[ChoiceExample]:
         return read_choices(path, problems)
 
-    def _dataset(self, rows: list[Row], number: int, tokens: Tokenizer, problems: Problems) -> LabelledSequences:
+    def _dataset(self, rows: list[ChoiceExample], number: int, tokens: Tokenizer, problems: Problems) -> LabelledSequences:
         for row in rows:
             if len(row.choices) != number:
-                problems.add(f"rows that do not have {number} choices, left out", f"{row.place} ({len(row.choices)})")
+                problems.add(f"rows that do not have {number} choices, left out", f"{row.location} ({len(row.choices)})")
         rows = [row for row in rows if len(row.choices) == number]
-        texts = [Texts((row.text, choice), row.place) for row in rows for choice in row.choices]
+        texts = [Texts((row.text, choice), row.location) for row in rows for choice in row.choices]
         label = torch.tensor([row.label for row in rows], dtype=torch.int64)
         return LabelledSequences(pack(texts, tokens, self.context, problems), label)
 
 
-def read_choices(path: str, problems: Problems) -> list[Row]:
-    """The lines of a file that hold a text, choices and the number of the right one."""
+def read_choices(path: str, problems: Problems) -> list[ChoiceExample]:
+    """The examples of a JSONL file; malformed lines are counted."""
     rows = []
-    for line, place in numbered_lines(path, problems):
+    for line, location in numbered_lines(path, problems):
         try:
-            rows.append(parse(json.loads(line), place))
+            rows.append(parse_choice(json.loads(line), location))
         except (ValueError, RecursionError) as error:
-            problems.add("rows that are no choice, left out", f"{place} ({str(error)[:80]})")
+            problems.add("rows that are no multiple-choice example, left out", f"{location} ({str(error)[:80]})")
     if not rows:
         example = '{"context": "…", "choices": ["…", "…"], "label": 0}'
-        raise DataError(f"{show(path)}: holds no usable record; one JSON object per line, as {example}, is expected{problems.told()}")
+        raise DataError(f"{show(path)}: holds no usable record; one JSON object per line, as {example}, is expected{problems.summary()}")
     return rows
 
 
-def parse(record: Any, place: str) -> Row:
-    """A row from its JSON value; a ValueError says what is missing."""
+def parse_choice(record: Any, location: str) -> ChoiceExample:
+    """An example from its JSON value; a ValueError says what is missing."""
     if not isinstance(record, dict):
         raise ValueError("not a JSON object")
     texts = [record.get(name) or "" for name in ("context", "question")]
@@ -89,4 +89,4 @@ def parse(record: Any, place: str) -> Row:
         raise ValueError("choices is not a list of two texts or more")
     if type(label) is not int or not 0 <= label < len(choices):
         raise ValueError(f"label is not a number from 0 to {len(choices) - 1}")
-    return Row(well_formed(" ".join(filter(None, texts))), [well_formed(choice) for choice in choices], label, place)
+    return ChoiceExample(well_formed(" ".join(filter(None, texts))), [well_formed(choice) for choice in choices], label, location)

@@ -1,12 +1,12 @@
-"""Texts as GPT is finetuned on them, between three marks that it has not met before (Radford et al., 2018, section 3.3).
+"""Texts as GPT is finetuned on them, with three new special tokens (Radford et al., 2018, section 3.3).
 
     class of a text     [start] text [extract]
     class of a pair     [start] first [delimiter] second [extract]
-    alike or not        the same and, beside it, [start] second [delimiter] first [extract], as neither of them comes first
+    similarity          the same and, besides, [start] second [delimiter] first [extract], as neither of them comes first
     choice              [start] context [delimiter] choice [extract], once for each choice
 
-The marks stand behind the vocabulary of the model, which keeps its tokens as they are and learns three more. Batch: ids (B, T)
-or, where an example has N sequences, (B, N, T); lengths (B,) or (B, N); label (B,). The mark [extract] fills up.
+The special tokens follow the vocabulary of the model, which keeps its tokens and learns three more. Batch: ids (B, T)
+or, where an example has N sequences, (B, N, T); lengths (B,) or (B, N); label (B,). The padding is [extract].
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from weft.data.annotated.choices import ChoicesConfig
 from weft.data.annotated.labelled_texts import LabelledTextsConfig
 from weft.data.base import Data, Dataset, Problems
 from weft.data.text.packing import Texts
-from weft.data.text.windows import Unit
+from weft.data.text.token_windows import Unit
 from weft.data.tokenizers.base import Tokenizer
-from weft.data.tokenizers.encoder_tokens import plain_tokens
+from weft.data.tokenizers.encoder_tokens import base_tokenizer
 
-MARKS = ("start", "delimiter", "extract")
+SPECIAL_TOKENS = ("start", "delimiter", "extract")
 
 
 class FramedTokenizer(Tokenizer):
-    """Another tokenizer with three marks behind its ids. A text that looks like a mark is only text."""
+    """Another tokenizer with three special tokens after its ids. A text that looks like one is only text."""
 
     name = "framed"
 
     def __init__(self, inner: Tokenizer):
         self.inner = inner
-        self.marks = {mark: inner.size + number for number, mark in enumerate(MARKS)}
-        self.size = inner.size + len(MARKS)
+        self.special_tokens = {token: inner.size + number for number, token in enumerate(SPECIAL_TOKENS)}
+        self.size = inner.size + len(SPECIAL_TOKENS)
 
     @property
     def around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -50,9 +50,9 @@ class FramedTokenizer(Tokenizer):
 
     def decode(self, ids: list[int]) -> str:
         first, parts = self.inner.size, []
-        for marked, group in groupby(ids, lambda number: number >= first):
+        for special, group in groupby(ids, lambda number: number >= first):
             run = list(group)
-            parts.append("".join(f"[{MARKS[number - first]}]" for number in run) if marked else self.inner.decode(run))
+            parts.append("".join(f"[{SPECIAL_TOKENS[number - first]}]" for number in run) if special else self.inner.decode(run))
         return "".join(parts)
 
     def to_json(self) -> dict[str, Any]:
@@ -65,29 +65,29 @@ class FramedTokenizer(Tokenizer):
 
 @dataclass(frozen=True, kw_only=True)
 class FramedConfig(AnnotatedConfig):
-    """A source whose texts stand between the three marks."""
+    """Settings of a source whose texts are framed by the three special tokens."""
 
-    unit: Unit = "byte_bpe"  # type: ignore[assignment]
-    """What a token is, where no model says so."""
+    tokenizer: Unit = "byte_bpe"  # type: ignore[assignment]
+    """Tokenizer that is trained on the data, where no model brings its own."""
 
-    def tokens(self, known: Tokenizer | None, texts: list[str]) -> FramedTokenizer:
-        plain = plain_tokens(known, self.unit, texts, self.vocabulary)
-        return plain if isinstance(plain, FramedTokenizer) else FramedTokenizer(plain)
+    def tokens(self, tokenizer: Tokenizer | None, texts: list[str]) -> FramedTokenizer:
+        base = base_tokenizer(tokenizer, self.tokenizer, texts, self.vocabulary)
+        return base if isinstance(base, FramedTokenizer) else FramedTokenizer(base)
 
-    def finish(self, train: Dataset, held: Dataset, tokenizer: Tokenizer, problems: Problems, facts: dict[str, Any]) -> Data:
-        return super().finish(train, held, tokenizer, problems, {**facts, "added_tokens": len(MARKS)})
+    def finish(self, train: Dataset, validation: Dataset, tokenizer: Tokenizer, problems: Problems, facts: dict[str, Any]) -> Data:
+        return super().finish(train, validation, tokenizer, problems, {**facts, "added_tokens": len(SPECIAL_TOKENS)})
 
 
 @dataclass(frozen=True, kw_only=True)
 class FramedTextsConfig(FramedConfig, LabelledTextsConfig):
     both_orders: bool = False
-    """Read a pair in both orders, and tell its class from both together, for pairs of which neither text comes first."""
+    """Read a pair in both orders and classify both together, for pairs of which neither text comes first."""
 
     def sequences(self, texts: Texts) -> tuple[Texts, ...]:
         if not self.both_orders:
             return (texts,)
         if len(texts.parts) == 1:
-            raise ConfigError(f"--data.both-orders needs two texts, but {texts.place} has one; name the other with --data.second")
+            raise ConfigError(f"--data.both-orders needs two texts, but {texts.location} has one; name the other with --data.second")
         return texts, texts._replace(parts=texts.parts[::-1])
 
 

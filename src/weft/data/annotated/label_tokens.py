@@ -1,4 +1,4 @@
-"""What is told of a text, kept beside its tokens in a checkpoint, so that new texts are labelled as those of training were."""
+"""A tokenizer with the labels of texts, saved in the checkpoint so that new texts are labelled as those of training were."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from torch import Tensor
 
 from weft.core import registry
 from weft.data.base import UNLABELLED
-from weft.data.io.rows import number
+from weft.data.io.records import number
 from weft.data.tokenizers.base import Tokenizer
 
 
 class LabelledTokenizer(Tokenizer):
-    """The tokens of texts, and the names of their classes; without names each text has a number, counted in deviations from a mean."""
+    """A tokenizer and the names of the classes; without names the labels are numbers, standardised by mean and deviation."""
 
     name = "labelled"
 
@@ -40,16 +40,16 @@ class LabelledTokenizer(Tokenizer):
         return self.tokens.decode(ids)
 
     def encode_labels(self, labels: list[str]) -> Tensor:
-        """(N,) the class of each, UNLABELLED where it is none of them, as int64; or its number as float32."""
+        """(N,) the class of each label as int64, UNLABELLED where unknown; or the standardised number as float32."""
         if not self.classes:
-            told = np.array([number(label) or 0.0 for label in labels])
-            return torch.from_numpy(np.clip((told - self.mean) / self.deviation, -1e6, 1e6).astype(np.float32))
-        known = {name: place for place, name in enumerate(self.classes)}
-        return torch.tensor([known.get(label, UNLABELLED) for label in labels], dtype=torch.int64)
+            values = np.array([number(label) or 0.0 for label in labels])
+            return torch.from_numpy(np.clip((values - self.mean) / self.deviation, -1e6, 1e6).astype(np.float32))
+        index_of = {name: index for index, name in enumerate(self.classes)}
+        return torch.tensor([index_of.get(label, UNLABELLED) for label in labels], dtype=torch.int64)
 
     def to_json(self) -> dict[str, Any]:
-        kept = {"classes": self.classes, "mean": self.mean, "deviation": self.deviation}
-        return {"type": self.name, "tokens": self.tokens.to_json(), **kept}
+        labels = {"classes": self.classes, "mean": self.mean, "deviation": self.deviation}
+        return {"type": self.name, "tokens": self.tokens.to_json(), **labels}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> LabelledTokenizer:

@@ -1,7 +1,7 @@
 """Sentences whose words have tags, from a file or from all files of a zip archive.
 
 Two layouts: a word and its tag on each line, with a blank line after each sentence (CoNLL; of more columns the first and the
-last count); or a sentence on each line, each word with a slash and its tag behind it (Brown corpus).
+last are used); or a sentence on each line, as word/tag (Brown corpus).
 """
 
 from __future__ import annotations
@@ -18,95 +18,101 @@ from weft.data.base import Problems
 from weft.data.io.files import decode, locate, read_bytes, reason, show, unix_lines
 
 Layout = Literal["detect", "lines", "slashes"]
-LARGEST = 1 << 30
-"""Bytes that an archive may hold."""
+MAX_ARCHIVE_BYTES = 1 << 30
+"""Most bytes of an archive, uncompressed."""
 BETWEEN_DOCUMENTS = "-DOCSTART-"
 
 
 class Sentence(NamedTuple):
     words: tuple[str, ...]
     tags: tuple[str, ...]
-    place: str
+    location: str
 
 
-class Part(NamedTuple):
-    """A text with the name by which messages call it."""
+class TextFile(NamedTuple):
+    """The lines of a text file, with its name for messages."""
 
     name: str
     lines: list[str]
 
 
 def read_sentences(path: str, layout: Layout, problems: Problems) -> list[Sentence]:
-    """The sentences of a file, or of all files of an archive that have the layout of most."""
-    place = locate(path)
-    parts = list(_members(place, problems)) if place.suffix.lower() == ".zip" else [_part(show(place), read_bytes(place), place, problems)]
-    kinds = [kind_of(part.lines) for part in parts]
-    wanted = layout if layout != "detect" else max(Counter(filter(None, kinds)).items(), key=lambda item: item[1], default=("lines", 0))[0]
-    found: list[Sentence] = []
-    for part, kind in zip(parts, kinds, strict=True):
-        if len(parts) > 1 and kind != wanted:
-            problems.add("files of an archive that are of another layout, not read", part.name)
+    """The sentences of a file, or of those files of an archive that have its most common layout."""
+    source = locate(path)
+    files = (
+        list(_archive_files(source, problems))
+        if source.suffix.lower() == ".zip"
+        else [_decode_file(show(source), read_bytes(source), source, problems)]
+    )
+    layouts = [detect_layout(file.lines) for file in files]
+    wanted = (
+        layout if layout != "detect" else max(Counter(filter(None, layouts)).items(), key=lambda item: item[1], default=("lines", 0))[0]
+    )
+    sentences: list[Sentence] = []
+    for file, own_layout in zip(files, layouts, strict=True):
+        if len(files) > 1 and own_layout != wanted:
+            problems.add("files of an archive that are of another layout, not read", file.name)
         else:
-            found += _by_slashes(part, problems) if wanted == "slashes" else _by_lines(part, problems)
-    if not found:
-        raise DataError(f"{show(place)}: holds no word with a tag; a word, a tab and its tag on each line, or word/tag, is expected")
-    return found
+            sentences += _read_slashes_layout(file, problems) if wanted == "slashes" else _read_lines_layout(file, problems)
+    if not sentences:
+        raise DataError(f"{show(source)}: holds no word with a tag; a word, a tab and its tag on each line, or word/tag, is expected")
+    return sentences
 
 
-def kind_of(lines: list[str]) -> str:
-    """The layout that the first line with something on it has; "" where there is none."""
+def detect_layout(lines: list[str]) -> str:
+    """The layout of the first line that is not empty; "" where there is none."""
     first = next((line for line in lines if line.strip()), "")
     if not first:
         return ""
-    return "slashes" if "\t" not in first.strip() and all("/" in piece[1:-1] for piece in first.split()) else "lines"
+    return "slashes" if "\t" not in first.strip() and all("/" in token[1:-1] for token in first.split()) else "lines"
 
 
-def _members(place: Path, problems: Problems) -> Iterator[Part]:
+def _archive_files(source: Path, problems: Problems) -> Iterator[TextFile]:
     try:
-        with zipfile.ZipFile(place) as archive:
+        with zipfile.ZipFile(source) as archive:
             entries = [entry for entry in archive.infolist() if not entry.is_dir()]
-            if sum(entry.file_size for entry in entries) > LARGEST:
-                raise DataError(f"{show(place)}: holds more than {LARGEST >> 30} GiB; unpack it and name the files")
+            if sum(entry.file_size for entry in entries) > MAX_ARCHIVE_BYTES:
+                raise DataError(f"{show(source)}: holds more than {MAX_ARCHIVE_BYTES >> 30} GiB; unpack it and name the files")
             for entry in sorted(entries, key=lambda entry: entry.filename):
-                yield _part(show(f"{place}/{entry.filename}"), archive.read(entry), place, problems)
+                yield _decode_file(show(f"{source}/{entry.filename}"), archive.read(entry), source, problems)
     except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
-        raise DataError(f"{show(place)}: cannot be read as a zip archive ({reason(error)})") from error
+        raise DataError(f"{show(source)}: cannot be read as a zip archive ({reason(error)})") from error
 
 
-def _part(name: str, data: bytes, place: Path, problems: Problems) -> Part:
-    return Part(name, unix_lines(decode(data, place, problems)).split("\n"))
+def _decode_file(name: str, data: bytes, source: Path, problems: Problems) -> TextFile:
+    return TextFile(name, unix_lines(decode(data, source, problems)).split("\n"))
 
 
-def _by_lines(part: Part, problems: Problems) -> Iterator[Sentence]:
+def _read_lines_layout(file: TextFile, problems: Problems) -> Iterator[Sentence]:
     words: list[tuple[str, str]] = []
     begin = 1
-    for number, line in enumerate([*part.lines, ""], 1):
+    for number, line in enumerate([*file.lines, ""], 1):
         cells = [cell.strip() for cell in (line.split("\t") if "\t" in line.strip() else line.split())]
         if not line.strip():
             if words:
-                yield _sentence(words, f"{part.name}:{begin}")
+                yield _sentence(words, f"{file.name}:{begin}")
             words = []
         elif cells[0] == BETWEEN_DOCUMENTS:
-            problems.add(f"lines with {BETWEEN_DOCUMENTS}, left out", f"{part.name}:{number}")
+            problems.add(f"lines with {BETWEEN_DOCUMENTS}, left out", f"{file.name}:{number}")
         elif len(cells) < 2 or not cells[0] or not cells[-1]:
-            problems.add("lines without a word and its tag, left out", f"{part.name}:{number}")
+            problems.add("lines without a word and its tag, left out", f"{file.name}:{number}")
         else:
             begin = begin if words else number
             words.append((cells[0], cells[-1]))
 
 
-def _by_slashes(part: Part, problems: Problems) -> Iterator[Sentence]:
-    for number, line in enumerate(part.lines, 1):
+def _read_slashes_layout(file: TextFile, problems: Problems) -> Iterator[Sentence]:
+    for number, line in enumerate(file.lines, 1):
         words = []
-        for piece in line.split():
-            word, _, tag = piece.rpartition("/")
+        for token in line.split():
+            word, _, tag = token.rpartition("/")
             if word and tag:
                 words.append((word, tag))
             else:
-                problems.add("words without a tag, left out", f"{part.name}:{number} ({show(piece[:40])})")
+                problems.add("words without a tag, left out", f"{file.name}:{number} ({show(token[:40])})")
         if words:
-            yield _sentence(words, f"{part.name}:{number}")
+            yield _sentence(words, f"{file.name}:{number}")
 
 
-def _sentence(words: list[tuple[str, str]], place: str) -> Sentence:
-    return Sentence(tuple(word for word, _ in words), tuple(tag for _, tag in words), place)
+def _sentence(words: list[tuple[str, str]], location: str) -> Sentence:
+    return Sentence(tuple(word for word, _ in words), tuple(tag for _, tag in words), location)

@@ -1,6 +1,6 @@
-"""Binary patterns that are all to be learned by heart: random ones, or one handwritten digit of each class.
+"""Binary patterns for associative memory: random ones, or handwritten digits, class after class.
 
-Validation asks for the same patterns, each several times, so that damage which depends on the example's key differs.
+Validation has the same patterns, each several times, so that corruption by the example's key differs.
 Batch: image (B, X) of 0 and 1.
 """
 
@@ -23,23 +23,27 @@ class PatternsConfig(DataConfig):
     kind: Literal["random", "digits"] = "random"
     """random: every unit is 0 or 1 with equal chances; digits: scikit-learn's, 8 by 8 pixels in black and white, class after class."""
     patterns: int = 20
-    """How many there are."""
+    """Number of patterns."""
     units: int = 400
     """Size X of a random pattern."""
     copies: int = 1
-    """How often validation asks for each."""
+    """How often each pattern occurs in validation."""
     seed: int = 0
-    """Of random patterns."""
+    """Seed of random patterns."""
 
     def build(self) -> Data:
         for name in ("patterns", "units", "copies"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"--data.{name} must be at least 1, not {getattr(self, name)}")
-        drawn = self._random() if self.kind == "random" else self._digits()
-        info: dict[str, Any] = {"features": drawn.size(1), "training_examples": len(drawn), "validation_examples": len(drawn) * self.copies}
+        patterns = self._random() if self.kind == "random" else self._digits()
+        info: dict[str, Any] = {
+            "features": patterns.size(1),
+            "training_examples": len(patterns),
+            "validation_examples": len(patterns) * self.copies,
+        }
         if self.kind == "digits":
             info["image"] = (1, 8, 8)
-        return Data(TensorDataset({"image": drawn}), TensorDataset({"image": drawn.repeat(self.copies, 1)}), info)
+        return Data(TensorDataset({"image": patterns}), TensorDataset({"image": patterns.repeat(self.copies, 1)}), info)
 
     def _random(self) -> Tensor:
         key = random.keys(random.seed_of(self.seed, "patterns"), torch.arange(self.patterns))
@@ -48,9 +52,9 @@ class PatternsConfig(DataConfig):
     def _digits(self) -> Tensor:
         """The first digit of every class, then the second, and so on."""
         bunch: Any = require("sklearn.datasets", "images").load_digits()
-        places = [np.flatnonzero(bunch.target == label) for label in range(10)]
-        most = 10 * min(map(len, places))
-        if self.patterns > most:
-            raise ConfigError(f"--data.patterns must be at most {most} for digits, not {self.patterns}")
-        chosen = [places[i % 10][i // 10] for i in range(self.patterns)]
+        indices_by_class = [np.flatnonzero(bunch.target == label) for label in range(10)]
+        max_patterns = 10 * min(map(len, indices_by_class))
+        if self.patterns > max_patterns:
+            raise ConfigError(f"--data.patterns must be at most {max_patterns} for digits, not {self.patterns}")
+        chosen = [indices_by_class[i % 10][i // 10] for i in range(self.patterns)]
         return torch.from_numpy(bunch.images[chosen] >= 8).flatten(1).float()

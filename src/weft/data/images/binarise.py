@@ -1,7 +1,7 @@
-"""Grey pixels made black or white, for models of binary vectors.
+"""Binarisation of grey pixels, for models of binary vectors.
 
-Dynamic binarisation (Salakhutdinov & Murray, 2008) takes a pixel's brightness for the chance that it is 1 and draws it anew
-each time the image is seen. The draw is a function of the example's key, so that validation, whose keys are always the same,
+Dynamic binarisation (Salakhutdinov & Murray, 2008) samples each pixel with its brightness as the probability of 1, anew
+each time the image is used. The draw is a function of the example's key, so that validation, whose keys are always the same,
 sees the same images each time.
 """
 

@@ -1,4 +1,4 @@
-"""Folders of image files, one subfolder a class, decoded in threads into one array.
+"""Image folders, one subfolder per class, decoded in threads into one array.
 
 Shapes: N images, C channels, H and W height and width.
 """
@@ -18,7 +18,7 @@ import numpy as np
 
 from weft.core.errors import DataError, require
 from weft.data.base import UNLABELLED, Problems
-from weft.data.images.idx_cifar import Images
+from weft.data.images.idx_cifar import LabelledImages
 from weft.data.io.files import reason, show, walk
 from weft.data.split import number_classes
 
@@ -26,65 +26,65 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", "
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
-class Wanted(NamedTuple):
-    """What images are to become."""
+class DecodeOptions(NamedTuple):
+    """Size and channels of decoded images."""
 
     size: int = 0
-    """Side in pixels; 0 leaves them as they are."""
+    """Side in pixels; 0 keeps the size of the files."""
     channels: int = 0
-    """A key of MODES; 0 as the files have it."""
+    """A key of MODES; 0 as in the files."""
     squash: bool = False
-    """Both sides are scaled to `size`, instead of the shorter one with the middle square cut out."""
+    """Resize both sides to `size`, instead of a centre crop to a square."""
 
 
-def read_folder(folder: Path, wanted: Wanted, problems: Problems) -> Images:
-    """Image files; the subfolder of `folder` that a file lies in is its class, and one that lies in none is unlabelled."""
+def read_folder(folder: Path, options: DecodeOptions, problems: Problems) -> LabelledImages:
+    """Image files; the subfolder of `folder` that a file lies in is its class, and a file outside them is unlabelled."""
     files = walk(folder, SUFFIXES, problems)
     if not files:
         raise DataError(f"{show(folder)}: the folder holds no image ({', '.join(SUFFIXES)}), no IDX and no CIFAR binary file")
-    found = open_all(files, wanted, problems)
-    files = [file for file, pixels in zip(files, found, strict=True) if pixels is not None]
+    images = decode_images(files, options, problems)
+    files = [file for file, pixels in zip(files, images, strict=True) if pixels is not None]
     if not files:
-        raise DataError(f"{show(folder)}: none of its images can be read; are they damaged?{problems.told()}")
-    arrays = _same_size([pixels for pixels in found if pixels is not None], files, folder)
-    groups = [file.relative_to(folder).parts[0] if file.parent != folder else None for file in files]
-    numbers, names = number_classes([show(group) for group in groups if group is not None])
+        raise DataError(f"{show(folder)}: none of its images can be read; are they damaged?{problems.summary()}")
+    arrays = _same_size([pixels for pixels in images if pixels is not None], files, folder)
+    classes = [file.relative_to(folder).parts[0] if file.parent != folder else None for file in files]
+    numbers, names = number_classes([show(name) for name in classes if name is not None])
     labels = np.full(len(files), UNLABELLED, dtype=np.int64)
-    labels[[group is not None for group in groups]] = numbers
-    for file in [file for file, group in zip(files, groups, strict=True) if group is None and names]:
-        problems.add("images beside the folders of classes, taken as unlabelled", show(file))
-    _note_empty_classes(folder, set(groups), problems)
-    return Images(np.stack(arrays).transpose(0, 3, 1, 2), labels, names)
+    labels[[name is not None for name in classes]] = numbers
+    for file in [file for file, name in zip(files, classes, strict=True) if name is None and names]:
+        problems.add("images outside the class folders, taken as unlabelled", show(file))
+    _note_empty_classes(folder, set(classes), problems)
+    return LabelledImages(np.stack(arrays).transpose(0, 3, 1, 2), labels, names)
 
 
-def open_all(files: list[Path], wanted: Wanted, problems: Problems) -> list[np.ndarray | None]:
-    """Every file as (H, W, C), or None where it cannot be read. Decoders leave the interpreter free, so threads help."""
-    library, upright = require("PIL.Image", "images"), require("PIL.ImageOps", "images").exif_transpose
+def decode_images(files: list[Path], options: DecodeOptions, problems: Problems) -> list[np.ndarray | None]:
+    """Every file as (H, W, C), or None where it cannot be read. Decoders release the GIL, so threads help."""
+    library, exif_transpose = require("PIL.Image", "images"), require("PIL.ImageOps", "images").exif_transpose
     with warnings.catch_warnings(), ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         warnings.simplefilter("ignore")
         warnings.simplefilter("error", library.DecompressionBombWarning)
-        results = list(pool.map(partial(open_image, library=library, upright=upright, wanted=wanted), files))
+        results = list(pool.map(partial(decode_image, library=library, exif_transpose=exif_transpose, options=options), files))
     for file, result in zip(files, results, strict=True):
         if isinstance(result, str):
             problems.add("images that cannot be read", f"{show(file)} ({result})")
     return [None if isinstance(result, str) else result for result in results]
 
 
-def open_image(file: Path, library: Any, upright: Callable[[Any], Any], wanted: Wanted) -> np.ndarray | str:
-    """(H, W, C) uint8 as wanted, turned as the camera was held; or what is wrong with the file."""
-    square = (wanted.size, wanted.size)
+def decode_image(file: Path, library: Any, exif_transpose: Callable[[Any], Any], options: DecodeOptions) -> np.ndarray | str:
+    """(H, W, C) uint8 of these options, rotated by its EXIF orientation; or the error of the file."""
+    square = (options.size, options.size)
     try:
         with library.open(file) as image:
-            if wanted.size:
+            if options.size:
                 image.draft(None, square)
-            image = eight_bits(upright(image), library)
+            image = eight_bits(exif_transpose(image), library)
             grey = image.mode in ("1", "L", "LA")
-            image = image.convert(MODES[wanted.channels or (1 if grey else 3)])
-            if wanted.size and image.size != square:
-                box = (0, 0, *image.size) if wanted.squash else _middle(*image.size)
+            image = image.convert(MODES[options.channels or (1 if grey else 3)])
+            if options.size and image.size != square:
+                box = (0, 0, *image.size) if options.squash else _centre_square(*image.size)
                 image = image.resize(square, library.Resampling.BILINEAR, box=box, reducing_gap=3.0)
             return np.asarray(image).reshape(image.height, image.width, -1)
-    except Exception as error:  # on a broken file decoders raise whatever they please
+    except Exception as error:  # decoders raise many kinds of exceptions on damaged files
         return reason(error)
 
 
@@ -96,8 +96,8 @@ def eight_bits(image: Any, library: Any) -> Any:
     return image
 
 
-def _middle(width: int, height: int) -> tuple[float, float, float, float]:
-    """The middle square: left, top, right and bottom."""
+def _centre_square(width: int, height: int) -> tuple[float, float, float, float]:
+    """The centre square: left, top, right and bottom."""
     side = min(width, height)
     left, top = (width - side) / 2, (height - side) / 2
     return left, top, left + side, top + side
@@ -107,17 +107,17 @@ def _same_size(arrays: list[np.ndarray], files: list[Path], folder: Path) -> lis
     """All arrays as (H, W, C); grey ones among colour are repeated. Different sizes are an error that names two files."""
     sizes = Counter(array.shape[:2] for array in arrays)
     if len(sizes) > 1:
-        usual = sizes.most_common(1)[0][0]
-        odd = next(i for i, array in enumerate(arrays) if array.shape[:2] != usual)
+        common = sizes.most_common(1)[0][0]
+        index = next(i for i, array in enumerate(arrays) if array.shape[:2] != common)
         raise DataError(
-            f"{show(folder)}: images of {len(sizes)} different sizes ({sizes[usual]} of {usual[1]}x{usual[0]}, but {show(files[odd])} "
-            f"is {arrays[odd].shape[1]}x{arrays[odd].shape[0]}); choose one side in pixels with --data.size, for example --data.size 32"
+            f"{show(folder)}: images of {len(sizes)} different sizes ({sizes[common]} of {common[1]}x{common[0]}, but {show(files[index])} "
+            f"is {arrays[index].shape[1]}x{arrays[index].shape[0]}); choose one side in pixels with --data.size, for example --data.size 32"
         )
-    deep = max(array.shape[2] for array in arrays)
-    return [array if array.shape[2] == deep else array.repeat(deep, axis=2) for array in arrays]
+    channels = max(array.shape[2] for array in arrays)
+    return [array if array.shape[2] == channels else array.repeat(channels, axis=2) for array in arrays]
 
 
-def _note_empty_classes(folder: Path, used: set[str | None], problems: Problems) -> None:
+def _note_empty_classes(folder: Path, with_images: set[str | None], problems: Problems) -> None:
     for entry in sorted(folder.iterdir()):
-        if entry.is_dir() and not entry.name.startswith((".", "__")) and entry.name not in used:
+        if entry.is_dir() and not entry.name.startswith((".", "__")) and entry.name not in with_images:
             problems.add("class folders without a usable image", show(entry))

@@ -10,35 +10,35 @@ import numpy as np
 
 from weft.core.errors import DataError
 from weft.data.base import Problems
-from weft.data.images.folder import Wanted, open_all
-from weft.data.images.idx_cifar import Images
+from weft.data.images.folder import DecodeOptions, decode_images
+from weft.data.images.idx_cifar import LabelledImages
 from weft.data.io.files import read_bytes, reason, show
 from weft.data.split import number_classes
 
 
-def sheet_parts(folder: Path) -> dict[str, Path]:
+def sheet_files(folder: Path) -> dict[str, Path]:
     """The label files NAME_labels.npz that have contact sheets NAME_*.webp beside them, by NAME."""
     names = {path: path.name.removesuffix("_labels.npz") for path in sorted(folder.glob("*_labels.npz"))}
     return {name: path for path, name in names.items() if any(folder.glob(f"{name}_*.webp"))}
 
 
-def read_sheets(labels: Path, problems: Problems) -> Images:
+def read_sheets(labels: Path, problems: Problems) -> LabelledImages:
     """The tiles of NAME_*.webp in order, as many as NAME_labels.npz has labels; the side of a tile follows from their number."""
     name = labels.name.removesuffix("_labels.npz")
     values = _npz_labels(labels)
     files = sorted(labels.parent.glob(f"{name}_*.webp"))
-    sheets = open_all(files, Wanted(channels=3), problems)
-    whole = [sheet for sheet in sheets if sheet is not None]
-    if len(whole) < len(files):
-        raise DataError(f"{show(labels.parent)}: {len(files) - len(whole)} of {len(files)} contact sheets of {name!r} cannot be read")
-    side = math.isqrt(sum(sheet.shape[0] * sheet.shape[1] for sheet in whole) // len(values))
-    if not side or any(sheet.shape[0] % side or sheet.shape[1] % side for sheet in whole):
+    sheets = decode_images(files, DecodeOptions(channels=3), problems)
+    readable = [sheet for sheet in sheets if sheet is not None]
+    if len(readable) < len(files):
+        raise DataError(f"{show(labels.parent)}: {len(files) - len(readable)} of {len(files)} contact sheets of {name!r} cannot be read")
+    side = math.isqrt(sum(sheet.shape[0] * sheet.shape[1] for sheet in readable) // len(values))
+    if not side or any(sheet.shape[0] % side or sheet.shape[1] % side for sheet in readable):
         raise DataError(f"{show(labels)}: {len(values)} labels do not divide the sheets {name}_*.webp into equal square tiles")
-    tiles = np.concatenate([_tiles(sheet, side) for sheet in whole])
+    tiles = np.concatenate([_tiles(sheet, side) for sheet in readable])
     if len(tiles) != len(values):
         raise DataError(f"{show(labels)}: has {len(values)} labels, but the sheets hold {len(tiles)} tiles of {side}x{side}")
     numbers, names = number_classes([str(value) for value in values.tolist()])
-    return Images(tiles.transpose(0, 3, 1, 2), numbers, names)
+    return LabelledImages(tiles.transpose(0, 3, 1, 2), numbers, names)
 
 
 def _npz_labels(path: Path) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Files as people have them: found by path, decompressed, decoded and cut into lines, every flaw counted and named."""
+"""Input files: located, decompressed and decoded, every problem counted and listed with its location."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from weft.data.problems import Problems
 def locate(path: str, flag: str = "--data.path") -> Path:
     """A file or folder by its path, or by its path below the folder $WEFT_DATA."""
     if not path:
-        raise DataError(f"no data was given; name a file or folder with {flag}")
-    found = os.path.expanduser(path)
+        raise DataError(f"no data path; name a file or folder with {flag}")
+    resolved = os.path.expanduser(path)
     root = os.environ.get("WEFT_DATA")
-    if not os.path.exists(found) and root:
-        found = os.path.join(root, path)
-    if not os.path.exists(found):
-        where = f" (nor below WEFT_DATA={root})" if root else " (and WEFT_DATA, a folder of data sets, is not set)"
-        raise DataError(f"{show(path)}: no such file or folder{where}; name one with {flag}")
-    return Path(found)
+    if not os.path.exists(resolved) and root:
+        resolved = os.path.join(root, path)
+    if not os.path.exists(resolved):
+        hint = f" (nor below WEFT_DATA={root})" if root else " (and WEFT_DATA, a folder of data sets, is not set)"
+        raise DataError(f"{show(path)}: no such file or folder{hint}; name one with {flag}")
+    return Path(resolved)
 
 
 def show(path: str | Path) -> str:
-    """A path that can be printed: odd bytes and control characters are escaped."""
+    """A path as printable text: undecodable bytes and control characters are escaped."""
     text = str(path)
     return text if text.isprintable() else text.encode("unicode_escape").decode()
 
@@ -45,20 +45,20 @@ def read_bytes(path: Path) -> bytes:
 
 
 def reason(error: BaseException) -> str:
-    """What a library says about a file, as part of one sentence."""
-    said = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return show(" ".join(said.split())[:200])
+    """The message of a library's exception, shortened to fit into one sentence."""
+    message = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return show(" ".join(message.split())[:200])
 
 
-MARKS = ((b"\xff\xfe\x00\x00", "utf-32"), (b"\x00\x00\xfe\xff", "utf-32"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+BYTE_ORDER_MARKS = ((b"\xff\xfe\x00\x00", "utf-32"), (b"\x00\x00\xfe\xff", "utf-32"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 
 
 def decode(data: bytes, path: Path, problems: Problems, exact: bool = False) -> str:
-    """Text of UTF-8, or of UTF-16 or UTF-32 where a byte-order mark says so.
+    """Decode UTF-8, or UTF-16 or UTF-32 where there is a byte-order mark.
 
-    Bytes that are none of these are counted and become U+FFFD; with `exact` they pass as surrogates, which encode back to them.
+    Undecodable bytes are counted and become U+FFFD; with `exact` they become surrogates, which encode back to them.
     """
-    encoding = next((name for mark, name in MARKS if data.startswith(mark)), "utf-8")
+    encoding = next((name for bom, name in BYTE_ORDER_MARKS if data.startswith(bom)), "utf-8")
     data = data.removeprefix(b"\xef\xbb\xbf") if encoding == "utf-8" else data
     try:
         return data.decode(encoding)
@@ -74,44 +74,44 @@ def decode(data: bytes, path: Path, problems: Problems, exact: bool = False) -> 
 
 
 def well_formed(text: str) -> str:
-    """Without lone surrogates, which no encoding accepts (JSON's "\\ud800" makes them): each becomes U+FFFD."""
+    """The text without lone surrogates, which no encoding accepts (JSON's "\\ud800" gives them): each becomes U+FFFD."""
     return text.encode("utf-16-le", errors="surrogatepass").decode("utf-16-le", errors="replace")
 
 
 def unix_lines(text: str) -> str:
-    """With every kind of line end as "\\n"."""
+    """The text with every kind of line end as "\\n"."""
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
-def walk(folder: Path, suffixes: Iterable[str], problems: Problems, without: str | Path = "") -> list[Path]:
-    """Every regular file below a folder, but not below one other, with one of the suffixes, in the order of its path.
+def walk(folder: Path, suffixes: Iterable[str], problems: Problems, exclude: str | Path = "") -> list[Path]:
+    """Every regular file with one of the suffixes below a folder, but not below `exclude`, sorted by path.
 
-    Links are followed, each real folder is read once, hidden names are left out; what cannot be used is counted.
+    Links are followed, each real folder is visited once, hidden names are skipped; unusable files are counted.
     """
-    found, seen = [], set()
-    left_out = os.path.realpath(without) if without else ""
+    files, visited = [], set()
+    excluded = os.path.realpath(exclude) if exclude else ""
     for base, folders, names in os.walk(folder, followlinks=True, onerror=lambda error: _unreadable(error, problems)):
-        identity = os.path.realpath(base)
-        if identity == left_out:
+        real = os.path.realpath(base)
+        if real == excluded:
             folders.clear()
             continue
-        if identity in seen:
+        if real in visited:
             problems.add("folders that a link leads to a second time, not read again", show(base))
             folders.clear()
             continue
-        seen.add(identity)
+        visited.add(real)
         folders[:] = sorted(name for name in folders if not name.startswith((".", "__")))
-        found += [Path(base, name) for name in names if not name.startswith(".")]
-    return [path for path in sorted(found) if _wanted(path, tuple(suffixes), problems)]
+        files += [Path(base, name) for name in names if not name.startswith(".")]
+    return [path for path in sorted(files) if _is_readable(path, tuple(suffixes), problems)]
 
 
 def _unreadable(error: OSError, problems: Problems) -> None:
     problems.add("folders that cannot be read", f"{show(error.filename)} ({reason(error)})")
 
 
-def _wanted(path: Path, suffixes: tuple[str, ...], problems: Problems) -> bool:
+def _is_readable(path: Path, suffixes: tuple[str, ...], problems: Problems) -> bool:
     if path.suffix.lower() not in suffixes:
-        problems.add("files of another kind, not read", show(path))
+        problems.add("files with another suffix, not read", show(path))
     elif not os.path.isfile(path):
         problems.add("links that lead nowhere and special files, not read", show(path))
     else:

@@ -1,43 +1,43 @@
-"""What token shards depend on besides input and tokenizer, and what is written down of a build that is under way."""
+"""Settings of a build of token shards, and the state that is saved to resume it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from weft.data.shards.inputs import Reading
+from weft.data.shards.input_chunks import ReadOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class BuildConfig(Reading):
-    """What shards depend on, besides input and tokenizer."""
+class BuildConfig(ReadOptions):
+    """Settings of a build; with input and tokenizer they determine the shards."""
 
     shard_tokens: int = 100_000_000
     """Tokens after which a shard ends, with the document that reaches them."""
     dedupe: bool = False
-    """Keep only the first of documents whose text is the same; takes about 50 bytes of memory for each different one."""
+    """Keep only the first of identical documents; takes about 50 bytes of memory for each different one."""
 
 
 @dataclass
 class State:
-    """How far a build is."""
+    """The progress of a build, as saved in progress.json."""
 
     made_of: str = ""
-    """sha256 of what the shards depend on."""
+    """sha256 of input, tokenizer and settings."""
     writer: dict[str, Any] | None = None
     part: int = 0
     """Number of the next part."""
     source: int = 0
     start: int = 0
-    """Where it begins: in this source, at this byte or row group."""
+    """Its start: the input file, and the byte or row group in it."""
     line: int = 0
-    """Lines of the source before it."""
+    """Lines of the file before it."""
     documents: int = 0
     tokens: int = 0
-    """Of the source, so far."""
+    """Of the file, so far."""
     duplicates: int = 0
     bytes: int = 0
     """Of the text of all documents."""
     listed: int = 0
-    """Bytes of the list of sources that are done."""
+    """Bytes of sources.jsonl that are valid."""
     problems: dict[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The files that shards were made of, each with its sha256, which is computed while others are still read."""
+"""The list of input files with their sha256, computed in a thread while others are read."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from weft.data.io.files import show
-from weft.data.shards.inputs import Source
+from weft.data.shards.input_chunks import InputFile
 
 
 class SourceList:
-    """Grows by one source after the other; `size` bytes of its file are what counts of it."""
+    """An append-only list of the input files, of which the first `size` bytes on disk are valid."""
 
     def __init__(self, path: Path, size: int):
         self.file = open(path, "a+b")  # noqa: SIM115
@@ -23,17 +23,17 @@ class SourceList:
         self.sums: dict[int, Future[str]] = {}
         self.stopped = False
 
-    def begin(self, number: int, source: Source) -> None:
-        """Start to compute the sha256 of a source."""
+    def begin(self, number: int, source: InputFile) -> None:
+        """Start to compute the sha256 of an input file."""
         self.sums[number] = self.thread.submit(self.sha256, source.path)
 
-    def add(self, number: int, source: Source, counts: dict[str, int]) -> None:
-        """A source that was read to its end, with what came of it."""
+    def add(self, number: int, source: InputFile, counts: dict[str, int]) -> None:
+        """Append an input file that was read completely, with its counts."""
         row = {"path": show(source.path), "size": source.size, "sha256": self.sums.pop(number).result(), **counts}
         self.file.write(json.dumps(row).encode() + b"\n")
 
     def size(self) -> int:
-        """Bytes that are on disk."""
+        """Flush to disk and return the size in bytes."""
         self.file.flush()
         os.fsync(self.file.fileno())
         return self.file.tell()
@@ -48,14 +48,14 @@ class SourceList:
         self.file.close()
 
     def sha256(self, path: str) -> str:
-        """Of a file; nothing where it cannot be read."""
-        found = hashlib.sha256()
+        """The sha256 of a file; empty where it cannot be read."""
+        digest = hashlib.sha256()
         try:
             with open(path, "rb") as file:
                 while block := file.read(1 << 20):
-                    found.update(block)
+                    digest.update(block)
                     if self.stopped:
                         return ""
         except OSError:
             return ""
-        return found.hexdigest()
+        return digest.hexdigest()

@@ -1,6 +1,6 @@
-"""Tasks done by several processes, their results in the order of the tasks.
+"""An ordered parallel map over worker processes.
 
-A process that loses its parent, however that ended, ends at once; none is left behind.
+A worker whose parent has ended, in whatever way, exits at once.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ from typing import Any
 
 from weft.core.errors import WeftError
 
-AHEAD = 8
-"""Tasks per process that may be done before their turn comes."""
+MAX_AHEAD = 8
+"""Tasks per process that may finish before an earlier one."""
 
 
 def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def in_order(tasks: Iterable[Any], make: Callable[..., Callable[[Any], Any]], arguments: tuple[Any, ...], workers: int) -> Generator[Any]:
-    """What `make(*arguments)` gives for each task; with 0 workers in this process."""
+def map_in_order(
+    tasks: Iterable[Any], make: Callable[..., Callable[[Any], Any]], arguments: tuple[Any, ...], workers: int
+) -> Generator[Any]:
+    """Map `make(*arguments)` over the tasks, in order; with 0 workers in this process."""
     if not workers:
         yield from map(make(*arguments), tasks)
         return
@@ -34,72 +36,72 @@ def in_order(tasks: Iterable[Any], make: Callable[..., Callable[[Any], Any]], ar
     processes = []
     try:
         for _ in range(workers):
-            mine, other = spawn.Pipe()
-            processes.append(spawn.Process(target=serve, args=(other, make, arguments), daemon=True))
+            connection, worker_end = spawn.Pipe()
+            processes.append(spawn.Process(target=serve, args=(worker_end, make, arguments), daemon=True))
             processes[-1].start()
-            other.close()  # so that its end is told by the pipe
-            idle.append(mine)
-        yield from handed_out(iter(tasks), idle, AHEAD * workers)
+            worker_end.close()  # so that the pipe closes when the worker exits
+            idle.append(connection)
+        yield from dispatch(iter(tasks), idle, MAX_AHEAD * workers)
     finally:
         for process in processes:
             process.terminate()
             process.join()
 
 
-def handed_out(tasks: Iterator[Any], idle: list[Connection], ahead: int) -> Iterator[Any]:
+def dispatch(tasks: Iterator[Any], idle: list[Connection], ahead: int) -> Iterator[Any]:
     busy: dict[Any, int] = {}
-    done: dict[int, Any] = {}
-    sent = given = 0
-    more = True
-    while more or busy:
-        while more and idle and sent - given < ahead:
+    results: dict[int, Any] = {}
+    sent = yielded = 0
+    tasks_left = True
+    while tasks_left or busy:
+        while tasks_left and idle and sent - yielded < ahead:
             task = next(tasks, None)
-            more = task is not None
-            if more:
-                wire = idle.pop()
-                with a_worker_at_the_other_end():
-                    wire.send(task)
-                busy[wire] = sent
+            tasks_left = task is not None
+            if tasks_left:
+                connection = idle.pop()
+                with worker_errors():
+                    connection.send(task)
+                busy[connection] = sent
                 sent += 1
         for ready in wait(list(busy)) if busy else ():
-            done[busy.pop(ready)] = received(ready)  # type: ignore[arg-type]
+            results[busy.pop(ready)] = receive(ready)  # type: ignore[arg-type]
             idle.append(ready)  # type: ignore[arg-type]
-        while given in done:
-            yield done.pop(given)
-            given += 1
+        while yielded in results:
+            yield results.pop(yielded)
+            yielded += 1
 
 
-def received(wire: Connection) -> Any:
-    """What a worker sends; what went wrong there goes wrong here."""
-    with a_worker_at_the_other_end():
-        result = wire.recv()
+def receive(connection: Connection) -> Any:
+    """A worker's result; its exception is raised here."""
+    with worker_errors():
+        result = connection.recv()
     if isinstance(result, Exception):
         raise result
     return result
 
 
 @contextlib.contextmanager
-def a_worker_at_the_other_end() -> Iterator[None]:
+def worker_errors() -> Iterator[None]:
     try:
         yield
     except (EOFError, ConnectionError) as error:
-        raise WeftError("a worker was ended from outside, perhaps for want of memory; the same command goes on where it was") from error
+        raise WeftError("a worker was killed, perhaps for want of memory; give the same command again to resume") from error
 
 
-def serve(wire: Connection, make: Callable[..., Callable[[Any], Any]], arguments: tuple[Any, ...]) -> None:
-    """The life of a worker: every task is answered with its result or what went wrong."""
+def serve(connection: Connection, make: Callable[..., Callable[[Any], Any]], arguments: tuple[Any, ...]) -> None:
+    """The loop of a worker: every task is answered with its result or exception."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to end
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # as many threads as processes are enough
     threading.Thread(target=end_with_parent, daemon=True).start()
     try:
         work = make(*arguments)
         while True:
-            task = wire.recv()
+            task = connection.recv()
             try:
                 result = work(task)
             except Exception as error:
                 result = error
-            wire.send(result)
+            connection.send(result)
     except (EOFError, ConnectionError):
         return
 

@@ -1,8 +1,8 @@
-"""Columns of a table as features: numbers standardised, text as hashed bags of words and of pieces of words.
+"""Columns of a table as features: standardised numbers, and text as hashed bags of words and character n-grams.
 
 A column is numeric where nine in ten of its training cells are numbers: (value - mean) / deviation, both of the training rows;
 a missing number counts as the mean. Any other column is text: each word, and each run of n characters in it, counts in the
-bucket that its hash falls into (Weinberger et al., 2009, arXiv:0902.2206; pieces as in Bojanowski et al., 2016,
+bucket that its hash falls into (Weinberger et al., 2009, arXiv:0902.2206; n-grams as in Bojanowski et al., 2016,
 arXiv:1607.04606) with the weight 1 + log(count), and a row is scaled so that its weights have a mean square of 1.
 
 Shapes: B batch, N rows, M buckets in use by all rows together.
@@ -21,18 +21,18 @@ import torch
 from torch import Tensor
 
 from weft.data.base import Batch, Dataset, Problems
-from weft.data.io.rows import Rows, number
+from weft.data.io.records import Records, number
 from weft.data.text.ragged import Ragged
 from weft.data.tokenizers.base import Tokenizer
 
 WORD = re.compile(r"\w+|[^\w\s]")
-CHUNK = 10_000
-"""Rows whose words are counted together."""
+CHUNK_ROWS = 10_000
+"""Rows per chunk of counting."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """What a column holds, and for numbers their mean and deviation in training."""
+    """The kind of a column, and for numbers the mean and deviation of the training rows."""
 
     name: str
     numeric: bool
@@ -50,7 +50,7 @@ class Column:
 
 
 class Columns(Tokenizer):
-    """How rows become features and classes; saved beside the weights, so that new rows are treated as those of training were."""
+    """The encoding of rows as features and classes, saved in the checkpoint so that new rows are encoded as those of training were."""
 
     name = "table"
 
@@ -79,65 +79,70 @@ class Columns(Tokenizer):
     def from_json(cls, data: dict[str, Any]) -> Columns:
         return cls(data["label"], data["classes"], [Column(**column) for column in data["columns"]], data["buckets"], data["pieces"])
 
-    def encode_rows(self, rows: Rows, problems: Problems) -> TableRows:
-        """The rows as a dataset; those of a class that training did not have are counted and left out."""
+    def encode_rows(self, rows: Records, problems: Problems) -> TableRows:
+        """The rows as a dataset; those of a class that does not occur in training are counted and left out."""
         label = rows.column(self.label, "--data.label")
-        known = {name: position for position, name in enumerate(self.classes)}
+        class_numbers = {name: position for position, name in enumerate(self.classes)}
         for row, cells in enumerate(rows.cells):
-            if cells[label] not in known:
-                problems.add("rows of a class that training does not have, left out", f"{rows.place(row)} ({cells[label][:40]!r})")
-        rows = rows.select([row for row, cells in enumerate(rows.cells) if cells[label] in known])
-        labels = torch.tensor([known[cells[label]] for cells in rows.cells], dtype=torch.int64)
+            if cells[label] not in class_numbers:
+                problems.add("rows of a class that training does not have, left out", f"{rows.location(row)} ({cells[label][:40]!r})")
+        rows = rows.select([row for row, cells in enumerate(rows.cells) if cells[label] in class_numbers])
+        labels = torch.tensor([class_numbers[cells[label]] for cells in rows.cells], dtype=torch.int64)
         return TableRows(self._numbers(rows, problems), *self._bags(rows), labels, self.buckets if self.text else 0)
 
-    def _numbers(self, rows: Rows, problems: Problems) -> Tensor:
+    def _numbers(self, rows: Records, problems: Problems) -> Tensor:
         """Standardised numbers (N, columns); 0, the mean, where there is none."""
-        table = np.zeros((len(rows.cells), len(self.numeric)), dtype=np.float32)
+        standardised = np.zeros((len(rows.cells), len(self.numeric)), dtype=np.float32)
         for position, column in enumerate(self.numeric):
-            place = rows.column(column.name, "--data.columns")
+            index = rows.column(column.name, "--data.columns")
             for row, cells in enumerate(rows.cells):
-                value = number(cells[place])
+                value = number(cells[index])
                 if value is None:
-                    kind = "cells that are not a number" if cells[place].strip() else "empty cells"
-                    problems.add(f"{kind} in a column of numbers, taken as its mean", f"{rows.place(row)} (column {column.name!r})")
+                    kind = "cells that are not a number" if cells[index].strip() else "empty cells"
+                    problems.add(f"{kind} in a column of numbers, taken as its mean", f"{rows.location(row)} (column {column.name!r})")
                 else:
-                    table[row, position] = np.clip((value - column.mean) / column.deviation, -1e6, 1e6)
-        return torch.from_numpy(table)
+                    standardised[row, position] = np.clip((value - column.mean) / column.deviation, -1e6, 1e6)
+        return torch.from_numpy(standardised)
 
-    def _bags(self, rows: Rows) -> tuple[Ragged, Ragged]:
+    def _bags(self, rows: Records) -> tuple[Ragged, Ragged]:
         """The buckets that each row uses, and their weights."""
-        places = [(rows.column(column.name, "--data.columns"), zlib.crc32(column.name.encode())) for column in self.text]
-        look_up = cache(self._buckets_of)
+        indexed_seeds = [(rows.column(column.name, "--data.columns"), zlib.crc32(column.name.encode())) for column in self.text]
+        cached_buckets = cache(self._buckets_of)
 
-        def all_of(cells: list[str]) -> list[int]:
-            return [bucket for place, seed in places for word in WORD.findall(cells[place].lower()) for bucket in look_up(word, seed)]
+        def row_buckets(cells: list[str]) -> list[int]:
+            return [
+                bucket
+                for index, seed in indexed_seeds
+                for word in WORD.findall(cells[index].lower())
+                for bucket in cached_buckets(word, seed)
+            ]
 
-        chunks = [rows.cells[first : first + CHUNK] for first in range(0, max(1, len(rows.cells)), CHUNK)]
-        parts = zip(*(weigh([all_of(cells) for cells in chunk], self.buckets) for chunk in chunks), strict=True)
+        chunks = [rows.cells[first : first + CHUNK_ROWS] for first in range(0, max(1, len(rows.cells)), CHUNK_ROWS)]
+        parts = zip(*(bag_weights([row_buckets(cells) for cells in chunk], self.buckets) for chunk in chunks), strict=True)
         buckets, weights, sizes = (torch.from_numpy(np.concatenate(part)) for part in parts)
         return Ragged(buckets, sizes, fill=self.buckets), Ragged(weights, sizes, fill=0.0)
 
     def _buckets_of(self, word: str, seed: int) -> list[int]:
-        """The buckets of a word and of the runs of `pieces` characters in it, its ends marked; crc32 is the same everywhere."""
-        marked = f"<{word}>"
-        runs = [marked[i : i + self.pieces] for i in range(len(marked) - self.pieces + 1)] if self.pieces else []
-        return [zlib.crc32(piece.encode("utf-8", errors="replace"), seed) % self.buckets for piece in [word, *runs]]
+        """The buckets of a word and of its n-grams of `pieces` characters, with < and > at its ends; crc32 is portable."""
+        delimited = f"<{word}>"
+        ngrams = [delimited[i : i + self.pieces] for i in range(len(delimited) - self.pieces + 1)] if self.pieces else []
+        return [zlib.crc32(ngram.encode("utf-8", errors="replace"), seed) % self.buckets for ngram in [word, *ngrams]]
 
 
-def weigh(found: list[list[int]], buckets: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Buckets and weights of everything found, row after row (M,), (M,), and how many of them each row has (N,)."""
-    row = np.repeat(np.arange(len(found)), [len(items) for items in found])
-    flat = np.array([bucket for items in found for bucket in items], dtype=np.int64)
+def bag_weights(bags: list[list[int]], buckets: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Buckets (M,) and weights (M,) of all rows, concatenated, and their number in each row (N,)."""
+    row = np.repeat(np.arange(len(bags)), [len(items) for items in bags])
+    flat = np.array([bucket for items in bags for bucket in items], dtype=np.int64)
     distinct, counts = np.unique(row * buckets + flat, return_counts=True)
-    owner, weight = distinct // buckets, 1 + np.log(counts)
-    size = np.bincount(owner, minlength=len(found))
-    length = np.sqrt(np.bincount(owner, weight**2, minlength=len(found)))
-    weight *= (np.sqrt(size) / np.maximum(length, 1e-9))[owner]
+    row_of, weight = distinct // buckets, 1 + np.log(counts)
+    size = np.bincount(row_of, minlength=len(bags))
+    length = np.sqrt(np.bincount(row_of, weight**2, minlength=len(bags)))
+    weight *= (np.sqrt(size) / np.maximum(length, 1e-9))[row_of]
     return (distinct % buckets).astype(np.int32), weight.astype(np.float32), size
 
 
 class TableRows(Dataset):
-    """Rows held as numbers (N, columns) and as bags: the buckets a row uses and their weights."""
+    """Rows as numbers (N, columns) and as sparse bags: the buckets of a row and their weights."""
 
     def __init__(self, numbers: Tensor, buckets: Ragged, weights: Ragged, labels: Tensor, width: int):
         self.numbers, self.buckets, self.weights, self.labels, self.width = numbers, buckets, weights, labels, width
@@ -148,7 +153,7 @@ class TableRows(Dataset):
     def batch(self, index: Tensor, key: Tensor) -> Batch:
         x = self.numbers.index_select(0, index)
         if self.width:
-            # a spare last column takes what lies beyond the end of a bag
+            # the padding of the bags goes to an extra last column
             dense = torch.zeros(len(index), self.width + 1, device=index.device)
             dense.scatter_(1, self.buckets.rows(index).long(), self.weights.rows(index))
             x = torch.cat((x, dense[:, : self.width]), dim=1)

@@ -1,4 +1,4 @@
-"""No data: examples that are nothing but their noise, for objectives that know a target density instead.
+"""Examples that consist of a noise key only, for objectives with a known target density.
 
 Batch: only key (B,), as every batch has it.
 """
@@ -15,23 +15,23 @@ from weft.data.base import Batch, Data, DataConfig, Dataset
 
 
 @dataclass(frozen=True, kw_only=True)
-class DrawsConfig(DataConfig):
+class NoiseOnlyConfig(DataConfig):
     examples: int = 100_000
-    """Draws that make an epoch; all differ in any case, also from one epoch to the next."""
-    held: int = 4096
-    """Draws on which is validated, always the same."""
+    """Draws per epoch; all differ, also between epochs."""
+    validation_examples: int = 4096
+    """Draws that validation uses, always the same."""
     features: int = 2
     """Numbers X of an example that a model is to draw."""
 
     def build(self) -> Data:
-        for name in ("examples", "held", "features"):
+        for name in ("examples", "validation_examples", "features"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"--data.{name} must be at least 1, not {getattr(self, name)}")
-        return Data(Keys(self.examples), Keys(self.held), {"features": self.features})
+        return Data(NoiseOnly(self.examples), NoiseOnly(self.validation_examples), {"features": self.features})
 
 
-class Keys(Dataset):
-    """So many examples without content."""
+class NoiseOnly(Dataset):
+    """A dataset of keys without content."""
 
     def __init__(self, size: int, device: torch.device | None = None):
         self.size = size
@@ -44,7 +44,7 @@ class Keys(Dataset):
         return {"key": key}
 
     def to(self, device: torch.device) -> Dataset:
-        return Keys(self.size, device)
+        return NoiseOnly(self.size, device)
 
     @property
     def device(self) -> torch.device:

@@ -11,8 +11,8 @@ from functools import partial
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Data, DataConfig, Problems
 from weft.data.io.files import show
-from weft.data.io.rows import Header, Rows, Separator, read_rows
-from weft.data.split import both, check_share, hold_out, note_single_class, number_classes
+from weft.data.io.records import Header, Records, Separator, read_records
+from weft.data.split import check_share, hold_out, map_splits, note_single_class, number_classes
 from weft.data.tables.columns import Column, Columns
 from weft.data.tokenizers.base import Tokenizer
 
@@ -24,7 +24,7 @@ class TableConfig(DataConfig):
     validation_path: str = ""
     """Rows to validate on; by default a share of `path`."""
     validation: float = 0.1
-    """Share of the rows kept for validation where no validation_path is given; 0 for no validation."""
+    """Share of the rows held out for validation where no validation_path is given; 0 for no validation."""
     label: str = ""
     """Column of the class, by name or by number from 1; by default the one called label, else the last."""
     columns: tuple[str, ...] = ()
@@ -32,23 +32,25 @@ class TableConfig(DataConfig):
     header: Header = "detect"
     """Whether the first line names the columns."""
     separator: Separator = "detect"
-    """What stands between cells."""
-    buckets: int = 4096
-    """Features that the words of all text columns share."""
-    pieces: int = 3
-    """Characters in the pieces of words that count besides whole words; 0 for words only."""
+    """The delimiter between cells."""
+    hash_buckets: int = 4096
+    """Hash buckets that the words of all text columns share (the hashing trick)."""
+    char_ngram: int = 3
+    """Length of the character n-grams that are hashed besides words; 0 for words only."""
 
     def build(self) -> Data:
         return self.build_with(None)
 
     def build_with(self, tokenizer: Tokenizer | None) -> Data:
         check_share(self.validation)
-        if self.buckets < 1 or self.pieces < 0:
-            raise ConfigError(f"--data.buckets must be at least 1 and --data.pieces not negative, not {self.buckets} and {self.pieces}")
+        if self.hash_buckets < 1 or self.char_ngram < 0:
+            raise ConfigError(
+                f"--data.hash_buckets must be at least 1 and --data.char_ngram not negative, not {self.hash_buckets} and {self.char_ngram}"
+            )
         problems = Problems()
-        rows, held, label = self._read(problems)
+        rows, validation_rows, label = self._read(problems)
         columns = tokenizer if isinstance(tokenizer, Columns) else self._learn(rows, label)
-        train, validation = both(partial(columns.encode_rows, problems=problems), rows, held)
+        train, validation = map_splits(partial(columns.encode_rows, problems=problems), rows, validation_rows)
         if not len(train):
             raise DataError(f"{show(rows.path)}: has no row of a class that the model knows ({', '.join(columns.classes[:10])})")
         note_single_class(columns.classes, problems)
@@ -62,8 +64,8 @@ class TableConfig(DataConfig):
         }
         return Data(train, validation if len(validation) else None, info, columns, problems)
 
-    def _read(self, problems: Problems) -> tuple[Rows, Rows, int]:
-        """Rows to train and to validate on, and the place of the label among the columns."""
+    def _read(self, problems: Problems) -> tuple[Records, Records, int]:
+        """Training and validation rows, and the index of the label column."""
         rows, label = self._read_labelled(self.path, problems)
         numbers, classes = number_classes([cells[label] for cells in rows.cells])
         if len(classes) > max(20, len(rows.cells) // 2):
@@ -75,32 +77,32 @@ class TableConfig(DataConfig):
             return rows, rows, label
         if self.validation_path:
             return rows, self._read_labelled(self.validation_path, problems)[0], label
-        train, held = hold_out(numbers, self.validation, problems)
-        return rows.select(train.tolist()), rows.select(held.tolist()), label
+        train, validation_rows = hold_out(numbers, self.validation, problems)
+        return rows.select(train.tolist()), rows.select(validation_rows.tolist()), label
 
-    def _read_labelled(self, path: str, problems: Problems) -> tuple[Rows, int]:
+    def _read_labelled(self, path: str, problems: Problems) -> tuple[Records, int]:
         """The rows of a file that have a label, and the label's column."""
-        rows = read_rows(path, problems, self.header, self.separator, self.label)
+        rows = read_records(path, problems, self.header, self.separator, self.label)
         if len(rows.names) < 2:
             raise DataError(
-                f"{show(rows.path)}: has one column only; a label and something to tell it by are needed, with tab or comma between"
+                f"{show(rows.path)}: has one column only; a label and at least one feature are needed, separated by tab or comma"
             )
         lower = [name.lower() for name in rows.names]
         label = rows.column(self.label, "--data.label") if self.label else lower.index("label") if "label" in lower else len(lower) - 1
         for row, cells in enumerate(rows.cells):
             cells[label] = cells[label].strip()
             if not cells[label]:
-                problems.add("rows without a label, left out", rows.place(row))
+                problems.add("rows without a label, left out", rows.location(row))
         rows = rows.select([row for row, cells in enumerate(rows.cells) if cells[label]])
         if not rows.cells:
             raise DataError(f"{show(rows.path)}: no row has a label in column {rows.names[label]!r}; name the right one with --data.label")
         return rows, label
 
-    def _learn(self, rows: Rows, label: int) -> Columns:
-        """Classes, kinds of column and statistics, from the training rows alone."""
+    def _learn(self, rows: Records, label: int) -> Columns:
+        """Classes, kinds of columns and statistics, from the training rows alone."""
         chosen = [rows.column(name, "--data.columns") for name in self.columns] or [i for i in range(len(rows.names)) if i != label]
         if label in chosen:
             raise ConfigError(f"--data.columns: {rows.names[label]!r} is the label, which must not be learned from")
         columns = [Column.learn(rows.names[i], [cells[i] for cells in rows.cells]) for i in chosen]
         classes = number_classes([cells[label] for cells in rows.cells])[1]
-        return Columns(rows.names[label], classes, columns, self.buckets, self.pieces)
+        return Columns(rows.names[label], classes, columns, self.hash_buckets, self.char_ngram)

@@ -1,4 +1,4 @@
-"""Points in the plane from a few simple distributions, made from a seed: two moons, a ring of Gaussians, a checkerboard, two circles.
+"""Two-dimensional toy distributions, drawn from a seed: two moons, a ring of Gaussians, a checkerboard, two circles.
 
 Batch: point (B, 2) float32, label (B,) int64: the moon, Gaussian, square or circle that a point comes from.
 """
@@ -40,11 +40,13 @@ class ToysConfig(DataConfig):
             raise ConfigError(f"data: at least 5 --data.examples and 1 --data.modes are needed, not {self.examples} and {self.modes}")
         if not 0 <= self.spread < math.inf or not 0 <= self.radius < math.inf:
             raise ConfigError(f"--data.spread and --data.radius must not be negative, not {self.spread} and {self.radius}")
-        held = self.examples // 5
-        key = random.keys(random.seed_of(self.seed, "toys", self.shape), torch.arange(held + self.examples))
+        validation_count = self.examples // 5
+        key = random.keys(random.seed_of(self.seed, "toys", self.shape), torch.arange(validation_count + self.examples))
         point, label = self.points(key)
-        first, second = (TensorDataset({"point": point[part], "label": label[part]}) for part in (slice(held, None), slice(held)))
-        facts: dict[str, Any] = {"features": 2, "training_examples": self.examples, "validation_examples": held}
+        first, second = (
+            TensorDataset({"point": point[part], "label": label[part]}) for part in (slice(validation_count, None), slice(validation_count))
+        )
+        facts: dict[str, Any] = {"features": 2, "training_examples": self.examples, "validation_examples": validation_count}
         if self.shape == "ring":
             facts |= {"centres": tuple(self.centres().flatten().tolist()), "spread": self.spread}
         return Data(first, second, facts)
@@ -54,17 +56,17 @@ class ToysConfig(DataConfig):
         return self.radius * on_circle(2 * math.pi * torch.arange(self.modes) / self.modes)
 
     def points(self, key: Tensor) -> tuple[Tensor, Tensor]:
-        """key (B,) -> one point of each, (B, 2), and where it comes from, (B,)."""
+        """key (B,) -> one point of each, (B, 2), and the label of its component, (B,)."""
         noise = self.spread * random.normal(random.fold(key, "spread"), 2)
-        place = random.uniform(random.fold(key, "place"), 2)
+        position = random.uniform(random.fold(key, "place"), 2)
         if self.shape == "ring":
             label = random.integers(random.fold(key, "mode"), self.modes)
             return self.centres()[label] + noise, label
         if self.shape == "checkerboard":
             label = random.integers(random.fold(key, "square"), len(SQUARES))
-            return torch.tensor(SQUARES)[label] + place - 2, label
+            return torch.tensor(SQUARES)[label] + position - 2, label
         label = random.integers(random.fold(key, "curve"), 2)
-        curve = (moon if self.shape == "moons" else circle)(place[:, 0], label)
+        curve = (moon if self.shape == "moons" else circle)(position[:, 0], label)
         return curve + noise, label
 
 
@@ -72,12 +74,12 @@ def on_circle(angle: Tensor) -> Tensor:
     return torch.stack([angle.cos(), angle.sin()], dim=-1)
 
 
-def moon(place: Tensor, label: Tensor) -> Tensor:
-    """The upper half of a circle, or the lower half of one to its right: place (B,) in [0, 1) -> (B, 2)."""
-    arc = on_circle(math.pi * place)
+def moon(position: Tensor, label: Tensor) -> Tensor:
+    """The upper half of a circle, or the lower half of one to its right: position (B,) in [0, 1) -> (B, 2)."""
+    arc = on_circle(math.pi * position)
     return torch.where(label[:, None] == 0, arc, torch.tensor([1.0, 0.5]) - arc)
 
 
-def circle(place: Tensor, label: Tensor) -> Tensor:
-    """A circle of radius 1 or 2: place (B,) in [0, 1) -> (B, 2)."""
-    return (1.0 + label[:, None]) * on_circle(2 * math.pi * place)
+def circle(position: Tensor, label: Tensor) -> Tensor:
+    """A circle of radius 1 or 2: position (B,) in [0, 1) -> (B, 2)."""
+    return (1.0 + label[:, None]) * on_circle(2 * math.pi * position)

@@ -1,8 +1,8 @@
-"""Made-up people: short lives for a model to read, and questions about where they were born.
+"""Synthetic biographies: short documents about made-up people, and questions about their places of birth.
 
-Every person has a name of their own, and several documents of two sentences that each repeat it, one of which tells the place of
-birth: a small model remembers who was born where after minutes on a CPU. Half of the people are asked about in training,
-the other half in evaluation; all of them are in the documents.
+Every person has a unique name, and several documents of two sentences that each repeat it, one of which states the place of
+birth: a small model memorises them after minutes on a CPU. Half of the people are in the training questions, the other half in the
+evaluation questions; all of them are in the documents.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from weft.core.config import Config
 from weft.core.errors import ConfigError
 
 ALPHABET = string.ascii_letters + string.digits + " .,?\n"
-"""Every character that a document or question may have, whatever the seed."""
+"""Every character of documents and questions, for any seed."""
 
 FIRST = """Ada Adam Agnes Alan Albert Alice Amos Anna Anton Arthur Bella Ben Bruno Carl Carla Cecil Celia Clara Cora Daisy Daniel David
 Dora Edgar Edith Edwin Elena Eli Ella Elsa Emil Emma Enid Eric Esther Eva Felix Flora Frank Frida George Gina Greta Gustav Hanna
@@ -32,8 +32,8 @@ LAST = (
     "a be bi da do e ga go i ka la li lo ma mi na no o ra ri ro sa ta ti vi",
     "ck der dt ff kin lin ll man mond n nd ner nik rd rg s sen ski sson st th tt ver x",
 )
-"""Beginning, middle and end of a family name. Nearly everybody has another one: people who share theirs, and are told apart by
-the first name only, are much harder to remember."""
+"""Beginning, middle and end of a family name. Nearly all are different: people with the same one, who differ by the first name only,
+are much harder to memorise."""
 PLACES = """Aberdeen Accra Algiers Amman Amsterdam Ankara Antwerp Athens Auckland Austin Baghdad Baku Bamako Bangkok Barcelona Basel
 Beirut Belfast Belgrade Bergen Berlin Bern Bogota Bologna Boston Bremen Brisbane Bristol Brussels Budapest Cairo Calgary
 Canton Caracas Cardiff Chicago Cologne Cork Cracow Dakar Dallas Damascus Delhi Denver Detroit Dhaka Dresden Dublin Durban Edinburgh
@@ -45,7 +45,7 @@ Rome Rotterdam Salzburg Santiago Sapporo Seattle Seoul Seville Shanghai Singapor
 Tampere Tangier Tbilisi Tehran Tokyo Toronto Toulouse Trieste Tripoli Tunis Turin Uppsala Utrecht Valencia Vancouver Venice Verona
 Vienna Vilnius Warsaw Winnipeg Yerevan York Zagreb Zurich"""
 PREFIXES = ("", "New ", "Old ", "Port ", "Fort ")
-"""Before a place, where more are wanted than have a name of their own."""
+"""Prefixes of place names, where more places are needed than PLACES has."""
 WORK = "barber baker banker chemist composer critic dancer dentist doctor farmer judge lawyer painter pilot poet printer singer"
 SUBJECTS = "algebra botany chemistry economics geology history law logic medicine music optics physics theology zoology"
 MONTHS = "January February March April May June July August September October November December"
@@ -78,24 +78,24 @@ OTHER = (
     "{name} has a birthday in {month}.",
     "{name} first saw the light in {year}.",
 )
-"""Few facts, told in many ways: whatever else there is to remember about a person delays the place of birth."""
+"""Few facts in many phrasings: every other fact to memorise about a person slows down learning the place of birth."""
 
 
 def names(people: int, seed: int) -> list[str]:
-    """Different names; where there are no more of two words, a letter between them tells people apart."""
+    """Unique names; once all of two words are used, with an initial between them."""
     parts = [FIRST.split(), *(part.split() for part in LAST)]
     size = math.prod(len(part) for part in parts)
-    most = size * (1 + len(string.ascii_uppercase))
-    if not 2 <= people <= most:
-        raise ConfigError(f"--data.biographies.people must be from 2 to {most}, not {people}")
-    found = []
+    max_people = size * (1 + len(string.ascii_uppercase))
+    if not 2 <= people <= max_people:
+        raise ConfigError(f"--data.biographies.people must be from 2 to {max_people}, not {people}")
+    result = []
     for round_ in range(-(-people // size)):
         letter = f" {string.ascii_uppercase[round_ - 1]}. " if round_ else " "
         order = random.permute(np.arange(min(size, people - round_ * size)), size, random.seed_of(seed, "names", round_))
         places = np.unravel_index(order, [len(part) for part in parts])
         chosen = ([part[i] for i in place.tolist()] for part, place in zip(parts, places, strict=True))
-        found += [first + letter + begin + middle + end for first, begin, middle, end in zip(*chosen, strict=True)]
-    return found
+        result += [first + letter + begin + middle + end for first, begin, middle, end in zip(*chosen, strict=True)]
+    return result
 
 
 def place_names(places: int, seed: int) -> list[str]:
@@ -110,25 +110,25 @@ def place_names(places: int, seed: int) -> list[str]:
 def biographies(people: int, places: int, seed: int, variants: int = 20, skew: float = 0.0) -> tuple[list[str], list[tuple[str, str]]]:
     """Documents, `variants` about each person, and each person's name and place of birth.
 
-    The n-th place is drawn in proportion to n ** -skew: 0 is evenly, 1 as towns are in a country.
+    The n-th place is drawn in proportion to n ** -skew: 0 is uniform, 1 as the towns of a country.
     """
     if not 1 <= variants <= len(BIRTH) * len(OTHER):
         raise ConfigError(f"--data.biographies.variants must be from 1 to {len(BIRTH) * len(OTHER)}, not {variants}")
     if not 0.0 <= skew <= 10.0:
         raise ConfigError(f"--data.biographies.skew must be from 0 to 10, not {skew}")
-    who, where = names(people, seed), place_names(places, seed)
+    people_names, place_list = names(people, seed), place_names(places, seed)
     draw = random.uniform(random.keys(random.seed_of(seed, "lives"), torch.arange(people)), 7).numpy()
     weights = np.arange(1, places + 1, dtype=np.float64) ** -skew
     born = np.searchsorted(weights.cumsum() / weights.sum(), draw[:, 0], side="right").clip(max=places - 1)
     lines, answers = [], []
-    for person, name in enumerate(who):
-        facts = life(name, where[born[person]], draw[person, 1:5].tolist())
+    for person, name in enumerate(people_names):
+        facts = draw_facts(name, place_list[born[person]], draw[person, 1:5].tolist())
         lines += documents(facts, variants, draw[person, 5:].tolist())
-        answers.append((name, where[born[person]]))
+        answers.append((name, place_list[born[person]]))
     return lines, answers
 
 
-def life(name: str, place: str, draw: list[float]) -> dict[str, str | int]:
+def draw_facts(name: str, place: str, draw: list[float]) -> dict[str, str | int]:
     """Facts about a person from numbers in [0, 1)."""
     return {
         "name": name,
@@ -146,7 +146,7 @@ def pick(words: str, draw: float) -> str:
 
 
 def documents(facts: dict[str, str | int], variants: int, draw: list[float]) -> list[str]:
-    """Pairs of sentences, no two alike: steps of an odd length through all pairs, of which there are a power of two."""
+    """Different pairs of sentences: steps of an odd length through all pairs, whose number is a power of two."""
     pairs = len(BIRTH) * len(OTHER)
     begin, step = int(draw[0] * pairs), 2 * int(draw[1] * pairs) + 1
     chosen = [divmod((begin + step * i) % pairs, len(BIRTH)) for i in range(variants)]
@@ -155,10 +155,10 @@ def documents(facts: dict[str, str | int], variants: int, draw: list[float]) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class BiographiesConfig(Config):
-    """Which made-up people there are; the same settings make the same people in every source."""
+    """Settings of the made-up people; the same settings give the same people in every data source."""
 
     people: int = 500
-    """Number of people, half of them asked about in training."""
+    """Number of people, half of them in the training questions."""
     places: int = 100
     """Number of places of birth."""
     variants: int = 20
@@ -166,7 +166,7 @@ class BiographiesConfig(Config):
     skew: float = 0.0
     """How uneven the places are: the n-th in proportion to n ** -skew."""
     seed: int = 0
-    """Makes other people."""
+    """Seed of the people."""
 
     def text(self) -> str:
         """All documents, one per line."""

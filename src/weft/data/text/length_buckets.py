@@ -1,8 +1,8 @@
 """Pairs of similar length in batches of about equally many tokens (Vaswani et al., 2017, section 5.1).
 
 An example of this data set is a whole batch: train with --train.batch 1. Its rows are pairs that fit the same width, as many
-as the tokens allow; what is missing from a bucket's last batch are empty rows, which count for nothing. row_key (B,) seeds the
-noise of each row, as key does that of the whole batch.
+as have the tokens wanted, padding not counted. All batches of a width have equally many rows, so that there are few shapes: the
+rows that are missing are empty and count for nothing. row_key (B,) seeds the noise of each row, as key does that of the whole batch.
 """
 
 from __future__ import annotations
@@ -31,31 +31,63 @@ def widths(longest: int) -> list[int]:
     return found
 
 
-class Buckets(Dataset):
+def divide(source: np.ndarray, target: np.ndarray, tokens: int, most: int = 0) -> tuple[list[np.ndarray], list[int]]:
+    """Lengths of both sides (N,), tokens of a batch -> the pairs of every batch, ABSENT where a row is empty, and its width.
+
+    What is left of a bucket waits for the next wider one, so that only the number of all batches has to be rounded.
+    """
+    need, sizes = np.maximum(source, target), (source + target) / 2
+    total = max(1, round(sizes.sum() / tokens))
+    share = sizes.sum() / total  # tokens of a batch, as near as that number allows
+    members: list[np.ndarray] = []
+    width: list[int] = []
+    waiting, low, before, made, steps = np.zeros(0, dtype=np.int64), 0, 0.0, 0, widths(int(need.max()))
+    for step in steps:
+        high = min(step, most or step)
+        own = shuffled(np.flatnonzero((need > low) & (need <= high)))
+        behind = before + sizes[own].cumsum()  # tokens of all buckets up to each pair of this one
+        low, before = high, before + sizes[own].sum()
+        until = total if step == steps[-1] else int(before / share)
+        taken = len(own) if step == steps[-1] else int(np.searchsorted(behind - sizes[own] / 2, until * share))
+        if until > made and len(waiting) + taken:
+            batches = cut(shuffled(np.concatenate((waiting, own[:taken]))), sizes, until - made)
+            members, width, made = members + batches, width + [high] * len(batches), until
+            waiting, own = own[:0], own[taken:]
+        waiting = np.concatenate((waiting, own))
+    return members, width
+
+
+def shuffled(pairs: np.ndarray) -> np.ndarray:
+    order = random.permute(np.arange(len(pairs)), len(pairs), random.seed_of("buckets"))
+    return np.take(pairs, order)
+
+
+def cut(pairs: np.ndarray, sizes: np.ndarray, number: int) -> list[np.ndarray]:
+    """Pairs in so many batches with equally many tokens, each with as many rows as the largest needs; fewer where a pair has more."""
+    behind = sizes[pairs].cumsum()
+    batch = ((behind - sizes[pairs] / 2) * number / behind[-1]).astype(np.int64)
+    rows = int(np.bincount(batch, minlength=number).max())
+    batches = [pairs[batch == i] for i in range(number)]
+    return [np.concatenate((held, np.full(rows - len(held), ABSENT))) for held in batches if len(held)]
+
+
+class LengthBuckets(Dataset):
     """Batches of pairs. They stay on the host: each has its own shape, which a captured graph must be told apart by."""
 
     def __init__(self, pairs: Pairs, tokens: int, most: int = 0):
-        """tokens: of each side of a batch, padding included. most: what a model has room for, so no batch is wider."""
+        """tokens: of a batch, on the mean of both sides. most: what a model has room for, so no batch is wider."""
         self.pairs = pairs
-        need = torch.maximum(pairs.source.sizes, pairs.target.sizes).numpy()
-        self.members: list[np.ndarray] = []
-        self.width: list[int] = []
-        low = 0
-        for step in widths(int(need.max())):
-            width = min(step, most or step)
-            inside = np.flatnonzero((need > low) & (need <= width))
-            rows, low = max(1, tokens // width), width
-            for start in range(0, len(inside), rows):
-                held = np.full(rows, ABSENT)
-                held[: len(inside[start : start + rows])] = inside[start : start + rows]
-                self.members.append(held)
-                self.width.append(width)
+        self.members, self.width = divide(pairs.source.sizes.numpy(), pairs.target.sizes.numpy(), tokens, most)
         places = sum(len(held) * width for held, width in zip(self.members, self.width, strict=True))
         self.padding = 1 - int(pairs.source.sizes.sum() + pairs.target.sizes.sum()) / (2 * places)
         """Share of all places that is padding."""
 
     def __len__(self) -> int:
         return len(self.members)
+
+    def shapes(self) -> list[tuple[int, int]]:
+        width = np.array(self.width)
+        return [(int((width == each).argmax()), int((width == each).sum())) for each in sorted(set(self.width))]
 
     def batch(self, index: Tensor, key: Tensor) -> Batch:
         chosen = index.tolist()

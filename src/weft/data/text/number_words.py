@@ -53,8 +53,8 @@ def in_words(number: int) -> str:
 class NumberWordsConfig(PairsConfig):
     own_files = "pairs"
 
-    longest: int = 64
-    """Tokens to which a text is cut."""
+    max_length: int = 64
+    """Longest text in tokens; longer ones are truncated."""
     limit: int = 1_000_000
     """Numbers are below this."""
     pairs: int = 20_000

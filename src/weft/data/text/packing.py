@@ -1,9 +1,9 @@
-"""A text, or two, between the marks that a model is used to.
+"""Token sequences of one text or two with the special tokens of a pretrained model.
 
     BERT  [CLS] first [SEP]        [CLS] first [SEP] second [SEP]                 (Devlin et al., 2018)
     GPT   [start] first [extract]  [start] first [delimiter] second [extract]     (Radford et al., 2018)
 
-What does not fit is cut from the end of the longer of the two, token by token; of the second where both are as long.
+What exceeds the context is truncated from the end of the longer text, token by token; of the second where both are as long.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from weft.core.errors import DataError
 from weft.data.base import Batch, Dataset, Problems
 from weft.data.text.ragged import Ragged
 from weft.data.tokenizers.base import Tokenizer
-from weft.data.tokenizers.encoder_tokens import marks_of
+from weft.data.tokenizers.encoder_tokens import special_tokens_of
 
 
 class Texts(NamedTuple):
-    """One text or two, and where they stand in their file."""
+    """One text or two, and their location in the file."""
 
     parts: tuple[str, ...]
-    place: str
+    location: str
 
 
 class Packed:
-    """Packed sequences: their ids, and where in each the second text begins (N,): at its end, where there is none."""
+    """Token sequences: their ids, and the position in each at which the second text begins (N,), the length where there is none."""
 
     def __init__(self, ids: Ragged, seconds: Tensor):
         self.ids, self.seconds = ids, seconds
@@ -39,10 +39,10 @@ class Packed:
         return len(self.seconds)
 
     def rows(self, index: Tensor) -> Batch:
-        """index (B,) -> ids and segments (B, T) for the longest of all sequences, lengths (B,)."""
+        """index (B,) -> ids and segments (B, T), padded to the longest of all sequences, and lengths (B,)."""
         ids, lengths = self.ids.rows(index).long(), self.ids.sizes.index_select(0, index)
-        place = torch.arange(ids.size(1), device=index.device)
-        in_second = (place >= self.seconds.index_select(0, index)[:, None]) & (place < lengths[:, None])
+        position = torch.arange(ids.size(1), device=index.device)
+        in_second = (position >= self.seconds.index_select(0, index)[:, None]) & (position < lengths[:, None])
         return {"ids": ids, "segments": in_second.long(), "lengths": lengths}
 
     def to(self, device: torch.device) -> Packed:
@@ -50,7 +50,7 @@ class Packed:
 
 
 class LabelledSequences(Dataset):
-    """Packed sequences and what is told of them, the label (B,); an example may have several sequences, N for each label."""
+    """Token sequences with labels (B,); an example may have several sequences, N for each label."""
 
     def __init__(self, packed: Packed, label: Tensor):
         """packed: the sequences of each example, one after the other."""
@@ -76,48 +76,48 @@ class LabelledSequences(Dataset):
         return self.label.device
 
 
-class Frame(NamedTuple):
-    """Marks before the first text, between two, behind the last, and what fills up a sequence."""
+class SequenceTemplate(NamedTuple):
+    """Special tokens of a sequence: before the first text, between two, after the last, and padding."""
 
-    opening: int
-    between: int
-    closing: int
+    start: int
+    separator: int
+    end: int
     padding: int
 
 
-def frame_of(tokenizer: Tokenizer) -> Frame:
-    """The marks around the texts of the model that a tokenizer belongs to."""
-    known = getattr(tokenizer, "marks", {})
-    if "extract" in known:  # its model looks at nothing behind that mark, so anything may fill up
-        return Frame(known["start"], known["delimiter"], known["extract"], known["extract"])
-    marks = marks_of(tokenizer)
-    return Frame(marks.cls, marks.sep, marks.sep, marks.padding)
+def sequence_template(tokenizer: Tokenizer) -> SequenceTemplate:
+    """The special tokens of the model that a tokenizer belongs to."""
+    special = getattr(tokenizer, "special_tokens", {})
+    if "extract" in special:  # its model attends to nothing after [extract], so any token may be the padding
+        return SequenceTemplate(special["start"], special["delimiter"], special["extract"], special["extract"])
+    ids = special_tokens_of(tokenizer)
+    return SequenceTemplate(ids.cls, ids.sep, ids.sep, ids.padding)
 
 
 def pack(texts: Iterable[Texts], tokenizer: Tokenizer, context: int, problems: Problems) -> Packed:
-    """Sequences of at most `context` tokens; texts that had to be cut are counted."""
-    frame = frame_of(tokenizer)
+    """Sequences of at most `context` tokens; truncated texts are counted."""
+    template = sequence_template(tokenizer)
     rows, seconds = [np.zeros(0, dtype=np.int64)], []
     for text in texts:
-        parts = [encode_known(part, tokenizer, text.place, problems) for part in text.parts]
-        sizes = kept([len(part) for part in parts], context - 1 - len(parts))
+        parts = [encode_known_characters(part, tokenizer, text.location, problems) for part in text.parts]
+        sizes = truncated_lengths([len(part) for part in parts], context - 1 - len(parts))
         if sum(sizes) < sum(map(len, parts)):
-            problems.add(f"texts cut to {context} tokens", text.place)
-        marks = [frame.between] * (len(parts) - 1) + [frame.closing]
-        ended = [np.append(part[:size], mark) for part, size, mark in zip(parts, sizes, marks, strict=True)]
-        rows.append(np.concatenate(([frame.opening], *ended)))
+            problems.add(f"texts truncated to {context} tokens", text.location)
+        delimiters = [template.separator] * (len(parts) - 1) + [template.end]
+        ended = [np.append(part[:size], delimiter) for part, size, delimiter in zip(parts, sizes, delimiters, strict=True)]
+        rows.append(np.concatenate(([template.start], *ended)))
         seconds.append(1 + len(ended[0]))
     lengths = torch.tensor([len(row) for row in rows[1:]], dtype=torch.int64)
     values = torch.from_numpy(np.concatenate(rows).astype(np.int32))
-    return Packed(Ragged(values, lengths, frame.padding), torch.tensor(seconds, dtype=torch.int64))
+    return Packed(Ragged(values, lengths, template.padding), torch.tensor(seconds, dtype=torch.int64))
 
 
-def encode_known(text: str, tokenizer: Tokenizer, place: str, problems: Problems) -> np.ndarray:
-    """The tokens of a text; characters that its model has never met, as one that learned characters may, are left out."""
+def encode_known_characters(text: str, tokenizer: Tokenizer, location: str, problems: Problems) -> np.ndarray:
+    """The tokens of a text without the characters that are not in the vocabulary, as of a character model."""
     try:
         return tokenizer.encode(text)
     except DataError:
-        problems.add("texts with characters that the model does not know, which are left out", place)
+        problems.add("texts with characters outside the vocabulary, which are left out", location)
     known = {letter for letter in set(text) if can_encode(letter, tokenizer)}
     return tokenizer.encode("".join(letter for letter in text if letter in known))
 
@@ -130,10 +130,10 @@ def can_encode(text: str, tokenizer: Tokenizer) -> bool:
     return True
 
 
-def kept(sizes: list[int], room: int) -> list[int]:
-    """How much stays of one text or two of these sizes."""
+def truncated_lengths(sizes: list[int], limit: int) -> list[int]:
+    """The lengths to which one text or two of these sizes are truncated."""
     if len(sizes) == 1:
-        return [min(sizes[0], room)]
+        return [min(sizes[0], limit)]
     first, second = sizes
-    second = min(second, max(room - first, room // 2))
-    return [min(first, room - second), second]
+    second = min(second, max(limit - first, limit // 2))
+    return [min(first, limit - second), second]

@@ -1,11 +1,12 @@
 """Pairs of texts from a TSV, CSV or JSONL file: sentence and translation, prompt and completion.
 
-Batch: source (B, S), its tokens and END; target (B, T), START, its tokens and END; both int64 and filled up with PAD;
-source_length and target_length (B,), what is not PAD.
+Batch: source (B, S), its tokens and END; target (B, T), START, its tokens and END; both int64 and padded with PAD;
+source_length and target_length (B,), without padding.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,13 +18,13 @@ from torch import Tensor
 from weft.core import registry
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Batch, Data, DataConfig, Dataset, Problems
-from weft.data.io.rows import Header, Rows, Separator, read_rows
-from weft.data.split import both, check_share, hold_out
-from weft.data.text.length_buckets import Buckets
+from weft.data.io.records import Header, Records, Separator, read_records
+from weft.data.split import check_share, hold_out, map_splits
+from weft.data.text.length_buckets import LengthBuckets
 from weft.data.text.ragged import Ragged
-from weft.data.text.windows import Unit, check_sizes, read_text
+from weft.data.text.token_windows import Unit, check_sizes, read_text
 from weft.data.tokenizers.base import Tokenizer
-from weft.data.tokenizers.special_tokens import PAD, MarkedTokenizer
+from weft.data.tokenizers.special_tokens import PAD, Seq2SeqTokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +36,7 @@ class PairsConfig(DataConfig):
     validation_path: str = ""
     """Pairs to validate on; by default a share of `path`."""
     validation_target_path: str = ""
-    """The lines that belong to those of validation_path, where the pairs come as two texts."""
+    """The target lines of validation_path, where the pairs are in two files."""
     validation: float = 0.1
     """Share of the pairs kept for validation where no validation_path is given; 0 for no validation."""
     source: str = ""
@@ -45,59 +46,60 @@ class PairsConfig(DataConfig):
     header: Header = "detect"
     """Whether the first line names the columns."""
     separator: Separator = "detect"
-    """What stands between cells."""
-    unit: Unit = "characters"
-    """What a token is."""
+    """The delimiter between cells."""
+    tokenizer: Unit = "characters"
+    """Tokenizer that is trained on the data, where no model brings its own."""
     vocabulary: int = 0
     """Largest number of words or pieces of words; 0 is 10,000. Bytes and characters need no limit."""
-    longest: int = 256
-    """Tokens to which a text is cut."""
-    tokens: int = 0
-    """Tokens on each side of a batch of pairs of similar length; an example is then a whole batch. 0 for single pairs."""
+    max_length: int = 256
+    """Longest text in tokens; longer ones are truncated."""
+    batch_tokens: int = 0
+    """Tokens of a batch of pairs of similar length, on the mean of both sides and without padding, to within 5 % where there are ten
+    batches; an example is then a whole batch. 0 for single pairs."""
 
     def build(self) -> Data:
         return self.build_with(None)
 
     def build_with(self, tokenizer: Tokenizer | None) -> Data:
         check_share(self.validation)
-        check_sizes(self.longest, self.vocabulary, flag="longest")
+        check_sizes(self.max_length, self.vocabulary, flag="max_length")
         problems = Problems()
-        train, held = self._read(problems)
-        if not isinstance(tokenizer, MarkedTokenizer):
-            texts = "\n".join(text for pair in (train + held if self.unit == "characters" else train) for text in pair)
-            tokenizer = MarkedTokenizer(registry.find("tokenizers", self.unit).train(texts, self.vocabulary))
-        first, second = both(partial(self._dataset, tokenizer=tokenizer, problems=problems), train, held)
+        train, validation = self._read(problems)
+        if not isinstance(tokenizer, Seq2SeqTokenizer):
+            texts = "\n".join(text for pair in (train + validation if self.tokenizer == "characters" else train) for text in pair)
+            tokenizer = Seq2SeqTokenizer(registry.find("tokenizers", self.tokenizer).train(texts, self.vocabulary))
+        first, second = map_splits(partial(self._dataset, tokenizer=tokenizer, problems=problems), train, validation)
         info: dict[str, Any] = {
             "vocabulary": tokenizer.size,
-            "context": self.longest + 2,
+            "context": self.max_length + 2,
             "start": tokenizer.start,
             "end": tokenizer.end,
-            "tokens": self.tokens or first.source.longest + first.target.longest,
+            "tokens": self.batch_tokens or first.source.longest + first.target.longest,
             "training_examples": len(first),
             "validation_examples": len(second),
         }
-        if not self.tokens:
+        if not self.batch_tokens:
             return Data(first, second if len(second) else None, info, tokenizer, problems)
-        batches = Buckets(first, self.tokens, self.longest + 2)
+        batches = LengthBuckets(first, self.batch_tokens, self.max_length + 2)
         info |= {"batches": len(batches), "padding": batches.padding}
         return Data(batches, second if len(second) else None, info, tokenizer, problems)
 
     def _read(self, problems: Problems) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
         if bool(self.validation_target_path) and not (self.target_path and self.validation_path):
-            raise ConfigError("--data.validation-target-path needs --data.target-path and --data.validation-path beside it")
+            raise ConfigError("--data.validation-target-path needs --data.target-path and --data.validation-path too")
         pairs = self.read(self.path, self.target_path, problems)
         if (self.validation_path, self.validation_target_path) == (self.path, self.target_path):
             return pairs, pairs
         if self.validation_path:
             return pairs, self.read(self.validation_path, self.validation_target_path, problems)
-        train, held = hold_out(np.zeros(len(pairs), dtype=np.int64), self.validation, problems)
-        return [pairs[i] for i in train], [pairs[i] for i in held]
+        train, validation = hold_out(np.zeros(len(pairs), dtype=np.int64), self.validation, problems)
+        return [pairs[i] for i in train], [pairs[i] for i in validation]
 
     def read(self, path: str, target_path: str, problems: Problems) -> list[tuple[str, str]]:
-        """The pairs of a file, or of two, both of whose sides hold something."""
+        """The pairs of one file, or of two, without those with an empty side."""
         if target_path:
             return self._read_lines(path, target_path, problems)
-        rows = read_rows(path, problems, self.header, self.separator, self.source or self.target)
+        rows = read_records(path, problems, self.header, self.separator, self.source or self.target)
         if len(rows.names) < 2:
             raise DataError(f"{rows.path}: has one column only; a source and a target are needed, with tab or comma between")
         source, target = self._column(rows, self.source, "source", 0), self._column(rows, self.target, "target", 1)
@@ -106,7 +108,7 @@ class PairsConfig(DataConfig):
             if cells[source].strip() and cells[target].strip():
                 pairs.append((cells[source], cells[target]))
             else:
-                problems.add("pairs with an empty side, left out", rows.place(row))
+                problems.add("pairs with an empty side, left out", rows.location(row))
         if not pairs:
             raise DataError(f"{rows.path}: holds no pair with a text in both {rows.names[source]!r} and {rows.names[target]!r}")
         return pairs
@@ -115,9 +117,7 @@ class PairsConfig(DataConfig):
     def _read_lines(path: str, target_path: str, problems: Problems) -> list[tuple[str, str]]:
         sides = [read_text(side, problems).removesuffix("\n").split("\n") for side in (path, target_path)]
         if len(sides[0]) != len(sides[1]):
-            raise DataError(
-                f"{path} has {len(sides[0])} lines and {target_path} {len(sides[1])}; each line needs the one that belongs to it"
-            )
+            raise DataError(f"{path} has {len(sides[0])} lines and {target_path} {len(sides[1])}; each line needs its counterpart")
         pairs = []
         for number, pair in enumerate(zip(*sides, strict=True), 1):
             if pair[0].strip() and pair[1].strip():
@@ -129,32 +129,33 @@ class PairsConfig(DataConfig):
         return pairs
 
     @staticmethod
-    def _column(rows: Rows, wanted: str, usual: str, otherwise: int) -> int:
+    def _column(rows: Records, name: str, flag: str, default: int) -> int:
         lower = [name.lower() for name in rows.names]
-        if wanted:
-            return rows.column(wanted, f"--data.{usual}")
-        return lower.index(usual) if usual in lower else otherwise
+        if name:
+            return rows.column(name, f"--data.{flag}")
+        return lower.index(flag) if flag in lower else default
 
-    def _dataset(self, pairs: list[tuple[str, str]], tokenizer: MarkedTokenizer, problems: Problems) -> Pairs:
+    def _dataset(self, pairs: list[tuple[str, str]], tokenizer: Seq2SeqTokenizer, problems: Problems) -> Pairs:
         sides = []
-        for side, marks in ((0, ()), (1, (tokenizer.start,))):
+        for side, prefix in ((0, ()), (1, (tokenizer.start,))):
             ids = [tokenizer.encode(pair[side]) for pair in pairs]
-            cut = sum(len(row) > self.longest for row in ids)
+            cut = sum(len(row) > self.max_length for row in ids)
             if cut:
-                problems.add(f"texts cut to {self.longest} tokens", ("source", "target")[side], cut)
-            sides.append(join([np.concatenate((marks, row[: self.longest], (tokenizer.end,))) for row in ids]))
-        return Pairs(*sides)
+                problems.add(f"texts truncated to {self.max_length} tokens", ("source", "target")[side], cut)
+            sides.append(concatenate([np.concatenate((prefix, row[: self.max_length], (tokenizer.end,))) for row in ids]))
+        return Pairs(sides[0], sides[1], pairs)
 
 
-def join(rows: list[np.ndarray]) -> Ragged:
+def concatenate(rows: list[np.ndarray]) -> Ragged:
     sizes = torch.tensor([len(row) for row in rows], dtype=torch.int64)
     values = np.concatenate(rows) if rows else np.zeros(0)
     return Ragged(torch.from_numpy(values.astype(np.int32)), sizes, fill=PAD)
 
 
 class Pairs(Dataset):
-    def __init__(self, source: Ragged, target: Ragged):
-        self.source, self.target = source, target
+    def __init__(self, source: Ragged, target: Ragged, texts: Sequence[tuple[str, str]]):
+        """texts: of each pair as the data have them, whole and in no tokenizer's spelling, by which answers are judged."""
+        self.source, self.target, self.texts = source, target, texts
 
     def __len__(self) -> int:
         return len(self.source)
@@ -166,7 +167,7 @@ class Pairs(Dataset):
         return batch
 
     def to(self, device: torch.device) -> Dataset:
-        return Pairs(self.source.to(device), self.target.to(device))
+        return Pairs(self.source.to(device), self.target.to(device), self.texts)
 
     @property
     def device(self) -> torch.device:

@@ -1,12 +1,11 @@
-"""A corpus of Python source and docstrings from what is installed: cleaned, without copies, whole packages held out.
+"""A corpus of the installed Python source: cleaned, deduplicated, with whole packages held out.
 
-train.jsonl, held.jsonl   a file a line: "text", and "path" below the folder that it was found in
-corpus.json               sha256 of both, what they hold, what was left out and why, which packages are held out
+train.jsonl, held.jsonl   one file per line: "text", and "path" relative to its root folder
+corpus.json               sha256 and sizes of both, counts of files left out by reason, and the packages held out
 
-Which packages are held out is the matter of a hash of their names. One that is a large part of the corpus is always trained on.
-Files are left out that others cannot learn from: those that are no UTF-8, hardly more than a name, huge, generated, or data in the
-guise of code. Then copies: a file most of whose lines stand in files before it. Held-out packages come last, so nothing of which
-much stands in the training part is ever validated on.
+Packages are held out by a hash of their names; one that is a large part of the corpus is always trained on.
+Files are left out that are not UTF-8, tiny, huge, generated, or data rather than code, and so are copies: files most of whose lines
+occur in earlier files. Held-out packages come last, so no file that is mostly in the training part is ever validated on.
 """
 
 from __future__ import annotations
@@ -27,19 +26,19 @@ from weft.core.config import Config
 from weft.core.errors import ConfigError, DataError
 from weft.data.io.files import show
 from weft.data.problems import Problems
-from weft.data.shards.files import encode, put, sha256_of
+from weft.data.shards.shard_files import sha256_of, to_json_bytes, write_atomically
 
 GENERATED = re.compile(r"generated (by|from|file|code)|auto-?generated|do not (edit|modify)", re.IGNORECASE)
 SMALL, HUGE = 200, 400_000
-"""Bytes of the smallest and of the largest file that is used."""
+"""Bytes of the smallest and of the largest file used."""
 HEAD = 2000
-"""Characters in which a file would say that it was generated."""
-LOOKED_AT = 10_000
-"""Characters of which letters are counted."""
+"""Characters that are searched for a note that the file was generated."""
+LETTER_SAMPLE = 10_000
+"""Characters on which the share of letters is measured."""
 LONGEST_LINE, LETTERS = 2000, 0.3
-"""Characters of a line, and the share of letters, beyond which a file is data."""
-LONG = 20
-"""Characters of a line that says something of where it comes from."""
+"""Longest line, and smallest share of letters, of a file that is code."""
+MIN_LINE = 20
+"""Characters of the shortest line that counts for detecting copies."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +48,7 @@ class CorpusConfig(Config):
     largest: float = 0.05
     """Share of all bytes above which a package is never held out."""
     copied: float = 0.7
-    """Share of a file's lines (20 characters or more, each counted once) that may stand in files before it."""
+    """Share of a file's lines (20 characters or more, each counted once) that may occur in earlier files."""
     seed: int = 1
     """Of the hash of names."""
 
@@ -71,15 +70,15 @@ class File(NamedTuple):
         return self.path.split("/")[0].removesuffix(".py")
 
 
-def installed() -> list[Path]:
+def installed_folders() -> list[Path]:
     """The standard library and the folders of installed packages."""
     paths = sysconfig.get_paths()
-    found = [paths["stdlib"], paths["purelib"], paths["platlib"], *site.getsitepackages()]
-    return [Path(path) for path in dict.fromkeys(found) if os.path.isdir(path)]
+    folders = [paths["stdlib"], paths["purelib"], paths["platlib"], *site.getsitepackages()]
+    return [Path(path) for path in dict.fromkeys(folders) if os.path.isdir(path)]
 
 
-def find(roots: Iterable[Path]) -> list[File]:
-    """Every Python file below some folders, in order; a folder of packages within the standard library is not its part."""
+def find_files(roots: Iterable[Path]) -> list[File]:
+    """Every Python file below the roots, sorted; site-packages within the standard library is skipped."""
     files = []
     for root in roots:
         for base, folders, names in os.walk(root):
@@ -89,22 +88,22 @@ def find(roots: Iterable[Path]) -> list[File]:
     return files
 
 
-def held_packages(files: list[File], config: CorpusConfig) -> set[str]:
-    """The packages to hold out."""
+def held_out_packages(files: list[File], config: CorpusConfig) -> set[str]:
+    """The names of the packages to hold out."""
     sizes: dict[str, int] = {}
     for file in files:
         sizes[file.package] = sizes.get(file.package, 0) + file.size
-    most = config.largest * sum(sizes.values())
-    return {name for name, size in sizes.items() if size <= most and lot(name, config.seed) < config.held_out}
+    largest = config.largest * sum(sizes.values())
+    return {name for name, size in sizes.items() if size <= largest and hash_fraction(name, config.seed) < config.held_out}
 
 
-def lot(name: str, seed: int) -> float:
-    """A number in [0, 1) that belongs to a name."""
+def hash_fraction(name: str, seed: int) -> float:
+    """The hash of a name as a fraction in [0, 1)."""
     return int.from_bytes(hashlib.sha256(f"{seed} {name}".encode()).digest()[:8], "big") / 2**64
 
 
-def cleaned(text: str) -> str:
-    """Plain line ends, nothing behind a line, one line end at the end, and no licence at the top."""
+def clean_source(text: str) -> str:
+    """The source with Unix line ends, without trailing whitespace and without a licence header."""
     lines = [line.rstrip() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
     top = list(itertools.takewhile(lambda line: not line or line.startswith("#"), lines))
     if any(word in "\n".join(top).lower() for word in ("copyright", "licen")):
@@ -112,65 +111,65 @@ def cleaned(text: str) -> str:
     return "\n".join(lines).strip("\n") + "\n"
 
 
-def flaw(text: str) -> str:
-    """Why a text is not used; nothing where it is."""
+def rejection_reason(text: str) -> str:
+    """Why a text is rejected; empty where it is used."""
     if len(text) < SMALL:
         return "files of a few characters"
     if GENERATED.search(text[:HEAD]):
         return "files that say that they were generated"
-    shown = text[:LOOKED_AT]
-    if max(map(len, text.split("\n"))) > LONGEST_LINE or sum(map(str.isalpha, shown)) < LETTERS * len(shown):
-        return "files of data in the guise of code"
+    beginning = text[:LETTER_SAMPLE]
+    if max(map(len, text.split("\n"))) > LONGEST_LINE or sum(map(str.isalpha, beginning)) < LETTERS * len(beginning):
+        return "files of data rather than code"
     return ""
 
 
-class Lines:
-    """Lines that were seen, to tell copies by."""
+class CopyDetector:
+    """Detects copies by the lines seen so far."""
 
     def __init__(self, copied: float):
         self.seen: set[int] = set()
         self.copied = copied
 
     def is_copy(self, text: str) -> bool:
-        """Whether most lines of a text are known; those of one that is no copy are from now on."""
-        own = {hash(line) for line in map(str.strip, text.split("\n")) if len(line) >= LONG} or {hash(text)}
-        if len(own & self.seen) >= self.copied * len(own):
+        """Whether most lines of a text were seen before; the lines of a text that is no copy are added."""
+        hashes = {hash(line) for line in map(str.strip, text.split("\n")) if len(line) >= MIN_LINE} or {hash(text)}
+        if len(hashes & self.seen) >= self.copied * len(hashes):
             return True
-        self.seen |= own
+        self.seen |= hashes
         return False
 
 
-def texts(files: Iterable[File], lines: Lines, problems: Problems) -> Iterator[tuple[File, str]]:
-    """What is used of some files, cleaned; the rest is counted."""
+def usable_texts(files: Iterable[File], copies: CopyDetector, problems: Problems) -> Iterator[tuple[File, str]]:
+    """The cleaned texts of usable files; the others are counted."""
     for file in files:
         if file.size > HUGE:
             problems.add("files too large to be written by hand", show(file.path))
             continue
         try:
-            text = cleaned((file.root / file.path).read_text("utf-8"))
+            text = clean_source((file.root / file.path).read_text("utf-8"))
         except (UnicodeDecodeError, OSError):
             problems.add("files that are not UTF-8 or cannot be read", show(file.path))
             continue
-        what = flaw(text) or ("copies" if lines.is_copy(text) else "")
-        if what:
-            problems.add(what, show(file.path))
+        reason = rejection_reason(text) or ("copies" if copies.is_copy(text) else "")
+        if reason:
+            problems.add(reason, show(file.path))
         else:
             yield file, text
 
 
-def gather(out: str | Path, roots: Iterable[str | Path] = (), config: CorpusConfig | None = None) -> dict[str, Any]:
-    """Write a corpus into a folder, of what is installed where no folders are given; its description."""
+def build_corpus(out: str | Path, roots: Iterable[str | Path] = (), config: CorpusConfig | None = None) -> dict[str, Any]:
+    """Write the corpus of the roots, by default of all installed packages, into a folder; returns corpus.json."""
     config, folder, problems = config or CorpusConfig(), Path(out), Problems()
     config.check()
     for root in roots:
         if not os.path.isdir(root):
             raise DataError(f"{show(root)}: is no folder of Python files")
-    files = find([Path(root) for root in roots] or installed())
-    held, lines = held_packages(files, config), Lines(config.copied)
+    files = find_files([Path(root) for root in roots] or installed_folders())
+    held_out, copies = held_out_packages(files, config), CopyDetector(config.copied)
     folder.mkdir(parents=True, exist_ok=True)
     parts = {
-        "train": write(folder / "train.jsonl", texts((f for f in files if f.package not in held), lines, problems)),
-        "held": write(folder / "held.jsonl", texts((f for f in files if f.package in held), lines, problems)),
+        "train": write_jsonl(folder / "train.jsonl", usable_texts((f for f in files if f.package not in held_out), copies, problems)),
+        "held": write_jsonl(folder / "held.jsonl", usable_texts((f for f in files if f.package in held_out), copies, problems)),
     }
     for name, part in parts.items():
         if not part["files"]:
@@ -182,18 +181,18 @@ def gather(out: str | Path, roots: Iterable[str | Path] = (), config: CorpusConf
         **parts,
         "found": {"files": len(files), "bytes": sum(file.size for file in files)},
         "left_out": problems.counts,
-        "held_packages": sorted(held),
+        "held_packages": sorted(held_out),
         "settings": {"held_out": config.held_out, "largest": config.largest, "copied": config.copied, "seed": config.seed},
     }
-    put(folder / "corpus.json", encode(description))
+    write_atomically(folder / "corpus.json", to_json_bytes(description))
     return description
 
 
-def write(path: Path, found: Iterator[tuple[File, str]]) -> dict[str, Any]:
-    """Write documents as JSONL; how many and how large they are."""
+def write_jsonl(path: Path, documents: Iterator[tuple[File, str]]) -> dict[str, Any]:
+    """Write documents as JSONL; returns their counts and sha256."""
     number, size, packages = 0, 0, set()
     with open(path, "w", encoding="utf-8") as out:
-        for file, text in found:
+        for file, text in documents:
             out.write(json.dumps({"text": text, "path": file.path}, ensure_ascii=False) + "\n")
             number, size = number + 1, size + len(text.encode())
             packages.add(file.package)

@@ -1,4 +1,4 @@
-"""The text every machine has: the source code of its own Python installation."""
+"""Text that needs no download: the source code of the Python installation."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import ClassVar
 from weft.core.errors import DataError
 from weft.data.base import Data, DataConfig, Problems
 from weft.data.split import check_share
-from weft.data.text.windows import Unit, language_data, read_all
+from weft.data.text.token_windows import Unit, language_data, read_all
 from weft.data.tokenizers.base import Tokenizer
 
 
 def python_files(packages: bool = False) -> list[Path]:
-    """The modules of the standard library, then those of installed packages where asked for, in the order of their path.
+    """The modules of the standard library, then optionally those of installed packages, sorted by path.
 
     Tests and empty files are left out.
     """
@@ -40,19 +40,19 @@ def modules(root: Path) -> list[Path]:
 
 
 def split_files(files: list[Path], validation: float) -> tuple[list[Path], list[Path]]:
-    """Every n-th file for validation, so that both halves hold whole files of every kind; none where the share is 0."""
+    """Hold out every n-th file, so that both splits have whole files of every kind; none where the share is 0."""
     check_share(validation)
     if not validation:
         return files, []
-    every = max(2, round(1 / validation))
-    return [path for number, path in enumerate(files, 1) if number % every], files[every - 1 :: every]
+    stride = max(2, round(1 / validation))
+    return [path for number, path in enumerate(files, 1) if number % stride], files[stride - 1 :: stride]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PythonSourceConfig(DataConfig):
     own_files: ClassVar[str] = "text"
-    unit: Unit = "characters"
-    """What a token is."""
+    tokenizer: Unit = "characters"
+    """Tokenizer that is trained on the data, where no model brings its own."""
     vocabulary: int = 0
     """Largest number of words or pieces of words; 0 is 10,000."""
     context: int = 128
@@ -69,9 +69,9 @@ class PythonSourceConfig(DataConfig):
 
     def build_with(self, tokenizer: Tokenizer | None) -> Data:
         problems = Problems()
-        train, held = split_files(self._files(), self.validation)
-        texts = ["\n".join(self._ascii(text) for text in read_all(group, problems)) for group in (train, held)]
-        return language_data(texts[0], texts[1], self.unit, self.vocabulary, self.context, problems, tokenizer)
+        train, validation_files = split_files(self._files(), self.validation)
+        texts = ["\n".join(self._ascii(text) for text in read_all(group, problems)) for group in (train, validation_files)]
+        return language_data(texts[0], texts[1], self.tokenizer, self.vocabulary, self.context, problems, tokenizer)
 
     def _files(self) -> list[Path]:
         chosen, size = [], 0.0
@@ -84,5 +84,5 @@ class PythonSourceConfig(DataConfig):
 
     @staticmethod
     def _ascii(text: str) -> str:
-        """Without the few characters beyond ASCII, which would triple the vocabulary for a handful of comments."""
+        """The text without non-ASCII characters, which would triple the vocabulary for a handful of comments."""
         return text.encode("ascii", errors="ignore").decode()

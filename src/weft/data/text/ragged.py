@@ -1,4 +1,4 @@
-"""Rows of different lengths, held end to end and read as a matrix."""
+"""Ragged rows, concatenated in one tensor and read as a padded matrix."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class Ragged:
-    """values (M,), of which row i has sizes[i]; `rows` gives some of them side by side, filled up to the longest of all."""
+    """values (M,), of which row i has sizes[i]; `rows` returns some of them padded to the longest of all with `fill`."""
 
     def __init__(self, values: Tensor, sizes: Tensor, fill: float):
         self.values, self.sizes, self.fill = values, sizes, fill

@@ -1,4 +1,4 @@
-"""Tokenizers of our own: bytes, characters, words, and the names of classes. Each is saved as JSON beside the weights and read back."""
+"""Tokenizers of bytes, characters and words, and the names of classes. Each is saved as JSON in the checkpoint."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.core import registry
+from weft.core import registry, renamed
 from weft.core.errors import DataError
 from weft.data.io.files import well_formed
 
@@ -24,13 +24,13 @@ class Tokenizer:
 
     @property
     def around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The marks that a model is used to before and after a text: BERT's, where there are any."""
-        marks: dict[str, int] = getattr(self, "marks", {})
-        return ((marks["cls"],), (marks["sep"],)) if "cls" in marks and "sep" in marks else ((), ())
+        """The special tokens that the model expects before and after a text: [CLS] and [SEP] of BERT, or none."""
+        special: dict[str, int] = getattr(self, "special_tokens", {})
+        return ((special["cls"],), (special["sep"],)) if "cls" in special and "sep" in special else ((), ())
 
     @classmethod
     def train(cls, text: str, limit: int = 0) -> Tokenizer:
-        """Learn what is needed from a text; `limit` bounds the vocabulary where that makes sense."""
+        """Train on a text; `limit` bounds the vocabulary where it is learned."""
         raise NotImplementedError
 
     def encode(self, text: str) -> np.ndarray:
@@ -68,7 +68,7 @@ class ByteTokenizer(Tokenizer):
 
 
 class CharacterTokenizer(Tokenizer):
-    """One id per character that the training text has, in code-point order."""
+    """One id per character of the training text, in code-point order."""
 
     name = "characters"
 
@@ -84,9 +84,9 @@ class CharacterTokenizer(Tokenizer):
     def encode(self, text: str) -> np.ndarray:
         points = np.frombuffer(text.encode("utf-32-le", errors="surrogatepass"), dtype=np.uint32)
         ids = np.searchsorted(self._points, points)
-        found = self._points[np.minimum(ids, self.size - 1)] == points
-        if not found.all():
-            position = int(np.argmin(found))
+        is_known = self._points[np.minimum(ids, self.size - 1)] == points
+        if not is_known.all():
+            position = int(np.argmin(is_known))
             raise DataError(f"character {text[position]!r} at position {position} does not occur in the text this model was trained on")
         return ids
 
@@ -134,7 +134,7 @@ class WordTokenizer(Tokenizer):
 
 
 class ClassNames(Tokenizer):
-    """Names of classes; the number of a class is its place among them."""
+    """Names of classes; the id of a class is its index among them."""
 
     name = "classes"
 
@@ -163,9 +163,9 @@ def dump(tokenizer: Tokenizer) -> bytes:
 
 
 def load(data: bytes) -> Tokenizer:
-    """What `dump` wrote; anything else is a DataError."""
+    """A tokenizer that `dump` has written; anything else is a DataError."""
     try:
-        content = json.loads(data)
+        content = renamed.tokenizer(json.loads(data))
         tokenizer: Tokenizer = registry.find("tokenizers", content["type"]).from_json(content)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(f"the tokenizer cannot be read ({type(error).__name__}: {error}); its file is damaged") from error

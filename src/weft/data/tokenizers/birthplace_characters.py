@@ -1,6 +1,6 @@
-"""Characters with two marks between them, and the sequence both stages of the birthplace task are made of.
+"""A character tokenizer with PAD and MASK, and the sequences of both stages of the birthplace task.
 
-A row of characters is arranged as: prefix MASK suffix MASK hidden [MASK] PAD …. Span corruption hides a piece of a document;
+A row of characters is arranged as: prefix MASK suffix MASK hidden [MASK] PAD …. Span corruption hides a span of a document;
 a question is a row with nothing hidden: question MASK place MASK PAD ….
 """
 
@@ -14,54 +14,58 @@ from torch import Tensor
 
 from weft.core.errors import DataError
 from weft.data.base import IGNORE, Batch
-from weft.data.text.windows import as_tensor
+from weft.data.text.token_windows import as_tensor
 from weft.data.tokenizers.base import CharacterTokenizer, Tokenizer
 
-PAD_MARK, MASK_MARK = "\u25a1", "\u2047"
+PAD_CHARACTER, MASK_CHARACTER = "\u25a1", "\u2047"
 PAD, MASK = 0, 1
 
 
-class MarkedCharacters(CharacterTokenizer):
-    """The marks PAD and MASK, then one id per character that the training text has, in code-point order."""
+class BirthplaceCharacters(CharacterTokenizer):
+    """PAD and MASK, then one id per character of the training text, in code-point order."""
 
-    name = "marked_characters"
+    name = "birthplace_characters"
 
     def __init__(self, characters: str):
-        if characters[:2] != PAD_MARK + MASK_MARK:
-            raise ValueError(f"the first two characters must be {PAD_MARK!r} and {MASK_MARK!r}, not {characters[:2]!r}")
+        if characters[:2] != PAD_CHARACTER + MASK_CHARACTER:
+            raise ValueError(f"the first two characters must be {PAD_CHARACTER!r} and {MASK_CHARACTER!r}, not {characters[:2]!r}")
         super().__init__(characters)
-        self._order = np.argsort(self._points)  # the marks come first as ids, but not as code points
+        self._order = np.argsort(self._points)  # PAD and MASK have the first ids, but not the first code points
         self._points = self._points[self._order]
 
     @classmethod
     def train(cls, text: str, limit: int = 0) -> Tokenizer:
-        refuse_marks(text)
-        return cls(PAD_MARK + MASK_MARK + "".join(sorted(set(text))))
+        refuse_special_characters(text)
+        return cls(PAD_CHARACTER + MASK_CHARACTER + "".join(sorted(set(text))))
 
     def encode(self, text: str) -> np.ndarray:
         ids: np.ndarray = self._order[super().encode(text)]
         return ids
 
 
-def refuse_marks(text: str) -> None:
-    for mark, use in ((PAD_MARK, "padding"), (MASK_MARK, "the masked part")):
-        if (position := text.find(mark)) >= 0:
+def refuse_special_characters(text: str) -> None:
+    for character, use in ((PAD_CHARACTER, "padding"), (MASK_CHARACTER, "the masked part")):
+        if (position := text.find(character)) >= 0:
             line = text.count("\n", 0, position) + 1
-            raise DataError(f"line {line} of the text holds {mark!r} (U+{ord(mark):04X}), which marks {use}; take it out of the text")
+            raise DataError(
+                f"line {line} of the text holds {character!r} (U+{ord(character):04X}), which stands for {use}; remove it from the text"
+            )
 
 
-def known(tokenizer: Tokenizer | None) -> MarkedCharacters | None:
-    """The tokenizer of a model that exists already, which must have the marks."""
-    if tokenizer is None or isinstance(tokenizer, MarkedCharacters):
+def as_marked_characters(tokenizer: Tokenizer | None) -> BirthplaceCharacters | None:
+    """The tokenizer of a trained model, refused unless it has PAD and MASK."""
+    if tokenizer is None or isinstance(tokenizer, BirthplaceCharacters):
         return tokenizer
-    raise DataError(f"the model was trained on {tokenizer.name!r} tokens, but these data need 'marked_characters'; train it on them first")
+    raise DataError(
+        f"the model was trained on {tokenizer.name!r} tokens, but these data need 'birthplace_characters'; train it on them first"
+    )
 
 
 @dataclass
-class Piece:
-    """What is used of each row, all (B,): length ids from start on, of which those hidden after the ones before are moved to the end.
+class HiddenSpan:
+    """The part used of each row, and the hidden span in it, all (B,): `length` ids from `start`, `hidden` of them after the first `before`.
 
-    Skipped: an opening after which so many ids of the row are left out; length and before do not count these.
+    skipped: a position in the row and the number of ids left out there; length and before do not count these.
     """
 
     start: Tensor
@@ -72,54 +76,54 @@ class Piece:
 
 
 @dataclass
-class Rows:
-    """Rows of ids held end to end in tokens (M,): row i begins at starts[i] and has sizes[i]. A PAD stands before and after all."""
+class PackedRows:
+    """Rows of ids concatenated in tokens (M,): row i begins at starts[i] and has sizes[i] ids. A PAD is before and after all."""
 
     tokens: Tensor
     starts: Tensor
     sizes: Tensor
 
     @classmethod
-    def pack(cls, texts: list[str], tokenizer: Tokenizer) -> Rows:
+    def pack(cls, texts: list[str], tokenizer: Tokenizer) -> PackedRows:
         ids = np.concatenate(([PAD], tokenizer.encode("".join(texts)), [PAD]))
         sizes = np.array([len(text) for text in texts], dtype=np.int64)
-        kind = np.int32 if len(ids) < 2**31 - 2**20 else np.int64  # places are computed in it; small ones make half the traffic
-        starts = (1 + sizes.cumsum() - sizes).astype(kind)
-        return cls(as_tensor(ids, tokenizer.size), torch.from_numpy(starts), torch.from_numpy(sizes.astype(kind)))
+        dtype = np.int32 if len(ids) < 2**31 - 2**20 else np.int64  # the dtype of index arithmetic; int32 halves the memory traffic
+        starts = (1 + sizes.cumsum() - sizes).astype(dtype)
+        return cls(as_tensor(ids, tokenizer.size), torch.from_numpy(starts), torch.from_numpy(sizes.astype(dtype)))
 
     def __len__(self) -> int:
         return len(self.sizes)
 
-    def to(self, device: torch.device) -> Rows:
-        return Rows(self.tokens.to(device), self.starts.to(device), self.sizes.to(device))
+    def to(self, device: torch.device) -> PackedRows:
+        return PackedRows(self.tokens.to(device), self.starts.to(device), self.sizes.to(device))
 
-    def arrange(self, piece: Piece, context: int, closing: bool = False) -> Tensor:
-        """Each piece of a row with what is hidden moved to its end -> (B, context).
+    def move_hidden_to_end(self, span: HiddenSpan, context: int, closing: bool = False) -> Tensor:
+        """Sequences with the hidden span moved to the end: prefix MASK suffix MASK hidden -> (B, context).
 
-        A closing MASK ends what was hidden; where nothing was, there is none.
+        With `closing`, a MASK follows the hidden span, unless it is empty.
         """
-        start, length, before, hidden = piece.start, piece.length, piece.before, piece.hidden
+        start, length, before, hidden = span.start, span.length, span.before, span.hidden
         t = torch.arange(context, device=start.device, dtype=start.dtype)
-        second = length - hidden + 1  # where the second MASK stands
+        second = length - hidden + 1  # position of the second MASK
         end = length + 2 + (hidden > 0) if closing else length + 2
-        suffix, moved = start + hidden - 1, start + before - second - 1
-        shift = torch.where(t <= second[:, None], suffix[:, None], moved[:, None])
-        place = t + torch.where(t <= before[:, None], start[:, None], shift)
-        if piece.skipped is not None:
-            opening, left_out = piece.skipped
-            place = torch.where(t < opening[:, None], place, place + left_out[:, None])
-        place.masked_fill_(t >= end[:, None], 0)  # a PAD
-        ids = self.tokens.index_select(0, place.view(-1)).view(place.shape).long()
-        marked = (t == before[:, None]) | (t == second[:, None])
+        suffix_offset, hidden_offset = start + hidden - 1, start + before - second - 1
+        shift = torch.where(t <= second[:, None], suffix_offset[:, None], hidden_offset[:, None])
+        source = t + torch.where(t <= before[:, None], start[:, None], shift)
+        if span.skipped is not None:
+            skip_from, skip_length = span.skipped
+            source = torch.where(t < skip_from[:, None], source, source + skip_length[:, None])
+        source.masked_fill_(t >= end[:, None], 0)  # a PAD
+        ids = self.tokens.index_select(0, source.view(-1)).view(source.shape).long()
+        is_mask = (t == before[:, None]) | (t == second[:, None])
         if closing:
-            marked |= t == end[:, None] - 1
-        return ids.masked_fill_(marked, MASK)
+            is_mask |= t == end[:, None] - 1
+        return ids.masked_fill_(is_mask, MASK)
 
 
 def shifted(sequence: Tensor, first: Tensor | None = None) -> Batch:
-    """A sequence (B, T) as a batch of ids and targets (B, T - 1); PAD is no target, nor is what stands before place first (B,)."""
-    after = sequence[:, 1:]
-    ignored = after == PAD
+    """A sequence (B, T) as ids and shifted targets (B, T - 1); PAD and positions before first (B,) are ignored."""
+    targets = sequence[:, 1:]
+    ignored = targets == PAD
     if first is not None:
         ignored |= torch.arange(1, sequence.shape[1], device=first.device, dtype=first.dtype) < first[:, None]
-    return {"ids": sequence[:, :-1], "targets": after.masked_fill(ignored, IGNORE)}
+    return {"ids": sequence[:, :-1], "targets": targets.masked_fill(ignored, IGNORE)}

@@ -1,4 +1,4 @@
-"""Tokens as an encoder such as BERT reads them: between [CLS] and [SEP], each with its place in the text it comes from."""
+"""Tokenizers of encoders such as BERT, with the special tokens [CLS], [SEP] and [PAD]."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from weft.core.errors import ConfigError, DataError
 from weft.data.tokenizers.base import Tokenizer
 
 Unit = Literal["wordpiece", "bert_words"]
-LEAST = 8
-"""Tokens of the smallest context: three marks, and a few tokens between them."""
+MIN_CONTEXT = 8
+"""Tokens of the smallest context: three special tokens, and a few between them."""
 
 
-class Marks(NamedTuple):
-    """Ids of the marks."""
+class SpecialTokens(NamedTuple):
+    """Ids of the special tokens of an encoder."""
 
     cls: int
     sep: int
@@ -22,29 +22,29 @@ class Marks(NamedTuple):
     unknown: int
 
 
-def marks_of(tokenizer: Tokenizer) -> Marks:
-    """The ids of a tokenizer's marks; one that was made for another kind of model is refused."""
-    known = getattr(tokenizer, "marks", {})
-    missing = [name for name in ("cls", "sep", "padding") if name not in known]
+def special_tokens_of(tokenizer: Tokenizer) -> SpecialTokens:
+    """The special tokens of an encoder's tokenizer; one without them is refused."""
+    ids = getattr(tokenizer, "special_tokens", {})
+    missing = [name for name in ("cls", "sep", "padding") if name not in ids]
     if missing:
-        raise DataError(f"the tokenizer {tokenizer.name!r} has no mark for {', '.join(missing)}; start from a model such as BERT")
-    return Marks(known["cls"], known["sep"], known["padding"], known.get("unknown", known["sep"]))
+        raise DataError(f"the tokenizer {tokenizer.name!r} has no special token for {', '.join(missing)}; start from a model such as BERT")
+    return SpecialTokens(ids["cls"], ids["sep"], ids["padding"], ids.get("unknown", ids["sep"]))
 
 
-def plain_tokens(given: Tokenizer | None, unit: str, texts: list[str], vocabulary: int) -> Any:
-    """The tokenizer of a model that exists already, without its labels or, where there is none, one learned from texts."""
-    return getattr(given, "tokens", given) or registry.find("tokenizers", unit).train("\n".join(texts), vocabulary)
+def base_tokenizer(tokenizer: Tokenizer | None, unit: str, texts: list[str], vocabulary: int) -> Any:
+    """The tokenizer of a trained model, without its labels, or else one trained on texts."""
+    return getattr(tokenizer, "tokens", tokenizer) or registry.find("tokenizers", unit).train("\n".join(texts), vocabulary)
 
 
-def given_or_learned(given: Tokenizer | None, unit: Unit, texts: list[str], vocabulary: int) -> Any:
-    """As `plain_tokens`, of an encoder: with the marks that it needs."""
-    tokenizer = plain_tokens(given, unit, texts, vocabulary)
-    marks_of(tokenizer)
-    return tokenizer
+def encoder_tokenizer(tokenizer: Tokenizer | None, unit: Unit, texts: list[str], vocabulary: int) -> Any:
+    """As `base_tokenizer`, but refused unless it has the special tokens of an encoder."""
+    base = base_tokenizer(tokenizer, unit, texts, vocabulary)
+    special_tokens_of(base)
+    return base
 
 
 def check_context(context: int, vocabulary: int) -> None:
-    if context < LEAST or vocabulary < 0:
+    if context < MIN_CONTEXT or vocabulary < 0:
         raise ConfigError(
-            f"--data.context must be at least {LEAST} and --data.vocabulary must not be negative, not {context} and {vocabulary}"
+            f"--data.context must be at least {MIN_CONTEXT} and --data.vocabulary must not be negative, not {context} and {vocabulary}"
         )

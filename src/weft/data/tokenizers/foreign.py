@@ -1,4 +1,4 @@
-"""Tokenizers in the files of others: tokenizer.json, GPT-2's and GPT-1's vocabulary and merges, BERT's vocab.txt."""
+"""Tokenizers in the formats of other libraries: tokenizer.json, GPT-2's and GPT-1's vocabulary and merges, BERT's vocab.txt."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 from weft.core.errors import CapabilityError, DataError
 from weft.data.io.files import read_bytes, reason, show, unix_lines, well_formed
 from weft.data.tokenizers.base import Tokenizer
-from weft.data.tokenizers.special_tokens import END, MARKS, PAD, AnsweringTokenizer, MarkedTokenizer
+from weft.data.tokenizers.special_tokens import END, NUM_SPECIAL, PAD, ForeignSeq2SeqTokenizer, Seq2SeqTokenizer
 from weft.data.tokenizers.subword_engines import bert, byte_level, check_ids, check_merges, library, parse
 from weft.data.tokenizers.subwords import BPE, ByteBPE, Subwords, Unigram, WordPiece
 
 VOCABULARIES = ("vocab.json", "encoder.json", "encoder_bpe_40000.json")
 MERGES = ("merges.txt", "vocab.bpe", "vocab_40000.bpe")
 END_OF_WORD = "</w>"
-PAIR_MARKS = {"padding": "<pad>", "start": "<s>", "end": "</s>"}
-"""How the marks of pairs are written for others, in the order of their ids."""
+SEQ2SEQ_TOKENS = {"padding": "<pad>", "start": "<s>", "end": "</s>"}
+"""The texts of the special tokens of `Seq2SeqTokenizer`, in the order of their ids."""
 ROLES = {
     "padding": ("pad_token", "[PAD]", "<pad>"),
     "unknown": ("unk_token", "[UNK]", "<unk>"),
@@ -28,39 +28,39 @@ ROLES = {
     "sep": ("sep_token", "[SEP]"),
     "mask": ("mask_token", "[MASK]", "<mask>"),
 }
-"""What a mark is for: its key in tokenizer_config.json, and what it usually looks like."""
+"""Roles of special tokens: the key in tokenizer_config.json, and the usual texts."""
 
 
 def read_foreign(folder: str | Path) -> Subwords | None:
     """The tokenizer a folder holds, with the ids of its reference implementation; None where there is none."""
-    place = Path(folder)
-    if not place.is_dir():
-        raise DataError(f"{show(place)}: no such folder; name one that holds a tokenizer")
-    settings = {**read_settings(place / "special_tokens_map.json"), **read_settings(place / "tokenizer_config.json")}
-    vocabulary, merges = first_of(place, VOCABULARIES), first_of(place, MERGES)
-    if (place / "tokenizer.json").is_file():
-        return read_fast(place / "tokenizer.json", settings)
+    folder_path = Path(folder)
+    if not folder_path.is_dir():
+        raise DataError(f"{show(folder_path)}: no such folder; name one that holds a tokenizer")
+    settings = {**read_settings(folder_path / "special_tokens_map.json"), **read_settings(folder_path / "tokenizer_config.json")}
+    vocabulary, merges = first_existing(folder_path, VOCABULARIES), first_existing(folder_path, MERGES)
+    if (folder_path / "tokenizer.json").is_file():
+        return read_tokenizer_json(folder_path / "tokenizer.json", settings)
     if vocabulary and merges:
-        return read_pairs(vocabulary, merges, settings)
-    return read_bert(place / "vocab.txt", settings) if (place / "vocab.txt").is_file() else None
+        return read_vocabulary_and_merges(vocabulary, merges, settings)
+    return read_vocab_txt(folder_path / "vocab.txt", settings) if (folder_path / "vocab.txt").is_file() else None
 
 
-def read_fast(path: Path, settings: dict[str, Any]) -> Subwords:
-    """The format of the tokenizers library."""
+def read_tokenizer_json(path: Path, settings: dict[str, Any]) -> Subwords:
+    """The tokenizer.json of the tokenizers library."""
     content = read_json(path)
     try:
         engine = parse(content)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(f"{show(path)}: is no tokenizer ({type(error).__name__}: {reason(error)})") from error
-    model, ways = type(engine.model).__name__, json.dumps([content.get("pre_tokenizer"), content.get("decoder")])
-    kinds = {"BPE": ByteBPE if '"ByteLevel"' in ways else BPE, "WordPiece": WordPiece, "Unigram": Unigram}
+    model, steps = type(engine.model).__name__, json.dumps([content.get("pre_tokenizer"), content.get("decoder")])
+    kinds = {"BPE": ByteBPE if '"ByteLevel"' in steps else BPE, "WordPiece": WordPiece, "Unigram": Unigram}
     if model not in kinds:
         raise DataError(f"{show(path)}: holds the model {model}; accepted are {', '.join(kinds)}")
     return finish(kinds[model], engine, settings, special_tokens(engine), path)
 
 
-def read_pairs(vocabulary_file: Path, merges_file: Path, settings: dict[str, Any]) -> Subwords:
-    """GPT-2's files, or GPT-1's, whose pieces say where a word ends."""
+def read_vocabulary_and_merges(vocabulary_file: Path, merges_file: Path, settings: dict[str, Any]) -> Subwords:
+    """The vocabulary and merges of GPT-2, or of GPT-1, whose pieces have an end-of-word suffix."""
     vocabulary, merges = read_vocabulary(vocabulary_file), read_merges(merges_file)
     ending = any(piece.endswith(END_OF_WORD) for piece in vocabulary)
     options = {"end_of_word_suffix": END_OF_WORD, "unk_token": "<unk>"} if ending else {}
@@ -80,8 +80,8 @@ def read_pairs(vocabulary_file: Path, merges_file: Path, settings: dict[str, Any
     return finish(BPE, engine, settings, list(vocabulary), vocabulary_file)
 
 
-def read_bert(path: Path, settings: dict[str, Any]) -> Subwords:
-    """BERT's list of pieces, one a line."""
+def read_vocab_txt(path: Path, settings: dict[str, Any]) -> Subwords:
+    """The vocab.txt of BERT, one piece a line."""
     pieces = read_lines(path)
     vocabulary = {piece: number for number, piece in enumerate(pieces)}
     if "[UNK]" not in vocabulary:
@@ -92,38 +92,38 @@ def read_bert(path: Path, settings: dict[str, Any]) -> Subwords:
 
 
 def finish(kind: type[Subwords], engine: Any, settings: dict[str, Any], pieces: list[str], path: Path) -> Subwords:
-    """The tokenizer with the marks that its settings name, or that look as usual and are among some pieces."""
-    marks = {}
-    for role, (key, *usual) in ROLES.items():
-        named = settings.get(key)
-        named = named.get("content") if isinstance(named, dict) else named
-        found = [well_formed(named)] if isinstance(named, str) else [content for content in usual if content in pieces]
-        if found and engine.token_to_id(found[0]) is not None:
-            marks[role] = found[0]
+    """The tokenizer with the special tokens of its settings, else those of the usual texts that are among the pieces."""
+    special = {}
+    for role, (key, *defaults) in ROLES.items():
+        content = settings.get(key)
+        content = content.get("content") if isinstance(content, dict) else content
+        candidates = [well_formed(content)] if isinstance(content, str) else [text for text in defaults if text in pieces]
+        if candidates and engine.token_to_id(candidates[0]) is not None:
+            special[role] = candidates[0]
     try:
-        tokenizer = kind.marked(engine, marks)
+        tokenizer = kind.with_special_tokens(engine, special)
         tokenizer.encode("a")
-        return kind(engine, tokenizer.marks) if keep_apart(engine) else tokenizer
+        return kind(engine, tokenizer.special_tokens) if protect_from_special_tokens(engine) else tokenizer
     except Exception as error:  # the library raises nothing narrower
         raise DataError(f"{show(path)}: is no tokenizer that works ({reason(error)})") from error
 
 
-def keep_apart(engine: Any) -> bool:
-    """Whether the model itself, as Unigram does, takes text for marks; if so, such text is from now on cut before the model sees it."""
-    risky = [content for content in special_tokens(engine) if len(content) > 1 and taken(engine, content)]
-    if risky:
-        inside = "|".join(f"{re.escape(content[0])}(?={re.escape(content[1:])})" for content in risky)
-        ways = library().pre_tokenizers
-        split = ways.Split(library().Regex(inside), "isolated")
-        engine.pre_tokenizer = ways.Sequence([engine.pre_tokenizer, split]) if engine.pre_tokenizer else split
-    return bool(risky)
+def protect_from_special_tokens(engine: Any) -> bool:
+    """Whether the model, as Unigram does, encodes text as special tokens; if so, add a pre-tokenizer that splits such text."""
+    unsafe = [content for content in special_tokens(engine) if len(content) > 1 and is_encoded_as_special(engine, content)]
+    if unsafe:
+        pattern = "|".join(f"{re.escape(content[0])}(?={re.escape(content[1:])})" for content in unsafe)
+        steps = library().pre_tokenizers
+        split = steps.Split(library().Regex(pattern), "isolated")
+        engine.pre_tokenizer = steps.Sequence([engine.pre_tokenizer, split]) if engine.pre_tokenizer else split
+    return bool(unsafe)
 
 
-def taken(engine: Any, content: str) -> bool:
-    """Whether a text that looks like a mark has its id."""
+def is_encoded_as_special(engine: Any, content: str) -> bool:
+    """Whether a text that looks like a special token gets its id."""
     for text in (content, f"a{content}a", f" {content} "):
-        found = engine.encode(text, add_special_tokens=False)
-        sizes = [end - start for number, (start, end) in zip(found.ids, found.offsets) if number == engine.token_to_id(content)]
+        encoding = engine.encode(text, add_special_tokens=False)
+        sizes = [end - start for number, (start, end) in zip(encoding.ids, encoding.offsets) if number == engine.token_to_id(content)]
         if max(sizes, default=0) >= len(content):
             return True
     return False
@@ -134,55 +134,55 @@ def special_tokens(engine: Any) -> list[str]:
 
 
 def foreign_files(tokenizer: Tokenizer) -> dict[str, bytes]:
-    """The files in which transformers reads a tokenizer; none for one that the tokenizers library does not run."""
-    if isinstance(tokenizer, MarkedTokenizer):
-        tokenizer = tokenizer.inner if isinstance(tokenizer, AnsweringTokenizer) else moved(tokenizer)
+    """The files of a tokenizer for transformers; none for one that does not run in the tokenizers library."""
+    if isinstance(tokenizer, Seq2SeqTokenizer):
+        tokenizer = tokenizer.inner if isinstance(tokenizer, ForeignSeq2SeqTokenizer) else as_library_tokenizer(tokenizer)
     if not isinstance(tokenizer, Subwords):
         return {}
-    marks = {ROLES[role][0]: tokenizer.engine.id_to_token(number) for role, number in tokenizer.marks.items()}
-    settings: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **marks}
-    if {"cls", "sep"} <= set(tokenizer.marks):  # a model that tells the second of two texts by its segment
+    special = {ROLES[role][0]: tokenizer.engine.id_to_token(number) for role, number in tokenizer.special_tokens.items()}
+    settings: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **special}
+    if {"cls", "sep"} <= set(tokenizer.special_tokens):  # a model with segment ids
         settings["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
     return {"tokenizer.json": tokenizer.engine.to_str().encode(), "tokenizer_config.json": json.dumps(settings, indent=2).encode()}
 
 
-def moved(tokenizer: MarkedTokenizer) -> Tokenizer:
-    """A tokenizer of the library with the ids of one of ours: marks first, then all pieces, sentinels last, and an end after each text."""
+def as_library_tokenizer(tokenizer: Seq2SeqTokenizer) -> Tokenizer:
+    """A library tokenizer with the ids of ours: special tokens first, then all pieces, sentinels last, and END after each text."""
     inner = tokenizer.inner
     if not isinstance(inner, Subwords):
         return inner
     content = json.loads(inner.engine.to_str())
     model, count = content["model"], getattr(tokenizer, "sentinels", 0)
-    last = [f"<X{number}>" for number in reversed(range(count))]
-    numbers = {mark: number for number, mark in enumerate(PAIR_MARKS.values())}
-    numbers |= {mark: number for number, mark in enumerate(last, tokenizer.size - count)}
-    if set(numbers) & set(inner.engine.get_vocab()):
-        return tokenizer  # a piece that looks like a mark would have two ids
+    sentinels = [f"<X{number}>" for number in reversed(range(count))]
+    special_ids = {token: number for number, token in enumerate(SEQ2SEQ_TOKENS.values())}
+    special_ids |= {token: number for number, token in enumerate(sentinels, tokenizer.size - count)}
+    if set(special_ids) & set(inner.engine.get_vocab()):
+        return tokenizer  # a piece that looks like a special token would have two ids
     if isinstance(model["vocab"], dict):
-        model["vocab"] = numbers | {piece: number + MARKS for piece, number in model["vocab"].items()}
+        model["vocab"] = special_ids | {piece: number + NUM_SPECIAL for piece, number in model["vocab"].items()}
     else:
-        model["vocab"] = [[mark, 0.0] for mark in PAIR_MARKS.values()] + model["vocab"] + [[mark, 0.0] for mark in last]
-        model["unk_id"] += MARKS
-    added = [{**token, "id": token["id"] + MARKS} for token in content["added_tokens"]]
-    plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
-    content["added_tokens"] = added + [{"id": number, "content": mark, **plain} for mark, number in numbers.items()]
+        model["vocab"] = [[token, 0.0] for token in SEQ2SEQ_TOKENS.values()] + model["vocab"] + [[token, 0.0] for token in sentinels]
+        model["unk_id"] += NUM_SPECIAL
+    added = [{**token, "id": token["id"] + NUM_SPECIAL} for token in content["added_tokens"]]
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    content["added_tokens"] = added + [{"id": number, "content": token, **flags} for token, number in special_ids.items()]
     content["added_tokens"].sort(key=lambda token: token["id"])
-    engine, end = parse(content), PAIR_MARKS["end"]
+    engine, end = parse(content), SEQ2SEQ_TOKENS["end"]
     engine.post_processor = library().processors.TemplateProcessing(
         single=f"$A {end}", pair=f"$A {end} $B {end}", special_tokens=[(end, END)]
     )
-    return type(inner)(engine, {role: numbers[mark] for role, mark in PAIR_MARKS.items()})
+    return type(inner)(engine, {role: special_ids[token] for role, token in SEQ2SEQ_TOKENS.items()})
 
 
-def padding_of(tokenizer: MarkedTokenizer) -> int:
-    """The id that stands for nothing."""
-    if not isinstance(tokenizer, AnsweringTokenizer):
+def padding_of(tokenizer: Seq2SeqTokenizer) -> int:
+    """The id of the padding."""
+    if not isinstance(tokenizer, ForeignSeq2SeqTokenizer):
         return PAD
-    return int(getattr(tokenizer.inner, "marks", {}).get("padding", tokenizer.start))
+    return int(getattr(tokenizer.inner, "special_tokens", {}).get("padding", tokenizer.start))
 
 
 def write_foreign(tokenizer: Tokenizer, folder: str | Path) -> None:
-    """Put a tokenizer into a folder for transformers."""
+    """Write a tokenizer into a folder in the format of transformers."""
     content = foreign_files(tokenizer)
     if not content:
         raise CapabilityError(f"transformers has no format for the tokenizer {tokenizer.name}")
@@ -194,7 +194,7 @@ def write_foreign(tokenizer: Tokenizer, folder: str | Path) -> None:
         raise DataError(f"{show(folder)}: cannot be written ({reason(error)})") from error
 
 
-def first_of(folder: Path, names: tuple[str, ...]) -> Path | None:
+def first_existing(folder: Path, names: tuple[str, ...]) -> Path | None:
     return next((folder / name for name in names if (folder / name).is_file()), None)
 
 

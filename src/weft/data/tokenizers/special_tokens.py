@@ -1,4 +1,4 @@
-"""Tokenizers with the marks that a source and a target have around them: where they begin and end, and what fills them up."""
+"""Tokenizers of sequence-to-sequence models, with the special tokens padding, start and end."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from weft.core import registry
 from weft.data.tokenizers.base import Tokenizer
 
 PAD, START, END = 0, 1, 2
-MARKS = 3
-"""Ids taken by the marks; a tokenizer's own ids follow."""
+NUM_SPECIAL = 3
+"""Number of special tokens; the ids of the inner tokenizer follow them."""
 
 
-class MarkedTokenizer(Tokenizer):
-    """Another tokenizer with its ids moved up by three, to make room for PAD, START and END."""
+class Seq2SeqTokenizer(Tokenizer):
+    """Another tokenizer with its ids shifted by three, after PAD, START and END."""
 
-    name = "pairs"
+    name = "seq2seq"
     start, end = START, END
 
     def __init__(self, inner: Tokenizer):
         self.inner = inner
-        self.size = inner.size + MARKS
+        self.size = inner.size + NUM_SPECIAL
 
     def encode(self, text: str) -> np.ndarray:
-        return self.inner.encode(text).astype(np.int64) + MARKS
+        return self.inner.encode(text).astype(np.int64) + NUM_SPECIAL
 
     def decode(self, ids: list[int]) -> str:
-        """The text up to the first END, without marks."""
-        until = ids.index(END) if END in ids else len(ids)
-        return self.inner.decode([i - MARKS for i in ids[:until] if i >= MARKS])
+        """The text up to the first END, without special tokens."""
+        stop = ids.index(END) if END in ids else len(ids)
+        return self.inner.decode([i - NUM_SPECIAL for i in ids[:stop] if i >= NUM_SPECIAL])
 
     def to_json(self) -> dict[str, Any]:
         return {"type": self.name, "inner": self.inner.to_json()}
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> MarkedTokenizer:
+    def from_json(cls, data: dict[str, Any]) -> Seq2SeqTokenizer:
         inner: Tokenizer = registry.find("tokenizers", data["inner"]["type"]).from_json(data["inner"])
         return cls(inner)
 
 
-class AnsweringTokenizer(MarkedTokenizer):
-    """A foreign tokenizer whose own ids a model with an encoder and a decoder begins and ends its targets with."""
+class ForeignSeq2SeqTokenizer(Seq2SeqTokenizer):
+    """A foreign tokenizer of an encoder-decoder model, with ids of its own as start and end of targets."""
 
-    name = "answering"
+    name = "foreign_seq2seq"
 
     def __init__(self, inner: Tokenizer, start: int, end: int):
         self.inner, self.start, self.end = inner, start, end  # type: ignore[misc]
@@ -54,14 +54,14 @@ class AnsweringTokenizer(MarkedTokenizer):
         return self.inner.encode(text).astype(np.int64)
 
     def decode(self, ids: list[int]) -> str:
-        """The text up to the first mark of the end, without that of the start."""
-        until = ids.index(self.end) if self.end in ids else len(ids)
-        return self.inner.decode([i for i in ids[:until] if i != self.start])
+        """The text up to the first end token, without start tokens."""
+        stop = ids.index(self.end) if self.end in ids else len(ids)
+        return self.inner.decode([i for i in ids[:stop] if i != self.start])
 
     def to_json(self) -> dict[str, Any]:
         return {**super().to_json(), "start": self.start, "end": self.end}
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> AnsweringTokenizer:
+    def from_json(cls, data: dict[str, Any]) -> ForeignSeq2SeqTokenizer:
         inner: Tokenizer = registry.find("tokenizers", data["inner"]["type"]).from_json(data["inner"])
         return cls(inner, int(data["start"]), int(data["end"]))

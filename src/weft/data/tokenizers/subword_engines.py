@@ -1,4 +1,4 @@
-"""Tokenizers of the `tokenizers` library as GPT-2, BERT and our own subwords need them, and how large texts pass through."""
+"""Engines of the `tokenizers` library for GPT-2, BERT and our own subwords, and splitting of large texts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from weft.core.errors import require
 from weft.data.io.files import reason
 
 WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-"""GPT-2's words. Letters, digits and signs never share one, so no piece of a text can be a mark or the name of a byte."""
+"""GPT-2's pre-tokenization. Letters, digits and signs never share a word, so no piece can be a special token or the name of a byte."""
 LINE_END = re.compile(r"(?<=\S)\n")
-PART = 1 << 12
-"""Characters that are encoded at once, up to the end of their line; what the library makes of so few stays in the processor's cache."""
+PART_LENGTH = 1 << 12
+"""Characters encoded at once, up to the end of their line; few enough that the library stays within the processor's cache."""
 
 
 def library() -> Any:
@@ -22,15 +22,15 @@ def library() -> Any:
 
 
 def byte_level(model: Any, prefix: bool = False) -> Any:
-    """Words in bytes; `prefix` puts a space before the first."""
+    """A byte-level engine; `prefix` adds a space before the text."""
     engine = library().Tokenizer(model)
     engine.pre_tokenizer = library().pre_tokenizers.ByteLevel(add_prefix_space=prefix)
     engine.decoder = library().decoders.ByteLevel()
     return engine
 
 
-def spelling(model: Any) -> Any:
-    """Words in characters, of which those without a piece are spelled in bytes."""
+def byte_fallback(model: Any) -> Any:
+    """An engine over characters with byte fallback."""
     engine, decoders = library().Tokenizer(model), library().decoders
     engine.pre_tokenizer = library().pre_tokenizers.Split(library().Regex(WORDS), "isolated")
     engine.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
@@ -47,35 +47,35 @@ def bert(vocabulary: Mapping[str, int], lower: bool = True, accents: bool | None
         engine.post_processor = library().processors.TemplateProcessing(
             single="[CLS]:0 $A:0 [SEP]:0",
             pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
-            special_tokens=[(mark, vocabulary[mark]) for mark in ("[CLS]", "[SEP]")],
+            special_tokens=[(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")],
         )
     return engine
 
 
-def cut(text: str) -> Iterator[str]:
-    """A text in parts, each up to a line break behind something other than space: no word reaches across."""
+def split_text(text: str) -> Iterator[str]:
+    """Split a text at line breaks that follow a character other than space, which no word crosses."""
     start = 0
     while start < len(text):
-        found = LINE_END.search(text, start + PART)
-        end = found.start() if found else len(text)
+        match = LINE_END.search(text, start + PART_LENGTH)
+        end = match.start() if match else len(text)
         yield text[start:end]
         start = end
 
 
 def separable(content: dict[str, Any]) -> bool:
-    """Whether the parts of `cut` have the ids of the whole, which holds for the engines above."""
+    """Whether the parts of `split_text` have the same ids as the whole text, which holds for the engines above."""
     normalizer, split = content["normalizer"], content["pre_tokenizer"] or {"type": ""}
-    known = {
+    splittable = {
         "BertPreTokenizer": True,
         "ByteLevel": split.get("use_regex") and not split.get("add_prefix_space"),
         "Split": split.get("pattern") == {"Regex": WORDS} and split.get("behavior") == "Isolated" and not split.get("invert"),
     }
     plain = normalizer is None or normalizer["type"] == "BertNormalizer"
-    return plain and bool(known.get(split["type"])) and all(token["special"] for token in content["added_tokens"])
+    return plain and bool(splittable.get(split["type"])) and all(token["special"] for token in content["added_tokens"])
 
 
 def parse(content: Any) -> Any:
-    """An engine from the content of its file, without chance or a fixed length; a ValueError says what is wrong."""
+    """An engine from the content of its file, without dropout, truncation or padding; a ValueError says what is wrong."""
     model = {**content["model"], **{chance: None for chance in ("dropout", "alpha") if chance in content["model"]}}
     content = {**content, "truncation": None, "padding": None, "model": model}
     if isinstance(model["vocab"], dict):
@@ -89,17 +89,19 @@ def parse(content: Any) -> Any:
 
 
 def check_ids(vocabulary: Mapping[str, Any]) -> None:
-    """Refuse ids that are none, and those so large that the library would count for hours."""
-    most = 2 * len(vocabulary) + 1000
+    """Refuse invalid ids, and those so large that the library would loop for hours."""
+    largest = 2 * len(vocabulary) + 1000
     for piece, number in vocabulary.items():
-        if type(number) is not int or not 0 <= number <= most:
-            raise ValueError(f"the piece {piece!r} has the id {number!r}; for {len(vocabulary)} pieces it is a whole number up to {most}")
+        if type(number) is not int or not 0 <= number <= largest:
+            raise ValueError(
+                f"the piece {piece!r} has the id {number!r}; for {len(vocabulary)} pieces it is a whole number up to {largest}"
+            )
     if len(set(vocabulary.values())) < len(vocabulary):
         raise ValueError("two pieces have the same id")
 
 
 def check_merges(vocabulary: Mapping[str, Any], merges: Iterable[Any], prefix: str = "") -> None:
-    """Refuse merges of or into pieces that there are not, over which the library stumbles."""
+    """Refuse merges of or into missing pieces, on which the library fails."""
     for merge in merges:
         left, right = map(str, merge.split(" ") if isinstance(merge, str) else merge)
         for piece in (left, right, left + right.removeprefix(prefix)):

@@ -80,8 +80,8 @@ class Scorer:
 
     def first(self) -> int:
         """The token after which a text begins that has nothing before it: the mark of a start or end, or what `generate` takes."""
-        marks = getattr(self.tokenizer, "marks", {})
-        return int(marks.get("start", marks.get("end", encode_prompt(self.tokenizer, "")[-1])))
+        special = getattr(self.tokenizer, "special_tokens", {})
+        return int(special.get("start", special.get("end", encode_prompt(self.tokenizer, "")[-1])))
 
     def pair(self, context: str, continuation: str) -> tuple[Tokens, Tokens]:
         """Tokens of a context and of its continuation, cut as the whole text is wherever the cut falls between tokens."""

@@ -155,12 +155,12 @@ class CPUDecodeStep:
         rows = len(ids)
         few = self.rounded or rows <= FEW
         place = torch.tensor(cache.lengths)  # (R,)
-        cache.make_room(rows, max(cache.lengths) + 1)
+        cache.reserve(rows, max(cache.lengths) + 1)
         x = self.model.embedded(ids[:, None], place[:, None])[:, 0].float()
-        if rows == 1 and cache.parts.dtype == torch.float32 and self.native:
-            logits = self.native(x, cache.lengths[0], cache.parts[:, :, :1], self._rope_table(place))
+        if rows == 1 and cache.kv.dtype == torch.float32 and self.native:
+            logits = self.native(x, cache.lengths[0], cache.kv[:, :, :1], self._rope_table(place))
         else:
-            given = (x, *self._places(place, cache.lengths, cache.parts[:, :, :rows]))
+            given = (x, *self._places(place, cache.lengths, cache.kv[:, :, :rows]))
             logits = self._stack(few, given)(*given)
         cache.count([1] * rows)
         return logits

@@ -50,7 +50,7 @@ class CPUBlock(Implementation):
             "weights are not in fp32": spec.dtypes != {"float32"},
             "weights do not lie row after row": not spec.contiguous,
             "processes share out the weights": not spec.plain_tensors,
-            f"activations are kept as {use.activations}": use.activations != "all",
+            f"activation checkpointing is {use.checkpointing}": use.checkpointing != "none",
             "no C compiler is found": not passes.keeping(torch.bfloat16 if use.precision == "bf16" else torch.float32),
         }
         return next((why for why, holds in reasons.items() if holds), "")

@@ -176,11 +176,11 @@ class Megakernel:
     def __call__(self, ids: Tensor, cache: KVCache) -> Tensor:
         """The last token of the row (1,), read and counted -> logits (1, V), which the next call overwrites."""
         length, given = cache.lengths[0], self.arguments
-        cache.make_room(1, length + 1)
+        cache.reserve(1, length + 1)
         ids = ids.to(self.pointers)
-        to_values, given.layer_stride, _, given.head_stride, *_ = cache.parts.stride()
-        given.keys = cache.parts.data_ptr()
-        given.values = given.keys + to_values * cache.parts.element_size()
+        to_values, given.layer_stride, _, given.head_stride, *_ = cache.kv.stride()
+        given.keys = cache.kv.data_ptr()
+        given.values = given.keys + to_values * cache.kv.element_size()
         given.id, given.length, given.set = ids.data_ptr(), length, self.set
         self.kernel(given, self.blocks)
         self.set, self.following = 1 - self.set, length + 1

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from weft.core.errors import CapabilityError, DataError
-from weft.data.tokenizers.birthplace_characters import MASK, MASK_MARK, PAD, MarkedCharacters
+from weft.data.tokenizers.birthplace_characters import MASK, MASK_CHARACTER, PAD, BirthplaceCharacters
 
 LONGEST = 32
 """Characters after which an answer is cut off."""
@@ -36,13 +36,13 @@ class Answer:
 
 def ask(model: Any, tokenizer: Any, asked: Sequence[tuple[str, str | None]], batch: int = 256) -> list[Answer]:
     """Questions, each with the right place where it is known -> the model's answers."""
-    if not isinstance(tokenizer, MarkedCharacters):
+    if not isinstance(tokenizer, BirthplaceCharacters):
         raise CapabilityError("this model was not trained on questions: its characters have no mark for the end of one")
     room = model.config.context - LONGEST - 1
     encoded = []
     for number, (question, _) in enumerate(asked, 1):
         try:
-            encoded.append(torch.from_numpy(tokenizer.encode(question + MASK_MARK))[-room:].long())
+            encoded.append(torch.from_numpy(tokenizer.encode(question + MASK_CHARACTER))[-room:].long())
         except DataError as error:
             raise DataError(f"question {number}, {question!r}: {error}") from error
     found: list[tuple[Tensor, Tensor]] = []
@@ -50,7 +50,7 @@ def ask(model: Any, tokenizer: Any, asked: Sequence[tuple[str, str | None]], bat
         found += decode(model, encoded[start : start + batch])
     answers = []
     for (question, place), (ids, confidence) in zip(asked, found, strict=True):
-        text = tokenizer.decode(ids.tolist()).split(MASK_MARK)[0]
+        text = tokenizer.decode(ids.tolist()).split(MASK_CHARACTER)[0]
         answers.append(Answer(question, text, float(confidence), place))
     return answers
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from weft.api import train
-from weft.benchmarks.arguments import Arguments, at_least
-from weft.benchmarks.record import write_record
+from weft.benchmarks.arguments import Arguments, at_least, settings
+from weft.benchmarks.record import measurements, write_record
 from weft.core.config import override
 from weft.data.base import Problems
 from weft.projects.birthplace.answers import ask, score
@@ -67,8 +67,8 @@ def set_aside(recipe: Recipe, held: int, asks: bool) -> dict[str, Any]:
     if not held:
         return {}
     if asks:
-        return {"data.held": held, "data.validation_path": "", "train.eval_every": 10}
-    return {"data.questions_held": held} if getattr(recipe.data, "questions", 0.0) else {}
+        return {"data.held_out": held, "data.validation_path": "", "train.eval_every": 10}
+    return {"data.questions_held_out": held} if getattr(recipe.data, "questions", 0.0) else {}
 
 
 def pace(folder: Path) -> dict[str, float]:
@@ -84,16 +84,26 @@ def pace(folder: Path) -> dict[str, float]:
     return {**found, "step_ms": steady * 1e3, "compiled_seconds": compiled}
 
 
-def settings(words: list[str]) -> dict[str, Any]:
-    """name=value pairs, values as JSON where they are JSON."""
-    found = {}
-    for word in words:
-        name, _, value = word.partition("=")
-        try:
-            found[name] = json.loads(value)
-        except ValueError:
-            found[name] = value
-    return found
+FACTS = ("system", "parameters", "steps", "total")
+"""Columns of a row that are no results."""
+
+
+def write_system(name: str, rows: list[dict[str, Any]], options: Namespace, parser: Arguments) -> None:
+    """The seeds of a system as a record."""
+    found = measurements(
+        [{"examples": row["total"], **{key: value for key, value in row.items() if key not in FACTS}} for row in rows],
+        split=dict.fromkeys(("accuracy", "correct"), "validation" if options.held else "dev") | {"loss": "train"},
+        recipe=STAGES[name][-1],
+    )
+    facts: dict[str, Any] = {key: rows[0][key] for key in ("system", "parameters") if key in rows[0]}
+    facts |= {"steps": [row["steps"] for row in rows]} if "steps" in rows[0] else {}
+    details = {**facts, "recipes": STAGES[name], "held": options.held}
+    given = {"pretrain": settings(options.pretrain), "finetune": settings(options.finetune)}
+    seconds = statistics.median(row.get("pretrain_seconds", 0.0) + row["finetune_seconds"] for row in rows)
+    own = {**parser.run(Namespace(**{**vars(options), "systems": [name]})), "seconds": seconds}
+    own["changed"] = {f"{stage}:{setting}": value for stage, changes in given.items() for setting, value in changes.items()}
+    file = "-".join(["birthplace", name, *options.pretrain, *options.finetune])
+    write_record(options.record / f"{file}.json", found, **own, recipe=STAGES[name][-1], details=details)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -106,7 +116,6 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/birthplace"), help="folder of the runs")
     parser.add_argument("--record", type=Path, help="folder to write a JSON file per system to")
     options = parser.parse_args(arguments)
-    changed = [*options.pretrain, *options.finetune]
     for name in options.systems:
         rows = []
         for seed in options.seeds:
@@ -117,9 +126,7 @@ def main(arguments: list[str] | None = None) -> None:
         spread = f" ± {100 * statistics.stdev(scores):.1f}" if len(scores) > 1 else ""
         print(f"{name}: {100 * statistics.fmean(scores):.1f} %{spread} ({len(scores)} seeds)", flush=True)
         if options.record:
-            content = {"recipes": STAGES[name], "changed": changed, "seeds": options.seeds, "held": options.held, "rows": rows}
-            command = parser.command(Namespace(**{**vars(options), "systems": [name]}))
-            write_record(options.record / f"{'-'.join(['birthplace', name, *changed])}.json", "birthplace", command, content)
+            write_system(name, rows, options, parser)
 
 
 if __name__ == "__main__":

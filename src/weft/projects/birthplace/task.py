@@ -13,8 +13,8 @@ from weft.core.registry import nearest
 from weft.data.base import Data, DataConfig, Problems
 from weft.data.io.files import locate
 from weft.data.text.questions import QuestionsConfig
-from weft.data.text.windows import read_text
-from weft.data.tokenizers.birthplace_characters import MarkedCharacters
+from weft.data.text.token_windows import read_text
+from weft.data.tokenizers.birthplace_characters import BirthplaceCharacters
 from weft.models.base import ModelConfig
 from weft.models.perceiver import PerceiverConfig
 from weft.recipes.base import Recipe
@@ -70,7 +70,7 @@ def fit_latents(data: DataConfig, latents: int) -> DataConfig:
     longest = min(latents - 3, 112)
     if longest < 4:
         raise ConfigError(f"--bottleneck_dim must be at least 7 for perceiver-ar, not {latents}")
-    return override(data, {"predicted": latents, "longest": longest})
+    return override(data, {"predicted": latents, "max_length": longest})
 
 
 def variant(name: str) -> Recipe:
@@ -84,7 +84,7 @@ def pretraining(name: str, corpus: str, options: Options) -> Recipe:
     recipe = override(variant(name), {"data.path": existing(corpus, "CORPUS")})
     recipe = dataclasses.replace(recipe, model=sized(recipe.model, options.bottleneck_dim))
     if getattr(recipe.model, "queries", "") == "last":
-        recipe = dataclasses.replace(recipe, data=fit_latents(recipe.data, recipe.model.bottleneck))  # type: ignore[attr-defined]
+        recipe = dataclasses.replace(recipe, data=fit_latents(recipe.data, recipe.model.latents))  # type: ignore[attr-defined]
     steps = options.steps or PRETRAIN_EPOCHS * epoch(len(recipe.data.build().train), recipe.train.batch)
     return finish(recipe, options, options.pretrain_lr, steps)
 
@@ -93,7 +93,7 @@ def sized(model: ModelConfig, bottleneck: int) -> ModelConfig:
     """A Perceiver with so many latents; by default 32 of a learned basis, as the reference has, or the recipe's last characters."""
     if not isinstance(model, PerceiverConfig) or not (bottleneck or model.queries == "learned"):
         return model
-    return dataclasses.replace(model, bottleneck=bottleneck or 32)
+    return dataclasses.replace(model, latents=bottleneck or 32)
 
 
 def finetuning(name: str, corpus: str, options: Options) -> Recipe:
@@ -151,7 +151,7 @@ def fitting(name: str, corpus: str, path: str, device: str = "auto") -> Loaded:
     if kind(loaded.recipe.model) != kind(variant(name).model):
         owner = next((other for other in VARIANTS if kind(VARIANTS[other]().model) == kind(loaded.recipe.model)), "another model")
         raise ConfigError(f"--reading_params_path: {path!r} holds {owner!r}, not {name!r}; name its own variant")
-    vocabulary = MarkedCharacters.train(read_text(existing(corpus, "CORPUS"), Problems()))
+    vocabulary = BirthplaceCharacters.train(read_text(existing(corpus, "CORPUS"), Problems()))
     if loaded.tokenizer is None or loaded.tokenizer.to_json() != vocabulary.to_json():
         raise DataError(f"{path!r} was trained with other characters than {corpus} has; name the corpus that it was pretrained on")
     return loaded

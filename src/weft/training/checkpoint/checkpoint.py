@@ -20,13 +20,14 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from weft.core import renamed
 from weft.core.errors import CheckpointError
 from weft.training.checkpoint import files, tensors
-from weft.training.checkpoint.tensors import Lazy
+from weft.training.checkpoint.tensors import Lazy, Renamed
 from weft.training.checkpoint.tensors import pack as pack
 from weft.training.parallel.team import ALONE, Team, copy
 
-FORMAT = 3
+FORMAT = 4
 INFERENCE = ("recipe.json", "model.safetensors", "ema.safetensors", "tokenizer.json", "metrics.json", "chat_template.jinja")
 log = logging.getLogger("weft")
 
@@ -37,7 +38,7 @@ class Checkpoint:
 
     path: Path
     files: dict[str, Any]
-    """bytes or, of a file of tensors, its content mapped into memory."""
+    """bytes or, of a file of tensors, its content mapped into memory (Renamed, where its names were others)."""
 
     def json(self, name: str) -> Any:
         return json.loads(self.files[name])
@@ -65,7 +66,18 @@ def name_binarisation(content: dict[str, bytes]) -> dict[str, bytes]:
     return {**content, "recipe.json": encode(recipe)}
 
 
-UPGRADES: dict[int, Callable[[dict[str, bytes]], dict[str, bytes]]] = {1: name_binarisation, 2: dict}
+def rename(content: dict[str, Any]) -> dict[str, Any]:
+    """Format 4 has other names of settings, tokenizers and parameters."""
+    recipe = json.loads(content["recipe.json"]) if "recipe.json" in content else {}
+    new_name = renamed.parameters(recipe.get("model") if isinstance(recipe, dict) else None)
+    found = {name: Renamed(data, new_name) if name.endswith(".safetensors") else data for name, data in content.items()}
+    for name, change in {"recipe.json": renamed.recipe, "tokenizer.json": renamed.tokenizer}.items():
+        if name in content:
+            found[name] = encode(change(json.loads(content[name])))
+    return found
+
+
+UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: name_binarisation, 2: dict, 3: rename}
 """From format n to n + 1, one function each. Format 3 may have several files of a kind; with one it is format 2."""
 
 
@@ -138,7 +150,7 @@ def read(path: Path, only: tuple[str, ...] | None = None) -> Checkpoint:
         raise CheckpointError(f"{path}: manifest.json is damaged") from error
     content = {}
     for name, expected in sums.items():
-        if only is None or tensors.kind(name) in only:
+        if only is None or tensors.kind(name) in only or (version < FORMAT and name == "recipe.json"):  # an upgrade asks it
             try:
                 data = tensors.mapped(path / name) if name.endswith(".safetensors") else (path / name).read_bytes()
             except OSError as error:
@@ -148,6 +160,7 @@ def read(path: Path, only: tuple[str, ...] | None = None) -> Checkpoint:
             content[name] = data
     while version < FORMAT:
         content, version = UPGRADES[version](content), version + 1
+    content = {name: data for name, data in content.items() if only is None or tensors.kind(name) in only}
     if version > FORMAT:
         raise CheckpointError(f"{path}: written by a newer weft (format {version}); this one reads up to {FORMAT}")
     return Checkpoint(path, content)
@@ -226,7 +239,7 @@ def find(name: str | Path) -> Checkpoint:
         return whole(several, INFERENCE) or read(last, INFERENCE)
     paths = folders(Path(run))
     if not 1 <= int(number) <= len(paths):
-        raise CheckpointError(f"{name}: {len(paths)} checkpoints are kept; --train.keep says how many")
+        raise CheckpointError(f"{name}: {len(paths)} checkpoints are kept; --train.keep_checkpoints says how many")
     found = [read(path, only=INFERENCE) for path in paths[-int(number) :]]
     mean = {name: tensor.double() for name, tensor in found[0].tensors("model.safetensors").items()}
     kinds = {name: tensor.dtype for name, tensor in found[0].tensors("model.safetensors").items()}

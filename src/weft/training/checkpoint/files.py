@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from weft.core.errors import CheckpointError, ConfigError
+from weft.core.posix import lock_folder
 
 
 def write(path: Path, data: bytes) -> None:
@@ -173,15 +173,10 @@ class Appender:
 
 def lock(folder: Path) -> int:
     """Reserve a folder for this process, until the returned descriptor is closed or the process is gone."""
-    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return lock_folder(folder)
     except BlockingIOError as error:
-        os.close(descriptor)
         raise CheckpointError(f"{folder}: another process is training here; let it end, or use another folder with --out") from error
-    except OSError:
-        pass  # a file system without locks
-    return descriptor
 
 
 def check_folder(folder: Path) -> None:

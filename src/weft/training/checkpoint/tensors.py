@@ -10,6 +10,7 @@ import json
 import mmap
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from math import prod
 from pathlib import Path
@@ -61,8 +62,18 @@ def mapped(path: Path) -> Any:
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
 
 
+@dataclass(frozen=True)
+class Renamed:
+    """The bytes of a file of tensors that have other names now."""
+
+    data: Any
+    new_name: Callable[[str], str]
+
+
 def unpack(data: Any) -> dict[str, Tensor]:
     """The tensors of safetensors bytes, as views of them."""
+    if isinstance(data, Renamed):
+        return {data.new_name(name): tensor for name, tensor in unpack(data.data).items()}
     data = bytearray(data) if isinstance(data, bytes) else data
     start = 8 + int.from_bytes(data[:8], "little")
     found = {}

@@ -28,7 +28,7 @@ class Relative:
     def __init__(self, owners: list[tuple[dict[str, Tensor], Tensor]], wholes: Mapping[str, Tensor], team: Team):
         """owners: for every tensor that is updated, the parameters in it by name, and itself; wholes: all parameters, undivided."""
         if team.stages > 1:  # each has parameters of its own, so that the processes could not add up their norms in one order
-            raise ConfigError("--optim.relative true does not know a model cut into stages; leave --parallel.pipeline at 1")
+            raise ConfigError("--optim.scale_parameter true does not know a model cut into stages; leave --parallel.pipeline at 1")
         self.team, self.held = team, [held for _, held in owners]
         self.parts = [part for parts, _ in owners for part in parts.values()]
         self.copies = [team.copies(wholes[name]) for parts, _ in owners for name in parts]

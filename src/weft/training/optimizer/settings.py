@@ -39,8 +39,8 @@ class OptimConfig(Config):
     """Adds 2 * l2 * w to the gradient of every decayed weight; under Adam this is not weight decay."""
     weight_decay: float = 0.0
     """Weight decay in the optimiser's own way: decoupled in AdamW and Muon, part of the gradient elsewhere."""
-    relative: bool = False
-    """Multiply each parameter's rate by the root mean square of its numbers, at least 0.001, as Adafactor does: T5 needs it."""
+    scale_parameter: bool = False
+    """Scale each parameter's learning rate by the root mean square of its numbers, at least 0.001, as Adafactor does: T5 needs it."""
 
     shaped: ClassVar[bool] = False
     """Whether the matrices inside the network must come in their own shape, as "matrices" of a group."""
@@ -81,7 +81,7 @@ def _adam(groups: Groups, rate: float | Tensor, betas: tuple[float, float], eps:
 
 def copies_itself(config: OptimConfig) -> bool:
     """Whether the updates of a configuration can read bf16 gradients and write bf16 copies of the weights."""
-    plain = not (config.l1 or config.l2 or config.clip_value or config.relative)
+    plain = not (config.l1 or config.l2 or config.clip_value or config.scale_parameter)
     return plain and (isinstance(config, AdamW) or (isinstance(config, Adam) and not config.eps_inside_sqrt))
 
 
@@ -162,7 +162,7 @@ class Muon(OptimConfig):
     """Share of the momentum that is kept."""
     weight_decay: float = 0.01
     """Decoupled decay per unit of learning rate, of matrices and heads."""
-    rest_lr: float = 0.0
+    adamw_lr: float = 0.0
     """Peak rate of AdamW; 0 takes lr."""
     head_lr: float = 0.0
     """Peak rate of AdamW for heads that share nothing with an embedding; 0 takes rest_lr."""
@@ -176,7 +176,7 @@ class Muon(OptimConfig):
             group = {"params": matrices, "weight_decay": self.weight_decay}
             optimizers.append(MuonOptimizer([group], _rate(self.lr, like), self.momentum, self.weight_decay))
         if any(g["params"] for g in groups):
-            adamw = AdamW(lr=self.rest_lr or self.lr, betas=self.betas, weight_decay=self.weight_decay)
+            adamw = AdamW(lr=self.adamw_lr or self.lr, betas=self.betas, weight_decay=self.weight_decay)
             optimizers += adamw.build(groups, like)
             told = [g for g in groups if g["params"]]
             for made, given in zip(optimizers[-1].param_groups, told, strict=True):

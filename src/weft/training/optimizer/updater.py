@@ -74,7 +74,7 @@ class Updater:
         self.copies = [team.copies(self.named[owners[id(held)]]) for held in self.held]
         self.optimizers = self._optimizers(groups, like)
         self._tell_muon()
-        self.relative = Relative([*self.owners()], self.named, team) if config.relative else None
+        self.relative = Relative([*self.owners()], self.named, team) if config.scale_parameter else None
         self.peaks = [[float(g["lr"]) for g in o.param_groups] for o in self.optimizers]
         self.lr = 0.0
         self.fused = like.is_cuda and all(o.defaults.get("fused") for o in self.optimizers)

@@ -53,9 +53,11 @@ def check(parallel: Parallel, train: Train) -> None:
         raise ConfigError(
             f"{layout} is {wanted}, but {given} processes were started; make the product {given}, as with --parallel.replicate {given}"
         )
-    smallest = min(train.batch, train.ramp[0] if train.ramp[1] else train.batch)
+    smallest = min(train.batch, train.batch_ramp[0] if train.batch_ramp[1] else train.batch)
     if groups > 1 and smallest < groups:
-        raise ConfigError(f"a batch of {smallest} examples cannot be divided among {groups} processes; raise --train.batch or --train.ramp")
+        raise ConfigError(
+            f"a batch of {smallest} examples cannot be divided among {groups} processes; raise --train.batch or --train.batch_ramp"
+        )
 
 
 def indivisible(model: nn.Module, objective: Objective) -> str:
@@ -74,6 +76,8 @@ def refuse(model: nn.Module, objective: Objective, team: Team) -> None:
     """Several processes for what one must see whole."""
     if team.size > 1 and (reason := indivisible(model, objective)):
         raise ConfigError(f"{reason}; train it in one process")
+    if team.size > 1 and objective.carries:
+        raise ConfigError(f"{type(objective).__name__} carries a state from batch to batch; train it in one process")
 
 
 def compare(team: Team, *things: bytes) -> None:

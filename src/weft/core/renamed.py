@@ -1,0 +1,153 @@
+"""Every spelling of an earlier version, and what it is called now. Nothing else knows the old names; the next version deletes this file.
+
+An old flag, setting or registry name still works and is answered with one line that names the new one. What was saved under old
+names (recipe.json, tokenizer.json, names of tensors) is read under the new ones without a word.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+from typing import Any
+
+TYPES = {
+    "draws": "noise_only",
+    "two_folders": "unpaired_images",
+    "waves": "audio",
+    "sentinels": "t5_span_corruption",
+    "memory": "associative_memory",
+}
+"""Registry names of the parts of a recipe."""
+
+TOKENIZERS = {"pairs": "seq2seq", "answering": "foreign_seq2seq", "marked_characters": "birthplace_characters"}
+
+ANNOTATED = ("labelled_texts", "choices", "framed_texts", "framed_choices", "tagged")
+OPTIMIZERS = ("sgd", "momentum", "rmsprop", "adam", "adamw")
+PAIRS = {"unit": "tokenizer", "longest": "max_length", "tokens": "batch_tokens"}
+DEVIATION = {"deviation": "init_std"}
+
+
+def alike(parts: tuple[str, ...], names: dict[str, str]) -> dict[str, dict[str, str]]:
+    return dict.fromkeys(parts, names)
+
+
+SETTINGS: dict[str, dict[str, str]] = {
+    "train": {
+        "micro": "micro_batch",
+        "ramp": "batch_ramp",
+        "keep": "keep_checkpoints",
+        "activations": "activation_checkpointing",
+        "graphs": "cuda_graphs",
+    },
+    "schedule": {"floor": "min_lr_ratio"},
+    **alike(OPTIMIZERS, {"relative": "scale_parameter"}),
+    "muon": {"relative": "scale_parameter", "rest_lr": "adamw_lr"},
+    "gpt": {"norm_heads": "qk_norm"},
+    "llama": {"groups": "kv_heads", "base": "rope_base"},
+    "bert": DEVIATION,
+    "vit": DEVIATION,
+    "swin": DEVIATION | {"expansion": "mlp_ratio", "depth_dropout": "drop_path"},
+    "t5": {"buckets": "relative_buckets", "distance": "max_distance", "head": "head_dim"},
+    "nonautoregressive": {"places": "fixed_length"},
+    "perceiver": {"bottleneck": "latents"},
+    **alike(("mlp", "vae", "conditional_vae", "bigan"), {"initial": "weight_init"}),
+    "semi_supervised_vae": {"initial": "weight_init", "reading": "classifier_channels"},
+    "gan": {"initial": "weight_init", "kernels": "minibatch_kernels"},
+    "dcgan": {"kernels": "minibatch_kernels", "perceptron": "mlp_width"},
+    **alike(("pix2pix", "cyclegan"), {"halvings": "downsamplings"}),
+    **alike(("pixelcnn", "gated_pixelcnn"), {"first": "first_kernel"}),
+    "classification": {"smoothing": "label_smoothing"},
+    "seq2seq": {"smoothing": "label_smoothing", "consistency": "r_drop", "alpha": "length_penalty"},
+    "masked_target": {"smoothing": "label_smoothing", "consistency": "r_drop", "places": "fixed_length"},
+    "masked_pair": {"rate": "mask_rate", "masked": "mask_token_share", "replaced": "random_token_share", "marks": "special_tokens"},
+    "span": {"longest": "max_answer_length", "threshold": "null_score_threshold"},
+    "paired_images": {"error": "l1_weight"},
+    "adversarial": {
+        "smoothing": "label_smoothing",
+        "discriminator_turns": "discriminator_steps",
+        "clip": "weight_clip",
+        "penalty": "gradient_penalty",
+        "matching": "feature_matching",
+        "history": "historical_averaging",
+    },
+    **alike((*ANNOTATED, "text", "python_source", "sentence_pairs"), {"unit": "tokenizer"}),
+    "spans": {"unit": "tokenizer", "question": "max_question_length", "threshold": "null_score_threshold"},
+    "pairs": PAIRS,
+    "number_words": PAIRS,
+    "t5_span_corruption": {"unit": "tokenizer", "rate": "corruption_rate", "mean": "mean_span_length"},
+    "span_corruption": {"shortest": "min_length", "longest": "max_length", "questions_held": "questions_held_out"},
+    "questions": {"held": "held_out", "held_seed": "held_out_seed"},
+    "cooccurrence": {"minimum": "min_count"},
+    "shards": {"documents": "document_mask"},
+    "noise_only": {"held": "validation_examples"},
+    "table": {"buckets": "hash_buckets", "pieces": "char_ngram"},
+    "audio": {"rate": "sample_rate"},
+    "images": {"window": "crop_size", "deviation": "std", "mix": "mixup"},
+    "image_pairs": {"window": "crop_size"},
+    "unpaired_images": {"window": "crop_size"},
+    "augment": {"colour": "color_jitter"},
+}
+"""Settings by part: by its registry name or, where it has none, by the setting under which it stands."""
+
+VALUES: dict[str, dict[str, dict[Any, str]]] = {
+    "train": {"activations": {"all": "none", "products": "selective", "inputs": "full"}},
+}
+"""Values of settings that were renamed, by the old name of the setting."""
+
+PARAMETERS = re.compile(r"(?<=\.)(rise|fall)(?=\.)")
+"""Layers of feed-forward networks."""
+GATED = ("llama",)
+"""Models whose feed-forward layers are always gated; others say so by a setting."""
+
+log = logging.getLogger("weft")
+
+
+def tell(old: str, new: str) -> None:
+    log.warning("%s is now called %s", old, new)
+
+
+def setting(part: str, name: str) -> str | None:
+    """What an old setting is called now; None where no setting had this name."""
+    return SETTINGS.get(part, {}).get(name)
+
+
+def value(part: str, name: str, given: Any) -> Any:
+    """What an old setting was set to, in today's words."""
+    return VALUES.get(part, {}).get(name, {}).get(given, given) if isinstance(given, str) else given
+
+
+def entry(table: str, name: str) -> str | None:
+    """What an old name of a table of the registry is called now."""
+    return TOKENIZERS.get(name) if table == "tokenizers" else TYPES.get(name) if table in ("data", "objectives") else None
+
+
+def recipe(data: Any, part: str = "") -> Any:
+    """A recipe in its JSON form with today's names; one that has them already stays as it is."""
+    if not isinstance(data, dict):
+        return data
+    kind = data.get("type")
+    kind = TYPES.get(kind, kind) if isinstance(kind, str) else None
+    part = kind or part
+    changed = {"type": kind} if kind else {}
+    for name, given in data.items():
+        if name != "type":
+            now = setting(part, name) or name
+            changed[now] = recipe(value(part, name, given), now)
+    return changed
+
+
+def tokenizer(data: Any) -> Any:
+    """A tokenizer in its JSON form with today's names, and those inside it."""
+    if not isinstance(data, dict) or not isinstance(kind := data.get("type"), str):
+        return data
+    inside = {name: tokenizer(data[name]) for name in ("inner", "tokens") if name in data}
+    return {**data, "type": TOKENIZERS.get(kind, kind), **inside}
+
+
+def parameters(model: Any) -> Callable[[str], str]:
+    """How the names of a model's parameters have changed, given its settings; they stand in the names of its optimiser's state, too."""
+    settings = model if isinstance(model, dict) else {}
+    gated = settings.get("type") in GATED or settings.get("gated") is True
+    now = {"rise": "gate_up" if gated else "up", "fall": "down"}
+    return lambda name: PARAMETERS.sub(lambda found: now[found[0]], name)

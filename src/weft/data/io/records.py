@@ -1,0 +1,213 @@
+"""Records of TSV, CSV and JSONL files with their line numbers; unusable ones are counted and listed.
+
+TSV has no quoting. CSV is RFC 4180, with commas or semicolons; a record may run over several lines. JSONL is one object, or
+one list, per line.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from weft.core import registry
+from weft.core.errors import ConfigError, DataError
+from weft.data.base import Problems
+from weft.data.io.files import decode, locate, read_bytes, show, unix_lines, well_formed
+
+csv.field_size_limit(sys.maxsize)  # else a cell of more than 128 KiB is an error
+
+Header = Literal["detect", "yes", "no"]
+Separator = Literal["detect", "tab", "comma", "semicolon"]
+SEPARATORS = {"tab": "\t", "comma": ",", "semicolon": ";"}
+COLUMN_NAMES = {"label", "class", "target", "category", "text", "sentence", "source", "id", "input", "output", "prompt", "completion"}
+"""Column names by which a header line is recognised."""
+MAX_RECORD_LINES = 1000
+"""Most lines of a quoted CSV record; without a limit one lost quote would swallow the rest of the file."""
+MAX_CELLS = 50_000_000
+"""Most cells of a JSONL file; objects with different fields each would fill the memory with missing cells."""
+
+
+@dataclass
+class Records:
+    """Records of equal length. A cell is text; an empty one is missing."""
+
+    path: Path
+    names: list[str]
+    """Column names; "1", "2", … where the file has none."""
+    cells: list[list[str]]
+    lines: list[int]
+
+    def location(self, row: int) -> str:
+        return f"{show(self.path)}:{self.lines[row]}"
+
+    def column(self, name: str, flag: str) -> int:
+        """The index of a column, given its name or its number from 1."""
+        if name in self.names:
+            return self.names.index(name)
+        if name.isdecimal() and len(name) < 9 and 1 <= int(name) <= len(self.names):
+            return int(name) - 1
+        raise ConfigError(f"{flag}: {show(self.path)} has no column {name!r}{registry.nearest(name, self.names)}")
+
+    def select(self, rows: list[int]) -> Records:
+        return Records(self.path, self.names, [self.cells[row] for row in rows], [self.lines[row] for row in rows])
+
+
+def read_records(
+    path: str, problems: Problems, header: Header = "detect", separator: Separator = "detect", header_name: str = ""
+) -> Records:
+    """The records of a file. A first line with the cell `header_name` is a header."""
+    file = locate(path)
+    text = unix_lines(decode(read_bytes(file), file, problems))
+    lines = text.split("\n")
+    if not lines[-1]:
+        lines.pop()
+    first = next((line for line in lines if line.strip()), None)
+    if first is None:
+        raise DataError(f"{show(file)}: is empty; it should hold one record per line")
+    suffix = file.name.removesuffix(".gz").rpartition(".")[2].lower()
+    if suffix in ("jsonl", "ndjson", "json") or (separator == "detect" and suffix not in ("tsv", "csv") and first.lstrip().startswith("{")):
+        return _json_records(file, lines, problems)
+    candidates = {"tsv": "\t", "csv": ",;\t"}.get(suffix, "\t,;")
+    delimiter = SEPARATORS[separator] if separator != "detect" else max(candidates, key=first.count)
+    return _delimited_records(file, lines, delimiter, header, header_name, problems)
+
+
+def number(cell: str) -> float | None:
+    """The cell as a finite number of reasonable size, or None."""
+    try:
+        value = float(cell)
+    except ValueError:
+        return None
+    return value if abs(value) <= 1e30 else None  # also refuses nan
+
+
+def _delimited_records(path: Path, lines: list[str], delimiter: str, header: Header, header_name: str, problems: Problems) -> Records:
+    split = _split_tabs(lines) if delimiter == "\t" else _split_quoted(path, lines, delimiter, problems)
+    records = [(line, cells) for line, cells in split if _is_not_empty(path, line, cells, problems)]
+    if not records:
+        expected = "one per line, its cells separated by tabs or commas, is expected"
+        raise DataError(f"{show(path)}: holds no usable record; {expected}{problems.summary()}")
+    has_header = header == "yes" or (header == "detect" and _detect_header(path, records, header_name, problems))
+    width = len(records[0][1]) if has_header else Counter(len(cells) for _, cells in records).most_common(1)[0][0]
+    words = records[0][1] if has_header else [""] * width
+    names: list[str] = []
+    for line_number, word in enumerate(map(str.strip, words), 1):
+        if word and word in names:
+            problems.add("columns with the name of another, called by their number", f"{show(path)} (column {line_number}, {word[:40]!r})")
+        names.append(word if word and word not in names else str(line_number))
+    body = records[1:] if has_header else records
+    for line, cells in body:
+        if len(cells) != width:
+            problems.add(f"rows that do not have {width} cells, left out", f"{show(path)}:{line} ({len(cells)})")
+    body = [(line, cells) for line, cells in body if len(cells) == width]
+    return Records(path, names, [cells for _, cells in body], [line for line, _ in body])
+
+
+def _split_tabs(lines: list[str]) -> Iterator[tuple[int, list[str]]]:
+    return ((line_number, line.split("\t")) for line_number, line in enumerate(lines, 1))
+
+
+def _split_quoted(path: Path, lines: list[str], delimiter: str, problems: Problems) -> Iterator[tuple[int, list[str]]]:
+    """Cells of each record with the line it starts on; of a malformed record only the first line is left out."""
+    line_number = 0
+    while line_number < len(lines):
+        start, line_number = line_number, line_number + 1
+        if '"' not in lines[start]:
+            yield start + 1, lines[start].split(delimiter)
+            continue
+        window = range(start, min(start + MAX_RECORD_LINES, len(lines)))
+        reader = csv.reader((lines[i] + "\n" for i in window), delimiter=delimiter, strict=True)
+        try:
+            cells = next(reader)
+        except (csv.Error, StopIteration) as error:
+            problems.add("rows with misplaced quotes, left out", f"{show(path)}:{start + 1} ({error})")
+            continue
+        line_number = start + reader.line_num
+        yield start + 1, cells
+
+
+def _is_not_empty(path: Path, line: int, cells: list[str], problems: Problems) -> bool:
+    if any(cell.strip() for cell in cells):
+        return True
+    problems.add("empty rows, left out", f"{show(path)}:{line}")
+    return False
+
+
+def _detect_header(path: Path, records: list[tuple[int, list[str]]], header_name: str, problems: Problems) -> bool:
+    cells = [record for _, record in records]
+    if looks_like_header(cells, header_name):
+        return True
+    if last_header_cell_is_unique(cells):
+        message = "first rows taken for a header, as their last cell occurs nowhere else; say --data.header no if it is data"
+        problems.add(message, f"{show(path)}:{records[0][0]}")
+        return True
+    return False
+
+
+def looks_like_header(records: list[list[str]], header_name: str) -> bool:
+    """Whether the first record is a header: it has a usual column name, or it alone has no number in a numeric column."""
+    words = [cell.strip() for cell in records[0]]
+    if (header_name and header_name in words) or COLUMN_NAMES & {word.lower() for word in words if words.count(word) == 1}:
+        return True
+    if len(set(words)) < len(words) or not all(words[1:]) or any(number(word) is not None for word in words):
+        return False
+    rest = records[1:200]
+    columns = ([record[i] for record in rest if len(record) > i and record[i].strip()] for i in range(len(words)))
+    return any(column and all(number(cell) is not None for cell in column) for column in columns)
+
+
+def last_header_cell_is_unique(records: list[list[str]]) -> bool:
+    """Whether every last cell but that of the first record occurs several times, as classes do and a column name does not."""
+    last = Counter(record[-1].strip() for record in records[1:])
+    return len(records) > 8 and records[0][-1].strip() not in last and min(last.values()) > 1
+
+
+def _json_records(path: Path, lines: list[str], problems: Problems) -> Records:
+    parsed: list[tuple[int, dict[str, Any]]] = []
+    for line_number, line in enumerate(lines, 1):
+        if not line.strip():
+            problems.add("empty rows, left out", f"{show(path)}:{line_number}")
+        elif (record := _json_record(path, line_number, line, problems)) is not None:
+            parsed.append((line_number, record))
+    if not parsed:
+        expected = 'one JSON object per line, as {"text": "…", "label": "…"}, is expected'
+        raise DataError(f"{show(path)}: holds no usable record; {expected}{problems.summary()}")
+    names = list(dict.fromkeys(name for _, record in parsed for name in record))
+    if len(names) * len(parsed) > MAX_CELLS:
+        raise DataError(
+            f"{show(path)}: its {len(parsed)} objects have {len(names)} different field names; the same few are expected in each"
+        )
+    cells = [[_json_cell(path, line_number, record.get(name), problems) for name in names] for line_number, record in parsed]
+    return Records(path, names, cells, [line_number for line_number, _ in parsed])
+
+
+def _json_record(path: Path, line_number: int, line: str, problems: Problems) -> dict[str, Any] | None:
+    """The object of a line; a list becomes an object with the fields 1, 2, …."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        problems.add("rows that are not JSON, left out", f"{show(path)}:{line_number} ({str(error)[:80]})")
+        return None
+    if isinstance(value, list):
+        value = {str(number): item for number, item in enumerate(value, 1)}
+    if isinstance(value, dict) and value:
+        return {well_formed(name): item for name, item in value.items()}
+    problems.add("rows that are not JSON objects, left out", f"{show(path)}:{line_number} ({line.strip()[:40]!r})")
+    return None
+
+
+def _json_cell(path: Path, line_number: int, value: Any, problems: Problems) -> str:
+    if isinstance(value, str):
+        text = well_formed(value)
+        if text != value:
+            problems.add("halves of surrogate pairs, replaced by U+FFFD", f"{show(path)}:{line_number}")
+        return text
+    if isinstance(value, (dict, list)):
+        problems.add("nested JSON values, taken as missing", f"{show(path)}:{line_number}")
+    return "" if value is None or isinstance(value, (dict, list)) else str(value)

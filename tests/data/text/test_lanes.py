@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from weft.data.text.windows import TextConfig
+
+from weft.core.errors import ConfigError, DataError
+from weft.data.base import Source
+from weft.data.text.lanes import LaneWindows
+
+
+@pytest.mark.parametrize(("tokens", "lanes", "batch"), [(101, 4, 4), (100, 4, 2), (137, 5, 3), (9, 1, 1)])
+def test_each_example_goes_on_where_its_lane_stopped(tokens: int, lanes: int, batch: int) -> None:
+    windows = LaneWindows(torch.arange(tokens, dtype=torch.uint8), 8, lanes)
+    source = Source(windows, 3, torch.device("cpu"))
+    ends: dict[int, int] = {}
+    seen: list[int] = []
+    for first in range(0, len(windows) // batch * batch, batch):
+        found = source.batch(first, batch)
+        assert len(set(found["lane"].tolist())) == batch
+        assert torch.equal(found["ids"][:, 1:], found["targets"][:, :-1])
+        for lane, begins, ids in zip(found["lane"].tolist(), found["begins"].tolist(), found["ids"].tolist(), strict=True):
+            assert begins == (lane not in ends)
+            assert begins or ids[0] == ends[lane] + 1
+            ends[lane] = ids[-1]
+            seen += ids
+    assert len(seen) == len(set(seen))
+    assert tokens - 1 - len(windows) * 8 < 8 * lanes
+    again = source.batch(len(windows), batch)  # the next epoch
+    assert again["begins"].all() and torch.equal(again["ids"], source.batch(0, batch)["ids"])
+
+
+def test_a_text_in_lanes(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("hello world\n" * 50)
+    config = TextConfig(path=str(tmp_path / "a.txt"), context=16, lanes=6)
+    data = config.build()
+    assert (data.info["lanes"], len(data.train)) == (6, 6 * (539 // 96))
+    with pytest.raises(DataError, match=r"too few for a window of 16 in each of 600 lanes; lower --data\.lanes or --data\.context"):
+        TextConfig(path=str(tmp_path / "a.txt"), context=16, lanes=600).build()
+    with pytest.raises(ConfigError, match=r"--data\.lanes must not be negative, not -1"):
+        TextConfig(path=str(tmp_path / "a.txt"), lanes=-1).build()
