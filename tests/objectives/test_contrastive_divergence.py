@@ -88,8 +88,8 @@ def test_a_long_chain_approaches_the_likelihood_gradient_and_a_short_one_does_no
     assert error(1) > 4 * error(50)
 
 
-def trainer(objective: ContrastiveDivergence, model: RBM, micro: int = 0) -> Trainer:
-    settings = Train(steps=10, batch=11, micro_batch=micro, device="cpu")
+def trainer(objective: ContrastiveDivergence, model: RBM, micro_batch: int = 0) -> Trainer:
+    settings = Train(steps=10, batch=11, micro_batch=micro_batch, device="cpu")
     source = Source(TensorDataset({"image": data()}), 1, torch.device("cpu"))
     return Trainer(model, objective, source, settings, SGD(lr=0.1), choose(settings, model, objective))
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from weft.data.text.windows import TextConfig
 
 from tests.contracts.tiny import text_file
 from tests.recurrent import GRUConfig, registered
 from weft.core.errors import CapabilityError, ConfigError
+from weft.data.text.token_windows import TextConfig
 from weft.models.gpt import TINY
 from weft.objectives.truncated_bptt import TruncatedBPTTConfig
 from weft.recipes.base import Recipe

@@ -329,7 +329,7 @@ def test_a_captured_run_can_be_set_back() -> None:
     """Loading state must not move tensors that a graph has captured."""
     torch.manual_seed(0)
     trainer = toys.trainer(
-        toys.Linear(), toys.Regression(), toys.regression(), AdamW(lr=0.01), batch=8, graphs="on", device=torch.device("cuda")
+        toys.Linear(), toys.Regression(), toys.regression(), AdamW(lr=0.01), batch=8, cuda_graphs="on", device=torch.device("cuda")
     )
     for _ in range(6):
         trainer.run_step()

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from weft.data.text.windows import TextConfig
 
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Source
 from weft.data.text.lanes import LaneWindows
+from weft.data.text.token_windows import TextConfig
 
 
 @pytest.mark.parametrize(("tokens", "lanes", "batch"), [(101, 4, 4), (100, 4, 2), (137, 5, 3), (9, 1, 1)])
