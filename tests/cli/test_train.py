@@ -21,6 +21,7 @@ from weft.api import fit
 from weft.cli import train
 from weft.cli.describe import closing
 from weft.core.errors import CheckpointError
+from weft.kernels.select import ALL_CORES, BLOCKS, PACKED, STACKS
 from weft.report.progress import Progress
 from weft.runs.assemble import assemble
 from weft.runs.record import read
@@ -39,6 +40,16 @@ def test_train_says_what_it_does_and_what_to_type_next(command: Callable[..., Ou
     assert f'weft sample {tmp_path / "run"} "a prompt"' in done.out
     assert f"weft evaluate {tmp_path / 'run'}" in done.out
     assert (tmp_path / "run" / "report.html").stat().st_size > 10_000
+
+
+def test_explain_shows_every_kernel_and_the_run_keeps_it(command: Callable[..., Outcome], text_file: Path, tmp_path: Path) -> None:
+    done = command("train", "gpt/text", *tiny_flags(text_file), "--explain", "--out", str(tmp_path / "run"))
+    assert done.code == 0
+    kept = json.loads((tmp_path / "run" / "environment.json").read_text())["kernels"]
+    assert {row["implementation"] for row in kept} >= {one.name for one in (*STACKS, *BLOCKS, *PACKED, *ALL_CORES)}
+    for row in kept:
+        assert row["kind"] in done.out
+        assert (row["refused"] or "serves") in done.out
 
 
 @pytest.mark.parametrize(

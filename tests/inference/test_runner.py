@@ -15,6 +15,7 @@ from weft.models.llama import LlamaConfig
 from weft.models.perceiver import PerceiverConfig
 from weft.models.t5 import T5Config
 from weft.models.transformer import TransformerConfig
+from weft.nn.state import KVCache
 
 V, CONTEXT = 30, 150
 SIZES: dict[str, Any] = {"vocabulary": V, "context": CONTEXT, "layers": 3, "heads": 4, "width": 32}
@@ -108,20 +109,20 @@ def test_a_decoder_with_a_cache_translates_the_same(memory: Any) -> None:
         assert [h.score for h in row] == pytest.approx([h.score for h in others], abs=1e-5)
 
 
-@pytest.mark.parametrize("way", ["drop", "cut"])
+@pytest.mark.parametrize("way", ["drop", "rewind"])
 @pytest.mark.parametrize("name", ["learned", "groups"])
 def test_a_row_that_was_not_a_number_leaves_nothing_to_the_next(name: str, way: str) -> None:
     """What a row held is hidden from the sequence that comes after it, but a weight of 0 times NaN is NaN."""
     made = model(name)
-    reader = ModelRunner(made)
-    reader.add_rows(1)
-    reader.read([ROWS[0]])
-    assert reader.cache
+    runner = ModelRunner(made)
+    runner.add_rows(1)
+    runner.prefill([ROWS[0]])
+    assert isinstance(runner.state, KVCache)
     with torch.inference_mode():
-        reader.cache.parts[..., : len(ROWS[0]), :] = torch.nan
-    if way == "cut":
-        reader.cut(0, 0)
+        runner.state.kv[..., : len(ROWS[0]), :] = torch.nan
+    if way == "rewind":
+        runner.rewind(0, 0, None)
     else:
-        reader.drop(0)
-        reader.add_rows(1)
-    same(made, reader.read([ROWS[2]])[0], ROWS[2])
+        runner.drop(0)
+        runner.add_rows(1)
+    same(made, runner.prefill([ROWS[2]])[0], ROWS[2])

@@ -235,10 +235,10 @@ def test_decoding_gives_what_the_model_gives(name: str, device: str, weights: An
         runner = ModelRunner(model)
         assert bool(runner.steps) != (name in REFUSED), choose_decoder(model)
         runner.add_rows(len(rows))
-        runner.read(rows)
+        runner.prefill(rows)
         read = [list(ids) for ids in rows]
         for token in (11, 12):
-            logits = runner.step(torch.full((len(rows),), token, device=device)).float()
+            logits = runner.decode(torch.full((len(rows),), token, device=device)).float()
             for row, ids in enumerate(read):
                 ids.append(token)
                 with torch.inference_mode():

@@ -65,7 +65,7 @@ class SoftCapped(SelfAttention):
         b, t, _ = x.shape
         q, k, v = (part.transpose(1, 2) for part in self.qkv(x).view(b, t, 3, self.heads, self.head).unbind(2))
         if store is not None:
-            k, v = (part.to(q.dtype) for part in store.add(k, v))
+            k, v = (part.to(q.dtype) for part in store.update(k, v))
         return capped(q, k, v, mask, self.causal and store is None).transpose(1, 2).flatten(2)
 
 
@@ -248,8 +248,8 @@ def heads_are_said_otherwise(model: Any) -> Any:
 
 
 class OtherHidden(GPT):
-    def hidden(self, ids: Tensor, cache: Any = None, documents: Any = None) -> Tensor:
-        return super().hidden(ids, cache, documents) * 2
+    def hidden(self, ids: Tensor, *given: Any, **named: Any) -> Tensor:
+        return super().hidden(ids, *given, **named) * 2
 
 
 class OtherEmbedded(GPT):
@@ -284,8 +284,8 @@ def hidden_is_replaced(model: Any) -> Any:
     return model
 
 
-def doubled_hidden(self: Any, ids: Tensor, cache: Any = None, documents: Any = None) -> Tensor:
-    return GPT.hidden(self, ids, cache, documents) * 2
+def doubled_hidden(self: Any, ids: Tensor, *given: Any, **named: Any) -> Tensor:
+    return GPT.hidden(self, ids, *given, **named) * 2
 
 
 @model_change
@@ -380,11 +380,11 @@ def test_changed_models_are_decoded_as_they_are(name: str) -> None:
     runner, ids = ModelRunner(changed.float()), IDS[0].tolist()
     assert runner.steps is None
     runner.add_rows(1)
-    runner.read([ids[:-1]])
+    runner.prefill([ids[:-1]])
     with torch.inference_mode():
         expected = changed.head(changed.hidden(IDS[:1]))[0, -1]
     if name not in DIFFER_WITH_A_CACHE:
-        torch.testing.assert_close(runner.step(IDS[0, -1:])[0], expected, rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(runner.decode(IDS[0, -1:])[0], expected, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("what", ["method", "helper", "activation", "block", "hook", "model"])
@@ -467,8 +467,8 @@ print(model(ids).sum().item())
 model = model.eval().bfloat16()
 runner = ModelRunner(model)
 runner.add_rows(1)
-runner.read([ids[0, :-1].tolist()])
-print(runner.steps, (runner.step(ids[0, -1:])[0].float() - model(ids)[0, -1].float()).abs().max().item() < 0.3)
+runner.prefill([ids[0, :-1].tolist()])
+print(runner.steps, (runner.decode(ids[0, -1:])[0].float() - model(ids)[0, -1].float()).abs().max().item() < 0.3)
 """
 
 

@@ -12,6 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import weft
 from tests.contracts.tiny import tiny
 from weft.api import fit
+from weft.nn.attention import explicit_attention
 from weft.planning import cost, devices
 from weft.planning.cost import COUNTED, Machine, flops_of_draw
 from weft.recipes.base import Recipe
@@ -52,8 +53,8 @@ def test_an_example_that_is_a_batch_of_pairs_costs_what_all_its_rows_cost(tmp_pa
     found, resolved = spent(recipe)
     model, objective, train = resolved.model.build(), resolved.objective.build(), recipe.data.build().train
     for module in model.modules():
-        if hasattr(module, "attention_backend"):
-            module.attention_backend = "explicit"  # whose products PyTorch counts
+        if hasattr(module, "core"):
+            setattr(module, "core", explicit_attention)  # noqa: B010 -- whose products PyTorch counts
     with FlopCounterMode(display=False) as counter:
         for example in range(len(train)):
             batch = train.batch(torch.tensor([example]), torch.zeros(1, dtype=torch.int64))

@@ -69,20 +69,20 @@ def main(words: list[str]) -> int:
     with process.bind(options.host, options.port) as listening:
         if not checkpoints:
             checkpoints, names = [trained_quickstart(options.device)], names or ["quickstart"]
-        models = {}
+        models, costs = {}, list[str]()
         for name, path in zip(name_all(checkpoints, names), checkpoints, strict=True):
             loaded = load(path, options.device)
             keep_weights(loaded.model, options.weights)
             invariant = None if options.invariant == "auto" else options.invariant == "on"
             models[name] = service.serve_model(name, loaded, slots=options.slots, max_queue=options.max_queue, invariant=invariant)
             if invariant is None and models[name].continues and (line := choose(loaded.model, options.slots).line):
-                print(f"{name}: {line}", flush=True)
+                costs.append(f"{name}: {line}")
         limits = service.Limits(body_bytes=options.max_body_bytes, max_tokens=options.max_tokens, timeout=options.timeout)
         keys += [key for key in [os.environ.get("WEFT_API_KEY", "")] if key]
         if not keys and options.host not in LOCAL:
             log.warning("%s can be reached from other machines, and no --api-key is set: anybody there can use it", options.host)
         route = next(iter(models.values())).offers[0]
-        said = opening(process.address(listening), list(models), route)
+        said = "\n".join([opening(process.address(listening), list(models), route), *costs])
         served = service.Service(models, limits, tuple(keys))
         received = process.serve(served, listening, grace=options.grace, ready=lambda: print(said, flush=True))
     print("stopped", flush=True)

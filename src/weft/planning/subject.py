@@ -168,7 +168,7 @@ def of_recipe(recipe: Recipe, batch: int = 0, context: int = 0, vocabulary: int 
 
 def in_pieces(data: Any) -> bool:
     """Whether data are text in pieces of words; shards may be, as they do not say."""
-    return registry.name_of(type(data)) == "shards" or getattr(data, "unit", "") in ("byte_bpe", "bpe", "wordpiece", "unigram")
+    return registry.name_of(type(data)) == "shards" or getattr(data, "tokenizer", "") in ("byte_bpe", "bpe", "wordpiece", "unigram")
 
 
 def learn_facts(recipe: Recipe, context: int, vocabulary: int, notes: list[str]) -> tuple[dict[str, Any], Any]:
