@@ -43,4 +43,4 @@ def test_what_we_do_not_have_is_refused() -> None:
 def test_the_base_of_rotary_positions_is_that_of_transformers(told: dict[str, Any]) -> None:
     config = transformers.LlamaConfig(**LLAMA, rope_parameters={"rope_theta": 500.0}).to_dict() | told
     ours: Any = FAMILY.settings(config)
-    assert ours.base == transformers.LlamaConfig.from_dict(config).rope_parameters["rope_theta"]
+    assert ours.rope_base == transformers.LlamaConfig.from_dict(config).rope_parameters["rope_theta"]

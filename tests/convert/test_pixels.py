@@ -129,7 +129,7 @@ def test_finetuning_on_other_classes_keeps_how_images_are_shown(tmp_path: Path) 
     loaded = weft.load(tmp_path / "run", "cpu")
     data: Any = loaded.recipe.data
     assert loaded.tokenizer.names == ["ant", "bee"]
-    assert (data.size, data.squash, data.mean, data.deviation) == (16, True, tuple(MEAN), tuple(DEVIATION))
+    assert (data.size, data.squash, data.mean, data.std) == (16, True, tuple(MEAN), tuple(DEVIATION))
     assert weft_command("evaluate", str(tmp_path / "run"), "--data.path", str(tmp_path / "mine")).code == 0
 
 
