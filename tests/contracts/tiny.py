@@ -506,5 +506,5 @@ def tiny(name: str, folder: Path, changes: Changes | None = None) -> Recipe:
 
 
 def without_dropout(recipe: Recipe) -> Changes:
-    """What turns off every dropout of a recipe's model."""
-    return {f"model.{name}": 0.0 for name in vars(recipe.model) if name.endswith("dropout")}
+    """What turns off every dropout of a recipe's model, that of whole branches too."""
+    return {f"model.{name}": 0.0 for name in vars(recipe.model) if name.endswith(("dropout", "drop_path"))}
