@@ -120,7 +120,9 @@ def test_the_line_says_what_computes_the_blocks_and_why() -> None:
     assert line(small_gpt(), blocks="plain") == f"blocks {kind}: plain, as plain was asked for"
 
 
-@pytest.mark.parametrize(("refused", "expected"), [("compile", "compile off"), ("capture", "cuda_graphs off"), ("autocast", "precision fp32")])
+@pytest.mark.parametrize(
+    ("refused", "expected"), [("compile", "compile off"), ("capture", "cuda_graphs off"), ("autocast", "precision fp32")]
+)
 def test_a_model_may_refuse_how_it_is_run(refused: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execution, "cpu_has_bf16", lambda: True)
     model = type("Shy", (nn.Linear,), {refused: False})(400, 400)
