@@ -53,11 +53,11 @@ def fit(run: Run) -> None:
 
 def write_cost(run: Run) -> dict[str, Any]:
     """cost.json: FLOPs of the whole run, their share of the peak at its usual speed, and its energy."""
-    trainer, told = run.trainer, record.read(run.folder)
-    rates = sorted(rate for _, rate in told.points("train", "per_second")) or [0.0]
+    trainer, run_log = run.trainer, record.read(run.folder)
+    rates = sorted(rate for _, rate in run_log.points("train", "per_second")) or [0.0]
     flops = cost.flops_of_draw(run.recipe, run.data, trainer.objective)
-    machine = cost.machine(trainer.plan.device, trainer.team.processes, trainer.plan.precision)
+    machine = cost.machine(trainer.plan.device, trainer.team.world_size, trainer.plan.precision)
     usual = rates[len(rates) // 2] / trainer.tokens
-    found = cost.facts(flops, trainer.cursor, usual, told.seconds, machine, trainer.team.processes)
+    found = cost.facts(flops, trainer.cursor, usual, run_log.seconds, machine, trainer.team.world_size)
     files.replace(run.folder / "cost.json", checkpoint.encode(found))
     return found

@@ -18,7 +18,6 @@ import weft
 from tests.cli.conftest import TINY, Outcome, tiny_flags
 from tests.contracts.tiny import tiny
 from weft.api import fit
-from weft.cli import train
 from weft.cli.describe import closing
 from weft.core.errors import CheckpointError
 from weft.kernels.select import ALL_CORES, BLOCKS, PACKED, STACKS
@@ -251,7 +250,7 @@ def test_too_little_memory_is_one_sentence(error: Exception, monkeypatch: pytest
     def assemble(*given: object) -> None:
         raise error
 
-    monkeypatch.setattr(train, "assemble", assemble)
+    monkeypatch.setattr("weft.runs.assemble.assemble", assemble)
     found = command("train", "gpt/quickstart")
     assert (found.code, found.err.count("\n")) == (1, 1)
     assert found.err.startswith("weft: there is not enough memory for this: ")

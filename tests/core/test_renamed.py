@@ -32,11 +32,8 @@ OLD = {
     *("WavesConfig", "SentinelsConfig", "MemoryConfig", "MarkedTokenizer", "AnsweringTokenizer", "MarkedCharacters"),
 }
 """Identifiers that the field has another word for."""
-STILL_THERE = {
-    *("Store", "Steps", "told", "marks", "one_row", "Found", "mark", "judge", "cpu_block", "telling", "keeping"),
-    *("depth_dropout", "halvings", "bottleneck"),
-}
-"""Temporary: those of them that wait to be renamed; a word leaves this set when it leaves the code."""
+STILL_THERE: set[str] = {"bottleneck"}
+"""A word with another meaning: `--bottleneck` of the birthplace assignment's own command."""
 
 
 def class_of(part: str) -> Any:

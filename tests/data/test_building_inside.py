@@ -96,7 +96,7 @@ def test_what_reads_parquet_is_asked_for_before_anything_is_written(tmp_path: Pa
     monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
     given = mixed(tmp_path / "in")
     (tmp_path / "in" / "z.parquet").write_bytes(b"")
-    with pytest.raises(MissingExtra, match=r"weft\[parquet\]"):
+    with pytest.raises(MissingExtra, match=r"\[parquet\]"):
         build([given], tmp_path / "out", ByteTokenizer(), SETTINGS)
     assert not content(tmp_path / "out")
     (tmp_path / "in" / "z.parquet").unlink()

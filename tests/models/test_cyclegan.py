@@ -16,7 +16,7 @@ def test_shapes_and_places() -> None:
     x = torch.rand(2, 3, 8, 8)
     there = model.translate(x, "there")
     assert there.shape == model.translate(there, "back").shape == x.shape
-    assert model.judge(there, "there").shape == (2, 2, 2)
+    assert model.discriminate(there, "there").shape == (2, 2, 2)
     torch.testing.assert_close(model(x), there)
     with pytest.raises(ConfigError):
         CycleGANConfig(image=(3, 10, 10)).build()
@@ -32,7 +32,7 @@ class Shifts(torch.nn.Module):
     def translate(self, x: Tensor, way: str) -> Tensor:
         return x + self.ways[way]
 
-    def judge(self, x: Tensor, place: str) -> Tensor:
+    def discriminate(self, x: Tensor, place: str) -> Tensor:
         return x.flatten(1)[:, :1] * 0 + (0.5 if place == "there" else 0.0)
 
 

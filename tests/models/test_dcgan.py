@@ -34,7 +34,7 @@ def test_the_architecture_keeps_to_the_guidelines(side: int) -> None:
     images = model.sample(torch.arange(3)).detach()
     assert images.shape == (3, 3, side, side)
     assert 0 <= float(images.min()) < float(images.max()) <= 1
-    assert model.judge(images).shape == (3,)
+    assert model.discriminate(images).shape == (3,)
 
 
 def test_weights_start_from_a_narrow_normal() -> None:
@@ -56,7 +56,7 @@ def test_a_critic_for_a_penalty_sees_each_image_by_itself() -> None:
     model = dataclasses.replace(TINY, discriminator_norm="layer", generator_norm="none").build()
     assert model.separable
     images = torch.rand(4, 1, 8, 8)
-    torch.testing.assert_close(model.judge(images)[:1], model.judge(images[:1]))
+    torch.testing.assert_close(model.discriminate(images)[:1], model.discriminate(images[:1]))
 
 
 def test_virtual_batch_norm_makes_samples_independent_in_training() -> None:
@@ -80,9 +80,9 @@ def test_a_conditional_model_draws_and_judges_classes() -> None:
     drawn = latents[:, TINY.latent :].argmax(1)
     assert torch.equal(model.to_data(latents), model.sample_class(keys, drawn))
     assert torch.equal(model.to_data(latents), model.sample(keys))
-    assert not torch.allclose(model.judge(images, label), model.judge(images, (label + 1) % 3))
+    assert not torch.allclose(model.discriminate(images, label), model.discriminate(images, (label + 1) % 3))
     with pytest.raises(CapabilityError, match="class"):
-        model.judge(images)
+        model.discriminate(images)
     with pytest.raises(CapabilityError, match="without classes"):
         TINY.build().sample_class(keys, label)
 
@@ -98,6 +98,6 @@ def test_a_classifier_is_no_conditional_model() -> None:
 def test_a_generator_of_fully_connected_layers_and_kernels() -> None:
     model = dataclasses.replace(TINY, mlp_width=16, minibatch_kernels=3).build()
     assert not any(isinstance(module, nn.ConvTranspose2d) for module in model.modules())
-    assert model.judge(model.sample(torch.arange(4))).shape == (4,)
+    assert model.discriminate(model.sample(torch.arange(4))).shape == (4,)
     assert offers(model, Walks)
     torch.testing.assert_close(model.to_data(model.latents(torch.arange(4))), model.sample(torch.arange(4)))

@@ -27,13 +27,13 @@ def test_a_sample_is_a_function_of_its_key() -> None:
 def test_the_discriminator_judges_examples_of_any_shape() -> None:
     model = CONFIG.build()
     x = torch.rand(5, 12)
-    assert model.judge(x).shape == (5,)
-    torch.testing.assert_close(model.judge(x.view(5, 1, 3, 4)), model.judge(x))
+    assert model.discriminate(x).shape == (5,)
+    torch.testing.assert_close(model.discriminate(x.view(5, 1, 3, 4)), model.discriminate(x))
 
 
 def test_the_generators_gradient_passes_through_the_discriminator() -> None:
     model = CONFIG.build()
-    model.judge(model.sample(torch.arange(4))).sum().backward()  # type: ignore[no-untyped-call]
+    model.discriminate(model.sample(torch.arange(4))).sum().backward()  # type: ignore[no-untyped-call]
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in model.generator.parameters())
 
 
@@ -41,4 +41,4 @@ def test_dropout_is_the_discriminators_only() -> None:
     model = dataclasses.replace(CONFIG, dropout=0.5).build()
     keys = torch.arange(4)
     assert torch.equal(model.sample(keys), model.sample(keys))
-    assert not torch.equal(model.judge(torch.ones(4, 12)), model.judge(torch.ones(4, 12)))
+    assert not torch.equal(model.discriminate(torch.ones(4, 12)), model.discriminate(torch.ones(4, 12)))

@@ -15,7 +15,7 @@ def test_shapes() -> None:
     made = model(source).detach()
     assert made.shape == (2, 3, 16, 16)
     assert 0 < float(made.min()) < float(made.max()) < 1
-    assert model.judge(source, made).shape == (2, 6, 6)
+    assert model.discriminate(source, made).shape == (2, 6, 6)
 
 
 @pytest.mark.parametrize(("layers", "field"), [(0, 1), (1, 16), (2, 34), (3, 70)])

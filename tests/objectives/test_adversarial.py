@@ -38,7 +38,7 @@ class Atoms(nn.Module):
     def sample(self, key: Tensor) -> Tensor:
         return self.generated
 
-    def judge(self, x: Tensor) -> Tensor:
+    def discriminate(self, x: Tensor) -> Tensor:
         return x @ self.odds
 
 
@@ -182,7 +182,7 @@ class Copies(nn.Module):
     def sample(self, key: Tensor) -> Tensor:
         return self.table[random.integers(key, len(self.table))]
 
-    def judge(self, x: Tensor) -> Tensor:
+    def discriminate(self, x: Tensor) -> Tensor:
         return x.flatten(1).sum(1)
 
 
@@ -241,10 +241,10 @@ def test_the_penalty_is_added_to_what_the_critic_makes_small(tmp_path: Path) -> 
     batch, model, objective = trainer.source.batch(0, 8), trainer.model, trainer.objective
     terms = objective(model, batch, "discriminator").sums
     real, fake = batch["image"], model.sample(batch["key"]).detach().view_as(batch["image"])  # type: ignore[operator]
-    apart = (model.judge(fake) - model.judge(real)).sum()  # type: ignore[operator]
+    apart = (model.discriminate(fake) - model.discriminate(real)).sum()  # type: ignore[operator]
     assert terms.keys() == {"loss", "penalty"}
     assert float(terms["loss"].detach()) == pytest.approx(float(apart.detach()), rel=1e-4, abs=1e-5)
-    torch.testing.assert_close(terms["penalty"], gradient_penalty(model.judge, real, fake, batch["key"]).sum())  # type: ignore[arg-type]
+    torch.testing.assert_close(terms["penalty"], gradient_penalty(model.discriminate, real, fake, batch["key"]).sum())  # type: ignore[arg-type]
     assert objective.weights["penalty"] == 10.0
     assert objective(model, batch, "generator").sums.keys() == {"loss"}
 

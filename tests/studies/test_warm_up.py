@@ -8,7 +8,7 @@ import pytest
 
 from weft.core.errors import ConfigError
 from weft.data.text.number_words import NumberWordsConfig
-from weft.studies.warm_up import Found, Settings, describe, gradients, of_letters, study, train
+from weft.studies.warm_up import Row, Settings, describe, gradients, of_letters, study, train
 
 
 def test_only_norms_that_stand_first_learn_without_a_warm_up(tmp_path: Path) -> None:
@@ -20,7 +20,7 @@ def test_only_norms_that_stand_first_learn_without_a_warm_up(tmp_path: Path) -> 
     pre, post = gradients(settings, data, "pre"), gradients(settings, data, "post")
     assert max(pre) < 3 * min(pre)
     assert post[-1] > 3 * post[0]
-    found: Found = {("pre", 0): first, ("pre", 20): first, ("post", 0): last, ("post", 20): first}
+    found: Row = {("pre", 0): first, ("pre", 20): first, ("post", 0): last, ("post", 20): first}
     finding = describe(settings, found, letters, {"pre": pre, "post": post})
     assert "With the norm first it learns without" in finding.claim
     assert "With the norm last it does not learn without" in finding.claim

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from weft.training.checkpoint import pack
+from weft.training.checkpoint.tensors import pack
 
 RELIABILITY = Path(__file__).parents[2] / "reliability"
 

@@ -150,7 +150,7 @@ def losses(line: dict[str, Any]) -> dict[str, Any]:
 
 DEATHS = """
 import os, pathlib, sys
-from weft.training import files
+from weft.training.checkpoint import files
 
 run, calls = pathlib.Path(sys.argv[1]), ("open", "write", "fsync", "replace", "mkdir", "unlink", "rmdir")
 path, old, new = run / "00000001", {"a": b"old", "b": b"old"}, {"a": b"new", "b": b"new"}

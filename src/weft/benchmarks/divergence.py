@@ -68,7 +68,7 @@ def measure(model: Any, tokenizer: Any, prompts: Sequence[tuple[int, ...]], comp
             else:
                 parted = [at for one, other in zip(alone, answers, strict=True) if (at := first_difference(one, other)) is not None]
                 row["diverged"] = len(parted) / len(answers)
-                row["first_divergence"] = {"least": min(parted), "median": statistics.median(parted)} if parted else None
+                row |= {"first_divergence_least": min(parted), "first_divergence_median": statistics.median(parted)} if parted else {}
             if invariant:
                 row["cost"] = 1 - rate / speed[company]
             speed[company] = rate

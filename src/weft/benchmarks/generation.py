@@ -197,7 +197,12 @@ def main(arguments: list[str] | None = None) -> None:
     for size in [] if options.divergence else options.sizes:
         rows += measure(size, options.batches, options.precision, torch.device(options.device), options)
     if options.record:
-        write_record(options.record, measurements(flat(rows), ("model", "batch", "precision", "contender")), **parser.run(options))
+        of = (
+            ("model", "precision", "prompts", "added", "company", "invariant")
+            if options.divergence
+            else ("model", "batch", "precision", "contender")
+        )
+        write_record(options.record, measurements(rows if options.divergence else flat(rows), of), **parser.run(options))
 
 
 if __name__ == "__main__":

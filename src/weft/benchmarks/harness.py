@@ -47,7 +47,7 @@ def tasks(folder: Path) -> list[dict[str, Any]]:
     return [{"task": f"weft_{name}", **data, **form} for name, form in FORMS.items()]
 
 
-def told(results: Any) -> dict[str, list[Any]]:
+def samples_of(results: Any) -> dict[str, list[Any]]:
     """What a model answered to every question of every task: log-probabilities as numbers, or texts."""
     found = {}
     for name, samples in results["samples"].items():
@@ -75,8 +75,8 @@ def compare(checkpoint: Path) -> list[dict[str, Any]]:
         limits = {"max_length": own.max_length, "custom_prefix_token_id": own.prefix_token_id}
         there = harness.simple_evaluate(model=api(**remote, **limits), tasks=asked, **settings)
     rows = []
-    for name, mine in told(here).items():
-        other = told(there)[name]
+    for name, mine in samples_of(here).items():
+        other = samples_of(there)[name]
         apart = max((abs(a - b) for a, b in zip(mine, other, strict=True) if isinstance(a, float)), default=0.0)
         same = all(a == b for a, b in zip(mine, other, strict=True) if isinstance(a, str))
         metrics = {way: found["results"][name] for way, found in (("in_process", here), ("over_http", there))}

@@ -85,17 +85,19 @@ def vae_loop(model: Any, compiled: bool, half: bool) -> Step:
 
 def dcgan_loop(model: Any, compiled: bool, half: bool) -> Step:
     first, second = adam(model.discriminator), adam(model.generator)
-    generate, judge = (torch.compile(model.forward), torch.compile(model.judge)) if compiled else (model.forward, model.judge)
+    generate, discriminate = (
+        (torch.compile(model.forward), torch.compile(model.discriminate)) if compiled else (model.forward, model.discriminate)
+    )
 
     def step(given: Given) -> Tensor:
         x = given["image"]
         with autocast(x, half):
             made = generate(given["noise0"] if "noise0" in given else torch.randn(len(x), model.latent, device=x.device))
-            loss = (F.softplus(-judge(x)) + F.softplus(judge(made.detach()))).mean()
+            loss = (F.softplus(-discriminate(x)) + F.softplus(discriminate(made.detach()))).mean()
         update(first, loss)
         with autocast(x, half):
             made = generate(given["noise1"]) if "noise1" in given else made
-            passing = F.softplus(-judge(made)).mean()
+            passing = F.softplus(-discriminate(made)).mean()
         update(second, passing)
         return loss.detach()
 

@@ -163,14 +163,14 @@ def main(arguments: list[str] | None = None) -> None:
         name, rows = "plan", []
         for model in options.models:
             rows.append(compare(model, BATCHES[model], options.steps, device, options.measured))
-            print(told(rows[-1]), flush=True)
+            print(line_of(rows[-1]), flush=True)
     if options.record:
         found = measurements(rows, ("subject", "device", "gpus") if options.layouts else ("model", "batch", "tokens", "parameters"))
         steps = where(options.measured) if options.measured else {}
         write_record(Path(options.record) / f"{name}.json", found, **parser.run(options), **steps)
 
 
-def told(row: dict[str, Any]) -> str:
+def line_of(row: dict[str, Any]) -> str:
     memory = "memory not measured"
     if row["measured_bytes"]:
         sizes = f"{row['planned_bytes'] / 2**30:.2f} GiB, measured {row['measured_bytes'] / 2**30:.2f}"

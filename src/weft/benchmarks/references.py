@@ -172,15 +172,15 @@ class EncoderDecoder:
         return {"source": source, "lengths": lengths, "target": target, "target_lengths": target_lengths}
 
     def theirs(self, model: Any, given: Inputs) -> Outputs:
-        seen, told = within(given["lengths"]), within(given["target_lengths"])
-        masks = {"attention_mask": seen.long(), "decoder_attention_mask": told.long()}
+        seen, target_mask = within(given["lengths"]), within(given["target_lengths"])
+        masks = {"attention_mask": seen.long(), "decoder_attention_mask": target_mask.long()}
         out = model(input_ids=given["source"], decoder_input_ids=given["target"], **masks)
-        return [out.encoder_last_hidden_state[seen], out.logits[told]]
+        return [out.encoder_last_hidden_state[seen], out.logits[target_mask]]
 
     def ours(self, model: Any, given: Inputs) -> Outputs:
-        seen, told = within(given["lengths"]), within(given["target_lengths"])
+        seen, target_mask = within(given["lengths"]), within(given["target_lengths"])
         logits = model(given["source"], given["lengths"], given["target"])
-        return [model.encode(given["source"], given["lengths"])[seen], logits[told]]
+        return [model.encode(given["source"], given["lengths"])[seen], logits[target_mask]]
 
 
 class Sight:

@@ -107,8 +107,8 @@ def write_model(folder: Path, sizes: dict[str, Any] = SIZES) -> None:
 
 
 def body(tokens: int, **more: Any) -> Row:
-    told = {"stream": True, "stream_options": {"include_usage": True}} if more.pop("stream", True) else {}
-    return {"prompt": PROMPT, "max_tokens": tokens, "ignore_eos": True, **told, **more}
+    settings = {"stream": True, "stream_options": {"include_usage": True}} if more.pop("stream", True) else {}
+    return {"prompt": PROMPT, "max_tokens": tokens, "ignore_eos": True, **settings, **more}
 
 
 def percentile(values: list[float], share: float) -> float:
@@ -145,9 +145,9 @@ def refusing(folder: Path, tries: int = 100) -> Row:
     with serving(folder, slots=32, max_queue=32) as server:
         found = server.load("refused", held=64, tries=tries, endless=body(LEFT))
     slowest = max(found["latencies"])
-    told = {"statuses": found["statuses"], "retry_after": found["retry_after"], "tries": tries}
+    settings = {"statuses": found["statuses"], "retry_after": found["retry_after"], "tries": tries}
     holds = found["statuses"] == [429] and all(found["retry_after"]) and slowest < 0.1
-    return {**told, "median_seconds": statistics.median(found["latencies"]), "slowest_seconds": slowest, "holds": holds}
+    return {**settings, "median_seconds": statistics.median(found["latencies"]), "slowest_seconds": slowest, "holds": holds}
 
 
 def beside_slow(folder: Path, rounds: int = 4) -> Row:
@@ -195,9 +195,9 @@ def pace(folder: Path, turns: int = 2, rounds: int = 3) -> Row:
             found = {"offline": alone()}
             for name in used:
                 before = server.seconds()
-                told = server.load("repeated", clients=PACE_CLIENTS, requests=turns, body=body(PACE_TOKENS, stream=name == "streamed"))
-                found[name] = told["tokens"] / told["seconds"]
-                used[name] = (server.seconds() - before) / max(1, told["tokens"])
+                settings = server.load("repeated", clients=PACE_CLIENTS, requests=turns, body=body(PACE_TOKENS, stream=name == "streamed"))
+                found[name] = settings["tokens"] / settings["seconds"]
+                used[name] = (server.seconds() - before) / max(1, settings["tokens"])
             for name, rate in found.items() if number else ():  # the first time counts for nothing
                 rates[name].append(rate)
     best = {name: max(values) for name, values in rates.items()}

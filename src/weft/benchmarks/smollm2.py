@@ -39,8 +39,8 @@ def measure(folder: Path, device: str, examples: int) -> list[dict[str, Any]]:
     for name, (metric, published, source) in TASKS.items():
         found = run_task(loaded, name, examples=examples, progress=lambda done, of: print(f"{done:,} of {of:,}", end="\r", file=sys.stderr))
         facts = {"task": name, "examples": found.examples, "metrics": found.metrics, "intervals": found.intervals}
-        told = {"compared": metric, "measured": found.metrics[metric], "published": published, "published_in": source}
-        rows.append({**facts, **told, "seconds": round(found.seconds, 1)})
+        comparison = {"compared": metric, "measured": found.metrics[metric], "published": published, "published_in": source}
+        rows.append({**facts, **comparison, "seconds": round(found.seconds, 1)})
         print(json.dumps(rows[-1]), flush=True)
     return rows
 

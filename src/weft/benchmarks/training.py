@@ -148,7 +148,7 @@ class Bench:
             ms = statistics.median(taken[name])
             rate = self.batch * self.model.context / ms * 1e3
             found[name] |= {"ms": ms, "turns_ms": taken[name], "tokens_per_second": rate, "mfu": self.flops / ms / 1e-3 / PEAK}
-            print(told(name, found[name]), flush=True)
+            print(line_of(name, found[name]), flush=True)
             if self.profile and torch.cuda.is_available():
                 print(kernels.table(step), flush=True)
 
@@ -200,7 +200,7 @@ def forget() -> None:
         torch.cuda.empty_cache()
 
 
-def told(name: str, found: dict[str, Any]) -> str:
+def line_of(name: str, found: dict[str, Any]) -> str:
     memory = f"{found['gib']:6.2f} GiB, " if "gib" in found else ""
     rate = f"{found['tokens_per_second'] / 1e3:7.1f} k tokens/s, MFU {100 * found['mfu']:.1f} %"
     return f"{name:40} {found['ms']:8.2f} ms, {rate}, {memory}{found['warm_up_seconds']:.0f} s to warm up"

@@ -22,7 +22,7 @@ from weft.training.parallel.processes import LAYOUT
 
 def opening(run: Run) -> list[str]:
     """What is about to happen: model, data, how it is executed and why."""
-    layout, count = run.recipe.parallel, run.trainer.team.processes
+    layout, count = run.recipe.parallel, run.trainer.team.world_size
     where = f"continues after step {run.trainer.step:,}" if run.trainer.step else "starts"
     facts = [f"{name.replace('_', ' ')} {shown}" for name, value in run.data.info.items() if (shown := fact(value))]
     return [

@@ -100,7 +100,7 @@ def main(words: list[str]) -> int:
     if options.complete:
         return pictures.completed(loaded, prompts, options.complete, options.mask, options.n or 1, options.seed, options.out)
     if found := predict.predictor(loaded.recipe):
-        return told(loaded, found, prompts)
+        return show_predictions(loaded, found, prompts)
     if len(prompts) > 1:
         raise ConfigError(f"expected one PROMPT, found {' '.join(prompts)}; put it into quotes")
     prompt = prompts[0] if prompts else ""
@@ -168,7 +168,7 @@ def told_of(one: Generation) -> str:
     return f"{one.tokens} tokens, ended by {one.finish_reason}{searched}"
 
 
-def told(loaded: Loaded, predictor: predict.Predictor, prompts: list[str]) -> int:
+def show_predictions(loaded: Loaded, predictor: predict.Predictor, prompts: list[str]) -> int:
     if not all(prompt.strip() for prompt in prompts or [""]):
         example = " ".join(map(quoted, predictor.asked))
         raise ConfigError(f"{type(loaded.model).__name__} ({loaded.recipe.name}) must be asked, for example: weft sample CKPT {example}")

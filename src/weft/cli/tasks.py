@@ -34,7 +34,7 @@ class Meter:
     def __init__(self, title: str):
         self.title, self.begin = title, time.perf_counter()
         self.display: Any = make_display() if sys.stdout.isatty() else None
-        self.told = self.begin
+        self.shown_at = self.begin
 
     def __enter__(self) -> Meter:
         if self.display:
@@ -47,9 +47,9 @@ class Meter:
 
     def __call__(self, done: int, total: int) -> None:
         now = time.perf_counter()
-        if now - self.told < (0.1 if self.display else SILENCE):
+        if now - self.shown_at < (0.1 if self.display else SILENCE):
             return
-        self.told = now
+        self.shown_at = now
         left = f"{duration((now - self.begin) / done * (total - done))} left"
         if self.display:
             self.display.update(bar(done, total, f"{self.title}  {left}"), refresh=True)

@@ -37,7 +37,7 @@ def speaking(*convert: str, **where: Any) -> Uses:
     return Uses(CONTINUES, SPEAKS, True, convert, {f"model.{name}": value for name, value in where.items()})
 
 
-def telling(what: str, *convert: str, text: bool = True) -> Uses:
+def predicting(what: str, *convert: str, text: bool = True) -> Uses:
     return Uses(what, ("embeddings",) if text else (), False, convert)
 
 
@@ -47,22 +47,22 @@ USES: dict[tuple[str, str], Uses] = {
     ("gpt", "finetuning"): Uses(TEXT, SPEAKS, True, where={"model.position": "learned"}),
     ("llama", "next_token"): speaking("llama"),
     ("perceiver", "next_token"): speaking(),
-    ("bert", "masked_pair"): telling(WORDS, "bert"),
+    ("bert", "masked_pair"): predicting(WORDS, "bert"),
     ("bert", "next_token"): speaking(),
-    ("bert", "classification"): telling(TEXT, "bert"),
-    ("bert", "regression"): telling("number of a text", "bert"),
-    ("bert", "choice"): telling("the likelier way to go on", "bert"),
-    ("bert", "span"): telling("answer in a paragraph", "bert"),
-    ("bert", "tagging"): telling("tags of words", "bert"),
+    ("bert", "classification"): predicting(TEXT, "bert"),
+    ("bert", "regression"): predicting("number of a text", "bert"),
+    ("bert", "choice"): predicting("the likelier way to go on", "bert"),
+    ("bert", "span"): predicting("answer in a paragraph", "bert"),
+    ("bert", "tagging"): predicting("tags of words", "bert"),
     ("t5", "seq2seq"): Uses(ANSWERS, ("completions",), False, ("t5",)),
     ("transformer", "seq2seq"): Uses(
         ANSWERS, ("completions",), False, ("marian",), {"model.norm": "post", "model.interleaved": False, "model.output_bias": True}
     ),
     ("nonautoregressive", "masked_target"): Uses(ANSWERS, ("completions",)),
-    ("mlp", "classification"): telling(PICTURE, text=False),
-    ("convnet", "classification"): telling(PICTURE, text=False),
-    ("vit", "classification"): telling(PICTURE, "vit", text=False),
-    ("swin", "classification"): telling(PICTURE, "swin", text=False),
+    ("mlp", "classification"): predicting(PICTURE, text=False),
+    ("convnet", "classification"): predicting(PICTURE, text=False),
+    ("vit", "classification"): predicting(PICTURE, "vit", text=False),
+    ("swin", "classification"): predicting(PICTURE, "swin", text=False),
     ("vae", "elbo"): drawing(),
     ("conditional_vae", "elbo"): drawing(),
     ("semi_supervised_vae", "semi_supervised_elbo"): drawing(),

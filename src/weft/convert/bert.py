@@ -57,9 +57,9 @@ def settings(config: dict[str, Any]) -> BERTConfig:
 
 def describe(c: BERTConfig) -> dict[str, Any]:
     only(c, left_to_right=False, lstm=False)
-    told: dict[str, Any] = {"num_labels": c.classes} if c.task in ("classify", "tag") else {}
+    extra: dict[str, Any] = {"num_labels": c.classes} if c.task in ("classify", "tag") else {}
     if c.task == "classify":
-        told["problem_type"] = "regression" if c.classes == 1 else "single_label_classification"
+        extra["problem_type"] = "regression" if c.classes == 1 else "single_label_classification"
     return {
         "architectures": [ARCHITECTURES[c.task]],
         "model_type": "bert",
@@ -75,7 +75,7 @@ def describe(c: BERTConfig) -> dict[str, Any]:
         "attention_probs_dropout_prob": c.attention_dropout,
         "layer_norm_eps": c.eps,
         "initializer_range": c.init_std,
-        **told,
+        **extra,
     }
 
 

@@ -104,13 +104,13 @@ def bring_in(foreign: Foreign, target: Path, origin: dict[str, str]) -> Converte
 def answering(foreign: Foreign, family: Family) -> tokenizers.Tokenizer | None:
     """The foreign tokenizer, of a model with an encoder and a decoder with the marks of its targets."""
     tokenizer = foreign.tokenizer
-    if tokenizer is None or family.marks is None:
+    if tokenizer is None or family.special_tokens is None:
         return tokenizer
-    marks = family.marks(foreign.config)
-    for name, number in zip(("decoder_start_token_id", "eos_token_id"), marks, strict=True):
+    special_tokens = family.special_tokens(foreign.config)
+    for name, number in zip(("decoder_start_token_id", "eos_token_id"), special_tokens, strict=True):
         if type(number) is not int or not 0 <= number < tokenizer.size:
             raise CheckpointError(f"config.json: {name} is {number!r}, which is no token; its tokenizer has those below {tokenizer.size}")
-    return ForeignSeq2SeqTokenizer(tokenizer, *marks)
+    return ForeignSeq2SeqTokenizer(tokenizer, *special_tokens)
 
 
 def written(recipe: Recipe) -> bytes:

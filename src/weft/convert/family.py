@@ -28,7 +28,7 @@ class Family:
     finetuned: Callable[[Any], str] | None = None
     """Our settings -> the recipe of a model for another task, or none."""
 
-    marks: Callable[[dict[str, Any]], tuple[int, int]] | None = None
+    special_tokens: Callable[[dict[str, Any]], tuple[int, int]] | None = None
     """Their config.json -> the ids that a target begins and ends with, of a model with an encoder and a decoder."""
 
     def recipe_of(self, settings: ModelConfig) -> str:
@@ -47,9 +47,9 @@ def answer_marks(padding: int, end: int) -> Callable[[dict[str, Any]], tuple[int
     """What config.json says of a target's first and last token; these two where it says nothing, as padding usually begins one."""
 
     def read(config: dict[str, Any]) -> tuple[int, int]:
-        told: dict[str, Any] = {"pad_token_id": padding, "eos_token_id": end} | {k: v for k, v in config.items() if v is not None}
-        last = told["eos_token_id"]
-        return told.get("decoder_start_token_id", told["pad_token_id"]), last[0] if isinstance(last, list) and last else last
+        values: dict[str, Any] = {"pad_token_id": padding, "eos_token_id": end} | {k: v for k, v in config.items() if v is not None}
+        last = values["eos_token_id"]
+        return values.get("decoder_start_token_id", values["pad_token_id"]), last[0] if isinstance(last, list) and last else last
 
     return read
 
@@ -63,12 +63,12 @@ def only(config: ModelConfig, **wanted: Any) -> None:
 
 def setting(config: dict[str, Any], *names: str) -> Any:
     """What config.json says under any of several names for one thing, which must agree."""
-    told = {name: config[name] for name in names if config.get(name) is not None}
-    if not told:
+    values = {name: config[name] for name in names if config.get(name) is not None}
+    if not values:
         raise CheckpointError(f"config.json: {names[0]!r} is missing")
-    first, *others = told.values()
+    first, *others = values.values()
     if any(other != first for other in others):
-        said = " and ".join(f"{name} {value!r}" for name, value in told.items())
+        said = " and ".join(f"{name} {value!r}" for name, value in values.items())
         raise CheckpointError(f"config.json: {said} name one thing, but differ")
     return first
 

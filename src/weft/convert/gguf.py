@@ -84,8 +84,10 @@ def tokenizer(path: Path, facts: dict[str, Any]) -> ByteBPE | None:
         parts = library.pre_tokenizers
         engine.pre_tokenizer = parts.Sequence([parts.Digits(individual_digits=True), parts.ByteLevel(add_prefix_space=False)])
     engine.add_special_tokens([piece for piece, type_ in zip(pieces, facts["tokenizer.ggml.token_type"], strict=True) if type_ == CONTROL])
-    marks = {role: facts[f"tokenizer.ggml.{name}_token_id"] for role, name in ROLES.items() if f"tokenizer.ggml.{name}_token_id" in facts}
-    return ByteBPE(engine, marks)
+    special_tokens = {
+        role: facts[f"tokenizer.ggml.{name}_token_id"] for role, name in ROLES.items() if f"tokenizer.ggml.{name}_token_id" in facts
+    }
+    return ByteBPE(engine, special_tokens)
 
 
 def settings(path: Path, facts: dict[str, Any], tensors: dict[str, Tensor]) -> dict[str, Any]:

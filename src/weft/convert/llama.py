@@ -19,8 +19,8 @@ def settings(config: dict[str, Any]) -> LlamaConfig:
     positions = config.get("rope_scaling") or config.get("rope_parameters") or {}  # the older name counts where both are there
     if positions.get("rope_type", positions.get("type", "default")) != "default":
         raise CheckpointError(f"config.json: weft has no scaled rotary positions ({positions})")
-    for told in (positions, config):
-        need(told, partial_rotary_factor=1.0)
+    for settings in (positions, config):
+        need(settings, partial_rotary_factor=1.0)
     return LlamaConfig(
         vocabulary=setting(config, "vocab_size"),
         context=setting(config, "max_position_embeddings"),

@@ -103,4 +103,4 @@ def linear_rows(theirs: str, ours: str, *parts: str) -> list[Row]:
 
 
 MARKS = answer_marks(padding=58100, end=0)
-FAMILY = Family("transformer/pairs", TransformerConfig, settings, describe, table, fresh=("head.bias",), marks=MARKS)
+FAMILY = Family("transformer/pairs", TransformerConfig, settings, describe, table, fresh=("head.bias",), special_tokens=MARKS)

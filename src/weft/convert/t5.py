@@ -107,4 +107,4 @@ def feedforward_rows(theirs: str, ours: str, gated: bool) -> list[Row]:
     return [up, Rename(theirs + "wo.weight", ours + "down.weight")]
 
 
-FAMILY = Family("t5/text", T5Config, settings, describe, table, marks=answer_marks(padding=0, end=1))
+FAMILY = Family("t5/text", T5Config, settings, describe, table, special_tokens=answer_marks(padding=0, end=1))

@@ -80,8 +80,8 @@ def translated(loaded: Loaded, data: Changes = None, argument: str = "") -> dict
 
 
 def right(extractor: Extractor, parts: list[Tensor], label: Tensor) -> float:
-    told = torch.cat([extractor(images)[1].argmax(-1) for images in parts])
-    return float((told == label).float().mean())
+    predicted = torch.cat([extractor(images)[1].argmax(-1) for images in parts])
+    return float((predicted == label).float().mean())
 
 
 def fitted(images: Tensor, wanted: tuple[int, ...]) -> Tensor:

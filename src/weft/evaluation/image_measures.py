@@ -123,8 +123,8 @@ def iwae(loaded: Loaded, data: Changes = None, argument: str = "") -> dict[str, 
     held, name = built.validation or built.train, getattr(loaded.recipe.objective, "input", "image")
     total = 0.0
     for batch in batches(held, next(model.parameters()).device, loaded.recipe.train.seed):
-        told = (one_hot(batch["label"], model.classes),) if getattr(model, "conditional", False) else ()
-        total += float(importance_bound(model, batch[name], batch["key"], samples, *told).sum())
+        condition = (one_hot(batch["label"], model.classes),) if getattr(model, "conditional", False) else ()
+        total += float(importance_bound(model, batch[name], batch["key"], samples, *condition).sum())
     return {f"iwae_{samples}": -total / len(held)}
 
 

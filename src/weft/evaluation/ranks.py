@@ -32,6 +32,6 @@ def measure(loaded: Loaded, objective: Regression, data: Dataset, batches: Itera
     """Spearman's correlation, and each number told beside the true one, in their own units."""
     model, tokenizer = loaded.model, loaded.tokenizer
     pairs = [(model.classify(*chosen(batch, objective.config.inputs)).squeeze(-1).cpu(), batch["label"].cpu()) for batch in batches]  # type: ignore[operator]
-    told, true = (torch.cat(side).double() for side in zip(*pairs, strict=True))
-    rows = (torch.stack((true, told), dim=1) * tokenizer.deviation + tokenizer.mean).tolist()
-    return Findings({"spearman": spearman(told, true)}, "".join(f"{a:.6g}\t{b:.6g}\n" for a, b in rows), ".tsv")
+    predicted, true = (torch.cat(side).double() for side in zip(*pairs, strict=True))
+    rows = (torch.stack((true, predicted), dim=1) * tokenizer.deviation + tokenizer.mean).tolist()
+    return Findings({"spearman": spearman(predicted, true)}, "".join(f"{a:.6g}\t{b:.6g}\n" for a, b in rows), ".tsv")

@@ -55,6 +55,12 @@ def measure(loaded: Any, objective: Seq2Seq | MaskedTarget, data: Any, batches: 
         score = metric.corpus_score(translations, references)
         metrics[score.name.split("2")[0].lower()] = float(score.score)
         signatures[score.name.split("2")[0].lower()] = str(metric.get_signature())
-    told = "text of the data" if texts is not None else "tokens of the data, decoded"
-    content = {"metrics": metrics, "references": told, "signatures": signatures, **objective.search(loaded.model), "translations": rows}
+    compared_with = "text of the data" if texts is not None else "tokens of the data, decoded"
+    content = {
+        "metrics": metrics,
+        "references": compared_with,
+        "signatures": signatures,
+        **objective.search(loaded.model),
+        "translations": rows,
+    }
     return Findings(metrics, json.dumps(content, indent=1, ensure_ascii=False) + "\n", ".json")

@@ -34,7 +34,7 @@ class Hypothesis:
     """What hypotheses are compared by."""
 
 
-Steps = Generator[None, None, list[list[Hypothesis]]]
+BeamSteps = Generator[None, None, list[list[Hypothesis]]]
 """A search that pauses after each token; what it returns at its end are the best hypotheses of each row, best first."""
 
 
@@ -65,7 +65,7 @@ def penalty(length: int, alpha: float) -> float:
     return float(((5 + length) / 6) ** alpha)
 
 
-def finish(steps: Steps) -> list[list[Hypothesis]]:
+def finish(steps: BeamSteps) -> list[list[Hypothesis]]:
     """Run a search to its end."""
     while True:
         try:
@@ -84,7 +84,7 @@ def search(
 
 
 @torch.inference_mode()
-def searching(score: Score, start: Tensor, end: int, beam: Beam, longest: int, cover: Cover | None = None) -> Steps:
+def searching(score: Score, start: Tensor, end: int, beam: Beam, longest: int, cover: Cover | None = None) -> BeamSteps:
     """As `search`, from a token of its own for each row (B,), and step by step."""
     beam.check()
     if longest < 1:

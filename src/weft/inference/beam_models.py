@@ -13,7 +13,7 @@ from torch import Tensor
 
 from weft.core.errors import CapabilityError, ConfigError
 from weft.inference.attention_weights import Recorder
-from weft.inference.beam import Beam, Cover, Hypothesis, Score, Steps, finish, searching
+from weft.inference.beam import Beam, BeamSteps, Cover, Hypothesis, Score, finish, searching
 from weft.inference.runner import ModelRunner
 from weft.models.base import Decodes, Subsamples, offers
 from weft.nn.state import EncoderDecoderState
@@ -47,7 +47,7 @@ def translate(
 @torch.inference_mode()
 def translating(
     model: Any, source: Tensor, lengths: Tensor, start: int, end: int, beam: Beam, longest: int = 0, cached: bool = True
-) -> Steps:
+) -> BeamSteps:
     """As `translate`, step by step."""
     memory = model.encode(source, lengths)
     lengths = model.encoded_lengths(lengths) if offers(model, Subsamples) else lengths
@@ -108,7 +108,7 @@ def continuations(
 @torch.inference_mode()
 def continuing(
     model: Any, prompts: Sequence[Sequence[int]], beam: Beam, longest: int, end: int = NEVER, vocabulary: int = 0, cached: bool = True
-) -> Steps:
+) -> BeamSteps:
     """As `continuations`, step by step. vocabulary: tokens from here on are never chosen, where it is not 0."""
     if not all(prompts):
         raise ConfigError("beam search continues prompts of at least one token each")

@@ -22,9 +22,9 @@ def neighbours(model: nn.Module, tokenizer: Any, text: str, number: int = 10) ->
     everything = torch.arange(tokenizer.size, device=next(model.parameters()).device)
     table: Tensor = F.normalize(model.embed(everything).float(), dim=-1)  # type: ignore[operator]  # (V, D)
     found = {}
-    for word, mark in ids.items():
-        cosine = table @ table[mark]  # (V,)
-        cosine[mark] = -torch.inf
+    for word, token in ids.items():
+        cosine = table @ table[token]  # (V,)
+        cosine[token] = -torch.inf
         best = cosine.topk(min(number, len(cosine) - 1))
         found[word] = [(tokenizer.decode([i]), round(c, 4)) for i, c in zip(best.indices.tolist(), best.values.tolist(), strict=True)]
     return found

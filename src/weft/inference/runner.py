@@ -131,20 +131,20 @@ class ModelRunner:
         self.ids[row] = list(ids)
         self.state.restore(row, snapshot, len(ids))
 
-    def mark(self, row: int) -> Snapshot | None:
+    def snapshot(self, row: int) -> Snapshot | None:
         """What `rewind` needs to come back to a row as it is now; nothing where the row can be truncated."""
         return None if self.state is None or self.state.can_truncate else self.state.snapshot(row)
 
-    def rewind(self, row: int, length: int, mark: Snapshot | None) -> None:
+    def rewind(self, row: int, length: int, snapshot: Snapshot | None) -> None:
         """Forget what a row holds behind so many tokens, and where it must go back to a mark, behind that."""
         if len(self.ids[row]) <= length:
             return
-        if mark is None:
+        if snapshot is None:
             del self.ids[row][length:]
             if self.state:
                 self.state.truncate(row, length)
         else:
-            self.restore(row, self.ids[row][: mark.length], mark)
+            self.restore(row, self.ids[row][: snapshot.length], snapshot)
 
     def select(self, rows: Sequence[int]) -> None:
         """Keep these rows in this order; one may be taken more than once, as beam search does."""

@@ -54,12 +54,12 @@ def speculate(model: Any, draft: Any, tokenizer: Any, request: Request, *, ahead
         ids = [*request.ids, *active.answer]
         left = [request.sampling.max_new_tokens, *([room] if room else [])]
         number = min(ahead, *(limit - len(active.answer) - 1 for limit in left))
-        proposals, odds, mark = propose(drafter, sampler, ids, max(number, 0), tokenizer.size)
+        proposals, odds, snapshot = propose(drafter, sampler, ids, max(number, 0), tokenizer.size)
         logits = model.head(target.read(ids, proposals))[:, : tokenizer.size]
         wanted = torch.cat([sampler.probabilities(each) for each in logits.split(1)])
         accepted, last = accept(wanted, odds, proposals, partial(draw_at, sampler, len(ids)))
         target.keep(accepted)
-        drafter.rewind(0, len(ids) + accepted, mark)
+        drafter.rewind(0, len(ids) + accepted, snapshot)
         done.target_steps, done.proposed, done.accepted = done.target_steps + 1, done.proposed + len(proposals), done.accepted + accepted
         for index, number in enumerate([*proposals[:accepted], last]):
             token = Token(number)
@@ -126,14 +126,14 @@ def propose(drafter: ModelRunner, sampler: Sampler, ids: list[int], number: int,
     if not number:
         return proposals, odds, None
     states = drafter.prefill([ids[len(drafter.ids[0]) :]])[0]
-    mark = drafter.mark(0)
+    snapshot = drafter.snapshot(0)
     for index in range(number):
         probabilities = sampler.probabilities(drafter.model.head(states[-1:])[:, :size])[0]
         odds.append(probabilities)
         proposals.append(draw(probabilities, draw_at(sampler, len(ids) + index, "guess")))
         if index + 1 < number:
             states = drafter.prefill([proposals[-1:]])[0]
-    return proposals, odds, mark
+    return proposals, odds, snapshot
 
 
 def accept(wanted: Tensor, odds: list[Tensor], proposals: list[int], share: Callable[[str], float]) -> tuple[int, int]:

@@ -105,25 +105,25 @@ def _choices(model: nn.Module, use: Use, install_them: bool) -> Iterator[Choice]
 
 def told_by_stack(model: nn.Module) -> dict[int, tuple[str, int]]:
     """Of the blocks of a model that says how it is made: how positions are told to their attention, and their windows."""
-    told: dict[int, tuple[str, int]] = {}
+    positions_of: dict[int, tuple[str, int]] = {}
     for module in model.modules():
         if "decoder_stack" in vars(type(module)):
             stack = module.decoder_stack()  # type: ignore[operator]
             rope = "rope" if stack.positions == "rotary" else "none"
-            told |= {id(block): (rope, window) for block, window in zip(module.blocks, stack.windows, strict=True)}  # type: ignore[arg-type]
-    return told
+            positions_of |= {id(block): (rope, window) for block, window in zip(module.blocks, stack.windows, strict=True)}  # type: ignore[arg-type]
+    return positions_of
 
 
 def _chosen_blocks(
-    model: nn.Module, use: Use, told: dict[int, tuple[str, int]], install_them: bool, within: dict[int, tuple[str, ...]]
+    model: nn.Module, use: Use, positions_of: dict[int, tuple[str, int]], install_them: bool, within: dict[int, tuple[str, ...]]
 ) -> Iterator[Choice]:
     """within: is told which attention is computed within which blocks."""
     found: dict[tuple[Any, str], list[nn.Module]] = {}
     for module in model.modules():
         if is_block(module):
-            spec = described(describe_block, module, use, *told.get(id(module), ()))
+            spec = described(describe_block, module, use, *positions_of.get(id(module), ()))
             found.setdefault((spec, type(module).__name__), []).append(module)
-    stacks = [*_chosen_stacks(model, use, told, install_them)]
+    stacks = [*_chosen_stacks(model, use, positions_of, install_them)]
     for (spec, name), blocks in found.items():
         chosen, reasons = first_of(BLOCKS, spec, use, use.no_blocks)
         if install_them:
@@ -148,12 +148,12 @@ def is_block(module: nn.Module) -> bool:
 
 
 def _chosen_stacks(
-    model: nn.Module, use: Use, told: dict[int, tuple[str, int]], install_them: bool
+    model: nn.Module, use: Use, positions_of: dict[int, tuple[str, int]], install_them: bool
 ) -> Iterator[tuple[Implementation, set[int], str]]:
     """What computes whole stacks of blocks: the implementation, the blocks, and why it does not."""
     for module in model.modules():
         if isinstance(module, Blocks):
-            spec = described(describe_blocks, module, use, told)
+            spec = described(describe_blocks, module, use, positions_of)
             for one in STACKS:
                 why = use.no_blocks or (spec if isinstance(spec, str) else one.refuses(spec, use))
                 yield one, {*map(id, module)}, why
@@ -161,11 +161,11 @@ def _chosen_stacks(
                     one.install(module, use)
 
 
-def describe_blocks(blocks: Any, use: Use, told: dict[int, tuple[str, int]]) -> tuple[BlockSpec, ...]:
+def describe_blocks(blocks: Any, use: Use, positions_of: dict[int, tuple[str, int]]) -> tuple[BlockSpec, ...]:
     if type(blocks) is not Blocks:
         raise Unknown(f"the blocks are {a(type(blocks).__name__)}, not Blocks")
     check_own(blocks, "the stack of blocks", set(), None)
-    return tuple(describe_block(block, use, *told.get(id(block), ())) for block in blocks)
+    return tuple(describe_block(block, use, *positions_of.get(id(block), ())) for block in blocks)
 
 
 def install_checkpointing(block: Block, use: Use) -> None:
@@ -258,9 +258,9 @@ def choose_decoder(model: Any) -> Choice:
     use = decoding(model)
     spec = described(describe_stack, model, use)
     chosen, reasons = first_of(DECODERS, spec, use)
-    one_row, more = first_of(ONE_ROW, spec, use) if chosen else (None, [])
-    names = tuple(one.name for one in (one_row, chosen) if one)
-    where = ", else ".join(f"{one.name} {one.where}".strip() for one in (one_row, chosen) if one)
+    single_row, more = first_of(ONE_ROW, spec, use) if chosen else (None, [])
+    names = tuple(one.name for one in (single_row, chosen) if one)
+    where = ", else ".join(f"{one.name} {one.where}".strip() for one in (single_row, chosen) if one)
     kind = str(spec) if isinstance(spec, StackSpec) else type(model).__name__
     return Choice("decoder", kind, 1, names, where, (*reasons, *more))
 

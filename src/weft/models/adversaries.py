@@ -117,7 +117,7 @@ class Adversaries(nn.Module):
         found: Tensor = self.discriminator.features(x)
         return found
 
-    def judge(self, x: Tensor, label: Tensor | None = None) -> Tensor:
+    def discriminate(self, x: Tensor, label: Tensor | None = None) -> Tensor:
         """x (B, ...) -> log-odds that each is real (a critic's value where it is trained as one), (B,)."""
         odds: Tensor = self.discriminator.verdict(self.features(x), label)
         return odds

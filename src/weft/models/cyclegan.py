@@ -58,7 +58,7 @@ class CycleGAN(nn.Module):
         made: Tensor = self.generators[way](2 * x - 1)
         return (made.float() + 1) / 2
 
-    def judge(self, x: Tensor, place: str) -> Tensor:
+    def discriminate(self, x: Tensor, place: str) -> Tensor:
         """x (B, C, S, S) in [0, 1], place "here" or "there" -> scores of patches (B, P, P)."""
         score: Tensor = self.discriminators[place](2 * x - 1).float()
         return score
@@ -69,13 +69,13 @@ class CycleGAN(nn.Module):
 
 
 class Residual(nn.Module):
-    def __init__(self, channels: int, width: int, halvings: int, blocks: int, side: int):
+    def __init__(self, channels: int, width: int, downsamplings: int, blocks: int, side: int):
         super().__init__()
         parts = convolution(channels, width, 7, 1, side)
-        for level in range(halvings):
+        for level in range(downsamplings):
             parts += convolution(width << level, width << (level + 1), 3, 2, side >> (level + 1))
-        parts += [Block(width << halvings, side >> halvings) for _ in range(blocks)]
-        for level in reversed(range(halvings)):
+        parts += [Block(width << downsamplings, side >> downsamplings) for _ in range(blocks)]
+        for level in reversed(range(downsamplings)):
             parts += transposed(width << (level + 1), width << level, side >> level)
         self.network = nn.Sequential(*parts, nn.Conv2d(width, channels, 7, 1, 3, padding_mode="reflect"), nn.Tanh())
         self.apply(draw_weights)

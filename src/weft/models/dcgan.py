@@ -113,14 +113,14 @@ class DCGAN(Adversaries):
 
 def plan(side: int, width: int) -> tuple[int, list[int]]:
     """The smallest side, and the channels from there up to the layer next to the image."""
-    start, halvings = side, 0
+    start, downsamplings = side, 0
     while start % 2 == 0 and start // 2 >= SMALLEST:
-        start, halvings = start // 2, halvings + 1
-    if not halvings or start >= 2 * SMALLEST:
+        start, downsamplings = start // 2, downsamplings + 1
+    if not downsamplings or start >= 2 * SMALLEST:
         raise ConfigError(
             f"--model.image: a side of {side} cannot be halved down to 4 to 7 pixels; choose 8, 16, 28, 32 or 64 with --data.size"
         )
-    return start, [width * 2**i for i in reversed(range(halvings))]
+    return start, [width * 2**i for i in reversed(range(downsamplings))]
 
 
 def draw_weights(module: nn.Module) -> None:

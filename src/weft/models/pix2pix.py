@@ -61,7 +61,7 @@ class Pix2Pix(nn.Module):
         made: Tensor = self(x)
         return made
 
-    def judge(self, source: Tensor, target: Tensor) -> Tensor:
+    def discriminate(self, source: Tensor, target: Tensor) -> Tensor:
         """source (B, C, S, S) and target (B, D, S, S) in [0, 1] -> log-odds that each patch is real, (B, P, P)."""
         odds: Tensor = self.discriminator(2 * torch.cat([source, target], dim=1) - 1).float()
         return odds
@@ -73,26 +73,28 @@ def most_halvings(side: int) -> int:
 
 
 class UNet(nn.Module):
-    def __init__(self, source: int, target: int, width: int, halvings: int, dropout: float, side: int):
+    def __init__(self, source: int, target: int, width: int, downsamplings: int, dropout: float, side: int):
         super().__init__()
-        if not 1 <= halvings <= most_halvings(side):
-            raise ConfigError(f"--model.downsamplings: a side of {side} can be halved 1 to {most_halvings(side)} times, not {halvings}")
-        widths = [width * min(2**i, 8) for i in range(halvings)]  # on the way down
-        sizes = [side >> (i + 1) for i in range(halvings)]
+        if not 1 <= downsamplings <= most_halvings(side):
+            raise ConfigError(
+                f"--model.downsamplings: a side of {side} can be halved 1 to {most_halvings(side)} times, not {downsamplings}"
+            )
+        widths = [width * min(2**i, 8) for i in range(downsamplings)]  # on the way down
+        sizes = [side >> (i + 1) for i in range(downsamplings)]
         down = [nn.Sequential(nn.Conv2d(source, widths[0], 4, 2, 1))]
         for (first, second), size in zip(pairwise(widths), sizes[1:], strict=True):
             down.append(nn.Sequential(nn.LeakyReLU(0.2), nn.Conv2d(first, second, 4, 2, 1, bias=size == 1), *instance_norm(second, size)))
         up = []
-        for level in reversed(range(1, halvings)):
-            inputs = widths[level] * (1 if level == halvings - 1 else 2)
-            drop = dropout if level > halvings - 4 and halvings > 3 else 0.0
+        for level in reversed(range(1, downsamplings)):
+            inputs = widths[level] * (1 if level == downsamplings - 1 else 2)
+            drop = dropout if level > downsamplings - 4 and downsamplings > 3 else 0.0
             parts = (
                 nn.ReLU(),
                 nn.ConvTranspose2d(inputs, widths[level - 1], 4, 2, 1, bias=False),
                 *instance_norm(widths[level - 1], sizes[level - 1]),
             )
             up.append(nn.Sequential(*parts, Dropout(drop)))
-        inputs = widths[0] * (1 if halvings == 1 else 2)
+        inputs = widths[0] * (1 if downsamplings == 1 else 2)
         up.append(nn.Sequential(nn.ReLU(), nn.ConvTranspose2d(inputs, target, 4, 2, 1), nn.Tanh()))
         self.down, self.up = nn.ModuleList(down), nn.ModuleList(up)
         self.apply(draw_weights)

@@ -149,7 +149,7 @@ class SwinBlock(nn.Module):
     offsets: Tensor
     seen: Tensor | None
 
-    def __init__(self, config: SwinConfig, stage: int, grid: tuple[int, int], *, shifted: bool, depth_dropout: float):
+    def __init__(self, config: SwinConfig, stage: int, grid: tuple[int, int], *, shifted: bool, drop_path: float):
         super().__init__()
         c, width = config, config.width * 2**stage
         self.window = min(c.window, *grid)
@@ -158,15 +158,15 @@ class SwinBlock(nn.Module):
         self.attention = WindowAttention(width, c.heads[stage], c.window, dropout=c.attention_dropout)
         self.feedforward = FeedForward(width, c.mlp_ratio * width, activation=c.activation)
         self.norm1, self.norm2 = LayerNorm(width), LayerNorm(width)
-        self.dropout, self.depth_dropout = Dropout(c.dropout), DepthDropout(depth_dropout)
+        self.dropout, self.drop_path = Dropout(c.dropout), DepthDropout(drop_path)
         self.register_buffer("offsets", offsets(self.window, c.window), persistent=False)
         seen = neighbours(self.window, self.shift, *self.padded) if self.shift else None
         self.register_buffer("seen", seen, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """x (B, Y, X, D) -> (B, Y, X, D)."""
-        x = x + self.depth_dropout(self.dropout(self.attend(self.norm1(x))))
-        out: Tensor = x + self.depth_dropout(self.dropout(self.feedforward(self.norm2(x))))
+        x = x + self.drop_path(self.dropout(self.attend(self.norm1(x))))
+        out: Tensor = x + self.drop_path(self.dropout(self.feedforward(self.norm2(x))))
         return out
 
     def attend(self, x: Tensor) -> Tensor:
@@ -241,7 +241,7 @@ class Swin(nn.Module):
         c = self.config
         before, steps = sum(c.layers[:stage]), max(sum(c.layers) - 1, 1)
         rates = [c.drop_path * (before + block) / steps for block in range(c.layers[stage])]
-        blocks = [SwinBlock(c, stage, grid, shifted=block % 2 == 1, depth_dropout=rate) for block, rate in enumerate(rates)]
+        blocks = [SwinBlock(c, stage, grid, shifted=block % 2 == 1, drop_path=rate) for block, rate in enumerate(rates)]
         return nn.Sequential(*blocks)
 
     def hidden(self, image: Tensor) -> Tensor:

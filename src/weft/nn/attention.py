@@ -121,9 +121,9 @@ def fused_attention(
     seen = allowed.any(-1, keepdim=True)
     # a row that may see nothing is computed as if it saw everything, then set to zero
     allowed = allowed | ~seen
-    told = allowed if bias is None else bias.to(q.dtype).masked_fill(~allowed, float("-inf"))
+    attn_mask = allowed if bias is None else bias.to(q.dtype).masked_fill(~allowed, float("-inf"))
     with sound_kernels(q, k):
-        out = F.scaled_dot_product_attention(q, k, v, attn_mask=told, dropout_p=dropout, scale=scale)
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=attn_mask, dropout_p=dropout, scale=scale)
     return out.masked_fill(~seen, 0.0)
 
 

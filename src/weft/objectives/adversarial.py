@@ -83,32 +83,32 @@ class Adversarial(Objective):
         label = batch["label"] if getattr(model, "conditional", False) else None
         with torch.set_grad_enabled(torch.is_grad_enabled() and turn == "generator"):
             fake = draw(model, batch["key"], label)
-        judge = model.judge if label is None else partial(model.judge, label=label)
+        discriminate = model.discriminate if label is None else partial(model.discriminate, label=label)
         side = self._generator if turn == "generator" else self._discriminator
-        terms = side(model, batch, fake, judge)
+        terms = side(model, batch, fake, discriminate)
         if self.config.historical_averaging:
             terms.sums["history"] = self.histories[turn].distance(model.get_submodule(turn).named_parameters())  # type: ignore[operator]
         return terms
 
-    def _discriminator(self, model: Any, batch: Batch, fake: Tensor, judge: Part) -> Terms:
+    def _discriminator(self, model: Any, batch: Batch, fake: Tensor, discriminate: Part) -> Terms:
         c, x = self.config, batch[self.config.input]
-        real, score = judge(x), judge(fake)  # (B,)
+        real, score = discriminate(x), discriminate(fake)  # (B,)
         metrics = {"real": real.detach().sum(), "fake": score.detach().sum()}
         if c.loss in ("non_saturating", "saturating"):
             metrics = {name: (real if name == "real" else score).detach().sigmoid().sum() for name in metrics}
         terms = Terms({"loss": (self.game.real(real) + self.game.fake(score)).sum()}, metrics)
         if c.gradient_penalty:
-            terms.sums["penalty"] = gradient_penalty(judge, x, fake.view_as(x), batch["key"]).sum()
+            terms.sums["penalty"] = gradient_penalty(discriminate, x, fake.view_as(x), batch["key"]).sum()
         if c.label:
             logits = model.classify(x)
             terms.sums["label"] = label_loss(logits, batch["label"])
             terms.metrics["accuracy"] = correct(logits, batch["label"])
         return terms
 
-    def _generator(self, model: Any, batch: Batch, fake: Tensor, judge: Part) -> Terms:
+    def _generator(self, model: Any, batch: Batch, fake: Tensor, discriminate: Part) -> Terms:
         sums: dict[str, Tensor] = {}
         if self.config.adversarial:
-            sums["loss"] = self.config.adversarial * self.game.generator(judge(fake)).sum()
+            sums["loss"] = self.config.adversarial * self.game.generator(discriminate(fake)).sum()
         if self.config.feature_matching:
             with torch.no_grad():
                 wanted = model.features(batch[self.config.input])

@@ -84,11 +84,11 @@ def label_loss(logits: Tensor, label: Tensor, smoothing: float = 0.0) -> Tensor:
 
 def mixed_loss(logits: Tensor, batch: Batch, smoothing: float = 0.0) -> Tensor:
     """Summed -log p of both classes of each example, by its share of them: logits (B, C)."""
-    told = [
+    predicted = [
         F.cross_entropy(logits.float(), batch[name], ignore_index=UNLABELLED, reduction="none", label_smoothing=smoothing)
         for name in ("label", "other_label")
     ]
-    return torch.lerp(told[1], told[0], batch["share"]).sum()
+    return torch.lerp(predicted[1], predicted[0], batch["share"]).sum()
 
 
 def correct(logits: Tensor, label: Tensor) -> Tensor:
@@ -105,8 +105,8 @@ def rightness(logits: Tensor, label: Tensor) -> dict[str, Tensor]:
 def outcomes(logits: Tensor, label: Tensor) -> Tensor:
     """logits (B, 2), label (B,) -> how many of each class (rows) were taken for each (columns), (2, 2)."""
     classes = torch.arange(2, device=label.device)
-    true, told = label[:, None] == classes, logits.detach().argmax(-1)[:, None] == classes  # (B, 2)
-    return (true[:, :, None] & told[:, None]).sum(0).float()  # a product of matrices would be rounded to bf16
+    true, predicted = label[:, None] == classes, logits.detach().argmax(-1)[:, None] == classes  # (B, 2)
+    return (true[:, :, None] & predicted[:, None]).sum(0).float()  # a product of matrices would be rounded to bf16
 
 
 def of_two(shares: Tensor | None) -> dict[str, float]:

@@ -53,9 +53,9 @@ class Cycle(Objective):
         own = turn == "generators"
         with torch.set_grad_enabled(torch.is_grad_enabled() and own):
             made_there, made_here = model.translate(here, "there"), model.translate(there, "back")
-        fooled = model.judge(made_there, "there"), model.judge(made_here, "here")
+        fooled = model.discriminate(made_there, "there"), model.discriminate(made_here, "here")
         if not own:
-            known = model.judge(there, "there"), model.judge(here, "here")
+            known = model.discriminate(there, "there"), model.discriminate(here, "here")
             parts = [per_example(self.game.real(score)) for score in known] + [per_example(self.game.fake(score)) for score in fooled]
             return Terms({"loss": 0.5 * torch.stack(parts).sum()})  # halved, so that they learn no faster than the generators
         passing = torch.stack([per_example(self.game.generator(score)) for score in fooled])  # (2, B)

@@ -65,10 +65,10 @@ class ELBO(Objective):
 
     def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
         x, key, metrics = batch[self.config.input], batch["key"], {}
-        told = (one_hot(batch["label"], model.classes),) if getattr(model, "conditional", False) else ()
+        condition = (one_hot(batch["label"], model.classes),) if getattr(model, "conditional", False) else ()
         known = outside(key, self.config.image, self.side).view_as(x) if self.side else None
-        mean, log_variance = model.encode(x if known is None else model.hide(x, known), *told)  # each (B, Z)
-        made = model.decode(draw(mean, log_variance, key), *told)
+        mean, log_variance = model.encode(x if known is None else model.hide(x, known), *condition)  # each (B, Z)
+        made = model.decode(draw(mean, log_variance, key), *condition)
         sums = {"reconstruction": -made.log_prob(x.flatten(1)).sum(), "kl": gaussian_kl(mean, log_variance).sum()}
         if known is not None:
             error = (made.mean.detach() - x.flatten(1)).square()  # (B, X)
@@ -90,21 +90,21 @@ def gaussian_kl(mean: Tensor, log_variance: Tensor) -> Tensor:
     return 0.5 * (mean.square() + log_variance.exp() - 1.0 - log_variance).sum(-1)
 
 
-def negative_bound(model: Any, x: Tensor, key: Tensor, *told: Tensor) -> Tensor:
-    """-(log p(x | z) - KL) of each example with one code from its key: (B,); `told` is y (B, C) of a conditional model."""
-    mean, log_variance = model.encode(x, *told)
-    reconstruction: Tensor = -model.decode(draw(mean, log_variance, key), *told).log_prob(x.flatten(1)).sum(1)
+def negative_bound(model: Any, x: Tensor, key: Tensor, *condition: Tensor) -> Tensor:
+    """-(log p(x | z) - KL) of each example with one code from its key: (B,); `condition` is y (B, C) of a conditional model."""
+    mean, log_variance = model.encode(x, *condition)
+    reconstruction: Tensor = -model.decode(draw(mean, log_variance, key), *condition).log_prob(x.flatten(1)).sum(1)
     return reconstruction + gaussian_kl(mean, log_variance)
 
 
 @torch.no_grad()
-def importance_bound(model: Any, x: Tensor, key: Tensor, samples: int, *told: Tensor) -> Tensor:
+def importance_bound(model: Any, x: Tensor, key: Tensor, samples: int, *condition: Tensor) -> Tensor:
     """log of the mean of p(x | z) p(z) / q(z | x) over so many codes of each example, a lower bound on log p(x) in the mean: (B,)."""
-    mean, log_variance = model.encode(x, *told)
+    mean, log_variance = model.encode(x, *condition)
     total = torch.full_like(mean[:, 0], -math.inf, dtype=torch.float64)
     for number in range(samples):
         z = draw(mean, log_variance, random.fold(key, number))
-        likelihood = model.decode(z, *told).log_prob(x.flatten(1)).double().sum(1)
+        likelihood = model.decode(z, *condition).log_prob(x.flatten(1)).double().sum(1)
         noise = (z - mean) * (-0.5 * log_variance).exp()
         prior_over_code = 0.5 * (noise.square() + log_variance - z.square()).double().sum(1)  # log p(z) - log q(z | x)
         total = torch.logaddexp(total, likelihood + prior_over_code)

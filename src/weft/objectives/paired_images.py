@@ -52,11 +52,11 @@ class PairedImages(Objective):
         source, target = batch["source"], batch["image"]
         with torch.set_grad_enabled(torch.is_grad_enabled() and turn == "generator"):
             made = model(source)
-        score = model.judge(source, made)  # (B, P, P)
+        score = model.discriminate(source, made)  # (B, P, P)
         if turn == "generator":
             error = 2 * (made - target).abs().flatten(1).mean(1)
             return Terms({"game": per_example(self.game.generator(score)).sum(), "error": error.sum()})
-        real = model.judge(source, target)
+        real = model.discriminate(source, target)
         loss = per_example(self.game.real(real)) + per_example(self.game.fake(score))
         metrics = {name: per_example(odds.detach().sigmoid()).sum() for name, odds in (("real", real), ("fake", score))}
         return Terms({"loss": 0.5 * loss.sum()}, metrics)  # halved, so that it learns no faster than the generator

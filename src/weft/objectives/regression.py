@@ -43,10 +43,10 @@ class Regression(Objective):
         return {"loss": count(len(batch["label"]), like=batch["label"])}
 
     def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
-        told, label = model.classify(*chosen(batch, self.config.inputs)).squeeze(-1).float(), batch["label"]  # (B,)
-        x, y = told.detach().double(), label.double()
+        predicted, label = model.classify(*chosen(batch, self.config.inputs)).squeeze(-1).float(), batch["label"]  # (B,)
+        x, y = predicted.detach().double(), label.double()
         moments = torch.stack([x.sum(), y.sum(), (x * x).sum(), (y * y).sum(), (x * y).sum()])
-        return Terms({"loss": (told - label).square().sum()}, {"moments": moments})
+        return Terms({"loss": (predicted - label).square().sum()}, {"moments": moments})
 
     def summary(self, means: dict[str, Tensor]) -> dict[str, float]:
         found = {**super().summary(means), "pearson": pearson(means["moments"])}

@@ -100,7 +100,7 @@ def run(model: nn.Module, objective: Objective, batch: dict[str, Tensor]) -> tup
         tally = Calls()  # type: ignore[no-untyped-call]
         with tally, by_part(model, tally, forward):
             before = sum(forward[part] for part in PARTS)
-            with keeping(model) as held, torch.autocast("cpu", torch.bfloat16, enabled=objective.autocast):
+            with saving_activations(model) as held, torch.autocast("cpu", torch.bfloat16, enabled=objective.autocast):
                 loss = torch.stack([*objective(model, batch, turn.name).sums.values()]).sum()
             there = tally.flops
             forward["rest"] += there - (sum(forward[part] for part in PARTS) - before)
@@ -152,7 +152,7 @@ def by_part(model: nn.Module, tally: Calls, sums: dict[str, float]) -> Iterator[
 
 
 @contextmanager
-def keeping(model: nn.Module) -> Iterator[dict[int, int]]:
+def saving_activations(model: nn.Module) -> Iterator[dict[int, int]]:
     """Bytes of each tensor that autograd saves, once for each storage, weights left out."""
     own = {p.untyped_storage()._cdata for p in model.parameters()}
     held: dict[int, int] = {}

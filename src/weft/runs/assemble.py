@@ -86,21 +86,21 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     check_lanes(data.info.get("lanes", 0), resolved.train.batch)
     if initial:
         load_initial(model, initial)
-    if team.processes > 1:
+    if team.world_size > 1:
         facts = {"recipe": config.to_dict(resolved), "data": data.info, "examples": len(data.train)}
         processes.compare(team, json.dumps(facts, default=str).encode(), tokenizer or b"")
         processes.refuse(model, objective, team)
-    plan = execution.choose(resolved.train, model, objective, resolved.optim, team.processes, team.stages)
+    plan = execution.choose(resolved.train, model, objective, resolved.optim, team.world_size, team.stages)
     size = sum(p.numel() for p in model.parameters())
     train = resolved.train
     source = Source(data.train, train.seed, plan.device)
     keeper = Checkpoints(folder, config.to_dict(resolved), tokenizer, train.save_every, train.keep_checkpoints)
     signals = Signals()
-    hooks: list[Hook] = [Agreement(signals)] if team.processes > 1 else []
+    hooks: list[Hook] = [Agreement(signals)] if team.world_size > 1 else []
     hooks += [Average(train.ema)] if train.ema else []
     hooks += validating(data, resolved, plan.device)
     known = cost.promised(plan.device)
-    share = cost.flops_of_draw(resolved, data, objective) / (known.peak * team.processes) if known and team.first else 0.0
+    share = cost.flops_of_draw(resolved, data, objective) / (known.peak * team.world_size) if known and team.first else 0.0
     hooks += [Log(folder, train.log_every, share=share), *(extra if team.first else ()), keeper, signals]
     tokens = data.info.get("tokens", 1)
     trainer = Trainer(model, objective, source, train, resolved.optim, plan, hooks, tokens, team)  # type: ignore[arg-type]

@@ -45,8 +45,8 @@ def write_description(folder: Path, recipe: Recipe, trainer: Trainer, data: Data
 def keep_threads(folder: Path) -> None:
     """On a CPU, go on with as many threads as the run began with: sums are shared out among them, so their number changes the last bits."""
     facts = record.written(folder / "environment.json")
-    told = re.search(r", (\d+) threads$", str(facts.get("machine", "")))  # of runs that began before "threads" was written
-    number, here = facts.get("threads", int(told[1]) if told else None), torch.get_num_threads()
+    fields = re.search(r", (\d+) threads$", str(facts.get("machine", "")))  # of runs that began before "threads" was written
+    number, here = facts.get("threads", int(fields[1]) if fields else None), torch.get_num_threads()
     if isinstance(number, int) and 0 < number != here:
         log.warning(
             "%s: goes on with %d threads, as it began, not with the %d of this process, which would change the last bits",
@@ -67,8 +67,8 @@ def processor() -> str:
     """What a processor calls itself, where Linux tells it; with its family and model, as under a hypervisor many have one name."""
     about = Path("/proc/cpuinfo")
     first = about.read_text().partition("\n\n")[0] if about.is_file() else ""
-    told = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first.splitlines())}
-    if "model name" not in told:
+    fields = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first.splitlines())}
+    if "model name" not in fields:
         return platform.processor() or platform.machine()
-    number = f", family {told['cpu family']} model {told['model']}" if "cpu family" in told and "model" in told else ""
-    return told["model name"] + number
+    number = f", family {fields['cpu family']} model {fields['model']}" if "cpu family" in fields and "model" in fields else ""
+    return fields["model name"] + number

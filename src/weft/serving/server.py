@@ -121,8 +121,8 @@ def add_tokens(app: FastAPI, service: Service) -> None:
     @app.get("/tokenizer_info")
     async def tokenizer_info(model: str = "") -> Response:
         found = service.find(model)
-        marks = getattr(found.tokenizer, "special_tokens", {})
-        looks = {name: found.tokens.decode([marks[role]]) if role in marks else None for name, role in ROLES.items()}
+        special_tokens = getattr(found.tokenizer, "special_tokens", {})
+        looks = {name: found.tokens.decode([special_tokens[role]]) if role in special_tokens else None for name, role in ROLES.items()}
         about = {"tokenizer_class": found.tokens.inner.name, "vocab_size": found.tokens.size, "model_max_length": found.context or None}
         return Json({**about, **looks, "chat_template": found.template.source})
 

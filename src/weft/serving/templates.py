@@ -109,16 +109,16 @@ HIDDEN = "\ue000\ue001\ue000"
 """Stands around the number of a text that looks like a mark, while a template is rendered."""
 
 
-def hide(messages: Sequence[Mapping[str, str]], marks: Sequence[str]) -> tuple[list[dict[str, str]], list[str]]:
+def hide(messages: Sequence[Mapping[str, str]], special_tokens: Sequence[str]) -> tuple[list[dict[str, str]], list[str]]:
     """Messages in which texts that look like marks are replaced, so that nobody can end a turn by writing so; and those texts."""
     shown: list[str] = []
     hidden = []
     for message in messages:
         content = message["content"].replace(HIDDEN, "\ufffd")
-        for mark in sorted(marks, key=len, reverse=True):
-            if mark in content:
-                content = content.replace(mark, f"{HIDDEN}{len(shown)}{HIDDEN}")
-                shown.append(mark)
+        for special_token in sorted(special_tokens, key=len, reverse=True):
+            if special_token in content:
+                content = content.replace(special_token, f"{HIDDEN}{len(shown)}{HIDDEN}")
+                shown.append(special_token)
         hidden.append({**message, "content": content})
     return hidden, shown
 

@@ -75,7 +75,7 @@ def study(settings: Settings) -> Finding:
     figure, body = "", []
     for name, model in networks(settings).items():
         found = seen(model, settings.side, (row, column))
-        figure += cells(name, (found.double() + 0.25 * (before & ~found)).tolist(), mark=(row, column))
+        figure += cells(name, (found.double() + 0.25 * (before & ~found)).tolist(), framed=(row, column))
         missed, wrong = int((before & ~found).sum()), int((found & ~before).sum())
         row_seen = found[row].nonzero()
         left = f"{column - int(row_seen.max())} away" if len(row_seen) else "none"

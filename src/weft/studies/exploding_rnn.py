@@ -58,9 +58,9 @@ class Recurrent(nn.Module):
 
     def classify(self, x: Tensor) -> Tensor:
         """x (B, T, SYMBOLS + 1) -> (B, SYMBOLS)."""
-        told = self.read(x)
-        state = torch.zeros_like(told[:, 0])
-        for step in told.unbind(1):
+        inputs = self.read(x)
+        state = torch.zeros_like(inputs[:, 0])
+        for step in inputs.unbind(1):
             state = torch.tanh(step + self.again(state))
         logits: Tensor = self.tell(state)
         return logits
@@ -77,7 +77,7 @@ def sequences(number: int, length: int, seed: int) -> TensorDataset:
 
 
 @dataclass
-class Steps(Hook):
+class Widths(Hook):
     """The loss and the norm of the gradient, before it is clipped, at every step."""
 
     losses: list[tuple[float, float]] = field(default_factory=list)
@@ -91,10 +91,10 @@ class Steps(Hook):
         trainer.means.clear()
 
 
-def train(settings: Settings, clip: float, seed: int) -> Steps:
+def train(settings: Settings, clip: float, seed: int) -> Widths:
     """One network, trained with its gradients clipped to a norm, or left as they are (0)."""
     torch.manual_seed(seed)
-    model, objective, seen = Recurrent(settings), ClassificationConfig(inputs=("x",)).build(), Steps()
+    model, objective, seen = Recurrent(settings), ClassificationConfig(inputs=("x",)).build(), Widths()
     run = Train(steps=settings.steps, batch=32, seed=seed, device="cpu", precision="fp32", compile="off", nonfinite="skip")
     plan = execution.choose(run, model, objective)
     source, held = (Source(sequences(number, settings.length, kind), seed, plan.device) for kind, number in ((1, EXAMPLES), (2, HELD)))

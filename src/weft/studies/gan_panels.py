@@ -68,8 +68,8 @@ def smooth_density(points: Tensor, width: float = 0.15) -> Tensor:
 def look(trainer: Trainer) -> Panel:
     with torch.no_grad():
         made = trainer.model.sample(torch.arange(NUMBER)).squeeze(1)  # type: ignore[operator]
-        odds = trainer.model.judge(GRID[:, None]).sigmoid()  # type: ignore[operator]
-        fooled = float(trainer.model.judge(made[:, None]).sigmoid().mean())  # type: ignore[operator]
+        odds = trainer.model.discriminate(GRID[:, None]).sigmoid()  # type: ignore[operator]
+        fooled = float(trainer.model.discriminate(made[:, None]).sigmoid().mean())  # type: ignore[operator]
     return Panel(trainer.step, odds, smooth_density(made), float(made.mean()), float(made.std()), fooled)
 
 

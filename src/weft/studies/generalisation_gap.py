@@ -56,7 +56,7 @@ VARIANTS = {
 BATCH, LR = 50, 3e-3
 Points = list[tuple[int, float, float, float]]
 """(epoch, training loss, validation loss, validation accuracy) after every epoch."""
-Found = dict[str, Points]
+Row = dict[str, Points]
 
 
 @dataclass
@@ -113,7 +113,7 @@ def row(epoch: int, own: float, held: float, accuracy: float) -> tuple[str, ...]
     return (str(epoch), *(f"{value:.4f}" for value in (own, held, held - own, accuracy)))
 
 
-def conclusion(found: Found) -> str:
+def conclusion(found: Row) -> str:
     """What the numbers say about the gap, in words."""
     gaps = {name: points[-1][2] - points[-1][1] for name, points in found.items()}
     start, end = found["none"][0], found["none"][-1]
@@ -129,7 +129,7 @@ def study(settings: Settings) -> Finding:
     return describe(settings, {name: train(settings, variant) for name, variant in VARIANTS.items()})
 
 
-def describe(settings: Settings, found: Found) -> Finding:
+def describe(settings: Settings, found: Row) -> Finding:
     """The figure and the table of what every variant reached."""
     curves = [Curve(name, [(e, held - own) for e, own, held, _ in points], f"c{i}") for i, (name, points) in enumerate(found.items())]
     plain = found["none"]

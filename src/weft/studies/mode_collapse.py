@@ -40,7 +40,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 Course = list[tuple[int, float, float, float, float]]
 """(step, modes, good share, imbalance, worth of the game to the discriminator) over time."""
-Found = dict[str, tuple[Course, list[list[float]]]]
+Row = dict[str, tuple[Course, list[list[float]]]]
 """For each variant its course, and points drawn at the end."""
 
 
@@ -66,7 +66,7 @@ def study(settings: Settings) -> Finding:
     return describe(settings, {name: run(settings, name) for name in settings.variants or tuple(VARIANTS)})
 
 
-def describe(settings: Settings, found: Found) -> Finding:
+def describe(settings: Settings, found: Row) -> Finding:
     held = recipe("gan/ring").data.build().validation
     assert held is not None
     index = torch.arange(min(SHOWN, len(held)))

@@ -51,7 +51,7 @@ class Settings(Config):
     """auto, cpu, cuda or cuda:1."""
 
 
-Found = dict[tuple[str, int], float]
+Row = dict[tuple[str, int], float]
 """Seconds by the way a target is made and its length."""
 
 
@@ -79,9 +79,9 @@ def named(iterations: int) -> str:
     return "in one pass" if iterations == 1 else f"in {iterations} passes"
 
 
-def measure(settings: Settings) -> Found:
+def measure(settings: Settings) -> Row:
     """The fastest of a few times; the first, which warms up, does not count."""
-    found: Found = {}
+    found: Row = {}
     for length in sorted(set(settings.lengths)):
         makers = ways(settings, length)
         for turn in range(settings.repeats + 1):
@@ -104,7 +104,7 @@ def study(settings: Settings) -> Finding:
     return describe(settings, measure(settings))
 
 
-def describe(settings: Settings, found: Found) -> Finding:
+def describe(settings: Settings, found: Row) -> Finding:
     """The figure and the table of every time."""
     lengths = sorted({length for _, length in found})
     names = [ONE_BY_ONE, *(named(number) for number in dict.fromkeys(settings.iterations))]
@@ -124,7 +124,7 @@ def threads() -> str:
     return f"{number} CPU thread{'s' * (number > 1)}"
 
 
-def conclusion(settings: Settings, found: Found, lengths: list[int], names: list[str]) -> str:
+def conclusion(settings: Settings, found: Row, lengths: list[int], names: list[str]) -> str:
     """What the numbers say, in words."""
     low, high = lengths[0], lengths[-1]
     grown = {way: found[way, high] / found[way, low] for way in names}

@@ -67,7 +67,7 @@ class Cost:
 
 Case = tuple[int, int]
 """(length, latents); 0 latents is the GPT."""
-Found = dict[Case, Cost]
+Row = dict[Case, Cost]
 VOCABULARY = 256
 STEPS = 64
 """Points drawn of a law."""
@@ -137,7 +137,7 @@ def saved(part: float, whole: float) -> str:
     return share(whole - part, whole)
 
 
-def conclusion(settings: Settings, found: Found) -> str:
+def conclusion(settings: Settings, found: Row) -> str:
     """What the numbers say, in words."""
     formula = "2 ℓ m + (L − 2) m²" if settings.queries == "learned" else "ℓ m + (L − 1) m²"
     wrong = [case for case, cost in found.items() if cost.attention != cost.law]
@@ -175,7 +175,7 @@ def reference(settings: Settings) -> int:
     return max((m for m in settings.bottlenecks if 2 * m <= min(settings.lengths)), default=min(settings.bottlenecks))
 
 
-def describe(settings: Settings, found: Found) -> Finding:
+def describe(settings: Settings, found: Row) -> Finding:
     """The figures and the table of every cost."""
     lengths, latents = sorted({length for length, _ in found}), sorted({m for _, m in found})
     longest = lengths[-1]

@@ -59,7 +59,7 @@ def follow(settings: Settings, loss: str) -> list[Row]:
 @torch.no_grad()
 def accuracy(model: torch.nn.Module, batch: Batch) -> float:
     """Share of real above and generated below what divides them best on average: 0 of the odds, or the mean of a critic's values."""
-    real, fake = model.judge(batch["image"]), model.judge(model.sample(batch["key"]))  # type: ignore[operator]
+    real, fake = model.discriminate(batch["image"]), model.discriminate(model.sample(batch["key"]))  # type: ignore[operator]
     middle = (real.mean() + fake.mean()) / 2
     return float(((real > middle).float().mean() + (fake < middle).float().mean()) / 2)
 
@@ -67,7 +67,7 @@ def accuracy(model: torch.nn.Module, batch: Batch) -> float:
 def slope(model: torch.nn.Module, batch: Batch, loss: str) -> float:
     """Norm of the generator's gradient."""
     weights = list(model.generator.parameters())  # type: ignore[union-attr]
-    score = model.judge(model.sample(batch["key"]))  # type: ignore[operator]
+    score = model.discriminate(model.sample(batch["key"]))  # type: ignore[operator]
     parts = torch.autograd.grad(GAMES[loss].generator(score).mean(), weights)
     return float(torch.cat([part.flatten() for part in parts]).norm())
 

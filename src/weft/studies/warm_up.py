@@ -32,7 +32,7 @@ BATCH, EVERY = 32, 10
 NAMES: dict[Order, str] = {"pre": "norm first", "post": "norm last"}
 Points = list[tuple[float, float]]
 """(step, validation loss)."""
-Found = dict[tuple[Order, int], Points]
+Row = dict[tuple[Order, int], Points]
 """By the place of the norms and the steps of warm-up."""
 
 
@@ -114,7 +114,7 @@ def study(settings: Settings) -> Finding:
     return describe(settings, found, of_letters(data), {norm: gradients(settings, data, norm) for norm in NAMES})
 
 
-def describe(settings: Settings, found: Found, letters: float, sizes: dict[Order, list[float]]) -> Finding:
+def describe(settings: Settings, found: Row, letters: float, sizes: dict[Order, list[float]]) -> Finding:
     """The figures and the table."""
     labels = {key: f"{NAMES[key[0]]}, {'warm-up' if key[1] else 'no warm-up'}" for key in found}
     curves = [Curve(labels[key], points, f"c{place}") for place, (key, points) in enumerate(found.items())]
@@ -130,7 +130,7 @@ def describe(settings: Settings, found: Found, letters: float, sizes: dict[Order
     return Finding("Warm-up and the place of the norms", claim, head, tuple(rows), figure)
 
 
-def conclusion(found: Found, letters: float) -> str:
+def conclusion(found: Row, letters: float) -> str:
     """What the numbers say, in words."""
     ends = {key: points[-1][1] for key, points in found.items()}
     said = []

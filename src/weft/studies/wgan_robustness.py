@@ -66,7 +66,7 @@ class Course:
     features: float | None
     """That of an extractor's features at the end."""
 
-    def told(self) -> str:
+    def summary(self) -> str:
         return f"{self.pixels[-1][1]:.3f}" + ("" if self.features is None else f" ({self.features:.1f})")
 
 
@@ -105,8 +105,8 @@ def study(settings: Settings) -> Finding:
         )
         for name in GAMES
     )
-    rows = tuple((g, *(courses[g, name].told() for name in GAMES)) for g in GENERATORS)
+    rows = tuple((g, *(courses[g, name].summary() for name in GAMES)) for g in GENERATORS)
     worse = {name: max(values[name] for values in found.values()) / min(values[name] for values in found.values()) for name in GAMES}
-    told = " and ".join(f"{factor:.1f} times for {name}" for name, factor in worse.items())
+    summary = " and ".join(f"{factor:.1f} times for {name}" for name, factor in worse.items())
     kind = f"generator (in brackets FID-{extractor.name})" if extractor else "generator"
-    return Finding("Bad generators", f"From the best to the worst generator the distance grows {told}.", (kind, *GAMES), rows, figure)
+    return Finding("Bad generators", f"From the best to the worst generator the distance grows {summary}.", (kind, *GAMES), rows, figure)

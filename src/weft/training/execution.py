@@ -56,9 +56,9 @@ class Plan:
             "update": self.update,
         }
         lines = [f"{name} {value}: {self.reasons[name]}" for name, value in chosen.items()]
-        told = [f"{one.what} {one.line()}" for one in self.kernels]
-        told = [f"{line} ({self.reasons['attention']})" if line.startswith("attention") else line for line in told]
-        return [*lines[:4], *told, *lines[4:]]
+        kernel_lines = [f"{one.what} {one.line()}" for one in self.kernels]
+        kernel_lines = [f"{line} ({self.reasons['attention']})" if line.startswith("attention") else line for line in kernel_lines]
+        return [*lines[:4], *kernel_lines, *lines[4:]]
 
     def table(self) -> list[dict[str, str]]:
         """Every implementation for every kind of block and attention, and why it was refused."""

@@ -21,7 +21,7 @@ from weft.core.errors import ConfigError
 from weft.data.base import Batch, Source
 from weft.objectives.base import Objective, Terms
 from weft.training.means import Means
-from weft.training.parallel.team import ALONE, Found, Team, copy, once, saved
+from weft.training.parallel.team import ALONE, SumsAndMetrics, Team, copy, once, saved
 
 if TYPE_CHECKING:
     from weft.training.trainer import Trainer
@@ -172,13 +172,13 @@ def evaluate(model: nn.Module, objective: Objective, source: Source, examples: i
         data = source.batch(start, max(count, 1))  # a process without a part does what the others do, and it counts for nothing
         counts = objective.counts(data)
         for index, turn in enumerate(objective.turns):
-            found = Terms(*team.judge(judged, model, objective, data, turn.name, index == 0))
+            found = Terms(*team.evaluate(judged, model, objective, data, turn.name, index == 0))
             means.add(turn.name, found if count else nothing(found), counts if count else zeros(counts))
     model.train(training)
     return means.read(team.add)
 
 
-def judged(model: nn.Module, objective: Objective, data: Batch, turn: str, measured: bool) -> Found:
+def judged(model: nn.Module, objective: Objective, data: Batch, turn: str, measured: bool) -> SumsAndMetrics:
     """What validation sums up of a batch."""
     terms = objective(model, data, turn)
     return terms.sums, {**terms.metrics, **(objective.measure(model, data) if measured else {})}
@@ -206,7 +206,7 @@ class Signals(Hook):
             if self.received is not None:
                 os._exit(128 + number)
             self.received = number
-            if trainer.team.processes == 1:
+            if trainer.team.world_size == 1:
                 self.stop(trainer)
 
         with contextlib.suppress(ValueError):  # only the main thread may set handlers

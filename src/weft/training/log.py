@@ -34,13 +34,13 @@ class Log(Hook):
         self.events: Any = None
         self.latest: dict[str, float] = {}
         self.seconds = 0.0
-        self.mark = 0.0
+        self.logged_at = 0.0
 
     def start(self, trainer: Trainer) -> None:
         if trainer.team.first:
             self.open(trainer.step)
-        self.mark = time.perf_counter()
-        self.mark_cursor = trainer.cursor
+        self.logged_at = time.perf_counter()
+        self.logged_cursor = trainer.cursor
 
     def open(self, step: int) -> None:
         path = self.run / "metrics.jsonl"
@@ -74,9 +74,9 @@ class Log(Hook):
             if float(updater.refused):
                 numbers[f"{prefix}refused_updates"] = float(updater.refused)
         now = time.perf_counter()
-        rate = (trainer.cursor - self.mark_cursor) / max(now - self.mark, 1e-9)
-        self.seconds += now - self.mark
-        self.mark, self.mark_cursor = now, trainer.cursor
+        rate = (trainer.cursor - self.logged_cursor) / max(now - self.logged_at, 1e-9)
+        self.seconds += now - self.logged_at
+        self.logged_at, self.logged_cursor = now, trainer.cursor
         self.latest = numbers | {"per_second": rate * trainer.tokens} | ({"mfu": rate * self.share} if self.share else {})
         return self.latest
 

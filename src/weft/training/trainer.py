@@ -79,7 +79,7 @@ class Trainer:
                 cuts = self.cut()
             self.updaters[turn.name].set_rate(*self.position(turn))
             self.freeze_all_but(turn)
-            random.seed_torch(random.seed_of(self.settings.seed, "dropout", self.step, index, *self.team.mark), self.plan.device)
+            random.seed_torch(random.seed_of(self.settings.seed, "dropout", self.step, index, *self.team.seed_suffix), self.plan.device)
             with self.plan.tf32():
                 self.updates[turn.name]([self.source.draw(first, count, index) for first, count in cuts])
 
@@ -236,7 +236,7 @@ class Trainer:
             self.bf16_weights.refresh()
         self.objective.load_state_dict(dict(below(tensors, "objective/")))
         self.means.load_state_tensors(below(tensors, "means/"), self.plan.device)
-        if self.team.place:  # the first has the sums of all
+        if self.team.dp_rank:  # the first has the sums of all
             self.means.clear()
         for turn, updater in self.updaters.items():
             updater.load_state_tensors(below(tensors, f"optim/{turn}/"))

@@ -217,5 +217,5 @@ def test_a_row_group_is_not_held_whole(tmp_path: Path) -> None:
 def test_parquet_without_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     (tmp_path / "a.parquet").write_bytes(b"")
-    with pytest.raises(MissingExtra, match=r"weft\[parquet\]"):
+    with pytest.raises(MissingExtra, match=r"\[parquet\]"):
         texts(tmp_path / "a.parquet")

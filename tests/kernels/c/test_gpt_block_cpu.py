@@ -21,7 +21,7 @@ from weft.nn.block import Block
 from weft.nn.feed_forward import FeedForward
 from weft.nn.position import rotary
 
-in_c = pytest.mark.skipif(not passes.keeping(torch.float32), reason="no compiler")
+in_c = pytest.mark.skipif(not passes.passes_for(torch.float32), reason="no compiler")
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +49,7 @@ both = pytest.mark.parametrize("kept", [FP32, BF16], ids=["fp32", "bf16"])
 
 
 def kept_in(kept: torch.dtype) -> passes.Passes:
-    found = passes.keeping(kept)
+    found = passes.passes_for(kept)
     assert found is not None
     return found
 
@@ -317,9 +317,9 @@ def test_attention_in_c(shape: tuple[int, int, int, int], kept: torch.dtype) -> 
 
 def test_a_machine_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passes.compiler, "load", lambda *_: None)
-    passes.keeping.cache_clear()
+    passes.passes_for.cache_clear()
     try:
         (choice, *_) = install_chosen(block(), Use())
         assert ("C block", "no C compiler is found") in choice.reasons
     finally:
-        passes.keeping.cache_clear()
+        passes.passes_for.cache_clear()

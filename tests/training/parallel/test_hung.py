@@ -13,7 +13,7 @@ import pytest
 from weft.training.parallel.hung import RUN, neighbours
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs Linux's /proc")
-GIVE_UP = "from weft.parallel import hung; hung.PATIENCE = 0; hung.end_neighbours()"
+GIVE_UP = "from weft.training.parallel import hung; hung.PATIENCE = 0; hung.end_neighbours()"
 
 
 def start(run: str, *command: str) -> subprocess.Popen[bytes]:

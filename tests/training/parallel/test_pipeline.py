@@ -12,7 +12,7 @@ from torch import nn
 
 from tests.training import toys
 from tests.training.parallel.processes import together
-from tests.training.parallel.test_many import FP32, MODELS, language_model, team
+from tests.training.parallel.test_data_parallel import FP32, MODELS, language_model, team
 from weft.core.errors import ConfigError
 from weft.data.base import Batch, Source, TensorDataset
 from weft.models.gpt import GPTConfig

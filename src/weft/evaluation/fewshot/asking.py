@@ -99,7 +99,7 @@ class Complete:
 class Write:
     """What the model writes, always taking the likeliest token, up to a text or a number of tokens."""
 
-    judge: Judge
+    grade: Judge
     """What was written, and the item -> statistics of each metric."""
     tokens: int = 32
     until: str = "\n"
@@ -107,7 +107,7 @@ class Write:
     def __call__(self, loaded: Loaded, scorer: Scorer, prompts: Sequence[Prompt]) -> list[Outcome]:
         said = written(loaded, [prompt.text for prompt in prompts], self.tokens, (self.until,), scorer)
         lost = [max(0, len(scorer.encode(prompt.text)) - scorer.context) for prompt in prompts]
-        return [Outcome(self.judge(text, p.item), text.strip(), cut) for text, p, cut in zip(said, prompts, lost, strict=True)]
+        return [Outcome(self.grade(text, p.item), text.strip(), cut) for text, p, cut in zip(said, prompts, lost, strict=True)]
 
 
 def written(loaded: Loaded, prompts: Sequence[str], tokens: int, until: Sequence[str], scorer: Scorer) -> list[str]:
@@ -116,8 +116,8 @@ def written(loaded: Loaded, prompts: Sequence[str], tokens: int, until: Sequence
     ids = [tuple(encode_prompt(loaded.tokenizer, prompt).tolist())[-scorer.context :] for prompt in prompts]
     engine = Engine(loaded.model, loaded.tokenizer, slots=scorer.batch, slide=True)
 
-    def told(done: int) -> None:
+    def on_done(done: int) -> None:
         if scorer.progress:
             scorer.progress(done, len(prompts))
 
-    return [answer.text for answer in answer_all(engine, [Request(each, sampling) for each in ids], told)]
+    return [answer.text for answer in answer_all(engine, [Request(each, sampling) for each in ids], on_done)]

@@ -32,8 +32,8 @@ def load(source: Path, defined: tuple[str, ...] = ()) -> ctypes.CDLL | None:
     try:
         return _kept(source, compiler, defined)
     except (OSError, subprocess.SubprocessError) as error:
-        told = error.stderr if isinstance(error, subprocess.CalledProcessError) else str(error)
-        lines = told.strip().splitlines() or [str(error)]
+        output = error.stderr if isinstance(error, subprocess.CalledProcessError) else str(error)
+        lines = output.strip().splitlines() or [str(error)]
         reason = next((line for line in lines if "error" in line), lines[0])
         log.warning(f"{compiler} did not compile {source.name} ({reason}); torch does its work, more slowly")
         return None
@@ -83,5 +83,5 @@ def _processor() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.machine()
-    told = [line for line in lines if line.startswith(("flags", "Features", "model name", "CPU part"))]
-    return " ".join([platform.machine(), *dict.fromkeys(told)])
+    output = [line for line in lines if line.startswith(("flags", "Features", "model name", "CPU part"))]
+    return " ".join([platform.machine(), *dict.fromkeys(output)])

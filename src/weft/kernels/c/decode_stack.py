@@ -55,7 +55,7 @@ class Stack(ctypes.Structure):
     ]
 
 
-class Store(ctypes.Structure):
+class KVPointer(ctypes.Structure):
     _fields_ = [("parts", Pointer), *[(name, Number) for name in ("kind", "layer", "group", "length")]]
 
 
@@ -91,7 +91,7 @@ class CStack:
         threads = torch.get_num_threads()
         logits = x.new_empty(1, self.outputs)
         kind, layer, _, group = parts.stride()[:4]
-        store, room = Store(parts.data_ptr(), kind, layer, group, length), self._room(parts.size(4), threads)
+        store, room = KVPointer(parts.data_ptr(), kind, layer, group, length), self._room(parts.size(4), threads)
         given = (x.data_ptr(), None if turns is None else turns.data_ptr(), logits.data_ptr())
         self.function(ctypes.byref(self.stack), ctypes.byref(store), ctypes.byref(room), *map(Pointer, given), Number(threads))
         return logits

@@ -51,7 +51,7 @@ class CPUBlock(Implementation):
             "weights do not lie row after row": not spec.contiguous,
             "processes share out the weights": not spec.plain_tensors,
             f"activation checkpointing is {use.checkpointing}": use.checkpointing != "none",
-            "no C compiler is found": not passes.keeping(torch.bfloat16 if use.precision == "bf16" else torch.float32),
+            "no C compiler is found": not passes.passes_for(torch.bfloat16 if use.precision == "bf16" else torch.float32),
         }
         return next((why for why, holds in reasons.items() if holds), "")
 
@@ -62,7 +62,7 @@ class CPUBlock(Implementation):
 def forward(block: Block, x: Tensor, mask: Any = None, rotary: Tensor | None = None, store: LayerKV | None = None) -> Tensor:
     """`Block.forward`."""
     if block.training and mask is None and store is None and serves(block, x, rotary):
-        return cpu_block(block, x, rotary)
+        return gpt_block_cpu(block, x, rotary)
     return Block.forward(block, x, mask, rotary, store)
 
 
@@ -76,7 +76,7 @@ def serves(block: Block, x: Tensor, rotary: Tensor | None) -> bool:
         and type(x) in PLAIN_TENSORS
         and (rotary is None or (type(rotary) is Tensor and rotary.dtype == torch.float32 and rotary.shape[:-1] == (2, x.size(1))))
         and all(type(p) in PLAIN_TENSORS and p.dtype == torch.float32 and p.is_contiguous() for p in held_by(block) if p is not None)
-        and passes.keeping(kept_type()) is not None
+        and passes.passes_for(kept_type()) is not None
     )
 
 
@@ -92,10 +92,10 @@ def held_by(block: Any) -> list[Tensor | None]:
     return [tensor for part in parts for tensor in (part.weight, part.bias)]
 
 
-def cpu_block(block: Any, x: Tensor, rotary: Tensor | None) -> Tensor:
+def gpt_block_cpu(block: Any, x: Tensor, rotary: Tensor | None) -> Tensor:
     """`Block.forward`, x (B, T, D), rotary (2, T, K) -> (B, T, D)."""
     settings = (block.attention.heads, block.norm1.eps, block.feedforward.activation)
-    out: Tensor = _Block.apply(x, rotary, passes.keeping(kept_type()), *settings, *held_by(block))  # type: ignore[no-untyped-call]
+    out: Tensor = _Block.apply(x, rotary, passes.passes_for(kept_type()), *settings, *held_by(block))  # type: ignore[no-untyped-call]
     return out
 
 

@@ -126,7 +126,7 @@ class Passes:
 
 
 @cache
-def keeping(kept: torch.dtype) -> Passes | None:
+def passes_for(kept: torch.dtype) -> Passes | None:
     """Those for a type; None without a compiler, or for another type."""
     if kept not in DEFINED:
         return None

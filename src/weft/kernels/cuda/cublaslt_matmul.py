@@ -196,10 +196,10 @@ class Plan:
         for tile, cluster, manner in itertools.product(TILES, CLUSTERS, range(MANNERS)) if proposals else ():
             other, checked = Proposal.from_buffer_copy(proposals[0]), Proposal()
             values = ((TILE, ctypes.c_uint32(tile)), (MANNER, ctypes.c_uint32(manner)), (CLUSTER, ctypes.c_uint16(cluster)))
-            told = [self.lt.cublasLtMatmulAlgoConfigSetAttribute(ctypes.byref(other), name, *given(value)) for name, value in values]
+            statuses = [self.lt.cublasLtMatmulAlgoConfigSetAttribute(ctypes.byref(other), name, *given(value)) for name, value in values]
             b, a, out = self.layouts
             asked = (self.handle, self.description, b, a, out, out, ctypes.byref(other), ctypes.byref(checked))
-            if any(told) or self.lt.cublasLtMatmulAlgoCheck(*asked) or checked.state or checked.space > SPACE:
+            if any(statuses) or self.lt.cublasLtMatmulAlgoCheck(*asked) or checked.state or checked.space > SPACE:
                 continue
             if bytes(checked.algorithm) not in known:
                 found.append(checked)

@@ -116,7 +116,7 @@ class GPUAdam(Optimizer):
         self.grad_scale = torch.ones((), device=lr.device)
         self.corrections = torch.ones(2, device=lr.device)
 
-    def judge(self, gradients: list[Tensor], norm: Tensor, refused: Tensor, limit: float, halt: bool) -> None:
+    def check_gradients(self, gradients: list[Tensor], norm: Tensor, refused: Tensor, limit: float, halt: bool) -> None:
         """What precedes a step, in few launches: the norm, whether an update is refused (and counted), what clipping divides by."""
         block = 4096
         groups = [tuple(gradients[first : first + TOGETHER]) for first in range(0, len(gradients), TOGETHER)]
@@ -168,6 +168,6 @@ class CopyingAdam(GPUAdam):
         sizes, bf16_weights, block = tuple(p.numel() for p in matrices), tuple(self.bf16_weights[p] for p in matrices), 2048
         moments = [tuple(self.state[p][key] for p in matrices) for key in ("exp_avg", "exp_avg_sq")]
         tensors = (tuple(matrices), tuple(half.grad for half in bf16_weights), *moments, bf16_weights)
-        told = (group["lr"], self.found_inf, self.grad_scale, self.corrections, *group["betas"], group["eps"], group["weight_decay"])
+        arguments = (group["lr"], self.found_inf, self.grad_scale, self.corrections, *group["betas"], group["eps"], group["weight_decay"])
         number = sum(triton.cdiv(size, block) for size in sizes)
-        _update_all[(number,)](*tensors, sizes, *told, DECOUPLED=self.decoupled, BLOCK=block, num_warps=8)
+        _update_all[(number,)](*tensors, sizes, *arguments, DECOUPLED=self.decoupled, BLOCK=block, num_warps=8)

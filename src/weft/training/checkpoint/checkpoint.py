@@ -104,8 +104,8 @@ def save(path: Path, content: dict[str, bytes], team: Team = ALONE) -> None:
     folder = files.beside(path, "tmp", team.leader)
     sums = {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
     try:
-        told = agreed(team, lambda: files.add(folder, content), sums)
-        manifest: dict[str, Any] = {"format": FORMAT, "files": {name: digest for part in told for name, digest in part.items()}}
+        gathered = agreed(team, lambda: files.add(folder, content), sums)
+        manifest: dict[str, Any] = {"format": FORMAT, "files": {name: digest for part in gathered for name, digest in part.items()}}
         manifest["sha256"] = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
         def end() -> None:
@@ -127,11 +127,11 @@ def agreed(team: Team, act: Callable[[], None], thing: Any = None) -> list[Any]:
         act()
     except OSError as error:
         trouble = error
-    told = team.gather((thing, trouble))
-    for _, failed in told:
+    gathered = team.gather((thing, trouble))
+    for _, failed in gathered:
         if failed:
             raise failed
-    return [own for own, _ in told]
+    return [own for own, _ in gathered]
 
 
 def read(path: Path, only: tuple[str, ...] | None = None) -> Checkpoint:

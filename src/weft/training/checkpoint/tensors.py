@@ -47,9 +47,9 @@ def pack(tensors: dict[str, Tensor]) -> bytes:
     seen: set[tuple[int, tuple[int, ...], tuple[int, ...]]] = set()
     unique = {}
     for name, tensor in tensors.items():
-        mark = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride())
-        if tensor.numel() == 0 or mark not in seen:
-            seen.add(mark)
+        storage = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride())
+        if tensor.numel() == 0 or storage not in seen:
+            seen.add(storage)
             unique[name] = tensor.detach().cpu().contiguous()
     return safetensors.torch.save(unique, {"format": "pt"})
 

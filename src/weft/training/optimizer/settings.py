@@ -178,8 +178,8 @@ class Muon(OptimConfig):
         if any(g["params"] for g in groups):
             adamw = AdamW(lr=self.adamw_lr or self.lr, betas=self.betas, weight_decay=self.weight_decay)
             optimizers += adamw.build(groups, like)
-            told = [g for g in groups if g["params"]]
-            for made, given in zip(optimizers[-1].param_groups, told, strict=True):
+            nonempty = [g for g in groups if g["params"]]
+            for made, given in zip(optimizers[-1].param_groups, nonempty, strict=True):
                 if self.head_lr and given["decay"]:  # of what is decayed, only heads are left
                     made["lr"] = _rate(self.head_lr, like)
         return optimizers

@@ -78,8 +78,10 @@ class Updater:
         self.peaks = [[float(g["lr"]) for g in o.param_groups] for o in self.optimizers]
         self.lr = 0.0
         self.fused = like.is_cuda and all(o.defaults.get("fused") for o in self.optimizers)
-        self.judges = all(hasattr(o, "judge") for o in self.optimizers) and team.processes == 1 and not config.clip_value
-        for optimizer in self.optimizers[1:] if self.judges else ():  # the first one's verdict holds for all
+        self.checks_gradients = (
+            all(hasattr(o, "check_gradients") for o in self.optimizers) and team.world_size == 1 and not config.clip_value
+        )
+        for optimizer in self.optimizers[1:] if self.checks_gradients else ():  # the first one's verdict holds for all
             optimizer.found_inf, optimizer.grad_scale = self.optimizers[0].found_inf, self.optimizers[0].grad_scale  # type: ignore[attr-defined]
         self.refused = torch.zeros((), device=like.device)
         """Updates not made because a gradient was not finite."""
@@ -126,8 +128,8 @@ class Updater:
         gradients = [gradient for gradient, _ in found if gradient is not None]
         signs = torch._foreach_sign(self.regularised) if self.config.l1 and self.regularised else []
         noted = self.relative.before() if self.relative else None
-        if self.judges:
-            self.optimizers[0].judge(gradients, self.norm, self.refused, self.config.clip_norm, self.halt)  # type: ignore[attr-defined]
+        if self.checks_gradients:
+            self.optimizers[0].check_gradients(gradients, self.norm, self.refused, self.config.clip_norm, self.halt)  # type: ignore[attr-defined]
             for optimizer in self.optimizers:
                 optimizer.step()
         else:

@@ -26,7 +26,7 @@ from torch.distributed.tensor import DTensor, Replicate
 from weft.training.parallel import pipeline
 from weft.training.parallel.pipeline import Pipeline
 from weft.training.parallel.sharding import divided_over, pieces
-from weft.training.parallel.team import Found, Team, norms_of
+from weft.training.parallel.team import SumsAndMetrics, Team, norms_of
 from weft.training.settings import Parallel
 
 WITHIN = ("replicate", "shard", "tensor")
@@ -63,11 +63,11 @@ class Many(Team):
         self.mesh = init_device_mesh(device.type, sizes, mesh_dim_names=("pipeline", *WITHIN))
         self.data = self.mesh["replicate", "shard"]._flatten("data").get_group()  # those that have other examples
         self.own = self.mesh["pipeline", "shard", "tensor"]._flatten("own").get_group()  # those that hold one copy of the model
-        self.rank, self.processes = dist.get_rank(), dist.get_world_size()
+        self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
         self.leader = self.largest(0 if self.rank else os.getpid())
-        self.place, self.size = dist.get_rank(self.data), dist.get_world_size(self.data)
+        self.dp_rank, self.dp_size = dist.get_rank(self.data), dist.get_world_size(self.data)
         self.stage, self.stages = self.mesh.get_local_rank("pipeline"), parallel.pipeline
-        self.mark = (self.place, self.stage) if self.stages > 1 else (self.place,)
+        self.seed_suffix = (self.dp_rank, self.stage) if self.stages > 1 else (self.dp_rank,)
         self.pipe: Pipeline | None = None
         self.shared: list[nn.Parameter] = []
         """What the first stage and the last both hold."""
@@ -128,7 +128,7 @@ class Many(Team):
         self.gate.reshard()
         return result
 
-    def learn(self, function: Callable[..., Any], batches: list[Any], counts: Any) -> Iterable[Found]:
+    def learn(self, function: Callable[..., Any], batches: list[Any], counts: Any) -> Iterable[SumsAndMetrics]:
         if not self.pipe:
             return super().learn(function, batches, counts)
         found = self.pipe.learn(function, batches, counts)
@@ -137,18 +137,18 @@ class Many(Team):
                 dist.all_reduce(self.local(parameter.grad), group=self.ends)  # type: ignore[arg-type]
         return found
 
-    def judge(self, function: Callable[..., Found], *given: Any) -> Found:
-        return self.pipe.judge(function, *given) if self.pipe else function(*given)
+    def evaluate(self, function: Callable[..., SumsAndMetrics], *given: Any) -> SumsAndMetrics:
+        return self.pipe.evaluate(function, *given) if self.pipe else function(*given)
 
     # -- batches --------------------------------------------------------------------------------------------------------
 
     def share(self, first: int, count: int) -> tuple[int, int]:
-        start, end = (count * rank // self.size for rank in (self.place, self.place + 1))
+        start, end = (count * rank // self.dp_size for rank in (self.dp_rank, self.dp_rank + 1))
         return first + start, end - start
 
     def cut(self, first: int, count: int, micro: int) -> list[tuple[int, int]]:
         """As many micro-batches in every process, as the processes of a divided model go in step."""
-        smallest, largest = count // self.size, -(-count // self.size)
+        smallest, largest = count // self.dp_size, -(-count // self.dp_size)
         number = min(-(-largest // micro) if micro else 4 * self.stages if self.stages > 1 else 1, smallest)
         start, own = self.share(first, count)
         return [(start + a, b - a) for a, b in pairwise(own * piece // number for piece in range(number + 1))]
@@ -248,7 +248,7 @@ class Many(Team):
         return pieces(held, like, self.orders.get(like.to_local().data_ptr())) if isinstance(like, DTensor) else {"": held}
 
     def gather(self, thing: Any) -> list[Any]:
-        things: list[Any] = [None] * self.processes
+        things: list[Any] = [None] * self.world_size
         dist.all_gather_object(things, thing)
         return things
 

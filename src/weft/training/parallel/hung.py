@@ -26,9 +26,9 @@ def neighbours() -> list[int]:
     for folder in Path("/proc").glob("[0-9]*") if own else ():
         try:
             parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            told = (folder / "environ").read_bytes().split(b"\0") if parent == os.getppid() else []
+            environ = (folder / "environ").read_bytes().split(b"\0") if parent == os.getppid() else []
         except OSError:  # it has ended, or is another user's
             continue
-        if f"{RUN}={own}".encode() in told and int(folder.name) != os.getpid():
+        if f"{RUN}={own}".encode() in environ and int(folder.name) != os.getpid():
             found.append(int(folder.name))
     return found

@@ -21,7 +21,7 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGP
 
 from weft.core.errors import ConfigError
 from weft.objectives.base import Objective
-from weft.training.parallel.team import Found
+from weft.training.parallel.team import SumsAndMetrics
 
 FRONT, BACK = ("embed", "position"), ("norm", "head", "task_head")
 """What stands before the blocks of a model that can be cut, and what stands behind them."""
@@ -105,7 +105,7 @@ class Pipeline:
         self.names: dict[Any, Any] = {}
         """What the last stage finds, by name, kind and shape."""
         self.work: tuple[Callable[..., Any], list[Any], Any, list[torch.Size]]
-        self.found: list[Found] = []
+        self.found: list[SumsAndMetrics] = []
         self.received: Tensor | None = None
         self.measuring = self.asked = False
 
@@ -113,7 +113,7 @@ class Pipeline:
     def last(self) -> bool:
         return self.stage == self.stages - 1
 
-    def begin(self, ids: Tensor, place: Tensor | None = None) -> Tensor:
+    def begin(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
         """Stands where the model embeds."""
         kind = ids.device.type
         precision = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else torch.float32  # of what stages exchange
@@ -122,7 +122,7 @@ class Pipeline:
         if self.asked:
             raise ConfigError("the objective asks the model more than once, so it cannot be cut into stages; use --parallel.pipeline 1")
         self.asked = True
-        embedded: Tensor = self.embedded(ids, place) if self.received is None else self.received
+        embedded: Tensor = self.embedded(ids, positions) if self.received is None else self.received
         return embedded.to(precision)
 
     def measure(self, function: Callable[..., Any], *given: Any) -> tuple[torch.Size, torch.dtype]:
@@ -147,7 +147,7 @@ class Pipeline:
 
     # -- training -------------------------------------------------------------------------------------------------------
 
-    def learn(self, function: Callable[..., Any], batches: list[Any], counts: Any) -> list[Found]:
+    def learn(self, function: Callable[..., Any], batches: list[Any], counts: Any) -> list[SumsAndMetrics]:
         """The passes of all micro-batches through all stages; what the last one found."""
         measured = [self.measure(function, batch, counts) for batch in batches]
         shapes, dtype = [shape for shape, _ in measured], measured[0][1]
@@ -186,7 +186,7 @@ class Pipeline:
 
     # -- validation -----------------------------------------------------------------------------------------------------
 
-    def judge(self, function: Callable[..., Found], *given: Any) -> Found:
+    def evaluate(self, function: Callable[..., SumsAndMetrics], *given: Any) -> SumsAndMetrics:
         """One pass without a gradient through all stages, of weights that are at hand."""
         shape, dtype = self.measure(function, *given)
         self.received = None
@@ -198,14 +198,14 @@ class Pipeline:
             dist.send(found.contiguous(), group=self.group, group_dst=self.stage + 1)
         return self.tell([found] if self.last else [])[0]
 
-    def tell(self, found: list[Found]) -> list[Found]:
+    def tell(self, found: list[SumsAndMetrics]) -> list[SumsAndMetrics]:
         """What the last stage found, told to all."""
         key = (torch.is_grad_enabled(), len(self.work[1]) if torch.is_grad_enabled() else 1)
         if key not in self.names:  # they stay what they are: told once, as this waits for the device
             named = [[{name: (t.shape, t.dtype) for name, t in part.items()} for part in one] for one in found]
-            told = [named]
-            dist.broadcast_object_list(told, group=self.group, group_src=self.stages - 1)
-            self.names[key] = told[0]
+            names = [named]
+            dist.broadcast_object_list(names, group=self.group, group_src=self.stages - 1)
+            self.names[key] = names[0]
         flat = [t.detach().double().flatten() for one in found for part in one for t in part.values()]
         sizes = [shape.numel() for one in self.names[key] for part in one for shape, _ in part.values()]
         laid = torch.cat(flat) if flat else torch.empty(sum(sizes), dtype=torch.double, device=self.device)

@@ -74,9 +74,9 @@ def indivisible(model: nn.Module, objective: Objective) -> str:
 
 def refuse(model: nn.Module, objective: Objective, team: Team) -> None:
     """Several processes for what one must see whole."""
-    if team.size > 1 and (reason := indivisible(model, objective)):
+    if team.dp_size > 1 and (reason := indivisible(model, objective)):
         raise ConfigError(f"{reason}; train it in one process")
-    if team.size > 1 and objective.carries:
+    if team.dp_size > 1 and objective.carries:
         raise ConfigError(f"{type(objective).__name__} carries a state from batch to batch; train it in one process")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-Found = tuple[dict[str, Tensor], dict[str, Tensor]]
+SumsAndMetrics = tuple[dict[str, Tensor], dict[str, Tensor]]
 """Sums and metrics of a micro-batch."""
 
 
@@ -36,19 +36,19 @@ def _by_rows(flat: Tensor) -> Tensor:
 class Team:
     rank = 0
     """Number of this process; the first, 0, is the one that writes."""
-    processes = 1
+    world_size = 1
     """How many there are."""
     leader = 0
     """What the first is called by its machine, where it is another one than this."""
-    size = 1
+    dp_size = 1
     """Parts into which a batch is divided."""
-    place = 0
+    dp_rank = 0
     """Which of them this process has."""
     stages = 1
     """Into how many stages the model is cut, one behind the other."""
     names: frozenset[str] = frozenset()
     """What the stages of all processes hold together, where the model is cut."""
-    mark: tuple[int, ...] = ()
+    seed_suffix: tuple[int, ...] = ()
     """What tells this process's dropout from that of the others."""
 
     @property
@@ -75,14 +75,14 @@ class Team:
         """Call what uses or changes the model's weights without a backward pass."""
         return function(*given)
 
-    def learn(self, function: Callable[..., Any], batches: list[Any], counts: Any) -> Iterable[Found]:
+    def learn(self, function: Callable[..., Any], batches: list[Any], counts: Any) -> Iterable[SumsAndMetrics]:
         """Forward and backward pass of each micro-batch by a function that gives (total, sums, metrics); sums and metrics."""
         for batch in batches:
             total, sums, metrics = self.enter(function, batch, counts)
             total.backward()
             yield sums, metrics
 
-    def judge(self, function: Callable[..., Found], *given: Any) -> Found:
+    def evaluate(self, function: Callable[..., SumsAndMetrics], *given: Any) -> SumsAndMetrics:
         """What a function that reads the model finds, for all processes that share its examples; without a backward pass."""
         return function(*given)
 
