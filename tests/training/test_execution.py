@@ -105,7 +105,7 @@ def test_a_model_without_a_transformer_says_nothing_of_blocks() -> None:
     assert not plan.table()
 
 
-@pytest.mark.skipif(not passes.keeping(torch.float32), reason="no compiler")
+@pytest.mark.skipif(not passes.passes_for(torch.float32), reason="no compiler")
 def test_the_line_says_what_computes_the_blocks_and_why() -> None:
     settings, kind = Train(device="cpu", precision="fp32"), "2 × Block(width 8, heads 2, gelu)"
 

@@ -173,7 +173,7 @@ def test_a_model_with_a_shared_head_learns_the_same() -> None:
 
 
 def test_what_a_call_may_change_goes_the_plain_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "cpu_block", lambda *_: pytest.fail("used where it does not serve"))
+    monkeypatch.setattr(module, "gpt_block_cpu", lambda *_: pytest.fail("used where it does not serve"))
     x, rows = torch.randn(2, 5, 48), rotary(5, 16).unsqueeze(1).expand(2, 2, 5, 16)  # of a place in each row
     layer = block()
     choose(layer, "fused")
@@ -187,7 +187,7 @@ def test_what_a_call_may_change_goes_the_plain_way(monkeypatch: pytest.MonkeyPat
 
 
 def test_evaluation_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "cpu_block", lambda *_: pytest.fail("used in evaluation"))
+    monkeypatch.setattr(module, "gpt_block_cpu", lambda *_: pytest.fail("used in evaluation"))
     layer = block()
     choose(layer, "fused")
     layer.eval()

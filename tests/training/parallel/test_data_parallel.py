@@ -293,7 +293,7 @@ def test_layouts_that_cannot_be(
 
 def test_what_compares_examples_is_not_divided() -> None:
     objective, two = toys.Regression(), Team()
-    two.size = 2
+    two.dp_size = 2
     processes.refuse(toys.Linear(), objective, two)
     with pytest.raises(ConfigError, match=r"1 normalises over the batch"):
         processes.refuse(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)), objective, two)
