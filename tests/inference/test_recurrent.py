@@ -124,7 +124,7 @@ def test_a_row_goes_back_to_a_snapshot_only() -> None:
     runner.prefill([[1, 2, 3], [4]])
     assert runner.state is not None and not runner.state.can_truncate and runner.state.lengths == [3, 1]
     before = runner.state.tensors["h"].clone()  # type: ignore[attr-defined]
-    mark = runner.mark(0)
+    mark = runner.snapshot(0)
     runner.prefill([[5, 6], []])
     with pytest.raises(CapabilityError, match="a recurrent state of 5 tokens cannot be cut to 3; restore a snapshot of them"):
         runner.state.truncate(0, 3)

@@ -75,7 +75,7 @@ def share(x: float, ends: tuple[float, float]) -> float:
 def plot(scale: str, curves: Sequence[Curve], gap: Points, ends: tuple[float, float], values: list[float]) -> str:
     """The drawing on one scale, with the numbers of its vertical axis."""
     low, high = limits(values, scale)
-    marks = ticks(low, high, 5) if scale == "linear" else log_ticks(low, high)
+    tick_values = ticks(low, high, 5) if scale == "linear" else log_ticks(low, high)
 
     def height(y: float) -> float:
         return 1 - ((y - low) / (high - low) if scale == "linear" else math.log(y / low) / math.log(high / low))
@@ -83,7 +83,7 @@ def plot(scale: str, curves: Sequence[Curve], gap: Points, ends: tuple[float, fl
     def place(x: float, y: float) -> tuple[float, float]:
         return share(x, ends) * SIZE, height(y) * SIZE
 
-    grid = "".join(f"M0 {height(y) * SIZE:.1f}H{SIZE}" for y in marks)
+    grid = "".join(f"M0 {height(y) * SIZE:.1f}H{SIZE}" for y in tick_values)
     grid += "".join(f"M{share(x, ends) * SIZE:.1f} 0V{SIZE}" for x in ticks(*ends, 5))
     body = f'<path class="grid" d="{grid}"/>'
     if gap:
@@ -94,7 +94,7 @@ def plot(scale: str, curves: Sequence[Curve], gap: Points, ends: tuple[float, fl
         body += f'<path class="line {curve.style}" d="{path(curve.line(), place)}"/>'
         if len(curve.points) <= 40 and not curve.noisy:  # a stroke of no length with round ends is a dot of constant size
             body += f'<path class="dots {curve.style}" d="{"".join("M{:.1f} {:.1f}h0".format(*place(x, y)) for x, y in curve.points)}"/>'
-    left = "".join(f'<span style="top:{100 * height(y):.2f}%">{short(y)}</span>' for y in marks)
+    left = "".join(f'<span style="top:{100 * height(y):.2f}%">{short(y)}</span>' for y in tick_values)
     svg = f'<svg viewBox="0 0 {SIZE} {SIZE}" preserveAspectRatio="none" aria-hidden="true">{body}</svg>'
     return f'<div class="on-{scale}"><div class="left">{left}</div>{svg}</div>'
 

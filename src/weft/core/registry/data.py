@@ -29,7 +29,9 @@ DATA = {
     "framed_texts": Entry(
         "weft.data.annotated.framed:FramedTextsConfig", 2018, "labelled texts or pairs between marks, as GPT is finetuned on them"
     ),
-    "framed_choices": Entry("weft.data.annotated.framed:FramedChoicesConfig", 2018, "choices between marks, as GPT is finetuned on them"),
+    "framed_choices": Entry(
+        "weft.data.annotated.framed:FramedChoicesConfig", 2018, "choices between special tokens, as GPT is finetuned on them"
+    ),
     "sentence_pairs": Entry("weft.data.text.sentence_pairs:SentencePairsConfig", 0, "adjacent sentences, half of them swapped"),
     "spans": Entry("weft.data.annotated.spans:SpansConfig", 0, "questions about paragraphs, in the layout of SQuAD"),
     "tagged": Entry("weft.data.annotated.tagged:TaggedConfig", 0, "sentences whose words have tags"),

@@ -10,17 +10,19 @@ TOKENIZERS = {
     "bpe": Entry("weft.data.tokenizers.subwords:BPE", 2016, "pieces of words, merged from characters on"),
     "wordpiece": Entry("weft.data.tokenizers.subwords:WordPiece", 2012, "pieces of words, the longest first"),
     "unigram": Entry("weft.data.tokenizers.subwords:Unigram", 2018, "pieces of words, the likeliest ones"),
-    "bert_words": Entry("weft.data.text.sentence_pairs:BERTWordTokenizer", 0, "words and the marks that BERT puts between them"),
+    "bert_words": Entry("weft.data.text.sentence_pairs:BERTWordTokenizer", 0, "words and the special tokens that BERT puts between them"),
     "labelled": Entry("weft.data.annotated.label_tokens:LabelledTokenizer", 0, "another tokenizer with the names of classes"),
-    "framed": Entry("weft.data.annotated.framed:FramedTokenizer", 2018, "another tokenizer with the marks of finetuning"),
+    "framed": Entry("weft.data.annotated.framed:FramedTokenizer", 2018, "another tokenizer with the special tokens of finetuning"),
     "classes": Entry("weft.data.tokenizers.base:ClassNames", 0, "the names of classes"),
     "tagged": Entry("weft.data.annotated.tagged:TagTokenizer", 0, "another tokenizer with the names of tags"),
     "table": Entry("weft.data.tables.columns:Columns", 0, "the columns of a table"),
-    "seq2seq": Entry("weft.data.tokenizers.special_tokens:Seq2SeqTokenizer", 0, "another tokenizer with marks for padding, start and end"),
+    "seq2seq": Entry(
+        "weft.data.tokenizers.special_tokens:Seq2SeqTokenizer", 0, "another tokenizer with special tokens for padding, start and end"
+    ),
     "foreign_seq2seq": Entry(
         "weft.data.tokenizers.special_tokens:ForeignSeq2SeqTokenizer", 0, "a foreign tokenizer with the marks of a model that answers"
     ),
-    "sentinels": Entry("weft.data.text.sentinels:SentinelTokenizer", 2019, "another tokenizer with marks and sentinels"),
+    "sentinels": Entry("weft.data.text.sentinels:SentinelTokenizer", 2019, "another tokenizer with special tokens and sentinels"),
     "birthplace_characters": Entry(
         "weft.data.tokenizers.birthplace_characters:BirthplaceCharacters", 0, "one token per character, marks for padding and mask"
     ),

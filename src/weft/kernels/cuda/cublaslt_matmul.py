@@ -128,15 +128,15 @@ def winner(ways: Sequence[Callable[[], Any]]) -> int:
 def milliseconds(way: Callable[[], Any], repeats: int, copies: int) -> float:
     """Of one call, on the average, with so many copies before each."""
     one, other = torch.empty(2, COPIED, dtype=torch.uint8, device="cuda")
-    marks = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(repeats)]  # type: ignore[no-untyped-call]
-    for begin, end in marks:
+    events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(repeats)]  # type: ignore[no-untyped-call]
+    for begin, end in events:
         for _ in range(copies):
             one.copy_(other)
         begin.record()
         way()
         end.record()
     torch.cuda.synchronize()
-    return sum(float(begin.elapsed_time(end)) for begin, end in marks) / repeats
+    return sum(float(begin.elapsed_time(end)) for begin, end in events) / repeats
 
 
 # -- cublasLt, to which matrices are columns ------------------------------------------------------------------------------

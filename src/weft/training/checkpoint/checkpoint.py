@@ -85,9 +85,9 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor], place: str, te
     """Copy weights into a model; a missing or unknown name is an error, a shared tensor may be named once."""
     own = model.state_dict()
     unknown = sorted(set(weights) - set(own) - team.names)
-    marks = {name: team.local(value).data_ptr() for name, value in own.items()}
-    loaded = {marks[name] for name in weights if name in own}
-    missing = sorted(name for name in own if name not in weights and marks[name] not in loaded)
+    storages = {name: team.local(value).data_ptr() for name, value in own.items()}
+    loaded = {storages[name] for name in weights if name in own}
+    missing = sorted(name for name in own if name not in weights and storages[name] not in loaded)
     wrong = sorted(name for name in weights if name in own and weights[name].shape != own[name].shape)
     if unknown or missing or wrong:
         found = {"unknown": unknown, "missing": missing, "other shape": wrong}
