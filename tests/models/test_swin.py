@@ -65,7 +65,7 @@ def dense(block: SwinBlock, x: Tensor, table: int) -> Tensor:
 def test_windows_are_full_attention_under_a_mask(window: int, grid: tuple[int, int], shifted: bool, backend: str) -> None:
     torch.manual_seed(0)
     config = dataclasses.replace(CONFIG, window=window)
-    block = SwinBlock(config, 0, grid, shifted=shifted, depth_dropout=0.0)
+    block = SwinBlock(config, 0, grid, shifted=shifted, drop_path=0.0)
     use_attention(block.attention, backend)
     assert block.shift == (window // 2 if shifted and min(grid) > window else 0)
     x = torch.randn(2, *grid, config.width)
@@ -75,7 +75,7 @@ def test_windows_are_full_attention_under_a_mask(window: int, grid: tuple[int, i
 @pytest.mark.parametrize("shifted", [False, True])
 def test_padding_is_zeros_at_the_lower_and_right_end_that_are_seen(shifted: bool) -> None:
     """As in the reference: they have keys (the bias) like any patch, and what they see themselves is cut off."""
-    block = SwinBlock(dataclasses.replace(CONFIG, window=4), 0, (7, 5), shifted=shifted, depth_dropout=0.0)
+    block = SwinBlock(dataclasses.replace(CONFIG, window=4), 0, (7, 5), shifted=shifted, drop_path=0.0)
     x = torch.randn(2, 7, 5, CONFIG.width)
     padded = torch.zeros(2, 8, 8, CONFIG.width)
     padded[:, :7, :5] = x
@@ -132,7 +132,7 @@ def test_weights_do_not_depend_on_the_size_of_the_image() -> None:
     large.load_state_dict(small.state_dict())
 
 
-def test_depth_dropout_takes_whole_branches_and_keeps_the_mean() -> None:
+def test_drop_path_takes_whole_branches_and_keeps_the_mean() -> None:
     torch.manual_seed(0)
     layer, x = DepthDropout(0.3), torch.ones(20_000, 2, 3)
     out = layer(x)
@@ -143,7 +143,7 @@ def test_depth_dropout_takes_whole_branches_and_keeps_the_mean() -> None:
     assert torch.equal(layer.eval()(x), x)
 
 
-def test_depth_dropout_rises_from_block_to_block() -> None:
+def test_drop_path_rises_from_block_to_block() -> None:
     model = built(dataclasses.replace(CONFIG, layers=(2, 3), drop_path=0.2))
     rates = [module.share for module in model.modules() if isinstance(module, DepthDropout)]
     assert rates == pytest.approx([0.0, 0.05, 0.1, 0.15, 0.2])

@@ -105,7 +105,7 @@ def test_micro_batches_are_those_of_training(batch: int, data: int, micro: int) 
 def cuts(batch: int, data: int, place: int, micro: int) -> list[int]:
     """Sizes of the micro-batches of one process."""
     team = object.__new__(Many)
-    team.size, team.place, team.stages = data, place, 1
+    team.dp_size, team.dp_rank, team.stages = data, place, 1
     return [count for _, count in team.cut(0, batch, micro)]
 
 

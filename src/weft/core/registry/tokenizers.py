@@ -20,7 +20,9 @@ TOKENIZERS = {
         "weft.data.tokenizers.special_tokens:Seq2SeqTokenizer", 0, "another tokenizer with special tokens for padding, start and end"
     ),
     "foreign_seq2seq": Entry(
-        "weft.data.tokenizers.special_tokens:ForeignSeq2SeqTokenizer", 0, "a foreign tokenizer with the marks of a model that answers"
+        "weft.data.tokenizers.special_tokens:ForeignSeq2SeqTokenizer",
+        0,
+        "a foreign tokenizer with the special tokens of a model that answers",
     ),
     "sentinels": Entry("weft.data.text.sentinels:SentinelTokenizer", 2019, "another tokenizer with special tokens and sentinels"),
     "birthplace_characters": Entry(
