@@ -26,6 +26,11 @@ CPU_COST = {
 --batches 8 --threads 1`. In 8 bits it cost nothing."""
 
 
+GPU_COST = "22 % of the speed at 8 answers at once and 51 % at 32 (without it 0 of 200 greedy answers differed)"
+"""SmolLM2-135M in bf16 on an H200 (results/generation_divergence.json). Prompts are prefilled one by one; steps of decoding are the same
+with and without, but for a row that is alone in a model like GPT-2, which has a kernel of its own."""
+
+
 @dataclass(frozen=True)
 class Invariance:
     on: bool
@@ -43,8 +48,10 @@ def choose(model: Any, slots: int) -> Invariance:
     """What is done where nobody says: on where it costs at most `MOST`. An engine of one slot has nothing beside an answer."""
     if slots == 1:
         return Invariance(False)
-    if GPUStep.name in select.choose_decoder(model).chosen or isinstance(getattr(model, "head", None), Int8Linear):
-        return Invariance(True)  # kernels that add up in one order whatever the number of rows; sums of 8 bits, which have no order
+    if isinstance(getattr(model, "head", None), Int8Linear):
+        return Invariance(True)  # sums of 8 bits have no order
+    if GPUStep.name in select.choose_decoder(model).chosen:
+        return Invariance(False, GPU_COST)
     weight = next(model.parameters())
     if weight.is_cuda:
         return Invariance(False, "as much time for each answer as one takes alone")
