@@ -87,4 +87,4 @@ def test_generators_may_be_compared_by_features(tmp_path: Path) -> None:
     found = wgan_robustness.course(settings, {}, extractor)
     assert found.features is not None
     assert found.features > 0
-    assert found.told().endswith(f" ({found.features:.1f})")
+    assert found.summary().endswith(f" ({found.features:.1f})")

@@ -75,7 +75,7 @@ def test_a_cpu_neither_compiles_nor_captures_by_itself() -> None:
     assert not plan.graphs
 
 
-def test_what_a_cpu_cannot_do_is_told() -> None:
+def test_what_a_cpu_cannot_do_is_said() -> None:
     plan = execution.choose(dataclasses.replace(CPU, cuda_graphs="on", attention="cudnn", blocks="plain"), small_gpt(), toys.Regression())
     assert (plan.graphs, plan.attention) == (False, "fused")
     assert "cuda_graphs off: on was asked for, but only a GPU has them" in plan.lines()
