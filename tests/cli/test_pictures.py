@@ -90,7 +90,7 @@ def test_images_are_translated(command: Command, runs: Path, tmp_path: Path, run
     ("run", "words", "said"),
     [
         ("pixelcnn", ["--complete", "in", "--mask", "left"], "only the end of an image"),
-        ("gan", ["--complete", "in"], "does not offer Completes"),
+        ("gan", ["--complete", "in"], "does not offer Inpaints"),
         ("rbm", ["--complete", "in", "--mask", "everything"], "expected lower, upper, left, right, middle or an image file"),
         ("rbm", ["--complete", "in", "--mask", "black.png"], "nothing is missing"),
         ("rbm", ["--complete", "nowhere"], "no such file or folder"),
@@ -99,7 +99,7 @@ def test_images_are_translated(command: Command, runs: Path, tmp_path: Path, run
         ("rbm", ["--complete", "in", "--out", "sheet.jpg"], "ends in .png"),
         ("rbm", ["--complete", "in", "--n", "-1"], "n must be at least 1"),
         ("rbm", ["--input", "in"], "--input is for models that answer a text or restyle images"),
-        ("realnvp", ["--complete", "in"], "does not offer Completes"),
+        ("realnvp", ["--complete", "in"], "does not offer Inpaints"),
         ("realnvp", ["--walk", "along"], "RealNVP draws points"),
         ("realnvp", ["--out", "points.png"], "written as SVG"),
         ("pix2pix", [], "translates images: --input FILE_OR_FOLDER --out FOLDER"),

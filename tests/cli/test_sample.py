@@ -155,7 +155,7 @@ def test_a_classifier_of_rows_says_what_is_missing(command: Callable[..., Outcom
     done = command("sample", str(small_run(tmp_path / "mlp", "classifier/table", **{"data.path": str(table_file(tmp_path))})))
     assert done.code == 2
     assert "MLP (classifier/table) has nothing to sample" in done.err
-    assert "Scores" in done.err
+    assert "NextTokenLogits" in done.err
     assert "Samples" in done.err
 
 

@@ -44,7 +44,7 @@ def test_without_classes_nothing_is_judged(tmp_path: Path) -> None:
     half = TensorDataset({"image": torch.rand(4, 1, 8, 8), "label": torch.tensor([UNLABELLED, 1, 0, UNLABELLED])})
     code, label = described(model.to_latent, half, torch.device("cpu"))
     assert len(code) == 2 and label.tolist() == [1, 0]
-    with pytest.raises(CapabilityError, match="does not offer Restyles"):
+    with pytest.raises(CapabilityError, match="does not offer TranslatesImages"):
         weft.evaluate(run("gan/digits", tmp_path, 2), "translated=anything")
 
 

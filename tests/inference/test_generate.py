@@ -73,7 +73,7 @@ def test_other_tokenizers_and_no_prompt(tokenizer: object) -> None:
 
 
 def test_what_cannot_continue_a_text_says_so(model: GPT) -> None:
-    with pytest.raises(CapabilityError, match="MLP does not offer Scores"):
+    with pytest.raises(CapabilityError, match="MLP does not offer NextTokenLogits"):
         generate(dataclasses.replace(TINY_MLP, features=4, classes=2).build(), TOKENS)
     with pytest.raises(CapabilityError, match="both sides"):
         generate(dataclasses.replace(TINY_BERT, vocabulary=10, context=8).build(), TOKENS)

@@ -188,7 +188,7 @@ def test_what_makes_no_target_is_refused() -> None:
     ):
         with pytest.raises(ConfigError, match=said):
             made_by(model(), source(), LENGTHS, **settings)
-    with pytest.raises(CapabilityError, match="does not offer Fills"):
+    with pytest.raises(CapabilityError, match="does not offer NonAutoregressiveDecoder"):
         fill_in(torch.nn.Linear(1, 1), source(), LENGTHS, START, END)
     assert made_by(model(), source()[:0], LENGTHS[:0]) == []
 

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from weft.core.errors import ConfigError
 from weft.kernels.select import use_attention
-from weft.models.base import Embeds, Scores, need
+from weft.models.base import Embeds, NextTokenLogits, need
 from weft.models.bert import BERT, PRESETS, BERTConfig
 from weft.training.optimizer.updater import audit
 
@@ -106,7 +106,7 @@ def test_an_lstm_lets_every_token_see_all_and_no_padding() -> None:
 
 
 def test_heads(model: BERT) -> None:
-    need(model, Scores)
+    need(model, NextTokenLogits)
     need(model, Embeds)
     ids, segments = tokens(9)
     hidden = model.hidden(ids, segments, LENGTHS)

@@ -6,7 +6,7 @@ import dataclasses
 
 import torch
 
-from weft.models.base import Inverts, Samples, Walks, offers
+from weft.models.base import Inverts, Samples, HasLatents, offers
 from weft.models.bigan import TINY
 from weft.objectives.bidirectional import BidirectionalConfig
 
@@ -16,7 +16,7 @@ CONFIG = dataclasses.replace(TINY, features=12, image=(1, 3, 4))
 def test_shapes_and_capabilities() -> None:
     model = CONFIG.build().eval()
     assert offers(model, Samples)
-    assert offers(model, Walks)
+    assert offers(model, HasLatents)
     assert offers(model, Inverts)
     x = torch.rand(5, 12)
     assert model(x).shape == (5, 12)

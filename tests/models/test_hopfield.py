@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from weft.core import random
-from weft.models.base import Completes, Recalls, Samples, need
+from weft.models.base import Inpaints, Recalls, Samples, need
 from weft.models.energy import every_state
 from weft.models.hopfield import PRESETS, Hopfield, HopfieldConfig
 
@@ -112,7 +112,7 @@ def test_pseudo_likelihood_matches_enumeration() -> None:
 
 def test_what_it_offers() -> None:
     model = PRESETS["tiny"].__class__(features=16, image=(1, 4, 4)).build()
-    for capability in (Recalls, Samples, Completes):
+    for capability in (Recalls, Samples, Inpaints):
         need(model, capability)
     assert model.sample(torch.arange(3)).shape == (3, 1, 4, 4)
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from weft.core.errors import ConfigError
 from weft.inference.generate import can_continue
-from weft.models.base import Answers, Fills, offers
+from weft.models.base import EncoderDecoder, NonAutoregressiveDecoder, offers
 from weft.models.nonautoregressive import PRESETS, NonAutoregressive, NonAutoregressiveConfig
 
 V, C, S, T = 20, 12, 7, 5
@@ -85,8 +85,8 @@ def test_a_model_that_is_cut_at_end_has_no_length() -> None:
 
 def test_it_fills_and_neither_answers_nor_continues() -> None:
     made = model()
-    assert offers(made, Fills)
-    assert not offers(made, Answers)
+    assert offers(made, NonAutoregressiveDecoder)
+    assert not offers(made, EncoderDecoder)
     assert not can_continue(made, object())
     assert PRESETS["base"].vocabulary == 37000
     with pytest.raises(ConfigError, match=r"multiple of model\.heads"):

@@ -174,5 +174,5 @@ def test_a_model_of_another_size_is_one_sentence(pretrained: Pretrained, tmp_pat
 def test_another_kind_of_model_is_refused(tmp_path: Path) -> None:
     changes = SMALL | {"data.path": str(text_file(tmp_path)), "train.steps": 1, "train.eval_every": 0}
     assemble(weft.recipe("llama/text", changes), tmp_path / "llama").trainer.fit()
-    with pytest.raises(CapabilityError, match=r"Llama does not offer Tells \(a model that gives logits to classes and to choices"):
+    with pytest.raises(CapabilityError, match=r"Llama does not offer ClassifiesText \(a model that gives logits to classes and to choices"):
         started("gpt/classify", labelled_file(tmp_path, ONE), tmp_path / "llama", tmp_path / "run")

@@ -61,7 +61,7 @@ def test_a_pixelcnn_draws_the_rest_as_if_it_had_drawn_the_beginning() -> None:
 
 
 def test_what_cannot_be_filled_in() -> None:
-    with pytest.raises(CapabilityError, match="does not offer Completes"):
+    with pytest.raises(CapabilityError, match="does not offer Inpaints"):
         complete(GANConfig(features=36, image=(1, 6, 6)).build(), torch.rand(1, 1, 6, 6), known_part("lower", 6, 6))
     with pytest.raises(ConfigError, match="n must be at least 1"):
         complete(MODELS["rbm"].build(), torch.rand(1, 1, 6, 6), known_part("lower", 6, 6), n=0)  # type: ignore[attr-defined]

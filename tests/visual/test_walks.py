@@ -78,5 +78,5 @@ def test_an_invertible_model_walks_between_its_own_draws() -> None:
 
 
 def test_a_model_without_latents_says_so() -> None:
-    with pytest.raises(CapabilityError, match="does not offer Walks"):
+    with pytest.raises(CapabilityError, match="does not offer HasLatents"):
         between(nn.Linear(1, 1))

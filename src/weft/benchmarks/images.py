@@ -25,7 +25,7 @@ from weft.benchmarks.record import measurements, write_record
 from weft.core.config import override
 from weft.core.errors import CapabilityError
 from weft.evaluation.evaluate import evaluate
-from weft.models.base import Restyles, Samples, offers
+from weft.models.base import TranslatesImages, Samples, offers
 from weft.recipes.base import recipe as find_recipe
 from weft.report.progress import Progress
 from weft.report.samples import translated
@@ -225,7 +225,7 @@ def sheet(loaded: Loaded, path: Path, seed: int) -> None:
     if offers(loaded.model, Samples):
         with contextlib.suppress(CapabilityError):  # it draws something else
             path.write_bytes(png(draw(loaded.model, 100, seed)))
-    elif offers(loaded.model, Restyles):
+    elif offers(loaded.model, TranslatesImages):
         path.write_bytes(png(translated(loaded), columns=6))
 
 

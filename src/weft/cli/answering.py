@@ -18,7 +18,7 @@ from weft.inference.beam import Beam
 from weft.inference.mask_predict import MaskPredict
 from weft.inference.translate import Answered, best_answers
 from weft.inference.translate_file import answer_lines, fingerprint
-from weft.models.base import Fills, offers
+from weft.models.base import NonAutoregressiveDecoder, offers
 from weft.runs.load import Loaded
 from weft.training.checkpoint import files
 
@@ -38,9 +38,9 @@ def answers(loaded: Loaded, prompt: str, how: How, n: int = 1) -> int:
     """The best answers to one text, a line each; how they came about goes to stderr."""
     if not prompt:
         raise ConfigError(f"{type(loaded.model).__name__} answers a text; give it one, for example: weft sample CKPT 'a text'")
-    most = 1 if offers(loaded.model, Fills) else how.beam.beams
+    most = 1 if offers(loaded.model, NonAutoregressiveDecoder) else how.beam.beams
     if not 1 <= n <= most:
-        more = "it makes one answer, all tokens at once" if offers(loaded.model, Fills) else f"{most} beams find at most {most} answers"
+        more = "it makes one answer, all tokens at once" if offers(loaded.model, NonAutoregressiveDecoder) else f"{most} beams find at most {most} answers"
         raise ConfigError(f"--n {n}: {more}")
     for said in reply(loaded, [prompt], how)[0][:n]:
         print(said.text, flush=True)
@@ -78,7 +78,7 @@ def reply(loaded: Loaded, texts: Sequence[str], how: How) -> list[list[Answered]
 def use(loaded: Loaded, filling: MaskPredict) -> MaskPredict:
     """What was asked for, and what the recipe says where nothing was."""
     model = loaded.model
-    if not offers(model, Fills):
+    if not offers(model, NonAutoregressiveDecoder):
         if filling != MaskPredict():
             raise ConfigError(f"{type(model).__name__} answers token by token; --iterations and --length-factor are for others")
         return filling

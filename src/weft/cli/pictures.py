@@ -10,7 +10,7 @@ from torch import Tensor
 
 from weft.core.errors import ConfigError
 from weft.data.images.image_files import image_shape, read_images
-from weft.models.base import Completes, SamplesClass, need
+from weft.models.base import Inpaints, SamplesClass, need
 from weft.report import plane
 from weft.runs.load import Loaded
 from weft.training.checkpoint import files
@@ -69,7 +69,7 @@ def completed(loaded: Loaded, prompts: list[str], place: str, mask: str, n: int,
     """A row for each image: what was left of it, then what the model makes of it."""
     if prompts:
         raise ConfigError(f"--complete names the images, so there is no room for {' '.join(prompts)!r}")
-    need(loaded.model, Completes)
+    need(loaded.model, Inpaints)
     shape = image_shape(loaded.recipe.model)
     where = target(loaded, f"-complete-{quote(Path(place).stem, safe='')}-seed{seed}.png", out, ".png")
     _, pixels = read_images(place, shape)

@@ -21,7 +21,7 @@ from weft.inference.neighbours import neighbours
 from weft.inference.quantize import Weights, keep_weights
 from weft.inference.request import GREEDY
 from weft.inference.translate import can_answer
-from weft.models.base import Embeds, Fills, Restyles, Samples, Scores, offers
+from weft.models.base import Embeds, NonAutoregressiveDecoder, TranslatesImages, Samples, NextTokenLogits, offers
 from weft.runs.load import Loaded, load
 from weft.training.checkpoint import files
 
@@ -93,7 +93,7 @@ def main(words: list[str]) -> int:
     options, free = flags.parse(Options(), words, "weft sample", "CKPT [PROMPT…]", ABOUT)
     loaded, prompts = load(free[0], options.device), free[1:]
     keep_weights(loaded.model, options.weights)
-    if options.input and not (can_answer(loaded.model) or offers(loaded.model, Restyles)):
+    if options.input and not (can_answer(loaded.model) or offers(loaded.model, TranslatesImages)):
         raise ConfigError(
             f"--input is for models that answer a text or restyle images, and {type(loaded.model).__name__} ({loaded.recipe.name}) does not"
         )
@@ -108,7 +108,7 @@ def main(words: list[str]) -> int:
         return texts(loaded, prompt, options)
     if can_answer(loaded.model):
         refuse(options, (*DRAWING, "max_new_tokens", "stop", "draft"), "is for models that continue a text, and this one answers it")
-        if offers(loaded.model, Fills):
+        if offers(loaded.model, NonAutoregressiveDecoder):
             refuse(options, ("beams", "length_penalty", "coverage_penalty"), "is of a search, and this model makes all tokens at once")
         how = answering.How(
             MaskPredict(iterations=options.iterations, length_factor=options.length_factor),
@@ -117,7 +117,7 @@ def main(words: list[str]) -> int:
         if options.input:
             return answering.answers_to_file(loaded, prompt, options.input, options.out, how)
         return answering.answers(loaded, prompt, how, options.n or 1)
-    if offers(loaded.model, Restyles):
+    if offers(loaded.model, TranslatesImages):
         return pictures.restyled(loaded, prompt, options.input, options.way, options.out)
     if offers(loaded.model, Samples):
         if prompt:
@@ -125,11 +125,11 @@ def main(words: list[str]) -> int:
         return pictures.drawn(loaded, options.n, options.seed, options.label, options.walk, options.out)
     if offers(loaded.model, Embeds) and loaded.tokenizer is not None:
         return words_near(loaded, prompt, options)
-    if offers(loaded.model, Scores):
+    if offers(loaded.model, NextTokenLogits):
         need_continuing(loaded.model, loaded.tokenizer)
     raise CapabilityError(
-        f"{type(loaded.model).__name__} ({loaded.recipe.name}) has nothing to sample: it offers none of Scores (continues a text), "
-        "Samples (draws examples), Restyles (translates images) and Embeds (vectors of words)"
+        f"{type(loaded.model).__name__} ({loaded.recipe.name}) has nothing to sample: it offers none of NextTokenLogits (continues a text), "
+        "Samples (draws examples), TranslatesImages (one domain into another) and Embeds (vectors of words)"
     )
 
 

@@ -29,7 +29,7 @@ from weft.core import random
 from weft.core.errors import ConfigError
 from weft.data.base import Batch
 from weft.evaluation.evaluate import Findings
-from weft.models.base import TwoSides, need
+from weft.models.base import BipartiteEnergy, need
 from weft.sampling.importance import effective_sample_size, log_mean, standard_error
 
 PLACES = ((0.0, 0.0), (1 / 29, 0.5), (9 / 29, 0.9), (1.0, 1.0))
@@ -73,8 +73,8 @@ class Path:
 
     def __init__(self, model: nn.Module, base: Tensor):
         """base (X,): log-odds of the independent pixels."""
-        need(model, TwoSides)
-        self.model = cast(TwoSides, copy.deepcopy(model).double().requires_grad_(False))
+        need(model, BipartiteEnergy)
+        self.model = cast(BipartiteEnergy, copy.deepcopy(model).double().requires_grad_(False))
         self.base = base.double()
         empty = torch.zeros_like(self.base).unsqueeze(0)
         self.hidden = self.model.hidden_logits(empty).size(1)

@@ -17,7 +17,7 @@ from weft.inference.detokenizer import Detokenizer
 from weft.inference.engine import Engine, answer_all, end_tokens
 from weft.inference.request import Request, Sampling
 from weft.inference.speculative import speculate
-from weft.models.base import Scores, need, offers
+from weft.models.base import NextTokenLogits, need, offers
 
 
 @dataclass(frozen=True)
@@ -97,12 +97,12 @@ def written(tokenizer: Any, prompt: str, ids: list[int], one: Hypothesis, end: i
 def can_continue(model: nn.Module, tokenizer: Any) -> bool:
     """Whether a model can continue a text: it scores the next token from those before it, and its tokens are known."""
     text = tokenizer is not None and not isinstance(tokenizer, ClassNames)
-    return offers(model, Scores) and getattr(model, "causal", True) and text
+    return offers(model, NextTokenLogits) and getattr(model, "causal", True) and text
 
 
 def need_continuing(model: nn.Module, tokenizer: Any) -> None:
     """Say what is missing where a model cannot continue a text."""
-    need(model, Scores)
+    need(model, NextTokenLogits)
     if tokenizer is None:
         raise CapabilityError("this checkpoint holds no tokenizer, so text cannot be turned into tokens; take one that does")
     if isinstance(tokenizer, ClassNames):

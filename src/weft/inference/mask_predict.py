@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from weft.core.errors import ConfigError
-from weft.models.base import Fills, need
+from weft.models.base import NonAutoregressiveDecoder, need
 
 PAD = 0
 PASSES = 10
@@ -76,7 +76,7 @@ class Filled:
 @torch.inference_mode()
 def fill_in(model: Any, source: Tensor, lengths: Tensor, start: int, end: int, how: MaskPredict | None = None) -> list[Filled]:
     """source (B, S) and lengths (B,) -> the target of each row."""
-    need(model, Fills)
+    need(model, NonAutoregressiveDecoder)
     how = (how or MaskPredict()).resolve(model)
     if not len(source):
         return []

@@ -16,7 +16,7 @@ from weft.core.errors import CapabilityError
 from weft.inference.beam import Beam, Hypothesis, finish
 from weft.inference.beam_models import translating
 from weft.inference.mask_predict import MaskPredict, fill_in
-from weft.models.base import Answers, Fills, need, offers
+from weft.models.base import EncoderDecoder, NonAutoregressiveDecoder, need, offers
 
 PAD, START, END = 0, 1, 2
 
@@ -45,7 +45,7 @@ class Answered:
 
 def can_answer(model: Any) -> bool:
     """Whether a model answers a text, token by token or at once."""
-    return offers(model, Answers) or offers(model, Fills)
+    return offers(model, EncoderDecoder) or offers(model, NonAutoregressiveDecoder)
 
 
 def answer(model: Any, tokenizer: Any, texts: Sequence[str], **settings: Any) -> list[str]:
@@ -75,7 +75,7 @@ def best_answers(
     makes all tokens at once and finds one.
     """
     if not can_answer(model):
-        need(model, Answers)
+        need(model, EncoderDecoder)
     if tokenizer is None:
         raise CapabilityError("this checkpoint holds no tokenizer, so text cannot be turned into tokens")
     room, (_, end) = getattr(model.config, "context", 0) or 1 << 30, start_and_end(tokenizer)
@@ -88,7 +88,7 @@ def best_answers(
         rows = [encoded[i] for i in numbers]
         lengths = torch.tensor([len(row) for row in rows], device=device)
         source = torch.tensor([row + [PAD] * (len(rows[-1]) - len(row)) for row in rows], device=device)
-        if offers(model, Answers):
+        if offers(model, EncoderDecoder):
             best = searched(model, tokenizer, source, lengths, Beam(beams, alpha, beta))
         else:
             best = filled(model, tokenizer, source, lengths, filling)

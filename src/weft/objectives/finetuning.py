@@ -19,7 +19,7 @@ from torch import Tensor
 from weft.core.errors import ConfigError
 from weft.data.base import IGNORE, Batch
 from weft.kernels.chunked_cross_entropy import chunked_cross_entropy
-from weft.models.base import Tells
+from weft.models.base import ClassifiesText
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 from weft.objectives.classification import correct, label_loss, labelled, of_two, rightness
 
@@ -36,7 +36,7 @@ class FinetuningConfig(ObjectiveConfig):
 
 
 class Finetuning(Objective):
-    needs = Tells
+    needs = ClassifiesText
     classes = "label"
     logits_backend = "whole"
     """"whole" or "chunked": the trainer chooses by device and vocabulary."""

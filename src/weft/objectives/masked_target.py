@@ -24,7 +24,7 @@ from weft.core.errors import ConfigError
 from weft.data.base import IGNORE, Batch
 from weft.inference.mask_predict import MaskPredict, fill_in, ranks
 from weft.metrics.ngrams import bleu, statistics
-from weft.models.base import Fills
+from weft.models.base import NonAutoregressiveDecoder
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 from weft.objectives.seq2seq import disagreement
 
@@ -57,7 +57,7 @@ class MaskedTargetConfig(ObjectiveConfig):
 
 
 class MaskedTarget(Objective):
-    needs = Fills
+    needs = NonAutoregressiveDecoder
 
     def __init__(self, config: MaskedTargetConfig):
         super().__init__()

@@ -15,7 +15,7 @@ from weft.data.tokenizers.base import ClassNames
 from weft.inference.generate import can_continue, generate
 from weft.inference.neighbours import known_words, neighbours
 from weft.inference.translate import answer, can_answer
-from weft.models.base import Embeds, Restyles, Samples, offers
+from weft.models.base import Embeds, TranslatesImages, Samples, offers
 from weft.report import plane
 from weft.visual.grids import draw as draw_images
 from weft.visual.grids import png
@@ -53,7 +53,7 @@ def draw(loaded: Loaded) -> list[Sample]:
         if offers(loaded.model, Samples):
             sheet = base64.b64encode(png(draw_images(loaded.model, IMAGES), columns=10)).decode()
             return [Sample(f"Images drawn {step}", image=f"data:image/png;base64,{sheet}")]
-        if offers(loaded.model, Restyles):
+        if offers(loaded.model, TranslatesImages):
             sheet = base64.b64encode(png(translated(loaded), columns=6)).decode()
             title = f"Images, what became of them {step}, and what they should be (or are, brought back again)"
             return [Sample(title, image=f"data:image/png;base64,{sheet}")]

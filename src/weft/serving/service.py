@@ -18,7 +18,7 @@ from weft.inference.engine import Engine as TextEngine
 from weft.inference.generate import can_continue
 from weft.inference.mask_predict import MaskPredict
 from weft.inference.non_autoregressive import NonAutoregressiveEngine
-from weft.models.base import Answers, Fills, offers
+from weft.models.base import EncoderDecoder, NonAutoregressiveDecoder, offers
 from weft.runs.load import Loaded
 from weft.serving.errors import ApiError
 from weft.serving.image_size import Canvas, canvas_of
@@ -184,8 +184,8 @@ def serve_model(
     """A loaded model with a worker that is not yet started; refused where it can do nothing with a text."""
     model, tokenizer = loaded.model, loaded.tokenizer
     text = tokenizer is not None and not isinstance(tokenizer, ClassNames)
-    whole = filling_of(loaded) if offers(model, Fills) and text else None
-    answers = text and (offers(model, Answers) or whole is not None)
+    whole = filling_of(loaded) if offers(model, NonAutoregressiveDecoder) and text else None
+    answers = text and (offers(model, EncoderDecoder) or whole is not None)
     continues = text and can_continue(model, tokenizer) and not answers
     embeds = text and offers(model, States) and not answers  # the states of a translator are those of two texts
     canvas = canvas_of(loaded) if not text else None

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from weft.core import random
 from weft.core.errors import ConfigError
-from weft.models.base import Completes, need
+from weft.models.base import Inpaints, need
 
 MASKS = ("lower", "upper", "left", "right", "middle")
 HIDDEN = 0.5
@@ -40,7 +40,7 @@ def complete(model: Any, x: Tensor, known: Tensor, n: int = 1, seed: int = 0) ->
 
     What a completion draws is a function of (seed, image, its number among the n) alone.
     """
-    need(model, Completes)
+    need(model, Inpaints)
     if n < 1:
         raise ConfigError(f"n must be at least 1, not {n}")
     device = next(model.parameters()).device

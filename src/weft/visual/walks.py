@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from weft.models.base import Inverts, Samples, Walks, need, offers
+from weft.models.base import Inverts, Samples, HasLatents, need, offers
 from weft.visual.grids import keys
 
 STEPS = 10
@@ -56,11 +56,11 @@ def along(model: nn.Module, rows: int = 8, steps: int = STEPS, seed: int = 0) ->
 def latents(model: Any, n: int, seed: int) -> Tensor:
     """Latents (n, ...) of the model's own draws; an invertible model finds them from examples that it draws."""
     key = keys(model, n, seed)
-    if offers(model, Inverts) and not offers(model, Walks):
+    if offers(model, Inverts) and not offers(model, HasLatents):
         need(model, Samples)
         found: Tensor = model.to_latent(model.sample(key))
         return found
-    need(model, Walks)
+    need(model, HasLatents)
     drawn: Tensor = model.latents(key)
     return drawn
 
