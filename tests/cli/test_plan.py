@@ -41,7 +41,7 @@ def test_shards_that_are_not_here_are_taken_for_subwords(command: Callable[..., 
 
 
 def test_settings_of_a_recipe_are_flags(command: Callable[..., Outcome], text_file: Path, tmp_path: Path) -> None:
-    changes = ["--model.width", "64", "--train.batch=12", "--data.context", "32", "--model.no-tied", "--train.micro_batch", "3"]
+    changes = ["--model.width", "64", "--train.batch=12", "--data.context", "32", "--model.no-tie-embeddings", "--train.micro_batch", "3"]
     kind = ["--optim.type", "muon", "--optim.momentum", "0.9", "--train.batch_ramp", "6", "100"]
     done = command("plan", "gpt/text", "--data.path", str(text_file), *changes, *kind, "--json", str(tmp_path / "plan.json"))
     assert done.code == 0, done.err

@@ -29,14 +29,14 @@ def build(config: Any, **settings: Any) -> nn.Module:
 
 READERS = {
     "gpt": lambda: small_gpt(),
-    "gpt in bands": lambda: small_gpt(window=3),
-    "gpt with rotary positions": lambda: small_gpt(position="rotary"),
+    "gpt in bands": lambda: small_gpt(sliding_window=3),
+    "gpt with rotary positions": lambda: small_gpt(position_embedding="rotary"),
     "llama in groups": lambda: build(llama.TINY, context=64),
     "bert": lambda: build(bert.TINY, context=64),
 }
 TRANSLATORS = {
     "transformer": lambda: small_translator(),
-    "transformer, layer by layer": lambda: small_translator(memory="layerwise", norm="pre"),
+    "transformer, layer by layer": lambda: small_translator(encoder_output="layerwise", norm="pre"),
     "t5": lambda: build(t5.TINY),
 }
 
@@ -86,7 +86,7 @@ def test_nothing_is_left_behind() -> None:
 
 
 def test_a_text_is_looked_at_backwards_only_and_within_the_band() -> None:
-    [view] = attention_of_text(small_gpt(window=3), IDS)
+    [view] = attention_of_text(small_gpt(sliding_window=3), IDS)
     assert (view.rows, len(view.layers)) == (IDS, 2)
     offset = torch.arange(len(IDS))[:, None] - torch.arange(len(IDS))
     for number, weights in enumerate(view.layers):

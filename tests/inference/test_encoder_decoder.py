@@ -25,7 +25,7 @@ TOKENIZER = Seq2SeqTokenizer(ByteTokenizer())
 SIZES: dict[str, Any] = {"vocabulary": TOKENIZER.size, "layers": 2, "heads": 2, "width": 32}
 MODELS = {
     "transformer": TransformerConfig(**SIZES, context=40),
-    "layerwise": TransformerConfig(**SIZES, context=40, norm="pre", memory="layerwise"),
+    "layerwise": TransformerConfig(**SIZES, context=40, norm="pre", encoder_output="layerwise"),
     "t5": T5Config(**SIZES, head_dim=16),
 }
 TEXTS = ["one", "a", "a longer source than these", "", "zwei", "three four five"]

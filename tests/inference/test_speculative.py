@@ -54,7 +54,7 @@ def test_two_tokens_are_drawn_from_the_models_own_distribution(settings: dict[st
     torch.manual_seed(0)
     size = 8
     made, helper = (
-        GPTConfig(vocabulary=size, context=16, layers=1, heads=1, width=8, tied=False).build().eval().requires_grad_(False)
+        GPTConfig(vocabulary=size, context=16, layers=1, heads=1, width=8, tie_embeddings=False).build().eval().requires_grad_(False)
         for _ in range(2)
     )
     for each in (made, helper):  # far from even, and unlike each other

@@ -31,7 +31,7 @@ HOPPER = Machine(device="cuda", capability=(9, 0), triton=True, processors=132, 
 CPU = Machine()
 DEVICES = [pytest.param("cpu"), pytest.param("cuda", marks=pytest.mark.gpu)]
 BASE: dict[str, Any] = {
-    "width": 128, "heads": 2, "groups": 0, "causal": True, "qk_norm": False, "inner": 512, "gated": False, "activation": "gelu",
+    "width": 128, "heads": 2, "groups": 0, "causal": True, "qk_norm": False, "ffn_width": 512, "gated": False, "activation": "gelu",
     "order": "pre", "norm": "layer", "eps": 1e-5, "bias": True, "norm_bias": True, "dropout": 0.0, "attention_dropout": 0.0, "skipped": 0.0,
 }  # fmt: skip
 OTHERS: dict[str, list[Any]] = {
@@ -40,7 +40,7 @@ OTHERS: dict[str, list[Any]] = {
     "groups": [1],
     "causal": [False],
     "qk_norm": [True],
-    "inner": [128, 200],
+    "ffn_width": [128, 200],
     "gated": [True],
     "activation": ["gelu_tanh", "relu", "squared_relu", "silu"],
     "order": ["post"],
@@ -69,7 +69,7 @@ def built(**settings: Any) -> Block:
     more = {"dropout": s["attention_dropout"], "bias": s["bias"], "groups": s["groups"], "qk_norm": s["qk_norm"]}
     attention = SelfAttention(s["width"], s["heads"], causal=s["causal"], **more)
     network = GatedFeedForward if s["gated"] else FeedForward
-    feed = network(s["width"], s["inner"], activation=s["activation"], bias=s["bias"])
+    feed = network(s["width"], s["ffn_width"], activation=s["activation"], bias=s["bias"])
     block = Block(attention, feed, norms[s["norm"]], order=s["order"], dropout=s["dropout"], skipped=s["skipped"])
     for name, parameter in block.named_parameters():
         nn.init.normal_(parameter, 1.0 if "norm" in name and "weight" in name else 0.0, 0.05)
@@ -92,12 +92,12 @@ SERVED: dict[str, Any] = {
     ),
     "CUDA block": lambda s: (
         s.order == "pre" and not s.branch_dropout and not s.gated and s.activation in ("gelu", "gelu_tanh") and s.norm == "layer"
-        and s.bias == "all" and s.norm_weights == "all" and s.attention.width % 64 == s.inner % 64 == 0
+        and s.bias == "all" and s.norm_weights == "all" and s.attention.width % 64 == s.ffn_width % 64 == 0
     ),
     "narrow blocks": lambda s: (
         s.order == "pre" and s.attention.causal and s.attention.groups == s.attention.heads and not s.attention.qk_norm and not s.gated
         and not s.branch_dropout and s.activation == "gelu" and s.norm == "layer" and s.bias == "all" and s.norm_weights == "all"
-        and s.eps == (1e-5, 1e-5) and s.attention.width in (128, 256) and s.inner % 256 == 0 and s.attention.head in (16, 32, 64, 128)
+        and s.eps == (1e-5, 1e-5) and s.attention.width in (128, 256) and s.ffn_width % 256 == 0 and s.attention.head in (16, 32, 64, 128)
     ),
 }  # fmt: skip
 """Which of the grid each computes, said a second time."""
@@ -203,12 +203,12 @@ def test_what_is_asked_for_by_name_is_used_alone() -> None:
 SIZES: dict[str, Any] = {"vocabulary": 60, "context": 40, "layers": 3, "heads": 4, "width": 64}
 DECODERS: dict[str, Any] = {
     **{str(more): GPTConfig(**SIZES | more) for more in (
-        {}, {"norm": "post"}, {"position": "rotary"}, {"position": "sinusoidal"}, {"window": 4}, {"bias": False}, {"tied": False},
-        {"norm_embedding": True}, {"activation": "relu"}, {"activation": "silu", "inner": 128}, {"qk_norm": True}, {"skips": True},
-        {"heads": 1}, {"position": "rotary", "window": 3, "norm": "post"},
+        {}, {"norm": "post"}, {"position_embedding": "rotary"}, {"position_embedding": "sinusoidal"}, {"sliding_window": 4}, {"bias": False}, {"tie_embeddings": False},
+        {"norm_embedding": True}, {"activation": "relu"}, {"activation": "silu", "ffn_width": 128}, {"qk_norm": True}, {"skips": True},
+        {"heads": 1}, {"position_embedding": "rotary", "sliding_window": 3, "norm": "post"},
     )},
     "llama": LlamaConfig(**SIZES),
-    "llama in groups": LlamaConfig(**SIZES | {"kv_heads": 2, "tied": False}),
+    "llama in groups": LlamaConfig(**SIZES | {"kv_heads": 2, "tie_embeddings": False}),
 }  # fmt: skip
 REFUSED = {str({"qk_norm": True}), str({"skips": True})}
 
@@ -259,7 +259,14 @@ def test_one_row_is_served_where_every_row_is() -> None:
         assert all(one.refuses(spec, use) for one in (select.DECODERS[1], select.ONE_ROW[1]))
     assert {name for name, (_, alone) in claims.items() if alone} == {
         str(more)
-        for more in ({}, {"bias": False}, {"tied": False}, {"activation": "relu"}, {"activation": "silu", "inner": 128}, {"heads": 1})
+        for more in (
+            {},
+            {"bias": False},
+            {"tie_embeddings": False},
+            {"activation": "relu"},
+            {"activation": "silu", "ffn_width": 128},
+            {"heads": 1},
+        )
     }
 
 

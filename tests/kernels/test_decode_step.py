@@ -24,15 +24,17 @@ from weft.nn.state import KVCache
 SIZES: dict[str, Any] = {"vocabulary": 500, "context": 512, "layers": 2, "heads": 4, "width": 256}
 CONFIGS: dict[str, Any] = {
     "gpt": GPTConfig(**SIZES),
-    "rotary, banded": GPTConfig(**SIZES, position="rotary", window=64, bias=False, tied=False, activation="gelu_tanh"),
+    "rotary, banded": GPTConfig(
+        **SIZES, position_embedding="rotary", sliding_window=64, bias=False, tie_embeddings=False, activation="gelu_tanh"
+    ),
     "post-norm": GPTConfig(**SIZES, norm="post"),
     "llama": LlamaConfig(**SIZES, kv_heads=2),
 }
 ALONE: dict[str, Any] = {
     "gpt": CONFIGS["gpt"],
-    "without biases, with a head": GPTConfig(**SIZES, bias=False, tied=False, activation="gelu_tanh"),
-    "narrow": GPTConfig(**SIZES | {"heads": 2, "width": 64, "inner": 128}, activation="relu"),
-    "wide heads": GPTConfig(**SIZES | {"heads": 3, "width": 384, "inner": 384}, activation="silu"),
+    "without biases, with a head": GPTConfig(**SIZES, bias=False, tie_embeddings=False, activation="gelu_tanh"),
+    "narrow": GPTConfig(**SIZES | {"heads": 2, "width": 64, "ffn_width": 128}, activation="relu"),
+    "wide heads": GPTConfig(**SIZES | {"heads": 3, "width": 384, "ffn_width": 384}, activation="silu"),
     "wide": GPTConfig(**SIZES | {"heads": 20, "width": 1280}, activation="squared_relu"),
 }
 """Models whose single row has a kernel of its own."""

@@ -72,7 +72,7 @@ def test_from_left_to_right_the_last_token_tells_the_class() -> None:
     """The first has seen nothing but itself."""
     torch.manual_seed(0)
     sizes = {"vocabulary": 20, "context": 12, "layers": 1, "heads": 2, "width": 16, "init_std": 0.2}
-    model = BERT(BERTConfig(**sizes, classes=3, task="classify", left_to_right=True)).eval()
+    model = BERT(BERTConfig(**sizes, classes=3, task="classify", causal=True)).eval()
     ids, segments = tokens(9)
     told = model.classify(ids, segments, LENGTHS)
     for row, length in enumerate(LENGTHS.tolist()):
@@ -88,7 +88,7 @@ def test_from_left_to_right_the_last_token_tells_the_class() -> None:
 def test_an_lstm_lets_every_token_see_all_and_no_padding() -> None:
     torch.manual_seed(0)
     sizes = {"vocabulary": 20, "context": 12, "layers": 1, "heads": 3, "width": 15, "init_std": 0.2}
-    model = BERT(BERTConfig(**sizes, classes=3, task="classify", left_to_right=True, lstm=True)).eval()
+    model = BERT(BERTConfig(**sizes, classes=3, task="classify", causal=True, lstm=True)).eval()
     assert not model.causal
     ids, segments = tokens(9)
     states, told = model.hidden(ids, segments, LENGTHS), model.classify(ids, segments, LENGTHS)
@@ -102,7 +102,7 @@ def test_an_lstm_lets_every_token_see_all_and_no_padding() -> None:
             others = model.hidden(changed, segments, LENGTHS)[row, :length]
             assert bool((others != states[row, :length]).any(-1).all()) == (place < length)
     with pytest.raises(ConfigError, match=r"--model\.lstm is for the head of a task"):
-        BERT(BERTConfig(**sizes, lstm=True, left_to_right=True))
+        BERT(BERTConfig(**sizes, lstm=True, causal=True))
 
 
 def test_heads(model: BERT) -> None:

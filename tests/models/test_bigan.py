@@ -6,7 +6,7 @@ import dataclasses
 
 import torch
 
-from weft.models.base import Inverts, Samples, HasLatents, offers
+from weft.models.base import HasLatents, Inverts, Samples, offers
 from weft.models.bigan import TINY
 from weft.objectives.bidirectional import BidirectionalConfig
 

@@ -9,7 +9,7 @@ import torch
 
 from weft.core.errors import ConfigError
 from weft.data.base import UNLABELLED
-from weft.models.base import Classifies, SamplesClass, HasLatents, offers
+from weft.models.base import Classifies, HasLatents, SamplesClass, offers
 from weft.models.conditional_vae import TINY, SemiSupervisedVAEConfig
 from weft.models.vae import TINY as PLAIN
 from weft.nn.one_hot import one_hot

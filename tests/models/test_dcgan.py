@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from weft.core.errors import CapabilityError, ConfigError
-from weft.models.base import Samples, SamplesClass, HasLatents, offers
+from weft.models.base import HasLatents, Samples, SamplesClass, offers
 from weft.models.dcgan import PRESETS, TINY, DCGANConfig
 
 

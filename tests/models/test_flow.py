@@ -8,7 +8,7 @@ from torch import Tensor
 
 from weft.core import random
 from weft.core.errors import ConfigError, DataError
-from weft.models.base import Densities, SamplesWithLogProb, Inverts, Samples, HasLatents, need, offers
+from weft.models.base import Densities, HasLatents, Inverts, Samples, SamplesWithLogProb, need, offers
 from weft.models.flow import Flow
 from weft.models.iaf import IAFConfig
 from weft.models.maf import MAF, MAFConfig

@@ -20,10 +20,16 @@ from weft.training.schedule import Schedule
 
 V, T = 50, 12
 VARIANTS = [
-    {"position": position, "norm": norm, "tied": tied}
+    {"position_embedding": position, "norm": norm, "tie_embeddings": tied}
     for position, norm, tied in product(("learned", "sinusoidal", "rotary"), ("pre", "post"), (True, False))
 ]
-MODERN: dict[str, Any] = {"position": "rotary", "qk_norm": True, "norm_embedding": True, "skips": True, "activation": "squared_relu"}
+MODERN: dict[str, Any] = {
+    "position_embedding": "rotary",
+    "qk_norm": True,
+    "norm_embedding": True,
+    "skips": True,
+    "activation": "squared_relu",
+}
 VARIANTS.append(MODERN)
 
 
@@ -86,7 +92,7 @@ def test_gradient_reaches_every_parameter(settings: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("position", ["learned", "sinusoidal", "rotary"])
 def test_order_matters(position: str) -> None:
-    network, tokens = model(position=position).eval(), ids(1)
+    network, tokens = model(position_embedding=position).eval(), ids(1)
     for parameter in network.parameters():
         nn.init.normal_(parameter, std=0.5)
     swapped = tokens.clone()
@@ -107,7 +113,7 @@ def test_the_block_is_pre_norm_with_a_final_norm() -> None:
 
 
 def test_tying_shares_one_tensor() -> None:
-    tied, untied = model(tied=True), model(tied=False)
+    tied, untied = model(tie_embeddings=True), model(tie_embeddings=False)
     assert tied.head.weight is tied.embed.weight
     assert untied.head.weight is not untied.embed.weight
     count = {kind: sum(p.numel() for p in m.parameters()) for kind, m in (("tied", tied), ("untied", untied))}
@@ -125,7 +131,7 @@ def test_parameters_of_gpt2_small() -> None:
 
 
 def test_initial_weights_are_those_of_gpt2() -> None:
-    network = model(vocabulary=600, width=256, layers=8, tied=False)
+    network = model(vocabulary=600, width=256, layers=8, tie_embeddings=False)
     for path, parameter in network.state_dict().items():
         if path.endswith(("out.weight", "down.weight")):
             assert float(parameter.std()) == pytest.approx(0.02 / 4, rel=0.02), path
@@ -366,8 +372,8 @@ def test_gpt3_has_eight_sizes(preset: str, billions: float) -> None:
     c = PRESETS[preset]
     with torch.device("meta"):
         made = sum(p.numel() for p in c.build().parameters())
-    d, inner = c.width, 4 * c.width
-    block = 2 * 2 * d + (d * 3 * d + 3 * d) + (d * d + d) + (d * inner + inner) + (inner * d + d)
+    d, ffn_width = c.width, 4 * c.width
+    block = 2 * 2 * d + (d * 3 * d + 3 * d) + (d * d + d) + (d * ffn_width + ffn_width) + (ffn_width * d + d)
     assert made == c.vocabulary * d + c.context * d + c.layers * block + 2 * d
     assert made / 1e9 == pytest.approx(billions, abs=5e-4)
 
@@ -375,7 +381,7 @@ def test_gpt3_has_eight_sizes(preset: str, billions: float) -> None:
 @pytest.mark.parametrize("backend", ["explicit", "fused"])
 def test_every_second_block_may_see_only_a_band(backend: str) -> None:
     """The derivative of a banded block's output at t by its input at s is zero unless t - window < s <= t."""
-    network = model(layers=2, window=4).eval()
+    network = model(layers=2, sliding_window=4).eval()
     use_attention(network, backend)
     x = torch.randn(1, T, 16, requires_grad=True)
     for number, nearest in ((0, T), (1, 4)):
@@ -390,7 +396,7 @@ def test_every_second_block_may_see_only_a_band(backend: str) -> None:
 
 
 def test_outputs_that_begin_at_zero_leave_the_embedding_as_it_is() -> None:
-    network = model(zero_outputs=True, tied=False, **MODERN)
+    network = model(zero_outputs=True, tie_embeddings=False, **MODERN)
     embedded = network.embedded(ids())
     torch.testing.assert_close(embedded.square().mean(-1), torch.ones(2, T), rtol=0, atol=1e-2)
     with torch.autocast("cpu", dtype=torch.bfloat16):  # whose own smallest number is larger than the squares of an embedding

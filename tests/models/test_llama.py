@@ -63,7 +63,7 @@ def by_hand(made: Llama, tokens: Tensor) -> Tensor:
 
 @torch.no_grad()
 @pytest.mark.parametrize("backend", ["explicit", "fused"])
-@pytest.mark.parametrize("settings", [{}, {"kv_heads": 1}, {"kv_heads": 0}, {"tied": False, "rope_base": 500.0}])
+@pytest.mark.parametrize("settings", [{}, {"kv_heads": 1}, {"kv_heads": 0}, {"tie_embeddings": False, "rope_base": 500.0}])
 def test_it_is_its_definition(settings: dict[str, Any], backend: str) -> None:
     made = model(**settings)
     use_attention(made, backend)

@@ -33,7 +33,9 @@ def test_a_token_is_placed_in_its_document() -> None:
 def test_documents_in_a_row_are_read_as_if_alone(position: Literal["rotary"], window: int, backend: str) -> None:
     torch.manual_seed(1)
     modern = {"qk_norm": True, "norm_embedding": True, "skips": True} if position == "rotary" else {}
-    model = GPTConfig(vocabulary=50, context=16, layers=2, heads=2, width=16, position=position, window=window, **modern).build()
+    model = GPTConfig(
+        vocabulary=50, context=16, layers=2, heads=2, width=16, position_embedding=position, sliding_window=window, **modern
+    ).build()
     use_attention(model, backend)
     lengths = [[5, 1, 10], [16], [1, 1, 14]]
     ids = torch.randint(50, (3, 16))
@@ -105,7 +107,7 @@ def test_blocks_pass_through_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_compiled_blocks_train_as_the_mask_does() -> None:
     torch.manual_seed(1)
-    settings = {"qk_norm": True, "norm_embedding": True, "position": "rotary", "bias": False}
+    settings = {"qk_norm": True, "norm_embedding": True, "position_embedding": "rotary", "bias": False}
     model = GPTConfig(vocabulary=50, context=3 * BLOCK, layers=2, heads=2, width=128, **settings).build().cuda()  # type: ignore[arg-type]
     numbers = rows(LENGTHS).cuda()
     ids, direction = torch.randint(50, numbers.shape, device="cuda"), torch.randn(*numbers.shape, 128, device="cuda")

@@ -66,7 +66,7 @@ def test_gpt3_fits_many_devices_and_not_few(gpus: int, gpt3: Search) -> None:
 @pytest.fixture(scope="module")
 def gpt3() -> Search:
     large = subject("gpt3-175b")
-    alike = dataclasses.replace(large, model=dataclasses.replace(large.model, window=0))  # type: ignore[call-arg]
+    alike = dataclasses.replace(large, model=dataclasses.replace(large.model, sliding_window=0))  # type: ignore[call-arg]
     return Search(alike, measure(alike), weights(alike), devices.find("h200"), large.batch, ANY)
 
 

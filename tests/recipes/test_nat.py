@@ -20,7 +20,7 @@ SMALL = {
     "model.layers": 1,
     "model.heads": 4,
     "model.width": 64,
-    "model.inner": 128,
+    "model.ffn_width": 128,
     "model.dropout": 0.0,
     "objective.label_smoothing": 0.0,
     "optim.lr": 5e-3,

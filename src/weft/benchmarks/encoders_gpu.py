@@ -89,7 +89,9 @@ def marian(model: TransformerConfig, batch: int, time_: int) -> Contest:
 CONTESTS: dict[str, Callable[[], Contest]] = {
     "bert": lambda: bert(BERTConfig(vocabulary=30522, context=512), batch=32, time_=512),
     "marian": lambda: marian(
-        TransformerConfig(vocabulary=32000, context=128, activation="silu", interleaved=False, output_bias=True), batch=128, time_=64
+        TransformerConfig(vocabulary=32000, context=128, activation="silu", interleaved_positions=False, output_bias=True),
+        batch=128,
+        time_=64,
     ),
     "toy": lambda: bert(BERTConfig(vocabulary=1100, context=16, layers=1, heads=2, width=32), batch=4, time_=16),
 }

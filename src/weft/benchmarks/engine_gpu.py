@@ -25,7 +25,7 @@ from weft.training.settings import Train
 from weft.training.trainer import Trainer
 
 MODEL = GPTConfig(
-    vocabulary=256, context=128, layers=4, heads=8, width=256, tied=False,
+    vocabulary=256, context=128, layers=4, heads=8, width=256, tie_embeddings=False,
     embedding_dropout=0.1, attention_dropout=0.1, residual_dropout=0.1,
 )  # fmt: skip
 TRAIN = Train(steps=14_950, batch=128, log_every=100)

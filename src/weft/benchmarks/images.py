@@ -25,7 +25,7 @@ from weft.benchmarks.record import measurements, write_record
 from weft.core.config import override
 from weft.core.errors import CapabilityError
 from weft.evaluation.evaluate import evaluate
-from weft.models.base import TranslatesImages, Samples, offers
+from weft.models.base import Samples, TranslatesImages, offers
 from weft.recipes.base import recipe as find_recipe
 from weft.report.progress import Progress
 from weft.report.samples import translated

@@ -36,7 +36,7 @@ from weft.recipes.base import recipe as find_recipe
 from weft.runs.load import load as load_run
 from weft.training.checkpoint import checkpoint
 
-SIZES: dict[str, Any] = {"context": 512, "layers": 8, "heads": 8, "width": 512, "position": "rotary"}
+SIZES: dict[str, Any] = {"context": 512, "layers": 8, "heads": 8, "width": 512, "position_embedding": "rotary"}
 PROMPT = "The weft is drawn through the warp, over one thread and under the next, "
 STAYED, LEFT = 16, 400
 """Tokens of the answers that are waited for, and of those that are not."""

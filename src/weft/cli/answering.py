@@ -40,7 +40,11 @@ def answers(loaded: Loaded, prompt: str, how: How, n: int = 1) -> int:
         raise ConfigError(f"{type(loaded.model).__name__} answers a text; give it one, for example: weft sample CKPT 'a text'")
     most = 1 if offers(loaded.model, NonAutoregressiveDecoder) else how.beam.beams
     if not 1 <= n <= most:
-        more = "it makes one answer, all tokens at once" if offers(loaded.model, NonAutoregressiveDecoder) else f"{most} beams find at most {most} answers"
+        more = (
+            "it makes one answer, all tokens at once"
+            if offers(loaded.model, NonAutoregressiveDecoder)
+            else f"{most} beams find at most {most} answers"
+        )
         raise ConfigError(f"--n {n}: {more}")
     for said in reply(loaded, [prompt], how)[0][:n]:
         print(said.text, flush=True)

@@ -14,7 +14,7 @@ from weft.evaluation import predict
 from weft.inference.generate import can_continue
 from weft.inference.neighbours import known_words
 from weft.inference.translate import can_answer
-from weft.models.base import Embeds, TranslatesImages, Samples, offers
+from weft.models.base import Embeds, Samples, TranslatesImages, offers
 from weft.planning import cost
 from weft.runs.assemble import Run
 from weft.training.parallel.processes import LAYOUT

@@ -21,7 +21,7 @@ from weft.inference.neighbours import neighbours
 from weft.inference.quantize import Weights, keep_weights
 from weft.inference.request import GREEDY
 from weft.inference.translate import can_answer
-from weft.models.base import Embeds, NonAutoregressiveDecoder, TranslatesImages, Samples, NextTokenLogits, offers
+from weft.models.base import Embeds, NextTokenLogits, NonAutoregressiveDecoder, Samples, TranslatesImages, offers
 from weft.runs.load import Loaded, load
 from weft.training.checkpoint import files
 

@@ -42,9 +42,9 @@ def predicting(what: str, *convert: str, text: bool = True) -> Uses:
 
 
 USES: dict[tuple[str, str], Uses] = {
-    ("gpt", "next_token"): speaking("gpt2", position="learned"),
+    ("gpt", "next_token"): speaking("gpt2", position_embedding="learned"),
     ("gpt", "answer"): speaking("gpt2"),
-    ("gpt", "finetuning"): Uses(TEXT, SPEAKS, True, where={"model.position": "learned"}),
+    ("gpt", "finetuning"): Uses(TEXT, SPEAKS, True, where={"model.position_embedding": "learned"}),
     ("llama", "next_token"): speaking("llama"),
     ("perceiver", "next_token"): speaking(),
     ("bert", "masked_pair"): predicting(WORDS, "bert"),
@@ -56,7 +56,11 @@ USES: dict[tuple[str, str], Uses] = {
     ("bert", "tagging"): predicting("tags of words", "bert"),
     ("t5", "seq2seq"): Uses(ANSWERS, ("completions",), False, ("t5",)),
     ("transformer", "seq2seq"): Uses(
-        ANSWERS, ("completions",), False, ("marian",), {"model.norm": "post", "model.interleaved": False, "model.output_bias": True}
+        ANSWERS,
+        ("completions",),
+        False,
+        ("marian",),
+        {"model.norm": "post", "model.interleaved_positions": False, "model.output_bias": True},
     ),
     ("nonautoregressive", "masked_target"): Uses(ANSWERS, ("completions",)),
     ("mlp", "classification"): predicting(PICTURE, text=False),

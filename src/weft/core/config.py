@@ -226,7 +226,7 @@ def with_earlier(config: Any, known: dict[str, tuple[Any, Any]], path: tuple[str
 
 
 def flag_name(word: str, known: Iterable[str]) -> tuple[str, bool]:
-    """The setting a flag names, and whether it is negated: `--model.no-tied` is (model.tied, True)."""
+    """The setting a flag names, and whether it is negated: `--model.no-tie-embeddings` is (model.tie_embeddings, True)."""
     name = word[2:].partition("=")[0].replace("-", "_")
     stem, dot, last = name.rpartition(".")
     positive = stem + dot + last.removeprefix("no_")

@@ -26,6 +26,9 @@ ANNOTATED = ("labelled_texts", "choices", "framed_texts", "framed_choices", "tag
 OPTIMIZERS = ("sgd", "momentum", "rmsprop", "adam", "adamw")
 PAIRS = {"unit": "tokenizer", "longest": "max_length", "tokens": "batch_tokens"}
 DEVIATION = {"deviation": "init_std"}
+FFN = {"inner": "ffn_width"}
+TIED = {"tied": "tie_embeddings"}
+POSITION = {"position": "position_embedding"}
 
 
 def alike(parts: tuple[str, ...], names: dict[str, str]) -> dict[str, dict[str, str]]:
@@ -43,14 +46,15 @@ SETTINGS: dict[str, dict[str, str]] = {
     "schedule": {"floor": "min_lr_ratio"},
     **alike(OPTIMIZERS, {"relative": "scale_parameter"}),
     "muon": {"relative": "scale_parameter", "rest_lr": "adamw_lr"},
-    "gpt": {"norm_heads": "qk_norm"},
-    "llama": {"groups": "kv_heads", "base": "rope_base"},
-    "bert": DEVIATION,
-    "vit": DEVIATION,
+    "gpt": {"norm_heads": "qk_norm", "window": "sliding_window"} | FFN | TIED | POSITION,
+    "llama": {"groups": "kv_heads", "base": "rope_base"} | FFN | TIED,
+    "bert": {"left_to_right": "causal"} | DEVIATION | FFN,
+    "vit": DEVIATION | FFN,
     "swin": DEVIATION | {"expansion": "mlp_ratio", "depth_dropout": "drop_path"},
-    "t5": {"buckets": "relative_buckets", "distance": "max_distance", "head": "head_dim"},
-    "nonautoregressive": {"places": "fixed_length"},
-    "perceiver": {"bottleneck": "latents"},
+    "t5": {"buckets": "relative_buckets", "distance": "max_distance", "head": "head_dim"} | FFN | TIED,
+    "transformer": {"memory": "encoder_output", "interleaved": "interleaved_positions"} | FFN | TIED,
+    "nonautoregressive": {"places": "fixed_length"} | FFN,
+    "perceiver": {"bottleneck": "latents"} | FFN | POSITION,
     **alike(("mlp", "vae", "conditional_vae", "bigan"), {"initial": "weight_init"}),
     "semi_supervised_vae": {"initial": "weight_init", "reading": "classifier_channels"},
     "gan": {"initial": "weight_init", "kernels": "minibatch_kernels"},

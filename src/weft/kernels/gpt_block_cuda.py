@@ -58,7 +58,7 @@ class CUDABlock(Implementation):
             "a bias or a norm's weight is missing": spec.norm_weights != "all" or spec.bias != "all",
             f"linear layers are {spec.linear}": spec.linear != "linear",
             "processes share out the weights": not spec.plain_tensors,
-            f"a width of {width} or {spec.inner} is no multiple of 64": width % 64 or spec.inner % 64,
+            f"a width of {width} or {spec.ffn_width} is no multiple of 64": width % 64 or spec.ffn_width % 64,
             f"a width of {width} is above {WIDEST}": width > WIDEST,
         }
         return next((why for why, holds in reasons.items() if holds), "")
@@ -80,10 +80,10 @@ def forward_of(use: Use) -> Any:
     return forward
 
 
-def suits(x: Tensor, inner: int) -> bool:
+def suits(x: Tensor, ffn_width: int) -> bool:
     """Whether these sizes are such as the kernels cut into tiles."""
     d = x.size(-1)
-    return x.is_cuda and x.dtype == torch.bfloat16 and d % 64 == inner % 64 == 0 and d <= WIDEST and x.numel() // d * inner < 2**31
+    return x.is_cuda and x.dtype == torch.bfloat16 and d % 64 == ffn_width % 64 == 0 and d <= WIDEST and x.numel() // d * ffn_width < 2**31
 
 
 def gpt_block_cuda(block: Any, x: Tensor, mask: Any, rotary: Tensor | None, settings: Settings = DEFAULT) -> Tensor:

@@ -51,7 +51,7 @@ class NarrowBlocks(Implementation):
             f"linear layers are {first.linear}": first.linear != "linear",
             "weights are not in fp32": first.dtypes != {"float32"},
             "processes share out the weights": not first.plain_tensors,
-            f"{first.inner} inner units are no multiple of 256": first.inner % 256,
+            f"a feed-forward width of {first.ffn_width} is no multiple of 256": first.ffn_width % 256,
         }
         return next((why for why, holds in reasons.items() if holds), "")
 
@@ -68,9 +68,9 @@ def forward(
 ) -> Tensor:
     """`Blocks.forward`."""
     first: Any = blocks[0]
-    inner = first.feedforward.up.out_features
+    ffn_width = first.feedforward.up.out_features
     fits = x.is_cuda and x.dtype == torch.bfloat16 and x.size(1) <= SHORTEST
-    small = x.numel() // x.size(2) * max(inner, 1024) < 2**31  # positions are counted with 32 bits
+    small = x.numel() // x.size(2) * max(ffn_width, 1024) < 2**31  # positions are counted with 32 bits
     if first.training and masks is None and rotary is None and stores is None and fits and small:
         from weft.kernels.triton.narrow_block import fused_blocks
 

@@ -149,7 +149,7 @@ class BlockSpec:
     """A `Block` in every detail that changes what it computes."""
 
     attention: AttentionSpec
-    inner: int
+    ffn_width: int
     gated: bool
     activation: str
     order: str
@@ -301,14 +301,14 @@ def describe_block(block: Any, use: Use, positions: str = "", window: int = 0) -
         check_known(layer, f"feedforward.{title}", nn.Linear, Int8Linear)
     if ACTIVATIONS.get(feed.activation) is not PLAIN_ACTIVATIONS.get(feed.activation, ...):
         raise Unknown(f"the activation {feed.activation} is unknown")
-    inner, width = feed.down.in_features, attending.width
-    if (up.in_features, up.out_features, feed.down.out_features) != (width, (2 if gated else 1) * inner, width):
+    ffn_width, width = feed.down.in_features, attending.width
+    if (up.in_features, up.out_features, feed.down.out_features) != (width, (2 if gated else 1) * ffn_width, width):
         raise Unknown("feedforward has layers of other sizes than the block")
     linear = [block.attention.qkv, block.attention.out, up, feed.down]
     kinds, eps, norm_weights = describe_norms(norms, width)
     return BlockSpec(
         attention=attending,
-        inner=inner,
+        ffn_width=ffn_width,
         gated=gated,
         activation=feed.activation,
         order=block.order,

@@ -174,7 +174,7 @@ class NonAutoregressiveDecoder(Protocol):
 
 
 def check_sizes(config: ModelConfig, **least: int) -> None:
-    """Refuse settings below their least value: `check_sizes(config, layers=1, inner=0)`."""
+    """Refuse settings below their least value: `check_sizes(config, layers=1, ffn_width=0)`."""
     for name, low in least.items():
         if name == "classes" and getattr(config, name) == 0 < low:
             raise ConfigError(

@@ -34,12 +34,12 @@ class Decoder(nn.Module):
         check_shares(c, "embedding_dropout", "attention_dropout", "residual_dropout")
         if c.width % c.heads:
             raise ConfigError(f"model.width {c.width} is not a multiple of model.heads {c.heads}")
-        if c.position == "rotary" and c.width // c.heads % 2:
+        if c.position_embedding == "rotary" and c.width // c.heads % 2:
             raise ConfigError(f"rotary positions need heads of even width, not {c.width // c.heads} (model.width / model.heads)")
         self.embed = nn.Embedding(c.vocabulary, c.width)
-        if c.position == "learned":
+        if c.position_embedding == "learned":
             self.position = nn.Embedding(c.context, c.width)
-        elif c.position == "sinusoidal":
+        elif c.position_embedding == "sinusoidal":
             self.register_buffer("positions", sinusoidal(c.context, c.width), persistent=False)
         else:
             self.register_buffer("rotary", rotary(c.context, c.width // c.heads), persistent=False)
@@ -49,7 +49,7 @@ class Decoder(nn.Module):
         c = self.config
         qk_norm = getattr(c, "qk_norm", False)
         attention = SelfAttention(c.width, c.heads, causal=True, dropout=c.attention_dropout, bias=c.bias, qk_norm=qk_norm)
-        feedforward = FeedForward(c.width, c.inner or 4 * c.width, activation=c.activation, bias=c.bias)
+        feedforward = FeedForward(c.width, c.ffn_width or 4 * c.width, activation=c.activation, bias=c.bias)
         return Block(attention, feedforward, partial(LayerNorm, c.width, bias=c.bias), order=order, dropout=c.residual_dropout)
 
     def _initialise(self) -> None:
@@ -72,8 +72,8 @@ class Decoder(nn.Module):
         if t > self.config.context:
             raise ConfigError(f"{t} tokens do not fit a context of {self.config.context}")
         x = self.embed(ids)
-        if self.config.position in ("learned", "sinusoidal"):
-            table = self.position.weight if self.config.position == "learned" else self.positions
+        if self.config.position_embedding in ("learned", "sinusoidal"):
+            table = self.position.weight if self.config.position_embedding == "learned" else self.positions
             x = x + (table[:t] if place is None else table[place.clamp(max=len(table) - 1)])  # what only fills up may stand beyond
         x = self.dropout(x)
         if torch.is_autocast_enabled(x.device.type) and not self.fp32_stream:  # else it is kept in the precision of products
@@ -83,6 +83,6 @@ class Decoder(nn.Module):
 
     def _rope_table(self, t: int, place: Tensor | None = None) -> Tensor | None:
         """The rotary table of t positions (2, T, K), or of a place in each row (2, B, T, K); None where positions are told otherwise."""
-        if self.config.position != "rotary":
+        if self.config.position_embedding != "rotary":
             return None
         return self.rotary[:, :t] if place is None else self.rotary[:, place.clamp(max=self.rotary.size(1) - 1)]

@@ -40,13 +40,13 @@ class GPTConfig(ModelConfig):
     """Attention heads per block."""
     width: int = 384
     """Size D of the residual stream."""
-    inner: int = 0
+    ffn_width: int = 0
     """Width of the feed-forward layer; 0 is four times the width."""
-    position: Literal["learned", "sinusoidal", "rotary"] = "learned"
-    """How positions are told."""
+    position_embedding: Literal["learned", "sinusoidal", "rotary"] = "learned"
+    """Position embedding: learned, sinusoidal or rotary (RoPE)."""
     norm: Order = "pre"
     """Layer norm before each branch (GPT-2) or after each sum (GPT-1)."""
-    window: int = 0
+    sliding_window: int = 0
     """Tokens that every second block looks back at, itself included (GPT-3's banded layers); 0 for all. A mask, which saves no time."""
     activation: Activation = "gelu"
     """Non-linearity of the feed-forward layer."""
@@ -58,7 +58,7 @@ class GPTConfig(ModelConfig):
     """Add the embedded tokens to what every block reads, by a learned share that begins at 0."""
     zero_outputs: bool = False
     """Begin with zeros in the last layer of every branch, and in a head of its own: each block begins as nothing."""
-    tied: bool = True
+    tie_embeddings: bool = True
     """Share the embedding with the output head."""
     bias: bool = True
     """Biases in linear layers and norms."""
@@ -87,7 +87,7 @@ class GPT(Decoder):
 
     def __init__(self, config: GPTConfig):
         c = config
-        check_sizes(c, vocabulary=1, context=1, layers=1, heads=1, width=1, inner=0, window=0, classes=0)
+        check_sizes(c, vocabulary=1, context=1, layers=1, heads=1, width=1, ffn_width=0, sliding_window=0, classes=0)
         check_shares(c, "task_dropout")
         super().__init__(config)
         self.blocks = Blocks(self._block(c.norm) for _ in range(c.layers))
@@ -99,7 +99,7 @@ class GPT(Decoder):
         if c.skips:
             self.skips = nn.Parameter(torch.zeros(c.layers))
         self._initialise()
-        if c.tied:
+        if c.tie_embeddings:
             self.head.weight = self.embed.weight
 
     def _initialise_matrix(self, name: str, parameter: Tensor) -> None:
@@ -123,7 +123,7 @@ class GPT(Decoder):
         table = self._rope_table(ids.size(1), place)  # these turns tell distances, which are the same in a document and in its row
         if documents is not None:
             mask = document_mask(documents, self._takes_blocks)
-        band = self._band(ids, place, mask) if self.config.window else mask
+        band = self._band(ids, place, mask) if self.config.sliding_window else mask
         masks = None if band is None and mask is None else [band if window else mask for window in self.windows]
         x = self.embedded(ids, place if documents is None else places(documents))
         if self.config.skips:
@@ -143,7 +143,7 @@ class GPT(Decoder):
     def decoder_stack(self) -> DecoderStack:
         c = self.config
         return DecoderStack(
-            positions=c.position,
+            positions=c.position_embedding,
             windows=tuple(self.windows),
             dropout=any((c.embedding_dropout, c.attention_dropout, c.residual_dropout)),
             embedding_norm=c.norm_embedding,
@@ -160,18 +160,18 @@ class GPT(Decoder):
     def _takes_blocks(self) -> bool:
         """Whether its attention serves blocks of documents: nothing is dropped, and all blocks look as far."""
         dropped = self.config.attention_dropout and self.training
-        return not dropped and not self.config.window and self.blocks[0].attention.document_blocks  # type: ignore[union-attr, return-value]
+        return not dropped and not self.config.sliding_window and self.blocks[0].attention.document_blocks  # type: ignore[union-attr, return-value]
 
     @property
     def windows(self) -> list[int]:
         """How many tokens each block looks back at; 0 for all."""
-        return [self.config.window if number % 2 else 0 for number in range(len(self.blocks))]
+        return [self.config.sliding_window if number % 2 else 0 for number in range(len(self.blocks))]
 
     def _band(self, ids: Tensor, place: Tensor | None, mask: Tensor | None) -> Tensor:
         """True (1 or B, 1, T, S) where a key is near enough; without a mask, what lies ahead is the attention's own affair."""
         queries = torch.arange(ids.size(1), device=ids.device)[None] if place is None else place
         keys = torch.arange(ids.size(1) if mask is None else mask.size(-1), device=ids.device)
-        near: Tensor = (queries[:, :, None] - keys < self.config.window).unsqueeze(1)
+        near: Tensor = (queries[:, :, None] - keys < self.config.sliding_window).unsqueeze(1)
         return near if mask is None else near & mask
 
     def forward(self, ids: Tensor) -> Tensor:
@@ -210,7 +210,7 @@ def gpt2(layers: int, heads: int, width: int) -> GPTConfig:
 
 def gpt3(layers: int, heads: int, width: int) -> GPTConfig:
     # the paper gives no width of the band
-    return GPTConfig(vocabulary=50257, context=2048, layers=layers, heads=heads, width=width, activation="gelu_tanh", window=256)
+    return GPTConfig(vocabulary=50257, context=2048, layers=layers, heads=heads, width=width, activation="gelu_tanh", sliding_window=256)
 
 
 PRESETS = {

@@ -39,13 +39,13 @@ class LlamaConfig(ModelConfig):
     """Key/value heads of grouped-query attention (GQA), each shared by heads / kv_heads query heads; 0 is as many as `heads`."""
     width: int = 512
     """Size D of the residual stream."""
-    inner: int = 0
+    ffn_width: int = 0
     """Width of the feed-forward layer; 0 is 8/3 of the width, rounded up to a multiple of 64."""
     rope_base: float = 10000.0
     """Base theta of the rotary position embedding (RoPE): the slowest wavelength over 2π."""
     eps: float = 1e-5
     """Added to the mean square in norms."""
-    tied: bool = True
+    tie_embeddings: bool = True
     """Share the embedding with the output head."""
 
     def build(self) -> Llama:
@@ -54,7 +54,7 @@ class LlamaConfig(ModelConfig):
     @property
     def hidden_units(self) -> int:
         """Width of the feed-forward layer."""
-        return self.inner or -(-8 * self.width // (3 * 64)) * 64
+        return self.ffn_width or -(-8 * self.width // (3 * 64)) * 64
 
 
 class Llama(nn.Module):
@@ -76,7 +76,7 @@ class Llama(nn.Module):
                 init.residual(parameter, c.layers)
             elif parameter.ndim == 2:
                 init.normal(parameter)
-        if c.tied:
+        if c.tie_embeddings:
             self.head.weight = self.embed.weight
 
     def _block(self) -> Block:
@@ -125,7 +125,7 @@ class Llama(nn.Module):
 
 def check(c: LlamaConfig) -> None:
     """Refuse settings that make no model."""
-    check_sizes(c, vocabulary=1, context=1, layers=1, heads=1, kv_heads=0, width=1, inner=0)
+    check_sizes(c, vocabulary=1, context=1, layers=1, heads=1, kv_heads=0, width=1, ffn_width=0)
     if c.width % (2 * c.heads):
         raise ConfigError(f"--model.width {c.width} must be a multiple of twice --model.heads {c.heads}: rotary positions turn pairs")
     if c.kv_heads and c.heads % c.kv_heads:
@@ -136,6 +136,8 @@ TINY = LlamaConfig(layers=2, heads=4, kv_heads=2, width=32)
 """Small enough for a test."""
 PRESETS = {
     "tiny": TINY,
-    "smollm2-135m": LlamaConfig(vocabulary=49152, context=8192, layers=30, heads=9, kv_heads=3, width=576, inner=1536, rope_base=100000.0),
-    "llama-7b": LlamaConfig(vocabulary=32000, context=4096, layers=32, heads=32, width=4096, inner=11008, tied=False),
+    "smollm2-135m": LlamaConfig(
+        vocabulary=49152, context=8192, layers=30, heads=9, kv_heads=3, width=576, ffn_width=1536, rope_base=100000.0
+    ),
+    "llama-7b": LlamaConfig(vocabulary=32000, context=4096, layers=32, heads=32, width=4096, ffn_width=11008, tie_embeddings=False),
 }

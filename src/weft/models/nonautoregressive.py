@@ -43,7 +43,7 @@ class NonAutoregressiveConfig(ModelConfig):
     """Attention heads per block."""
     width: int = 512
     """Size D of the states."""
-    inner: int = 0
+    ffn_width: int = 0
     """Width of the feed-forward layer; 0 is four times the width."""
     fixed_length: int = 0
     """Length at which every target is generated, to be cut at its first END; 0 predicts the length of each target first."""
@@ -65,7 +65,7 @@ class ParallelBlock(nn.Module):
         self.dropout = Dropout(c.dropout)
         self.attention = SelfAttention(c.width, c.heads, causal=False, dropout=c.attention_dropout)
         self.cross = CrossAttention(c.width, c.heads, dropout=c.attention_dropout)
-        self.feedforward = FeedForward(c.width, c.inner or 4 * c.width, activation="relu")
+        self.feedforward = FeedForward(c.width, c.ffn_width or 4 * c.width, activation="relu")
         self.norm1, self.norm2, self.norm3 = (LayerNorm(c.width) for _ in range(3))
 
     def forward(self, x: Tensor, memory: Tensor, seen: Tensor | None, mask: Tensor | None) -> Tensor:
@@ -102,7 +102,7 @@ class NonAutoregressive(nn.Module):
     def _encoder_block(self) -> Block:
         c = self.config
         attention = SelfAttention(c.width, c.heads, causal=False, dropout=c.attention_dropout)
-        feedforward = FeedForward(c.width, c.inner or 4 * c.width, activation="relu")
+        feedforward = FeedForward(c.width, c.ffn_width or 4 * c.width, activation="relu")
         return Block(attention, feedforward, partial(LayerNorm, c.width), order="pre", dropout=c.dropout)
 
     def _initialise(self) -> None:
@@ -175,7 +175,7 @@ class NonAutoregressive(nn.Module):
 
 def check(c: NonAutoregressiveConfig) -> None:
     """Refuse settings that make no model."""
-    check_sizes(c, vocabulary=1, context=1, layers=1, decoder_layers=0, heads=1, width=1, inner=0, fixed_length=0)
+    check_sizes(c, vocabulary=1, context=1, layers=1, decoder_layers=0, heads=1, width=1, ffn_width=0, fixed_length=0)
     check_shares(c, "dropout", "attention_dropout")
     if c.width % c.heads:
         raise ConfigError(f"model.width {c.width} is not a multiple of model.heads {c.heads}")

@@ -47,10 +47,10 @@ class PerceiverConfig(ModelConfig):
     """Attention heads per block."""
     width: int = 256
     """Size D of the residual stream."""
-    inner: int = 0
+    ffn_width: int = 0
     """Width of the feed-forward layer; 0 is four times the width."""
-    position: Literal["learned", "sinusoidal", "rotary"] = "learned"
-    """How positions are told."""
+    position_embedding: Literal["learned", "sinusoidal", "rotary"] = "learned"
+    """Position embedding: learned, sinusoidal or rotary (RoPE)."""
     activation: Activation = "gelu"
     """Non-linearity of the feed-forward layer."""
     bias: bool = True
@@ -73,7 +73,7 @@ class CrossBlock(nn.Module):
         super().__init__()
         c, self.normed = config, normed
         self.attention = CrossAttention(c.width, c.heads, dropout=c.attention_dropout, bias=c.bias)
-        self.feedforward = FeedForward(c.width, c.inner or 4 * c.width, activation=c.activation, bias=c.bias)
+        self.feedforward = FeedForward(c.width, c.ffn_width or 4 * c.width, activation=c.activation, bias=c.bias)
         self.norm1, self.norm2 = LayerNorm(c.width, bias=c.bias), LayerNorm(c.width, bias=c.bias)
         self.dropout = Dropout(c.residual_dropout)
 
@@ -148,7 +148,7 @@ class Perceiver(Decoder):
 
     def _rotary_at(self, places: Tensor) -> Tensor | None:
         """places (T,) or (B, T) -> their rotary table (2, T, K) or (2, B, T, K), where positions are rotary."""
-        return self.rotary[:, places] if self.config.position == "rotary" else None
+        return self.rotary[:, places] if self.config.position_embedding == "rotary" else None
 
     def forward(self, ids: Tensor) -> Tensor:
         """ids (B, T) -> logits (B, T, V)."""
@@ -158,7 +158,7 @@ class Perceiver(Decoder):
 
 def check(c: PerceiverConfig) -> None:
     """Refuse settings that make no model."""
-    check_sizes(c, vocabulary=1, context=1, latents=1, pad=-1, heads=1, width=1, inner=0)
+    check_sizes(c, vocabulary=1, context=1, latents=1, pad=-1, heads=1, width=1, ffn_width=0)
     least = 3 if c.queries == "learned" else 2
     if c.layers < least:
         parts = "one into the latents, one over them" + (", one out of them" if least == 3 else "")

@@ -40,11 +40,11 @@ class T5Config(ModelConfig):
     """Width K of an attention head; the heads together need not be as wide as the states."""
     width: int = 512
     """Size D of the residual stream."""
-    inner: int = 0
+    ffn_width: int = 0
     """Width of the feed-forward layer; 0 is four times the width."""
     gated: bool = False
     """Feed-forward layers gated by GELU (version 1.1), instead of ReLU."""
-    tied: bool = True
+    tie_embeddings: bool = True
     """Share the embedding with the output head, which then sees states scaled by 1 / sqrt(D)."""
     relative_buckets: int = 32
     """Buckets of the relative position bias."""
@@ -128,13 +128,13 @@ class FeedForward(nn.Module):
     def __init__(self, config: T5Config):
         super().__init__()
         c = config
-        inner = c.inner or 4 * c.width
+        ffn_width = c.ffn_width or 4 * c.width
         self.gated, self.dropout = c.gated, Dropout(c.dropout)
         if c.gated:
-            self.gate_up = nn.Linear(c.width, 2 * inner, bias=False)
+            self.gate_up = nn.Linear(c.width, 2 * ffn_width, bias=False)
         else:
-            self.up = nn.Linear(c.width, inner, bias=False)
-        self.down = nn.Linear(inner, c.width, bias=False)
+            self.up = nn.Linear(c.width, ffn_width, bias=False)
+        self.down = nn.Linear(ffn_width, c.width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """x (B, T, D) -> (B, T, D)."""
@@ -201,7 +201,7 @@ class T5(nn.Module):
         self.dropout = Dropout(c.dropout)
         self.head = nn.Linear(c.width, c.vocabulary, bias=False)
         self._initialise()
-        if c.tied:
+        if c.tie_embeddings:
             self.head.weight = self.embed.weight
 
     def _initialise(self) -> None:
@@ -252,7 +252,7 @@ class T5(nn.Module):
         for block, layer in zip(blocks, cached, strict=True):
             x = block(x, bias, memory, mask, layer)
         out: Tensor = self.dropout(self.norm(x))
-        return out * self.config.width**-0.5 if self.config.tied else out
+        return out * self.config.width**-0.5 if self.config.tie_embeddings else out
 
     def hidden(self, source: Tensor, lengths: Tensor | None, target: Tensor) -> Tensor:
         """source (B, S), its lengths (B,), target (B, T) -> states for the head (B, T, D)."""
@@ -266,7 +266,7 @@ class T5(nn.Module):
 
 def check(c: T5Config) -> None:
     """Refuse settings that make no model."""
-    check_sizes(c, vocabulary=1, layers=1, decoder_layers=0, heads=1, head_dim=1, width=1, inner=0, relative_buckets=4, max_distance=1)
+    check_sizes(c, vocabulary=1, layers=1, decoder_layers=0, heads=1, head_dim=1, width=1, ffn_width=0, relative_buckets=4, max_distance=1)
     check_shares(c, "dropout")
     if c.max_distance <= c.relative_buckets // 2:
         raise ConfigError(
@@ -274,13 +274,13 @@ def check(c: T5Config) -> None:
         )
 
 
-def first(layers: int, heads: int, width: int, inner: int, head: int = 64) -> T5Config:
-    return T5Config(vocabulary=32128, layers=layers, heads=heads, head_dim=head, width=width, inner=inner)
+def first(layers: int, heads: int, width: int, ffn_width: int, head: int = 64) -> T5Config:
+    return T5Config(vocabulary=32128, layers=layers, heads=heads, head_dim=head, width=width, ffn_width=ffn_width)
 
 
-def second(layers: int, heads: int, width: int, inner: int) -> T5Config:
+def second(layers: int, heads: int, width: int, ffn_width: int) -> T5Config:
     """Version 1.1."""
-    return T5Config(vocabulary=32128, layers=layers, heads=heads, width=width, inner=inner, gated=True, tied=False)
+    return T5Config(vocabulary=32128, layers=layers, heads=heads, width=width, ffn_width=ffn_width, gated=True, tie_embeddings=False)
 
 
 TINY = T5Config(layers=2, heads=2, head_dim=16, width=32)

@@ -25,7 +25,7 @@ SOME, MANY = 32, 64
 def shallow(subject: Subject) -> tuple[int, int]:
     """Layers of the traces; even where layers of two kinds take turns. (0, 0) for a model that is traced whole."""
     layers = getattr(subject.model, "layers", 0)
-    pair = (2, 4) if getattr(subject.model, "window", 0) else (1, 2)
+    pair = (2, 4) if getattr(subject.model, "sliding_window", 0) else (1, 2)
     if not isinstance(layers, int) or layers <= pair[1]:
         return 0, 0
     try:

@@ -78,7 +78,7 @@ class Weights:
     """Blocks of the model; 0 where it has no such stack."""
     heads: int
     """Heads of keys of each block, which tensor parallelism divides; 0 where it cannot."""
-    inner: int
+    ffn_width: int
     """Inner units of each block, which it divides, too."""
     block: Counter[tuple[str, Shape]]
     """Of one block."""

@@ -80,7 +80,7 @@ class Search:
 
     def divides(self, tensor: int, pipeline: int) -> bool:
         w = self.weights
-        if tensor > 1 and (not w.heads or w.heads % tensor or w.inner % tensor or tensor > self.device.together):
+        if tensor > 1 and (not w.heads or w.heads % tensor or w.ffn_width % tensor or tensor > self.device.together):
             return False
         return pipeline == 1 or (w.staged and w.blocks % pipeline == 0)
 
@@ -120,7 +120,7 @@ class Search:
         if w.indivisible:
             return w.indivisible
         if asked.tensor > 1 and not self.divides(asked.tensor, 1):
-            known = f"{w.heads} heads of keys and {w.inner} inner units, at most {self.device.together} in a machine"
+            known = f"{w.heads} heads of keys and {w.ffn_width} inner units, at most {self.device.together} in a machine"
             return f"--parallel.tensor {asked.tensor} must divide {known if w.heads else 'the blocks of a Transformer, and it has none'}"
         if asked.pipeline > 1 and not self.divides(1, asked.pipeline):
             known = f"{w.blocks} blocks" if w.staged else "one stack of blocks such as GPT's, which it has not"

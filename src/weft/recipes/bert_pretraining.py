@@ -52,5 +52,5 @@ def left_to_right() -> Recipe:
     Run:      weft train bert/pretrain_left_to_right
     """
     data = TextConfig(path=TEXTS, tokenizer="wordpiece", vocabulary=16_000, context=CONTEXT, validation=0.1)
-    model = dataclasses.replace(MODEL, left_to_right=True)
+    model = dataclasses.replace(MODEL, causal=True)
     return dataclasses.replace(pretrain(), data=data, model=model, objective=NextTokenConfig())

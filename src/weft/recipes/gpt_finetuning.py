@@ -20,7 +20,7 @@ from weft.training.settings import Train
 def finetuned(data: DataConfig) -> Recipe:
     return Recipe(
         data=data,
-        model=GPTConfig(layers=4, heads=4, width=128, position="rotary", residual_dropout=0.1),
+        model=GPTConfig(layers=4, heads=4, width=128, position_embedding="rotary", residual_dropout=0.1),
         objective=FinetuningConfig(),
         optim=AdamW(lr=6.25e-5, weight_decay=0.01, clip_norm=1.0, schedule=Schedule(kind="linear", warmup=2)),
         train=Train(steps=900, batch=32, log_every=50, eval_every=300, save_every=300, keep_checkpoints=1),

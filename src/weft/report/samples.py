@@ -15,7 +15,7 @@ from weft.data.tokenizers.base import ClassNames
 from weft.inference.generate import can_continue, generate
 from weft.inference.neighbours import known_words, neighbours
 from weft.inference.translate import answer, can_answer
-from weft.models.base import Embeds, TranslatesImages, Samples, offers
+from weft.models.base import Embeds, Samples, TranslatesImages, offers
 from weft.report import plane
 from weft.visual.grids import draw as draw_images
 from weft.visual.grids import png

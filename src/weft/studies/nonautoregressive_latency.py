@@ -41,7 +41,7 @@ class Settings(Config):
     """Attention heads per block."""
     width: int = 512
     """Size D of the states."""
-    inner: int = 1024
+    ffn_width: int = 1024
     """Width of the feed-forward layer."""
     batch: int = 1
     """Sources translated together."""
@@ -58,7 +58,7 @@ Row = dict[tuple[str, int], float]
 def ways(settings: Settings, length: int) -> dict[str, Callable[[], object]]:
     """Functions that each make a target of a length."""
     device = pick_device(settings.device)
-    sizes = {name: getattr(settings, name) for name in ("layers", "heads", "width", "inner")}
+    sizes = {name: getattr(settings, name) for name in ("layers", "heads", "width", "ffn_width")}
     torch.manual_seed(0)
     serial = TransformerConfig(vocabulary=VOCABULARY, context=length + 2, norm="pre", **sizes).build().to(device).eval()
     parallel = NonAutoregressiveConfig(vocabulary=VOCABULARY, context=length + 2, **sizes).build().to(device).eval()

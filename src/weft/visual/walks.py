@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from weft.models.base import Inverts, Samples, HasLatents, need, offers
+from weft.models.base import HasLatents, Inverts, Samples, need, offers
 from weft.visual.grids import keys
 
 STEPS = 10

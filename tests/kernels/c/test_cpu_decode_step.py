@@ -127,7 +127,7 @@ MORE: dict[str, Any] = {
     **CONFIGS,
     "silu": GPTConfig(**SIZES, activation="silu"),
     "squared": GPTConfig(**SIZES, activation="squared_relu", bias=False, norm_embedding=True),
-    "odd sizes": GPTConfig(vocabulary=501, context=300, layers=3, heads=3, width=66, inner=130, activation="relu", window=5),
+    "odd sizes": GPTConfig(vocabulary=501, context=300, layers=3, heads=3, width=66, ffn_width=130, activation="relu", sliding_window=5),
 }
 
 

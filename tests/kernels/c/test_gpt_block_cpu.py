@@ -34,9 +34,9 @@ def memory_of_nan(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.use_deterministic_algorithms(False)
 
 
-def block(width: int = 48, bias: bool = True, inner: int = 0, **settings: Any) -> Block:
+def block(width: int = 48, bias: bool = True, ffn_width: int = 0, **settings: Any) -> Block:
     torch.manual_seed(0)
-    feed = FeedForward(width, inner or 4 * width, activation=settings.pop("activation", "gelu"), bias=bias)
+    feed = FeedForward(width, ffn_width or 4 * width, activation=settings.pop("activation", "gelu"), bias=bias)
     attention = SelfAttention(width, 3, causal=True, bias=bias)
     layer = Block(attention, feed, partial(nn.LayerNorm, width, bias=bias), **settings)
     for name, parameter in layer.named_parameters():
@@ -112,7 +112,7 @@ def test_any_number_of_threads_finds_the_same_each_time(threads: int, kept: torc
 
 @in_c
 @both
-@pytest.mark.parametrize("settings", [{"bias": False}, {"activation": "gelu_tanh"}, {"inner": 31}], ids=str)
+@pytest.mark.parametrize("settings", [{"bias": False}, {"activation": "gelu_tanh"}, {"ffn_width": 31}], ids=str)
 def test_other_blocks_of_this_kind(settings: dict[str, Any], kept: torch.dtype) -> None:
     agree(block(**settings), torch.randn(3, 7, 48, requires_grad=True), kept)
 

@@ -76,13 +76,22 @@ def test_arguments_are_pointers_and_numbers_of_eight_bytes() -> None:
     assert [getattr(Arguments, name).offset for name in Arguments.NAMES] == list(range(0, 8 * len(Arguments.NAMES), 8))
 
 
-@pytest.mark.parametrize("settings", [{}, {"tied": False}, {"bias": False}, {"activation": "silu"}, {"inner": 512}, {"heads": 32}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"tie_embeddings": False}, {"bias": False}, {"activation": "silu"}, {"ffn_width": 512}, {"heads": 32}]
+)
 def test_variants_of_gpt2_are_served(settings: dict[str, Any]) -> None:
     assert not refused(small(**settings))
 
 
 @pytest.mark.parametrize(
-    "settings", [{"norm": "post"}, {"position": "rotary"}, {"position": "sinusoidal"}, {"window": 16}, {"norm_embedding": True}]
+    "settings",
+    [
+        {"norm": "post"},
+        {"position_embedding": "rotary"},
+        {"position_embedding": "sinusoidal"},
+        {"sliding_window": 16},
+        {"norm_embedding": True},
+    ],
 )
 def test_models_of_another_kind_are_not(settings: dict[str, Any]) -> None:
     assert refused(small(**settings))
@@ -107,8 +116,8 @@ def test_llama_other_precisions_and_changed_modules_are_not() -> None:
     [
         ({"width": 4096}, 132),
         ({"width": 240}, 132),
-        ({"inner": 768}, 132),
-        ({"inner": 300}, 132),
+        ({"ffn_width": 768}, 132),
+        ({"ffn_width": 300}, 132),
         ({"heads": 32}, 16),
         ({"width": 2048}, 8),
     ],

@@ -220,7 +220,7 @@ def test_muon_agrees_with_torch(shape: tuple[int, int]) -> None:
 
 
 def test_muon_takes_matrices_and_adamw_the_rest() -> None:
-    model = GPTConfig(vocabulary=11, context=8, layers=1, heads=2, width=16, tied=False).build()
+    model = GPTConfig(vocabulary=11, context=8, layers=1, heads=2, width=16, tie_embeddings=False).build()
     update = updater(Muon(lr=0.02, adamw_lr=0.003), model)
     muon, adamw = update.optimizers
     mine, rest = names_in(update, muon), names_in(update, adamw)
@@ -232,7 +232,7 @@ def test_muon_takes_matrices_and_adamw_the_rest() -> None:
 
 
 def test_muon_gives_a_head_of_its_own_a_rate_of_its_own() -> None:
-    model = GPTConfig(vocabulary=11, context=8, layers=1, heads=2, width=16, tied=False).build()
+    model = GPTConfig(vocabulary=11, context=8, layers=1, heads=2, width=16, tie_embeddings=False).build()
     update = updater(Muon(lr=0.02, adamw_lr=0.003, head_lr=0.004), model)
     update.set_rate(1, 10)
     head, rest = update.optimizers[1].param_groups
@@ -313,7 +313,7 @@ def test_laid_end_to_end_or_not_the_update_is_the_same() -> None:
 
 
 def test_a_head_tied_to_an_embedding_counts_as_an_embedding() -> None:
-    model = GPTConfig(vocabulary=11, context=8, layers=1, heads=2, width=16, tied=True).build()
+    model = GPTConfig(vocabulary=11, context=8, layers=1, heads=2, width=16, tie_embeddings=True).build()
     kinds = audit([("", model)])
     assert kinds["embed.weight"] == "plain"
     assert "head.weight" not in kinds

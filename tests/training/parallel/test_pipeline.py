@@ -31,8 +31,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of fork
 TWO: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt": ("gpt", {}),
     "llama": ("llama", {}),
-    "three banded blocks, a head of its own": ("gpt", {"layers": 3, "tied": False, "window": 3}),
-    "post-norm, rotary": ("gpt", {"norm": "post", "position": "rotary"}),
+    "three banded blocks, a head of its own": ("gpt", {"layers": 3, "tie_embeddings": False, "sliding_window": 3}),
+    "post-norm, rotary": ("gpt", {"norm": "post", "position_embedding": "rotary"}),
 }
 FOUR: dict[str, tuple[tuple[int, ...], str, dict[str, Any]]] = {
     "copies": ((2, 1, 1, 2), "gpt", {}),

@@ -134,7 +134,7 @@ class OneRowInC(Implementation):
     name, file, slot, where = "C decode step", "kernels/c/decode_stack.py", "", "for one row at a time"
 
     def refuses(self, spec: StackSpec, use: Use) -> str:
-        kinds = {(b.order, b.attention.heads, b.attention.groups, b.gated, b.activation, b.inner, b.norm) for b in spec.blocks}
+        kinds = {(b.order, b.attention.heads, b.attention.groups, b.gated, b.activation, b.ffn_width, b.norm) for b in spec.blocks}
         reasons = {
             "it is for a CPU": use.machine.device != "cpu",
             "the blocks differ": len(kinds) != 1,

@@ -78,7 +78,7 @@ def addresses(slots: list[Slot]) -> list[int]:
 def sizes_of(spec: StackSpec, blocks: int, shared: int) -> Sizes:
     """What the kernel is compiled for, with so many blocks and bytes of shared memory."""
     first, width = spec.blocks[0], spec.width
-    heads, factor = first.attention.heads, first.inner // width
+    heads, factor = first.attention.heads, first.ffn_width // width
     parts = max(1, min(blocks // heads, PARTS))
     mail = (5 + factor + parts) * width + 2 * heads * parts
     qkv, rows, up, _ = all_shares(width, factor, spec.vocabulary, blocks)
@@ -92,8 +92,8 @@ def sizes_of(spec: StackSpec, blocks: int, shared: int) -> Sizes:
 
 def sizes_fit(spec: StackSpec, blocks: int, shared: int) -> bool:
     """Whether the kernel can divide a model like GPT-2 among so many blocks."""
-    width, heads, inner = spec.width, spec.blocks[0].attention.heads, spec.blocks[0].inner
-    if width % heads or width // heads not in (8, 16, 32, 64, 128, 256) or inner not in (width, 2 * width, 4 * width) or heads > blocks:
+    width, heads, ffn_width = spec.width, spec.blocks[0].attention.heads, spec.blocks[0].ffn_width
+    if width % heads or width // heads not in (8, 16, 32, 64, 128, 256) or ffn_width not in (width, 2 * width, 4 * width) or heads > blocks:
         return False
     sizes = sizes_of(spec, blocks, shared)
     return bool(max(width // 8, sizes["BATCH"]) <= 32 * sizes["WARPS"])
@@ -125,7 +125,7 @@ class OneRow(Implementation):
             "attention is not causal": not all(block.attention.causal for block in blocks),
             "heads share their keys": any(block.attention.groups != block.attention.heads for block in blocks),
             "queries and keys are normed": any(block.attention.qk_norm for block in blocks),
-            "the blocks differ": len({(block.attention.heads, block.inner, block.activation) for block in blocks}) != 1,
+            "the blocks differ": len({(block.attention.heads, block.ffn_width, block.activation) for block in blocks}) != 1,
             f"the activation is {first.activation}": first.activation not in KINDS,
             "linear layers are of 8 bits": spec.head != "linear" or any(block.linear != "linear" for block in blocks),
             "norms are of another kind": spec.norm != "layer" or any(block.norm != "layer" for block in blocks),

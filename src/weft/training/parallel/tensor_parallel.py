@@ -28,9 +28,9 @@ def divide(model: nn.Module, mesh: DeviceMesh) -> dict[str, Tensor]:
         if attention.groups % count or feedforward.down.in_features % count:
             sizes = f"{attention.groups} heads of keys and {feedforward.down.in_features} inner units"
             raise ConfigError(f"--parallel.tensor {count} must divide {sizes}")
-        inner = feedforward.down.in_features
+        ffn_width = feedforward.down.in_features
         sections = [part * attention.head for part in (attention.heads, attention.groups, attention.groups)]
-        widening = {attention.qkv: sections, feedforward.expansion: [inner] * (feedforward.expansion.out_features // inner)}
+        widening = {attention.qkv: sections, feedforward.expansion: [ffn_width] * (feedforward.expansion.out_features // ffn_width)}
         for layer, sizes_ in widening.items():
             reorder(layer, order := interleaved(sizes_, count))
             parallelize_module(layer, mesh, ColwiseParallel())
