@@ -113,8 +113,8 @@ def test_batch_norms_and_layers_that_there_are_once(command: Callable[..., Outco
         (["gpt/text", "--train.bach", "9"], "did you mean 'batch'?"),
         (["gpt/text", "--train.batch", "9", "--batch", "8"], "--batch 8 and --train.batch 9 say different things"),
         (
-            ["gpt/text", "--train.activation_checkpointing", "full", "--checkpoint", "off"],
-            "--checkpoint off and --train.activation_checkpointing full say",
+            ["gpt/text", "--train.activation_checkpointing", "full", "--activation-checkpointing", "off"],
+            "--activation-checkpointing off and --train.activation_checkpointing full say",
         ),
         (["gpt/text", "--train.batch", "0"], "--train.batch must be at least 1"),
         (["gpt/text", "--train.batch", "9", "more"], "expected flags only behind --train.batch, found more"),

@@ -112,15 +112,15 @@ def test_images_of_a_class_and_walks(command: Callable[..., Outcome], tmp_path: 
     pytest.importorskip("sklearn")
     run = small_run(tmp_path / "vae", "vae/conditional_digits", **{"model.hidden": (16,)})
     assert command("sample", str(run), "--label", "3", "--n", "4").code == 0
-    assert command("sample", str(run), "--walk", "between", "--n", "20").code == 0
-    assert command("sample", str(run), "--walk", "along", "--n", "30").code == 0
+    assert command("sample", str(run), "--latents", "interpolate", "--n", "20").code == 0
+    assert command("sample", str(run), "--latents", "traverse", "--n", "30").code == 0
     sizes = {path.name: image.open(io.BytesIO(path.read_bytes())).size for path in (run / "samples").iterdir()}
     wide = 10 * 68 + 4
     assert sizes["00000003-3-seed0.png"] == (2 * 68 + 4, 2 * 68 + 4)
     assert sizes["00000003-between-seed0.png"] == (wide, 2 * 68 + 4)
     assert sizes["00000003-along-seed0.png"] == (wide, 3 * 68 + 4)
     assert "is none of the classes" in command("sample", str(run), "--label", "12").err
-    assert "do not go together" in command("sample", str(run), "--label", "1", "--walk", "along").err
+    assert "do not go together" in command("sample", str(run), "--label", "1", "--latents", "traverse").err
     plain = small_run(tmp_path / "plain", "vae/digits", **{"model.hidden": (16,)})
     assert "does not offer SamplesClass" in command("sample", str(plain), "--label", "3").err
 
@@ -161,7 +161,7 @@ def test_a_classifier_of_rows_says_what_is_missing(command: Callable[..., Outcom
 
 @pytest.mark.parametrize("weights", ["bf16", "int8"])
 def test_weights_may_be_kept_in_fewer_bits(command: Callable[..., Outcome], text_run: Path, weights: str) -> None:
-    words = ["sample", str(text_run), "the ", "--max-new-tokens", "20", "--device", "cpu", "--weights", weights]
+    words = ["sample", str(text_run), "the ", "--max-new-tokens", "20", "--device", "cpu", "--precision", weights]
     done = command(*words)
     assert done.code == 0, done.err
     assert done.out.startswith("the ")

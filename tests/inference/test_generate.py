@@ -10,7 +10,7 @@ import torch
 from weft.core.errors import CapabilityError, ConfigError, DataError
 from weft.data.tokenizers.base import ByteTokenizer, CharacterTokenizer, WordTokenizer
 from weft.data.tokenizers.subwords import ByteBPE
-from weft.inference.engine import Engine, answer_all
+from weft.inference.engine import Engine, generate_all
 from weft.inference.generate import can_continue, generate, open_prompt
 from weft.inference.request import Request, Sampling
 from weft.models.bert import TINY as TINY_BERT
@@ -102,4 +102,4 @@ def test_a_model_of_others_gets_the_marks_it_is_used_to() -> None:
     assert open_prompt(tokenizer, "") == [0]
     marked = generate(model, tokenizer, "ab", max_new_tokens=6, temperature=0.0)[0]
     assert marked.text != plain.text
-    assert marked.text == answer_all(Engine(model, tokenizer), [Request(tuple(open_prompt(tokenizer, "ab")), Sampling(6, 0.0))])[0].text
+    assert marked.text == generate_all(Engine(model, tokenizer), [Request(tuple(open_prompt(tokenizer, "ab")), Sampling(6, 0.0))])[0].text

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from weft.core.errors import CapabilityError, ConfigError
-from weft.inference.mask_predict import Filled, MaskPredict, fill_in, passes, ranks, refine
+from weft.inference.mask_predict import MaskPredict, MaskPredictOutput, mask_predict, passes, ranks, refine
 from weft.models.nonautoregressive import NonAutoregressive, NonAutoregressiveConfig
 
 PAD, START, END = 0, 1, 2
@@ -33,8 +33,8 @@ def source() -> Tensor:
     return ids.masked_fill(torch.arange(9) >= LENGTHS[:, None], PAD)
 
 
-def made_by(network: Any, ids: Tensor, lengths: Tensor, **settings: Any) -> list[Filled]:
-    return fill_in(network, ids, lengths, START, END, MaskPredict(**settings))
+def made_by(network: Any, ids: Tensor, lengths: Tensor, **settings: Any) -> list[MaskPredictOutput]:
+    return mask_predict(network, ids, lengths, START, END, MaskPredict(**settings))
 
 
 class Counted:
@@ -189,7 +189,7 @@ def test_what_makes_no_target_is_refused() -> None:
         with pytest.raises(ConfigError, match=said):
             made_by(model(), source(), LENGTHS, **settings)
     with pytest.raises(CapabilityError, match="does not offer NonAutoregressiveDecoder"):
-        fill_in(torch.nn.Linear(1, 1), source(), LENGTHS, START, END)
+        mask_predict(torch.nn.Linear(1, 1), source(), LENGTHS, START, END)
     assert made_by(model(), source()[:0], LENGTHS[:0]) == []
 
 

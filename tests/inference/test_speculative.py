@@ -11,7 +11,7 @@ import torch
 from tests.inference.test_engine import Letters
 from tests.inference.test_runner import V, model
 from weft.core.errors import ConfigError
-from weft.inference.engine import Engine, answer_all
+from weft.inference.engine import Engine, generate_all
 from weft.inference.request import Request, Sampling
 from weft.inference.sampler import Sampler
 from weft.inference.speculative import speculate
@@ -34,7 +34,7 @@ def test_the_likeliest_answer_is_the_same(name: str, ahead: int) -> None:
             Sampling(temperature=0.0, max_new_tokens=25, logprobs=1),
             Sampling(temperature=0.0, max_new_tokens=40, stop=("d",)),
         ):
-            [expected] = answer_all(Engine(made, Letters()), [Request(ids, sampling)])
+            [expected] = generate_all(Engine(made, Letters()), [Request(ids, sampling)])
             for helper in (draft(), made):
                 found = speculate(made, helper, Letters(), Request(ids, sampling), ahead=ahead).answer
                 assert [t.id for t in found.tokens] == [t.id for t in expected.tokens]

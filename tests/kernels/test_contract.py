@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from weft.inference.quantize import keep_weights
+from weft.inference.quantize import quantize_model
 from weft.inference.runner import ModelRunner
 from weft.kernels import mathematics, select
 from weft.kernels.c import passes
@@ -203,7 +203,8 @@ def test_what_is_asked_for_by_name_is_used_alone() -> None:
 SIZES: dict[str, Any] = {"vocabulary": 60, "context": 40, "layers": 3, "heads": 4, "width": 64}
 DECODERS: dict[str, Any] = {
     **{str(more): GPTConfig(**SIZES | more) for more in (
-        {}, {"norm": "post"}, {"position_embedding": "rotary"}, {"position_embedding": "sinusoidal"}, {"sliding_window": 4}, {"bias": False}, {"tie_embeddings": False},
+        {}, {"norm": "post"}, {"position_embedding": "rotary"}, {"position_embedding": "sinusoidal"}, {"sliding_window": 4},
+        {"bias": False}, {"tie_embeddings": False},
         {"norm_embedding": True}, {"activation": "relu"}, {"activation": "silu", "ffn_width": 128}, {"qk_norm": True}, {"skips": True},
         {"heads": 1}, {"position_embedding": "rotary", "sliding_window": 3, "norm": "post"},
     )},
@@ -229,7 +230,7 @@ def test_decoding_gives_what_the_model_gives(name: str, device: str, weights: An
         pytest.skip("rounded weights are for a CPU")
     model = decoder(name).to(device)
     exact = copy.deepcopy(model)
-    keep_weights(model, weights)
+    quantize_model(model, weights)
     asked = [[3, 1, 4, 1, 5], [9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2], [7]]
     for rows in ([asked[0]], asked):
         runner = ModelRunner(model)

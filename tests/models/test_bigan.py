@@ -23,7 +23,7 @@ def test_shapes_and_capabilities() -> None:
     assert model.to_latent(x).shape == (5, 4)
     assert model.sample(torch.arange(5)).shape == (5, 1, 3, 4)
     assert float(model.latents(torch.arange(200)).abs().max()) <= 1
-    assert model.judge_pair(x, model.to_latent(x)).shape == (5,)
+    assert model.discriminate_pair(x, model.to_latent(x)).shape == (5,)
 
 
 class Permutation(torch.nn.Module):
@@ -43,7 +43,7 @@ class Permutation(torch.nn.Module):
     def to_latent(self, x: torch.Tensor) -> torch.Tensor:
         return x @ self.code
 
-    def judge_pair(self, x: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+    def discriminate_pair(self, x: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
         return torch.einsum("bi,ij,bj->b", x, self.odds, z)
 
 

@@ -72,7 +72,7 @@ def test_damaged_and_half_known_patterns_come_back() -> None:
     damaged = torch.where(random.uniform(key, 200) < 0.2, -x, x)
     assert (model.recall(damaged) == x).float().mean() > 0.99
     known = (torch.arange(200) < 100).expand_as(x)
-    assert torch.equal(model.complete((x + 1) / 2, known, key), (x + 1) / 2)
+    assert torch.equal(model.inpaint((x + 1) / 2, known, key), (x + 1) / 2)
     torch.testing.assert_close(model.denoise((damaged + 1) / 2, 0.2, key), (model.recall(damaged) + 1) / 2)
 
 

@@ -154,9 +154,9 @@ def test_the_three_embeddings_are_one_tensor_and_enter_times_the_root_of_the_wid
 
 
 def test_positions_may_have_all_sines_first() -> None:
-    halves, turns = model(interleaved_positions=False).positions, model().positions
-    assert torch.equal(halves[:, : D // 2], turns[:, 0::2])
-    assert torch.equal(halves[:, D // 2 :], turns[:, 1::2])
+    half_mask, turns = model(interleaved_positions=False).positions, model().positions
+    assert torch.equal(half_mask[:, : D // 2], turns[:, 0::2])
+    assert torch.equal(half_mask[:, D // 2 :], turns[:, 1::2])
 
 
 @both_norms

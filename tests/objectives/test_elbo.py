@@ -265,9 +265,9 @@ def test_what_is_hidden_does_not_reach_the_code_but_must_be_made() -> None:
     assert not torch.equal(first.sums["reconstruction"], second.sums["reconstruction"])
     assert float(objective.counts({"image": x, "key": key})["hidden_error"]) == 5 * 9
     assert first.metrics["hidden_error"] != second.metrics["hidden_error"]
-    completed = model.complete(x, known)
+    completed = model.inpaint(x, known)
     assert torch.equal(completed[known], x[known])
-    torch.testing.assert_close(completed, model.complete(other, known))
+    torch.testing.assert_close(completed, model.inpaint(other, known))
     with pytest.raises(ConfigError, match="is for images"):
         ELBOConfig(hide=0.5).build()
     with pytest.raises(ConfigError, match=r"--objective\.hide"):

@@ -46,13 +46,13 @@ def test_words_read_backwards(changes: dict[str, Any], tmp_path: Path) -> None:
     made = assemble(recipe, tmp_path / "run")
     made.trainer.fit()
     asked = sorted(set(words(300, 1)))
-    said = answered(made.trainer.model.eval(), made.data.tokenizer, asked, filling=MaskPredict(iterations=1))
+    said = answered(made.trainer.model.eval(), made.data.tokenizer, asked, mask_predict=MaskPredict(iterations=1))
     right = sum(each.text == word[::-1] for each, word in zip(said, asked, strict=True))
     assert right >= 0.95 * len(asked)
     assert {each.passes for each in said} == {1}
     assert {each.stop for each in said} == {"stop" if changes else "length"}
     if not changes:
-        double = answered(made.trainer.model, made.data.tokenizer, asked[:8], filling=MaskPredict(candidates=1, length_factor=2.0))
+        double = answered(made.trainer.model, made.data.tokenizer, asked[:8], mask_predict=MaskPredict(candidates=1, length_factor=2.0))
         assert [each.tokens for each in double] == [2 * len(word) for word in asked[:8]]
 
 

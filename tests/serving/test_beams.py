@@ -56,10 +56,12 @@ def test_one_beam_is_the_likeliest_token_each_time(small: Live) -> None:
 def test_translations_and_coverage(small: Live) -> None:
     served = small.service.models["translator"]
     ids = [*served.tokens.encode("zwei"), END]
-    for beta in (0.0, 0.7):
+    for coverage_penalty in (0.0, 0.7):
         body = {"model": "translator", "prompt": "zwei", "beams": 3, "n": 2, "max_tokens": 6}
-        found = ask(small, **body, **({"coverage_penalty": beta} if beta else {}))["choices"]
-        [best] = translate(served.model, torch.tensor([ids]), torch.tensor([len(ids)]), START, END, beams=3, longest=6, beta=beta)
+        found = ask(small, **body, **({"coverage_penalty": coverage_penalty} if coverage_penalty else {}))["choices"]
+        [best] = translate(
+            served.model, torch.tensor([ids]), torch.tensor([len(ids)]), START, END, beams=3, longest=6, coverage_penalty=coverage_penalty
+        )
         assert [choice["text"] for choice in found] == [served.tokens.decode(one.ids) for one in best[:2]]
         assert [choice["score"] for choice in found] == pytest.approx([one.score for one in best[:2]], abs=1e-5)
 

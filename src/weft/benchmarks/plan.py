@@ -113,8 +113,8 @@ def forget() -> None:
 def compare(name: str, batch: int, steps: int, device: str, record: str = "") -> dict[str, Any]:
     """One row: planned, measured now or before, and how far off the plan is."""
     one, before = case(name, batch), known(record, name) if record else None
-    wishes = plan.Wishes(micro=batch, checkpoint=False, asked=Layout(1, 1, 1, 1))
-    planned = plan.make(one, device, wishes)
+    request = plan.PlanRequest(micro_batch=batch, activation_checkpointing=False, asked=Layout(1, 1, 1, 1))
+    planned = plan.make(one, device, request)
     found = before or measured(one, steps)
     forget()
     row: dict[str, Any] = {"model": name, "parameters": planned.footprint.counts.parameters, "batch": batch, "tokens": one.tokens}
@@ -131,7 +131,7 @@ def layouts(name: str = "gpt3-175b") -> list[dict[str, Any]]:
     """The plan on each number of GPUs, with the bytes that PyTorch's own sharding puts on a device of the first and the last stage."""
     rows = []
     for gpus in GPUS:
-        found = plan.make(subject(name), "h200", plan.Wishes(gpus=gpus))
+        found = plan.make(subject(name), "h200", plan.PlanRequest(gpus=gpus))
         layout = found.choice.layout
         stages = sorted({0, layout.pipeline - 1})
         planned = [4 * found.weights.local(layout, stage) for stage in stages]

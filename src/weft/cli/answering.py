@@ -16,7 +16,7 @@ from weft.data.base import Problems
 from weft.data.text.token_windows import read_text
 from weft.inference.beam import Beam
 from weft.inference.mask_predict import MaskPredict
-from weft.inference.translate import Answered, best_answers
+from weft.inference.translate import Seq2SeqOutput, best_answers
 from weft.inference.translate_file import answer_lines, fingerprint
 from weft.models.base import NonAutoregressiveDecoder, offers
 from weft.runs.load import Loaded
@@ -30,7 +30,7 @@ BEAMS = 5
 class How:
     """How answers are made, by models that make all tokens at once and by those that go token by token."""
 
-    filling: MaskPredict
+    mask_predict: MaskPredict
     beam: Beam
 
 
@@ -65,7 +65,11 @@ def answers_to_file(loaded: Loaded, prompt: str, source: str, target: str, how: 
         print(f"data: {line}", file=sys.stderr)
     files.check_file(Path(target))
     files.make_folder(Path(target).parent)
-    about: dict[str, Any] = {"recipe": loaded.recipe.name, "weights": fingerprint(loaded.model), "filling": vars(use(loaded, how.filling))}
+    about: dict[str, Any] = {
+        "recipe": loaded.recipe.name,
+        "weights": fingerprint(loaded.model),
+        "mask_predict": vars(use(loaded, how.mask_predict)),
+    }
     about |= {"beam": vars(how.beam)}
     with files.writing(Path(target).parent):
         answer_lines(lambda texts: [best[0].text for best in reply(loaded, texts, how)], lines, Path(target), about, predictor(len(lines)))
@@ -73,20 +77,25 @@ def answers_to_file(loaded: Loaded, prompt: str, source: str, target: str, how: 
     return 0
 
 
-def reply(loaded: Loaded, texts: Sequence[str], how: How) -> list[list[Answered]]:
+def reply(loaded: Loaded, texts: Sequence[str], how: How) -> list[list[Seq2SeqOutput]]:
     gpu, beam = next(loaded.model.parameters()).is_cuda, how.beam
-    settings = {"beams": beam.beams, "alpha": beam.alpha, "beta": beam.beta, "filling": use(loaded, how.filling)}
+    settings = {
+        "beams": beam.beams,
+        "alpha": beam.length_penalty,
+        "beta": beam.coverage_penalty,
+        "mask_predict": use(loaded, how.mask_predict),
+    }
     return best_answers(loaded.model, loaded.tokenizer, texts, batch=256 if gpu else 64, **settings)  # type: ignore[arg-type]
 
 
-def use(loaded: Loaded, filling: MaskPredict) -> MaskPredict:
+def use(loaded: Loaded, mask_predict: MaskPredict) -> MaskPredict:
     """What was asked for, and what the recipe says where nothing was."""
     model = loaded.model
     if not offers(model, NonAutoregressiveDecoder):
-        if filling != MaskPredict():
+        if mask_predict != MaskPredict():
             raise ConfigError(f"{type(model).__name__} answers token by token; --iterations and --length-factor are for others")
-        return filling
-    return filling.after(to_dict(loaded.recipe.objective)).resolve(model)
+        return mask_predict
+    return mask_predict.after(to_dict(loaded.recipe.objective)).resolve(model)
 
 
 def predictor(total: int) -> Callable[[int], None]:

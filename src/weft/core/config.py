@@ -179,8 +179,8 @@ def change(config: Any, path: list[str], value: Any, flag: str) -> Any:
 
 
 def part_of(config: Config, path: Sequence[str]) -> str:
-    """The registry name of a part or, where it has none, the setting under which it stands."""
-    return registry.name_of(type(config)) or "".join(path[-1:])
+    """The registry name of a part or, where it has none, the setting under which it stands; of a command's own settings its module."""
+    return registry.name_of(type(config)) or (path[-1] if path else type(config).__module__.rpartition(".")[2])
 
 
 def change_type(config: Config, new_type: type[C]) -> C:

@@ -36,6 +36,9 @@ def alike(parts: tuple[str, ...], names: dict[str, str]) -> dict[str, dict[str, 
 
 
 SETTINGS: dict[str, dict[str, str]] = {
+    "sample": {"walk": "latents", "complete": "inpaint", "way": "direction", "weights": "precision"},
+    "serve": {"weights": "precision", "invariant": "batch_invariant"},
+    "plan_words": {"micro": "micro_batch", "checkpoint": "activation_checkpointing"},
     "train": {
         "micro": "micro_batch",
         "ramp": "batch_ramp",
@@ -92,15 +95,29 @@ SETTINGS: dict[str, dict[str, str]] = {
     "unpaired_images": {"window": "crop_size"},
     "augment": {"colour": "color_jitter"},
 }
-"""Settings by part: by its registry name or, where it has none, by the setting under which it stands."""
+"""Settings by part: by its registry name or, where it has none, by the setting under which it stands; of a command by its module."""
 
 VALUES: dict[str, dict[str, dict[Any, str]]] = {
     "train": {"activations": {"all": "none", "products": "selective", "inputs": "full"}},
+    "sample": {"walk": {"between": "interpolate", "along": "traverse"}, "way": {"there": "a2b", "back": "b2a"}},
 }
 """Values of settings that were renamed, by the old name of the setting."""
 
-PARAMETERS = re.compile(r"(?<=\.)(rise|fall)(?=\.)")
-"""Layers of feed-forward networks."""
+PARAMETERS = re.compile(
+    r"(?<=[./])(?:rise|fall|verdict|closeness)(?=[./])|(?<!\w)(?:generators|discriminators|lstm)[./](?:there|back|here)(?=[./])"
+)
+"""Segments of the names of tensors: of feed-forward networks, of a GAN's discriminator, of CycleGAN's networks and of a BiLSTM."""
+SEGMENTS = {
+    "fall": "down",
+    "verdict": "head",
+    "closeness": "minibatch_discrimination",
+    "generators.there": "generators.a2b",
+    "generators.back": "generators.b2a",
+    "discriminators.here": "discriminators.a",
+    "discriminators.there": "discriminators.b",
+    "lstm.there": "lstm.forward_lstm",
+    "lstm.back": "lstm.backward_lstm",
+}
 GATED = ("llama",)
 """Models whose feed-forward layers are always gated; others say so by a setting."""
 
@@ -153,5 +170,6 @@ def parameters(model: Any) -> Callable[[str], str]:
     """How the names of a model's parameters have changed, given its settings; they stand in the names of its optimiser's state, too."""
     settings = model if isinstance(model, dict) else {}
     gated = settings.get("type") in GATED or settings.get("gated") is True
-    now = {"rise": "gate_up" if gated else "up", "fall": "down"}
+    now = SEGMENTS | {"rise": "gate_up" if gated else "up"}
+    now |= {old.replace(".", "/"): new.replace(".", "/") for old, new in now.items()}  # as historical averaging names its tensors
     return lambda name: PARAMETERS.sub(lambda found: now[found[0]], name)

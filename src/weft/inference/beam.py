@@ -44,25 +44,25 @@ class Beam:
 
     beams: int = 5
     """Hypotheses that are followed at once, and most that are kept."""
-    alpha: float = 0.6
+    length_penalty: float = 0.6
     """How much longer sequences are favoured: 0 compares log-probabilities, 1 nearly their means."""
-    beta: float = 0.0
+    coverage_penalty: float = 0.0
     """How much a source that is not covered counts."""
 
     def check(self) -> None:
         """Refuse settings that search for nothing, or for which stopping early would be wrong."""
         if self.beams < 1:
             raise ConfigError(f"beam search needs at least one beam, not {self.beams}")
-        for name, value in (("length_penalty (alpha)", self.alpha), ("coverage_penalty (beta)", self.beta)):
+        for name, value in (("length_penalty (alpha)", self.length_penalty), ("coverage_penalty (beta)", self.coverage_penalty)):
             if not 0.0 <= value < math.inf:
                 raise ConfigError(f"{name} must be at least 0, not {value}")
 
     def score(self, log_probability: float, length: int, covered: float) -> float:
-        return log_probability / penalty(length, self.alpha) + self.beta * covered
+        return log_probability / penalty(length, self.length_penalty) + self.coverage_penalty * covered
 
 
-def penalty(length: int, alpha: float) -> float:
-    return float(((5 + length) / 6) ** alpha)
+def penalty(length: int, length_penalty: float) -> float:
+    return float(((5 + length) / 6) ** length_penalty)
 
 
 def finish(steps: BeamSteps) -> list[list[Hypothesis]]:
@@ -76,11 +76,11 @@ def finish(steps: BeamSteps) -> list[list[Hypothesis]]:
 
 
 def search(
-    score: Score, rows: int, start: int, end: int, *, beams: int, longest: int, alpha: float = 0.6, device: Any = None
+    score: Score, rows: int, start: int, end: int, *, beams: int, longest: int, length_penalty: float = 0.6, device: Any = None
 ) -> list[list[Hypothesis]]:
     """The best hypotheses of each row, best first, at most `beams`. Those not ended after `longest` tokens compete as they are."""
     begin = torch.full((rows,), start, device=device)
-    return finish(searching(score, begin, end, Beam(beams, alpha), longest))
+    return finish(searching(score, begin, end, Beam(beams, length_penalty), longest))
 
 
 @torch.inference_mode()
@@ -126,7 +126,7 @@ class BestHypotheses:
     """The best hypotheses of each row so far."""
 
     def __init__(self, rows: int, beam: Beam, cover: Cover | None):
-        self.beam, self.cover = beam, cover if beam.beta else None
+        self.beam, self.cover = beam, cover if beam.coverage_penalty else None
         self.of_row: list[list[Hypothesis]] = [[] for _ in range(rows)]
 
     def add_ended(self, row: Tensor, ids: Tensor, log_probabilities: Tensor, parent: Tensor, token: Tensor, end: int) -> None:
@@ -157,4 +157,4 @@ def settled(best: list[Hypothesis], best_alive: float, beam: Beam, longest: int)
     """Whether nothing alive can still enter the best of a row."""
     if best_alive == -math.inf:
         return True
-    return len(best) == beam.beams and best[-1].score >= best_alive / penalty(longest, beam.alpha)
+    return len(best) == beam.beams and best[-1].score >= best_alive / penalty(longest, beam.length_penalty)

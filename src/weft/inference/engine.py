@@ -81,7 +81,7 @@ class Prefill:
         self.snapshots: list[list[int]] = []
         """Lengths at which the prefix cache wants a snapshot of each row, and the whole prompt."""
         for each in requests:
-            if each.request.echo:  # where the prompt's own log-probabilities are asked for, all of it must be read
+            if each.request.prompt_logprobs:  # where the prompt's own log-probabilities are asked for, all of it must be read
                 runner.add_rows(1)
                 self.snapshots.append([])
             else:
@@ -110,7 +110,7 @@ class Prefill:
 
     def _add_prompt_logprobs(self, each: ActiveRequest, row: int, states: Tensor, ids: list[int]) -> None:
         """Log-probabilities of the prompt's own tokens, where they were asked for."""
-        if not each.request.echo:
+        if not each.request.prompt_logprobs:
             return
         if not each.prompt:
             each.prompt.append(Token(ids[0]))
@@ -141,7 +141,7 @@ class Engine:
         cached: bool = True,
         chunk: int = CHUNK,
         prefixes: int = 8,
-        invariant: bool | None = None,
+        batch_invariant: bool | None = None,
     ):
         """slots: answers made at once. slide: go on past the model's context, seeing the last tokens only. cached: read every token
         once, where the model can. chunk: most tokens of each prompt prefilled at a step. prefixes: snapshots in the prefix cache.
@@ -150,11 +150,11 @@ class Engine:
             raise ConfigError(f"slots and chunk must be at least 1, not {slots} and {chunk}")
         self.model, self.tokenizer, self.slots, self.slide, self.cached, self.chunk = model.eval(), tokenizer, slots, slide, cached, chunk
         self.ends = end_tokens(tokenizer)
-        self.invariant = invariance.choose(model, slots).on if invariant is None else invariant
-        self.runner = ModelRunner(model, cached=cached, invariant=self.invariant)
+        self.batch_invariant = invariance.choose(model, slots).on if batch_invariant is None else batch_invariant
+        self.runner = ModelRunner(model, cached=cached, batch_invariant=self.batch_invariant)
         self.graphs = PrefillGraphs(model) if isinstance(self.runner.steps, DecodeStep) else None
         self.context = self.runner.context
-        self.prefix_cache = PrefixCache(prefixes, chunk if self.invariant else 1)
+        self.prefix_cache = PrefixCache(prefixes, chunk if self.batch_invariant else 1)
         self.requests: list[ActiveRequest] = []
         """Those that are decoded, in the order of the runner's rows."""
         self.prefills: deque[Prefill] = deque()
@@ -239,7 +239,7 @@ class Engine:
 
     def _logits(self, states: Sequence[Tensor]) -> Tensor:
         """Hidden states (D,) of some rows -> logits (B, V)."""
-        rows = [state[None] for state in states] if self.invariant else [torch.stack(list(states))]
+        rows = [state[None] for state in states] if self.batch_invariant else [torch.stack(list(states))]
         return torch.cat([self.model.head(row) for row in rows])
 
     def _wait(self, deltas: dict[int, Delta]) -> None:
@@ -258,7 +258,7 @@ class Engine:
         if self.prefills or not self.queue or free <= 0:
             return
         admitted = [self.queue.popleft() for _ in range(min(free, len(self.queue)))]
-        for requests in [[each] for each in admitted] if self.invariant else [admitted]:
+        for requests in [[each] for each in admitted] if self.batch_invariant else [admitted]:
             runner = ModelRunner(self.model, cached=self.cached, graphs=self.graphs)
             self.prefills.append(Prefill(requests, runner, self.prefix_cache))
 
@@ -343,7 +343,7 @@ def trimmed(token: Token, alternatives: int) -> Token:
     return Token(token.id, token.logprob, tuple(named))
 
 
-def answer_all(engine: Engine, requests: Sequence[Request], progress: Callable[[int], Any] | None = None) -> list[Answer]:
+def generate_all(engine: Engine, requests: Sequence[Request], progress: Callable[[int], Any] | None = None) -> list[Answer]:
     """Every request answered to its end, in order. progress: called with the number of those that are done."""
     numbers = [engine.add(request) for request in requests]
     texts: dict[int, str] = dict.fromkeys(numbers, "")
@@ -359,7 +359,7 @@ def answer_all(engine: Engine, requests: Sequence[Request], progress: Callable[[
                     progress(len(finished))
     answers = []
     for number, request in zip(numbers, requests, strict=True):
-        prompt = len(request.ids) if request.echo else 0
+        prompt = len(request.ids) if request.prompt_logprobs else 0
         made = tuple(tokens[number])
         answers.append(Answer(texts[number], made[prompt:], finished[number], request.sampling.seed, made[:prompt]))
     return answers

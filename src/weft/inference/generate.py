@@ -14,7 +14,7 @@ from weft.data.tokenizers.base import ClassNames
 from weft.inference.beam import Beam, Hypothesis
 from weft.inference.beam_models import NEVER, continuations
 from weft.inference.detokenizer import Detokenizer
-from weft.inference.engine import Engine, answer_all, end_tokens
+from weft.inference.engine import Engine, end_tokens, generate_all
 from weft.inference.request import Request, Sampling
 from weft.inference.speculative import speculate
 from weft.models.base import NextTokenLogits, need, offers
@@ -72,7 +72,7 @@ def generate(
     if draft is not None:
         answers = [speculate(model, draft, tokenizer, request).answer for request in requests]
     else:
-        answers = answer_all(Engine(model, tokenizer, slots=min(n, 64), slide=True), requests)
+        answers = generate_all(Engine(model, tokenizer, slots=min(n, 64), slide=True), requests)
     return [Generation(prompt, answer.text, len(answer.tokens), answer.finish_reason, sampling.seed) for answer in answers]
 
 

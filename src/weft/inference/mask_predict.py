@@ -58,7 +58,7 @@ class MaskPredict:
 
 
 @dataclass(frozen=True)
-class Filled:
+class MaskPredictOutput:
     """A target made at once."""
 
     ids: list[int]
@@ -74,7 +74,9 @@ class Filled:
 
 
 @torch.inference_mode()
-def fill_in(model: Any, source: Tensor, lengths: Tensor, start: int, end: int, how: MaskPredict | None = None) -> list[Filled]:
+def mask_predict(
+    model: Any, source: Tensor, lengths: Tensor, start: int, end: int, how: MaskPredict | None = None
+) -> list[MaskPredictOutput]:
     """source (B, S) and lengths (B,) -> the target of each row."""
     need(model, NonAutoregressiveDecoder)
     how = (how or MaskPredict()).resolve(model)
@@ -83,17 +85,17 @@ def fill_in(model: Any, source: Tensor, lengths: Tensor, start: int, end: int, h
     memory = model.encode(source, lengths)
     if model.config.fixed_length:
         return cut_at_end(model, memory, lengths, start, end)
-    sizes, length = likely_lengths(model, memory, lengths, how)  # each (B, K)
+    sizes, length = predict_lengths(model, memory, lengths, how)  # each (B, K)
     b, k = sizes.shape
     row = torch.arange(b, device=source.device).repeat_interleave(k)
     ids, sure = refine(model, memory[row], lengths[row], sizes.flatten(), start, end, how.iterations)
     score = (sure.sum(1).view(b, k) + length) / sizes
     chosen = torch.arange(b, device=source.device) * k + score.argmax(1)
     targets = zip(ids[chosen].tolist(), sure[chosen].tolist(), sizes.flatten()[chosen].tolist(), score.amax(1).tolist(), strict=True)
-    return [Filled(tokens[:n], "length", passes(n, how.iterations), value, likely[:n]) for tokens, likely, n, value in targets]
+    return [MaskPredictOutput(tokens[:n], "length", passes(n, how.iterations), value, likely[:n]) for tokens, likely, n, value in targets]
 
 
-def likely_lengths(model: Any, memory: Tensor, lengths: Tensor, how: MaskPredict) -> tuple[Tensor, Tensor]:
+def predict_lengths(model: Any, memory: Tensor, lengths: Tensor, how: MaskPredict) -> tuple[Tensor, Tensor]:
     """The likeliest lengths of each target, scaled, and their log-probabilities: each (B, K)."""
     logits = model.length_logits(memory, lengths).log_softmax(-1)  # (B, C)
     likely, index = logits.topk(min(how.candidates, logits.size(1)))
@@ -132,7 +134,7 @@ def refine(model: Any, memory: Tensor, lengths: Tensor, sizes: Tensor, start: in
     return ids[:, :longest], sure[:, :longest]
 
 
-def cut_at_end(model: Any, memory: Tensor, lengths: Tensor, start: int, end: int) -> list[Filled]:
+def cut_at_end(model: Any, memory: Tensor, lengths: Tensor, start: int, end: int) -> list[MaskPredictOutput]:
     """All positions in one pass, up to the first END."""
     unknown = torch.full((len(memory), model.config.fixed_length), start, device=memory.device)
     likely, token = log_probabilities(model, model.fill(unknown, None, memory, lengths), (PAD, start)).max(-1)
@@ -140,7 +142,7 @@ def cut_at_end(model: Any, memory: Tensor, lengths: Tensor, start: int, end: int
     for ids, values in zip(token.tolist(), likely.tolist(), strict=True):
         size = ids.index(end) + 1 if end in ids else len(ids)
         score = math.fsum(values[:size]) / size
-        targets.append(Filled(ids[:size], "stop" if end in ids else "length", 1, score, values[:size]))
+        targets.append(MaskPredictOutput(ids[:size], "stop" if end in ids else "length", 1, score, values[:size]))
     return targets
 
 

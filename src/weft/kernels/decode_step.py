@@ -84,11 +84,11 @@ def parts_of(weight: Tensor) -> int:
 class DecodeStep:
     """Beside others, whichever, a row gets the same to the last bit; where that is asked for (invariant), also when it is alone."""
 
-    def __init__(self, model: Any, *, invariant: bool = False):
+    def __init__(self, model: Any, *, batch_invariant: bool = False):
         """invariant: a row that is alone is read by the kernels for several, though the one of `one_row` is faster."""
         self.model = model
         self.alone: Megakernel | None = None
-        self.tries_alone = not invariant
+        self.tries_alone = not batch_invariant
         blocks = list(model.blocks)
         self.pre = all(block.order == "pre" for block in blocks)
         self.windows: list[int] = getattr(model, "windows", [0] * len(blocks))

@@ -20,7 +20,7 @@ from weft.kernels.packed_attention import packed_attention
 from weft.kernels.spec import BlockSpec, Use
 from weft.nn.attention import SelfAttention
 from weft.nn.block import Block
-from weft.nn.checkpointed import Kept, checkpointed
+from weft.nn.checkpointed import Checkpointing, checkpointed
 from weft.nn.state import LayerKV
 
 WIDEST = 8192
@@ -70,7 +70,7 @@ class CUDABlock(Implementation):
 def forward_of(use: Use) -> Any:
     """`Block.forward` where its conditions hold, else the plain one; both keep for the backward pass what they are told to."""
     settings = Settings(use.pieces, use.checkpointing == "selective", use.attention == "cudnn")
-    kept: Kept = "full" if use.checkpointing == "full" else "none"  # it sees to "selective" itself
+    kept: Checkpointing = "full" if use.checkpointing == "full" else "none"  # it sees to "selective" itself
 
     def forward(block: Block, x: Tensor, mask: Any = None, rotary: Tensor | None = None, store: LayerKV | None = None) -> Tensor:
         if block.training and store is None and suits(x, block.feedforward.up.out_features):  # type: ignore[union-attr, arg-type]

@@ -92,7 +92,7 @@ def packed(whole: Tensor, scale: Tensor) -> Any:
         return torch.ops.quantized.linear_prepack(tensor, None)
 
 
-def round_weights(model: nn.Module) -> None:
+def quantize_weights(model: nn.Module) -> None:
     """Put rounded layers into the place of a model's linear layers, its head included; tables of tokens stay as they are.
 
     It can then be used, not trained.

@@ -265,9 +265,9 @@ def choose_decoder(model: Any) -> Choice:
     return Choice("decoder", kind, 1, names, where, (*reasons, *more))
 
 
-def decoder(model: Any, *, invariant: bool = False) -> DecodeStep | CPUDecodeStep | None:
+def decoder(model: Any, *, batch_invariant: bool = False) -> DecodeStep | CPUDecodeStep | None:
     """What reads one more token of each row of a model; None where its own layers do."""
     chosen = choose_decoder(model).chosen
     if GPUStep.name in chosen:
-        return DecodeStep(model, invariant=invariant)
+        return DecodeStep(model, batch_invariant=batch_invariant)
     return CPUDecodeStep(model) if CPUStep.name in chosen else None

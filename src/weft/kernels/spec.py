@@ -22,7 +22,7 @@ from weft.kernels.int8_linear import Int8Linear
 from weft.nn import attention, norm
 from weft.nn.attention import SelfAttention
 from weft.nn.block import Block, Blocks
-from weft.nn.checkpointed import Kept
+from weft.nn.checkpointed import Checkpointing
 from weft.nn.dropout import BranchDropout, Dropout
 from weft.nn.feed_forward import ACTIVATIONS, FeedForward, GatedFeedForward
 
@@ -118,7 +118,7 @@ class Use:
     """Whether the user asked for it by name; then no other one is used."""
     no_blocks: str = ""
     """Why blocks are computed operation by operation, whatever they are; nothing where kernels may serve."""
-    checkpointing: Kept = "none"
+    checkpointing: Checkpointing = "none"
     """What is kept for the backward pass."""
     pieces: frozenset[str] = frozenset({"norm", "feed", "attention", "products"})
     """Parts of the CUDA block that have kernels of their own; a benchmark takes some away."""

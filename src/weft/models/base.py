@@ -94,13 +94,13 @@ class SamplesWithLogProb(Protocol):
 class Inpaints(Protocol):
     """Fills in what is missing of an example, where a mask of the same shape says what is known of it; draws with a key per example."""
 
-    def complete(self, x: Tensor, known: Tensor, key: Tensor | None = None) -> Tensor: ...
+    def inpaint(self, x: Tensor, known: Tensor, key: Tensor | None = None) -> Tensor: ...
 
 
 class TranslatesImages(Protocol):
-    """Translates images into images of another domain, one way "there" and, where it can, "back"."""
+    """Translates images into images of another domain, in the direction "a2b" and, where it can, "b2a"."""
 
-    def translate(self, x: Tensor, way: str) -> Tensor: ...
+    def translate(self, x: Tensor, direction: str) -> Tensor: ...
 
 
 class BipartiteEnergy(Protocol):

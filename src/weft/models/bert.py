@@ -19,7 +19,7 @@ from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_shares, check_sizes
 from weft.nn import init
 from weft.nn.attention import SelfAttention, visible
-from weft.nn.bilstm import BothWays
+from weft.nn.bilstm import BiLSTM
 from weft.nn.block import Block
 from weft.nn.feed_forward import ACTIVATIONS, Activation, FeedForward
 from weft.nn.norm import LayerNorm
@@ -107,7 +107,7 @@ class BERT(nn.Module):
         self.norm = LayerNorm(c.width, eps=c.eps)
         self.dropout = nn.Dropout(c.dropout)
         self.blocks = nn.ModuleList(self._block() for _ in range(c.layers))
-        self.lstm = BothWays(c.width) if c.lstm else None
+        self.lstm = BiLSTM(c.width) if c.lstm else None
         self.pooler = nn.Linear(c.width, c.width)
         if c.task == "pretrain":
             self.head: nn.Module = TokenHead(c, self.embed)

@@ -56,7 +56,7 @@ class NonAutoregressiveConfig(ModelConfig):
         return NonAutoregressive(self)
 
 
-class ParallelBlock(nn.Module):
+class CMLMDecoderBlock(nn.Module):
     """x + attention to all targets, x + attention to the source, x + feed-forward, each after a norm."""
 
     def __init__(self, config: NonAutoregressiveConfig):
@@ -92,7 +92,7 @@ class NonAutoregressive(nn.Module):
         self.register_buffer("positions", sinusoidal(max(2 * c.context, c.fixed_length) + 1, c.width), persistent=False)
         self.dropout = Dropout(c.dropout)
         self.encoder = nn.ModuleList(self._encoder_block() for _ in range(c.layers))
-        self.decoder = nn.ModuleList(ParallelBlock(c) for _ in range(c.decoder_layers or c.layers))
+        self.decoder = nn.ModuleList(CMLMDecoderBlock(c) for _ in range(c.decoder_layers or c.layers))
         self.encoder_norm, self.norm = LayerNorm(c.width), LayerNorm(c.width)
         self.head = nn.Linear(c.width, c.vocabulary, bias=False)
         self.head.weight = self.embed.weight

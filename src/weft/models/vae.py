@@ -133,7 +133,7 @@ class VAE(Autoencoder):
         """key (B,) -> the mean of p(x | z) at a code z ~ N(0, I) of each key, (B, *image)."""
         return self.to_data(self.latents(key))
 
-    def complete(self, x: Tensor, known: Tensor, key: Tensor | None = None) -> Tensor:
+    def inpaint(self, x: Tensor, known: Tensor, key: Tensor | None = None) -> Tensor:
         """x (B, ...) and what of it is known, bool (B, ...) -> x with the rest filled in; good after training on hidden parts.
 
         Nothing is drawn: key (B,) changes nothing.

@@ -42,7 +42,7 @@ class Bidirectional(Objective):
         own = turn == "generator"
         with torch.set_grad_enabled(torch.is_grad_enabled() and own):
             code, made = model.to_latent(x), model.to_data(z)
-        real, fake = model.judge_pair(x, code), model.judge_pair(made, z)  # (B,)
+        real, fake = model.discriminate_pair(x, code), model.discriminate_pair(made, z)  # (B,)
         if own:
             return Terms({"loss": (sure_fake(real) + sure_real(fake)).sum()})
         metrics = {"real": real.detach().sigmoid().sum(), "fake": fake.detach().sigmoid().sum()}

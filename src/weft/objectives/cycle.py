@@ -49,26 +49,26 @@ class Cycle(Objective):
         return {"game": examples, "cycle": examples, "identity": examples, "loss": examples}
 
     def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
-        here, there = batch["image"], batch["other"]
+        a, b = batch["image"], batch["other"]
         own = turn == "generators"
         with torch.set_grad_enabled(torch.is_grad_enabled() and own):
-            made_there, made_here = model.translate(here, "there"), model.translate(there, "back")
-        fooled = model.discriminate(made_there, "there"), model.discriminate(made_here, "here")
+            made_b, made_a = model.translate(a, "a2b"), model.translate(b, "b2a")
+        fooled = model.discriminate(made_b, "b"), model.discriminate(made_a, "a")
         if not own:
-            known = model.discriminate(there, "there"), model.discriminate(here, "here")
+            known = model.discriminate(b, "b"), model.discriminate(a, "a")
             parts = [per_example(self.game.real(score)) for score in known] + [per_example(self.game.fake(score)) for score in fooled]
             return Terms({"loss": 0.5 * torch.stack(parts).sum()})  # halved, so that they learn no faster than the generators
         passing = torch.stack([per_example(self.game.generator(score)) for score in fooled])  # (2, B)
         sums = {"game": passing.sum()}
-        sums["cycle"] = error(model.translate(made_there, "back"), here) + error(model.translate(made_here, "there"), there)
+        sums["cycle"] = error(model.translate(made_b, "b2a"), a) + error(model.translate(made_a, "a2b"), b)
         if self.config.identity:
-            sums["identity"] = error(model.translate(there, "there"), there) + error(model.translate(here, "back"), here)
+            sums["identity"] = error(model.translate(b, "a2b"), b) + error(model.translate(a, "b2a"), a)
         return Terms(sums)
 
     def measure(self, model: Any, batch: Batch) -> dict[str, Tensor]:
         """Mean absolute errors of pixels in [0, 1]: against the true translation where it is known, and of the way there and back."""
-        made = model.translate(batch["image"], "there")
-        found = {"cycle_error": 0.5 * error(model.translate(made, "back"), batch["image"])}
+        made = model.translate(batch["image"], "a2b")
+        found = {"cycle_error": 0.5 * error(model.translate(made, "b2a"), batch["image"])}
         return found | ({"translation_error": 0.5 * error(made, batch["truth"])} if "truth" in batch else {})
 
     def summary(self, means: dict[str, Tensor]) -> dict[str, float]:

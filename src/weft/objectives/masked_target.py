@@ -22,7 +22,7 @@ from torch import Tensor
 from weft.core import random
 from weft.core.errors import ConfigError
 from weft.data.base import IGNORE, Batch
-from weft.inference.mask_predict import MaskPredict, fill_in, ranks
+from weft.inference.mask_predict import MaskPredict, mask_predict, ranks
 from weft.metrics.ngrams import bleu, statistics
 from weft.models.base import NonAutoregressiveDecoder
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
@@ -135,16 +135,16 @@ class MaskedTarget(Objective):
         return found
 
     @property
-    def filling(self) -> MaskPredict:
+    def mask_predict(self) -> MaskPredict:
         return MaskPredict(self.config.iterations, self.config.candidates, self.config.length_factor)
 
     def answers(self, model: Any, source: Tensor, lengths: Tensor) -> list[list[int]]:
         """The target of each source, as evaluation takes it."""
-        return [made.ids for made in fill_in(model, source, lengths, self.config.start, self.config.end, self.filling)]
+        return [made.ids for made in mask_predict(model, source, lengths, self.config.start, self.config.end, self.mask_predict)]
 
     def search(self, model: Any) -> dict[str, Any]:
         """How answers are found, for the record."""
-        return asdict(self.filling.resolve(model))
+        return asdict(self.mask_predict.resolve(model))
 
     def measure(self, model: Any, batch: Batch) -> dict[str, Tensor]:
         """The counts that BLEU is made of, summed over the batch (10,)."""

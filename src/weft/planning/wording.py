@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.core.units import duration
 from weft.planning import scaling
 from weft.planning.devices import GiB
-from weft.planning.plan import Plan
+from weft.planning.plan import TrainingPlan
 
 Rows = list[tuple[str, ...]]
 FITTED = 50e6
@@ -29,12 +29,12 @@ def shares(parts: dict[str, float]) -> str:
     return ", ".join(f"{name} {100 * part / whole:.1f} %" for name, part in parts.items() if part)
 
 
-def rows(plan: Plan) -> Rows:
+def rows(plan: TrainingPlan) -> Rows:
     """What a plan says, by subject."""
     return [*of_model(plan), ("", ""), *of_memory(plan), ("", ""), *of_time(plan), *[("note", note) for note in plan.subject.notes]]
 
 
-def of_model(plan: Plan) -> Rows:
+def of_model(plan: TrainingPlan) -> Rows:
     counts, subject = plan.footprint.counts, plan.subject
     unit = "token" if subject.tokens > 1 else "example"
     estimate = f"; the estimate 6 N + 12 L D T is {counts.estimate:.4g}" if subject.tokens > 1 else ""
@@ -44,11 +44,11 @@ def of_model(plan: Plan) -> Rows:
         ("", f"backward {counts.backward:.4g}{estimate}"),
         ("batch", f"{subject.batch:,} examples" + (f" of {subject.tokens:,} tokens" if subject.tokens > 1 else "")),
         ("layout", plan.choice.layout.words(subject.batch)),
-        *([("", command)] if (command := plan.choice.layout.command(plan.device.together, subject.batch)) else []),
+        *([("", command)] if (command := plan.choice.layout.command(plan.device.per_node, subject.batch)) else []),
     ]
 
 
-def of_memory(plan: Plan) -> Rows:
+def of_memory(plan: TrainingPlan) -> Rows:
     need, device = plan.choice.need, plan.device
     kind = "compiled" if plan.footprint.compiled else "not compiled"
     lines = [("memory per device", f"{memory(need.total)} of {memory(device.memory)} at the fullest moment of a step, {kind}")]
@@ -57,7 +57,7 @@ def of_memory(plan: Plan) -> Rows:
     return [*lines, *((f"  {name}", memory(size)) for name, size in need.parts.items() if size)]
 
 
-def of_time(plan: Plan) -> Rows:
+def of_time(plan: TrainingPlan) -> Rows:
     unit, power = "tokens" if plan.subject.tokens > 1 else "examples", plan.energy()
     asked = "asked for" if plan.wishes.mfu else "estimated"
     reached = f"MFU {100 * plan.mfu:.1f} % of {plan.device.peak / 1e12:,.3g} TFLOP/s ({asked})"

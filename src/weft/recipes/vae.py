@@ -43,7 +43,7 @@ def beta() -> Recipe:
     Images of 64 pixels hold so little that 3 would leave nothing in the code; larger ones bear 4 and more.
 
     Run:      weft train vae/beta
-              weft sample RUN --walk along
+              weft sample RUN --latents traverse
     """
     return Recipe(
         data=DigitsConfig(binarise="threshold"),

@@ -19,7 +19,7 @@ from weft.models.base import Embeds, Samples, TranslatesImages, offers
 from weft.report import plane
 from weft.visual.grids import draw as draw_images
 from weft.visual.grids import png
-from weft.visual.restyled import beside
+from weft.visual.image_translation import source_and_translation
 
 if TYPE_CHECKING:
     from weft.runs.load import Loaded
@@ -69,7 +69,7 @@ def translated(loaded: Loaded) -> Tensor:
     data = loaded.recipe.data.build_with(loaded.tokenizer)
     held = data.validation or data.train
     source = Source(held, loaded.recipe.train.seed, next(loaded.model.parameters()).device, shuffle=False)
-    return beside(loaded.model, source.batch(0, min(TRANSLATED, len(held))))
+    return source_and_translation(loaded.model, source.batch(0, min(TRANSLATED, len(held))))
 
 
 def answered(loaded: Loaded) -> list[tuple[str, str]]:

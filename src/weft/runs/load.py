@@ -42,7 +42,7 @@ class Loaded:
         """n examples (N, ...) of a model that draws them, of one class where a label is given: those of `weft sample`."""
         return grids.draw(self.model, n, seed, label)
 
-    def answer(self, text: str, **settings: Any) -> list[translate.Answered]:
+    def answer(self, text: str, **settings: Any) -> list[translate.Seq2SeqOutput]:
         """The best answers of a model that turns one text into another, best first; settings as in generation.answer."""
         return translate.best_answers(self.model, self.tokenizer, [text], **settings)[0]
 

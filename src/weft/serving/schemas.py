@@ -189,7 +189,7 @@ class CompletionRequest(Sampled):
         return self
 
     @property
-    def filling(self) -> MaskPredict | None:
+    def mask_predict(self) -> MaskPredict | None:
         """How all tokens are to be made at once; None where nothing is said of it."""
         if self.iterations is None and self.length_factor is None:
             return None

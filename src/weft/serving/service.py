@@ -69,7 +69,7 @@ class ServedModel:
     embeds: bool
     answers: bool = False
     """A prompt is a source, and what comes back another text."""
-    filling: MaskPredict | None = None
+    mask_predict: MaskPredict | None = None
     """How such an answer is made at once, where it is not made token by token."""
     canvas: Canvas | None = None
     """What its images are like, where it draws any."""
@@ -105,8 +105,12 @@ class ServedModel:
 
     def describe(self) -> dict[str, Any]:
         about: dict[str, Any] = {"id": self.name, "object": "model", "created": self.created, "owned_by": "weft"}
-        if self.filling:
-            about["filling"] = {**vars(self.filling), "fixed": bool(self.model.config.fixed_length), "longest": self.model.longest}
+        if self.mask_predict:
+            about["mask_predict"] = {
+                **vars(self.mask_predict),
+                "fixed": bool(self.model.config.fixed_length),
+                "longest": self.model.longest,
+            }
         if self.canvas:
             about["images"] = self.canvas.describe()
         return {**about, "max_model_len": self.context or None, "offers": self.offers}
@@ -178,7 +182,7 @@ def serve_model(
     *,
     slots: int = 32,
     max_queue: int = 256,
-    invariant: bool | None = None,
+    batch_invariant: bool | None = None,
     make_engine: Callable[[], Engine] | None = None,
 ) -> ServedModel:
     """A loaded model with a worker that is not yet started; refused where it can do nothing with a text."""
@@ -191,12 +195,12 @@ def serve_model(
     canvas = canvas_of(loaded) if not text else None
     if not (continues or embeds or answers or canvas):
         raise CapabilityError(f"{name}: {type(model).__name__} has neither text nor images to serve, which are what `weft serve` takes")
-    if invariant and not continues:
-        raise ConfigError(f"{name}: --invariant on is for models that continue a text; leave it out for {type(model).__name__}")
+    if batch_invariant and not continues:
+        raise ConfigError(f"{name}: --batch-invariant on is for models that continue a text; leave it out for {type(model).__name__}")
     engines: dict[str, Any] = {
-        "whole": partial(NonAutoregressiveEngine, filling=whole),
+        "whole": partial(NonAutoregressiveEngine, mask_predict=whole),
         "source": EncoderDecoderEngine,
-        "text": partial(TextEngine, invariant=invariant),
+        "text": partial(TextEngine, batch_invariant=batch_invariant),
     }
     kind = engines.get("whole" if whole else "source" if answers else "text" if continues else "none")
     make = make_engine or (partial(kind, model, tokenizer, slots=slots) if kind else None)

@@ -111,7 +111,7 @@ def results(made: Run, settings: Settings) -> Results:
     key = random.keys(random.seed_of(settings.seed, "restore"), torch.arange(len(x))).to(device)
     known = (torch.arange(x.size(1), device=device) < x.size(1) // 2).expand_as(x)
     noisy = torch.where(random.uniform(random.fold(key, "flip"), x.size(1)) < FLIPPED, 1 - x, x)
-    filled = model.complete(x, known, random.fold(key, "complete"), 100)
+    filled = model.inpaint(x, known, random.fold(key, "complete"), 100)
     cleaned = model.denoise(noisy, FLIPPED, random.fold(key, "denoise"), 100)
     return Results(x, known, filled, noisy, cleaned, images(made.data.train, 10_000, device).mean(0))
 

@@ -70,7 +70,7 @@ def ways(settings: Settings, length: int) -> dict[str, Callable[[], object]]:
         return refine(parallel, parallel.encode(source, lengths), lengths, lengths, START, END, iterations)[0].tolist()
 
     found: dict[str, Callable[[], object]] = {
-        ONE_BY_ONE: lambda: translate(serial, source, lengths, START, NEVER, beams=1, alpha=0.0, longest=length)
+        ONE_BY_ONE: lambda: translate(serial, source, lengths, START, NEVER, beams=1, length_penalty=0.0, longest=length)
     }
     return found | {named(number): lambda number=number: at_once(number) for number in settings.iterations}
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 
 from weft.evaluation.fewshot.scoring import Score, Scorer
 from weft.evaluation.fewshot.templates import Item, Prompt
-from weft.inference.engine import Engine, answer_all
+from weft.inference.engine import Engine, generate_all
 from weft.inference.generate import encode_prompt
 from weft.inference.request import Request, Sampling
 from weft.runs.load import Loaded
@@ -120,4 +120,4 @@ def written(loaded: Loaded, prompts: Sequence[str], tokens: int, until: Sequence
         if scorer.progress:
             scorer.progress(done, len(prompts))
 
-    return [answer.text for answer in answer_all(engine, [Request(each, sampling) for each in ids], on_done)]
+    return [answer.text for answer in generate_all(engine, [Request(each, sampling) for each in ids], on_done)]

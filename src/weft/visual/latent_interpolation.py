@@ -33,7 +33,7 @@ def arc(first: Tensor, second: Tensor, steps: int) -> Tensor:
 
 
 @torch.inference_mode()
-def between(model: nn.Module, rows: int = 8, steps: int = STEPS, seed: int = 0) -> Tensor:
+def interpolate(model: nn.Module, rows: int = 8, steps: int = STEPS, seed: int = 0) -> Tensor:
     """Examples (R * S, ...) on the ways between neighbouring draws, one way per row."""
     drawn = latents(model, rows + 1, seed)
     flat = drawn.flatten(1)
@@ -42,7 +42,7 @@ def between(model: nn.Module, rows: int = 8, steps: int = STEPS, seed: int = 0) 
 
 
 @torch.inference_mode()
-def along(model: nn.Module, rows: int = 8, steps: int = STEPS, seed: int = 0) -> Tensor:
+def traverse(model: nn.Module, rows: int = 8, steps: int = STEPS, seed: int = 0) -> Tensor:
     """Examples (R * S, ...) where one dimension of a single draw goes from -FAR to FAR, another one in each row."""
     start = latents(model, 1, seed)
     flat = start.flatten(1)

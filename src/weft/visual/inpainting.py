@@ -35,7 +35,7 @@ def known_part(mask: str, height: int, width: int) -> Tensor:
 
 
 @torch.no_grad()
-def complete(model: Any, x: Tensor, known: Tensor, n: int = 1, seed: int = 0) -> Tensor:
+def inpaint(model: Any, x: Tensor, known: Tensor, n: int = 1, seed: int = 0) -> Tensor:
     """x (B, C, H, W) in [0, 1], known (H, W) -> (B, 1 + n, C, H, W): each image, what is missing grey, and n completions of it.
 
     What a completion draws is a function of (seed, image, its number among the n) alone.
@@ -47,7 +47,7 @@ def complete(model: Any, x: Tensor, known: Tensor, n: int = 1, seed: int = 0) ->
     x = as_read(model, x).to(device)
     seen = known.to(device).expand_as(x)
     base = random.keys(random.seed_of(seed, "complete"), torch.arange(len(x))).to(device)
-    made = [model.complete(x, seen, random.fold(base, number)).float() for number in range(n)]
+    made = [model.inpaint(x, seen, random.fold(base, number)).float() for number in range(n)]
     return torch.stack([torch.where(seen, x, torch.full_like(x, HIDDEN)), *made], dim=1)
 
 
