@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import weft
+from weft.cli import plan_words, sample, serve
 from weft.core import config, registry, renamed
 from weft.core.errors import ConfigError
 from weft.data.images.augment import Augment
@@ -21,7 +22,9 @@ from weft.training.settings import Train
 
 ROOT = Path(__file__).parent.parent.parent
 SOURCES = [path for path in sorted((ROOT / "src" / "weft").rglob("*.py")) if path.name != "renamed.py"]
-PLAIN = {"train": Train, "schedule": Schedule, "augment": Augment}
+COMMANDS = {"sample": sample.Options, "serve": serve.Options, "plan_words": plan_words.Settings}
+"""Flags of commands, by their modules."""
+PLAIN = {"train": Train, "schedule": Schedule, "augment": Augment} | COMMANDS
 """Parts without a registry name."""
 PART_OF = {"models": "model", "data": "data", "objectives": "objective", "optimizers": "optim"}
 OLD = {
@@ -78,7 +81,12 @@ def flags() -> re.Pattern[str]:
         mine = [part for part in registry.TABLES[table] if part in renamed.SETTINGS]
         taken = set().union(*(fields(part) for part in registry.TABLES[table]))
         words += [f"{flag}[.]{name}" for part in mine for name in renamed.SETTINGS[part] if name not in taken]
-    return re.compile(rf"""(?:--|["'`])(?:[a-z_]+[.])*(?:{"|".join(sorted(set(words)))})(?![\w-])""".replace("_", "[_-]"))
+    mine = {name for part in COMMANDS for name in renamed.SETTINGS[part]}
+    return re.compile(
+        rf"""(?:--|["'`])(?:[a-z_]+[.])*(?:{"|".join(sorted(set(words)))})(?![\w-])|--(?:{"|".join(sorted(mine))})(?![\w.-])""".replace(
+            "_", "[_-]"
+        )
+    )
 
 
 def test_no_old_flag_is_left_in_code_messages_or_docs() -> None:

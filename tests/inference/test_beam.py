@@ -52,7 +52,7 @@ def brute_force(logits: Tensor, row: int, longest: int, length_penalty: float) -
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("length_penalty", [0.0, 0.6, 1.0])
 def test_a_wide_beam_is_brute_force(seed: int, length_penalty: float) -> None:
     logits, longest = table(seed), 4
     found = search(scorer(logits), 2, START, END, beams=V**longest, longest=longest, length_penalty=length_penalty)

@@ -95,7 +95,7 @@ def main(words: list[str]) -> int:
     quantize_model(loaded.model, options.precision)
     if options.input and not (can_answer(loaded.model) or offers(loaded.model, TranslatesImages)):
         raise ConfigError(
-            f"--input is for models that answer a text or translate images; {type(loaded.model).__name__} ({loaded.recipe.name}) does neither"
+            f"--input is for models that answer a text or translate images, unlike {type(loaded.model).__name__} ({loaded.recipe.name})"
         )
     if options.inpaint:
         return pictures.inpainted(loaded, prompts, options.inpaint, options.mask, options.n or 1, options.seed, options.out)

@@ -59,15 +59,15 @@ def of_memory(plan: TrainingPlan) -> Rows:
 
 def of_time(plan: TrainingPlan) -> Rows:
     unit, power = "tokens" if plan.subject.tokens > 1 else "examples", plan.energy()
-    asked = "asked for" if plan.wishes.mfu else "estimated"
+    asked = "asked for" if plan.request.mfu else "estimated"
     reached = f"MFU {100 * plan.mfu:.1f} % of {plan.device.peak / 1e12:,.3g} TFLOP/s ({asked})"
     lines = [("step", f"{plan.seconds:.3g} s, {quantity(plan.rate)} {unit}/s, {reached}")]
-    if not plan.wishes.mfu:
+    if not plan.request.mfu:
         lines += [(f"  {name}", f"{seconds:.3g} s") for name, seconds in plan.choice.time.parts.items()]
     if not plan.tokens:
         return [*lines, ("run", f"say how many {unit} with --tokens")]
     flop = scaling.compute(plan.footprint.counts.parameters, plan.tokens)
-    watts = f"{plan.device.watts:,.0f} W each, PUE {plan.wishes.pue}, {plan.wishes.carbon} kg CO2 per kWh"
+    watts = f"{plan.device.watts:,.0f} W each, PUE {plan.request.pue}, {plan.request.carbon} kg CO2 per kWh"
     lines += [
         ("", ""),
         ("run", f"{quantity(plan.tokens)} {unit}: {duration(plan.days * 86400)}, {power['device_hours']:,.4g} device-hours"),
@@ -82,7 +82,7 @@ def of_time(plan: TrainingPlan) -> Rows:
             lines.append(("loss to expect", f"{loss:.2f} nats per token of web text in pieces of words (Hoffmann et al. 2022)"))
         lines.append(("compute-optimal", f"{quantity(size)} parameters on {quantity(data)} tokens (20 each, Hoffmann et al. 2022)"))
     lines.append(("energy", f"{power['kwh']:,.3g} kWh, {power['co2_kg']:,.3g} kg CO2 ({watts})"))
-    return [*lines, *([("cost", f"{plan.cost:,.3g} at {plan.wishes.price:,g} for a device-hour")] if plan.wishes.price else [])]
+    return [*lines, *([("cost", f"{plan.cost:,.3g} at {plan.request.price:,g} for a device-hour")] if plan.request.price else [])]
 
 
 def growth() -> Rows:
