@@ -17,7 +17,7 @@ from weft.inference.engine import generate_all
 from weft.inference.request import Request, Sampling
 from weft.inference.translate import END, START
 from weft.models.transformer import Transformer, TransformerConfig
-from weft.nn.attention import visible
+from weft.nn.attention import padding_mask
 
 FEATURES = 5
 
@@ -34,7 +34,7 @@ class Listener(Transformer):
         source = nn.functional.pad(source * inside[..., None], (0, 0, 0, source.size(1) % 2))
         x, mask = self.frames(source.unflatten(1, (-1, 2)).flatten(2)), None
         if lengths is not None:
-            mask = visible(self.encoded_lengths(lengths), x.size(1))
+            mask = padding_mask(self.encoded_lengths(lengths), x.size(1))
         for block in self.encoder:
             x = block(x, mask)
         return x

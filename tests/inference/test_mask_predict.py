@@ -52,9 +52,9 @@ class Counted:
     def length_logits(self, memory: Tensor, lengths: Tensor) -> Tensor:
         return self.network.length_logits(memory, lengths)
 
-    def fill(self, target: Tensor, sizes: Tensor | None, memory: Tensor, lengths: Tensor | None = None) -> Tensor:
+    def decode_parallel(self, target: Tensor, sizes: Tensor | None, memory: Tensor, lengths: Tensor | None = None) -> Tensor:
         self.shown.append(target)
-        return self.network.fill(target, sizes, memory, lengths)
+        return self.network.decode_parallel(target, sizes, memory, lengths)
 
     def head(self, hidden: Tensor) -> Tensor:
         return self.network.head(hidden)
@@ -71,7 +71,7 @@ def test_one_pass_is_one_pass_whatever_the_length() -> None:
         sizes = 1 + counted.network.length_logits(memory, LENGTHS).argmax(-1)
         assert [len(each.ids) for each in made] == sizes.tolist()
         unknown = torch.tensor([[START] * len(made[0].ids) + [END]])
-        logits = counted.network.head(counted.network.fill(unknown, None, memory[:1], LENGTHS[:1]))[0, :-1]
+        logits = counted.network.head(counted.network.decode_parallel(unknown, None, memory[:1], LENGTHS[:1]))[0, :-1]
         assert made[0].ids == (logits[:, 3:].argmax(-1) + 3).tolist()
 
 
@@ -94,7 +94,7 @@ class Sure:
     def __init__(self, sure: list[list[float]]):
         self.sure, self.shown = sure, list[list[int]]()
 
-    def fill(self, target: Tensor, sizes: Tensor, memory: Tensor, lengths: Tensor) -> Tensor:
+    def decode_parallel(self, target: Tensor, sizes: Tensor, memory: Tensor, lengths: Tensor) -> Tensor:
         said = self.sure[min(len(self.shown), len(self.sure) - 1)]
         self.shown.append(target[0, :-1].tolist())
         probability = torch.full((1, target.size(1), V), 0.0)

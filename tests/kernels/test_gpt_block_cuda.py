@@ -18,7 +18,7 @@ from weft.kernels import gpt_block_cuda as module
 from weft.kernels import packed_attention as attending
 from weft.kernels.cuda import cublaslt_matmul as tuned
 from weft.kernels.select import install_chosen, use_attention
-from weft.kernels.spec import Machine, Use
+from weft.kernels.spec import Machine, UsageSpec
 from weft.nn.attention import SelfAttention
 from weft.nn.block import Block
 from weft.nn.checkpointed import Kept, checkpointed
@@ -78,7 +78,7 @@ def test_what_is_installed_is_the_plain_block(checkpointing: Kept, compiled: boo
     monkeypatch.setattr(module, "suits", lambda x, inner: True)
     layer, x = block(torch.device("cpu")), torch.randn(2, 5, 64, requires_grad=True)
     expected = gradients(layer, x, layer(x))
-    (choice, *_) = install_chosen(layer, Use(machine=HOPPER, precision="bf16", attention="cudnn", checkpointing=checkpointing))
+    (choice, *_) = install_chosen(layer, UsageSpec(machine=HOPPER, precision="bf16", attention="cudnn", checkpointing=checkpointing))
     assert choice.chosen == ("CUDA block",)
     run = torch.compile(layer, backend="aot_eager", fullgraph=checkpointing == "none") if compiled else layer
     for name, value in gradients(layer, x, run(x)).items():

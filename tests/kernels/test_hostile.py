@@ -24,7 +24,7 @@ from weft.inference.runner import ModelRunner
 from weft.kernels import select
 from weft.kernels.attention import explicit_attention
 from weft.kernels.implementation import uninstall
-from weft.kernels.spec import Use
+from weft.kernels.spec import UsageSpec
 from weft.models.gpt import GPT, GPTConfig
 from weft.nn import attention as attention_module
 from weft.nn import feed_forward
@@ -61,20 +61,20 @@ def capped(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: 
 
 
 class SoftCapped(SelfAttention):
-    def mix(self, x: Tensor, mask: Any, rotary: Tensor | None, store: Any = None) -> Tensor:
+    def attend(self, x: Tensor, mask: Any, rotary: Tensor | None, layer_kv: Any = None) -> Tensor:
         b, t, _ = x.shape
-        q, k, v = (part.transpose(1, 2) for part in self.qkv(x).view(b, t, 3, self.heads, self.head).unbind(2))
-        if store is not None:
-            k, v = (part.to(q.dtype) for part in store.update(k, v))
-        return capped(q, k, v, mask, self.causal and store is None).transpose(1, 2).flatten(2)
+        q, k, v = (part.transpose(1, 2) for part in self.qkv(x).view(b, t, 3, self.heads, self.head_dim).unbind(2))
+        if layer_kv is not None:
+            k, v = (part.to(q.dtype) for part in layer_kv.update(k, v))
+        return capped(q, k, v, mask, self.causal and layer_kv is None).transpose(1, 2).flatten(2)
 
 
 class OtherLook(SelfAttention):
-    def look(self, q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-        return super().look(q * 2, keys, values, mask)
+    def cached_attention(self, q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+        return super().cached_attention(q * 2, keys, values, mask)
 
-    def mix(self, x: Tensor, mask: Any, rotary: Tensor | None, store: Any = None) -> Tensor:
-        return super().mix(x, mask, rotary, store) * (1 if store else 2)
+    def attend(self, x: Tensor, mask: Any, rotary: Tensor | None, layer_kv: Any = None) -> Tensor:
+        return super().attend(x, mask, rotary, layer_kv) * (1 if layer_kv else 2)
 
 
 class ALiBi(SoftCapped):
@@ -86,7 +86,7 @@ class ALiBi(SoftCapped):
 
 
 class OtherCore(SelfAttention):
-    core = staticmethod(lambda q, k, v, mask=None, causal=False, dropout=0.0: explicit_attention(q * 3, k, v, mask, causal))
+    attention_fn = staticmethod(lambda q, k, v, mask=None, causal=False, dropout=0.0: explicit_attention(q * 3, k, v, mask, causal))
 
 
 def as_kind(kind: type, module: nn.Module, **more: Any) -> Any:
@@ -124,7 +124,7 @@ def attention_has_a_core_of_its_own(model: Any) -> Any:
 
 @change
 def a_core_is_put_into_attention(model: Any) -> Any:
-    return each(model, lambda block: setattr(block.attention, "core", OtherCore.core))
+    return each(model, lambda block: setattr(block.attention, "attention_fn", OtherCore.attention_fn))
 
 
 @change
@@ -144,15 +144,15 @@ def attention_has_a_buffer_more(model: Any) -> Any:
 
 @change
 def a_method_of_attention_is_replaced(model: Any) -> Any:
-    return each(model, lambda block: setattr(block.attention, "mix", MethodType(SoftCapped.mix, block.attention)))
+    return each(model, lambda block: setattr(block.attention, "mix", MethodType(SoftCapped.attend, block.attention)))
 
 
 @change
 def a_block_is_a_subclass(model: Any) -> Any:
     class Parallel(Block):
-        def forward(self, x: Tensor, mask: Any = None, rotary: Tensor | None = None, store: Any = None) -> Tensor:
+        def forward(self, x: Tensor, mask: Any = None, rotary: Tensor | None = None, layer_kv: Any = None) -> Tensor:
             normed = self.norm1(x)
-            out: Tensor = x + self.attention(normed, mask, rotary, store) + self.feedforward(normed)
+            out: Tensor = x + self.attention(normed, mask, rotary, layer_kv) + self.feedforward(normed)
             return out
 
     return each(model, lambda block: as_kind(Parallel, block))
@@ -244,7 +244,7 @@ def a_layer_is_wrapped(model: Any) -> Any:
 
 @change
 def heads_are_said_otherwise(model: Any) -> Any:
-    return each(model, lambda block: setattr(block.attention, "groups", 1))
+    return each(model, lambda block: setattr(block.attention, "kv_heads", 1))
 
 
 class OtherHidden(GPT):
@@ -321,9 +321,9 @@ def the_last_norm_is_another(model: Any) -> Any:
 @model_change
 def blocks_are_run_in_another_order(model: Any) -> Any:
     class Backwards(Blocks):
-        def forward(self, x: Tensor, masks: Any = None, rotary: Any = None, stores: Any = None) -> Tensor:
+        def forward(self, x: Tensor, masks: Any = None, rotary: Any = None, layer_kvs: Any = None) -> Tensor:
             for number in reversed(range(len(self))):
-                x = self[number](x, masks[number] if masks else None, rotary, stores[number] if stores else None)
+                x = self[number](x, masks[number] if masks else None, rotary, layer_kvs[number] if layer_kvs else None)
             return x
 
     return as_kind(Backwards, model.blocks) and model
@@ -349,8 +349,8 @@ def learned(network: Any) -> list[Tensor]:
     return [out.detach(), *(p.grad.clone() for p in network.parameters() if p.grad is not None)]
 
 
-def uses() -> list[Use]:
-    return [Use(precision="fp32"), Use(precision="bf16"), Use(machine=HOPPER, precision="bf16", attention="cudnn")]
+def uses() -> list[UsageSpec]:
+    return [UsageSpec(precision="fp32"), UsageSpec(precision="bf16"), UsageSpec(machine=HOPPER, precision="bf16", attention="cudnn")]
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -373,7 +373,7 @@ def test_changed_blocks_are_trained_as_they_are(name: str) -> None:
 def test_changed_models_are_decoded_as_they_are(name: str) -> None:
     changed = (CHANGES | MODEL_CHANGES)[name](model()).eval()
     assert not select.choose_decoder(changed.bfloat16()).chosen
-    spec = select.described(select.describe_stack, changed, Use(machine=HOPPER, mode="decode"))
+    spec = select.described(select.describe_stack, changed, UsageSpec(machine=HOPPER, mode="decode"))
     assert isinstance(spec, str) and spec, "no description, so no kernel of a GPU either"
     if name in ("heads_are_said_otherwise", "the_last_norm_is_another"):
         return
@@ -390,7 +390,7 @@ def test_changed_models_are_decoded_as_they_are(name: str) -> None:
 @pytest.mark.parametrize("what", ["method", "helper", "activation", "block", "hook", "model"])
 def test_classes_that_are_changed_as_they_run(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if what == "method":
-        monkeypatch.setattr(SelfAttention, "mix", SoftCapped.mix)
+        monkeypatch.setattr(SelfAttention, "mix", SoftCapped.attend)
     elif what == "helper":
         monkeypatch.setattr(attention_module, "rotate", lambda x, table: -x)
     elif what == "activation":
@@ -422,9 +422,9 @@ def test_the_model_as_it_is_would_be_served() -> None:
 
 def test_what_was_installed_is_copied_with_the_model() -> None:
     one = model()
-    select.install_chosen(one, Use(attention="explicit"))
+    select.install_chosen(one, UsageSpec(attention="explicit"))
     other = copy.deepcopy(one)
-    assert other.blocks[0].attention.mix.__self__ is other.blocks[0].attention
+    assert other.blocks[0].attention.attend.__self__ is other.blocks[0].attention
     assert one.state_dict().keys() == other.state_dict().keys() == model().state_dict().keys()
     assert torch.equal(one(IDS), other(IDS))
 
@@ -432,7 +432,11 @@ def test_what_was_installed_is_copied_with_the_model() -> None:
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_what_is_installed_can_be_compiled(backend: str) -> None:
     one = model()
-    for use in (Use(machine=HOPPER, precision="bf16", no_blocks="plain"), Use(no_blocks="plain", checkpointing="full"), uses()[2]):
+    for use in (
+        UsageSpec(machine=HOPPER, precision="bf16", no_blocks="plain"),
+        UsageSpec(no_blocks="plain", checkpointing="full"),
+        uses()[2],
+    ):
         uninstall(one)
         plain = learned(one)
         select.install_chosen(one, use)
@@ -477,7 +481,7 @@ def test_changing_attention_touches_one_file(tmp_path: Path) -> None:
     shutil.copytree(Path(weft.__file__).parent, tmp_path / "weft")
     file = tmp_path / "weft" / "nn" / "attention.py"
     text = file.read_text(encoding="utf-8")
-    changed = text.replace("return self.core(", "return capped(").replace(
+    changed = text.replace("return self.attention_fn(", "return capped(").replace(
         "F.scaled_dot_product_attention(asked, keys.to(q.dtype), values.to(q.dtype), attn_mask=mask)",
         "capped(asked, keys.to(q.dtype), values.to(q.dtype), mask)",
     )

@@ -319,8 +319,8 @@ def test_a_hundred_steps_of_adamw_equal_those_of_hugging_face(device: torch.devi
 
     decayed = [p for path, p in twin.named_parameters() if p.ndim == 2 and ".h." in path]
     plain = [p for path, p in twin.named_parameters() if p.ndim < 2 or ".h." not in path]
-    groups = [{"params": decayed, "weight_decay": 0.1}, {"params": plain, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, lr=3e-3, betas=(0.9, 0.95), foreach=False)
+    kv_heads = [{"params": decayed, "weight_decay": 0.1}, {"params": plain, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(kv_heads, lr=3e-3, betas=(0.9, 0.95), foreach=False)
     losses: list[tuple[float, float]] = []
     for step in range(1, steps + 1):
         given = trainer.source.batch(trainer.cursor, batch)
@@ -385,7 +385,7 @@ def test_every_second_block_may_see_only_a_band(backend: str) -> None:
     use_attention(network, backend)
     x = torch.randn(1, T, 16, requires_grad=True)
     for number, nearest in ((0, T), (1, 4)):
-        out = network.blocks[number](x, mask=network._band(ids(1), None, None) if number % 2 else None)
+        out = network.blocks[number](x, mask=network._sliding_window_mask(ids(1), None, None) if number % 2 else None)
         for t in range(T):
             gradient = torch.autograd.grad(out[0, t, 0], x, retain_graph=True)[0][0].abs().sum(-1)
             assert [s for s in range(T) if gradient[s] > 0] == [s for s in range(T) if t - nearest < s <= t]
@@ -411,7 +411,7 @@ def test_normed_heads_bound_every_score() -> None:
     attention = model(**MODERN).blocks[0].attention
     attention.qkv.weight.data.mul_(1000)  # type: ignore[union-attr]
     seen: list[Tensor] = []
-    attention.core = lambda q, k, v, *rest: seen.extend((q, k)) or v  # type: ignore[union-attr, assignment]
+    attention.attention_fn = lambda q, k, v, *rest: seen.extend((q, k)) or v  # type: ignore[union-attr, assignment]
     attention(torch.randn(2, T, 16), rotary=model(**MODERN).rotary)
     for x in seen:
         torch.testing.assert_close(x.square().mean(-1), torch.ones(2, 2, T))

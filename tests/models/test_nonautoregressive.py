@@ -68,9 +68,9 @@ def test_a_target_may_be_twice_as_long_as_any_that_is_foretold() -> None:
     made, (source, _) = model(), inputs()
     memory = made.encode(source, LENGTHS)
     assert made.longest == 2 * C
-    assert made.fill(torch.ones(3, 2 * C + 1, dtype=torch.int64), None, memory, LENGTHS).shape == (3, 2 * C + 1, 16)
+    assert made.decode_parallel(torch.ones(3, 2 * C + 1, dtype=torch.int64), None, memory, LENGTHS).shape == (3, 2 * C + 1, 16)
     with pytest.raises(ConfigError, match=f"{2 * C + 1} tokens are more than the {2 * C}"):
-        made.fill(torch.ones(3, 2 * C + 2, dtype=torch.int64), None, memory, LENGTHS)
+        made.decode_parallel(torch.ones(3, 2 * C + 2, dtype=torch.int64), None, memory, LENGTHS)
     with pytest.raises(ConfigError, match="13 tokens do not fit a context of 12"):
         made.encode(torch.ones(1, 13, dtype=torch.int64))
 

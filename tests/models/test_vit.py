@@ -78,12 +78,12 @@ def test_dropout_acts_in_training_only() -> None:
 
 def test_later_blocks_are_skipped_more_often() -> None:
     model = built(dataclasses.replace(CONFIG, layers=3, drop_path=0.2))
-    assert [block.skipped.share for block in model.blocks] == pytest.approx([0.0, 0.1, 0.2])  # type: ignore[union-attr]
+    assert [block.drop_path.share for block in model.blocks] == pytest.approx([0.0, 0.1, 0.2])  # type: ignore[union-attr]
     image = torch.randn(64, 3, 8, 6)
     assert torch.equal(model(image), model(image))
     model.train()
     assert not torch.equal(model(image), model(image))
-    assert built(dataclasses.replace(CONFIG, layers=1, drop_path=0.2)).blocks[0].skipped.share == 0.0  # type: ignore[union-attr]
+    assert built(dataclasses.replace(CONFIG, layers=1, drop_path=0.2)).blocks[0].drop_path.share == 0.0  # type: ignore[union-attr]
 
 
 def test_what_is_decayed() -> None:

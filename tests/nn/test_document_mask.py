@@ -14,7 +14,7 @@ from weft.models.gpt import GPTConfig
 from weft.models.llama import LlamaConfig
 from weft.nn import document_mask as module
 from weft.nn.attention import explicit_attention
-from weft.nn.document_mask import BLOCK, causal_blocks, places, same_document
+from weft.nn.document_mask import BLOCK, causal_blocks, document_positions, same_document
 
 
 def rows(lengths: list[list[int]]) -> Tensor:
@@ -23,8 +23,8 @@ def rows(lengths: list[list[int]]) -> Tensor:
 
 
 def test_a_token_is_placed_in_its_document() -> None:
-    assert places(rows([[2, 3], [5]])).tolist() == [[0, 1, 0, 1, 2], [0, 1, 2, 3, 4]]
-    assert places(torch.tensor([[4, 4, 7]])).tolist() == [[0, 1, 0]], "numbers may begin anywhere and leave some out"
+    assert document_positions(rows([[2, 3], [5]])).tolist() == [[0, 1, 0, 1, 2], [0, 1, 2, 3, 4]]
+    assert document_positions(torch.tensor([[4, 4, 7]])).tolist() == [[0, 1, 0]], "numbers may begin anywhere and leave some out"
 
 
 @pytest.mark.parametrize("position", ["rotary", "learned", "sinusoidal"])

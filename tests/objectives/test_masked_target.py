@@ -148,7 +148,7 @@ class Copies:
     def length_logits(self, memory: Tensor, lengths: Tensor) -> Tensor:
         return F.one_hot(lengths - 2, 10).float()
 
-    def fill(self, target: Tensor, sizes: Tensor | None, memory: Tensor, lengths: Tensor | None = None) -> Tensor:
+    def decode_parallel(self, target: Tensor, sizes: Tensor | None, memory: Tensor, lengths: Tensor | None = None) -> Tensor:
         return F.pad(memory, (0, max(0, target.size(1) - memory.size(1))))[:, : target.size(1)]
 
     def head(self, hidden: Tensor) -> Tensor:

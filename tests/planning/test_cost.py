@@ -53,8 +53,8 @@ def test_an_example_that_is_a_batch_of_pairs_costs_what_all_its_rows_cost(tmp_pa
     found, resolved = spent(recipe)
     model, objective, train = resolved.model.build(), resolved.objective.build(), recipe.data.build().train
     for module in model.modules():
-        if hasattr(module, "core"):
-            setattr(module, "core", explicit_attention)  # noqa: B010 -- whose products PyTorch counts
+        if hasattr(module, "attention_fn"):
+            setattr(module, "attention_fn", explicit_attention)  # noqa: B010 -- whose products PyTorch counts
     with FlopCounterMode(display=False) as counter:
         for example in range(len(train)):
             batch = train.batch(torch.tensor([example]), torch.zeros(1, dtype=torch.int64))

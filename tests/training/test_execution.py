@@ -96,7 +96,7 @@ def test_layers_are_told_which_attention_to_use(attention: str) -> None:
     model = small_gpt()
     settings = Train(device="cpu", attention=attention)  # type: ignore[arg-type]
     execution.apply(execution.choose(settings, model, toys.Regression()), model)
-    assert {block.attention.core for block in model.blocks} == {CORES[attention]}  # type: ignore[union-attr]
+    assert {block.attention.attention_fn for block in model.blocks} == {CORES[attention]}  # type: ignore[union-attr]
 
 
 def test_a_model_without_a_transformer_says_nothing_of_blocks() -> None:

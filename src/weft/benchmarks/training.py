@@ -36,7 +36,7 @@ from weft.benchmarks.timing import synchronise, timed
 from weft.data.base import Source
 from weft.data.text.token_windows import TokenWindows
 from weft.kernels import chunked_cross_entropy
-from weft.kernels.spec import Use
+from weft.kernels.spec import UsageSpec
 from weft.models.gpt import PRESETS, GPTConfig
 from weft.objectives.next_token import NextTokenConfig
 from weft.training import execution
@@ -72,7 +72,7 @@ def make(model: GPTConfig, train: Train, tokens: Tensor, optim: AdamW, pieces: s
     network, objective = model.build(), NextTokenConfig().build()
     plan = execution.choose(train, network, objective, optim)
     if pieces:
-        plan.use = dataclasses.replace(plan.use, pieces=Use().pieces & {*pieces.split("+")})
+        plan.use = dataclasses.replace(plan.use, pieces=UsageSpec().pieces & {*pieces.split("+")})
     source = Source(TokenWindows(tokens, model.context, overlapping=True), train.seed, plan.device)
     return Trainer(network, objective, source, train, optim, plan, tokens=model.context)
 

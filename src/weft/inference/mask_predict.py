@@ -128,7 +128,7 @@ def refine(model: Any, memory: Tensor, lengths: Tensor, sizes: Tensor, start: in
             break
         number = sizes * (iterations - step) // iterations
         mask = inside & (ranks(sure.masked_fill(~inside, math.inf)) < number[:, None])
-        hidden = model.fill(ids.masked_fill(mask, start), sizes + 1, memory, lengths)
+        hidden = model.decode_parallel(ids.masked_fill(mask, start), sizes + 1, memory, lengths)
         likely, token = log_probabilities(model, hidden, (PAD, start, end)).max(-1)
         ids, sure = torch.where(mask, token, ids), torch.where(mask, likely, sure)
     return ids[:, :longest], sure[:, :longest]
@@ -137,7 +137,7 @@ def refine(model: Any, memory: Tensor, lengths: Tensor, sizes: Tensor, start: in
 def cut_at_end(model: Any, memory: Tensor, lengths: Tensor, start: int, end: int) -> list[MaskPredictOutput]:
     """All positions in one pass, up to the first END."""
     unknown = torch.full((len(memory), model.config.fixed_length), start, device=memory.device)
-    likely, token = log_probabilities(model, model.fill(unknown, None, memory, lengths), (PAD, start)).max(-1)
+    likely, token = log_probabilities(model, model.decode_parallel(unknown, None, memory, lengths), (PAD, start)).max(-1)
     targets = []
     for ids, values in zip(token.tolist(), likely.tolist(), strict=True):
         size = ids.index(end) + 1 if end in ids else len(ids)

@@ -18,7 +18,7 @@ from weft.core.errors import WeftError
 from weft.kernels.cuda import decode_rows, megakernel
 from weft.kernels.cuda.megakernel import Megakernel
 from weft.kernels.implementation import Implementation
-from weft.kernels.spec import StackSpec, Use
+from weft.kernels.spec import StackSpec, UsageSpec
 from weft.nn.feed_forward import GatedFeedForward
 from weft.nn.state import KVCache
 
@@ -35,15 +35,15 @@ WARM_UP = 2
 class GPUStep(Implementation):
     name, file, slot, where = "captured decode step", "kernels/decode_step.py", "", ""
 
-    def refuses(self, spec: StackSpec, use: Use) -> str:
+    def refuses(self, spec: StackSpec, use: UsageSpec) -> str:
         machine = use.machine
         missing = "it is for a GPU" if machine.device != "cuda" else "" if machine.triton else "Triton is not installed"
         return missing or refuses_stack(spec, use)
 
-    def install(self, module: Any, use: Use) -> None: ...
+    def install(self, module: Any, use: UsageSpec) -> None: ...
 
 
-def refuses_stack(spec: StackSpec, use: Use) -> str:
+def refuses_stack(spec: StackSpec, use: UsageSpec) -> str:
     """What no step serves, on whichever device."""
     blocks = spec.blocks
     norms = [(spec.norm, spec.norm_weights), *((block.norm, block.norm_weights) for block in blocks)]
@@ -53,7 +53,7 @@ def refuses_stack(spec: StackSpec, use: Use) -> str:
         "blocks read the embedding again": spec.skips,
         "attention is not causal": not all(block.attention.causal for block in blocks),
         "queries and keys are normed": any(block.attention.qk_norm for block in blocks),
-        "the blocks differ in their heads": len({(b.attention.heads, b.attention.groups, b.attention.head) for b in blocks}) > 1,
+        "the blocks differ in their heads": len({(b.attention.heads, b.attention.kv_heads, b.attention.head_dim) for b in blocks}) > 1,
         "norms come first in some blocks and last in others": len({block.order for block in blocks}) > 1,
         "a norm has no scale": any(norm != "none" and weights not in ("all", "scales") for norm, weights in norms),
         "a block has no norm": any(block.norm == "none" for block in blocks),
@@ -163,21 +163,21 @@ class DecodeStep:
     def _read(self, bucket: int, parts: int, cache: KVCache) -> Tensor:
         ids, places, alive = self.inputs[bucket]
         x: Tensor = self.model.embedded(ids[:, None], places[:, None])[:, 0].contiguous()
-        heads, head = self.model.blocks[0].attention.heads, self.model.blocks[0].attention.head
+        heads, head = self.model.blocks[0].attention.heads, self.model.blocks[0].attention.head_dim
         room = None
         if parts > 1:
             room = tuple(x.new_empty(shape, dtype=torch.float32) for shape in ((parts, bucket, heads, head), *[(parts, bucket, heads)] * 2))
-        stores = [(keys[:bucket], values[:bucket]) for keys, values in zip(*cache.kv, strict=True)]
-        logits = self._blocks(x, stores, places, room)
+        layer_kvs = [(keys[:bucket], values[:bucket]) for keys, values in zip(*cache.kv, strict=True)]
+        logits = self._blocks(x, layer_kvs, places, room)
         places.add_(alive)
         return logits
 
-    def _look(self, number: int, block: Any, qkv: Tensor, store: tuple[Tensor, Tensor], places: Tensor, room: Any) -> Tensor:
-        mixed = qkv.new_empty(len(qkv), block.attention.heads * block.attention.head)
-        KERNELS.look(qkv, *store, places, self.rotary, mixed, room, window=self.windows[number], heads=block.attention.heads)
+    def _look(self, number: int, block: Any, qkv: Tensor, layer_kv: tuple[Tensor, Tensor], places: Tensor, room: Any) -> Tensor:
+        mixed = qkv.new_empty(len(qkv), block.attention.heads * block.attention.head_dim)
+        KERNELS.look(qkv, *layer_kv, places, self.rotary, mixed, room, window=self.windows[number], heads=block.attention.heads)
         return mixed
 
-    def _blocks(self, x: Tensor, stores: Any, places: Tensor, room: Any) -> Tensor:
+    def _blocks(self, x: Tensor, layer_kvs: Any, places: Tensor, room: Any) -> Tensor:
         blocks, rows, post = list(self.model.blocks), len(x), not self.pre
         y = torch.empty_like(x)
         KERNELS.add_and_norm(x, None, None, NO_NORM if post else norm_of(blocks[0].norm1), y)
@@ -185,10 +185,10 @@ class DecodeStep:
             attention, feed = block.attention, block.feedforward
             qkv, hidden_units = x.new_empty(rows, attention.qkv.out_features), x.new_empty(rows, feed.down.in_features)
             KERNELS.read_many(y, attention.qkv.weight, attention.qkv.bias, qkv)
-            mixed = self._look(number, block, qkv, stores[number], places, room)
+            mixed = self._look(number, block, qkv, layer_kvs[number], places, room)
             self._branch(x, mixed, attention.out, norm_of(block.norm1 if post else block.norm2), y, post)
             KERNELS.read_many(
-                y, feed.expansion.weight, feed.expansion.bias, hidden_units, kind=feed.activation, gated=isinstance(feed, GatedFeedForward)
+                y, feed.up_proj.weight, feed.up_proj.bias, hidden_units, kind=feed.activation, gated=isinstance(feed, GatedFeedForward)
             )
             following = block.norm2 if post else blocks[number + 1].norm1 if number + 1 < len(blocks) else self.model.norm
             self._branch(x, hidden_units, feed.down, norm_of(following), y, post)

@@ -17,7 +17,7 @@ from weft.kernels.block_products import feed_forward
 from weft.kernels.block_products import product as tuned_product
 from weft.kernels.implementation import Implementation, install
 from weft.kernels.packed_attention import packed_attention
-from weft.kernels.spec import BlockSpec, Use
+from weft.kernels.spec import BlockSpec, UsageSpec
 from weft.nn.attention import SelfAttention
 from weft.nn.block import Block
 from weft.nn.checkpointed import Checkpointing, checkpointed
@@ -27,7 +27,7 @@ WIDEST = 8192
 
 
 class Settings(NamedTuple):
-    pieces: frozenset[str] = Use().pieces
+    pieces: frozenset[str] = UsageSpec().pieces
     """Which of these have kernels of their own."""
     again: bool = False
     """Whether GELU's result is not kept for the backward pass."""
@@ -42,7 +42,7 @@ class CUDABlock(Implementation):
     name, file, slot = "CUDA block", "kernels/gpt_block_cuda.py", "forward"
     where = "in training, in bf16"
 
-    def refuses(self, spec: BlockSpec, use: Use) -> str:
+    def refuses(self, spec: BlockSpec, use: UsageSpec) -> str:
         width = spec.attention.width
         reasons = {
             "it is for a GPU": use.machine.device != "cuda",
@@ -51,7 +51,7 @@ class CUDABlock(Implementation):
             "products are not made in bf16": use.precision != "bf16",
             "all of its parts were taken away": not use.pieces,
             f"the norm comes {spec.order}": spec.order != "pre",
-            f"branch dropout {spec.branch_dropout:g} is on": spec.branch_dropout,
+            f"branch dropout {spec.drop_path:g} is on": spec.drop_path,
             "the feed-forward layer is gated": spec.gated,
             f"the activation is {spec.activation}": spec.activation not in ("gelu", "gelu_tanh"),
             f"the norms are of another kind ({spec.norm})": spec.norm != "layer",
@@ -63,19 +63,19 @@ class CUDABlock(Implementation):
         }
         return next((why for why, holds in reasons.items() if holds), "")
 
-    def install(self, module: Any, use: Use) -> None:
+    def install(self, module: Any, use: UsageSpec) -> None:
         install(module, self, forward_of(use))
 
 
-def forward_of(use: Use) -> Any:
+def forward_of(use: UsageSpec) -> Any:
     """`Block.forward` where its conditions hold, else the plain one; both keep for the backward pass what they are told to."""
     settings = Settings(use.pieces, use.checkpointing == "selective", use.attention == "cudnn")
     kept: Checkpointing = "full" if use.checkpointing == "full" else "none"  # it sees to "selective" itself
 
-    def forward(block: Block, x: Tensor, mask: Any = None, rotary: Tensor | None = None, store: LayerKV | None = None) -> Tensor:
-        if block.training and store is None and suits(x, block.feedforward.up.out_features):  # type: ignore[union-attr, arg-type]
+    def forward(block: Block, x: Tensor, mask: Any = None, rotary: Tensor | None = None, layer_kv: LayerKV | None = None) -> Tensor:
+        if block.training and layer_kv is None and suits(x, block.feedforward.up.out_features):  # type: ignore[union-attr, arg-type]
             return checkpointed(kept, gpt_block_cuda, block, x, mask, rotary, settings)
-        return checkpointed(use.checkpointing, Block.forward, block, x, mask, rotary, store)
+        return checkpointed(use.checkpointing, Block.forward, block, x, mask, rotary, layer_kv)
 
     return forward
 
@@ -95,7 +95,7 @@ def gpt_block_cuda(block: Any, x: Tensor, mask: Any, rotary: Tensor | None, sett
     joins = not drops and x.dtype == kind_of_products(x)  # a product adds what it finds to the stream
     x, normed = beside_norm(x, block.norm1) if own else (x, block.norm1(x))
     packed = packs(attention, normed, mask, rotary, settings)
-    mixed = packed_mix(attention, normed, product) if packed else attention.mix(normed, mask, rotary)
+    mixed = packed_mix(attention, normed, product) if packed else attention.attend(normed, mask, rotary)
     bias = beside_values(attention) if packed else attention.out.bias
     found = product(attention.out, mixed, None if summed else bias, x if joins else None)
     x = found if joins else x + block.dropout(found)
@@ -137,19 +137,19 @@ def fed(feed: Any, x: Tensor, bias: Tensor | None, settings: Settings, onto: Ten
 
 def packs(attention: SelfAttention, x: Tensor, mask: Any, rotary: Tensor | None, settings: Settings) -> bool:
     """Whether cuDNN's kernel serves q, k and v of x (B, T, D) as they lie side by side."""
-    whole = mask is None and rotary is None and not attention.qk_norm and attention.groups == attention.heads
+    whole = mask is None and rotary is None and not attention.qk_norm and attention.kv_heads == attention.heads
     dropped = attention.dropout and attention.training
     usual = attention.causal and settings.packed and not dropped and x.size(1) > 128
-    heads = x.view(*x.shape[:2], attention.heads, attention.head)
+    heads = x.view(*x.shape[:2], attention.heads, attention.head_dim)
     return "attention" in settings.pieces and whole and usual and served(heads, heads, causal=False)
 
 
 def packed_mix(attention: SelfAttention, x: Tensor, product: Any) -> Tensor:
-    """`SelfAttention.mix`, with gradients for the queries' bias only.
+    """`SelfAttention.attend`, with gradients for the queries' bias only.
 
     That of the keys has none: it adds the same to all scores of a query. That of the values has it from `beside_values`.
     """
-    packed = product(attention.qkv, x).view(*x.shape[:2], 3, attention.heads, attention.head)
+    packed = product(attention.qkv, x).view(*x.shape[:2], 3, attention.heads, attention.head_dim)
     found: Tensor = packed_attention(packed, attention.qkv.bias.chunk(3)[0])[0]
     return found
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_shares, check_sizes
 from weft.nn import init
-from weft.nn.attention import SelfAttention, visible
+from weft.nn.attention import SelfAttention, padding_mask
 from weft.nn.bilstm import BiLSTM
 from weft.nn.block import Block
 from weft.nn.feed_forward import ACTIVATIONS, Activation, FeedForward
@@ -154,7 +154,7 @@ class BERT(nn.Module):
             raise ConfigError(f"{t} tokens do not fit a context of {self.config.context}")
         kind = self.segment.weight[0] if segments is None else self.segment(segments)
         x: Tensor = self.dropout(self.norm(self.embed(ids) + self.position.weight[:t] + kind))
-        mask = visible(lengths, t)
+        mask = padding_mask(lengths, t)
         if mask is not None:
             x = x.masked_fill(~mask[:, 0, 0, :, None], 0.0)  # a weight of 0 does not hide what is not a number
         return x, mask

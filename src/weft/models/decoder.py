@@ -19,7 +19,7 @@ from weft.nn.block import Block, Order
 from weft.nn.dropout import Dropout
 from weft.nn.feed_forward import FeedForward
 from weft.nn.norm import LayerNorm
-from weft.nn.position import rotary, sinusoidal
+from weft.nn.position import rope_table, sinusoidal
 
 
 class Decoder(nn.Module):
@@ -42,7 +42,7 @@ class Decoder(nn.Module):
         elif c.position_embedding == "sinusoidal":
             self.register_buffer("positions", sinusoidal(c.context, c.width), persistent=False)
         else:
-            self.register_buffer("rotary", rotary(c.context, c.width // c.heads), persistent=False)
+            self.register_buffer("rotary", rope_table(c.context, c.width // c.heads), persistent=False)
         self.dropout = Dropout(c.embedding_dropout)
 
     def _block(self, order: Order = "pre") -> Block:

@@ -19,7 +19,7 @@ from weft.models.base import ModelConfig, check_shares, check_sizes
 from weft.models.decoder import Decoder
 from weft.nn.block import Blocks, Order
 from weft.nn.decoder_stack import DecoderStack
-from weft.nn.document_mask import document_mask, places
+from weft.nn.document_mask import document_mask, document_positions
 from weft.nn.dropout import Dropout
 from weft.nn.feed_forward import Activation
 from weft.nn.norm import LayerNorm
@@ -119,25 +119,25 @@ class GPT(Decoder):
         lengths (B,) of the new tokens change nothing: the keys and values of padding are not counted, so nothing sees them. With
         documents (B, T), numbers that never fall along a row, each is read as if it stood alone.
         """
-        place, mask, stores = state.extend(ids.size(1)) if state else (None, None, None)
+        place, mask, layer_kvs = state.extend(ids.size(1)) if state else (None, None, None)
         table = self._rope_table(ids.size(1), place)  # these turns tell distances, which are the same in a document and in its row
         if documents is not None:
             mask = document_mask(documents, self._takes_blocks)
-        band = self._band(ids, place, mask) if self.config.sliding_window else mask
+        band = self._sliding_window_mask(ids, place, mask) if self.config.sliding_window else mask
         masks = None if band is None and mask is None else [band if window else mask for window in self.windows]
-        x = self.embedded(ids, place if documents is None else places(documents))
+        x = self.embedded(ids, place if documents is None else document_positions(documents))
         if self.config.skips:
-            out: Tensor = self.norm(self._with_skips(x, masks, table, stores))
+            out: Tensor = self.norm(self._with_skips(x, masks, table, layer_kvs))
         else:
-            out = self.norm(self.blocks(x, masks, table, stores))
+            out = self.norm(self.blocks(x, masks, table, layer_kvs))
         return out
 
-    def _with_skips(self, first: Tensor, masks: Any, table: Tensor | None, stores: Any) -> Tensor:
+    def _with_skips(self, first: Tensor, masks: Any, table: Tensor | None, layer_kvs: Any) -> Tensor:
         """The blocks one after another, each of which reads a share of the embedded tokens (B, T, D) again -> (B, T, D)."""
         x = first
         for number, block in enumerate(self.blocks):
             x = x + self.skips[number].to(x.dtype) * first
-            x = block(x, masks[number] if masks else None, table, stores[number] if stores else None)
+            x = block(x, masks[number] if masks else None, table, layer_kvs[number] if layer_kvs else None)
         return x
 
     def decoder_stack(self) -> DecoderStack:
@@ -167,7 +167,7 @@ class GPT(Decoder):
         """How many tokens each block looks back at; 0 for all."""
         return [self.config.sliding_window if number % 2 else 0 for number in range(len(self.blocks))]
 
-    def _band(self, ids: Tensor, place: Tensor | None, mask: Tensor | None) -> Tensor:
+    def _sliding_window_mask(self, ids: Tensor, place: Tensor | None, mask: Tensor | None) -> Tensor:
         """True (1 or B, 1, T, S) where a key is near enough; without a mask, what lies ahead is the attention's own affair."""
         queries = torch.arange(ids.size(1), device=ids.device)[None] if place is None else place
         keys = torch.arange(ids.size(1) if mask is None else mask.size(-1), device=ids.device)

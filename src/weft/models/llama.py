@@ -21,7 +21,7 @@ from weft.nn.decoder_stack import DecoderStack
 from weft.nn.document_mask import document_mask
 from weft.nn.feed_forward import GatedFeedForward
 from weft.nn.norm import RMSNorm
-from weft.nn.position import rotary
+from weft.nn.position import rope_table
 from weft.nn.state import KVCache
 
 
@@ -67,7 +67,7 @@ class Llama(nn.Module):
         c = self.config = config
         check(c)
         self.embed = nn.Embedding(c.vocabulary, c.width)
-        self.register_buffer("rotary", rotary(c.context, c.width // c.heads, c.rope_base), persistent=False)
+        self.register_buffer("rotary", rope_table(c.context, c.width // c.heads, c.rope_base), persistent=False)
         self.blocks = nn.ModuleList(self._block() for _ in range(c.layers))
         self.norm = RMSNorm(c.width, eps=c.eps)
         self.head = nn.Linear(c.width, c.vocabulary, bias=False)
@@ -81,7 +81,7 @@ class Llama(nn.Module):
 
     def _block(self) -> Block:
         c = self.config
-        attention = SelfAttention(c.width, c.heads, causal=True, bias=False, groups=c.kv_heads)
+        attention = SelfAttention(c.width, c.heads, causal=True, bias=False, kv_heads=c.kv_heads)
         return Block(attention, GatedFeedForward(c.width, c.hidden_units), partial(RMSNorm, c.width, eps=c.eps))
 
     def new_state(self) -> KVCache:
@@ -98,14 +98,14 @@ class Llama(nn.Module):
         t = ids.size(1)
         if t > self.config.context:
             raise ConfigError(f"{t} tokens do not fit a context of {self.config.context}")
-        place, mask, stores = state.extend(t) if state else (None, None, [None] * len(self.blocks))
+        place, mask, layer_kvs = state.extend(t) if state else (None, None, [None] * len(self.blocks))
         # what only fills up a row may stand beyond the last position
         table = self.rotary[:, :t] if place is None else self.rotary[:, place.clamp(max=self.config.context - 1)]
         if documents is not None:
             mask = document_mask(documents, blocks=self.blocks[0].attention.document_blocks)  # type: ignore[union-attr, arg-type]
         x = self.embedded(ids)
-        for block, store in zip(self.blocks, stores, strict=True):
-            x = block(x, mask, table, store)
+        for block, layer_kv in zip(self.blocks, layer_kvs, strict=True):
+            x = block(x, mask, table, layer_kv)
         out: Tensor = self.norm(x)
         return out
 

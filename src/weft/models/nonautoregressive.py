@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_shares, check_sizes
 from weft.nn import init
-from weft.nn.attention import SelfAttention, visible
+from weft.nn.attention import SelfAttention, padding_mask
 from weft.nn.block import Block
 from weft.nn.cross_attention import CrossAttention
 from weft.nn.dropout import Dropout
@@ -133,7 +133,7 @@ class NonAutoregressive(nn.Module):
         """source (B, S), lengths (B,) -> memory (B, S, D). Tokens from lengths on are padding, which nothing sees."""
         if source.size(1) > self.config.context:
             raise ConfigError(f"{source.size(1)} tokens do not fit a context of {self.config.context}")
-        mask = visible(lengths, source.size(1))
+        mask = padding_mask(lengths, source.size(1))
         x = self._embedded(source, mask)
         for block in self.encoder:
             x = block(x, mask)
@@ -156,11 +156,11 @@ class NonAutoregressive(nn.Module):
             logits: Tensor = self.difference(mean) @ self.positions[: 2 * c].T  # (B, 2 C)
         return logits.gather(1, place)
 
-    def fill(self, target: Tensor, sizes: Tensor | None, memory: Tensor, lengths: Tensor | None = None) -> Tensor:
+    def decode_parallel(self, target: Tensor, sizes: Tensor | None, memory: Tensor, lengths: Tensor | None = None) -> Tensor:
         """target (B, T) with START where nothing is known, its sizes (B,), memory, lengths of the source (B,) -> states (B, T, D)."""
         if target.size(1) > len(self.positions):
             raise ConfigError(f"{target.size(1) - 1} tokens are more than the {self.longest} that a target may have")
-        seen, mask = visible(sizes, target.size(1)), visible(lengths, memory.size(1))
+        seen, mask = padding_mask(sizes, target.size(1)), padding_mask(lengths, memory.size(1))
         x = self._embedded(target, seen)
         for block in self.decoder:
             x = block(x, memory, seen, mask)
@@ -169,7 +169,7 @@ class NonAutoregressive(nn.Module):
 
     def forward(self, source: Tensor, lengths: Tensor | None, target: Tensor, sizes: Tensor | None = None) -> Tensor:
         """source (B, S), its lengths (B,), target (B, T) with START where nothing is known, its sizes (B,) -> logits (B, T, V)."""
-        logits: Tensor = self.head(self.fill(target, sizes, self.encode(source, lengths), lengths))
+        logits: Tensor = self.head(self.decode_parallel(target, sizes, self.encode(source, lengths), lengths))
         return logits
 
 

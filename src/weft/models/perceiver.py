@@ -23,7 +23,7 @@ from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_sizes
 from weft.models.decoder import Decoder
 from weft.nn import init
-from weft.nn.cross_attention import CrossAttention, sees
+from weft.nn.cross_attention import CrossAttention, causal_mask
 from weft.nn.dropout import Dropout
 from weft.nn.feed_forward import Activation, FeedForward
 from weft.nn.norm import LayerNorm
@@ -120,10 +120,10 @@ class Perceiver(Decoder):
         latent = places[: self.config.latents]  # latent i stands where input i stands
         table, latent_table = self._rotary_at(places), self._rotary_at(latent)
         z = self.basis[:, : len(latent)].to(x.dtype)
-        z = self.down(z, x, sees(latent, x.size(1)), latent_table, table)  # (B, M, D)
+        z = self.down(z, x, causal_mask(latent, x.size(1)), latent_table, table)  # (B, M, D)
         for block in self.blocks:
             z = block(z, rotary=latent_table)
-        out: Tensor = self.norm(self.up(x, z, sees(places, len(latent)), table, latent_table))
+        out: Tensor = self.norm(self.up(x, z, causal_mask(places, len(latent)), table, latent_table))
         return out
 
     def _through_last(self, x: Tensor, ids: Tensor) -> Tensor:
@@ -132,7 +132,7 @@ class Perceiver(Decoder):
         latent = self.latent_positions(ids)  # (B, M)
         table, latent_table = self._rotary_at(places), self._rotary_at(latent)
         where = latent.unsqueeze(-1).expand(-1, -1, x.size(-1))  # (B, M, D)
-        z = self.down(x.gather(1, where), x, sees(latent, x.size(1)), latent_table, table)
+        z = self.down(x.gather(1, where), x, causal_mask(latent, x.size(1)), latent_table, table)
         for block in self.blocks:
             z = block(z, rotary=latent_table)
         normed: Tensor = self.norm(z)

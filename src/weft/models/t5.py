@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_shares, check_sizes
 from weft.nn import init
-from weft.nn.attention import fused_attention, visible
+from weft.nn.attention import fused_attention, padding_mask
 from weft.nn.dropout import Dropout
 from weft.nn.norm import RMSNorm
 from weft.nn.state import NO_CACHE, DecoderLayerKV, EncoderDecoderState, KVCache, LayerKV
@@ -91,7 +91,7 @@ class RelativeBias(nn.Module):
 class Attention(nn.Module):
     """Every query looks at the keys of its own sequence (at earlier ones only where causal), or of another."""
 
-    core = staticmethod(fused_attention)
+    attention_fn = staticmethod(fused_attention)
     """What queries find among keys and values. `kernels.select` may put another function there that computes the same."""
 
     def __init__(self, config: T5Config, *, causal: bool):
@@ -108,16 +108,16 @@ class Attention(nn.Module):
         return k, v
 
     def forward(
-        self, x: Tensor, known: tuple[Tensor, Tensor], mask: Tensor | None, bias: Tensor | None = None, store: LayerKV | None = None
+        self, x: Tensor, cross_kv: tuple[Tensor, Tensor], mask: Tensor | None, bias: Tensor | None = None, layer_kv: LayerKV | None = None
     ) -> Tensor:
         """x (B, T, D), known as `project` gives it, mask (B, 1, 1, S) True where a key may be seen, bias (1, H, T, S) -> (B, T, D).
 
         With a store, what is known is new and stands behind what it holds; mask and bias are then of all of its places.
         """
         q = self.q(x).view(len(x), -1, self.heads, self.head).transpose(1, 2)  # (B, H, T, K)
-        k, v = known if store is None else (each.to(q.dtype) for each in store.update(*known))
-        dropout, causal = self.dropout if self.training else 0.0, self.causal and store is None
-        mixed = self.core(q, k, v, mask, causal, dropout, bias, scale=1.0)
+        k, v = cross_kv if layer_kv is None else (each.to(q.dtype) for each in layer_kv.update(*cross_kv))
+        dropout, causal = self.dropout if self.training else 0.0, self.causal and layer_kv is None
+        mixed = self.attention_fn(q, k, v, mask, causal, dropout, bias, scale=1.0)
         out: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
         return out
 
@@ -223,7 +223,7 @@ class T5(nn.Module):
 
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Tensor:
         """source (B, S), lengths (B,) -> memory (B, S, D). Tokens from lengths on are padding, which nothing sees."""
-        x, mask = self._embedded(source), visible(lengths, source.size(1))
+        x, mask = self._embedded(source), padding_mask(lengths, source.size(1))
         if mask is not None:
             x = x.masked_fill(~mask[:, 0, 0, :, None], 0.0)  # a weight of 0 does not hide what is not a number
         bias = self.encoder_bias(torch.arange(source.size(1), device=source.device)[None], source.size(1))
@@ -248,7 +248,7 @@ class T5(nn.Module):
         if state:
             positions, seen, cached = state.extend(t, [partial(block.cross.project, memory) for block in blocks])
             size = seen.size(-1)
-        x, bias, mask = self._embedded(target), self.decoder_bias(positions, size), visible(lengths, memory.size(1))
+        x, bias, mask = self._embedded(target), self.decoder_bias(positions, size), padding_mask(lengths, memory.size(1))
         for block, layer in zip(blocks, cached, strict=True):
             x = block(x, bias, memory, mask, layer)
         out: Tensor = self.dropout(self.norm(x))

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_shares, check_sizes
 from weft.nn import init
-from weft.nn.attention import SelfAttention, visible
+from weft.nn.attention import SelfAttention, padding_mask
 from weft.nn.block import Block, Order
 from weft.nn.cross_attention import CrossAttention
 from weft.nn.dropout import Dropout
@@ -78,11 +78,11 @@ class DecoderBlock(nn.Module):
         """x (B, T, D), memory (B, S, D), mask (B, 1, 1, S) True where the source may be seen -> (B, T, D)."""
         if self.order == "pre":
             x = x + self.dropout(self.attention(self.norm1(x), cached.mask, None, cached.own))
-            x = x + self.dropout(self.cross(self.norm2(x), memory, mask, known=cached.cross))
+            x = x + self.dropout(self.cross(self.norm2(x), memory, mask, cross_kv=cached.cross))
             x = x + self.dropout(self.feedforward(self.norm3(x)))
         else:
             x = self.norm1(x + self.dropout(self.attention(x, cached.mask, None, cached.own)))
-            x = self.norm2(x + self.dropout(self.cross(x, memory, mask, known=cached.cross)))
+            x = self.norm2(x + self.dropout(self.cross(x, memory, mask, cross_kv=cached.cross)))
             x = self.norm3(x + self.dropout(self.feedforward(x)))
         return x
 
@@ -151,7 +151,7 @@ class Transformer(nn.Module):
 
         Tokens from lengths on are padding, which nothing sees.
         """
-        x, mask = self._embedded(self.embed, source), visible(lengths, source.size(1))
+        x, mask = self._embedded(self.embed, source), padding_mask(lengths, source.size(1))
         if mask is not None:
             x = x.masked_fill(~mask[:, 0, 0, :, None], 0.0)  # a weight of 0 does not hide what is not a number
         states = []
@@ -173,7 +173,7 @@ class Transformer(nn.Module):
         if state:
             projections = [partial(block.cross.project, source) for block, source in zip(blocks, sources, strict=True)]
             positions, _, cached = state.extend(target.size(1), projections)
-        x, mask = self._embedded(self.target_embed, target, positions), visible(lengths, memory.size(-2))
+        x, mask = self._embedded(self.target_embed, target, positions), padding_mask(lengths, memory.size(-2))
         for block, source, layer in zip(blocks, sources, cached, strict=True):
             x = block(x, source, mask, layer)
         out: Tensor = self.norm(x)

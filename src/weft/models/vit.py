@@ -102,7 +102,7 @@ class ViT(nn.Module):
         attention = SelfAttention(c.width, c.heads, causal=False, dropout=c.attention_dropout)
         feedforward = FeedForward(c.width, c.ffn_width or 4 * c.width, activation=c.activation)
         skipped = c.drop_path * layer / max(c.layers - 1, 1)
-        return Block(attention, feedforward, partial(LayerNorm, c.width, eps=c.eps), dropout=c.dropout, skipped=skipped)
+        return Block(attention, feedforward, partial(LayerNorm, c.width, eps=c.eps), dropout=c.dropout, drop_path=skipped)
 
     def hidden(self, image: Tensor) -> Tensor:
         """image (B, C, height, width) -> the last layer's normed states (B, 1 + N, D), that of the class token first."""

@@ -25,7 +25,7 @@ def same_document(documents: Tensor) -> Tensor:
     return (documents[:, :, None] == documents[:, None, :]).unsqueeze(1)
 
 
-def places(documents: Tensor) -> Tensor:
+def document_positions(documents: Tensor) -> Tensor:
     """Where each token stands in its document, or in what the row has of it (B, T)."""
     place = torch.arange(documents.size(1), device=documents.device)
     begins = torch.zeros_like(documents)

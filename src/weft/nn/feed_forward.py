@@ -39,7 +39,7 @@ class FeedForward(nn.Module):
         self.activation = activation
 
     @property
-    def expansion(self) -> nn.Linear:
+    def up_proj(self) -> nn.Linear:
         """What makes the inner units."""
         return self.up
 
@@ -59,7 +59,7 @@ class GatedFeedForward(nn.Module):
         self.activation = activation
 
     @property
-    def expansion(self) -> nn.Linear:
+    def up_proj(self) -> nn.Linear:
         """What makes the inner units."""
         return self.gate_up
 

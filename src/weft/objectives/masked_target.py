@@ -112,7 +112,7 @@ class MaskedTarget(Objective):
         twice = self.config.r_drop > 0 and model.training
         for _ in range(2 if twice else 1):
             memories.append(model.encode(source, lengths))
-            passes.append(model.head(model.fill(shown, filled, memories[-1], lengths)).float().flatten(0, 1))  # (B T, V)
+            passes.append(model.head(model.decode_parallel(shown, filled, memories[-1], lengths)).float().flatten(0, 1))  # (B T, V)
         flat, smoothing = passes[0], self.config.label_smoothing
         losses = [F.cross_entropy(each, wanted, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing) for each in passes]
         loss = torch.stack(losses).mean()

@@ -71,8 +71,8 @@ def build(subject: Subject, backend: str = "fused", gpu: bool = False) -> tuple[
     model, objective = subject.model.build().train(), subject.objective.build()
     select.use_attention(model, backend)
     for module in model.modules():
-        if hasattr(type(module), "core") and backend == "fused":
-            setattr(module, "core", one_kernel)  # noqa: B010
+        if hasattr(type(module), "attention_fn") and backend == "fused":
+            setattr(module, "attention_fn", one_kernel)  # noqa: B010
         if isinstance(module, Dropout):
             module.share = 0.0
     if hasattr(objective, "logits_backend"):

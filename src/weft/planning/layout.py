@@ -145,7 +145,7 @@ def splitting(model: Any) -> tuple[int, int]:
     blocks = [*getattr(model, "blocks", ())]
     if not blocks or not all(hasattr(block, "attention") and hasattr(block, "feedforward") for block in blocks):
         return 0, 0
-    return blocks[0].attention.groups, blocks[0].feedforward.down.in_features
+    return blocks[0].attention.kv_heads, blocks[0].feedforward.down.in_features
 
 
 def staging(model: Any, objective: Objective) -> bool:

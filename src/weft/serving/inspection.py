@@ -131,7 +131,7 @@ def attention_of_filled(model: Any, ids: list[int], how: MaskPredict) -> list[Vi
     if len(read) > MOST_TOKENS:
         raise ApiError(400, f"attention is shown for at most {MOST_TOKENS} tokens, but the answer has {len(read)}", param="text")
     with Recorder(model) as recorder:
-        model.fill(torch.tensor([read], device=device), None, model.encode(source, lengths), lengths)
+        model.decode_parallel(torch.tensor([read], device=device), None, model.encode(source, lengths), lengths)
     return three_views(model, recorder, ids, read, read)
 
 

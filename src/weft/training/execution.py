@@ -18,7 +18,7 @@ from weft.core.errors import ConfigError
 from weft.data.base import Batch
 from weft.kernels import select
 from weft.kernels.select import Choice
-from weft.kernels.spec import Machine, Use
+from weft.kernels.spec import Machine, UsageSpec
 from weft.objectives.base import Objective
 from weft.training.optimizer.settings import OptimConfig, copies_itself
 from weft.training.settings import Train
@@ -40,7 +40,7 @@ class Plan:
     update: str
     deterministic: bool
     reasons: dict[str, str] = field(default_factory=dict)
-    use: Use = field(default_factory=Use)
+    use: UsageSpec = field(default_factory=UsageSpec)
     """How the model is used, as its kernels are asked."""
     kernels: list[Choice] = field(default_factory=list)
     """What computes each kind of block and attention."""
@@ -200,7 +200,7 @@ def choose(settings: Train, model: nn.Module, objective: Objective, optim: objec
     if attention == "cudnn" and not gpu:
         attention, reasons["attention"] = "fused", "cudnn was asked for, but it needs a GPU"
     choices = (attention, blocks, logits, activations, update)
-    use = Use(
+    use = UsageSpec(
         machine=Machine.of(device),
         precision=precision,
         attention=attention,

@@ -14,12 +14,12 @@ from torch import Tensor, nn
 from weft.kernels.c import gpt_block_cpu as module
 from weft.kernels.c import passes
 from weft.kernels.select import install_chosen
-from weft.kernels.spec import Use
+from weft.kernels.spec import UsageSpec
 from weft.models.gpt import GPTConfig
 from weft.nn.attention import SelfAttention
 from weft.nn.block import Block
 from weft.nn.feed_forward import FeedForward
-from weft.nn.position import rotary
+from weft.nn.position import rope_table
 
 in_c = pytest.mark.skipif(not passes.passes_for(torch.float32), reason="no compiler")
 
@@ -55,7 +55,7 @@ def kept_in(kept: torch.dtype) -> passes.Passes:
 
 
 def choose(model: nn.Module, backend: str, precision: str = "fp32") -> None:
-    (choice, *_) = install_chosen(model, Use(precision=precision, no_blocks="" if backend == "fused" else "plain was asked for"))
+    (choice, *_) = install_chosen(model, UsageSpec(precision=precision, no_blocks="" if backend == "fused" else "plain was asked for"))
     assert bool(choice.chosen) == (backend == "fused")
 
 
@@ -122,7 +122,7 @@ def test_other_blocks_of_this_kind(settings: dict[str, Any], kept: torch.dtype) 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 5), (2, 65)], ids=str)
 @pytest.mark.parametrize("width", [48, 54])
 def test_rotary_positions(shape: tuple[int, int], width: int, kept: torch.dtype) -> None:
-    table = rotary(shape[1] + 3, width // 3)[:, : shape[1]]  # which does not lie in order
+    table = rope_table(shape[1] + 3, width // 3)[:, : shape[1]]  # which does not lie in order
     agree(block(width), torch.randn(*shape, width, requires_grad=True), kept, table)
 
 
@@ -174,7 +174,7 @@ def test_a_model_with_a_shared_head_learns_the_same() -> None:
 
 def test_what_a_call_may_change_goes_the_plain_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "gpt_block_cpu", lambda *_: pytest.fail("used where it does not serve"))
-    x, rows = torch.randn(2, 5, 48), rotary(5, 16).unsqueeze(1).expand(2, 2, 5, 16)  # of a place in each row
+    x, rows = torch.randn(2, 5, 48), rope_table(5, 16).unsqueeze(1).expand(2, 2, 5, 16)  # of a place in each row
     layer = block()
     choose(layer, "fused")
     layer(x, torch.ones(2, 1, 1, 5, dtype=torch.bool))
@@ -319,7 +319,7 @@ def test_a_machine_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passes.compiler, "load", lambda *_: None)
     passes.passes_for.cache_clear()
     try:
-        (choice, *_) = install_chosen(block(), Use())
+        (choice, *_) = install_chosen(block(), UsageSpec())
         assert ("C block", "no C compiler is found") in choice.reasons
     finally:
         passes.passes_for.cache_clear()

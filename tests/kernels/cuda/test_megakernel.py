@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from weft.kernels.cuda.megakernel import Arguments, OneRow, all_shares, fits, sizes_fit, sizes_of
-from weft.kernels.spec import Machine, StackSpec, Use, describe_stack, described
+from weft.kernels.cuda.megakernel import Arguments, MegakernelDecode, all_shares, fits, sizes_fit, sizes_of
+from weft.kernels.spec import Machine, StackSpec, UsageSpec, describe_stack, described
 from weft.models.gpt import PRESETS, GPTConfig
 from weft.models.llama import LlamaConfig
 
@@ -29,10 +29,10 @@ def small(**settings: Any) -> Any:
         return GPTConfig(**SMALL | settings).build().bfloat16()
 
 
-def use(blocks: int) -> Use:
+def use(blocks: int) -> UsageSpec:
     """Of a Hopper GPU that this machine does not have."""
     machine = Machine(device="cuda", capability=(9, 0), triton=True, processors=blocks, shared_memory=SHARED)
-    return Use(machine=machine, mode="decode")
+    return UsageSpec(machine=machine, mode="decode")
 
 
 def told(model: Any, blocks: int = 132) -> StackSpec:
@@ -42,7 +42,7 @@ def told(model: Any, blocks: int = 132) -> StackSpec:
 
 def refused(model: Any, blocks: int = 132) -> str:
     spec = described(describe_stack, model.eval(), use(blocks))
-    return spec if isinstance(spec, str) else OneRow().refuses(spec, use(blocks))
+    return spec if isinstance(spec, str) else MegakernelDecode().refuses(spec, use(blocks))
 
 
 @pytest.mark.parametrize(("name", "blocks"), SIZES)

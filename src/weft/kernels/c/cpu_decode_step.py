@@ -25,10 +25,10 @@ from weft.kernels.c.huge_pages import use_large_pages
 from weft.kernels.decode_step import refuses_stack
 from weft.kernels.implementation import Implementation
 from weft.kernels.int8_linear import Int8Linear
-from weft.kernels.packed_bf16_linear import ManyRows, PackedBF16Linear
-from weft.kernels.spec import StackSpec, Use
+from weft.kernels.packed_bf16_linear import CastLinear, PackedBF16Linear
+from weft.kernels.spec import StackSpec, UsageSpec
 from weft.nn.feed_forward import ACTIVATIONS, GatedFeedForward
-from weft.nn.position import rotate
+from weft.nn.position import apply_rope
 from weft.nn.state import KVCache
 
 FEW = 6
@@ -40,14 +40,14 @@ MANY = 8 << 20
 class CPUStep(Implementation):
     name, file, slot, where = "CPU decode step", "kernels/c/cpu_decode_step.py", "", ""
 
-    def refuses(self, spec: StackSpec, use: Use) -> str:
+    def refuses(self, spec: StackSpec, use: UsageSpec) -> str:
         if use.machine.device != "cpu":
             return "it is for a CPU"
         if spec.linear_dtypes - {"bfloat16"}:
             return "weights are neither of 8 nor of 16 bits"
         return refuses_stack(spec, use)
 
-    def install(self, module: Any, use: Use) -> None: ...
+    def install(self, module: Any, use: UsageSpec) -> None: ...
 
 
 def weights(model: nn.Module) -> int:
@@ -59,7 +59,7 @@ def product(layer: Any, few: bool) -> Any:
     """A linear layer for a few rows, or for many; it may be given what its result is added to."""
     if isinstance(layer, Int8Linear):
         return layer
-    return PackedBF16Linear(layer) if few else ManyRows(layer)
+    return PackedBF16Linear(layer) if few else CastLinear(layer)
 
 
 def widened(norm: nn.Module) -> nn.Module:
@@ -73,11 +73,11 @@ class Layer(nn.Module):
         super().__init__()
         attention, feed = block.attention, block.feedforward
         self.banded, self.pre = window > 0, block.order == "pre"
-        self.heads, self.groups, self.head = attention.heads, attention.groups, attention.head
+        self.heads, self.kv_heads, self.head_dim = attention.heads, attention.kv_heads, attention.head_dim
         self.gated, self.activation = isinstance(feed, GatedFeedForward), ACTIVATIONS[feed.activation]
         self.norm1, self.norm2 = widened(block.norm1), widened(block.norm2)
         self.qkv, self.out = product(attention.qkv, few), product(attention.out, few)
-        self.up, self.down = product(feed.expansion, few), product(feed.down, few)
+        self.up, self.down = product(feed.up_proj, few), product(feed.down, few)
 
     def forward(self, x: Tensor, spot: Tensor, held: Tensor, near: Tensor, turns: Tensor, mask: Tensor | None = None) -> Tensor:
         """x (R, D) -> (R, D). The rest as in `Stack`, of one layer."""
@@ -99,12 +99,12 @@ class Layer(nn.Module):
 
     def _mix(self, x: Tensor, spot: Tensor, held: Tensor, near: Tensor, turns: Tensor, mask: Tensor | None) -> Tensor:
         """The heads' values side by side (R, D); the new token's own are stored."""
-        h, g, k = self.heads, self.groups, self.head
+        h, g, k = self.heads, self.kv_heads, self.head_dim
         q, new = self.qkv(x).view(-1, h + 2 * g, k).split([h, 2 * g], 1)
         if turns.ndim > 1:
-            q = rotate(q[:, None], turns)[:, 0]
+            q = apply_rope(q[:, None], turns)[:, 0]
             keys, values = new.chunk(2, 1)
-            new = torch.cat([rotate(keys[:, None], turns)[:, 0], values], dim=1)
+            new = torch.cat([apply_rope(keys[:, None], turns)[:, 0], values], dim=1)
         new = new.view(-1, 2, g, k).transpose(0, 1)  # (2, R, G, K)
         if mask is None:
             spot.copy_(new)

@@ -17,7 +17,7 @@ from weft.kernels.c import compiler
 from weft.kernels.decode_step import norm_of, refuses_stack
 from weft.kernels.implementation import Implementation
 from weft.kernels.int8_linear import Int8Linear
-from weft.kernels.spec import StackSpec, Use, decoding, describe_stack, described
+from weft.kernels.spec import StackSpec, UsageSpec, decoding, describe_stack, described
 from weft.nn.feed_forward import GatedFeedForward
 
 SOURCE = Path(__file__).with_name("decode.c")
@@ -51,7 +51,7 @@ class Stack(ctypes.Structure):
         ("layers", ctypes.POINTER(Layer)),
         ("norm", Norm),
         ("head", Linear),
-        *[(name, Number) for name in ("count", "width", "heads", "groups", "head_width", "widest", "pre", "gated", "activation")],
+        *[(name, Number) for name in ("count", "width", "heads", "kv_heads", "head_width", "widest", "pre", "gated", "activation")],
     ]
 
 
@@ -77,10 +77,10 @@ class CStack:
         linears = [module for module in model.modules() if isinstance(module, (nn.Linear, Int8Linear))]
         self.widest = max(module.in_features for module in linears)
         self.width, self.outputs = model.head.in_features, model.head.out_features
-        self.shared = [attention.qkv.out_features, attention.out.in_features, feed.expansion.out_features, self.width, self.width]
+        self.shared = [attention.qkv.out_features, attention.out.in_features, feed.up_proj.out_features, self.width, self.width]
         self.stack = Stack(
             layers, self._norm(model.norm), self._linear(model.head), len(blocks), self.width,
-            attention.heads, attention.groups, attention.head, self.widest,
+            attention.heads, attention.kv_heads, attention.head_dim, self.widest,
             blocks[0].order == "pre", isinstance(feed, GatedFeedForward), ACTIVATIONS.index(feed.activation),
         )  # fmt: skip
         self.rooms: dict[tuple[int, int], Room] = {}
@@ -91,9 +91,9 @@ class CStack:
         threads = torch.get_num_threads()
         logits = x.new_empty(1, self.outputs)
         kind, layer, _, group = parts.stride()[:4]
-        store, room = KVPointer(parts.data_ptr(), kind, layer, group, length), self._room(parts.size(4), threads)
+        layer_kv, room = KVPointer(parts.data_ptr(), kind, layer, group, length), self._room(parts.size(4), threads)
         given = (x.data_ptr(), None if turns is None else turns.data_ptr(), logits.data_ptr())
-        self.function(ctypes.byref(self.stack), ctypes.byref(store), ctypes.byref(room), *map(Pointer, given), Number(threads))
+        self.function(ctypes.byref(self.stack), ctypes.byref(layer_kv), ctypes.byref(room), *map(Pointer, given), Number(threads))
         return logits
 
     def _room(self, places: int, threads: int) -> Room:
@@ -107,7 +107,7 @@ class CStack:
     def _layer(self, block: Any, window: int) -> Layer:
         attention, feed = block.attention, block.feedforward
         norms = [self._norm(norm) for norm in (block.norm1, block.norm2)]
-        return Layer(*norms, *[self._linear(layer) for layer in (attention.qkv, attention.out, feed.expansion, feed.down)], window)
+        return Layer(*norms, *[self._linear(layer) for layer in (attention.qkv, attention.out, feed.up_proj, feed.down)], window)
 
     def _norm(self, module: nn.Module) -> Norm:
         kind, scale, shift, least = norm_of(module)
@@ -130,11 +130,11 @@ class CStack:
         return tensor.data_ptr()
 
 
-class OneRowInC(Implementation):
+class CDecode(Implementation):
     name, file, slot, where = "C decode step", "kernels/c/decode_stack.py", "", "for one row at a time"
 
-    def refuses(self, spec: StackSpec, use: Use) -> str:
-        kinds = {(b.order, b.attention.heads, b.attention.groups, b.gated, b.activation, b.ffn_width, b.norm) for b in spec.blocks}
+    def refuses(self, spec: StackSpec, use: UsageSpec) -> str:
+        kinds = {(b.order, b.attention.heads, b.attention.kv_heads, b.gated, b.activation, b.ffn_width, b.norm) for b in spec.blocks}
         reasons = {
             "it is for a CPU": use.machine.device != "cpu",
             "the blocks differ": len(kinds) != 1,
@@ -146,13 +146,13 @@ class OneRowInC(Implementation):
         why = next((why for why, holds in reasons.items() if holds), "") or refuses_stack(spec, use)
         return why or ("" if compiler.load(SOURCE) else "no C compiler is found")
 
-    def install(self, module: Any, use: Use) -> None: ...
+    def install(self, module: Any, use: UsageSpec) -> None: ...
 
 
 def compiled(model: Any) -> CStack | None:
     """A model's step in C; None where nothing compiles it, or the model is of other parts."""
     spec = described(describe_stack, model, use := decoding(model))
-    if not isinstance(spec, StackSpec) or OneRowInC().refuses(spec, use):
+    if not isinstance(spec, StackSpec) or CDecode().refuses(spec, use):
         return None
     library = compiler.load(SOURCE)
     assert library

@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 from weft.kernels.c import passes
 from weft.kernels.c.passes import Passes
 from weft.kernels.implementation import Implementation, install
-from weft.kernels.spec import PLAIN_TENSORS, BlockSpec, Use
+from weft.kernels.spec import PLAIN_TENSORS, BlockSpec, UsageSpec
 from weft.nn.block import Block
 from weft.nn.state import LayerKV
 
@@ -28,7 +28,7 @@ class CPUBlock(Implementation):
     name, file, slot, whole = "C block", "kernels/c/gpt_block_cpu.py", "forward", True
     where = "in training where no mask is given"
 
-    def refuses(self, spec: BlockSpec, use: Use) -> str:
+    def refuses(self, spec: BlockSpec, use: UsageSpec) -> str:
         attention = spec.attention
         reasons = {
             "it is for a CPU": use.machine.device != "cpu",
@@ -36,9 +36,9 @@ class CPUBlock(Implementation):
             f"the norm comes {spec.order}": spec.order != "pre",
             f"residual dropout {spec.dropout:g} is on": spec.dropout,
             f"attention dropout {attention.dropout:g} is on": attention.dropout,
-            f"branch dropout {spec.branch_dropout:g} is on": spec.branch_dropout,
+            f"branch dropout {spec.drop_path:g} is on": spec.drop_path,
             "attention is not causal": not attention.causal,
-            "heads share their keys": attention.groups != attention.heads,
+            "heads share their keys": attention.kv_heads != attention.heads,
             "queries and keys are normed": attention.qk_norm,
             f"a window of {spec.window} is a mask": spec.window,
             "the feed-forward layer is gated": spec.gated,
@@ -55,15 +55,15 @@ class CPUBlock(Implementation):
         }
         return next((why for why, holds in reasons.items() if holds), "")
 
-    def install(self, module: Any, use: Use) -> None:
+    def install(self, module: Any, use: UsageSpec) -> None:
         install(module, self, forward)
 
 
-def forward(block: Block, x: Tensor, mask: Any = None, rotary: Tensor | None = None, store: LayerKV | None = None) -> Tensor:
+def forward(block: Block, x: Tensor, mask: Any = None, rotary: Tensor | None = None, layer_kv: LayerKV | None = None) -> Tensor:
     """`Block.forward`."""
-    if block.training and mask is None and store is None and serves(block, x, rotary):
+    if block.training and mask is None and layer_kv is None and serves(block, x, rotary):
         return gpt_block_cpu(block, x, rotary)
-    return Block.forward(block, x, mask, rotary, store)
+    return Block.forward(block, x, mask, rotary, layer_kv)
 
 
 def serves(block: Block, x: Tensor, rotary: Tensor | None) -> bool:

@@ -147,8 +147,8 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor, found: 
 
 def looks(keys: Tensor, heads: int) -> bool:
     """Whether attention to such a cache (R, G, S, K) is served."""
-    _, groups, _, head = keys.shape
-    fits = head in (32, 64, 128) and heads % groups == 0 and heads // groups <= MOST_QUERIES
+    _, kv_heads, _, head = keys.shape
+    fits = head in (32, 64, 128) and heads % kv_heads == 0 and heads // kv_heads <= MOST_QUERIES
     return runs_on(keys.device) and fits and keys.dtype == torch.bfloat16 and keys.stride(2) == head and keys.data_ptr() % ALIGNED == 0
 
 
@@ -157,9 +157,9 @@ def look(
     split: int,
 ) -> bool:  # fmt: skip
     """As `step_kernels.look`, less the weighing of parts, of `split` places each -> whether it was done."""
-    rows, groups, places, head = keys.shape
+    rows, kv_heads, places, head = keys.shape
     defines = {
-        "HEADS": heads, "GROUPS": groups, "K": head, "WARPS": LOOK_WARPS, "STAGES": LOOK_STAGES, "SPLIT": split,
+        "HEADS": heads, "GROUPS": kv_heads, "K": head, "WARPS": LOOK_WARPS, "STAGES": LOOK_STAGES, "SPLIT": split,
         "ROTARY": 0 if rotary is None else TURNS[rotary.dtype], "WHOLE": int(room is None),
     }  # fmt: skip
     rings, fresh = LOOK_WARPS * LOOK_STAGES * 32 * (2 * head + 16), 2 * (MOST_QUERIES * (head + 8) + 2 * head)
@@ -168,5 +168,5 @@ def look(
         tensors = (qkv, keys, values, lengths, qkv if rotary is None else rotary, out, *(room or (out, out, out)))
         positions = 0 if rotary is None else rotary.size(1)
         given = Look(*(t.data_ptr() for t in tensors), positions, keys.stride(0), keys.stride(1), window or places + 1, head**-0.5)
-        start.early(given, (rows, groups, len(room[1]) if room else 1))
+        start.early(given, (rows, kv_heads, len(room[1]) if room else 1))
     return start is not None

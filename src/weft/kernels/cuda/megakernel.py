@@ -15,7 +15,7 @@ from torch import Tensor
 
 from weft.kernels.cuda.compiler import is_shared, kernel
 from weft.kernels.implementation import Implementation
-from weft.kernels.spec import StackSpec, Use, decoding, describe_stack, described
+from weft.kernels.spec import StackSpec, UsageSpec, decoding, describe_stack, described
 from weft.nn.state import KVCache
 
 HOPPER = 9
@@ -104,10 +104,10 @@ def runs_on(device: torch.device) -> bool:
     return device.type == "cuda" and torch.cuda.get_device_capability(device)[0] == HOPPER and not is_shared(device)
 
 
-class OneRow(Implementation):
+class MegakernelDecode(Implementation):
     name, file, slot, where = "megakernel", "kernels/cuda/megakernel.py", "", "for one row at a time"
 
-    def refuses(self, spec: StackSpec, use: Use) -> str:
+    def refuses(self, spec: StackSpec, use: UsageSpec) -> str:
         """But for whether other processes use the GPU, which may change (`runs_on`)."""
         blocks, machine = spec.blocks, use.machine
         first = blocks[0]
@@ -123,7 +123,7 @@ class OneRow(Implementation):
             f"the norm comes {first.order}": any(block.order != "pre" for block in blocks),
             "a feed-forward layer is gated": any(block.gated for block in blocks),
             "attention is not causal": not all(block.attention.causal for block in blocks),
-            "heads share their keys": any(block.attention.groups != block.attention.heads for block in blocks),
+            "heads share their keys": any(block.attention.kv_heads != block.attention.heads for block in blocks),
             "queries and keys are normed": any(block.attention.qk_norm for block in blocks),
             "the blocks differ": len({(block.attention.heads, block.ffn_width, block.activation) for block in blocks}) != 1,
             f"the activation is {first.activation}": first.activation not in KINDS,
@@ -140,13 +140,13 @@ class OneRow(Implementation):
             return why
         return "" if sizes_fit(spec, machine.processors, machine.shared_memory) else "its sizes cannot be divided among processors"
 
-    def install(self, module: Any, use: Use) -> None: ...
+    def install(self, module: Any, use: UsageSpec) -> None: ...
 
 
 def fits(model: Any) -> bool:
     """Whether the kernel serves a decoder where it is, now."""
     spec = described(describe_stack, model, use := decoding(model))
-    return isinstance(spec, StackSpec) and not OneRow().refuses(spec, use) and runs_on(next(model.parameters()).device)
+    return isinstance(spec, StackSpec) and not MegakernelDecode().refuses(spec, use) and runs_on(next(model.parameters()).device)
 
 
 class Megakernel:

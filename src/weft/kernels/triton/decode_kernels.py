@@ -294,7 +294,7 @@ def add_and_norm(x: Tensor, parts: Tensor | None, bias: Tensor | None, norm: Any
 def look(qkv: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, rotary: Tensor | None, out: Tensor, room: Any, *, window: int,
          heads: int) -> None:  # fmt: skip
     """qkv (R, (H + 2 G) K), keys and values (R, G, S, K) of a cache -> out (R, H K). room: tensors for several parts, or None."""
-    rows, groups, places, head = keys.shape
+    rows, kv_heads, places, head = keys.shape
     table = qkv if rotary is None else rotary
     mixes, tops, totals = room or (out, out, out)
     parts, block_k = len(tops) if room else 1, triton.next_power_of_2(head)
@@ -303,7 +303,7 @@ def look(qkv: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, rotary: Ten
         attend[(rows, heads, parts)](
             qkv, keys, values, lengths, table, out, mixes, tops, totals, 0 if rotary is None else rotary.size(1),
             keys.stride(0), keys.stride(1), window or places + 1, head**-0.5,
-            H=heads, G=groups, K=head, ROTARY=rotary is not None, WHOLE=not room, SPLIT=SPLIT, BLOCK_K=block_k, **LOOK,
+            H=heads, G=kv_heads, K=head, ROTARY=rotary is not None, WHOLE=not room, SPLIT=SPLIT, BLOCK_K=block_k, **LOOK,
             **launch(),
         )  # fmt: skip
     if room:
