@@ -18,7 +18,7 @@ from weft.evaluation.adversarial_measures import described
 from weft.evaluation.image_measures import Extractor
 from weft.models.bigan import BiGANConfig
 from weft.report.samples import translated
-from weft.training.execution import pick_device
+from weft.training.execution import select_device
 
 
 def run(name: str, folder: Path, steps: int) -> Path:
@@ -69,7 +69,7 @@ class NearestMean(nn.Module):
 
 def test_a_translation_is_asked_of_an_extractor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("sklearn")
-    extractor = Extractor(NearestMean().to(pick_device("auto")), "digits/means")
+    extractor = Extractor(NearestMean().to(select_device("auto")), "digits/means")
     monkeypatch.setattr(Extractor, "of", lambda *_: extractor)
     for name in ("cyclegan/digits", "pix2pix/digits"):
         (tmp_path / name).mkdir(parents=True)

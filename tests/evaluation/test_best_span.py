@@ -20,7 +20,7 @@ from weft.data.base import Problems, Source
 from weft.data.text.sentence_pairs import SPECIAL_TOKENS, BERTWordTokenizer
 from weft.evaluation.best_span import measure
 from weft.evaluation.evaluate import Findings
-from weft.objectives.span import SpanConfig
+from weft.objectives.extractive_qa import ExtractiveQAConfig
 
 WORDS = [f"w{number}" for number in range(12)]
 TOKENIZER = BERTWordTokenizer([*SPECIAL_TOKENS, *WORDS])
@@ -49,7 +49,7 @@ def measured(held: Spans, examples: int = 0, size: int = 2, **settings: float) -
     source = Source(held, 0, torch.device("cpu"), shuffle=False)
     batches = (source.batch(first, min(size, examples - first)) for first in range(0, examples, size))
     loaded: Any = SimpleNamespace(model=Points())
-    return measure(loaded, SpanConfig(**settings).build(), held, batches)  # type: ignore[arg-type]
+    return measure(loaded, ExtractiveQAConfig(**settings).build(), held, batches)  # type: ignore[arg-type]
 
 
 LONG, SHORT, NONE = " ".join(WORDS), "w1 w8 w2", "w1 w2"

@@ -98,7 +98,8 @@ SERVED: dict[str, Any] = {
     "narrow blocks": lambda s: (
         s.order == "pre" and s.attention.causal and s.attention.kv_heads == s.attention.heads and not s.attention.qk_norm and not s.gated
         and not s.drop_path and s.activation == "gelu" and s.norm == "layer" and s.bias == "all" and s.norm_weights == "all"
-        and s.eps == (1e-5, 1e-5) and s.attention.width in (128, 256) and s.ffn_width % 256 == 0 and s.attention.head_dim in (16, 32, 64, 128)
+        and s.eps == (1e-5, 1e-5) and s.attention.width in (128, 256) and s.ffn_width % 256 == 0
+        and s.attention.head_dim in (16, 32, 64, 128)
     ),
 }  # fmt: skip
 """Which of the grid each computes, said a second time."""

@@ -251,7 +251,7 @@ def test_the_penalty_is_added_to_what_the_critic_makes_small(tmp_path: Path) -> 
 
 def test_feature_matching_is_the_generators_and_is_the_squared_gap_of_means(tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
-    trainer = assembled(tmp_path, {"objective.adversarial": 0.0, "objective.feature_matching": 1.0})
+    trainer = assembled(tmp_path, {"objective.adversarial_weight": 0.0, "objective.feature_matching": 1.0})
     assert not trainer.objective.separable
     batch, model = trainer.source.batch(0, 8), trainer.model
     terms = trainer.objective(model, batch, "generator").sums
@@ -282,7 +282,7 @@ def test_a_classifying_discriminator_has_the_fake_class_at_zero() -> None:
     torch.manual_seed(0)
     model = GANConfig(features=6, latent=2, generator=(4,), discriminator=(5,), classifier=True, classes=3).build()
     real, key = torch.rand(7, 6), torch.arange(7)
-    objective = AdversarialConfig(label=1.0).build()
+    objective = AdversarialConfig(classification_weight=1.0).build()
     batch = {"image": real, "label": torch.tensor([0, 1, 2, -1, -1, -1, -1]), "key": key}
     with torch.no_grad():
         terms = objective(model, batch, "discriminator")

@@ -12,7 +12,7 @@ from weft.data.images.associative_memory import PatternsConfig
 from weft.models.base import need
 from weft.models.hopfield import Hopfield, HopfieldConfig
 from weft.models.mlp import MLPConfig
-from weft.objectives.associative_memory import AssociativeMemoryConfig, Memory
+from weft.objectives.associative_memory import AssociativeMemory, AssociativeMemoryConfig
 from weft.training.execution import choose
 from weft.training.optimizer.settings import SGD
 from weft.training.settings import Train
@@ -68,6 +68,6 @@ def test_the_pseudo_likelihood_is_the_other_loss() -> None:
 def test_settings_and_models_that_cannot_work_are_refused() -> None:
     with pytest.raises(ConfigError, match="flipped"):
         AssociativeMemoryConfig(flipped=1.5).build()
-    assert Memory.needs is not None
+    assert AssociativeMemory.needs is not None
     with pytest.raises(CapabilityError, match="Recalls"):
-        need(MLPConfig(features=2, classes=2).build(), Memory.needs)
+        need(MLPConfig(features=2, classes=2).build(), AssociativeMemory.needs)

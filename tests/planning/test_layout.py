@@ -207,7 +207,7 @@ def test_checkpointing_keeps_less_and_takes_longer() -> None:
 
 def test_memory_is_that_of_what_the_trainer_would_choose() -> None:
     """Logits in chunks on a GPU, so many at most; blocks of a model that fills an eighth of it keep products only."""
-    chunk, whole = footprint(), measure(asking(logits="whole"))
+    chunk, whole = footprint(), measure(asking(cross_entropy="whole"))
     assert chunk.logits == 50257 * 1024 and not whole.logits
     one = Layout(micro_batch=64)
     some, all_ = (memory.of_loss(found, one) for found in (chunk, whole))

@@ -29,7 +29,7 @@ from weft.models.base import ModelConfig
 from weft.models.bert import BERTConfig
 from weft.models.transformer import TransformerConfig
 from weft.objectives.base import Objective
-from weft.objectives.masked_pair import MaskedPair, MaskedPairConfig
+from weft.objectives.mlm_nsp import MLMNSP, MLMNSPConfig
 from weft.objectives.seq2seq import Seq2Seq, Seq2SeqConfig
 from weft.training import execution
 from weft.training.optimizer.settings import AdamW
@@ -58,7 +58,7 @@ def bert(model: BERTConfig, batch: int, time_: int) -> Contest:
     ids = torch.randint(1000, model.vocabulary, (16 * batch, time_), generator=torch.Generator().manual_seed(0))
     segments = (torch.arange(time_) >= time_ // 2).long().expand(len(ids), -1).contiguous()
     examples = {"ids": ids, "segments": segments, "lengths": torch.full((len(ids),), time_), "pair": torch.arange(len(ids)) % 2}
-    objective = MaskedPair(MaskedPairConfig(vocabulary=model.vocabulary, special_tokens=999, mask=103))
+    objective = MLMNSP(MLMNSPConfig(vocabulary=model.vocabulary, special_tokens=999, mask=103))
 
     def loss(twin: Any, given: Batch) -> Tensor:
         shown, place, truth = objective.corrupt(given)

@@ -80,11 +80,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--precision", default="auto")
     parser.add_argument("--compile", default="auto")
     parser.add_argument("--attention", default="auto")
-    parser.add_argument("--blocks", default="auto")
+    parser.add_argument("--block-kernels", default="auto")
     parser.add_argument("--deterministic", action="store_true")
     parser.add_argument("--record", default="", help="JSON file to write")
     options = parser.parse_args(arguments)
-    chosen = {name: getattr(options, name) for name in ("precision", "compile", "attention", "blocks")}
+    chosen = {name: getattr(options, name) for name in ("precision", "compile", "attention", "block_kernels")}
     trainer = make_trainer(dataclasses.replace(TRAIN, deterministic=options.deterministic, **chosen))
     print("\n".join(trainer.plan.lines()))
     about, times = {"model": "4 x 256", "batch": 128, "tokens": 127}, step_time(trainer, options.steps)

@@ -290,7 +290,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--record", default="", help="JSON file to write")
     options = parser.parse_args(arguments)
     parser.check_sizes("--sizes", options.sizes)
-    device = execution.pick_device("auto")
+    device = execution.select_device("auto")
     rows = []
     for size in options.sizes:
         batch = options.batch or BATCHES[size]

@@ -13,7 +13,7 @@ from weft.data.annotated.sentences import Sentence
 from weft.data.annotated.tagged import Tagged
 from weft.data.base import Batch
 from weft.evaluation.evaluate import Findings
-from weft.objectives.tagging import Tagging
+from weft.objectives.token_classification import TokenClassification
 from weft.runs.load import Loaded
 
 Entity = tuple[str, int, int]
@@ -43,7 +43,7 @@ def entity_scores(pairs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> dict[
     return {"precision": right / max(1, said), "recall": right / max(1, true), "f1": 2 * right / max(1, said + true)}
 
 
-def measure(loaded: Loaded, objective: Tagging, data: Tagged, batches: Iterable[Batch]) -> Findings:
+def measure(loaded: Loaded, objective: TokenClassification, data: Tagged, batches: Iterable[Batch]) -> Findings:
     """How right the tags of whole sentences are."""
     names, whole = loaded.tokenizer.classes, tags_of(loaded, data, batches)
     right = sum(list(one.tags) == tags for one, tags in whole)

@@ -23,7 +23,7 @@ from weft.objectives.base import Objective, ObjectiveConfig, Terms, Turn, count
 from weft.objectives.classification import correct, label_loss, labelled
 from weft.objectives.distribution_distance import coverage, frechet, moments, near_modes
 from weft.objectives.gan_losses import Loss, Part, feature_gap, game, gradient_penalty
-from weft.objectives.model_history import History
+from weft.objectives.historical_averaging import HistoricalAverage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,13 +40,13 @@ class AdversarialConfig(ObjectiveConfig):
     """Weight clipping (WGAN): largest absolute value of a discriminator weight, after each of its updates; 0 for none."""
     gradient_penalty: float = 0.0
     """Weight of the gradient penalty (WGAN-GP), (|gradient| - 1)² between real and generated examples, in the discriminator's loss."""
-    adversarial: float = 1.0
-    """Weight of the game in the generator's loss; 0 leaves it to feature matching."""
+    adversarial_weight: float = 1.0
+    """Weight of the adversarial loss in the generator's loss; 0 leaves it to feature matching."""
     feature_matching: float = 0.0
     """Weight of feature matching in the generator's loss: the squared distance between mean features of real and generated examples."""
     historical_averaging: float = 0.0
     """Weight of historical averaging in both losses: the squared distance of each parameter to its mean over the run so far."""
-    label: float = 0.0
+    classification_weight: float = 0.0
     """Weight of the cross-entropy of labelled examples' classes, in the discriminator's loss; 0 uses no labels."""
     centres: tuple[float, ...] = ()
     """Centres of the data's modes one after another, where the data knows them, to count those that are generated."""
@@ -61,21 +61,26 @@ class Adversarial(Objective):
     def __init__(self, config: AdversarialConfig):
         super().__init__()
         self.config = c = check(config)
-        self.classes = "label" if c.label else ""
+        self.classes = "label" if c.classification_weight else ""
         first = Turn("discriminator", ("discriminator",))
         self.turns = (*[first] * c.discriminator_steps, Turn("generator", ("generator",), fresh=False))
-        self.weights = {"penalty": c.gradient_penalty, "matching": c.feature_matching, "history": c.historical_averaging, "label": c.label}
+        self.weights = {
+            "penalty": c.gradient_penalty,
+            "matching": c.feature_matching,
+            "history": c.historical_averaging,
+            "label": c.classification_weight,
+        }
         self.game = game(c.loss, c.label_smoothing)
         self.separable = not c.feature_matching
         self.compile = not c.gradient_penalty
         self.autocast = c.loss != "wasserstein"
-        self.histories = nn.ModuleDict({turn.name: History() for turn in self.turns} if c.historical_averaging else {})
+        self.histories = nn.ModuleDict({turn.name: HistoricalAverage() for turn in self.turns} if c.historical_averaging else {})
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         examples = count(len(batch["key"]), like=batch["key"])
         counts = {"loss": examples, "penalty": examples}
         counts["matching"] = counts["history"] = torch.ones_like(examples)
-        if self.config.label:
+        if self.config.classification_weight:
             counts["label"] = counts["accuracy"] = labelled(batch["label"])
         return counts
 
@@ -99,7 +104,7 @@ class Adversarial(Objective):
         terms = Terms({"loss": (self.game.real(real) + self.game.fake(score)).sum()}, metrics)
         if c.gradient_penalty:
             terms.sums["penalty"] = gradient_penalty(discriminate, x, fake.view_as(x), batch["key"]).sum()
-        if c.label:
+        if c.classification_weight:
             logits = model.classify(x)
             terms.sums["label"] = label_loss(logits, batch["label"])
             terms.metrics["accuracy"] = correct(logits, batch["label"])
@@ -107,8 +112,8 @@ class Adversarial(Objective):
 
     def _generator(self, model: Any, batch: Batch, fake: Tensor, discriminate: Part) -> Terms:
         sums: dict[str, Tensor] = {}
-        if self.config.adversarial:
-            sums["loss"] = self.config.adversarial * self.game.generator(discriminate(fake)).sum()
+        if self.config.adversarial_weight:
+            sums["loss"] = self.config.adversarial_weight * self.game.generator(discriminate(fake)).sum()
         if self.config.feature_matching:
             with torch.no_grad():
                 wanted = model.features(batch[self.config.input])
@@ -146,8 +151,8 @@ def check(config: AdversarialConfig) -> AdversarialConfig:
     for name in ("weight_clip", "gradient_penalty", "adversarial", "feature_matching", "historical_averaging", "label", "spread"):
         if not 0 <= getattr(config, name) < float("inf"):
             raise ConfigError(f"--objective.{name} must not be negative, not {getattr(config, name)}")
-    if not config.adversarial and not config.feature_matching:
-        raise ConfigError("the generator needs a loss; set --objective.adversarial or --objective.feature_matching above 0")
+    if not config.adversarial_weight and not config.feature_matching:
+        raise ConfigError("the generator needs a loss; set --objective.adversarial_weight or --objective.feature_matching above 0")
     if any(config.label_smoothing) and config.loss not in ("non_saturating", "saturating"):
         raise ConfigError(f"--objective.label_smoothing is doubt in odds, which the loss {config.loss} does not have; set it to 0 0")
     if not all(0 <= doubt < 1 for doubt in config.label_smoothing):

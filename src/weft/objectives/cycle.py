@@ -24,9 +24,9 @@ from weft.objectives.gan_losses import Loss, game, per_example
 class CycleConfig(ObjectiveConfig):
     loss: Loss = "least_squares"
     """What both sides of each game lose by a score."""
-    cycle: float = 10.0
+    cycle_weight: float = 10.0
     """Weight of the mean absolute error of the way there and back, of values from -1 to 1; 0 for games only."""
-    identity: float = 0.0
+    identity_weight: float = 0.0
     """Weight of the error of translating what is in the right domain already, which keeps colours."""
 
     def build(self) -> Cycle:
@@ -38,10 +38,12 @@ class Cycle(Objective):
 
     def __init__(self, config: CycleConfig):
         super().__init__()
-        if min(config.cycle, config.identity) < 0:
-            raise ConfigError(f"--objective.cycle and identity must not be negative, not {config.cycle} and {config.identity}")
+        if min(config.cycle_weight, config.identity_weight) < 0:
+            raise ConfigError(
+                f"--objective.cycle_weight and identity_weight must not be negative, not {config.cycle_weight} and {config.identity_weight}"
+            )
         self.config = config
-        self.weights = {"cycle": config.cycle, "identity": config.identity}
+        self.weights = {"cycle": config.cycle_weight, "identity": config.identity_weight}
         self.game = game(config.loss)
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
@@ -61,7 +63,7 @@ class Cycle(Objective):
         passing = torch.stack([per_example(self.game.generator(score)) for score in fooled])  # (2, B)
         sums = {"game": passing.sum()}
         sums["cycle"] = error(model.translate(made_b, "b2a"), a) + error(model.translate(made_a, "a2b"), b)
-        if self.config.identity:
+        if self.config.identity_weight:
             sums["identity"] = error(model.translate(b, "a2b"), b) + error(model.translate(a, "b2a"), a)
         return Terms(sums)
 

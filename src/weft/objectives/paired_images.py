@@ -22,8 +22,8 @@ from weft.objectives.gan_losses import game, per_example
 
 @dataclass(frozen=True, kw_only=True)
 class PairedImagesConfig(ObjectiveConfig):
-    adversarial: float = 1.0
-    """Weight of the game in the generator's loss; 0 leaves it to the error."""
+    adversarial_weight: float = 1.0
+    """Weight of the adversarial loss in the generator's loss; 0 leaves it to the L1 loss."""
     l1_weight: float = 100.0
     """Weight of the L1 loss (mean absolute error), of values from -1 to 1; 0 leaves it to the adversarial loss."""
 
@@ -37,11 +37,10 @@ class PairedImages(Objective):
     def __init__(self, config: PairedImagesConfig):
         super().__init__()
         self.config = config
-        if min(config.adversarial, config.l1_weight) < 0 or not config.adversarial + config.l1_weight > 0:
-            raise ConfigError(
-                f"--objective.adversarial and error must be weights, not {config.adversarial} and {config.l1_weight}; one above 0"
-            )
-        self.weights = {"game": config.adversarial, "error": config.l1_weight}
+        if min(config.adversarial_weight, config.l1_weight) < 0 or not config.adversarial_weight + config.l1_weight > 0:
+            weights = f"{config.adversarial_weight} and {config.l1_weight}"
+            raise ConfigError(f"--objective.adversarial_weight and l1_weight must be at least 0 and one above 0, not {weights}")
+        self.weights = {"game": config.adversarial_weight, "error": config.l1_weight}
         self.game = game("non_saturating")
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:

@@ -33,7 +33,7 @@ OBJECTIVE_OF = {
     **dict.fromkeys(("gpt", "llama", "perceiver"), "next_token"),
     **dict.fromkeys(("t5", "transformer"), "seq2seq"),
     **dict.fromkeys(("vit", "swin", "mlp"), "classification"),
-    "bert": "masked_pair",
+    "bert": "mlm_nsp",
 }
 """What a model is pretrained with, by its registry name: the objective of a preset."""
 
@@ -253,7 +253,7 @@ def made_up(config: Any, objective: Any, tokens: int) -> Maker:
         if kind == "seq2seq":
             both = {"source": whole(n, tokens), "target": whole(n, tokens + 1)}
             return both | {"source_length": whole(n), "target_length": whole(n), "key": whole(n)}
-        if kind == "masked_pair":
+        if kind == "mlm_nsp":
             return {"ids": whole(n, tokens), "segments": whole(n, tokens), "lengths": whole(n), "pair": whole(n), "key": whole(n)}
         shape = getattr(config, "image", None) or (config.features,)
         return {objective.inputs[0]: torch.zeros(n, *shape), "label": whole(n), "key": whole(n)}

@@ -30,8 +30,8 @@ from weft.data.text.sentence_pairs import SentencePairsConfig
 from weft.data.tokenizers.encoder_tokens import encoder_tokenizer
 from weft.models.bert import BERT, BERTConfig
 from weft.objectives.base import Objective
-from weft.objectives.masked_pair import MaskedPairConfig
-from weft.objectives.tagging import TaggingConfig
+from weft.objectives.mlm_nsp import MLMNSPConfig
+from weft.objectives.token_classification import TokenClassificationConfig
 from weft.report.svg import Curve, chart
 from weft.runs.load import load
 from weft.studies.base import Finding
@@ -155,8 +155,8 @@ def pretrained(sentences: list[Sentence], settings: Settings) -> tuple[BERT, Any
     torch.manual_seed(settings.seed)
     model = BERTConfig(vocabulary=data.tokenizer.size, context=settings.context, layers=4, heads=4, width=128, init_std=0.09).build()
     facts = {name: data.info[name] for name in ("vocabulary", "special_tokens", "mask")}
-    source = Source(data.train, settings.seed, execution.pick_device("auto"))
-    learn(model, MaskedPairConfig(**facts).build(), source, settings.pretraining, 1e-3, settings.seed)
+    source = Source(data.train, settings.seed, execution.select_device("auto"))
+    learn(model, MLMNSPConfig(**facts).build(), source, settings.pretraining, 1e-3, settings.seed)
     return model, data.tokenizer
 
 
@@ -182,7 +182,7 @@ LAYERS = {"embedding": slice(0, 1), "last layer": slice(-1, None), "last four la
 def compare(task: Task, settings: Settings) -> dict[str, list[tuple[int, float]]]:
     """The share of right tags after every epoch, of every way to use the model."""
     found = {}
-    device = execution.pick_device("auto")
+    device = execution.select_device("auto")
     task.bert.to(device)
     for name in ("finetuned", "not pretrained", *LAYERS):
         torch.manual_seed(settings.seed)
@@ -192,7 +192,7 @@ def compare(task: Task, settings: Settings) -> dict[str, list[tuple[int, float]]
         accuracy = Accuracy(Source(task.held, settings.seed, device, shuffle=False), epoch)
         source = Source(task.train, settings.seed, device)
         rate = 2e-3 if on_features else settings.rate
-        learn(model, TaggingConfig().build(), source, epoch * settings.epochs, rate, settings.seed, (accuracy,))
+        learn(model, TokenClassificationConfig().build(), source, epoch * settings.epochs, rate, settings.seed, (accuracy,))
         found[name] = accuracy.points
     return found
 

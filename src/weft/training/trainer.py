@@ -21,7 +21,7 @@ from weft.data.base import Batch, Source
 from weft.objectives.base import Objective, Terms, Turn
 from weft.training import execution
 from weft.training.checkpoint.tensors import below
-from weft.training.execution import Captured, Plan
+from weft.training.execution import Captured, ExecutionPlan
 from weft.training.hooks import Hook
 from weft.training.means import Means
 from weft.training.optimizer.bf16_weights import BF16Weights
@@ -46,7 +46,7 @@ class Trainer:
         source: Source,
         settings: Train,
         optim: OptimConfig | dict[str, OptimConfig],
-        plan: Plan,
+        plan: ExecutionPlan,
         hooks: Sequence[Hook] = (),
         tokens: int = 1,
         team: Team | None = None,
@@ -60,7 +60,7 @@ class Trainer:
         self.step, self.cursor = 0, 0
         self.stop_reason = ""
         self.means = Means(objective)
-        self.bf16_weights = BF16Weights(self.model) if plan.update == "fused" else None
+        self.bf16_weights = BF16Weights(self.model) if plan.fused_casts else None
         self.updaters = {turn.name: self._updater(turn, optim) for turn in objective.turns}
         self.examples = self._compiled(self._examples) if plan.graphs else self._examples
         self.functions = {turn.name: self._compiled(self._function(turn)) for turn in objective.turns}
@@ -187,7 +187,7 @@ class Trainer:
         alone = not any(id(p) in others for _, module in modules for p in module.parameters())
         if self.bf16_weights and not copies_itself(config):
             without = "l1, l2, clip_value, relative and eps_inside_sqrt"
-            raise ConfigError(f"--train.update fused needs Adam or AdamW without {without}; leave it away")
+            raise ConfigError(f"--train.fused_casts on needs Adam or AdamW without {without}; leave it away")
         bf16_weights = self.bf16_weights.copies if self.bf16_weights else None
         return Updater(config, modules, halt=self.settings.nonfinite != "skip", alone=alone, team=self.team, bf16_weights=bf16_weights)
 

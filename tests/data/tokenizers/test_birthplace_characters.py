@@ -79,7 +79,7 @@ def test_the_hidden_piece_moves_to_the_end() -> None:
         "⁇⁇□□□□□□□□□",
         "ijkl⁇⁇□□□□□",
     ]
-    assert arranged(texts, length, before, hidden, 11, closing=True) == [
+    assert arranged(texts, length, before, hidden, 11, final_mask=True) == [
         "ab⁇fgh⁇cde⁇",
         "a⁇c⁇b⁇□□□□□",
         "⁇cd⁇ab⁇□□□□",

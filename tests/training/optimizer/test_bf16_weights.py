@@ -63,8 +63,8 @@ def test_the_norm_of_mixed_gradients_is_not_rounded() -> None:
 
 def test_what_cannot_be_fused_is_said() -> None:
     model, objective = toys.Linear(), toys.Regression()
-    plan = execution.choose(Train(device="cpu", update="fused"), model, objective)
-    assert plan.update == "apart" and "needs a GPU" in plan.reasons["update"]
+    plan = execution.choose(Train(device="cpu", fused_casts="on"), model, objective)
+    assert not plan.fused_casts and "needs a GPU" in plan.reasons["fused_casts"]
 
 
 def trained(device: str, update: str, optim: AdamW, **settings: Any) -> Trainer:

@@ -157,7 +157,7 @@ def language_model(
 def test_gradients_of_a_language_model(layouts: list[tuple[int, ...]], tmp_path: Path) -> None:
     """One step at rate 1, so that the change of the weights is the gradient; also with chunks of logits and less that is kept, where
     the backward pass gathers again what it computes with again."""
-    optim, little = SGD(lr=1.0), [{"logits": "chunked", "activation_checkpointing": kept} for kept in ("selective", "full")]
+    optim, little = SGD(lr=1.0), [{"cross_entropy": "chunked", "activation_checkpointing": kept} for kept in ("selective", "full")]
     cases = [(name, layout, settings) for name in MODELS for layout in layouts for settings in ({}, *(little if name == "gpt" else []))]
     one = {name: language_model(None, name, optim, 1) for name in MODELS}
     many = together(math.prod(layouts[0]), tmp_path, lambda: [language_model(team(at), name, optim, 1, how) for name, at, how in cases])

@@ -100,7 +100,7 @@ def observed(piped: bool) -> dict[str, Any]:
     held = Source(TensorDataset(text), 1, torch.device("cpu"), shuffle=False)
     cases: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         ("plain", {}, {}),
-        ("little kept", {"norm_embedding": True}, {"logits": "chunked", "activation_checkpointing": "full"}),
+        ("little kept", {"norm_embedding": True}, {"cross_entropy": "chunked", "activation_checkpointing": "full"}),
         ("bf16", {}, {"precision": "bf16"}),
         ("dropout", {"residual_dropout": 0.2}, {}),
     ]

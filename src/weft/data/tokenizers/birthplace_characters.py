@@ -97,15 +97,15 @@ class PackedRows:
     def to(self, device: torch.device) -> PackedRows:
         return PackedRows(self.tokens.to(device), self.starts.to(device), self.sizes.to(device))
 
-    def move_hidden_to_end(self, span: HiddenSpan, context: int, closing: bool = False) -> Tensor:
+    def move_hidden_to_end(self, span: HiddenSpan, context: int, final_mask: bool = False) -> Tensor:
         """Sequences with the hidden span moved to the end: prefix MASK suffix MASK hidden -> (B, context).
 
-        With `closing`, a MASK follows the hidden span, unless it is empty.
+        With `final_mask`, a MASK follows the hidden span, unless it is empty.
         """
         start, length, before, hidden = span.start, span.length, span.before, span.hidden
         t = torch.arange(context, device=start.device, dtype=start.dtype)
         second = length - hidden + 1  # position of the second MASK
-        end = length + 2 + (hidden > 0) if closing else length + 2
+        end = length + 2 + (hidden > 0) if final_mask else length + 2
         suffix_offset, hidden_offset = start + hidden - 1, start + before - second - 1
         shift = torch.where(t <= second[:, None], suffix_offset[:, None], hidden_offset[:, None])
         source = t + torch.where(t <= before[:, None], start[:, None], shift)
@@ -115,7 +115,7 @@ class PackedRows:
         source.masked_fill_(t >= end[:, None], 0)  # a PAD
         ids = self.tokens.index_select(0, source.view(-1)).view(source.shape).long()
         is_mask = (t == before[:, None]) | (t == second[:, None])
-        if closing:
+        if final_mask:
             is_mask |= t == end[:, None] - 1
         return ids.masked_fill_(is_mask, MASK)
 

@@ -10,7 +10,7 @@ from weft.core import random
 from weft.core.errors import ConfigError
 from weft.data.base import IGNORE, Batch, Source, TensorDataset
 from weft.models.bert import BERT, TINY
-from weft.objectives.masked_pair import MaskedPair, MaskedPairConfig
+from weft.objectives.mlm_nsp import MLMNSP, MLMNSPConfig
 from weft.training.execution import choose
 from weft.training.means import Means
 from weft.training.optimizer.settings import SGD
@@ -38,8 +38,8 @@ def batch(size: int) -> Batch:
     return {**examples(size), "key": random.keys(0, torch.arange(size))}
 
 
-def objective(**settings: float | bool) -> MaskedPair:
-    return dataclasses.replace(MaskedPairConfig(vocabulary=VOCABULARY, special_tokens=MARKS, mask=MASK), **settings).build()  # type: ignore[arg-type]
+def objective(**settings: float | bool) -> MLMNSP:
+    return dataclasses.replace(MLMNSPConfig(vocabulary=VOCABULARY, special_tokens=MARKS, mask=MASK), **settings).build()  # type: ignore[arg-type]
 
 
 def bert(dropout: float = 0.0) -> BERT:

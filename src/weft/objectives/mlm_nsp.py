@@ -26,7 +26,7 @@ GRAIN = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaskedPairConfig(ObjectiveConfig):
+class MLMNSPConfig(ObjectiveConfig):
     mask_rate: float = 0.15
     """Share of the ordinary tokens that is chosen for prediction (masked language modelling)."""
     mask_token_share: float = 0.8
@@ -44,12 +44,12 @@ class MaskedPairConfig(ObjectiveConfig):
     mask: int = 0
     """Id of [MASK]; 0 takes it from the data."""
 
-    def build(self) -> MaskedPair:
-        return MaskedPair(self)
+    def build(self) -> MLMNSP:
+        return MLMNSP(self)
 
 
-class MaskedPair(Objective):
-    def __init__(self, config: MaskedPairConfig):
+class MLMNSP(Objective):
+    def __init__(self, config: MLMNSPConfig):
         super().__init__()
         self.config, self.weights = config, {"pair": config.pair_weight}
         if (

@@ -30,7 +30,7 @@ from weft.objectives.seq2seq import disagreement
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaskedTargetConfig(ObjectiveConfig):
+class CMLMConfig(ObjectiveConfig):
     label_smoothing: float = 0.1
     """Label smoothing: share of the target probability that is spread evenly over the vocabulary."""
     length_weight: float = 0.1
@@ -52,14 +52,14 @@ class MaskedTargetConfig(ObjectiveConfig):
     end: int = 0
     """Id of END; 0 takes it from the data."""
 
-    def build(self) -> MaskedTarget:
-        return MaskedTarget(self)
+    def build(self) -> CMLM:
+        return CMLM(self)
 
 
-class MaskedTarget(Objective):
+class CMLM(Objective):
     needs = NonAutoregressiveDecoder
 
-    def __init__(self, config: MaskedTargetConfig):
+    def __init__(self, config: CMLMConfig):
         super().__init__()
         self.config, self.weights = config, {"length": config.length_weight}
         if not 0.0 <= config.label_smoothing < 1.0:
