@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import weft
 from tests.contracts.tiny import tiny
 from weft.core.errors import CapabilityError, ConfigError
-from weft.data.base import UNLABELLED, Source, TensorDataset
+from weft.data.base import UNLABELLED, DataLoader, TensorDataset
 from weft.data.images.digits import DigitsConfig
 from weft.evaluation.adversarial_measures import described
 from weft.evaluation.image_measures import Extractor
@@ -56,7 +56,7 @@ class NearestMean(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         data = DigitsConfig().build()
-        batch = Source(data.train, 1, torch.device("cpu")).batch(0, len(data.train))
+        batch = DataLoader(data.train, 1, torch.device("cpu")).batch(0, len(data.train))
         self.register_buffer("means", torch.stack([batch["image"][batch["label"] == label].mean(0) for label in range(10)]))
         self.config = SimpleNamespace(image=(1, 8, 8))
 

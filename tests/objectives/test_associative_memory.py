@@ -7,7 +7,7 @@ import torch
 
 from weft.core import random
 from weft.core.errors import CapabilityError, ConfigError
-from weft.data.base import Source
+from weft.data.base import DataLoader
 from weft.data.images.associative_memory import PatternsConfig
 from weft.models.base import need
 from weft.models.hopfield import Hopfield, HopfieldConfig
@@ -25,7 +25,7 @@ def trained(steps: int = 1, micro: int = 0) -> Hopfield:
     data = PatternsConfig(patterns=PATTERNS, units=UNITS).build()
     model, objective = Hopfield(HopfieldConfig(features=UNITS)), AssociativeMemoryConfig().build()
     settings = Train(steps=steps, batch=PATTERNS, micro_batch=micro, device="cpu")
-    source = Source(data.train, 1, torch.device("cpu"))
+    source = DataLoader(data.train, 1, torch.device("cpu"))
     Trainer(model, objective, source, settings, SGD(lr=1.0), choose(settings, model, objective)).fit()
     return model
 

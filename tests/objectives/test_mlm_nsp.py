@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 from weft.core import random
 from weft.core.errors import ConfigError
-from weft.data.base import IGNORE, Batch, Source, TensorDataset
+from weft.data.base import IGNORE, Batch, DataLoader, TensorDataset
 from weft.models.bert import BERT, TINY
 from weft.objectives.mlm_nsp import MLMNSP, MLMNSPConfig
 from weft.training.execution import choose
@@ -147,7 +147,7 @@ def test_two_terms_over_ragged_micro_batches_equal_one_big_batch() -> None:
     for micro in (0, 5, 1):
         model, masked = bert(), objective()
         settings = Train(steps=3, batch=13, micro_batch=micro, device="cpu", precision="fp32")
-        source = Source(TensorDataset(examples(64)), 1, torch.device("cpu"))
+        source = DataLoader(TensorDataset(examples(64)), 1, torch.device("cpu"))
         run = Trainer(model, masked, source, settings, SGD(lr=0.1), choose(settings, model, masked))
         for _ in range(3):
             run.run_step()

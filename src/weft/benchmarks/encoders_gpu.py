@@ -24,7 +24,7 @@ from weft.convert.bert import FAMILY as BERT
 from weft.convert.family import Family
 from weft.convert.marian import FAMILY as MARIAN
 from weft.core.errors import require
-from weft.data.base import IGNORE, Batch, Source, TensorDataset
+from weft.data.base import IGNORE, Batch, DataLoader, TensorDataset
 from weft.models.base import ModelConfig
 from weft.models.bert import BERTConfig
 from weft.models.transformer import TransformerConfig
@@ -101,7 +101,7 @@ def ours(contest: Contest, settings: Train, dropout: bool) -> Trainer:
     torch.manual_seed(0)
     model = changed(contest.model, dropout).build()
     plan = execution.choose(settings, model, contest.objective, OPTIM)
-    source = Source(TensorDataset(contest.examples), settings.seed, plan.device)
+    source = DataLoader(TensorDataset(contest.examples), settings.seed, plan.device)
     return Trainer(model, contest.objective, source, settings, OPTIM, plan, tokens=contest.tokens)
 
 
@@ -121,7 +121,7 @@ def theirs(contest: Contest, own: Trainer, dropout: bool, compiled: bool) -> Cal
         {"params": [p for p in twin.parameters() if (p.ndim > 1) == decayed], "weight_decay": 0.01 * decayed} for decayed in (True, False)
     ]
     optimizer = torch.optim.AdamW(groups, lr=OPTIM.lr, betas=OPTIM.betas, fused=own.plan.device.type == "cuda")
-    source, number = Source(TensorDataset(contest.examples), own.settings.seed, own.plan.device), [0]
+    source, number = DataLoader(TensorDataset(contest.examples), own.settings.seed, own.plan.device), [0]
     run = torch.compile(twin) if compiled else twin
 
     def step() -> Tensor:

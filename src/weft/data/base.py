@@ -134,7 +134,7 @@ def order(first: int, count: int, size: int, seed: int, shuffle: bool = True) ->
     return index
 
 
-class Source:
+class DataLoader:
     """A stateless data loader: batches of a dataset by draw number, the same for any number of workers; seeking costs nothing."""
 
     BLOCK = 1 << 14

@@ -26,7 +26,7 @@ from weft.inference.mask_predict import MaskPredict, mask_predict, ranks
 from weft.metrics.ngrams import bleu, statistics
 from weft.models.base import NonAutoregressiveDecoder
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
-from weft.objectives.seq2seq import disagreement
+from weft.objectives.seq2seq import r_drop_kl
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +117,7 @@ class CMLM(Objective):
         losses = [F.cross_entropy(each, wanted, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing) for each in passes]
         loss = torch.stack(losses).mean()
         if twice:
-            loss = loss + self.config.r_drop / 4 * disagreement(flat, passes[1], wanted != IGNORE)
+            loss = loss + self.config.r_drop / 4 * r_drop_kl(flat, passes[1], wanted != IGNORE)
         plain = F.cross_entropy(flat.detach(), wanted, ignore_index=IGNORE, reduction="sum")
         right = (flat.detach().argmax(-1) == wanted).sum().float()
         found = Terms({"token": loss}, {"log_loss": plain, "accuracy": right})

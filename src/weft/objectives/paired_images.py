@@ -17,7 +17,7 @@ from weft.core.errors import ConfigError
 from weft.data.base import Batch
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, Turn, count
 from weft.objectives.distribution_distance import frechet, moments
-from weft.objectives.gan_losses import game, per_example
+from weft.objectives.gan_losses import gan_loss, per_example
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class PairedImages(Objective):
             weights = f"{config.adversarial_weight} and {config.l1_weight}"
             raise ConfigError(f"--objective.adversarial_weight and l1_weight must be at least 0 and one above 0, not {weights}")
         self.weights = {"game": config.adversarial_weight, "error": config.l1_weight}
-        self.game = game("non_saturating")
+        self.gan_loss = gan_loss("non_saturating")
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         examples = count(len(batch["key"]), like=batch["key"])
@@ -54,9 +54,9 @@ class PairedImages(Objective):
         score = model.discriminate(source, made)  # (B, P, P)
         if turn == "generator":
             error = 2 * (made - target).abs().flatten(1).mean(1)
-            return Terms({"game": per_example(self.game.generator(score)).sum(), "error": error.sum()})
+            return Terms({"game": per_example(self.gan_loss.generator(score)).sum(), "error": error.sum()})
         real = model.discriminate(source, target)
-        loss = per_example(self.game.real(real)) + per_example(self.game.fake(score))
+        loss = per_example(self.gan_loss.real(real)) + per_example(self.gan_loss.fake(score))
         metrics = {name: per_example(odds.detach().sigmoid()).sum() for name, odds in (("real", real), ("fake", score))}
         return Terms({"loss": 0.5 * loss.sum()}, metrics)  # halved, so that it learns no faster than the generator
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from weft.core import registry
 from weft.core.errors import ConfigError, DataError
-from weft.data.base import Batch, Source
+from weft.data.base import Batch, DataLoader
 from weft.data.shards.shard_windows import ShardsConfig
 from weft.models.base import ModelConfig
 from weft.objectives.base import ObjectiveConfig
@@ -232,7 +232,7 @@ def largest(data: Any) -> int | None:
 def drawn(data: Any, example: int | None = None) -> Maker:
     """Batches with the shapes of the data's own, or of this example, which may itself be a batch of several rows."""
     if example is None:
-        two = Source(data.train, 0, torch.device("cpu")).batch(0, 2)
+        two = DataLoader(data.train, 0, torch.device("cpu")).batch(0, 2)
     else:
         keys = torch.zeros(2, dtype=torch.int64)
         two = {**data.train.batch(torch.tensor([example, example]), keys), "key": keys}

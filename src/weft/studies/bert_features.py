@@ -24,7 +24,7 @@ from weft.core.config import Config
 from weft.core.errors import CapabilityError, ConfigError
 from weft.data.annotated.sentences import Sentence
 from weft.data.annotated.tagged import Tagged, TaggedConfig, TagTokenizer
-from weft.data.base import Problems, Source
+from weft.data.base import DataLoader, Problems
 from weft.data.split import number_classes, shuffled
 from weft.data.text.sentence_pairs import SentencePairsConfig
 from weft.data.tokenizers.encoder_tokens import encoder_tokenizer
@@ -99,7 +99,7 @@ class OnFeatures(nn.Module):
 class Accuracy(Hook):
     """The share of right tags after every epoch."""
 
-    held: Source
+    held: DataLoader
     every: int
     points: list[tuple[int, float]] = field(default_factory=list)
     name = "accuracy"
@@ -155,12 +155,14 @@ def pretrained(sentences: list[Sentence], settings: Settings) -> tuple[BERT, Any
     torch.manual_seed(settings.seed)
     model = BERTConfig(vocabulary=data.tokenizer.size, context=settings.context, layers=4, heads=4, width=128, init_std=0.09).build()
     facts = {name: data.info[name] for name in ("vocabulary", "special_tokens", "mask")}
-    source = Source(data.train, settings.seed, execution.select_device("auto"))
+    source = DataLoader(data.train, settings.seed, execution.select_device("auto"))
     learn(model, MLMNSPConfig(**facts).build(), source, settings.pretraining, 1e-3, settings.seed)
     return model, data.tokenizer
 
 
-def learn(model: nn.Module, objective: Objective, source: Source, steps: int, rate: float, seed: int, hooks: tuple[Hook, ...] = ()) -> None:
+def learn(
+    model: nn.Module, objective: Objective, source: DataLoader, steps: int, rate: float, seed: int, hooks: tuple[Hook, ...] = ()
+) -> None:
     settings = Train(steps=steps, batch=BATCH, seed=seed, compile="off", cuda_graphs="off")  # an LSTM asks the host for lengths
     optim = AdamW(lr=rate, weight_decay=0.01, clip_norm=1.0, schedule=Schedule(kind="linear", warmup=steps // 10))
     Trainer(model, objective, source, settings, optim, execution.choose(settings, model, objective), hooks).fit()
@@ -189,8 +191,8 @@ def compare(task: Task, settings: Settings) -> dict[str, list[tuple[int, float]]
         on_features = name in LAYERS
         model = OnFeatures(task.bert, LAYERS[name], len(task.tokenizer.classes)) if on_features else finetuned(task, name != "finetuned")
         epoch = -(-len(task.train) // BATCH)
-        accuracy = Accuracy(Source(task.held, settings.seed, device, shuffle=False), epoch)
-        source = Source(task.train, settings.seed, device)
+        accuracy = Accuracy(DataLoader(task.held, settings.seed, device, shuffle=False), epoch)
+        source = DataLoader(task.train, settings.seed, device)
         rate = 2e-3 if on_features else settings.rate
         learn(model, TokenClassificationConfig().build(), source, epoch * settings.epochs, rate, settings.seed, (accuracy,))
         found[name] = accuracy.points

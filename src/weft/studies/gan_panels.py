@@ -14,7 +14,7 @@ from torch import Tensor
 
 from weft.core import random
 from weft.core.config import Config
-from weft.data.base import Source, TensorDataset
+from weft.data.base import DataLoader, TensorDataset
 from weft.models.gan import GANConfig
 from weft.objectives.adversarial import AdversarialConfig
 from weft.report.svg import Curve, chart
@@ -87,7 +87,7 @@ def follow(settings: Settings) -> list[Panel]:
     fading = Schedule(kind="linear", min_lr_ratio=0.05)
     rates: dict[str, OptimConfig] = {name: Adam(lr=lr, betas=(0.5, 0.999), schedule=fading) for name, lr in speeds.items()}
     watch = Watch(lambda trainer: panels.append(look(trainer)), max(1, settings.steps // 10))
-    Trainer(model, objective, Source(TensorDataset({"point": points}), settings.seed, plan.device), run, rates, plan, [watch]).fit()
+    Trainer(model, objective, DataLoader(TensorDataset({"point": points}), settings.seed, plan.device), run, rates, plan, [watch]).fit()
     return panels
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from weft.core import random
 from weft.core.errors import ConfigError, NonFiniteError
-from weft.data.base import Batch, Source
+from weft.data.base import Batch, DataLoader
 from weft.objectives.base import Objective, Terms, Turn
 from weft.training import execution
 from weft.training.checkpoint.tensors import below
@@ -27,7 +27,7 @@ from weft.training.means import Means
 from weft.training.optimizer.bf16_weights import BF16Weights
 from weft.training.optimizer.settings import OptimConfig, copies_itself
 from weft.training.optimizer.updater import Updater
-from weft.training.parallel.team import ALONE, Team
+from weft.training.parallel.team import SINGLE_PROCESS, Team
 from weft.training.settings import Train
 
 Counts = dict[str, Tensor]
@@ -43,7 +43,7 @@ class Trainer:
         self,
         model: nn.Module,
         objective: Objective,
-        source: Source,
+        source: DataLoader,
         settings: Train,
         optim: OptimConfig | dict[str, OptimConfig],
         plan: ExecutionPlan,
@@ -55,7 +55,7 @@ class Trainer:
         objective.bind(model)
         self.model, self.objective = model.to(plan.device), objective.to(plan.device)
         self.source, self.settings, self.plan, self.hooks, self.tokens = source, settings, plan, list(hooks), tokens
-        self.team = team or ALONE
+        self.team = team or SINGLE_PROCESS
         self.team.prepare(self.model, self.objective)
         self.step, self.cursor = 0, 0
         self.stop_reason = ""
@@ -86,7 +86,7 @@ class Trainer:
     def cut(self) -> list[tuple[int, int]]:
         """This process's draws of the next batch as micro-batches: (first, count)."""
         size = self.batch_size(self.cursor)
-        cuts = self.team.cut(self.cursor, size, self.settings.micro_batch)
+        cuts = self.team.micro_batches(self.cursor, size, self.settings.micro_batch)
         self.cursor += size
         return cuts
 
@@ -108,8 +108,8 @@ class Trainer:
         updater = self.updaters[turn.name]
         micro = [self.examples(batch) for batch in drawn]
         updater.zero_grad()
-        counts = self.team.add({name: sum_of([own[name] for _, own in micro]) for name in micro[0][1]})
-        found = self.team.learn(self.functions[turn.name], [batch for batch, _ in micro], counts)
+        counts = self.team.all_reduce({name: sum_of([own[name] for _, own in micro]) for name in micro[0][1]})
+        found = self.team.forward_backward(self.functions[turn.name], [batch for batch, _ in micro], counts)
         with self.bf16_weights.in_place() if self.bf16_weights else nullcontext():
             for (sums, metrics), (_, own) in zip(found, micro, strict=True):
                 self.means.add(turn.name, Terms(sums, metrics), own)
@@ -219,15 +219,15 @@ class Trainer:
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Everything but the weights that the rest of the run depends on, as tensors (those that this process saves) and as JSON."""
         tensors = {f"objective/{name}": value for name, value in self.objective.state_dict().items()}
-        tensors |= {f"means/{name}": value for name, value in self.team.add(self.means.state_tensors()).items()}
-        tensors = tensors if self.team.keeps() else {}
+        tensors |= {f"means/{name}": value for name, value in self.team.all_reduce(self.means.state_tensors()).items()}
+        tensors = tensors if self.team.is_saver() else {}
         refused = {turn: float(updater.refused) for turn, updater in self.updaters.items()}
         plain: dict[str, Any] = {"step": self.step, "cursor": self.cursor, "refused": refused, "hooks": {}}
         for turn, updater in self.updaters.items():
             tensors |= {f"optim/{turn}/{name}": value for name, value in updater.state_tensors().items()}
         for hook in self.hooks:
             hook_tensors, plain["hooks"][hook.name] = hook.state()
-            tensors |= {f"hooks/{hook.name}/{name}": value for name, value in hook_tensors.items() if self.team.keeps()}
+            tensors |= {f"hooks/{hook.name}/{name}": value for name, value in hook_tensors.items() if self.team.is_saver()}
         return tensors, plain
 
     def load_state(self, tensors: Mapping[str, Tensor], plain: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from tests.data.test_fuzz import TEXTS, use
 from weft.core import random
 from weft.core.config import from_dict, to_dict
 from weft.core.errors import ConfigError, DataError
-from weft.data.base import IGNORE, Batch, Data, DataConfig, Dataset, Source
+from weft.data.base import IGNORE, Batch, Data, DataConfig, DataLoader, Dataset
 from weft.data.text.biographies import ALPHABET, BiographiesConfig
 from weft.data.text.questions import QuestionsConfig
 from weft.data.text.span_corruption import Lengths, SpanCorruption, SpanCorruptionConfig, first_sentence_length
@@ -257,7 +257,7 @@ def test_the_made_up_people_need_no_file() -> None:
     assert data.tokenizer.size == data.info["vocabulary"] == len(ALPHABET) + 2
     assert {"documents": 10_000, "context": 128, "tokens": 127, "validation_documents": 0}.items() <= data.info.items()
     assert data.problems.lines() == []
-    batch = Source(data.train, 0, torch.device("cpu")).batch(0, 8)
+    batch = DataLoader(data.train, 0, torch.device("cpu")).batch(0, 8)
     assert batch["ids"].shape == batch["targets"].shape == (8, 127)
     config = SpanCorruptionConfig(lengths="beta", biographies=FEW)
     assert from_dict(to_dict(config), SpanCorruptionConfig) == config
