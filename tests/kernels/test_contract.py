@@ -122,7 +122,7 @@ def test_each_claims_what_it_computes_and_nothing_else(one: Any) -> None:
 def test_what_is_true_of_a_run_is_asked_as_well() -> None:
     spec, bf16 = specs()[0], UsageSpec(machine=HOPPER, precision="bf16")
     cuda, narrow, cpu = select.BLOCKS[0], select.STACKS[0], select.BLOCKS[1]
-    for changes in ({"precision": "fp32"}, {"machine": dataclasses.replace(HOPPER, triton=False)}, {"pieces": frozenset()}):
+    for changes in ({"precision": "fp32"}, {"machine": dataclasses.replace(HOPPER, triton=False)}, {"parts": frozenset()}):
         assert cuda.refuses(spec, dataclasses.replace(bf16, **changes))  # type: ignore[arg-type]
     assert narrow.refuses((spec,), dataclasses.replace(bf16, checkpointing="selective"))
     assert narrow.refuses((spec, dataclasses.replace(spec, dropout=0.5)), bf16)

@@ -40,7 +40,7 @@ MODEL_CHANGES: dict[str, Change] = {}
 """Of what is around the blocks, which themselves are as they were."""
 
 
-def change(function: Change) -> Change:
+def grad_out(function: Change) -> Change:
     CHANGES[function.__name__] = function
     return function
 
@@ -102,52 +102,52 @@ def each(model: Any, function: Callable[[Any], Any]) -> Any:
     return model
 
 
-@change
+@grad_out
 def attention_is_a_subclass(model: Any) -> Any:
     return each(model, lambda block: as_kind(SoftCapped, block.attention))
 
 
-@change
+@grad_out
 def a_helper_of_attention_is_overridden(model: Any) -> Any:
     return each(model, lambda block: as_kind(OtherLook, block.attention))
 
 
-@change
+@grad_out
 def attention_has_positions_of_its_own(model: Any) -> Any:
     return each(model, lambda block: as_kind(ALiBi, block.attention).register_buffer("slope", torch.tensor(0.5)))
 
 
-@change
+@grad_out
 def attention_has_a_core_of_its_own(model: Any) -> Any:
     return each(model, lambda block: as_kind(OtherCore, block.attention))
 
 
-@change
+@grad_out
 def a_core_is_put_into_attention(model: Any) -> Any:
     return each(model, lambda block: setattr(block.attention, "attention_fn", OtherCore.attention_fn))
 
 
-@change
+@grad_out
 def attention_has_an_attribute_more(model: Any) -> Any:
     return each(model, lambda block: setattr(block.attention, "soft_cap", 30.0))
 
 
-@change
+@grad_out
 def attention_has_a_parameter_more(model: Any) -> Any:
     return each(model, lambda block: block.attention.register_parameter("slope", nn.Parameter(torch.zeros(2))))
 
 
-@change
+@grad_out
 def attention_has_a_buffer_more(model: Any) -> Any:
     return each(model, lambda block: block.attention.register_buffer("bias_table", torch.zeros(2)))
 
 
-@change
+@grad_out
 def a_method_of_attention_is_replaced(model: Any) -> Any:
-    return each(model, lambda block: setattr(block.attention, "mix", MethodType(SoftCapped.attend, block.attention)))
+    return each(model, lambda block: setattr(block.attention, "attend", MethodType(SoftCapped.attend, block.attention)))
 
 
-@change
+@grad_out
 def a_block_is_a_subclass(model: Any) -> Any:
     class Parallel(Block):
         def forward(self, x: Tensor, mask: Any = None, rotary: Tensor | None = None, layer_kv: Any = None) -> Tensor:
@@ -158,7 +158,7 @@ def a_block_is_a_subclass(model: Any) -> Any:
     return each(model, lambda block: as_kind(Parallel, block))
 
 
-@change
+@grad_out
 def the_forward_pass_of_a_block_is_replaced(model: Any) -> Any:
     def forward(self: Any, x: Tensor, *given: Any) -> Tensor:
         return Block.forward(self, x, *given) * 0.5
@@ -166,17 +166,17 @@ def the_forward_pass_of_a_block_is_replaced(model: Any) -> Any:
     return each(model, lambda block: setattr(block, "forward", MethodType(forward, block)))
 
 
-@change
+@grad_out
 def a_block_has_an_adapter(model: Any) -> Any:
     return each(model, lambda block: block.add_module("adapter", nn.Linear(128, 128)))
 
 
-@change
+@grad_out
 def a_linear_layer_has_an_adapter(model: Any) -> Any:
     return each(model, lambda block: block.attention.qkv.add_module("lora", nn.Linear(128, 4)))
 
 
-@change
+@grad_out
 def feed_forward_is_a_subclass(model: Any) -> Any:
     class Halved(FeedForward):
         def forward(self, x: Tensor) -> Tensor:
@@ -185,7 +185,7 @@ def feed_forward_is_a_subclass(model: Any) -> Any:
     return each(model, lambda block: as_kind(Halved, block.feedforward))
 
 
-@change
+@grad_out
 def a_norm_is_a_subclass(model: Any) -> Any:
     class Shifted(LayerNorm):
         def forward(self, x: Tensor) -> Tensor:
@@ -194,7 +194,7 @@ def a_norm_is_a_subclass(model: Any) -> Any:
     return each(model, lambda block: as_kind(Shifted, block.norm2))
 
 
-@change
+@grad_out
 def a_linear_layer_is_a_subclass(model: Any) -> Any:
     class Doubled(nn.Linear):
         def forward(self, x: Tensor) -> Tensor:
@@ -203,7 +203,7 @@ def a_linear_layer_is_a_subclass(model: Any) -> Any:
     return each(model, lambda block: as_kind(Doubled, block.feedforward.up))
 
 
-@change
+@grad_out
 def dropout_is_a_subclass(model: Any) -> Any:
     class Noise(type(model.dropout)):  # type: ignore[misc]
         def forward(self, x: Tensor) -> Tensor:
@@ -212,37 +212,37 @@ def dropout_is_a_subclass(model: Any) -> Any:
     return each(model, lambda block: as_kind(Noise, block.dropout))
 
 
-@change
+@grad_out
 def a_layer_has_a_forward_hook(model: Any) -> Any:
     return each(model, lambda block: block.attention.out.register_forward_hook(lambda module, given, out: out * 2))
 
 
-@change
+@grad_out
 def a_layer_has_a_pre_hook(model: Any) -> Any:
     return each(model, lambda block: block.feedforward.register_forward_pre_hook(lambda module, given: (given[0] * 2,)))
 
 
-@change
+@grad_out
 def a_layer_has_a_backward_hook(model: Any) -> Any:
     return each(model, lambda block: block.norm1.register_full_backward_hook(lambda module, ins, outs: (ins[0] * 2,)))
 
 
-@change
+@grad_out
 def a_weight_is_parametrized(model: Any) -> Any:
     return each(model, lambda block: parametrizations.weight_norm(block.attention.qkv))
 
 
-@change
+@grad_out
 def a_weight_is_spectral(model: Any) -> Any:
     return each(model, lambda block: parametrizations.spectral_norm(block.feedforward.up))
 
 
-@change
+@grad_out
 def a_layer_is_wrapped(model: Any) -> Any:
     return each(model, lambda block: setattr(block.attention, "out", nn.Sequential(block.attention.out, nn.Tanh())))
 
 
-@change
+@grad_out
 def heads_are_said_otherwise(model: Any) -> Any:
     return each(model, lambda block: setattr(block.attention, "kv_heads", 1))
 
@@ -390,9 +390,9 @@ def test_changed_models_are_decoded_as_they_are(name: str) -> None:
 @pytest.mark.parametrize("what", ["method", "helper", "activation", "block", "hook", "model"])
 def test_classes_that_are_changed_as_they_run(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if what == "method":
-        monkeypatch.setattr(SelfAttention, "mix", SoftCapped.attend)
+        monkeypatch.setattr(SelfAttention, "attend", SoftCapped.attend)
     elif what == "helper":
-        monkeypatch.setattr(attention_module, "rotate", lambda x, table: -x)
+        monkeypatch.setattr(attention_module, "apply_rope", lambda x, table: -x)
     elif what == "activation":
         monkeypatch.setitem(feed_forward.ACTIVATIONS, "gelu", F.relu)
     elif what == "block":
@@ -458,14 +458,14 @@ PROGRAM = """
 import torch
 from weft.inference.runner import ModelRunner
 from weft.kernels import select
-from weft.kernels.spec import Use
+from weft.kernels.spec import UsageSpec
 from weft.models.gpt import GPTConfig
 
 torch.manual_seed(0)
 model = GPTConfig(vocabulary=60, context=32, layers=2, heads=2, width=128).build()
 for parameter in model.parameters():
     torch.nn.init.normal_(parameter, 0.0, 0.3)
-print(select.install_chosen(model, Use())[0].line())
+print(select.install_chosen(model, UsageSpec())[0].line())
 ids = torch.arange(12)[None]
 print(model(ids).sum().item())
 model = model.eval().bfloat16()
@@ -492,7 +492,7 @@ def test_changing_attention_touches_one_file(tmp_path: Path) -> None:
     outs = [run.communicate()[0].splitlines() for run in runs]
     assert not any(run.returncode for run in runs)
     (line, total, decoded), (_, plain_total, plain_decoded) = outs
-    assert line.endswith("plain, as SelfAttention.mix has changed since the kernels were checked against it")
+    assert line.endswith("plain, as SelfAttention.attend has changed since the kernels were checked against it")
     assert decoded == "None True"
     assert plain_decoded.endswith("True") and "CPUDecodeStep" in plain_decoded
     assert total != plain_total

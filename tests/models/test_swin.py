@@ -14,7 +14,18 @@ from torch import Tensor
 from weft.core.errors import ConfigError
 from weft.kernels.select import use_attention
 from weft.models.base import Classifies, need
-from weft.models.swin import PRESETS, TINY, StochasticDepth, Swin, SwinBlock, SwinConfig, WindowAttention, roll, window_partition, window_reverse
+from weft.models.swin import (
+    PRESETS,
+    TINY,
+    StochasticDepth,
+    Swin,
+    SwinBlock,
+    SwinConfig,
+    WindowAttention,
+    roll,
+    window_partition,
+    window_reverse,
+)
 from weft.nn.attention import explicit_attention
 from weft.training.optimizer.updater import audit
 

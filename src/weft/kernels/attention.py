@@ -61,8 +61,8 @@ def cudnn_attention(
     """The same by cuDNN's kernel where it serves, the fastest on Hopper; PyTorch would ask for it last."""
     if mask is not None or bias is not None or not served(q, k, causal):
         return gpu_attention(q, k, v, mask, causal, dropout, bias, scale)
-    learn = torch.is_grad_enabled()
-    out: Tensor = torch.ops.aten._scaled_dot_product_cudnn_attention(q, k, v, None, learn, dropout, causal, False, scale=scale)[0]
+    with_grad = torch.is_grad_enabled()
+    out: Tensor = torch.ops.aten._scaled_dot_product_cudnn_attention(q, k, v, None, with_grad, dropout, causal, False, scale=scale)[0]
     return out
 
 
@@ -161,7 +161,7 @@ def not_packed(spec: AttentionSpec) -> str:
         return f"queries, keys and values of {spec.kind} come of several products"
     if not spec.causal:
         return "it is not causal"
-    return "heads share their keys" if spec.kv_heads != spec.heads else ""
+    return "it uses grouped-query attention" if spec.kv_heads != spec.heads else ""
 
 
 PACKED: tuple[Implementation, ...] = (ShortAttention(), CausalMatmulAttention())

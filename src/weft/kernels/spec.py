@@ -120,7 +120,7 @@ class UsageSpec:
     """Why blocks are computed operation by operation, whatever they are; nothing where kernels may serve."""
     checkpointing: Checkpointing = "none"
     """What is kept for the backward pass."""
-    pieces: frozenset[str] = frozenset({"norm", "feed", "attention", "products"})
+    parts: frozenset[str] = frozenset({"norm", "feed", "attention", "products"})
     """Parts of the CUDA block that have kernels of their own; a benchmark takes some away."""
 
 

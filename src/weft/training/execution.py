@@ -183,7 +183,7 @@ def choose(settings: Train, model: nn.Module, objective: Objective, optim: objec
             (not gpu and precision == "bf16" and cpu_has_tiles(), "plain", "PyTorch multiplies by this CPU's tiles, functions in C do not"),
             (not objective.compile and not gpu, "plain", "the objective takes a second derivative"),
             (processes > 1, "plain", "several processes share out their weights"),
-            (gpu and precision != "bf16", "plain", "products are not made in bf16"),
+            (gpu and precision != "bf16", "plain", "matmuls are not in bf16"),
             (gpu and importlib.util.find_spec("triton") is None, "plain", "Triton is not installed"),
             (True, "fused", "by kernels of our own where these serve"),
         ],
@@ -229,7 +229,7 @@ def never_fused(settings: Train, gpu: bool, precision: str, objective: Objective
     """Why Adam cannot hold bf16 copies of the matrices; nothing where it can."""
     reasons = {
         "it needs a GPU and Triton": not gpu or importlib.util.find_spec("triton") is None,
-        "products are not made in bf16": precision != "bf16",
+        "matmuls are not in bf16": precision != "bf16",
         "bf16 gradients should not be added up over micro-batches": 0 < settings.micro_batch < settings.batch,
         "it does not know several processes": processes > 1,
         "it is for Adam and AdamW without l1, l2, clip_value, relative and eps_inside_sqrt": not isinstance(optim, OptimConfig)

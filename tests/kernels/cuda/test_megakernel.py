@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from weft.kernels.cuda.megakernel import Arguments, MegakernelDecode, all_shares, fits, sizes_fit, sizes_of
+from weft.kernels.cuda.megakernel import Arguments, MegakernelDecode, all_shares, supports, sizes_fit, sizes_of
 from weft.kernels.spec import Machine, StackSpec, UsageSpec, describe_stack, described
 from weft.models.gpt import PRESETS, GPTConfig
 from weft.models.llama import LlamaConfig
@@ -127,4 +127,4 @@ def test_sizes_that_the_kernel_cannot_divide_are_not(settings: dict[str, Any], b
 
 
 def test_a_model_on_a_cpu_is_not() -> None:
-    assert not fits(GPTConfig(**SMALL).build().bfloat16())
+    assert not supports(GPTConfig(**SMALL).build().bfloat16())
