@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.gpt_configs import gpt_config
 from weft.inference.quantize import quantize_model
 from weft.inference.runner import ModelRunner
 from weft.kernels import mathematics, select
@@ -19,7 +20,6 @@ from weft.kernels.c import passes
 from weft.kernels.implementation import uninstall
 from weft.kernels.select import choose_decoder, install_chosen
 from weft.kernels.spec import BlockSpec, Machine, StackSpec, UsageSpec, describe_block, describe_stack, described
-from weft.models.gpt import GPTConfig
 from weft.models.llama import LlamaConfig
 from weft.nn.attention import SelfAttention
 from weft.nn.block import Block, Blocks
@@ -98,7 +98,8 @@ SERVED: dict[str, Any] = {
     "narrow blocks": lambda s: (
         s.order == "pre" and s.attention.causal and s.attention.kv_heads == s.attention.heads and not s.attention.qk_norm and not s.gated
         and not s.drop_path and s.activation == "gelu" and s.norm == "layer" and s.bias == "all" and s.norm_weights == "all"
-        and s.eps == (1e-5, 1e-5) and s.attention.width in (128, 256) and s.ffn_width % 256 == 0 and s.attention.head_dim in (16, 32, 64, 128)
+        and s.eps == (1e-5, 1e-5) and s.attention.width in (128, 256) and s.ffn_width % 256 == 0
+        and s.attention.head_dim in (16, 32, 64, 128)
     ),
 }  # fmt: skip
 """Which of the grid each computes, said a second time."""
@@ -203,16 +204,16 @@ def test_what_is_asked_for_by_name_is_used_alone() -> None:
 
 SIZES: dict[str, Any] = {"vocabulary": 60, "context": 40, "layers": 3, "heads": 4, "width": 64}
 DECODERS: dict[str, Any] = {
-    **{str(more): GPTConfig(**SIZES | more) for more in (
+    **{str(more): gpt_config(**SIZES | more) for more in (
         {}, {"norm": "post"}, {"position_embedding": "rotary"}, {"position_embedding": "sinusoidal"}, {"sliding_window": 4},
         {"bias": False}, {"tie_embeddings": False},
-        {"norm_embedding": True}, {"activation": "relu"}, {"activation": "silu", "ffn_width": 128}, {"qk_norm": True}, {"skips": True},
-        {"heads": 1}, {"position_embedding": "rotary", "sliding_window": 3, "norm": "post"},
+        {"embedding_norm": True}, {"activation": "relu"}, {"activation": "silu", "ffn_width": 128}, {"qk_norm": True},
+        {"embedding_skips": True}, {"heads": 1}, {"position_embedding": "rotary", "sliding_window": 3, "norm": "post"},
     )},
     "llama": LlamaConfig(**SIZES),
     "llama in groups": LlamaConfig(**SIZES | {"kv_heads": 2, "tie_embeddings": False}),
 }  # fmt: skip
-REFUSED = {str({"qk_norm": True}), str({"skips": True})}
+REFUSED = {str({"qk_norm": True}), str({"embedding_skips": True})}
 
 
 def decoder(name: str) -> Any:

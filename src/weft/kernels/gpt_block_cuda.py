@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft.kernels.attention import served
-from weft.kernels.block_passes import residual_and_norm, kind_of_products
+from weft.kernels.block_passes import kind_of_products, residual_and_norm
 from weft.kernels.block_products import feed_forward
 from weft.kernels.block_products import product as cublaslt_product
 from weft.kernels.implementation import Implementation, install

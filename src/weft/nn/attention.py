@@ -139,7 +139,7 @@ def safe_sdpa_backends(q: Tensor, k: Tensor) -> contextlib.AbstractContextManage
 
 
 def padding_mask(lengths: Tensor | None, size: int) -> Tensor | None:
-    """lengths (B,), size S -> True where a place is no padding (B, 1, 1, S); None where nothing is padded."""
+    """lengths (B,), size S -> True where a position is no padding (B, 1, 1, S); None where nothing is padded."""
     return None if lengths is None else (torch.arange(size, device=lengths.device) < lengths[:, None])[:, None, None]
 
 

@@ -153,8 +153,8 @@ def supports_attention(keys: Tensor, heads: int) -> bool:
 
 
 def decode_attention(
-    qkv: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, rotary: Tensor | None, out: Tensor, workspace: Any, *, window: int, heads: int,
-    split: int,
+    qkv: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, rotary: Tensor | None, out: Tensor, workspace: Any, *, window: int,
+    heads: int, split: int,
 ) -> bool:  # fmt: skip
     """As `decode_kernels.decode_attention`, less the weighing of parts, of `split` places each -> whether it was done."""
     rows, kv_heads, places, head = keys.shape

@@ -1,7 +1,7 @@
 """One more token of one row of a decoder like GPT-2, as one kernel on a Hopper GPU (`kernels/cuda/megakernel.cu`).
 
-A single row waits for weights only. This kernel fetches them without a pause, where `decode_step` starts some hundred kernels, each of which
-waits for the one before. Its sums are made in another order than those of several rows.
+A single row waits for weights only. This kernel fetches them without a pause, where `decode_step` starts some hundred kernels, each of
+which waits for the one before. Its sums are made in another order than those of several rows.
 """
 
 from __future__ import annotations

@@ -291,9 +291,11 @@ def add_and_norm(x: Tensor, parts: Tensor | None, bias: Tensor | None, norm: Any
     )  # fmt: skip
 
 
-def decode_attention(qkv: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, rotary: Tensor | None, out: Tensor, workspace: Any, *, window: int,
-         heads: int) -> None:  # fmt: skip
-    """qkv (R, (H + 2 G) K), keys and values (R, G, S, K) of a cache -> out (R, H K). room: tensors for several parts, or None."""
+def decode_attention(
+    qkv: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, rotary: Tensor | None, out: Tensor, workspace: Any, *, window: int,
+    heads: int,
+) -> None:  # fmt: skip
+    """qkv (R, (H + 2 G) K), keys and values (R, G, S, K) of a cache -> out (R, H K). workspace: tensors for several parts, or None."""
     rows, kv_heads, places, head = keys.shape
     table = qkv if rotary is None else rotary
     partial_out, partial_max, partial_sum = workspace or (out, out, out)
