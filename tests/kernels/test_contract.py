@@ -236,7 +236,7 @@ def test_decoding_gives_what_the_model_gives(name: str, device: str, weights: An
     asked = [[3, 1, 4, 1, 5], [9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2], [7]]
     for rows in ([asked[0]], asked):
         runner = ModelRunner(model)
-        assert bool(runner.steps) != (name in REFUSED), choose_decoder(model)
+        assert bool(runner.decode_step) != (name in REFUSED), choose_decoder(model)
         runner.add_rows(len(rows))
         runner.prefill(rows)
         read = [list(ids) for ids in rows]

@@ -378,7 +378,7 @@ def test_changed_models_are_decoded_as_they_are(name: str) -> None:
     if name in ("heads_are_said_otherwise", "the_last_norm_is_another"):
         return
     runner, ids = ModelRunner(changed.float()), IDS[0].tolist()
-    assert runner.steps is None
+    assert runner.decode_step is None
     runner.add_rows(1)
     runner.prefill([ids[:-1]])
     with torch.inference_mode():
@@ -472,7 +472,7 @@ model = model.eval().bfloat16()
 runner = ModelRunner(model)
 runner.add_rows(1)
 runner.prefill([ids[0, :-1].tolist()])
-print(runner.steps, (runner.decode(ids[0, -1:])[0].float() - model(ids)[0, -1].float()).abs().max().item() < 0.3)
+print(runner.decode_step, (runner.decode(ids[0, -1:])[0].float() - model(ids)[0, -1].float()).abs().max().item() < 0.3)
 """
 
 

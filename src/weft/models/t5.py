@@ -110,7 +110,7 @@ class Attention(nn.Module):
     def forward(
         self, x: Tensor, key_values: tuple[Tensor, Tensor], mask: Tensor | None, bias: Tensor | None = None, layer_kv: LayerKV | None = None
     ) -> Tensor:
-        """x (B, T, D), keys and values as `project` gives them, mask (B, 1, 1, S) True where a key may be seen, bias (1, H, T, S) -> (B, T, D).
+        """x (B, T, D), keys and values of `project`, mask (B, 1, 1, S) True where a key may be seen, bias (1, H, T, S) -> (B, T, D).
 
         With a KV cache, the keys and values are new and stand behind what it holds; mask and bias are then of all of its positions.
         """
