@@ -1,4 +1,4 @@
-"""Guessing ahead changes how long an answer takes, not what it is."""
+"""Speculative decoding changes how long an answer takes, not what it is."""
 
 from __future__ import annotations
 

@@ -144,8 +144,9 @@ class Engine:
         batch_invariant: bool | None = None,
     ):
         """slots: answers made at once. sliding_context: go on past the model's context, seeing the last tokens only. cached: read every
-        token once, where the model can. prefill_chunk: most tokens of each prompt prefilled at a step. prefixes: snapshots in the prefix cache.
-        batch_invariant: an answer is the same to the last bit, alone or beside others, in every precision; None where that costs little."""
+        token once, where the model can. prefill_chunk: most tokens of each prompt prefilled at a step. prefixes: snapshots in the prefix
+        cache. batch_invariant: an answer is the same to the last bit, alone or beside others, in every precision; None where that costs
+        little."""
         if slots < 1 or prefill_chunk < 1:
             raise ConfigError(f"slots and prefill_chunk must be at least 1, not {slots} and {prefill_chunk}")
         self.model, self.tokenizer, self.slots, self.cached = model.eval(), tokenizer, slots, cached
