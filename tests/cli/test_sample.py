@@ -60,11 +60,11 @@ def test_the_likeliest_texts_of_a_beam(command: Callable[..., Outcome], text_run
     assert done.err.count("log-probability") == 3
     loaded = weft.load(text_run)
     best = loaded.generate("the ", beams=4, length_penalty=0.0, max_new_tokens=6)
-    assert f"log-probability {best.log_probability:.5f}, score {best.score:.5f}" in done.err
+    assert f"log-probability {best.logprob:.5f}, score {best.score:.5f}" in done.err
     ids = loaded.tokenizer.encode("the " + best.text).tolist()
     given = torch.tensor([ids[:-1]], device=next(loaded.model.parameters()).device)
     logits = loaded.model(given).detach()[0, 3:].log_softmax(-1)
-    assert best.log_probability == pytest.approx(float(logits[torch.arange(6), ids[4:]].sum()), abs=1e-5)
+    assert best.logprob == pytest.approx(float(logits[torch.arange(6), ids[4:]].sum()), abs=1e-5)
     for more, said in (
         (["--n", "5"], "n must not be above beams"),
         (["--stop", "x"], "no stop sequences"),

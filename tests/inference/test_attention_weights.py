@@ -14,7 +14,7 @@ from weft.core.errors import CapabilityError
 from weft.inference.attention_weights import Recorder
 from weft.kernels.select import use_attention
 from weft.models import bert, llama, t5
-from weft.nn.attention import SelfAttention, spread
+from weft.nn.attention import SelfAttention, repeat_kv
 from weft.nn.cross_attention import CrossAttention
 from weft.serving.inspection import attention_of_text, attention_of_translation
 
@@ -45,7 +45,7 @@ def values_of(layer: Any, inputs: tuple[Any, ...]) -> Tensor:
     """What a layer multiplies its weights by: (B, H, S, K)."""
     if isinstance(layer, SelfAttention):
         packed = layer.qkv(inputs[0]).unflatten(-1, (-1, layer.head))
-        return spread(packed[:, :, layer.heads + layer.kv_heads :].transpose(1, 2), layer.heads // layer.kv_heads)
+        return repeat_kv(packed[:, :, layer.heads + layer.kv_heads :].transpose(1, 2), layer.heads // layer.kv_heads)
     value: Tensor = (layer.project(inputs[1]) if isinstance(layer, CrossAttention) else inputs[1])[1]
     return value
 

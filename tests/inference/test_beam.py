@@ -72,7 +72,7 @@ def test_one_beam_is_greedy_and_scores_are_log_probabilities(seed: int) -> None:
             total += float(following.max())
             ids.append(int(following.argmax()))
         assert best[0].ids == ids[1:]
-        assert best[0].log_probability == pytest.approx(total, abs=1e-5)
+        assert best[0].logprob == pytest.approx(total, abs=1e-5)
     assert logits.shape[0] == 2
 
 
@@ -110,7 +110,7 @@ def test_a_translation_does_not_depend_on_its_batch(beams: int) -> None:
         for hypothesis in alone:
             logits = model(source[row : row + 1, :cut], None, torch.tensor([[1, *hypothesis.ids[:-1]]])).log_softmax(-1)[0]
             total = float(logits[torch.arange(len(hypothesis.ids)), hypothesis.ids].sum())
-            assert hypothesis.log_probability == pytest.approx(total, abs=1e-5)
+            assert hypothesis.logprob == pytest.approx(total, abs=1e-5)
 
 
 def test_settings_that_make_no_sense() -> None:
@@ -161,8 +161,8 @@ def test_coverage_is_the_attention_that_each_source_token_got() -> None:
                 model.decode(torch.tensor([[1, *one.ids[:-1]]]), model.encode(source[row : row + 1, :cut]))
             cross = torch.stack(recorder.of(["decoder.0.cross", "decoder.1.cross"]))  # (L, 1, H, T, S)
             covered = float(cross.mean((0, 1, 2)).sum(0).clamp(max=1).log().sum())
-            assert one.score == pytest.approx(one.log_probability / penalty(len(one.ids), 0.6) + 2.0 * covered, abs=1e-4)
-    assert all(one.score == pytest.approx(one.log_probability / penalty(len(one.ids), 0.6)) for best in plain for one in best)
+            assert one.score == pytest.approx(one.logprob / penalty(len(one.ids), 0.6) + 2.0 * covered, abs=1e-4)
+    assert all(one.score == pytest.approx(one.logprob / penalty(len(one.ids), 0.6)) for best in plain for one in best)
 
 
 @torch.no_grad()
@@ -180,7 +180,7 @@ def test_continuations_do_not_depend_on_their_batch_and_scores_are_log_probabili
         assert len(best) == 3
         for one in best:
             logits = model(torch.tensor([[*prompt, *one.ids[:-1]]]))[0, len(prompt) - 1 :, :18].log_softmax(-1)
-            assert one.log_probability == pytest.approx(float(logits[torch.arange(len(one.ids)), one.ids].sum()), abs=1e-5)
+            assert one.logprob == pytest.approx(float(logits[torch.arange(len(one.ids)), one.ids].sum()), abs=1e-5)
     [greedy] = continuations(model, [[3]], beam=Beam(1), **settings)
     engine = Engine(model, SimpleNamespace(size=18, decode=lambda ids: " ".join(map(str, ids)), special_tokens={"end": 2}))
     [answer] = generate_all(engine, [Request((3,), Sampling(max_new_tokens=6, temperature=0))])
@@ -230,7 +230,7 @@ def test_the_likeliest_word_is_not_the_one_of_likeliest_letters() -> None:
     for beams, word, chance in ((1, "大妈", 0.12), (2, "苹果", 0.45)):
         best = search(spelled(chances, alphabet), 1, 0, 1, beams=beams, longest=3, length_penalty=0.0)[0][0]
         assert "".join(alphabet[i] for i in best.ids) == f"{word}."
-        assert best.log_probability == pytest.approx(math.log(chance), abs=1e-5)
+        assert best.logprob == pytest.approx(math.log(chance), abs=1e-5)
 
 
 def test_a_tree_where_the_first_step_misleads() -> None:
@@ -243,4 +243,4 @@ def test_a_tree_where_the_first_step_misleads() -> None:
     for beams, word, chance in ((1, "ABB", 0.216), (2, "BBB", 0.324), (8, "BBB", 0.324)):
         best = search(spelled(chances, " .AB"), 1, 0, 1, beams=beams, longest=4, length_penalty=0.0)[0][0]
         assert "".join(" .AB"[i] for i in best.ids) == f"{word}."
-        assert best.log_probability == pytest.approx(math.log(chance), abs=1e-5)
+        assert best.logprob == pytest.approx(math.log(chance), abs=1e-5)

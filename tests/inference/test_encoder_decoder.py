@@ -77,7 +77,7 @@ def test_the_likeliest_tokens_are_those_of_one_beam(name: str) -> None:
         [[best]] = translate(made, torch.tensor([ids]), torch.tensor([len(ids)]), START, END, beams=1, longest=12)
         [found] = generate_all(engine(made), [Request(tuple(ids), Sampling(temperature=0.0, max_new_tokens=12, logprobs=0))])
         assert [token.id for token in found.tokens] == best.ids
-        assert sum(token.logprob or 0.0 for token in found.tokens) == pytest.approx(best.log_probability, abs=1e-4)
+        assert sum(token.logprob or 0.0 for token in found.tokens) == pytest.approx(best.logprob, abs=1e-4)
         assert found.text == TOKENIZER.decode(best.ids)
 
 

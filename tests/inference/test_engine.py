@@ -50,7 +50,7 @@ def test_an_answer_does_not_depend_on_its_company(name: str) -> None:
     made = model(name)
     expected = alone(made)
     assert len({finish for _, _, finish in expected}) >= 2  # they end in several ways
-    for settings in ({"slots": 2}, {"slots": 32}, {"slots": 5, "chunk": 3}, {"slots": 7, "cached": False}):
+    for settings in ({"slots": 2}, {"slots": 32}, {"slots": 5, "prefill_chunk": 3}, {"slots": 7, "cached": False}):
         order = list(range(len(REQUESTS)))
         random.Random(str(settings)).shuffle(order)
         found = plain(generate_all(Engine(made, Letters(), **settings), [REQUESTS[i] for i in order]))
@@ -86,7 +86,7 @@ def test_requests_join_and_leave_between_steps() -> None:
 
 def test_cancelling_frees_the_slot_and_disturbs_nobody() -> None:
     made = model("groups")
-    expected, engine = alone(made), Engine(made, Letters(), slots=6, chunk=4)
+    expected, engine = alone(made), Engine(made, Letters(), slots=6, prefill_chunk=4)
     numbers = [engine.add(request) for request in REQUESTS]
     texts, over = dict.fromkeys(numbers, ""), set[int]()
     for step in itertools.count():
@@ -111,8 +111,8 @@ def test_cancelling_frees_the_slot_and_disturbs_nobody() -> None:
 def test_log_probabilities_are_those_of_reading_it_all_at_once() -> None:
     made = model("learned")
     request = Request((3, 1, 4, 1, 5), Sampling(temperature=0.0, max_new_tokens=12, logprobs=3, ignore_end=True), prompt_logprobs=True)
-    for chunk in (1, 2, 100):
-        answer = generate_all(Engine(made, Letters(), chunk=chunk), [request])[0]
+    for prefill_chunk in (1, 2, 100):
+        answer = generate_all(Engine(made, Letters(), prefill_chunk=prefill_chunk), [request])[0]
         ids = [token.id for token in (*answer.prompt, *answer.tokens)]
         assert tuple(ids[:5]) == request.ids and len(answer.tokens) == 12
         with torch.inference_mode():
@@ -134,9 +134,9 @@ def test_a_prompt_can_be_scored_without_an_answer() -> None:
 def test_the_context_ends_an_answer_or_slides() -> None:
     made, request = model("learned"), Request((1,) * 148, Sampling(temperature=0.0, max_new_tokens=10, ignore_end=True))
     assert plain(generate_all(Engine(made, Letters()), [request]))[0][2] == "context"
-    slid = plain(generate_all(Engine(made, Letters(), slide=True), [request]))[0]
+    slid = plain(generate_all(Engine(made, Letters(), sliding_context=True), [request]))[0]
     assert (len(slid[1]), slid[2]) == (10, "length")
-    assert plain(generate_all(Engine(made, Letters(), slide=True, cached=False), [request]))[0] == slid
+    assert plain(generate_all(Engine(made, Letters(), sliding_context=True, cached=False), [request]))[0] == slid
     with pytest.raises(ConfigError, match="leaves no room for an answer in a context of 150"):
         Engine(made, Letters()).add(dataclasses.replace(request, ids=(1,) * 150))
 

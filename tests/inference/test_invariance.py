@@ -33,16 +33,17 @@ def test_the_default_and_its_line() -> None:
     )
 
 
-@pytest.mark.parametrize("chunk", [16, 512])
-def test_invariant_prompts_share_whole_chunks_to_the_last_bit(chunk: int) -> None:
+@pytest.mark.parametrize("prefill_chunk", [16, 512])
+def test_invariant_prompts_share_whole_chunks_to_the_last_bit(prefill_chunk: int) -> None:
     made: Any = model("rotary").to(torch.bfloat16)
     shared = tuple((5 * i) % 29 for i in range(60))
     sampling = Sampling(temperature=0.0, max_new_tokens=8, logprobs=2, ignore_end=True)
     requests = [Request((*shared, *rest), sampling) for rest in ((1, 2), (3,), (1, 2, 3))]
-    expected = [generate_all(Engine(made, Letters(), chunk=chunk, prefixes=0, slots=1, batch_invariant=True), [one])[0] for one in requests]
-    engine = Engine(made, Letters(), chunk=chunk, slots=2, batch_invariant=True)
+    own: Any = {"prefill_chunk": prefill_chunk, "prefixes": 0, "slots": 1, "batch_invariant": True}
+    expected = [generate_all(Engine(made, Letters(), **own), [one])[0] for one in requests]
+    engine = Engine(made, Letters(), prefill_chunk=prefill_chunk, slots=2, batch_invariant=True)
     assert generate_all(engine, requests) + generate_all(engine, requests) == expected * 2
-    assert (engine.prefix_cache.hit_tokens > 0) == (chunk == 16) and not engine.prefix_cache.hit_tokens % chunk
+    assert (engine.prefix_cache.hit_tokens > 0) == (prefill_chunk == 16) and not engine.prefix_cache.hit_tokens % prefill_chunk
 
 
 def test_divergence_is_measured(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ def test_answers_are_those_of_the_model_in_any_company(slots: int, settings: dic
         source = torch.tensor([[*ids, END]])
         [expected] = mask_predict(made.model, source, torch.tensor([source.size(1)]), START, END)
         assert [token.id for token in answer.tokens] == expected.ids
-        assert [token.logprob for token in answer.tokens] == pytest.approx(expected.log_probabilities, abs=1e-5)
+        assert [token.logprob for token in answer.tokens] == pytest.approx(expected.logprobs, abs=1e-5)
         assert answer.finish_reason == ("stop" if not settings else expected.stop)
 
 

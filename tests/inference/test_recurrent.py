@@ -29,7 +29,7 @@ def read_by(model: GRU, work: Any) -> int:
     return model.tokens_read
 
 
-@pytest.mark.parametrize("settings", [{"slots": 1}, {"slots": 5, "chunk": 3}, {"slots": 32}, {"slots": 7, "invariant": True}])
+@pytest.mark.parametrize("settings", [{"slots": 1}, {"slots": 5, "prefill_chunk": 3}, {"slots": 32}, {"slots": 7, "batch_invariant": True}])
 def test_answers_are_those_of_reading_everything_again(settings: dict[str, Any]) -> None:
     model = built()
     expected = [plain(generate_all(Engine(model, Letters(), slots=1, cached=False), [request]))[0] for request in REQUESTS]
@@ -47,9 +47,9 @@ def test_every_token_is_read_once_however_long_the_text(number: int) -> None:
 def test_rows_of_the_same_bits_beside_others_in_bf16() -> None:
     model: Any = built().to(torch.bfloat16)
     expected = [generate_all(Engine(model, Letters(), slots=1, batch_invariant=True), [request])[0] for request in REQUESTS[::4]]
-    for settings in ({"slots": 4}, {"slots": 32}, {"slots": 2, "chunk": 7}):
+    for settings in ({"slots": 4}, {"slots": 32}, {"slots": 2, "prefill_chunk": 7}):
         alone = expected
-        if "chunk" in settings:
+        if "prefill_chunk" in settings:
             alone = [
                 generate_all(Engine(model, Letters(), **{**settings, "slots": 1}, batch_invariant=True), [r])[0] for r in REQUESTS[::4]
             ]
@@ -79,22 +79,22 @@ def test_where_prompts_part_a_snapshot_is_taken() -> None:
 
 
 @pytest.mark.parametrize("kinds", [("gru", "gru"), ("gru", "gpt"), ("gpt", "gru")])
-@pytest.mark.parametrize("ahead", [1, 4])
-def test_speculative_decoding_with_a_recurrent_target_or_draft(kinds: tuple[str, str], ahead: int) -> None:
+@pytest.mark.parametrize("num_draft_tokens", [1, 4])
+def test_speculative_decoding_with_a_recurrent_target_or_draft(kinds: tuple[str, str], num_draft_tokens: int) -> None:
     torch.manual_seed(1)
     gpt = GPTConfig(vocabulary=30, context=100, layers=2, heads=2, width=16).build().eval()
     target, draft = (built(place) if kind == "gru" else gpt for place, kind in enumerate(kinds))
     for request in REQUESTS[::4]:
         [expected] = plain(generate_all(Engine(target, Letters()), [request]))
-        assert plain([speculate(target, draft, Letters(), request, ahead=ahead).answer])[0] == expected
+        assert plain([speculate(target, draft, Letters(), request, num_draft_tokens=num_draft_tokens).answer])[0] == expected
 
 
 def test_speculative_decoding_reads_little_twice() -> None:
     model, request = built(), Request((1, 2, 3), Sampling(max_new_tokens=200, ignore_end=True, temperature=0.0))
-    helped = speculate(model, built(), Letters(), request, ahead=4)
+    helped = speculate(model, built(), Letters(), request, num_draft_tokens=4)
     assert helped.acceptance == 1.0 and helped.target_steps == 40
     helper = built(5)
-    read = read_by(model, lambda: speculate(model, helper, Letters(), request, ahead=4))
+    read = read_by(model, lambda: speculate(model, helper, Letters(), request, num_draft_tokens=4))
     assert read <= 200 * 2 * 6 and helper.tokens_read <= 200 * 6  # in proportion to the answer
 
 
@@ -103,7 +103,7 @@ def test_beam_search_keeps_the_states_of_its_hypotheses() -> None:
     cached, again = (continuations(model, prompts, beam=Beam(4), longest=12, end=29, cached=cached) for cached in (True, False))
     for ours, expected in zip(cached, again, strict=True):
         assert [one.ids for one in ours] == [one.ids for one in expected]
-        assert [one.log_probability for one in ours] == pytest.approx([one.log_probability for one in expected], abs=1e-4)
+        assert [one.logprob for one in ours] == pytest.approx([one.logprob for one in expected], abs=1e-4)
     model.tokens_read = 0
     continuations(model, prompts, beam=Beam(4), longest=12)
     assert model.tokens_read <= sum(map(len, prompts)) + 4 * 4 * 12

@@ -1,4 +1,4 @@
-"""Guessing ahead changes how long an answer takes, not what it is."""
+"""Speculative decoding changes how long an answer takes, not what it is."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def draft(seed: int = 5) -> Any:
 
 
 @pytest.mark.parametrize("name", ["learned", "groups", "perceiver"])
-@pytest.mark.parametrize("ahead", [1, 3, 7])
-def test_the_likeliest_answer_is_the_same(name: str, ahead: int) -> None:
+@pytest.mark.parametrize("num_draft_tokens", [1, 3, 7])
+def test_the_likeliest_answer_is_the_same(name: str, num_draft_tokens: int) -> None:
     made = model(name)
     for ids in PROMPTS:
         for sampling in (
@@ -36,7 +36,7 @@ def test_the_likeliest_answer_is_the_same(name: str, ahead: int) -> None:
         ):
             [expected] = generate_all(Engine(made, Letters()), [Request(ids, sampling)])
             for helper in (draft(), made):
-                found = speculate(made, helper, Letters(), Request(ids, sampling), ahead=ahead).answer
+                found = speculate(made, helper, Letters(), Request(ids, sampling), num_draft_tokens=num_draft_tokens).answer
                 assert [t.id for t in found.tokens] == [t.id for t in expected.tokens]
                 assert (found.text, found.finish_reason) == (expected.text, expected.finish_reason)
                 for mine, theirs in zip(found.tokens, expected.tokens, strict=True):
@@ -45,7 +45,7 @@ def test_the_likeliest_answer_is_the_same(name: str, ahead: int) -> None:
 
 def test_a_perfect_draft_is_always_kept() -> None:
     made, request = model("rotary"), Request((1, 2), Sampling(max_new_tokens=41, ignore_end=True, seed=3))
-    done = speculate(made, made, Letters(), request, ahead=4)
+    done = speculate(made, made, Letters(), request, num_draft_tokens=4)
     assert done.accepted == done.proposed and done.target_steps == 9 and len(done.answer.tokens) == 41
 
 
@@ -67,7 +67,7 @@ def test_two_tokens_are_drawn_from_the_models_own_distribution(settings: dict[st
     number, seen = 1500, Counter[tuple[int, ...]]()
     for seed in range(number):
         request = Request((1,), Sampling(max_new_tokens=2, seed=seed, **settings))
-        seen[tuple(token.id for token in speculate(made, helper, Few(), request, ahead=2).answer.tokens)] += 1
+        seen[tuple(token.id for token in speculate(made, helper, Few(), request, num_draft_tokens=2).answer.tokens)] += 1
     chooser = Sampler([Request((1,), Sampling(**settings))], size)
     first = chooser.probabilities(made(torch.tensor([[1]]))[:, -1])[0]
     expected = {

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.gpt_configs import gpt_config
 from weft.inference.quantize import quantize_model
 from weft.inference.runner import ModelRunner
 from weft.kernels import mathematics, select
@@ -19,7 +20,6 @@ from weft.kernels.c import passes
 from weft.kernels.implementation import uninstall
 from weft.kernels.select import choose_decoder, install_chosen
 from weft.kernels.spec import BlockSpec, Machine, StackSpec, UsageSpec, describe_block, describe_stack, described
-from weft.models.gpt import GPTConfig
 from weft.models.llama import LlamaConfig
 from weft.nn.attention import SelfAttention
 from weft.nn.block import Block, Blocks
@@ -123,7 +123,7 @@ def test_each_claims_what_it_computes_and_nothing_else(one: Any) -> None:
 def test_what_is_true_of_a_run_is_asked_as_well() -> None:
     spec, bf16 = specs()[0], UsageSpec(machine=HOPPER, precision="bf16")
     cuda, narrow, cpu = select.BLOCKS[0], select.STACKS[0], select.BLOCKS[1]
-    for changes in ({"precision": "fp32"}, {"machine": dataclasses.replace(HOPPER, triton=False)}, {"pieces": frozenset()}):
+    for changes in ({"precision": "fp32"}, {"machine": dataclasses.replace(HOPPER, triton=False)}, {"parts": frozenset()}):
         assert cuda.refuses(spec, dataclasses.replace(bf16, **changes))  # type: ignore[arg-type]
     assert narrow.refuses((spec,), dataclasses.replace(bf16, checkpointing="selective"))
     assert narrow.refuses((spec, dataclasses.replace(spec, dropout=0.5)), bf16)
@@ -204,16 +204,16 @@ def test_what_is_asked_for_by_name_is_used_alone() -> None:
 
 SIZES: dict[str, Any] = {"vocabulary": 60, "context": 40, "layers": 3, "heads": 4, "width": 64}
 DECODERS: dict[str, Any] = {
-    **{str(more): GPTConfig(**SIZES | more) for more in (
+    **{str(more): gpt_config(**SIZES | more) for more in (
         {}, {"norm": "post"}, {"position_embedding": "rotary"}, {"position_embedding": "sinusoidal"}, {"sliding_window": 4},
         {"bias": False}, {"tie_embeddings": False},
-        {"norm_embedding": True}, {"activation": "relu"}, {"activation": "silu", "ffn_width": 128}, {"qk_norm": True}, {"skips": True},
-        {"heads": 1}, {"position_embedding": "rotary", "sliding_window": 3, "norm": "post"},
+        {"embedding_norm": True}, {"activation": "relu"}, {"activation": "silu", "ffn_width": 128}, {"qk_norm": True},
+        {"embedding_skips": True}, {"heads": 1}, {"position_embedding": "rotary", "sliding_window": 3, "norm": "post"},
     )},
     "llama": LlamaConfig(**SIZES),
     "llama in groups": LlamaConfig(**SIZES | {"kv_heads": 2, "tie_embeddings": False}),
 }  # fmt: skip
-REFUSED = {str({"qk_norm": True}), str({"skips": True})}
+REFUSED = {str({"qk_norm": True}), str({"embedding_skips": True})}
 
 
 def decoder(name: str) -> Any:
@@ -236,7 +236,7 @@ def test_decoding_gives_what_the_model_gives(name: str, device: str, weights: An
     asked = [[3, 1, 4, 1, 5], [9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2], [7]]
     for rows in ([asked[0]], asked):
         runner = ModelRunner(model)
-        assert bool(runner.steps) != (name in REFUSED), choose_decoder(model)
+        assert bool(runner.decode_step) != (name in REFUSED), choose_decoder(model)
         runner.add_rows(len(rows))
         runner.prefill(rows)
         read = [list(ids) for ids in rows]

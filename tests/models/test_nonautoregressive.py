@@ -79,7 +79,7 @@ def test_a_model_that_is_cut_at_end_has_no_length() -> None:
     made, (source, _) = model(fixed_length=30), inputs()
     assert made.longest == 30
     assert not any("difference" in name for name, _ in made.named_parameters())
-    with pytest.raises(ConfigError, match="a model of 30 places tells no length"):
+    with pytest.raises(ConfigError, match="a model of 30 positions predicts no length"):
         made.length_logits(made.encode(source, LENGTHS), LENGTHS)
 
 

@@ -19,7 +19,8 @@ from weft.models.perceiver import PRESETS, Perceiver, PerceiverConfig
 
 V, T, M, D = 50, 12, 5, 16
 VARIANTS = [
-    {"queries": queries, "position": position} for queries, position in product(("learned", "last"), ("learned", "sinusoidal", "rotary"))
+    {"queries": queries, "position_embedding": position}
+    for queries, position in product(("learned", "last"), ("learned", "sinusoidal", "rotary"))
 ]
 every_variant = pytest.mark.parametrize("settings", VARIANTS, ids=lambda settings: "-".join(settings.values()))
 

@@ -112,7 +112,7 @@ def cuts(batch: int, data: int, place: int, micro_batch: int) -> list[int]:
 @pytest.mark.parametrize(
     ("asked", "gpus", "batch", "said"),
     [
-        (Layout(0, 0, 5, 0), 5, 64, "--parallel.tensor 5 must divide 12 heads of keys and 3072 inner units"),
+        (Layout(0, 0, 5, 0), 5, 64, "--parallel.tensor 5 must divide 12 KV heads and 3072 feed-forward units"),
         (Layout(0, 0, 0, 5), 5, 64, "--parallel.pipeline 5 must divide 12 blocks"),
         (Layout(64, 0, 0, 0), 64, 8, "a batch of 8 examples cannot be divided among 64 devices"),
     ],

@@ -39,8 +39,8 @@ def test_continuations_and_their_scores(small: Live) -> None:
         [best] = continuations(served.model, [ids], beam=Beam(4, 0.5), longest=5)
         for one, choice in zip(best[:3], found["choices"][3 * number : 3 * number + 3], strict=True):
             assert choice["text"] == served.tokens.decode(one.ids)
-            assert choice["log_probability"] == pytest.approx(one.log_probability, abs=1e-5)
-            assert choice["score"] == pytest.approx(one.log_probability / penalty(5, 0.5), abs=1e-5)
+            assert choice["log_probability"] == pytest.approx(one.logprob, abs=1e-5)
+            assert choice["score"] == pytest.approx(one.logprob / penalty(5, 0.5), abs=1e-5)
             read = ask(small, model="gpt", prompt=[ids + one.ids], echo=True, max_tokens=0, logprobs=0)["choices"][0]
             again = sum(read["logprobs"]["token_logprobs"][len(ids) :])
             assert choice["log_probability"] == pytest.approx(again, abs=1e-5)

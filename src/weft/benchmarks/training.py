@@ -72,7 +72,7 @@ def make(model: GPTConfig, train: Train, tokens: Tensor, optim: AdamW, pieces: s
     network, objective = model.build(), NextTokenConfig().build()
     plan = execution.choose(train, network, objective, optim)
     if pieces:
-        plan.use = dataclasses.replace(plan.use, pieces=UsageSpec().pieces & {*pieces.split("+")})
+        plan.use = dataclasses.replace(plan.use, parts=UsageSpec().parts & {*pieces.split("+")})
     source = DataLoader(TokenWindows(tokens, model.context, overlapping=True), train.seed, plan.device)
     return Trainer(network, objective, source, train, optim, plan, tokens=model.context)
 

@@ -27,18 +27,18 @@ BEAMS = 5
 
 
 @dataclass(frozen=True)
-class How:
+class DecodingOptions:
     """How answers are made, by models that make all tokens at once and by those that go token by token."""
 
     mask_predict: MaskPredict
     beam: Beam
 
 
-def answers(loaded: Loaded, prompt: str, how: How, n: int = 1) -> int:
+def answers(loaded: Loaded, prompt: str, options: DecodingOptions, n: int = 1) -> int:
     """The best answers to one text, a line each; how they came about goes to stderr."""
     if not prompt:
         raise ConfigError(f"{type(loaded.model).__name__} answers a text; give it one, for example: weft sample CKPT 'a text'")
-    most = 1 if offers(loaded.model, NonAutoregressiveDecoder) else how.beam.beams
+    most = 1 if offers(loaded.model, NonAutoregressiveDecoder) else options.beam.beams
     if not 1 <= n <= most:
         more = (
             "it makes one answer, all tokens at once"
@@ -46,14 +46,14 @@ def answers(loaded: Loaded, prompt: str, how: How, n: int = 1) -> int:
             else f"{most} beams find at most {most} answers"
         )
         raise ConfigError(f"--n {n}: {more}")
-    for said in reply(loaded, [prompt], how)[0][:n]:
+    for said in reply(loaded, [prompt], options)[0][:n]:
         print(said.text, flush=True)
-        sure = "" if said.log_probability is None else f", log-probability {said.log_probability:.5f}, score {said.score:.5f}"
+        sure = "" if said.logprob is None else f", log-probability {said.logprob:.5f}, score {said.score:.5f}"
         print(f"({said.tokens} tokens in {said.passes} passes, ended by {said.stop}{sure})", file=sys.stderr)
     return 0
 
 
-def answers_to_file(loaded: Loaded, prompt: str, source: str, target: str, how: How) -> int:
+def answers_to_file(loaded: Loaded, prompt: str, source: str, target: str, options: DecodingOptions) -> int:
     """An answer on a line of its own for every line of a text; a call that was interrupted continues."""
     if prompt:
         raise ConfigError(f"--input names a file of texts, so there is no room for the prompt {prompt!r}")
@@ -68,22 +68,24 @@ def answers_to_file(loaded: Loaded, prompt: str, source: str, target: str, how: 
     about: dict[str, Any] = {
         "recipe": loaded.recipe.name,
         "weights": fingerprint(loaded.model),
-        "mask_predict": vars(use(loaded, how.mask_predict)),
+        "mask_predict": vars(use(loaded, options.mask_predict)),
     }
-    about |= {"beam": vars(how.beam)}
+    about |= {"beam": vars(options.beam)}
     with files.writing(Path(target).parent):
-        answer_lines(lambda texts: [best[0].text for best in reply(loaded, texts, how)], lines, Path(target), about, predictor(len(lines)))
+        answer_lines(
+            lambda texts: [best[0].text for best in reply(loaded, texts, options)], lines, Path(target), about, predictor(len(lines))
+        )
     print(f"{len(lines):,} answers written to {target}")
     return 0
 
 
-def reply(loaded: Loaded, texts: Sequence[str], how: How) -> list[list[Seq2SeqOutput]]:
-    gpu, beam = next(loaded.model.parameters()).is_cuda, how.beam
+def reply(loaded: Loaded, texts: Sequence[str], options: DecodingOptions) -> list[list[Seq2SeqOutput]]:
+    gpu, beam = next(loaded.model.parameters()).is_cuda, options.beam
     settings = {
         "beams": beam.beams,
         "alpha": beam.length_penalty,
         "beta": beam.coverage_penalty,
-        "mask_predict": use(loaded, how.mask_predict),
+        "mask_predict": use(loaded, options.mask_predict),
     }
     return best_answers(loaded.model, loaded.tokenizer, texts, batch=256 if gpu else 64, **settings)  # type: ignore[arg-type]
 

@@ -110,7 +110,7 @@ def main(words: list[str]) -> int:
         refuse(options, (*DRAWING, "max_new_tokens", "stop", "draft"), "is for models that continue a text, and this one answers it")
         if offers(loaded.model, NonAutoregressiveDecoder):
             refuse(options, ("beams", "length_penalty", "coverage_penalty"), "needs beam search, and this model makes all tokens at once")
-        how = answering.How(
+        how = answering.DecodingOptions(
             MaskPredict(iterations=options.iterations, length_factor=options.length_factor),
             Beam(options.beams or answering.BEAMS, options.length_penalty, options.coverage_penalty),
         )
@@ -158,13 +158,13 @@ def texts(loaded: Loaded, prompt: str, options: Options) -> int:
     if options.out:
         files.deliver(Path(options.out), (text + "\n").encode())
     print(f"written to {options.out}" if options.out else text, flush=True)
-    print(f"({', '.join(map(told_of, made))}; {f'{options.beams} beams' if options.beams else f'seed {options.seed}'})", file=sys.stderr)
+    print(f"({', '.join(map(summary, made))}; {f'{options.beams} beams' if options.beams else f'seed {options.seed}'})", file=sys.stderr)
     return 0
 
 
-def told_of(one: Generation) -> str:
+def summary(one: Generation) -> str:
     """How a text came about."""
-    searched = "" if one.log_probability is None else f", log-probability {one.log_probability:.5f}, score {one.score:.5f}"
+    searched = "" if one.logprob is None else f", log-probability {one.logprob:.5f}, score {one.score:.5f}"
     return f"{one.tokens} tokens, ended by {one.finish_reason}{searched}"
 
 

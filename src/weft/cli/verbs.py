@@ -51,6 +51,7 @@ USES: dict[tuple[str, str], Uses] = {
     ("gpt", "next_token"): speaking("gpt2", position_embedding="learned"),
     ("gpt", "answer"): speaking("gpt2"),
     ("gpt", "finetuning"): Uses(TEXT, SPEAKS, True, where={"model.position_embedding": "learned"}),
+    ("speedrun_gpt", "next_token"): speaking(),
     ("llama", "next_token"): speaking("llama"),
     ("perceiver", "next_token"): speaking(),
     ("bert", "mlm_nsp"): predicting(WORDS, "bert"),

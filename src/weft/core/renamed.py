@@ -41,6 +41,8 @@ DEVIATION = {"deviation": "init_std"}
 FFN = {"inner": "ffn_width"}
 TIED = {"tied": "tie_embeddings"}
 POSITION = {"position": "position_embedding"}
+GPT = {"window": "sliding_window"} | FFN | TIED | POSITION
+SWITCHES = {"norm_heads": "qk_norm", "norm_embedding": "embedding_norm", "skips": "embedding_skips", "zero_outputs": "zero_init"}
 
 
 def alike(parts: tuple[str, ...], names: dict[str, str]) -> dict[str, dict[str, str]]:
@@ -64,7 +66,8 @@ SETTINGS: dict[str, dict[str, str]] = {
     "schedule": {"floor": "min_lr_ratio"},
     **alike(OPTIMIZERS, {"relative": "scale_parameter"}),
     "muon": {"relative": "scale_parameter", "rest_lr": "adamw_lr"},
-    "gpt": {"norm_heads": "qk_norm", "window": "sliding_window"} | FFN | TIED | POSITION,
+    "gpt": GPT,
+    "speedrun_gpt": SWITCHES | GPT,
     "llama": {"groups": "kv_heads", "base": "rope_base"} | FFN | TIED,
     "bert": {"left_to_right": "causal"} | DEVIATION | FFN,
     "vit": DEVIATION | FFN,
@@ -127,6 +130,9 @@ SETTINGS: dict[str, dict[str, str]] = {
 }
 """Settings by part: by its registry name or, where it has none, by the setting under which it stands; of a command by its module."""
 
+MOVED = {"gpt": "speedrun_gpt"}
+"""Where the switches of a part are now, under the names of SWITCHES: in a part that has all other settings of the first, too."""
+
 VALUES: dict[str, dict[str, dict[Any, str]]] = {
     "train": {
         "activations": {"all": "none", "products": "selective", "inputs": "full"},
@@ -166,6 +172,11 @@ def setting(part: str, name: str) -> str | None:
     return SETTINGS.get(part, {}).get(name)
 
 
+def moved(part: str) -> dict[str, str]:
+    """Switches that a part has no longer, and what they are called in the part that has them."""
+    return SWITCHES if part in MOVED else {}
+
+
 def value(part: str, name: str, given: Any) -> Any:
     """What an old setting was set to, in today's words."""
     return VALUES.get(part, {}).get(name, {}).get(given, given) if isinstance(given, str) else given
@@ -183,8 +194,13 @@ def recipe(data: Any, part: str = "") -> Any:
     kind = data.get("type")
     kind = TYPES.get(kind, kind) if isinstance(kind, str) else None
     part = kind or part
+    switches = moved(part)
+    if any(data.get(name) for name in switches):
+        return recipe(data | {"type": MOVED[part]})
     changed = {"type": kind} if kind else {}
     for name, given in data.items():
+        if name in switches:
+            continue
         if name != "type":
             now = setting(part, name) or name
             changed[now] = recipe(value(part, name, given), now)

@@ -29,7 +29,7 @@ Cover = Callable[[Sequence[Sequence[int]], Sequence[int]], list[float]]
 class Hypothesis:
     ids: list[int]
     """Tokens after the start, END included where it ended."""
-    log_probability: float
+    logprob: float
     score: float
     """What hypotheses are compared by."""
 
@@ -57,8 +57,8 @@ class Beam:
             if not 0.0 <= value < math.inf:
                 raise ConfigError(f"{name} must be at least 0, not {value}")
 
-    def score(self, log_probability: float, length: int, covered: float) -> float:
-        return log_probability / penalty(length, self.length_penalty) + self.coverage_penalty * covered
+    def score(self, logprob: float, length: int, covered: float) -> float:
+        return logprob / penalty(length, self.length_penalty) + self.coverage_penalty * covered
 
 
 def penalty(length: int, length_penalty: float) -> float:
@@ -112,7 +112,7 @@ def searching(score: Score, start: Tensor, end: int, beam: Beam, longest: int, c
             best.add_alive(row, ids, alive)
             break
         heads = zip(row.tolist(), alive[:, 0].tolist(), strict=True)
-        open_rows = [i for i, (number, head) in enumerate(heads) if not settled(best.of_row[number], head, beam, longest)]
+        open_rows = [i for i, (number, head) in enumerate(heads) if not finished(best.of_row[number], head, beam, longest)]
         if not open_rows:
             break
         if len(open_rows) < len(row):
@@ -129,13 +129,13 @@ class BestHypotheses:
         self.beam, self.cover = beam, cover if beam.coverage_penalty else None
         self.of_row: list[list[Hypothesis]] = [[] for _ in range(rows)]
 
-    def add_ended(self, row: Tensor, ids: Tensor, log_probabilities: Tensor, parent: Tensor, token: Tensor, end: int) -> None:
+    def add_ended(self, row: Tensor, ids: Tensor, logprobs: Tensor, parent: Tensor, token: Tensor, end: int) -> None:
         """Keep the hypotheses that end with this token, if they are among the best of their row."""
         ranked = (token == end) & (torch.arange(token.size(1), device=token.device) < self.beam.beams)  # one beyond the beam was not chosen
-        i, j = (ranked & (log_probabilities > -math.inf)).nonzero(as_tuple=True)
+        i, j = (ranked & (logprobs > -math.inf)).nonzero(as_tuple=True)
         sequences, values = (
             ids[i, parent[i, j], 1:].tolist(),
-            log_probabilities[i, j].tolist(),
+            logprobs[i, j].tolist(),
         )  # fetched at once: a device is waited for each time
         self._keep(row[i].tolist(), [[*tokens, end] for tokens in sequences], values)
 
@@ -153,7 +153,7 @@ class BestHypotheses:
             del best[self.beam.beams :]
 
 
-def settled(best: list[Hypothesis], best_alive: float, beam: Beam, longest: int) -> bool:
+def finished(best: list[Hypothesis], best_alive: float, beam: Beam, longest: int) -> bool:
     """Whether nothing alive can still enter the best of a row."""
     if best_alive == -math.inf:
         return True

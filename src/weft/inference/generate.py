@@ -34,7 +34,7 @@ class Generation:
     seed: int
     score: float | None = None
     """What continuations were compared by, where they were searched for."""
-    log_probability: float | None = None
+    logprob: float | None = None
     """Of the tokens, where they were searched for."""
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ def generate(
     if draft is not None:
         answers = [speculate(model, draft, tokenizer, request).answer for request in requests]
     else:
-        answers = generate_all(Engine(model, tokenizer, slots=min(n, 64), slide=True), requests)
+        answers = generate_all(Engine(model, tokenizer, slots=min(n, 64), sliding_context=True), requests)
     return [Generation(prompt, answer.text, len(answer.tokens), answer.finish_reason, sampling.seed) for answer in answers]
 
 
@@ -91,7 +91,7 @@ def written(tokenizer: Any, prompt: str, ids: list[int], one: Hypothesis, end: i
     ended = one.ids[-1] == end
     text = Detokenizer(tokenizer, (), ids)
     said = text.push(one.ids[:-1] if ended else one.ids) + text.finish()
-    return Generation(prompt, said, len(one.ids), "stop" if ended else "length", seed, one.score, one.log_probability)
+    return Generation(prompt, said, len(one.ids), "stop" if ended else "length", seed, one.score, one.logprob)
 
 
 def can_continue(model: nn.Module, tokenizer: Any) -> bool:

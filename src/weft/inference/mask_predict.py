@@ -69,7 +69,7 @@ class MaskPredictOutput:
     """Passes in which any of its tokens was predicted."""
     score: float
     """Log-probabilities of its tokens, each as it was last predicted, and of its length, over the number of tokens."""
-    log_probabilities: list[float]
+    logprobs: list[float]
     """Of its tokens, each as it was last predicted."""
 
 
@@ -129,7 +129,7 @@ def refine(model: Any, memory: Tensor, lengths: Tensor, sizes: Tensor, start: in
         number = sizes * (iterations - step) // iterations
         mask = inside & (ranks(sure.masked_fill(~inside, math.inf)) < number[:, None])
         hidden = model.decode_parallel(ids.masked_fill(mask, start), sizes + 1, memory, lengths)
-        likely, token = log_probabilities(model, hidden, (PAD, start, end)).max(-1)
+        likely, token = logprobs(model, hidden, (PAD, start, end)).max(-1)
         ids, sure = torch.where(mask, token, ids), torch.where(mask, likely, sure)
     return ids[:, :longest], sure[:, :longest]
 
@@ -137,7 +137,7 @@ def refine(model: Any, memory: Tensor, lengths: Tensor, sizes: Tensor, start: in
 def cut_at_end(model: Any, memory: Tensor, lengths: Tensor, start: int, end: int) -> list[MaskPredictOutput]:
     """All positions in one pass, up to the first END."""
     unknown = torch.full((len(memory), model.config.fixed_length), start, device=memory.device)
-    likely, token = log_probabilities(model, model.decode_parallel(unknown, None, memory, lengths), (PAD, start)).max(-1)
+    likely, token = logprobs(model, model.decode_parallel(unknown, None, memory, lengths), (PAD, start)).max(-1)
     targets = []
     for ids, values in zip(token.tolist(), likely.tolist(), strict=True):
         size = ids.index(end) + 1 if end in ids else len(ids)
@@ -153,7 +153,7 @@ def ranks(values: Tensor) -> Tensor:
     return torch.empty_like(order).scatter_(1, order, rank)
 
 
-def log_probabilities(model: Any, hidden: Tensor, special_tokens: tuple[int, ...]) -> Tensor:
+def logprobs(model: Any, hidden: Tensor, special_tokens: tuple[int, ...]) -> Tensor:
     """States (B, T, D) -> log-probabilities (B, T, V) among the tokens that may stand there: all but special tokens."""
     logits: Tensor = model.head(hidden).float()
     logits[..., list(special_tokens)] = -math.inf

@@ -97,7 +97,7 @@ class NonAutoregressiveEngine:
 def whole(each: SourceRequest, made: MaskPredictOutput, positions: int) -> Delta:
     """A target as one delta, up to its END, its stop sequence or its longest length. positions: those there are, where it is cut at END."""
     deltas: list[Delta] = []
-    for number, logprob in zip(made.ids, made.log_probabilities, strict=True):
+    for number, logprob in zip(made.ids, made.logprobs, strict=True):
         token = trimmed(Token(number, logprob, ((number, logprob),)), each.request.sampling.logprobs)
         deltas.append(each.push(token, {END}, 0))
         if deltas[-1].finish_reason:

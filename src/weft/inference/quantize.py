@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from torch import nn
+
 from weft.core.errors import ConfigError
 from weft.kernels.int8_linear import quantize_weights
+from weft.kernels.spec import check_known, described
 
 Precision = Literal["fp32", "bf16", "int8"]
 
@@ -19,6 +22,14 @@ def quantize_model(model: Any, precision: Precision) -> None:
     if precision == "bf16":
         model.bfloat16()
     elif next(model.parameters()).is_cpu:
+        check_linears(model)
         quantize_weights(model)
     else:
         raise ConfigError("--precision int8 is for a CPU; on a GPU take --precision bf16, or give --device cpu")
+
+
+def check_linears(model: nn.Module) -> None:
+    """Refuse a model with linear layers that do more than multiply by a matrix, as that would be lost."""
+    for name, layer in model.named_modules():
+        if isinstance(layer, nn.Linear) and (why := described(check_known, layer, name, nn.Linear)):
+            raise ConfigError(f"--precision int8 is for plain linear layers, and {why}; leave it out, or take --precision bf16")

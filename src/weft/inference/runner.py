@@ -40,7 +40,7 @@ class ModelRunner:
         """Most tokens that the model sees; 0 where there is no limit."""
 
     @cached_property
-    def steps(self) -> Any:
+    def decode_step(self) -> Any:
         """What reads one more token of each row, chosen when first asked for; None where the model's own layers do."""
         made = select.decoder(self.model, batch_invariant=self.batch_invariant) if isinstance(self.state, KVCache) else None
         if isinstance(self.state, KVCache) and isinstance(made, CPUDecodeStep):
@@ -90,8 +90,8 @@ class ModelRunner:
     def decode(self, last: Tensor) -> Tensor:
         """The last token of each row (B,), which the host need not know yet -> logits (B, V). Only the state notes what was read."""
         assert self.state is not None
-        if isinstance(self.steps, DecodeStep) and isinstance(self.state, KVCache):  # invariant by itself
-            return self.steps(last, self.state)
+        if isinstance(self.decode_step, DecodeStep) and isinstance(self.state, KVCache):  # invariant by itself
+            return self.decode_step(last, self.state)
         if not self.batch_invariant:
             return self._decode(last, self.state)
         self.state.reserve(len(last), max(self.state.lengths) + 1)  # each row by itself, as if it were alone
@@ -100,8 +100,8 @@ class ModelRunner:
         return torch.cat(logits)
 
     def _decode(self, last: Tensor, state: SequenceState) -> Tensor:
-        if self.steps:
-            logits: Tensor = self.steps(last, state)
+        if self.decode_step:
+            logits: Tensor = self.decode_step(last, state)
             return logits
         logits = self.model.head(self.model.hidden(last[:, None], state)[:, -1])
         state.count([1] * len(last))

@@ -39,7 +39,7 @@ class Seq2SeqOutput:
     """How often the decoder was asked: once for each token, or once for all tokens together and again to improve on them."""
     score: float = 0.0
     """What answers are compared by."""
-    log_probability: float | None = None
+    logprob: float | None = None
     """Of the tokens, one after the other; None where they were made at once."""
 
 
@@ -105,7 +105,7 @@ def searched(model: Any, tokenizer: Any, source: Tensor, lengths: Tensor, beam: 
 def answer_of(tokenizer: Any, one: Hypothesis) -> Seq2SeqOutput:
     """A hypothesis as an answer."""
     stop = "stop" if one.ids[-1] == start_and_end(tokenizer)[1] else "length"
-    return Seq2SeqOutput(tokenizer.decode(one.ids), len(one.ids), stop, len(one.ids), one.score, one.log_probability)
+    return Seq2SeqOutput(tokenizer.decode(one.ids), len(one.ids), stop, len(one.ids), one.score, one.logprob)
 
 
 def filled(model: Any, tokenizer: Any, source: Tensor, lengths: Tensor, how: MaskPredict | None) -> list[list[Seq2SeqOutput]]:

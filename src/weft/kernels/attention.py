@@ -61,8 +61,8 @@ def cudnn_attention(
     """The same by cuDNN's kernel where it serves, the fastest on Hopper; PyTorch would ask for it last."""
     if mask is not None or bias is not None or not served(q, k, causal):
         return gpu_attention(q, k, v, mask, causal, dropout, bias, scale)
-    learn = torch.is_grad_enabled()
-    out: Tensor = torch.ops.aten._scaled_dot_product_cudnn_attention(q, k, v, None, learn, dropout, causal, False, scale=scale)[0]
+    with_grad = torch.is_grad_enabled()
+    out: Tensor = torch.ops.aten._scaled_dot_product_cudnn_attention(q, k, v, None, with_grad, dropout, causal, False, scale=scale)[0]
     return out
 
 
@@ -105,15 +105,17 @@ def attend_short(attention: SelfAttention, x: Tensor, mask: Any, rotary: Tensor 
 class Core(Implementation):
     """Any attention whose class offers its `attention_fn`."""
 
-    file, slot, where = "kernels/attention.py", "attention_fn", ""
+    file, slot = "kernels/attention.py", "attention_fn"
 
     def __init__(self, name: str):
         self.name = name
+        self.where = "where no mask is given, else fused" if name == "cudnn" else ""
 
     def refuses(self, spec: AttentionSpec, use: UsageSpec) -> str:
         if self.name != use.attention:
-            return f"{use.attention} is {'asked for' if use.attention_asked else 'the choice here'}"
-        return "it is for a GPU" if self.name == "cudnn" and use.machine.device != "cuda" else ""
+            instead = self.name == "fused" and cudnn_refuses(spec, use)  # of which only a model knows
+            return "" if instead else f"{use.attention} is {'asked for' if use.attention_asked else 'the choice here'}"
+        return cudnn_refuses(spec, use) if self.name == "cudnn" else ""
 
     def install(self, module: Any, use: UsageSpec) -> None:
         gpu = use.machine.device == "cuda"
@@ -122,6 +124,17 @@ class Core(Implementation):
             install(module, self, core)
         if isinstance(module, SelfAttention) and gpu and self.name != "explicit":
             install(module, self, True, slot="document_blocks")
+
+
+def cudnn_refuses(spec: AttentionSpec, use: UsageSpec) -> str:
+    """Why cuDNN's kernel computes no call of this attention; nothing where it does, or where it is not wanted."""
+    if use.attention != "cudnn":
+        return ""
+    if use.machine.device != "cuda":
+        return "it is for a GPU"
+    if use.precision != "bf16":
+        return "it is for 16 bits"
+    return f"heads are {spec.head_dim} wide" if spec.packed and (spec.head_dim % 8 or spec.head_dim > 128) else ""
 
 
 class CausalMatmulAttention(Implementation):
@@ -148,6 +161,8 @@ class ShortAttention(Implementation):
             return "Triton is not installed"
         if use.attention == "explicit" or use.attention_asked:
             return f"{use.attention} is asked for"
+        if use.precision != "bf16":
+            return "it is for 16 bits"
         if spec.packed and spec.head_dim not in HEADS:
             return f"heads are {spec.head_dim} wide"
         return not_packed(spec)
@@ -161,7 +176,7 @@ def not_packed(spec: AttentionSpec) -> str:
         return f"queries, keys and values of {spec.kind} come of several products"
     if not spec.causal:
         return "it is not causal"
-    return "heads share their keys" if spec.kv_heads != spec.heads else ""
+    return "it uses grouped-query attention" if spec.kv_heads != spec.heads else ""
 
 
 PACKED: tuple[Implementation, ...] = (ShortAttention(), CausalMatmulAttention())

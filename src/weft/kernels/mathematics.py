@@ -31,21 +31,36 @@ CHECKED: dict[str, tuple[str, ...]] = {
     "weft.nn.feed_forward:FeedForward": ("forward", "up_proj"),
     "weft.nn.feed_forward:GatedFeedForward": ("forward", "up_proj"),
     "weft.nn.dropout:Dropout": ("forward",),
-    "weft.nn.dropout:BranchDropout": ("forward",),
+    "weft.nn.dropout:DropPath": ("forward",),
     "weft.nn.norm:LayerNorm": ("forward",),
     "weft.nn.norm:RMSNorm": ("forward",),
     "weft.kernels.int8_linear:Int8Linear": ("forward", "_sums"),
     "weft.models.decoder:Decoder": ("embedded", "_rope_table"),
-    "weft.models.gpt:GPT": ("hidden", "embedded", "forward", "windows", "_sliding_window_mask", "decoder_stack"),
+    "weft.models.gpt:GPT": ("hidden", "embedded", "forward", "windows", "_sliding_window_mask", "_through_blocks", "decoder_stack"),
+    "weft.models.speedrun_gpt:SpeedrunGPT": (
+        "hidden",
+        "embedded",
+        "forward",
+        "windows",
+        "_sliding_window_mask",
+        "_through_blocks",
+        "decoder_stack",
+    ),
     "weft.models.llama:Llama": ("hidden", "embedded", "forward", "decoder_stack"),
 }
 """Functions of a module or a class that kernels stand in for."""
 BUILT_ON: dict[str, tuple[str, ...]] = {
     "weft.nn.attention:SelfAttention": ("weft.nn.attention", "weft.nn.position"),
-    "weft.nn.dropout:BranchDropout": ("weft.nn.dropout:Dropout",),
+    "weft.nn.dropout:DropPath": ("weft.nn.dropout:Dropout",),
     "weft.nn.feed_forward:FeedForward": ("weft.nn.feed_forward",),
     "weft.nn.feed_forward:GatedFeedForward": ("weft.nn.feed_forward",),
     "weft.models.gpt:GPT": ("weft.models.decoder:Decoder", "weft.nn.position", "weft.nn.block:Blocks"),
+    "weft.models.speedrun_gpt:SpeedrunGPT": (
+        "weft.models.gpt:GPT",
+        "weft.models.decoder:Decoder",
+        "weft.nn.position",
+        "weft.nn.block:Blocks",
+    ),
     "weft.models.llama:Llama": ("weft.nn.position",),
 }
 """What else the mathematics of a class is made of."""

@@ -116,11 +116,13 @@ class UsageSpec:
     """A name of `kernels.attention.CORES`."""
     attention_asked: bool = False
     """Whether the user asked for it by name; then no other one is used."""
+    compiled: bool = False
+    """Whether PyTorch's compiler makes the step."""
     no_blocks: str = ""
     """Why blocks are computed operation by operation, whatever they are; nothing where kernels may serve."""
     checkpointing: Checkpointing = "none"
     """What is kept for the backward pass."""
-    pieces: frozenset[str] = frozenset({"norm", "feed", "attention", "products"})
+    parts: frozenset[str] = frozenset({"norm", "feed", "attention", "products"})
     """Parts of the CUDA block that have kernels of their own; a benchmark takes some away."""
 
 

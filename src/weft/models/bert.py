@@ -1,7 +1,7 @@
 """BERT, a Transformer encoder read in both directions (Devlin et al., 2018, arXiv:1810.04805).
 
-Pretraining has two heads: the token at a masked place, from that place's state, and whether the second sentence follows the
-first, from the state of the first token ([CLS]). A model for another task has that task's head instead.
+Pretraining has two heads: the token at a masked position, from its state (masked language model, MLM), and whether the
+second sentence follows the first, from the state of the first token ([CLS]). A model for another task has that task's head instead.
 
 Shapes: B batch, T time, D width, V vocabulary, C classes, N choices.
 """

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft.core.errors import ConfigError
@@ -50,14 +49,6 @@ class GPTConfig(ModelConfig):
     """Tokens that every second block looks back at, itself included (GPT-3's banded layers); 0 for all. A mask, which saves no time."""
     activation: Activation = "gelu"
     """Non-linearity of the feed-forward layer."""
-    qk_norm: bool = False
-    """RMS-normalise queries and keys per head (QK-norm), which keeps attention stable at high learning rates."""
-    norm_embedding: bool = False
-    """Give all embedded tokens the same length before the first block."""
-    skips: bool = False
-    """Add the embedded tokens to what every block reads, by a learned share that begins at 0."""
-    zero_outputs: bool = False
-    """Begin with zeros in the last layer of every branch, and in a head of its own: each block begins as nothing."""
     tie_embeddings: bool = True
     """Share the embedding with the output head."""
     bias: bool = True
@@ -96,17 +87,9 @@ class GPT(Decoder):
         if c.classes:
             self.task_dropout = Dropout(c.task_dropout)
             self.task_head = nn.Linear(c.width, c.classes)
-        if c.skips:
-            self.skips = nn.Parameter(torch.zeros(c.layers))
         self._initialise()
         if c.tie_embeddings:
             self.head.weight = self.embed.weight
-
-    def _initialise_matrix(self, name: str, parameter: Tensor) -> None:
-        if self.config.zero_outputs and name.endswith(("out.weight", "down.weight", "head.weight")):
-            nn.init.zeros_(parameter)
-        else:
-            super()._initialise_matrix(name, parameter)
 
     def new_state(self) -> KVCache:
         """An empty KV cache for `hidden`, in the precision of the weights."""
@@ -119,26 +102,20 @@ class GPT(Decoder):
         lengths (B,) of the new tokens change nothing: the keys and values of padding are not counted, so nothing sees them. With
         documents (B, T), numbers that never fall along a row, each is read as if it stood alone.
         """
-        place, mask, layer_kvs = state.extend(ids.size(1)) if state else (None, None, None)
-        table = self._rope_table(ids.size(1), place)  # these turns tell distances, which are the same in a document and in its row
+        positions, mask, layer_kvs = state.extend(ids.size(1)) if state else (None, None, None)
+        table = self._rope_table(ids.size(1), positions)  # RoPE depends on distances only, which are the same in a document and in its row
         if documents is not None:
             mask = document_mask(documents, self._takes_blocks)
-        band = self._sliding_window_mask(ids, place, mask) if self.config.sliding_window else mask
-        masks = None if band is None and mask is None else [band if window else mask for window in self.windows]
-        x = self.embedded(ids, place if documents is None else document_positions(documents))
-        if self.config.skips:
-            out: Tensor = self.norm(self._with_skips(x, masks, table, layer_kvs))
-        else:
-            out = self.norm(self.blocks(x, masks, table, layer_kvs))
+        window_mask = self._sliding_window_mask(ids, positions, mask) if self.config.sliding_window else mask
+        masks = None if window_mask is None and mask is None else [window_mask if window else mask for window in self.windows]
+        x = self.embedded(ids, positions if documents is None else document_positions(documents))
+        out: Tensor = self.norm(self._through_blocks(x, masks, table, layer_kvs))
         return out
 
-    def _with_skips(self, first: Tensor, masks: Any, table: Tensor | None, layer_kvs: Any) -> Tensor:
-        """The blocks one after another, each of which reads a share of the embedded tokens (B, T, D) again -> (B, T, D)."""
-        x = first
-        for number, block in enumerate(self.blocks):
-            x = x + self.skips[number].to(x.dtype) * first
-            x = block(x, masks[number] if masks else None, table, layer_kvs[number] if layer_kvs else None)
-        return x
+    def _through_blocks(self, x: Tensor, masks: Any, rope_table: Tensor | None, layer_kvs: Any) -> Tensor:
+        """x (B, T, D) -> (B, T, D)."""
+        out: Tensor = self.blocks(x, masks, rope_table, layer_kvs)
+        return out
 
     def decoder_stack(self) -> DecoderStack:
         c = self.config
@@ -146,15 +123,9 @@ class GPT(Decoder):
             positions=c.position_embedding,
             windows=tuple(self.windows),
             dropout=any((c.embedding_dropout, c.attention_dropout, c.residual_dropout)),
-            embedding_norm=c.norm_embedding,
-            skips=c.skips,
             parts=("position", "dropout", "task_dropout", "task_head"),
-            weights=("positions", "rotary", "skips"),
+            weights=("positions", "rotary"),
         )
-
-    def embedded(self, ids: Tensor, place: Tensor | None = None) -> Tensor:
-        x = super().embedded(ids, place)
-        return F.rms_norm(x, (x.size(-1),), eps=1e-6).to(x.dtype) if self.config.norm_embedding else x
 
     @property
     def _takes_blocks(self) -> bool:
@@ -167,9 +138,9 @@ class GPT(Decoder):
         """How many tokens each block looks back at; 0 for all."""
         return [self.config.sliding_window if number % 2 else 0 for number in range(len(self.blocks))]
 
-    def _sliding_window_mask(self, ids: Tensor, place: Tensor | None, mask: Tensor | None) -> Tensor:
+    def _sliding_window_mask(self, ids: Tensor, positions: Tensor | None, mask: Tensor | None) -> Tensor:
         """True (1 or B, 1, T, S) where a key is near enough; without a mask, what lies ahead is the attention's own affair."""
-        queries = torch.arange(ids.size(1), device=ids.device)[None] if place is None else place
+        queries = torch.arange(ids.size(1), device=ids.device)[None] if positions is None else positions
         keys = torch.arange(ids.size(1) if mask is None else mask.size(-1), device=ids.device)
         near: Tensor = (queries[:, :, None] - keys < self.config.sliding_window).unsqueeze(1)
         return near if mask is None else near & mask
@@ -181,8 +152,8 @@ class GPT(Decoder):
 
     def last_state(self, hidden: Tensor, lengths: Tensor) -> Tensor:
         """hidden (..., T, D), lengths (...) -> the state of each sequence's last token, which has seen all of it (..., D)."""
-        place = (lengths - 1)[..., None, None].expand(*lengths.shape, 1, hidden.size(-1))
-        state: Tensor = self.task_dropout(hidden.gather(-2, place).squeeze(-2))
+        last = (lengths - 1)[..., None, None].expand(*lengths.shape, 1, hidden.size(-1))
+        state: Tensor = self.task_dropout(hidden.gather(-2, last).squeeze(-2))
         return state
 
     def class_logits(self, hidden: Tensor, lengths: Tensor) -> Tensor:

@@ -98,9 +98,9 @@ class Llama(nn.Module):
         t = ids.size(1)
         if t > self.config.context:
             raise ConfigError(f"{t} tokens do not fit a context of {self.config.context}")
-        place, mask, layer_kvs = state.extend(t) if state else (None, None, [None] * len(self.blocks))
+        positions, mask, layer_kvs = state.extend(t) if state else (None, None, [None] * len(self.blocks))
         # what only fills up a row may stand beyond the last position
-        table = self.rotary[:, :t] if place is None else self.rotary[:, place.clamp(max=self.config.context - 1)]
+        table = self.rotary[:, :t] if positions is None else self.rotary[:, positions.clamp(max=self.config.context - 1)]
         if documents is not None:
             mask = document_mask(documents, blocks=self.blocks[0].attention.document_blocks)  # type: ignore[union-attr, arg-type]
         x = self.embedded(ids)
@@ -112,7 +112,7 @@ class Llama(nn.Module):
     def decoder_stack(self) -> DecoderStack:
         return DecoderStack(positions="rotary", windows=(0,) * len(self.blocks), dropout=False, weights=("rotary",))
 
-    def embedded(self, ids: Tensor, place: Tensor | None = None) -> Tensor:
+    def embedded(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
         """ids (B, T) -> tokens (B, T, D), in the precision of the products; where they stand is told to the heads."""
         x: Tensor = self.embed(ids)
         return x.to(torch.get_autocast_dtype(x.device.type)) if torch.is_autocast_enabled(x.device.type) else x

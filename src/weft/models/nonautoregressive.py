@@ -1,9 +1,9 @@
 """Non-autoregressive Transformer (Gu et al., 2017, arXiv:1711.02281), a model of masked targets (Ghazvininejad et al., 2019).
 
-The encoder is the Transformer's. A head over its states tells how long the target will be; the decoder then reads as many places
+The encoder is the Transformer's. A head over its states predicts how long the target will be; the decoder then reads as many positions
 at once, each with its position and either a token that is known or START where none is yet, and gives logits to all of them: it
 sees to both sides, so one pass makes a whole target, and further passes improve on what is least sure. Instead of a length, a
-model may have a fixed number of places, all START, and is cut at the first END that it gives.
+model may have a fixed number of positions, all START, and is cut at the first END that it gives.
 
 Shapes: B batch, S source time, T target time, D width, V vocabulary, C context.
 """
@@ -34,7 +34,7 @@ class NonAutoregressiveConfig(ModelConfig):
     vocabulary: int = 0
     """Number of tokens V, of source and target together; 0 takes it from the data."""
     context: int = 0
-    """Longest source C, and longest target that can be foretold; 0 takes it from the data."""
+    """Longest source C, and longest target that can be predicted; 0 takes it from the data."""
     layers: int = 6
     """Number of blocks of the encoder."""
     decoder_layers: int = 0
@@ -88,7 +88,7 @@ class NonAutoregressive(nn.Module):
         c = self.config = config
         check(c)
         self.embed = nn.Embedding(c.vocabulary, c.width)
-        # twice the context and an END, so that every target that can be foretold may be made twice as long
+        # twice the context and an END, so that every target that can be predicted may be made twice as long
         self.register_buffer("positions", sinusoidal(max(2 * c.context, c.fixed_length) + 1, c.width), persistent=False)
         self.dropout = Dropout(c.dropout)
         self.encoder = nn.ModuleList(self._encoder_block() for _ in range(c.layers))
@@ -147,14 +147,14 @@ class NonAutoregressive(nn.Module):
         has a row of the table of positions, so that lengths which are near each other are alike from the beginning.
         """
         if self.difference is None:
-            raise ConfigError(f"a model of {self.config.fixed_length} places tells no length: it is cut at END")
+            raise ConfigError(f"a model of {self.config.fixed_length} positions predicts no length: it is cut at END")
         c = self.config.context
         inside = torch.arange(memory.size(1), device=memory.device) < lengths[:, None]  # (B, S)
-        place = torch.arange(c, device=memory.device) + c - lengths[:, None]  # of each length among the differences from 1 - C to C
+        position = torch.arange(c, device=memory.device) + c - lengths[:, None]  # of each length among the differences from 1 - C to C
         with torch.autocast(memory.device.type, enabled=False):  # rounded products would not tell neighbours apart
             mean = memory.float().masked_fill(~inside.unsqueeze(-1), 0.0).sum(1) / lengths.clamp(min=1)[:, None]  # (B, D)
             logits: Tensor = self.difference(mean) @ self.positions[: 2 * c].T  # (B, 2 C)
-        return logits.gather(1, place)
+        return logits.gather(1, position)
 
     def decode_parallel(self, target: Tensor, sizes: Tensor | None, memory: Tensor, lengths: Tensor | None = None) -> Tensor:
         """target (B, T) with START where nothing is known, its sizes (B,), memory, lengths of the source (B,) -> states (B, T, D)."""

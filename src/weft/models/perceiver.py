@@ -116,21 +116,21 @@ class Perceiver(Decoder):
 
     def _through_basis(self, x: Tensor) -> Tensor:
         """x (B, T, D) -> (B, T, D). No position sees a latent after it, so those from T on are left out."""
-        places = torch.arange(x.size(1), device=x.device)
-        latent = places[: self.config.latents]  # latent i stands where input i stands
-        table, latent_table = self._rotary_at(places), self._rotary_at(latent)
+        positions = torch.arange(x.size(1), device=x.device)
+        latent = positions[: self.config.latents]  # latent i stands where input i stands
+        table, latent_table = self._rotary_at(positions), self._rotary_at(latent)
         z = self.basis[:, : len(latent)].to(x.dtype)
         z = self.down(z, x, causal_mask(latent, x.size(1)), latent_table, table)  # (B, M, D)
         for block in self.blocks:
             z = block(z, rotary=latent_table)
-        out: Tensor = self.norm(self.up(x, z, causal_mask(places, len(latent)), table, latent_table))
+        out: Tensor = self.norm(self.up(x, z, causal_mask(positions, len(latent)), table, latent_table))
         return out
 
     def _through_last(self, x: Tensor, ids: Tensor) -> Tensor:
         """x (B, T, D) -> (B, T, D)."""
-        places = torch.arange(x.size(1), device=x.device)
+        positions = torch.arange(x.size(1), device=x.device)
         latent = self.latent_positions(ids)  # (B, M)
-        table, latent_table = self._rotary_at(places), self._rotary_at(latent)
+        table, latent_table = self._rotary_at(positions), self._rotary_at(latent)
         where = latent.unsqueeze(-1).expand(-1, -1, x.size(-1))  # (B, M, D)
         z = self.down(x.gather(1, where), x, causal_mask(latent, x.size(1)), latent_table, table)
         for block in self.blocks:
@@ -141,14 +141,14 @@ class Perceiver(Decoder):
     def latent_positions(self, ids: Tensor) -> Tensor:
         """ids (B, T) -> the positions (B, M) of "last"; a row with fewer real tokens has its first M. Never waits for the device."""
         latents: int = min(self.config.latents, ids.size(1))
-        places = torch.arange(ids.size(1), device=ids.device)
+        positions = torch.arange(ids.size(1), device=ids.device)
         pad: int = self.config.pad
-        real = torch.where(ids == pad, 0, places + 1).amax(1, keepdim=True)  # (B, 1), up to the last that is no padding
-        return (real - latents).clamp(min=0) + places[:latents]
+        real = torch.where(ids == pad, 0, positions + 1).amax(1, keepdim=True)  # (B, 1), up to the last that is no padding
+        return (real - latents).clamp(min=0) + positions[:latents]
 
-    def _rotary_at(self, places: Tensor) -> Tensor | None:
-        """places (T,) or (B, T) -> their rotary table (2, T, K) or (2, B, T, K), where positions are rotary."""
-        return self.rotary[:, places] if self.config.position_embedding == "rotary" else None
+    def _rotary_at(self, positions: Tensor) -> Tensor | None:
+        """positions (T,) or (B, T) -> their rotary table (2, T, K) or (2, B, T, K), where positions are rotary."""
+        return self.rotary[:, positions] if self.config.position_embedding == "rotary" else None
 
     def forward(self, ids: Tensor) -> Tensor:
         """ids (B, T) -> logits (B, T, V)."""

@@ -81,9 +81,9 @@ class RelativeBias(nn.Module):
         self.config, self.causal = config, causal
         self.table = nn.Embedding(config.relative_buckets, config.heads)
 
-    def forward(self, place: Tensor, keys: int) -> Tensor:
+    def forward(self, positions: Tensor, keys: int) -> Tensor:
         """Where queries stand (1 or B, T), and the number of keys S -> bias (1 or B, H, T, S)."""
-        offset = torch.arange(keys, device=place.device) - place.unsqueeze(-1)  # (B, T, S)
+        offset = torch.arange(keys, device=positions.device) - positions.unsqueeze(-1)  # (B, T, S)
         bias: Tensor = self.table(bucket(offset, self.config.relative_buckets, self.config.max_distance, self.causal))  # (B, T, S, H)
         return bias.permute(0, 3, 1, 2)
 
@@ -108,14 +108,14 @@ class Attention(nn.Module):
         return k, v
 
     def forward(
-        self, x: Tensor, cross_kv: tuple[Tensor, Tensor], mask: Tensor | None, bias: Tensor | None = None, layer_kv: LayerKV | None = None
+        self, x: Tensor, key_values: tuple[Tensor, Tensor], mask: Tensor | None, bias: Tensor | None = None, layer_kv: LayerKV | None = None
     ) -> Tensor:
-        """x (B, T, D), known as `project` gives it, mask (B, 1, 1, S) True where a key may be seen, bias (1, H, T, S) -> (B, T, D).
+        """x (B, T, D), keys and values of `project`, mask (B, 1, 1, S) True where a key may be seen, bias (1, H, T, S) -> (B, T, D).
 
-        With a store, what is known is new and stands behind what it holds; mask and bias are then of all of its places.
+        With a KV cache, the keys and values are new and stand behind what it holds; mask and bias are then of all of its positions.
         """
         q = self.q(x).view(len(x), -1, self.heads, self.head).transpose(1, 2)  # (B, H, T, K)
-        k, v = cross_kv if layer_kv is None else (each.to(q.dtype) for each in layer_kv.update(*cross_kv))
+        k, v = key_values if layer_kv is None else (each.to(q.dtype) for each in layer_kv.update(*key_values))
         dropout, causal = self.dropout if self.training else 0.0, self.causal and layer_kv is None
         mixed = self.attention_fn(q, k, v, mask, causal, dropout, bias, scale=1.0)
         out: Tensor = self.out(mixed.transpose(1, 2).flatten(2))

@@ -137,12 +137,12 @@ class Transformer(nn.Module):
         c = self.config
         return EncoderDecoderState(KVCache(c.decoder_layers or c.layers, c.heads, c.width // c.heads, c.context, self.embed.weight))
 
-    def _embedded(self, table: nn.Embedding, ids: Tensor, place: Tensor | None = None) -> Tensor:
-        """ids (B, T) -> tokens with their positions (B, T, D), in the precision of the products; place (B, T) where not from 0 on."""
+    def _embedded(self, table: nn.Embedding, ids: Tensor, positions: Tensor | None = None) -> Tensor:
+        """ids (B, T) -> tokens with their positions (B, T, D), in the precision of the products; positions (B, T) where not from 0 on."""
         t = ids.size(1)
         if t > self.config.context:
             raise ConfigError(f"{t} tokens do not fit a context of {self.config.context}")
-        positions = self.positions[:t] if place is None else self.positions[place.clamp(max=self.config.context - 1)]
+        positions = self.positions[:t] if positions is None else self.positions[positions.clamp(max=self.config.context - 1)]
         x: Tensor = self.dropout(table(ids) * self.config.width**0.5 + positions)
         return x.to(torch.get_autocast_dtype(x.device.type)) if torch.is_autocast_enabled(x.device.type) else x
 

@@ -6,7 +6,7 @@ B batch, T query time, S key time, D width, H heads, K head width.
 from __future__ import annotations
 
 import contextlib
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -105,8 +105,14 @@ def fused_attention(
     dropout: float = 0.0,
     bias: Tensor | None = None,
     scale: float | None = None,
+    clean: bool = False,
 ) -> Tensor:
-    """The same in one kernel."""
+    """The same in one kernel.
+
+    clean: no key or value is NaN or infinite, and every query sees a key, as in a KV cache: so nothing need be done about either.
+    """
+    if clean:
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, scale=scale)
     square = q.size(-2) == k.size(-2)  # PyTorch's is_causal lets the first query see the first key
     if mask is None and bias is None and (square or not causal):
         return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=causal, scale=scale)
@@ -139,7 +145,7 @@ def safe_sdpa_backends(q: Tensor, k: Tensor) -> contextlib.AbstractContextManage
 
 
 def padding_mask(lengths: Tensor | None, size: int) -> Tensor | None:
-    """lengths (B,), size S -> True where a place is no padding (B, 1, 1, S); None where nothing is padded."""
+    """lengths (B,), size S -> True where a position is no padding (B, 1, 1, S); None where nothing is padded."""
     return None if lengths is None else (torch.arange(size, device=lengths.device) < lengths[:, None])[:, None, None]
 
 
@@ -169,7 +175,7 @@ class SelfAttention(nn.Module):
     def forward(self, x: Tensor, mask: Any = None, rotary: Tensor | None = None, layer_kv: LayerKV | None = None) -> Tensor:
         """x (B, T, D), mask (B, 1, T or 1, T) True where a key may be seen, or blocks (`nn.document_mask`), rotary (2, T, K) -> (B, T, D).
 
-        With a store, x are new tokens behind what it holds, the mask is (B, 1, T, S), and rotary is (2, B, T, K).
+        With a KV cache, x are new tokens behind what it holds, the mask is (B, 1, T, S), and rotary is (2, B, T, K).
         """
         out: Tensor = self.out(self.attend(x, mask, rotary, layer_kv))
         return out
@@ -199,7 +205,9 @@ class SelfAttention(nn.Module):
         asked = q.view(b, t, self.kv_heads, shared, k).permute(0, 2, 3, 1, 4).reshape(b, self.kv_heads, shared * t, k)
         if mask is not None and shared > 1:
             mask = mask.repeat(1, 1, shared, 1)
-        found = F.scaled_dot_product_attention(asked, keys.to(q.dtype), values.to(q.dtype), attn_mask=mask)
+        plain = self.attention_fn is fused_attention or "attention_fn" in vars(self).get("implementations", ())
+        attention_fn = partial(fused_attention, clean=True) if plain else self.attention_fn
+        found = attention_fn(asked, keys.to(q.dtype), values.to(q.dtype), mask)
         return found.view(b, self.kv_heads, shared, t, k).permute(0, 3, 1, 2, 4).reshape(b, t, h * k)
 
 

@@ -141,7 +141,7 @@ def weights(subject: Subject) -> Weights:
 
 
 def splitting(model: Any) -> tuple[int, int]:
-    """Heads of keys and inner units of each block, as tensor parallelism divides them; (0, 0) where it cannot."""
+    """Heads of keys and feed-forward units of each block, as tensor parallelism divides them; (0, 0) where it cannot."""
     blocks = [*getattr(model, "blocks", ())]
     if not blocks or not all(hasattr(block, "attention") and hasattr(block, "feedforward") for block in blocks):
         return 0, 0

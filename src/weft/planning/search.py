@@ -122,7 +122,7 @@ class Search:
         if w.indivisible:
             return w.indivisible
         if asked.tensor > 1 and not self.divides(asked.tensor, 1):
-            known = f"{w.heads} heads of keys and {w.ffn_width} inner units, at most {self.device.per_node} in a machine"
+            known = f"{w.heads} KV heads and {w.ffn_width} feed-forward units, at most {self.device.per_node} in a machine"
             return f"--parallel.tensor {asked.tensor} must divide {known if w.heads else 'the blocks of a Transformer, and it has none'}"
         if asked.pipeline > 1 and not self.divides(1, asked.pipeline):
             known = f"{w.blocks} blocks" if w.staged else "one stack of blocks such as GPT's, which it has not"

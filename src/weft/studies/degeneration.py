@@ -110,7 +110,7 @@ def continued(loaded: Loaded, prompts: Texts, settings: Settings) -> dict[str, T
     found = {f"beam {settings.beams}": [best[0].ids for best in search]}
     for name, how in drawn.items():
         sampling = Sampling(max_new_tokens=settings.tokens, ignore_end=True, seed=settings.seed, **how)  # type: ignore[arg-type]
-        engine = Engine(loaded.model, loaded.tokenizer, slide=True)
+        engine = Engine(loaded.model, loaded.tokenizer, sliding_context=True)
         answers = generate_all(engine, [Request(tuple(ids), sampling, number) for number, ids in enumerate(prompts)])
         found[name] = [[token.id for token in answer.tokens] for answer in answers]
     return found

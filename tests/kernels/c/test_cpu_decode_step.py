@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.gpt_configs import gpt_config
 from tests.kernels.test_decode_step import CONFIGS, SIZES, prompts, tokens
 from weft.core.errors import ConfigError
 from weft.data.text.python_source import python_files
@@ -47,7 +48,7 @@ def test_a_step_gives_what_the_model_gives(name: str, kind: Precision, rows: int
     model, kept = built(name, kind)
     asked = prompts(12)[-rows:]
     runner = ModelRunner(kept)
-    assert isinstance(runner.steps, CPUDecodeStep)
+    assert isinstance(runner.decode_step, CPUDecodeStep)
     runner.add_rows(rows)
     runner.prefill([ids[:-1] for ids in asked])
     found = runner.decode(torch.tensor([ids[-1] for ids in asked])).float()
@@ -128,7 +129,7 @@ def test_pages_are_left_alone_where_the_weights_are_few(kind: Precision, monkeyp
 MORE: dict[str, Any] = {
     **CONFIGS,
     "silu": GPTConfig(**SIZES, activation="silu"),
-    "squared": GPTConfig(**SIZES, activation="squared_relu", bias=False, norm_embedding=True),
+    "squared": gpt_config(**SIZES, activation="squared_relu", bias=False, embedding_norm=True),
     "odd sizes": GPTConfig(vocabulary=501, context=300, layers=3, heads=3, width=66, ffn_width=130, activation="relu", sliding_window=5),
 }
 
@@ -136,7 +137,7 @@ MORE: dict[str, Any] = {
 def in_c(kept: Any) -> ModelRunner:
     """Its step must be in C."""
     runner = ModelRunner(kept)
-    if runner.steps.native is None:
+    if runner.decode_step.native is None:
         pytest.skip("nothing compiles it here")
     return runner
 
@@ -147,7 +148,7 @@ def test_the_step_in_c_gives_what_torch_gives(name: str, kind: Precision, monkey
     monkeypatch.setitem(CONFIGS, name, MORE[name])
     _, kept = built(name, kind)
     readers = [in_c(kept), in_c(kept), ModelRunner(kept)]
-    readers[2].steps.native = None
+    readers[2].decode_step.native = None
     for runner in readers:
         runner.add_rows(1)
         runner.prefill([prompts(12)[4]])
@@ -190,5 +191,5 @@ def test_without_a_compiler_torch_takes_the_step(monkeypatch: pytest.MonkeyPatch
     runner.add_rows(1)
     runner.prefill([[1, 2, 3]])
     found, own = runner.decode(torch.tensor([4]))[0], last(kept, (1, 2, 3, 4))
-    assert runner.steps.native is None
+    assert runner.decode_step.native is None
     assert (found - own).norm() < 1e-3 * own.norm()

@@ -280,17 +280,17 @@ def test_bf16_is_rounded_to_the_nearest() -> None:
 @pytest.mark.parametrize("bias", [True, False])
 def test_norms_in_c(shape: tuple[int, int], bias: bool, kept: torch.dtype) -> None:
     torch.manual_seed(0)
-    c, x, added, change = kept_in(kept), torch.randn(shape) + 1, torch.randn(shape), torch.randn(shape)
+    c, x, added, grad_out = kept_in(kept), torch.randn(shape) + 1, torch.randn(shape), torch.randn(shape)
     scale, shift = torch.randn(shape[1]), torch.randn(shape[1]) if bias else None
     inputs = [tensor.double().requires_grad_() for tensor in (x, scale)]
     expected = F.layer_norm(inputs[0], [shape[1]], inputs[1], None if shift is None else shift.double())
-    dx, dscale = torch.autograd.grad(expected, inputs, change.double())
+    dx, dscale = torch.autograd.grad(expected, inputs, grad_out.double())
     out, mean, rate = c.norm(x, scale, shift, 1e-5)
     alike(out, expected.detach().float(), kept)
-    back, found, dshift, sums = c.norm_back(change.clone(), x, mean, rate, scale, added)
+    back, found, dshift, sums = c.norm_back(grad_out.clone(), x, mean, rate, scale, added)
     alike(back, dx.float() + added)
     alike(found, dscale.float())
-    alike(dshift, change.sum(0))
+    alike(dshift, grad_out.sum(0))
     alike(sums, back.sum(0))
     alike(c.columns(back), back.sum(0))
 
@@ -300,11 +300,11 @@ def test_norms_in_c(shape: tuple[int, int], bias: bool, kept: torch.dtype) -> No
 @pytest.mark.parametrize("shape", [(1, 1, 1, 1), (2, 5, 3, 7), (1, 64, 2, 16), (2, 65, 1, 40), (1, 150, 3, 32), (1, 133, 1, 65)], ids=str)
 def test_attention_in_c(shape: tuple[int, int, int, int], kept: torch.dtype) -> None:
     (b, t, h, k), c = shape, kept_in(kept)
-    qkv, change = torch.randn(b, t, 3, h, k).to(kept), torch.randn(b, t, h * k).to(kept)
+    qkv, grad_out = torch.randn(b, t, 3, h, k).to(kept), torch.randn(b, t, h * k).to(kept)
     exact = qkv.float().requires_grad_()
     q, key, value = exact.double().permute(2, 0, 3, 1, 4)
     expected = F.scaled_dot_product_attention(q, key, value, is_causal=True).transpose(1, 2).flatten(2).float()
-    (back, sums), wanted = c.attend_back(change, qkv), torch.autograd.grad(expected, exact, change.float())[0]
+    (back, sums), wanted = c.attend_back(grad_out, qkv), torch.autograd.grad(expected, exact, grad_out.float())[0]
     if kept == FP32:
         alike(c.attend(qkv), expected.detach())
         alike(back, wanted)

@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from weft.kernels.cuda.megakernel import Arguments, MegakernelDecode, all_shares, fits, sizes_fit, sizes_of
+from tests.gpt_configs import gpt_config
+from weft.kernels.cuda.megakernel import Arguments, MegakernelDecode, all_shares, sizes_fit, sizes_of, supports
 from weft.kernels.spec import Machine, StackSpec, UsageSpec, describe_stack, described
 from weft.models.gpt import PRESETS, GPTConfig
 from weft.models.llama import LlamaConfig
@@ -26,7 +27,7 @@ def built(name: str) -> Any:
 
 def small(**settings: Any) -> Any:
     with torch.device("meta"):
-        return GPTConfig(**SMALL | settings).build().bfloat16()
+        return gpt_config(**SMALL | settings).build().bfloat16()
 
 
 def use(blocks: int) -> UsageSpec:
@@ -90,7 +91,7 @@ def test_variants_of_gpt2_are_served(settings: dict[str, Any]) -> None:
         {"position_embedding": "rotary"},
         {"position_embedding": "sinusoidal"},
         {"sliding_window": 16},
-        {"norm_embedding": True},
+        {"embedding_norm": True},
     ],
 )
 def test_models_of_another_kind_are_not(settings: dict[str, Any]) -> None:
@@ -127,4 +128,4 @@ def test_sizes_that_the_kernel_cannot_divide_are_not(settings: dict[str, Any], b
 
 
 def test_a_model_on_a_cpu_is_not() -> None:
-    assert not fits(GPTConfig(**SMALL).build().bfloat16())
+    assert not supports(GPTConfig(**SMALL).build().bfloat16())

@@ -114,7 +114,7 @@ def written(loaded: Loaded, prompts: Sequence[str], tokens: int, until: Sequence
     """What a model writes after each prompt, up to the first of some texts or its own end token."""
     sampling = Sampling(temperature=0.0, max_new_tokens=tokens, stop=tuple(text for text in until if text))
     ids = [tuple(encode_prompt(loaded.tokenizer, prompt).tolist())[-scorer.context :] for prompt in prompts]
-    engine = Engine(loaded.model, loaded.tokenizer, slots=scorer.batch, slide=True)
+    engine = Engine(loaded.model, loaded.tokenizer, slots=scorer.batch, sliding_context=True)
 
     def on_done(done: int) -> None:
         if scorer.progress:

@@ -1,4 +1,4 @@
-/* One more token of a text, through a stack of Transformer blocks to the logits (see generation/c_steps.py).
+/* One more token of a text, through a stack of Transformer blocks to the logits (see kernels/c/decode_stack.py).
 
 The time of a step is that of reading the weights: each is read once, in the order in which it lies in memory, which a processor fetches
 ahead best. What is done between two products is little: rather than wait for one another, all threads do it for themselves.
@@ -19,7 +19,7 @@ Shapes: D width, H heads in G groups (KV heads), K head width, S places of the c
 
 enum { NO_NORM, LAYER_NORM, RMS_NORM };
 enum { GELU, GELU_TANH, RELU, SQUARED_RELU, SILU };
-enum { BASE = 128, HIGHEST = 63 }; /* of the two digits of an input to weights of 8 bits, as in layers/rounded.py */
+enum { BASE = 128, HIGHEST = 63 }; /* of the two digits of an input to weights of 8 bits, as in kernels/int8_linear.py */
 #define PATIENCE 20000             /* looks at what is waited for, some 20 microseconds */
 #define LINE 16                    /* numbers of a cache line, which two threads should not both write */
 

@@ -1,4 +1,4 @@
-/* What a Transformer block does in training between its large products (see layers/passes.py). Sums are in fp32.
+/* What a Transformer block does in training between its large products (see kernels/c/passes.py). Sums are in fp32.
 
 Each pass reads and writes what it needs once. Threads take rows, or heads, in equal parts and in order, so that a number of threads
 always finds the same. Shapes: M rows, N columns, B batch, T time, H heads, K head width; W is K, or more where vectors are longer. */

@@ -159,7 +159,7 @@ def fitting(name: str, corpus: str, path: str, device: str = "auto") -> Loaded:
 
 def kind(model: ModelConfig) -> tuple[object, ...]:
     """What tells the variants apart."""
-    return type(model), getattr(model, "queries", ""), getattr(model, "position", "")
+    return type(model), getattr(model, "queries", ""), getattr(model, "position_embedding", "")
 
 
 def trained_rows(loaded: Loaded) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Tensor parallelism of Transformer blocks (Shoeybi et al., 2019, arXiv:1909.08053): heads and inner units divided over processes.
+"""Tensor parallelism of Transformer blocks (Shoeybi et al., 2019, arXiv:1909.08053): heads and feed-forward units divided over processes.
 
 What widens (qkv, up) is divided by its outputs and what narrows (out, down) by its inputs, so a branch of the residual needs
 one sum over the processes. qkv holds queries, keys and values one after another, a gated up its gate and its value: each process
@@ -26,7 +26,7 @@ def divide(model: nn.Module, mesh: DeviceMesh) -> dict[str, Tensor]:
     for block in blocks:
         attention, feedforward, count = block.attention, block.feedforward, mesh.size()
         if attention.kv_heads % count or feedforward.down.in_features % count:
-            sizes = f"{attention.kv_heads} heads of keys and {feedforward.down.in_features} inner units"
+            sizes = f"{attention.kv_heads} KV heads and {feedforward.down.in_features} feed-forward units"
             raise ConfigError(f"--parallel.tensor {count} must divide {sizes}")
         ffn_width = feedforward.down.in_features
         sections = [part * attention.head_dim for part in (attention.heads, attention.kv_heads, attention.kv_heads)]
