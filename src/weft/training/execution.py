@@ -212,7 +212,11 @@ def choose(
         attention=attention,
         attention_asked=settings.attention == attention,
         compiled=compiled == "on",
-        no_blocks="" if blocks == "fused" else f"plain was {reasons['block_kernels']}" if settings.block_kernels == "plain" else reasons["block_kernels"],
+        no_blocks=""
+        if blocks == "fused"
+        else f"plain was {reasons['block_kernels']}"
+        if settings.block_kernels == "plain"
+        else reasons["block_kernels"],
         checkpointing=activations,  # type: ignore[arg-type]
     )
     kernels = select.choose(model, use)
@@ -274,7 +278,7 @@ LARGE = 4096
 """From which vocabulary on logits are made in chunks."""
 
 
-def of_logits(gpu: bool, model: nn.Module, objective: Objective) -> Options:
+def of_cross_entropy(gpu: bool, model: nn.Module, objective: Objective) -> Options:
     refused, vocabulary = never_chunked(model, objective), head_size(model)
     return [
         (bool(refused), "whole", refused),
