@@ -182,11 +182,11 @@ def test_adam_alone_writes_copies(optim: OptimConfig | None, served: bool, monke
 
 def test_large_models_fuse_the_update() -> None:
     found = {
-        (why, logits): execution.resolve("auto", execution.of_update(why, logits))[0]
+        (why, logits): execution.resolve("auto", execution.of_fused_casts(why, logits))[0]
         for why in ("", "no")
         for logits in ("whole", "chunked")
     }
-    assert found == {("", "chunked"): "fused", ("", "whole"): "apart", ("no", "chunked"): "apart", ("no", "whole"): "apart"}
+    assert found == {("", "chunked"): "on", ("", "whole"): "off", ("no", "chunked"): "off", ("no", "whole"): "off"}
 
 
 @pytest.mark.gpu

@@ -52,6 +52,9 @@ def alike(parts: tuple[str, ...], names: dict[str, str]) -> dict[str, dict[str, 
 SETTINGS: dict[str, dict[str, str]] = {
     "sample": {"walk": "latents", "complete": "inpaint", "way": "direction", "weights": "precision"},
     "serve": {"weights": "precision", "invariant": "batch_invariant"},
+    "data": {"copied": "max_duplicate_lines", "largest": "max_package_share"},
+    "bert_features": {"held": "held_out"},
+    "gan_panels": {"turns": "discriminator_steps"},
     "plan_words": {"micro": "micro_batch", "checkpoint": "activation_checkpointing"},
     "train": {
         "micro": "micro_batch",

@@ -151,9 +151,9 @@ def with_path(own: DataConfig) -> DataConfig:
     """Settings of a source that reads files: the recipe's own, or the one that its source names for them."""
     if hasattr(own, "path"):
         return own
-    if not own.own_files:
+    if not own.file_source:
         raise ConfigError(f"{registry.name_of(type(own))} data has no path; this model can only be evaluated on data of its recipe")
-    source: DataConfig = config.change_type(own, registry.find("data", own.own_files))
+    source: DataConfig = config.change_type(own, registry.find("data", own.file_source))
     return source
 
 

@@ -1,7 +1,7 @@
 """Cross-entropy of a class, or of the right choice, and beside it that of the text itself (Radford et al., 2018, section 3.2).
 
 Going on to predict the next token while the task is learned makes the model generalise better and learn sooner. The first is a
-mean over examples, the second over all tokens that have one before them, marks included.
+mean over examples, the second over all tokens that have one before them, special tokens included.
 
 Batch: ids (B, T) or, of N sequences for each example, (B, N, T); lengths (B,) or (B, N); label (B,), the class, or the place of
 the right choice among N.

@@ -1,6 +1,6 @@
 """Masked tokens and sentence pairs (Devlin et al., 2018): two cross-entropies that average over different things.
 
-Of a sequence's ordinary tokens (no mark, no padding, no unknown word) a share is chosen and is to be predicted; most of the
+Of a sequence's ordinary tokens (no special token, no padding, no unknown word) a share is chosen and is to be predicted; most of the
 chosen become [MASK], some another word, some stay. Which, is drawn from the example's key or from its tokens, so it does not
 depend on how a batch is cut or padded, and the number chosen is known before any forward.
 

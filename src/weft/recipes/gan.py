@@ -1,4 +1,4 @@
-"""Generative adversarial networks of perceptrons, and small conditional and semi-supervised ones."""
+"""Generative adversarial networks of MLPs, and small conditional and semi-supervised ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def adam(lr: float) -> Adam:
 
 
 def digits() -> Recipe:
-    """GAN of two perceptrons on scikit-learn's digits.
+    """GAN of two MLPs on scikit-learn's digits.
 
     Run:      weft train gan/digits
     """
@@ -39,7 +39,7 @@ def digits() -> Recipe:
 
 
 def mnist() -> Recipe:
-    """GAN of two perceptrons on MNIST, from a hundred numbers of noise; without norms in the generator the discriminator soon wins.
+    """GAN of two MLPs on MNIST, from a hundred numbers of noise; without norms in the generator the discriminator soon wins.
 
     Run:      weft train gan/mnist
     """

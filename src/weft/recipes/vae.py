@@ -70,7 +70,7 @@ def inpainting() -> Recipe:
 
 
 def mnist_mlp() -> Recipe:
-    """VAE of perceptrons with two hidden layers on dynamically binarised MNIST.
+    """VAE of MLPs with two hidden layers on dynamically binarised MNIST.
 
     Run:      weft train vae/mnist_mlp
               weft evaluate RUN loss iwae=1000 --data.validate_on test

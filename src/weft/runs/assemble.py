@@ -200,5 +200,5 @@ def adopt(recipe: Recipe, init: str) -> Recipe:
     if type(model) is type(recipe.model):
         model = dataclasses.replace(model, **{name: getattr(recipe.model, name) for name in model.of_task})
     if type(data) is type(found.data):
-        data = dataclasses.replace(data, **{name: getattr(found.data, name) for name in data.of_model})
+        data = dataclasses.replace(data, **{name: getattr(found.data, name) for name in data.model_preprocessing})
     return dataclasses.replace(recipe, model=model, data=data)

@@ -62,7 +62,7 @@ class Settings(Config):
     """Steps of that pretraining."""
     sentences: int = 2000
     """Tagged sentences to learn from."""
-    held: int = 2000
+    held_out: int = 2000
     """Others to validate on."""
     epochs: int = 10
     """Passes over the tagged sentences."""
@@ -124,10 +124,12 @@ def prepare(settings: Settings) -> Task:
     """Read the sentences, and bring or pretrain the model."""
     source, problems = TaggedConfig(path=settings.path, cut=settings.cut, context=settings.context), Problems()
     sentences = source.read(settings.path, problems)
-    if not 0 < settings.sentences < settings.sentences + settings.held < len(sentences):
-        raise ConfigError(f"--sentences {settings.sentences} and --held {settings.held} must leave some of the {len(sentences)} there are")
+    if not 0 < settings.sentences < settings.sentences + settings.held_out < len(sentences):
+        raise ConfigError(
+            f"--sentences {settings.sentences} and --held-out {settings.held_out} must leave some of the {len(sentences)} there are"
+        )
     order = shuffled(len(sentences), "features").tolist()
-    chosen, held = order[: settings.sentences], set(order[settings.sentences : settings.sentences + settings.held])
+    chosen, held = order[: settings.sentences], set(order[settings.sentences : settings.sentences + settings.held_out])
     train, other = [sentences[i] for i in chosen], [sentences[i] for i in sorted(held)]
     bert, known = brought(settings) if settings.init else pretrained([s for i, s in enumerate(sentences) if i not in held], settings)
     tokens = encoder_tokenizer(known, source.tokenizer, [], 0)

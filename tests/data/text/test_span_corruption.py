@@ -110,7 +110,7 @@ def test_a_quarter_is_hidden_and_every_length_occurs(tmp_path: Path, lengths: Le
     data = SpanCorruptionConfig(path=long_lines(tmp_path), lengths=lengths, keep_ends=inside).build()
     assert isinstance(data.train, SpanCorruption)
     key = random.keys(1, torch.arange(DRAWS))
-    piece = data.train.hidden_span(torch.arange(DRAWS) % 5, key)
+    piece = data.train.masked_span(torch.arange(DRAWS) % 5, key)
     length, before, hidden = piece.length, piece.before, piece.hidden
     assert torch.equal(length.unique(), torch.arange(4, 113, dtype=length.dtype))
     assert length.bincount(minlength=113)[4:].float().std() < 3 * (DRAWS / 109) ** 0.5
@@ -136,7 +136,7 @@ def test_whole_words_are_hidden_and_what_stands_around_them_is_thinned(lines: li
     documents, number = [line[:37] for line in lines], 24
     index, key = torch.arange(number) % len(documents), random.keys(0, torch.arange(number))
     assert isinstance(data.train, SpanCorruption)
-    piece, batch = data.train.hidden_span(index, key), drawn(data.train, number)
+    piece, batch = data.train.masked_span(index, key), drawn(data.train, number)
     for row in range(number):
         text, edge = documents[row % len(documents)], int(inside)
         length, before, hidden = int(piece.length[row]), int(piece.before[row]), int(piece.hidden[row])
@@ -170,7 +170,7 @@ def test_the_distributions_are_what_they_are_called(tmp_path: Path) -> None:
     def hidden(lengths: Lengths) -> torch.Tensor:
         data = SpanCorruptionConfig(path=path, lengths=lengths, min_length=80, max_length=80).build()
         assert isinstance(data.train, SpanCorruption)
-        return data.train.hidden_span(torch.arange(DRAWS) % 5, random.keys(2, torch.arange(DRAWS))).hidden.double()
+        return data.train.masked_span(torch.arange(DRAWS) % 5, random.keys(2, torch.arange(DRAWS))).hidden.double()
 
     expected = {"uniform": (10, 30, 5.8), "half": (1, 39, 11.3), "gaussian": (1, 78, 9.8), "binomial": (3, 40, 3.87), "beta": (1, 78, 15.3)}
     for name, (least, most, spread) in expected.items():
@@ -184,7 +184,7 @@ def test_the_distributions_are_what_they_are_called(tmp_path: Path) -> None:
 def test_a_short_document_is_drawn_from_by_its_own_length(tmp_path: Path) -> None:
     data = SpanCorruptionConfig(path=write(tmp_path / "a.txt", "abcdefgh\n"), lengths="half").build()
     assert isinstance(data.train, SpanCorruption)
-    piece = data.train.hidden_span(torch.zeros(2000, dtype=torch.int64), random.keys(0, torch.arange(2000)))
+    piece = data.train.masked_span(torch.zeros(2000, dtype=torch.int64), random.keys(0, torch.arange(2000)))
     length, hidden = piece.length, piece.hidden
     assert float((length == 8).float().mean()) > 0.9
     assert hidden[length == 8].unique().tolist() == [1, 2, 3]

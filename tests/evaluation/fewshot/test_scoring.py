@@ -48,7 +48,7 @@ def test_long_contexts_lose_their_beginning(name: str) -> None:
     seen = text[-(CONTEXT + 1 - 5) :]
     long, short = Scorer(loaded).score([(text, "12345"), (seen, "12345")])
     assert long.logprobs == pytest.approx(short.logprobs, abs=1e-5)
-    assert (long.cut, short.cut) == (len(text) - len(seen), 0)
+    assert (long.truncated_tokens, short.truncated_tokens) == (len(text) - len(seen), 0)
 
 
 def test_a_continuation_longer_than_the_context_is_scored_once_each_in_full_windows() -> None:

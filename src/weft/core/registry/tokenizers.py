@@ -28,6 +28,6 @@ TOKENIZERS = {
     ),
     "sentinels": Entry("weft.data.text.sentinels:SentinelTokenizer", 2019, "another tokenizer with special tokens and sentinels"),
     "birthplace_characters": Entry(
-        "weft.data.tokenizers.birthplace_characters:BirthplaceCharacters", 0, "one token per character, marks for padding and mask"
+        "weft.data.tokenizers.birthplace_characters:BirthplaceCharacters", 0, "one token per character, special tokens for padding and mask"
     ),
 }

@@ -79,7 +79,7 @@ class Scorer:
         return tuple(self.tokenizer.encode(text).tolist()) if text else ()
 
     def first(self) -> int:
-        """The token after which a text begins that has nothing before it: the mark of a start or end, or what `generate` takes."""
+        """The token after which a text begins that has nothing before it: the start or end token, or what `generate` takes."""
         special = getattr(self.tokenizer, "special_tokens", {})
         return int(special.get("start", special.get("end", encode_prompt(self.tokenizer, "")[-1])))
 
