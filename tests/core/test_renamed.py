@@ -155,7 +155,7 @@ def test_settings_that_another_model_has_now_are_switched_on_alone() -> None:
     model = weft.recipe("gpt/text", {"model.skips": True, "model.norm_embedding": True}).model
     assert isinstance(model, SpeedrunGPTConfig)
     assert (model.embedding_skips, model.embedding_norm, model.qk_norm, model.zero_init) == (True, True, False, False)
-    assert (model.activation, model.tied, model.bias) == ("gelu", True, True)
+    assert (model.activation, model.tie_embeddings, model.bias) == ("gelu", True, True)
     now = config.to_dict(weft.recipe("gpt/text").model)
     before = {**now, "skips": False, "norm_embedding": False, "norm_heads": False, "zero_outputs": False}
     assert renamed.recipe(before) == now
