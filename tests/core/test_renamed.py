@@ -12,6 +12,8 @@ import pytest
 
 import weft
 from tests.gpt_configs import gpt_config
+from weft.cli import data as cli_data
+from weft.cli import plan_words, sample, serve
 from weft.core import config, registry, renamed
 from weft.core.errors import ConfigError
 from weft.data.images.augment import Augment
@@ -19,12 +21,19 @@ from weft.data.tokenizers import base as tokenizers
 from weft.models.gpt import GPTConfig
 from weft.models.speedrun_gpt import SpeedrunGPTConfig
 from weft.recipes.base import load
+from weft.studies import bert_features, gan_panels
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 
 ROOT = Path(__file__).parent.parent.parent
 SOURCES = [path for path in sorted((ROOT / "src" / "weft").rglob("*.py")) if path.name != "renamed.py"]
-PLAIN = {"train": Train, "schedule": Schedule, "augment": Augment}
+COMMANDS = {"sample": sample.Options, "serve": serve.Options, "plan_words": plan_words.Settings} | {
+    "data": cli_data.Python,
+    "bert_features": bert_features.Settings,
+    "gan_panels": gan_panels.Settings,
+}
+"""Flags of commands, by their modules."""
+PLAIN = {"train": Train, "schedule": Schedule, "augment": Augment} | COMMANDS
 """Parts without a registry name."""
 PART_OF = {"models": "model", "data": "data", "objectives": "objective", "optimizers": "optim"}
 OLD = {
@@ -81,7 +90,12 @@ def flags() -> re.Pattern[str]:
         mine = [part for part in registry.TABLES[table] if part in renamed.SETTINGS]
         taken = set().union(*(fields(part) for part in registry.TABLES[table]))
         words += [f"{flag}[.]{name}" for part in mine for name in renamed.SETTINGS[part] if name not in taken]
-    return re.compile(rf"""(?:--|["'`])(?:[a-z_]+[.])*(?:{"|".join(sorted(set(words)))})(?![\w-])""".replace("_", "[_-]"))
+    mine = {name for part in COMMANDS for name in renamed.SETTINGS[part]}
+    return re.compile(
+        rf"""(?:--|["'`])(?:[a-z_]+[.])*(?:{"|".join(sorted(set(words)))})(?![\w-])|--(?:{"|".join(sorted(mine))})(?![\w.-])""".replace(
+            "_", "[_-]"
+        )
+    )
 
 
 def test_no_old_flag_is_left_in_code_messages_or_docs() -> None:
