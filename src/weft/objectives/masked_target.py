@@ -2,7 +2,7 @@
 
 Of a target's N tokens a number from 1 to N, each as likely, is hidden: where they stood the decoder reads START. So a model learns
 to predict all tokens at once, a few from the rest, and everything between, which is what passes that improve a target need.
-The length of the target is learned beside it, from the source alone. With `places` nothing is shown and nothing is foretold: a
+The length of the target is learned beside it, from the source alone. With `fixed_length` nothing is shown and nothing is foretold: a
 target is followed by END up to so many places, and all of them are predicted. What is hidden is drawn from the key of the pair, so
 it does not depend on how a batch is cut or padded.
 
@@ -46,7 +46,7 @@ class MaskedTargetConfig(ObjectiveConfig):
     candidates: int = 5
     """How many of the likeliest lengths are tried for each answer."""
     length_factor: float = 1.0
-    """The length of an answer is the foretold one times this."""
+    """The length of an answer is the predicted one times this."""
     start: int = 0
     """Id of START; 0 takes it from the data."""
     end: int = 0

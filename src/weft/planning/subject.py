@@ -63,7 +63,7 @@ class Subject:
 
     @property
     def scaled(self) -> bool:
-        """Whether scaling laws speak of it: they are of decoders that foretell the next token of such text."""
+        """Whether scaling laws speak of it: they are of decoders that predict the next token of such text."""
         kinds = registry.name_of(type(self.model)), registry.name_of(type(self.objective))
         return self.text and kinds[0] in ("gpt", "speedrun_gpt", "llama") and kinds[1] == "next_token"
 

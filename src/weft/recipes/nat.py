@@ -75,7 +75,7 @@ def multi30k() -> Recipe:
 
 
 def multi30k_cut() -> Recipe:
-    """The same in one pass of 64 places, cut at the first END; nothing foretells a length.
+    """The same in one pass of 64 places, cut at the first END; nothing predicts a length.
 
     Run:      weft train nat/multi30k_cut && weft evaluate runs/nat-multi30k_cut@average10 bleu
     """

@@ -173,7 +173,7 @@ class CompletionRequest(Sampled):
     iterations: int | None = Field(None, ge=1, le=MOST_ITERATIONS)
     """Passes of a model that makes all tokens at once; where it is left out, as many as the model was made for."""
     length_factor: float | None = Field(None, gt=0.0, le=LONGEST_FACTOR)
-    """The foretold length of such an answer is multiplied by this."""
+    """The predicted length of such an answer is multiplied by this."""
 
     @model_validator(mode="after")
     def check_together(self) -> CompletionRequest:
