@@ -9,6 +9,7 @@ from torch import nn
 from weft.core.errors import ConfigError
 from weft.kernels.int8_linear import quantize_weights
 from weft.kernels.spec import check_known, described
+from weft.models.base import EncoderDecoder, NextTokenLogits, offers
 
 Precision = Literal["fp32", "bf16", "int8"]
 
@@ -17,7 +18,7 @@ def quantize_model(model: Any, precision: Precision) -> None:
     """Change a model in place. int8: the linear layers by `kernels.int8_linear`, the rest as it was, and no training afterwards."""
     if precision == "fp32":
         return
-    if not hasattr(model, "decoder_stack"):
+    if not offers(model, NextTokenLogits) or offers(model, EncoderDecoder):
         raise ConfigError(f"--precision {precision} is for GPT, Llama and their like, and this is {type(model).__name__}; leave it out")
     if precision == "bf16":
         model.bfloat16()
