@@ -78,7 +78,7 @@ class Weights:
     blocks: int
     """Blocks of the model; 0 where it has no such stack."""
     heads: int
-    """Heads of keys of each block, which tensor parallelism divides; 0 where it cannot."""
+    """KV heads of each block, which tensor parallelism divides; 0 where it cannot."""
     ffn_width: int
     """Inner units of each block, which it divides, too."""
     block: Counter[tuple[str, Shape]]
@@ -141,7 +141,7 @@ def weights(subject: Subject) -> Weights:
 
 
 def splitting(model: Any) -> tuple[int, int]:
-    """Heads of keys and feed-forward units of each block, as tensor parallelism divides them; (0, 0) where it cannot."""
+    """KV heads and feed-forward units of each block, as tensor parallelism divides them; (0, 0) where it cannot."""
     blocks = [*getattr(model, "blocks", ())]
     if not blocks or not all(hasattr(block, "attention") and hasattr(block, "feedforward") for block in blocks):
         return 0, 0
