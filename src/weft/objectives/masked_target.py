@@ -2,7 +2,7 @@
 
 Of a target's N tokens a number from 1 to N, each as likely, is hidden: where they stood the decoder reads START. So a model learns
 to predict all tokens at once, a few from the rest, and everything between, which is what passes that improve a target need.
-The length of the target is learned beside it, from the source alone. With `fixed_length` nothing is shown and nothing is foretold: a
+The length of the target is learned beside it, from the source alone. With `fixed_length` nothing is shown and nothing is predicted: a
 target is followed by END up to so many places, and all of them are predicted. What is hidden is drawn from the key of the pair, so
 it does not depend on how a batch is cut or padded.
 
