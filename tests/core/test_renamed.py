@@ -14,6 +14,7 @@ import pytest
 
 import weft
 from tests.gpt_configs import gpt_config
+from weft.cli import data as cli_data
 from weft.cli import plan_words, sample, serve
 from weft.core import config, registry, renamed
 from weft.core.errors import ConfigError
@@ -22,13 +23,18 @@ from weft.data.tokenizers import base as tokenizers
 from weft.models.gpt import GPTConfig
 from weft.models.speedrun_gpt import SpeedrunGPTConfig
 from weft.recipes.base import load
+from weft.studies import bert_features, gan_panels
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 
 ROOT = Path(__file__).parent.parent.parent
 SOURCES = [path for path in sorted((ROOT / "src" / "weft").rglob("*.py")) if path.name != "renamed.py"]
 FOREIGN = sorted(path for end in ("c", "h", "cu", "js") for path in (ROOT / "src" / "weft").rglob(f"*.{end}") if ".min." not in path.name)
-COMMANDS = {"sample": sample.Options, "serve": serve.Options, "plan_words": plan_words.Settings}
+COMMANDS = {"sample": sample.Options, "serve": serve.Options, "plan_words": plan_words.Settings} | {
+    "data": cli_data.Python,
+    "bert_features": bert_features.Settings,
+    "gan_panels": gan_panels.Settings,
+}
 """Flags of commands, by their modules."""
 PLAIN = {"train": Train, "schedule": Schedule, "augment": Augment} | COMMANDS
 """Parts without a registry name."""

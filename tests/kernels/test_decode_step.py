@@ -30,7 +30,7 @@ CONFIGS: dict[str, Any] = {
     "post-norm": GPTConfig(**SIZES, norm="post"),
     "llama": LlamaConfig(**SIZES, kv_heads=2),
 }
-ALONE: dict[str, Any] = {
+SINGLE_PROCESS: dict[str, Any] = {
     "gpt": CONFIGS["gpt"],
     "without biases, with a head": GPTConfig(**SIZES, bias=False, tie_embeddings=False, activation="gelu_tanh"),
     "narrow": GPTConfig(**SIZES | {"heads": 2, "width": 64, "ffn_width": 128}, activation="relu"),
@@ -42,7 +42,7 @@ ALONE: dict[str, Any] = {
 
 def built(name: str, dtype: torch.dtype = torch.float32) -> Any:
     torch.manual_seed(0)
-    model = (CONFIGS | ALONE)[name].build()
+    model = (CONFIGS | SINGLE_PROCESS)[name].build()
     for parameter in model.parameters():
         if parameter.ndim == 1:  # norms and biases that do something
             nn.init.normal_(parameter, 1.0, 0.3)
@@ -191,7 +191,7 @@ def _hopper() -> Any:
 
 @pytest.mark.gpu
 @pytest.mark.usefixtures("_hopper")
-@pytest.mark.parametrize("name", ALONE)
+@pytest.mark.parametrize("name", SINGLE_PROCESS)
 def test_one_row_gets_what_it_gets_beside_others(name: str) -> None:
     """The first token, a cache that grows, and the last place there is."""
     twins = Twins(built(name, torch.bfloat16), 1)

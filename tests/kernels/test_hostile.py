@@ -413,11 +413,11 @@ def strange_head(kind: str) -> Any:
 @pytest.mark.parametrize("kind", ["subclass", "hook", "parametrization"])
 def test_a_loss_asks_a_strange_head_itself(kind: str, logits: Any) -> None:
     """The chunked loss reads the head's matrix, so it serves only a head that is nothing else."""
-    settings, objective = Train(device="cpu", logits=logits), NextTokenConfig().build()
+    settings, objective = Train(device="cpu", cross_entropy=logits), NextTokenConfig().build()
     plan = execution.choose(settings, strange_head(kind), objective)
-    assert plan.logits == "whole"
-    assert logits == "auto" or plan.reasons["logits"].startswith("chunked was asked for, but the head")
-    assert execution.choose(Train(device="cpu", logits="chunked"), model(), objective).logits == "chunked"
+    assert plan.cross_entropy == "whole"
+    assert logits == "auto" or plan.reasons["cross_entropy"].startswith("chunked was asked for, but the head")
+    assert execution.choose(Train(device="cpu", cross_entropy="chunked"), model(), objective).cross_entropy == "chunked"
 
 
 @pytest.mark.parametrize("kind", ["subclass", "hook", "parametrization"])

@@ -8,7 +8,7 @@ from weft.core.errors import ConfigError
 from weft.kernels.select import use_attention
 from weft.models.base import Embeds, NextTokenLogits, need
 from weft.models.bert import BERT, PRESETS, BERTConfig
-from weft.training.optimizer.updater import audit
+from weft.training.optimizer.updater import parameter_kinds
 
 LENGTHS = torch.tensor([4, 9, 1])
 
@@ -124,8 +124,8 @@ def test_gradients_reach_every_parameter(model: BERT) -> None:
 
 
 def test_what_is_decayed() -> None:
-    kinds = audit([("", BERTConfig(vocabulary=20, context=12, layers=1, heads=2, width=16).build())])
-    assert {kinds[f"{name}.weight"] for name in ("embed", "position", "segment", "norm", "head.norm", "blocks.0.norm1")} == {"plain"}
+    kinds = parameter_kinds([("", BERTConfig(vocabulary=20, context=12, layers=1, heads=2, width=16).build())])
+    assert {kinds[f"{name}.weight"] for name in ("embed", "position", "segment", "norm", "head.norm", "blocks.0.norm1")} == {"no_decay"}
     assert {kinds[f"{name}.weight"] for name in ("pooler", "head.transform", "blocks.0.attention.qkv")} == {"matrix"}
     assert kinds["pair_head.weight"] == "head"
 

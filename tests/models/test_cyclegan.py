@@ -40,7 +40,7 @@ class Shifts(torch.nn.Module):
 def test_the_cycle_consistency_error(b2a: float, off: float) -> None:
     batch = {"image": torch.rand(3, 1, 2, 2), "other": torch.rand(3, 1, 2, 2), "key": torch.arange(3)}
     batch["truth"] = batch["image"] + 0.25
-    objective = CycleConfig(identity=0.5).build()
+    objective = CycleConfig(identity_weight=0.5).build()
     terms = objective(Shifts(0.25, b2a), batch, "generators").sums
     assert float(terms["cycle"]) / 3 == pytest.approx(2 * 2 * off, abs=1e-6)
     assert float(terms["identity"]) / 3 == pytest.approx(2 * (0.25 + abs(b2a)), abs=1e-6)

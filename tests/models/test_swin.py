@@ -27,7 +27,7 @@ from weft.models.swin import (
     window_reverse,
 )
 from weft.nn.attention import explicit_attention
-from weft.training.optimizer.updater import audit
+from weft.training.optimizer.updater import parameter_kinds
 
 CONFIG = dataclasses.replace(TINY, image=(3, 16, 12), classes=5, init_std=0.3)
 
@@ -161,9 +161,9 @@ def test_drop_path_rises_from_block_to_block() -> None:
 
 
 def test_what_is_decayed() -> None:
-    kinds = audit([("", built(CONFIG))])
+    kinds = parameter_kinds([("", built(CONFIG))])
     block = "stages.0.0."
-    assert {kinds[name] for name in (f"{block}attention.bias.weight", f"{block}norm1.weight", "patch_norm.weight")} == {"plain"}
+    assert {kinds[name] for name in (f"{block}attention.bias.weight", f"{block}norm1.weight", "patch_norm.weight")} == {"no_decay"}
     assert {kinds[name] for name in ("patches.weight", "merges.0.reduce.weight", f"{block}attention.qkv.weight")} == {"matrix"}
     assert kinds["head.weight"] == "head"
 

@@ -14,7 +14,7 @@ from weft.core.errors import ConfigError
 from weft.inference.generate import can_continue
 from weft.kernels.select import use_attention
 from weft.models.t5 import PRESETS, T5, RelativeBias, T5Config, bucket
-from weft.training.optimizer.updater import audit
+from weft.training.optimizer.updater import parameter_kinds
 
 V, S, T, D = 30, 9, 7, 16
 LENGTHS = torch.tensor([9, 4, 1])
@@ -181,9 +181,9 @@ def test_in_half_precision_it_is_nearly_the_same_and_nothing_warns() -> None:
 
 
 def test_what_is_decayed() -> None:
-    kinds = audit([("", model(tie_embeddings=False))])
+    kinds = parameter_kinds([("", model(tie_embeddings=False))])
     plain = ("embed", "encoder_bias.table", "decoder_bias.table", "norm", "encoder_norm", "decoder.0.norm3")
-    assert {kinds[f"{name}.weight"] for name in plain} == {"plain"}
+    assert {kinds[f"{name}.weight"] for name in plain} == {"no_decay"}
     assert {kinds[f"decoder.0.{name}.weight"] for name in ("attention.q", "cross.kv", "feedforward.up")} == {"matrix"}
     assert kinds["head.weight"] == "head"
 

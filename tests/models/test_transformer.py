@@ -16,7 +16,7 @@ from weft.kernels.select import use_attention
 from weft.models.transformer import PRESETS, Transformer, TransformerConfig
 from weft.nn.feed_forward import FeedForward
 from weft.nn.position import sinusoidal
-from weft.training.optimizer.updater import audit
+from weft.training.optimizer.updater import parameter_kinds
 
 V, S, T, D = 30, 9, 7, 16
 LENGTHS = torch.tensor([9, 4, 1])
@@ -231,12 +231,12 @@ def test_dropout_acts_in_training_only() -> None:
 
 
 def test_what_is_decayed() -> None:
-    kinds = audit([("", model(tie_embeddings=False, norm="pre", output_bias=True))])
+    kinds = parameter_kinds([("", model(tie_embeddings=False, norm="pre", output_bias=True))])
     plain = ("embed.weight", "target_embed.weight", "norm.weight", "encoder.0.norm1.weight", "decoder.0.cross.kv.bias", "head.bias")
-    assert {kinds[name] for name in plain} == {"plain"}
+    assert {kinds[name] for name in plain} == {"no_decay"}
     assert {kinds[f"decoder.0.{name}.weight"] for name in ("attention.qkv", "cross.kv", "feedforward.up")} == {"matrix"}
     assert kinds["head.weight"] == "head"
-    assert audit([("", model())])["embed.weight"] == "plain"
+    assert parameter_kinds([("", model())])["embed.weight"] == "no_decay"
 
 
 def test_mistakes_are_named() -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 from weft.core.errors import ConfigError
 from weft.models.base import Classifies, need
 from weft.models.vit import PRESETS, TINY, ViT, ViTConfig
-from weft.training.optimizer.updater import audit
+from weft.training.optimizer.updater import parameter_kinds
 
 CONFIG = dataclasses.replace(TINY, image=(3, 8, 6), classes=5, init_std=0.2)
 
@@ -87,8 +87,8 @@ def test_later_blocks_are_skipped_more_often() -> None:
 
 
 def test_what_is_decayed() -> None:
-    kinds = audit([("", built(CONFIG))])
-    assert {kinds[name] for name in ("class_embedding", "position_embedding", "norm.weight", "patches.bias")} == {"plain"}
+    kinds = parameter_kinds([("", built(CONFIG))])
+    assert {kinds[name] for name in ("class_embedding", "position_embedding", "norm.weight", "patches.bias")} == {"no_decay"}
     assert {kinds[name] for name in ("patches.weight", "blocks.0.attention.qkv.weight")} == {"matrix"}
     assert kinds["head.weight"] == "head"
 

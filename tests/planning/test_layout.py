@@ -20,7 +20,7 @@ from weft.planning.layout import ANY, Layout, weights
 from weft.planning.search import Search
 from weft.planning.shards import bytes_on
 from weft.planning.subject import Subject, subject
-from weft.training.parallel.data_parallel import Many
+from weft.training.parallel.data_parallel import DistributedTeam
 from weft.training.settings import Train
 
 
@@ -104,9 +104,9 @@ def test_micro_batches_are_those_of_training(batch: int, data: int, micro_batch:
 
 def cuts(batch: int, data: int, place: int, micro_batch: int) -> list[int]:
     """Sizes of the micro-batches of one process."""
-    team = object.__new__(Many)
+    team = object.__new__(DistributedTeam)
     team.dp_size, team.dp_rank, team.stages = data, place, 1
-    return [count for _, count in team.cut(0, batch, micro_batch)]
+    return [count for _, count in team.micro_batches(0, batch, micro_batch)]
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_checkpointing_keeps_less_and_takes_longer() -> None:
 
 def test_memory_is_that_of_what_the_trainer_would_choose() -> None:
     """Logits in chunks on a GPU, so many at most; blocks of a model that fills an eighth of it keep products only."""
-    chunk, whole = footprint(), measure(asking(logits="whole"))
+    chunk, whole = footprint(), measure(asking(cross_entropy="whole"))
     assert chunk.logits == 50257 * 1024 and not whole.logits
     one = Layout(micro_batch=64)
     some, all_ = (memory.of_loss(found, one) for found in (chunk, whole))

@@ -11,7 +11,7 @@ import pytest
 import weft
 from weft.inference.mask_predict import MaskPredict
 from weft.inference.translate import answered
-from weft.objectives.masked_target import MaskedTargetConfig
+from weft.objectives.cmlm import CMLMConfig
 from weft.runs.assemble import assemble
 
 SMALL = {
@@ -58,7 +58,7 @@ def test_words_read_backwards(changes: dict[str, Any], tmp_path: Path) -> None:
 
 def test_the_cut_variant_is_the_same_recipe_but_for_its_places() -> None:
     plain, cut = weft.recipe("nat/multi30k"), weft.recipe("nat/multi30k_cut")
-    assert isinstance(cut.objective, MaskedTargetConfig)
+    assert isinstance(cut.objective, CMLMConfig)
     assert weft.core.config.override(cut, {"model.fixed_length": 0}).model == plain.model
     assert cut.objective.fixed_length == 64
     assert (cut.data, cut.optim, cut.train) == (plain.data, plain.optim, plain.train)

@@ -146,11 +146,11 @@ EXPERIMENTS: dict[str, Experiment] = {
     ),
     **{
         f"pix2pix-mnist{name}": Experiment("pix2pix/mnist", changes, measures=("translated=extractor-mnist",))
-        for name, changes in (("", {}), ("-error", {"objective.adversarial": 0.0}), ("-game", {"objective.l1_weight": 0.0}))
+        for name, changes in (("", {}), ("-error", {"objective.adversarial_weight": 0.0}), ("-game", {"objective.l1_weight": 0.0}))
     },
     **{
         f"pix2pix-facades{name}": Experiment("pix2pix/facades", changes, report={}, checkpoint="@last")
-        for name, changes in (("", {}), ("-error", {"objective.adversarial": 0.0}), ("-game", {"objective.l1_weight": 0.0}))
+        for name, changes in (("", {}), ("-error", {"objective.adversarial_weight": 0.0}), ("-game", {"objective.l1_weight": 0.0}))
     },
     **{
         f"cyclegan-mnist{name}": Experiment(
@@ -158,7 +158,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         )
         for name, changes, hoped, expected in (
             ("", {}, beside("translated-mnist_extractor", 0.95), ""),
-            ("-no_cycle", {"objective.cycle": 0.0}, {}, "fails: the games alone do not ask for the content"),
+            ("-no_cycle", {"objective.cycle_weight": 0.0}, {}, "fails: the games alone do not ask for the content"),
         )
     },
 }

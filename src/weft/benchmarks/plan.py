@@ -20,7 +20,7 @@ from weft import results
 from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.record import measurements, write_record
 from weft.core.errors import DataError, WeftError
-from weft.data.base import Source
+from weft.data.base import DataLoader
 from weft.data.text.token_windows import TokenWindows
 from weft.planning import plan
 from weft.planning.layout import Layout
@@ -55,7 +55,7 @@ def trainer_of(case: Subject) -> Trainer:
     network, objective = case.model.build(), case.objective.build()
     chosen = execution.choose(train, network, objective, OPTIM)
     tokens = torch.randint(0, case.model.vocabulary, (1_000_000,), generator=torch.Generator().manual_seed(0), dtype=torch.int32)  # type: ignore[attr-defined]
-    source = Source(TokenWindows(tokens, case.tokens, overlapping=True), 1, chosen.device)
+    source = DataLoader(TokenWindows(tokens, case.tokens, overlapping=True), 1, chosen.device)
     return Trainer(network, objective, source, train, OPTIM, chosen, tokens=case.tokens)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from weft.convert.family import ACTIVATIONS, Family, activation, answer_marks, need, only, setting
+from weft.convert.family import ACTIVATIONS, Family, activation, need, only, setting, target_special_tokens
 from weft.convert.table import Ignore, Join, Rename, Row, Same, Table
 from weft.models.transformer import TransformerConfig
 
@@ -102,5 +102,5 @@ def linear_rows(theirs: str, ours: str, *parts: str) -> list[Row]:
     return [Join(tuple(f"{theirs}{part}.{leaf}" for part in parts), f"{ours}.{leaf}") for leaf in ("weight", "bias")]
 
 
-MARKS = answer_marks(padding=58100, end=0)
-FAMILY = Family("transformer/pairs", TransformerConfig, settings, describe, table, fresh=("head.bias",), special_tokens=MARKS)
+SPECIAL_TOKENS = target_special_tokens(padding=58100, end=0)
+FAMILY = Family("transformer/pairs", TransformerConfig, settings, describe, table, fresh=("head.bias",), special_tokens=SPECIAL_TOKENS)

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from weft.convert.family import Family, activation, answer_marks, need, setting
+from weft.convert.family import Family, activation, need, setting, target_special_tokens
 from weft.convert.table import Ignore, Join, Rename, Row, Same, Table
 from weft.core.errors import CheckpointError
 from weft.models.t5 import T5Config
@@ -107,4 +107,4 @@ def feedforward_rows(theirs: str, ours: str, gated: bool) -> list[Row]:
     return [up, Rename(theirs + "wo.weight", ours + "down.weight")]
 
 
-FAMILY = Family("t5/text", T5Config, settings, describe, table, special_tokens=answer_marks(padding=0, end=1))
+FAMILY = Family("t5/text", T5Config, settings, describe, table, special_tokens=target_special_tokens(padding=0, end=1))

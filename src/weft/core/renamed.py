@@ -17,12 +17,24 @@ TYPES = {
     "waves": "audio",
     "sentinels": "t5_span_corruption",
     "memory": "associative_memory",
+    "choice": "multiple_choice",
+    "span": "extractive_qa",
+    "tagging": "token_classification",
+    "masked_pair": "mlm_nsp",
+    "masked_target": "cmlm",
+    "framed_texts": "gpt_finetuning_texts",
+    "framed_choices": "gpt_finetuning_choices",
 }
 """Registry names of the parts of a recipe."""
 
-TOKENIZERS = {"pairs": "seq2seq", "answering": "foreign_seq2seq", "marked_characters": "birthplace_characters"}
+TOKENIZERS = {
+    "pairs": "seq2seq",
+    "answering": "foreign_seq2seq",
+    "marked_characters": "birthplace_characters",
+    "framed": "gpt_finetuning",
+}
 
-ANNOTATED = ("labelled_texts", "choices", "framed_texts", "framed_choices", "tagged")
+ANNOTATED = ("labelled_texts", "choices", "gpt_finetuning_texts", "gpt_finetuning_choices", "tagged")
 OPTIMIZERS = ("sgd", "momentum", "rmsprop", "adam", "adamw")
 PAIRS = {"unit": "tokenizer", "longest": "max_length", "tokens": "batch_tokens"}
 DEVIATION = {"deviation": "init_std"}
@@ -40,6 +52,9 @@ def alike(parts: tuple[str, ...], names: dict[str, str]) -> dict[str, dict[str, 
 SETTINGS: dict[str, dict[str, str]] = {
     "sample": {"walk": "latents", "complete": "inpaint", "way": "direction", "weights": "precision"},
     "serve": {"weights": "precision", "invariant": "batch_invariant"},
+    "data": {"copied": "max_duplicate_lines", "largest": "max_package_share"},
+    "bert_features": {"held": "held_out"},
+    "gan_panels": {"turns": "discriminator_steps"},
     "plan_words": {"micro": "micro_batch", "checkpoint": "activation_checkpointing"},
     "train": {
         "micro": "micro_batch",
@@ -47,6 +62,9 @@ SETTINGS: dict[str, dict[str, str]] = {
         "keep": "keep_checkpoints",
         "activations": "activation_checkpointing",
         "graphs": "cuda_graphs",
+        "blocks": "block_kernels",
+        "logits": "cross_entropy",
+        "update": "fused_casts",
     },
     "schedule": {"floor": "min_lr_ratio"},
     **alike(OPTIMIZERS, {"relative": "scale_parameter"}),
@@ -69,10 +87,13 @@ SETTINGS: dict[str, dict[str, str]] = {
     **alike(("pixelcnn", "gated_pixelcnn"), {"first": "first_kernel"}),
     "classification": {"smoothing": "label_smoothing"},
     "seq2seq": {"smoothing": "label_smoothing", "consistency": "r_drop", "alpha": "length_penalty"},
-    "masked_target": {"smoothing": "label_smoothing", "consistency": "r_drop", "places": "fixed_length"},
-    "masked_pair": {"rate": "mask_rate", "masked": "mask_token_share", "replaced": "random_token_share", "marks": "special_tokens"},
-    "span": {"longest": "max_answer_length", "threshold": "null_score_threshold"},
-    "paired_images": {"error": "l1_weight"},
+    "cmlm": {"smoothing": "label_smoothing", "consistency": "r_drop", "places": "fixed_length"},
+    "mlm_nsp": {"rate": "mask_rate", "masked": "mask_token_share", "replaced": "random_token_share", "marks": "special_tokens"},
+    "extractive_qa": {"longest": "max_answer_length", "threshold": "null_score_threshold"},
+    "paired_images": {"error": "l1_weight", "adversarial": "adversarial_weight"},
+    "cycle": {"cycle": "cycle_weight", "identity": "identity_weight"},
+    "elbo": {"label": "classification_weight", "hide": "mask_size"},
+    "semi_supervised_elbo": {"label": "classification_weight"},
     "adversarial": {
         "smoothing": "label_smoothing",
         "discriminator_turns": "discriminator_steps",
@@ -80,13 +101,25 @@ SETTINGS: dict[str, dict[str, str]] = {
         "penalty": "gradient_penalty",
         "matching": "feature_matching",
         "history": "historical_averaging",
+        "adversarial": "adversarial_weight",
+        "label": "classification_weight",
     },
-    **alike((*ANNOTATED, "text", "python_source", "sentence_pairs"), {"unit": "tokenizer"}),
+    **alike((*ANNOTATED, "text", "python_source"), {"unit": "tokenizer"}),
+    "sentence_pairs": {"unit": "tokenizer", "swapped": "negative_rate", "same": "same_document_rate"},
     "spans": {"unit": "tokenizer", "question": "max_question_length", "threshold": "null_score_threshold"},
     "pairs": PAIRS,
     "number_words": PAIRS,
     "t5_span_corruption": {"unit": "tokenizer", "rate": "corruption_rate", "mean": "mean_span_length"},
-    "span_corruption": {"shortest": "min_length", "longest": "max_length", "questions_held": "questions_held_out"},
+    "span_corruption": {
+        "shortest": "min_length",
+        "longest": "max_length",
+        "questions_held": "questions_held_out",
+        "inside": "keep_ends",
+        "words": "whole_words",
+        "thinned": "context_dropout",
+        "closing": "final_mask",
+        "predicted": "predicted_tokens",
+    },
     "questions": {"held": "held_out", "held_seed": "held_out_seed"},
     "cooccurrence": {"minimum": "min_count"},
     "shards": {"documents": "document_mask"},
@@ -104,7 +137,10 @@ MOVED = {"gpt": "speedrun_gpt"}
 """Where the switches of a part are now, under the names of SWITCHES: in a part that has all other settings of the first, too."""
 
 VALUES: dict[str, dict[str, dict[Any, str]]] = {
-    "train": {"activations": {"all": "none", "products": "selective", "inputs": "full"}},
+    "train": {
+        "activations": {"all": "none", "products": "selective", "inputs": "full"},
+        "update": {"apart": "off", "fused": "on"},
+    },
     "sample": {"walk": {"between": "interpolate", "along": "traverse"}, "way": {"there": "a2b", "back": "b2a"}},
 }
 """Values of settings that were renamed, by the old name of the setting."""

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from weft.core import random
 from weft.core.errors import ConfigError
 from weft.data.base import Batch
-from weft.evaluation.evaluate import Findings
+from weft.evaluation.evaluate import TaskMetrics
 from weft.models.base import BipartiteEnergy, need
 from weft.sampling.importance import effective_sample_size, log_mean, standard_error
 
@@ -163,11 +163,11 @@ def estimate(model: nn.Module, images: Tensor, chains: int = 100, temperatures: 
     return Estimate(forward, backward, float(score), len(images), temperatures)
 
 
-def measure(loaded: Any, objective: Any, data: Any, batches: Iterable[Batch]) -> Findings | None:
+def measure(loaded: Any, objective: Any, data: Any, batches: Iterable[Batch]) -> TaskMetrics | None:
     """What `weft evaluate` adds for a machine of two sides; the objective's settings say how thoroughly."""
     chains, temperatures = objective.config.ais_chains, objective.config.ais_temperatures
     if not (chains and temperatures):
         return None
     found = estimate(loaded.model, torch.cat([batch["image"].flatten(1) for batch in batches]), chains, temperatures)
     content = found.metrics() | {"images": found.images, "forward": found.forward.tolist(), "backward": found.backward.tolist()}
-    return Findings(found.metrics(), json.dumps(content, indent=1) + "\n", ".json")
+    return TaskMetrics(found.metrics(), json.dumps(content, indent=1) + "\n", ".json")

@@ -50,7 +50,9 @@ class DiscriminatorHead(nn.Module):
     def logits(self, features: Tensor) -> Tensor:
         """features (B, F) -> class logits (B, K)."""
         if not self.classifier:
-            raise CapabilityError("this discriminator tells no classes; train one with --model.classifier true --objective.label 1")
+            raise CapabilityError(
+                "this discriminator tells no classes; train one with --model.classifier true --objective.classification_weight 1"
+            )
         out: Tensor = self.output(features if self.minibatch_discrimination is None else self.minibatch_discrimination(features)).float()
         return out
 

@@ -147,7 +147,7 @@ class VAE(Autoencoder):
     def classify_code(self, mean: Tensor) -> Tensor:
         """Mean (B, Z) of a code -> class logits (B, C)."""
         if self.classifier is None:
-            raise CapabilityError("this VAE has no classifier; train one with --model.classifier true --objective.label 1")
+            raise CapabilityError("this VAE has no classifier; train one with --model.classifier true --objective.classification_weight 1")
         logits: Tensor = self.classifier(mean)
         return logits
 

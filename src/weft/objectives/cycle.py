@@ -17,17 +17,17 @@ from torch import Tensor
 from weft.core.errors import ConfigError
 from weft.data.base import Batch
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, Turn, count
-from weft.objectives.gan_losses import Loss, game, per_example
+from weft.objectives.gan_losses import Loss, gan_loss, per_example
 
 
 @dataclass(frozen=True, kw_only=True)
 class CycleConfig(ObjectiveConfig):
     loss: Loss = "least_squares"
-    """What both sides of each game lose by a score."""
-    cycle: float = 10.0
-    """Weight of the mean absolute error of the way there and back, of values from -1 to 1; 0 for games only."""
-    identity: float = 0.0
-    """Weight of the error of translating what is in the right domain already, which keeps colours."""
+    """GAN loss of both GANs."""
+    cycle_weight: float = 10.0
+    """Weight of cycle consistency: the mean absolute error of an image translated there and back, of values from -1 to 1; 0 for none."""
+    identity_weight: float = 0.0
+    """Weight of the identity loss: the error of translating what is in the right domain already, which keeps colours."""
 
     def build(self) -> Cycle:
         return Cycle(self)
@@ -38,11 +38,13 @@ class Cycle(Objective):
 
     def __init__(self, config: CycleConfig):
         super().__init__()
-        if min(config.cycle, config.identity) < 0:
-            raise ConfigError(f"--objective.cycle and identity must not be negative, not {config.cycle} and {config.identity}")
+        if min(config.cycle_weight, config.identity_weight) < 0:
+            raise ConfigError(
+                f"--objective.cycle_weight and identity_weight must not be negative, not {config.cycle_weight} and {config.identity_weight}"
+            )
         self.config = config
-        self.weights = {"cycle": config.cycle, "identity": config.identity}
-        self.game = game(config.loss)
+        self.weights = {"cycle": config.cycle_weight, "identity": config.identity_weight}
+        self.gan_loss = gan_loss(config.loss)
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         examples = count(len(batch["key"]), like=batch["key"])
@@ -56,12 +58,14 @@ class Cycle(Objective):
         fooled = model.discriminate(made_b, "b"), model.discriminate(made_a, "a")
         if not own:
             known = model.discriminate(b, "b"), model.discriminate(a, "a")
-            parts = [per_example(self.game.real(score)) for score in known] + [per_example(self.game.fake(score)) for score in fooled]
+            parts = [per_example(self.gan_loss.real(score)) for score in known] + [
+                per_example(self.gan_loss.fake(score)) for score in fooled
+            ]
             return Terms({"loss": 0.5 * torch.stack(parts).sum()})  # halved, so that they learn no faster than the generators
-        passing = torch.stack([per_example(self.game.generator(score)) for score in fooled])  # (2, B)
+        passing = torch.stack([per_example(self.gan_loss.generator(score)) for score in fooled])  # (2, B)
         sums = {"game": passing.sum()}
         sums["cycle"] = error(model.translate(made_b, "b2a"), a) + error(model.translate(made_a, "a2b"), b)
-        if self.config.identity:
+        if self.config.identity_weight:
             sums["identity"] = error(model.translate(b, "a2b"), b) + error(model.translate(a, "b2a"), a)
         return Terms(sums)
 

@@ -70,7 +70,7 @@ class Seq2Seq(Objective):
         losses = [F.cross_entropy(each, wanted, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing) for each in passes]
         loss = torch.stack(losses).mean()
         if twice:
-            loss = loss + self.config.r_drop / 4 * disagreement(flat, passes[1], wanted != IGNORE)
+            loss = loss + self.config.r_drop / 4 * r_drop_kl(flat, passes[1], wanted != IGNORE)
         plain = F.cross_entropy(flat.detach(), wanted, ignore_index=IGNORE, reduction="sum")
         right = (flat.detach().argmax(-1) == wanted).sum().float()
         return Terms({"loss": loss}, {"log_loss": plain, "accuracy": right})
@@ -107,7 +107,7 @@ class Seq2Seq(Objective):
         return found
 
 
-def disagreement(first: Tensor, second: Tensor, counted: Tensor) -> Tensor:
+def r_drop_kl(first: Tensor, second: Tensor, counted: Tensor) -> Tensor:
     """KL divergence of one from the other and back, summed over the rows that count: logits (N, V) twice, counted (N,) -> ()."""
     p, q = first.log_softmax(-1), second.log_softmax(-1)
     return ((p.exp() - q.exp()) * (p - q)).sum(-1).masked_fill(~counted, 0.0).sum()

@@ -76,6 +76,6 @@ def build(subject: Subject, backend: str = "fused", gpu: bool = False) -> tuple[
         if isinstance(module, Dropout):
             module.share = 0.0
     if hasattr(objective, "logits_backend"):
-        chosen = execution.settle(subject.train.logits, execution.of_logits(gpu, model, objective))[0]
+        chosen = execution.resolve(subject.train.cross_entropy, execution.of_cross_entropy(gpu, model, objective))[0]
         setattr(objective, "logits_backend", chosen)  # noqa: B010
     return model, objective

@@ -85,7 +85,7 @@ def keeps(subject: Subject, footprint: Footprint, device: Device) -> str:
     if footprint.layers == 1 or not footprint.compiled:
         return "none"
     options = execution.of_activations(footprint.counts.parameters, device.memory)
-    return execution.settle(subject.train.activation_checkpointing, options)[0]
+    return execution.resolve(subject.train.activation_checkpointing, options)[0]
 
 
 def kept_share(subject: Subject, footprint: Footprint, device: Device) -> float:

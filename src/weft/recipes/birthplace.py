@@ -24,7 +24,7 @@ from weft.training.settings import Train
 
 WIKI, TRAIN, DEV = "birthplace/wiki.txt", "birthplace/birth_places_train.tsv", "birthplace/birth_dev.tsv"
 DROPOUT: dict[str, Any] = {"embedding_dropout": 0.1, "attention_dropout": 0.1, "residual_dropout": 0.1}
-MIXED: dict[str, Any] = {"words": True, "thinned": 0.5, "closing": True, "questions": 0.2, "questions_path": TRAIN}
+MIXED: dict[str, Any] = {"whole_words": True, "context_dropout": 0.5, "final_mask": True, "questions": 0.2, "questions_path": TRAIN}
 ACCURACY = Progress(metric="accuracy", goal="max")
 
 
@@ -77,7 +77,7 @@ def perceiver_ar() -> Recipe:
     """
     model = PerceiverConfig(layers=4, heads=8, width=256, latents=96, queries="last", position_embedding="rotary", **DROPOUT)
     # beyond the latents a character is seen, but not read: a name there could not be told from others, so documents are cut to fit
-    data = SpanCorruptionConfig(path=WIKI, predicted=96, min_length=60, max_length=93, **MIXED)
+    data = SpanCorruptionConfig(path=WIKI, predicted_tokens=96, min_length=60, max_length=93, **MIXED)
     return changed(rotary(), data=data, model=model)
 
 
@@ -143,7 +143,7 @@ def made_up() -> Recipe:
     """
     schedule = Schedule(kind="cosine", warmup=50, min_lr_ratio=0.05)
     return Recipe(
-        data=SpanCorruptionConfig(min_length=40, closing=True, **MADE_UP),
+        data=SpanCorruptionConfig(min_length=40, final_mask=True, **MADE_UP),
         model=GPTConfig(tie_embeddings=False, **SMALL),
         objective=NextTokenConfig(),
         optim=Muon(lr=5e-3, adamw_lr=5e-3, weight_decay=0.1, clip_norm=1.0, schedule=schedule),
@@ -156,7 +156,7 @@ def made_up_perceiver() -> Recipe:
 
     Run:      weft train birthplace/made_up_perceiver
     """
-    data = SpanCorruptionConfig(min_length=40, max_length=61, closing=True, predicted=64, **(MADE_UP | {"context": 65}))
+    data = SpanCorruptionConfig(min_length=40, max_length=61, final_mask=True, predicted_tokens=64, **(MADE_UP | {"context": 65}))
     model = PerceiverConfig(queries="last", latents=64, context=MADE_UP["context"], **SMALL)  # room for the longest question
     return changed(made_up(), data=data, model=model, train=dataclasses.replace(made_up().train, steps=1700))
 

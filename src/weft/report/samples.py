@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from weft.core.errors import WeftError
-from weft.data.base import Source
+from weft.data.base import DataLoader
 from weft.data.tokenizers.base import ClassNames
 from weft.inference.generate import can_continue, generate
 from weft.inference.neighbours import known_words, neighbours
@@ -68,7 +68,7 @@ def translated(loaded: Loaded) -> Tensor:
     """The first images that were not trained on, each with its translation and what it should be, or what comes back of it."""
     data = loaded.recipe.data.build_with(loaded.tokenizer)
     held = data.validation or data.train
-    source = Source(held, loaded.recipe.train.seed, next(loaded.model.parameters()).device, shuffle=False)
+    source = DataLoader(held, loaded.recipe.train.seed, next(loaded.model.parameters()).device, shuffle=False)
     return source_and_translation(loaded.model, source.batch(0, min(TRANSLATED, len(held))))
 
 

@@ -53,7 +53,7 @@ def load(name: str | Path, device: str = "auto") -> Loaded:
     recipe = load_recipe(found.json("recipe.json"))
     model = recipe.model.build()
     load_initial(model, found)
-    model = model.to(where := execution.pick_device(device)).eval()
+    model = model.to(where := execution.select_device(device)).eval()
     select.for_evaluation(model, where)
     template = found.files.get("chat_template.jinja", b"").decode()
     return Loaded(found.path, recipe, model, read_tokenizer(found), found.json("metrics.json"), template)

@@ -55,7 +55,7 @@ def prompt_ids(model: ServedModel, text: str, special: bool) -> list[int]:
 
 
 def opened(model: ServedModel, text: str, special: bool) -> list[int]:
-    """Tokens of a text to be continued: the marks that open one, but not those that close it."""
+    """Tokens of a text to be continued: the special tokens that open one, but not those that close it."""
     return open_prompt(model.tokenizer, text) if special else encode_prompt(model.tokenizer, text).tolist()
 
 
@@ -89,7 +89,7 @@ def target_tokens(model: ServedModel, source: int, asked: int | None, most: int)
     if source > model.context or (asked or 0) > room:
         said, param = (f"a text of {source}", "prompt") if source > model.context else (f"an answer of {asked}", "max_tokens")
         most = room if param == "max_tokens" else model.context - 1
-        message = f"this model reads and writes at most {most} tokens, and the mark of an end, but {said} was asked for"
+        message = f"this model reads and writes at most {most} tokens, and an end token, but {said} was asked for"
         raise ApiError(400, message, param=param, code="context_length_exceeded")
     return asked or min(most, room, room if model.mask_predict else LONGER * source + LONGER_BY)
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from weft.core import random
 from weft.core.config import Config
 from weft.core.errors import ConfigError
-from weft.data.base import Dataset, Source
+from weft.data.base import DataLoader, Dataset
 from weft.data.images.pixels import ImagesConfig
 from weft.recipes.base import recipe
 from weft.report.parts import card
@@ -69,7 +69,7 @@ def trained(settings: Settings, folder: Path) -> Run:
 
 def images(data: Dataset, most: int, device: torch.device) -> Tensor:
     """The first images (N, X) of a data set."""
-    found: Tensor = Source(data, 0, device, shuffle=False).batch(0, min(most, len(data)))["image"].flatten(1)
+    found: Tensor = DataLoader(data, 0, device, shuffle=False).batch(0, min(most, len(data)))["image"].flatten(1)
     return found
 
 

@@ -22,7 +22,7 @@ from weft.models.nonautoregressive import NonAutoregressiveConfig
 from weft.models.transformer import TransformerConfig
 from weft.report.svg import Curve, chart
 from weft.studies.base import Finding
-from weft.training.execution import pick_device
+from weft.training.execution import select_device
 
 VOCABULARY, START, END, NEVER = 8000, 1, 2, -1
 """NEVER is no token, so a search that ends there goes on to the wanted length."""
@@ -57,7 +57,7 @@ Row = dict[tuple[str, int], float]
 
 def ways(settings: Settings, length: int) -> dict[str, Callable[[], object]]:
     """Functions that each make a target of a length."""
-    device = pick_device(settings.device)
+    device = select_device(settings.device)
     sizes = {name: getattr(settings, name) for name in ("layers", "heads", "width", "ffn_width")}
     torch.manual_seed(0)
     serial = TransformerConfig(vocabulary=VOCABULARY, context=length + 2, norm="pre", **sizes).build().to(device).eval()
@@ -130,7 +130,7 @@ def conclusion(settings: Settings, found: Row, lengths: list[int], names: list[s
     grown = {way: found[way, high] / found[way, low] for way in names}
     text = f"A target of {high:,} tokens takes {grown[ONE_BY_ONE]:.1f} times as long as one of {low:,} token by token, and "
     text += f"{grown[names[1]]:.1f} times {names[1]}, which is then {found[ONE_BY_ONE, high] / found[names[1], high]:.0f} times as fast."
-    device = pick_device(settings.device)
+    device = select_device(settings.device)
     where = torch.cuda.get_device_name(device) if device.type == "cuda" else threads()
     size = f"{settings.layers} + {settings.layers} blocks of width {settings.width}, fp32, batch {settings.batch}"
     return f"{text} ({size}, on {where}; encoding the source is included.)"

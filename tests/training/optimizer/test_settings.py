@@ -15,7 +15,7 @@ from weft.core.errors import ConfigError
 from weft.models.gpt import GPTConfig
 from weft.training.optimizer.muon import MuonOptimizer, orthogonalise
 from weft.training.optimizer.settings import SGD, Adam, AdamW, Momentum, Muon, OptimConfig, RMSProp
-from weft.training.optimizer.updater import Updater, audit
+from weft.training.optimizer.updater import Updater, parameter_kinds
 from weft.training.parallel.team import Team
 from weft.training.schedule import Schedule
 
@@ -266,8 +266,8 @@ class Everything(nn.Module):
 
 
 def test_no_decay_on_biases_norms_and_embeddings() -> None:
-    kinds = audit([("", Everything())])
-    assert {name for name, kind in kinds.items() if kind != "plain"} == {"layer.weight", "convolution.weight", "head.weight"}
+    kinds = parameter_kinds([("", Everything())])
+    assert {name for name, kind in kinds.items() if kind != "no_decay"} == {"layer.weight", "convolution.weight", "head.weight"}
     assert kinds["head.weight"] == "head"
     assert len(kinds) == len(list(Everything().named_parameters()))
 
@@ -288,7 +288,7 @@ def names_in(update: Updater, holder: torch.optim.Optimizer | set[int]) -> set[s
 
 
 def test_laid_end_to_end_or_not_the_update_is_the_same() -> None:
-    """Flat buffers change how many calls an update takes, and nothing else; their state has each parameter's name."""
+    """FlatParameter buffers change how many calls an update takes, and nothing else; their state has each parameter's name."""
     results, states = [], []
     for alone in (True, False):
         torch.manual_seed(0)
@@ -314,8 +314,8 @@ def test_laid_end_to_end_or_not_the_update_is_the_same() -> None:
 
 def test_a_head_tied_to_an_embedding_counts_as_an_embedding() -> None:
     model = GPTConfig(vocabulary=11, context=8, layers=1, heads=2, width=16, tie_embeddings=True).build()
-    kinds = audit([("", model)])
-    assert kinds["embed.weight"] == "plain"
+    kinds = parameter_kinds([("", model)])
+    assert kinds["embed.weight"] == "no_decay"
     assert "head.weight" not in kinds
     assert len(updater(AdamW(), model).parameters) == len(list(model.parameters()))
 

@@ -2,7 +2,7 @@
 
 Of a target's N tokens a number from 1 to N, each as likely, is hidden: where they stood the decoder reads START. So a model learns
 to predict all tokens at once, a few from the rest, and everything between, which is what passes that improve a target need.
-The length of the target is learned beside it, from the source alone. With `fixed_length` nothing is shown and nothing is predicted: a
+The length of the target is learned beside it, from the source alone. With `fixed_length` nothing is shown and no length is predicted: a
 target is followed by END up to so many places, and all of them are predicted. What is hidden is drawn from the key of the pair, so
 it does not depend on how a batch is cut or padded.
 
@@ -26,11 +26,11 @@ from weft.inference.mask_predict import MaskPredict, mask_predict, ranks
 from weft.metrics.ngrams import bleu, statistics
 from weft.models.base import NonAutoregressiveDecoder
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
-from weft.objectives.seq2seq import disagreement
+from weft.objectives.seq2seq import r_drop_kl
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaskedTargetConfig(ObjectiveConfig):
+class CMLMConfig(ObjectiveConfig):
     label_smoothing: float = 0.1
     """Label smoothing: share of the target probability that is spread evenly over the vocabulary."""
     length_weight: float = 0.1
@@ -52,14 +52,14 @@ class MaskedTargetConfig(ObjectiveConfig):
     end: int = 0
     """Id of END; 0 takes it from the data."""
 
-    def build(self) -> MaskedTarget:
-        return MaskedTarget(self)
+    def build(self) -> CMLM:
+        return CMLM(self)
 
 
-class MaskedTarget(Objective):
+class CMLM(Objective):
     needs = NonAutoregressiveDecoder
 
-    def __init__(self, config: MaskedTargetConfig):
+    def __init__(self, config: CMLMConfig):
         super().__init__()
         self.config, self.weights = config, {"length": config.length_weight}
         if not 0.0 <= config.label_smoothing < 1.0:
@@ -117,7 +117,7 @@ class MaskedTarget(Objective):
         losses = [F.cross_entropy(each, wanted, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing) for each in passes]
         loss = torch.stack(losses).mean()
         if twice:
-            loss = loss + self.config.r_drop / 4 * disagreement(flat, passes[1], wanted != IGNORE)
+            loss = loss + self.config.r_drop / 4 * r_drop_kl(flat, passes[1], wanted != IGNORE)
         plain = F.cross_entropy(flat.detach(), wanted, ignore_index=IGNORE, reduction="sum")
         right = (flat.detach().argmax(-1) == wanted).sum().float()
         found = Terms({"token": loss}, {"log_loss": plain, "accuracy": right})

@@ -13,7 +13,7 @@ from weft.core import random
 from weft.core.errors import ConfigError
 from weft.data.base import IGNORE, Batch
 from weft.models.nonautoregressive import NonAutoregressiveConfig
-from weft.objectives.masked_target import MaskedTarget, MaskedTargetConfig
+from weft.objectives.cmlm import CMLM, CMLMConfig
 
 PAD, START, END = 0, 1, 2
 V = 12
@@ -32,8 +32,8 @@ def model(**settings: Any) -> Any:
     return NonAutoregressiveConfig(**{**sizes, **settings}).build()
 
 
-def objective(**settings: Any) -> MaskedTarget:
-    return MaskedTarget(MaskedTargetConfig(start=START, end=END, **settings))
+def objective(**settings: Any) -> CMLM:
+    return CMLM(CMLMConfig(start=START, end=END, **settings))
 
 
 def many(number: int, length: int) -> Batch:
