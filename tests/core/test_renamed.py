@@ -254,6 +254,9 @@ def test_no_old_flag_is_left_in_code_messages_or_docs() -> None:
         ("vit/images", "data.augment.colour", 0.2, "data.augment.color_jitter", 0.2),
         ("llama/text", "model.groups", 2, "model.kv_heads", 2),
         ("bert/sst2", "data.unit", "bert_words", "data.tokenizer", "bert_words"),
+        ("gpt/text", "model.tied", False, "model.tie_embeddings", False),
+        ("gpt/text", "model.window", 8, "model.sliding_window", 8),
+        ("transformer/numbers", "model.memory", "all", "model.encoder_output", "all"),
     ],
 )
 def test_an_old_setting_works_and_is_answered_with_the_new_one(
@@ -276,6 +279,20 @@ def test_an_old_flag_works(words: str, caplog: pytest.LogCaptureFixture) -> None
 
 def with_qk_norm(model: Any) -> GPTConfig:
     return gpt_config(**{field.name: getattr(model, field.name) for field in dataclasses.fields(model)}, qk_norm=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "old", "new"),
+    [
+        (sample.Options(), "--walk along --way back --complete a.png", "--latents traverse --direction b2a --inpaint a.png"),
+        (serve.Options(), "--weights int8 --invariant on", "--precision int8 --batch-invariant on"),
+        (plan_words.Settings(), "--micro 4 --checkpoint on", "--micro-batch 4 --activation-checkpointing on"),
+    ],
+)
+def test_an_old_flag_of_a_command_works(options: Any, old: str, new: str, caplog: pytest.LogCaptureFixture) -> None:
+    made = [config.parse_flags(config.separate(words.split(), options)[1], options) for words in (old, new)]
+    assert made[0] == made[1] != options
+    assert len(caplog.messages) == old.count("--")
 
 
 def test_the_opposite_of_an_old_flag_works() -> None:
@@ -360,3 +377,22 @@ def test_names_of_parameters_wherever_they_stand(model: Any, up: str) -> None:
     assert new_name("optim//blocks.0.feedforward.rise.weight/exp_avg[16,0]") == f"optim//blocks.0.feedforward.{up}.weight/exp_avg[16,0]"
     assert new_name("difference.fall.bias") == "difference.down.bias"
     assert new_name("sunrise.weight") == "sunrise.weight"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("generators.there.network.0.weight", "generators.a2b.network.0.weight"),
+        ("optim.generators//generators.back.network.0.weight/exp_avg", "optim.generators//generators.b2a.network.0.weight/exp_avg"),
+        ("discriminators.here.0.weight", "discriminators.a.0.weight"),
+        ("discriminators.there.0.weight", "discriminators.b.0.weight"),
+        ("lstm.there.weight_ih_l0", "lstm.forward_lstm.weight_ih_l0"),
+        ("lstm.back.weight_ih_l0", "lstm.backward_lstm.weight_ih_l0"),
+        ("discriminator.verdict.output.weight", "discriminator.head.output.weight"),
+        ("discriminator.verdict.closeness.weight", "discriminator.head.minibatch_discrimination.weight"),
+        ("discriminator.history.discriminator/verdict/output/weight", "discriminator.history.discriminator/head/output/weight"),
+    ],
+)
+def test_names_of_parameters_of_networks(old: str, new: str) -> None:
+    assert renamed.parameters({"type": "gan"})(old) == new
+    assert renamed.parameters(None)(new) == new

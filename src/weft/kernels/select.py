@@ -267,7 +267,7 @@ def for_evaluation(model: nn.Module, device: torch.device) -> list[Choice]:
 # -- decoding ----------------------------------------------------------------------------------------------------------
 
 
-def choose_decoder(model: Any) -> Choice:
+def choose_decoder(model: nn.Module) -> Choice:
     """What would continue texts with a model where it is, token by token."""
     use = decoding(model)
     spec = described(describe_stack, model, use)
@@ -279,7 +279,7 @@ def choose_decoder(model: Any) -> Choice:
     return Choice("decoder", kind, 1, names, where, (*reasons, *more))
 
 
-def decoder(model: Any, *, batch_invariant: bool = False) -> DecodeStep | CPUDecodeStep | None:
+def decoder(model: nn.Module, *, batch_invariant: bool = False) -> DecodeStep | CPUDecodeStep | None:
     """What reads one more token of each row of a model; None where its own layers do."""
     chosen = choose_decoder(model).chosen
     if GPUStep.name in chosen:
