@@ -93,7 +93,7 @@ ALLOWED = {
     "rises": "a curve rises",
 }
 """Parts of identifiers with another meaning, or identifiers, and which it is."""
-TODO = {"marks", "judge", "judged", SPECIAL_TOKENS}
+TODO: set[str] = set()
 """Words of PARTS or of PROSE that another change takes out."""
 DEFINED = {
     "KVCache": "weft.nn.state:KVCache",
