@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from weft.evaluation.scores import measure
 from weft.planning import cost
 from weft.recipes.base import Recipe
 from weft.recipes.base import recipe as find_recipe
@@ -46,7 +47,8 @@ def fit(run: Run) -> None:
     if run.signals.received is None and run.trainer.team.first:
         try:
             run.cost = write_cost(run)
-            html.write(run.folder, samples.draw(load(run.folder)))
+            loaded = load(run.folder)
+            html.write(run.folder, samples.draw(loaded), measure(loaded, run.data))
         except Exception as error:  # a page must not spoil a finished run
             log.warning("%s: the report could not be written (%s)", run.folder, error)
 

@@ -21,6 +21,8 @@ from weft.objectives.classification import chosen
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionConfig(ObjectiveConfig):
+    unit = "squared deviations"
+
     inputs: tuple[str, ...] = ("ids", "segments", "lengths")
     """What of a batch the model is given."""
     scale: float = 0.0
