@@ -17,11 +17,18 @@ from weft.data.base import IGNORE, Batch
 from weft.kernels.chunked_cross_entropy import chunked_cross_entropy
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 
+UNKNOWN_BITS = math.log2(0x110000)
+"""Bits of a character that the model has no token for, 20.1: any of Unicode's code points, all as likely. Left out of the score, what a
+model cannot write would make it look better."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class NextTokenConfig(ObjectiveConfig):
     bytes_per_token: float = 0.0
     """Bytes of text a token stands for, on average; 0 takes it from the data. Used for bits per byte."""
+    unknown_per_token: float = 0.0
+    """Characters of the text that the model has no token for, per token; 0 takes it from the data. Each costs 20.1 bits in bits per
+    byte."""
 
     def build(self) -> NextToken:
         return NextToken(self)
@@ -49,5 +56,6 @@ class NextToken(Objective):
         numbers = super().summary(means)
         numbers["perplexity"] = math.exp(min(numbers["loss"], 700.0))
         if self.config.bytes_per_token:
-            numbers["bits_per_byte"] = numbers["loss"] / math.log(2) / self.config.bytes_per_token
+            bits = numbers["loss"] / math.log(2) + self.config.unknown_per_token * UNKNOWN_BITS
+            numbers["bits_per_byte"] = bits / self.config.bytes_per_token
         return numbers

@@ -43,34 +43,6 @@ def test_what_cannot_be_read_is_a_data_error(tmp_path: Path) -> None:
             files.read_bytes(path)
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
-def test_encodings_with_a_mark_are_read(encoding: str) -> None:
-    problems = Problems()
-    assert files.decode("naïve Ω 😀\n".encode(encoding), Path("x"), problems) == "naïve Ω 😀\n"
-    assert not problems.counts
-
-
-def test_foreign_bytes_are_counted_and_named() -> None:
-    problems = Problems()
-    text = files.decode(
-        "one\ncafé, déjà\n\ufffd\n".encode("latin-1", errors="replace").replace(b"?", "\ufffd".encode()), Path("a.txt"), problems
-    )
-    assert text == "one\ncaf\ufffd, d\ufffdj\ufffd\n\ufffd\n"
-    assert problems.lines() == ["3 × bytes that are not UTF-8, replaced by U+FFFD: a.txt:2 (byte 7)"]
-
-
-def test_a_damaged_utf16_file_is_counted() -> None:
-    problems = Problems()
-    files.decode("ab\n".encode("utf-16") + b"\x00\xd8a\x00b", Path("a.txt"), problems)
-    assert next(iter(problems.counts)).startswith("bytes that are not UTF-16")
-    assert "a.txt:2" in problems.lines()[0]
-
-
-def test_exact_text_keeps_every_byte() -> None:
-    data = bytes(range(256))
-    assert files.decode(data, Path("x"), Problems(), exact=True).encode("utf-8", errors="surrogateescape") == data
-
-
 def test_lone_surrogates_are_mended() -> None:
     assert files.well_formed("a\ud800b\udc00 😀") == "a\ufffdb\ufffd 😀"
 

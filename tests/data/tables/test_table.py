@@ -131,7 +131,7 @@ def test_a_large_file_full_of_lost_quotes_is_read_in_time(tmp_path: Path) -> Non
 def test_every_unusable_row_is_counted_and_named(tmp_path: Path) -> None:
     content = b"text\tlabel\ngood\tx\nragged\n\none\ttwo\tthree\nno label\t \nbad\ty\r\ngood again\tx\nfine\ty\n\t\n"
     path = write(tmp_path / "a.tsv", b"\xef\xbb\xbf" + content.replace(b"fine", b"fin\xe9 \0"))
-    data = TableConfig(path=path, validation=0.0).build()
+    data = TableConfig(path=path, validation=0.0, encoding="utf-8").build()
     assert data.info["training_examples"] == 4
     told = data.problems.lines()
     assert told == [

@@ -7,7 +7,7 @@ import gzip
 from collections.abc import Callable, Iterator
 from typing import IO
 
-from weft.data.io.files import BYTE_ORDER_MARKS
+from weft.data.io.encodings import BYTE_ORDER_MARKS
 from weft.data.shards.input_chunks import DocumentBoundary, InputChunk, last_character_start
 
 BOM = b"\xef\xbb\xbf"

@@ -16,7 +16,8 @@ from typing import IO, Literal, NamedTuple
 from weft.core.config import Config
 from weft.core.errors import ConfigError, DataError, require
 from weft.data.io.archives import is_archive
-from weft.data.io.files import BYTE_ORDER_MARKS, locate, show, walk
+from weft.data.io.encodings import BYTE_ORDER_MARKS
+from weft.data.io.files import locate, show, walk
 from weft.data.problems import Problems
 
 JSONL = (".jsonl", ".ndjson", ".json")
