@@ -14,12 +14,9 @@ from torch import Tensor
 
 from weft.core.errors import CapabilityError
 from weft.data.base import IGNORE, Batch
+from weft.data.tokenizers.unknown import UNKNOWN_NATS
 from weft.kernels.chunked_cross_entropy import chunked_cross_entropy
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
-
-UNKNOWN_BITS = math.log2(0x110000)
-"""Bits of a character that the model has no token for, 20.1: any of Unicode's code points, all as likely. Left out of the score, what a
-model cannot write would make it look better."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +53,6 @@ class NextToken(Objective):
         numbers = super().summary(means)
         numbers["perplexity"] = math.exp(min(numbers["loss"], 700.0))
         if self.config.bytes_per_token:
-            bits = numbers["loss"] / math.log(2) + self.config.unknown_per_token * UNKNOWN_BITS
-            numbers["bits_per_byte"] = bits / self.config.bytes_per_token
+            nats = numbers["loss"] + self.config.unknown_per_token * UNKNOWN_NATS
+            numbers["bits_per_byte"] = nats / math.log(2) / self.config.bytes_per_token
         return numbers

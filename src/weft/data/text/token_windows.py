@@ -69,8 +69,13 @@ def encode_text(tokenizer: Tokenizer, text: Text) -> np.ndarray:
     """The ids of a text, of the smallest integer dtype, without the whole of it as a string where the tokenizer can go on by lines."""
     if isinstance(tokenizer, ByteTokenizer):
         return text.array()
-    parts = [ids.astype(id_dtype(tokenizer.size), copy=False) for ids in tokenizer.encode_pieces(text)]
-    return np.concatenate(parts) if parts else np.zeros(0, dtype=id_dtype(tokenizer.size))
+    ids, end = np.empty(text.size, dtype=id_dtype(tokenizer.size)), 0  # pages that are not written take no memory
+    for piece in tokenizer.encode_pieces(text):
+        if end + len(piece) > len(ids):  # a tokenizer that makes more tokens than there are bytes
+            ids = np.concatenate((ids[:end], np.empty(len(ids) + len(piece), dtype=ids.dtype)))
+        ids[end : end + len(piece)] = piece
+        end += len(piece)
+    return ids[:end]
 
 
 def language_data(

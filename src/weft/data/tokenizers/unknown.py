@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+import math
 from collections import Counter
 from collections.abc import Iterable
 
 from weft.data.problems import Problems
 from weft.data.tokenizers.base import Tokenizer
 
+log = logging.getLogger("weft")
+UNKNOWN_NATS = math.log(0x110000)
+"""What a character that is left out costs where texts are scored: any of Unicode's code points, all as likely, which is 20.1 bits. Were it
+free, what a model cannot write would make it look better."""
 BEYOND = "\U0010ffff"
 """A code point that is no character, now or ever, so that no vocabulary holds it."""
 
@@ -39,8 +45,8 @@ def reason(tokenizer: Tokenizer, character: str) -> str:
     return f"characters that the model does not know, {'read as its unknown token' if len(tokenizer.encode(character)) else 'left out'}"
 
 
-def told_unknown(tokenizer: Tokenizer, text: str) -> str:
-    """The characters without a token of a text in one sentence, "" where there are none."""
+def warn_unknown(tokenizer: Tokenizer, texts: Iterable[str], what: str) -> None:
+    """Say in one line how many characters of some texts a model does not know, if any."""
     problems = Problems()
-    note_unknown(tokenizer, (text,), problems)
-    return "; ".join(problems.lines())
+    if note_unknown(tokenizer, texts, problems):
+        log.warning("%s: %s", what, "; ".join(problems.lines()))
