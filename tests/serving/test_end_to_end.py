@@ -92,7 +92,7 @@ def test_streams_chat_and_the_end_of_the_context(fox: Live) -> None:
     unknown = fox.post("/v1/chat/completions", messages=[{"role": "user", "content": "hi"}], max_tokens=4)
     assert unknown.status_code == 200  # this model never met an upper-case letter, which is left out, counted and logged once
     assert ask(fox, prompt="the «quick»", max_tokens=12)[0]["text"] == ask(fox, prompt="the quick", max_tokens=12)[0]["text"]
-    (counted,) = (line for line in fox.get("/metrics").text.splitlines() if line.startswith("weft_unknown_characters_total{"))
+    (counted,) = (line for line in fox.http.get("/metrics").text.splitlines() if line.startswith("weft_unknown_characters_total{"))
     assert int(counted.split()[-1]) > 2
     assert fox.idle()
 

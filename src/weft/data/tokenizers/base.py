@@ -124,16 +124,15 @@ class CharacterTokenizer(Tokenizer):
         return cls("".join(sorted(counts)))
 
     def encode(self, text: str) -> np.ndarray:
-        parts = (self._encode(text[first : first + CHUNK]) for first in range(0, max(1, len(text)), CHUNK))
-        return next(parts) if len(text) <= CHUNK else np.concatenate(list(parts))
+        return np.concatenate([self._encode(text[first : first + CHUNK]) for first in range(0, max(1, len(text)), CHUNK)], dtype=np.int64)
 
     def encode_pieces(self, pieces: Iterable[str]) -> Iterator[np.ndarray]:
-        return map(self.encode, pieces)
+        return map(self._encode, pieces)
 
     def _encode(self, text: str) -> np.ndarray:
         points = np.frombuffer(text.encode("utf-32-le", errors="surrogatepass"), dtype=np.uint32)
-        ids = self._ids[np.minimum(points, len(self._ids) - 1)]
-        return ids[ids >= 0].astype(id_dtype(self.size))
+        ids: np.ndarray = self._ids[np.minimum(points, len(self._ids) - 1)]
+        return ids[ids >= 0]
 
     def unknown(self, text: str) -> str:
         characters = set(text) - self._known
