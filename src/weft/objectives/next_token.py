@@ -13,8 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from weft.core.errors import CapabilityError
-from weft.data.base import IGNORE, Batch
-from weft.data.tokenizers.unknown import UNKNOWN_NATS
+from weft.data.base import IGNORE, UNKNOWN_NATS, Batch
 from weft.kernels.chunked_cross_entropy import chunked_cross_entropy
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 

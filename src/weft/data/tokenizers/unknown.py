@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections import Counter
 from collections.abc import Iterable
 
@@ -11,9 +10,6 @@ from weft.data.problems import Problems
 from weft.data.tokenizers.base import Tokenizer
 
 log = logging.getLogger("weft")
-UNKNOWN_NATS = math.log(0x110000)
-"""What a character that is left out costs where texts are scored: any of Unicode's code points, all as likely, which is 20.1 bits. Were it
-free, what a model cannot write would make it look better."""
 BEYOND = "\U0010ffff"
 """A code point that is no character, now or ever, so that no vocabulary holds it."""
 

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from weft.core.errors import CapabilityError, DataError
-from weft.data.tokenizers.unknown import UNKNOWN_NATS, warn_unknown, without_token
+from weft.data.base import UNKNOWN_NATS
+from weft.data.tokenizers.unknown import warn_unknown, without_token
 from weft.inference.generate import encode_prompt, need_continuing
 from weft.runs.load import Loaded
 from weft.training.execution import tf32_products
