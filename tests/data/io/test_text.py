@@ -71,6 +71,22 @@ def test_what_is_not_certain_is_one_sentence_that_names_file_guess_and_flag(data
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("encoding", ["gb18030", "big5", "shift_jis", "euc_jp", "latin-1", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("mixed", [False, True])
+def test_any_piece_of_a_text_is_read_right_or_refused_never_wrong(encoding: str, mixed: bool) -> None:
+    whole = {"big5": TRADITIONAL, "shift_jis": JAPANESE, "euc_jp": JAPANESE, "latin-1": FRENCH}.get(encoding, CHINESE).replace("\n", "") * 2
+    right = 0
+    for start in range(len(whole) // 2):
+        piece = whole[start : start + 24]
+        text = f"{ENGLISH}{piece}\n{ENGLISH}" if mixed else piece
+        try:
+            assert decode(text.encode(encoding), Path("my.txt"), Problems()) == text
+            right += 1
+        except DataError:
+            pass
+    assert right >= (0 if encoding.startswith("utf-16") and not mixed else 0.5 * len(whole) // 2), "without a line end UTF-16 shows little"
+
+
 def test_a_named_encoding_is_taken_but_not_where_much_has_no_meaning_in_it() -> None:
     assert decode("天地".encode("gb18030"), Path("my.txt"), Problems(encoding=check_encoding("GB18030"))) == "天地"
     assert decode(b"caf\xe9", Path("my.txt"), Problems(encoding=check_encoding("latin-1"))) == "café"

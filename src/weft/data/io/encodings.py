@@ -33,7 +33,9 @@ WESTERN = re.compile(
 """Windows-1252 without the letters of Icelandic, which stand for others in Turkish text."""
 MISREAD = re.compile(r"[^\W\d_][\u00a1-\u00a9\u00ab-\u00b4\u00b6-\u00b9\u00bb-\u00bf†‡•…‰€™ˆ˜][^\W\d_]|[a-z][\u00c0-\u00deŠŽŒŸ][a-z]")
 """A sign between letters, or a capital between small ones: text of another single-byte encoding, read as Windows-1252."""
-SHORT = 10
+RARE = re.compile(r"[\uff61-\uff9f\u3131-\u318e\ue000-\uf8ff]")
+"""Half-width katakana, lone jamo, and characters for private use: what other East Asian text looks like, read as Japanese or Korean."""
+SHORT = 20
 """Bytes of such words below which nothing is certain."""
 LESS_CHAOS = 0.02
 """How much worse the second-best reading must be, in charset-normalizer's share of implausible characters."""
@@ -111,18 +113,21 @@ def marked(data: bytes) -> str:
 
 
 def without_mark(data: bytes) -> str:
-    """UTF-16 of either byte order by its NUL bytes: all at even or all at odd positions, as of spaces and line ends."""
+    """UTF-16 of either byte order, by the NUL bytes of its spaces and line ends, which stand before or behind the other byte of each."""
     sample = data[: 1 << 16]
     sample = sample[: len(sample) // 2 * 2]
     even, odd = sample[::2].count(0), sample[1::2].count(0)
-    if not sample or not even + odd or (even and odd and min(even, odd) * 50 > max(even, odd)):
-        return ""
-    encoding = "utf-16-be" if even > odd else "utf-16-le"
-    if is_utf8(data[:SCAN], whole=False) and max(even, odd) * 5 < len(sample) // 2:
-        return ""  # NUL characters in a text of single bytes
-    text = sample.decode(encoding, errors="replace")
-    odd_ones = sum(not (character.isprintable() or character in "\n\r\t\f\ufeff") for character in text)
-    return encoding if odd_ones * 50 <= len(text) and text.count("\ufffd") <= 1 else ""
+    if not even + odd or (max(even, odd) * 10 < len(sample) and is_utf8(data[:SCAN], whole=False)):
+        return ""  # the second: NUL characters in a text of single bytes
+    encoding, other = ("utf-16-be", "utf-16-le") if even > odd else ("utf-16-le", "utf-16-be")
+    strange = unprintable(sample, encoding)
+    return encoding if strange <= 0.02 and strange < unprintable(sample, other) else ""
+
+
+def unprintable(data: bytes, encoding: str) -> float:
+    """The share of characters that no text holds."""
+    text = data.decode(encoding, errors="replace")
+    return sum(not (character.isprintable() or character in "\n\r\t\f\ufeff") or character == "\ufffd" for character in text) / len(text)
 
 
 def is_utf8(data: bytes, whole: bool) -> bool:
@@ -156,7 +161,8 @@ def detect(data: bytes) -> Guess:
         return western(sample)
     import charset_normalizer  # only for files that need it
 
-    matches = charset_normalizer.from_bytes(sample, steps=1, chunk_size=len(sample), cp_isolation=list(DETECTED))
+    read = charset_normalizer.from_bytes(sample, steps=1, chunk_size=len(sample), cp_isolation=list(DETECTED))
+    matches = [match for match in read if len(RARE.findall(str(match))) * 10 <= len(re.findall(r"[^\x00-\x7f]", str(match)))]
     if not matches:
         return Guess("", False)
     best, others = matches[0], [match for match in matches if match.encoding != matches[0].encoding]
