@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,11 @@ import torch
 
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import IGNORE, Problems, Source
+from weft.data.io import text as io_text
 from weft.data.io.text import Text, read_text
 from weft.data.text.sentence_pairs import SentencePairsConfig
 from weft.data.text.span_corruption import SpanCorruptionConfig
-from weft.data.text.token_windows import TextConfig, TokenWindows, language_data
+from weft.data.text.token_windows import TextConfig, TokenWindows, Unit, language_data
 
 
 def write(path: Path, content: str | bytes) -> str:
@@ -157,6 +159,22 @@ def test_a_limited_vocabulary_of_characters_learns_an_unknown_token(tmp_path: Pa
     assert data.problems.counts == {"characters that the model does not know, read as its unknown token": 5}
     assert data.info["unknown_per_token"] == 0.0, "the model itself is charged for them"
     assert TextConfig(path=path, vocabulary=9, context=4).build().tokenizer.characters == "abcde"
+
+
+@pytest.mark.parametrize("tokenizer", ["characters", "bytes"])
+@pytest.mark.parametrize("line", ["the quick brown fox\n", "‘the’ quick brown fox 😀\n", "学而时习之，不亦说乎？\n", "the fox\r\n"])
+def test_memory_is_a_few_times_the_text_whatever_its_characters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, tokenizer: Unit
+) -> None:
+    monkeypatch.setattr(io_text, "PIECE", 1 << 14)
+    path = tmp_path / "a.txt"
+    path.write_bytes(line.encode() * ((1 << 20) // len(line.encode())))
+    tracemalloc.start()
+    data = TextConfig(path=str(path), tokenizer=tokenizer, context=8).build()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(data.train) > 100_000
+    assert peak < 4 * path.stat().st_size
 
 
 def test_two_texts_under_one_tokenizer() -> None:

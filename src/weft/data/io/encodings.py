@@ -42,6 +42,10 @@ LESS_CHAOS = 0.02
 CONTROLS = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
 
 
+PIECE = 1 << 18
+"""Bytes that are decoded at once: a string takes up to four for each of them."""
+
+
 class Guess(NamedTuple):
     """An encoding, and whether nothing else is likely."""
 
@@ -135,16 +139,16 @@ def is_utf8(data: bytes, whole: bool) -> bool:
     decoder = codecs.getincrementaldecoder("utf-8")()
     view = memoryview(data)
     try:
-        for first in range(0, len(data), SCAN):
-            decoder.decode(view[first : first + SCAN])
+        for first in range(0, len(data), PIECE):
+            decoder.decode(view[first : first + PIECE])
         if whole:
             decoder.decode(b"", final=True)
         return True
     except UnicodeDecodeError:
         pass
     damaged = good = 0
-    for first in range(0, len(data), SCAN):
-        text = data[first : first + SCAN].decode(errors="replace")
+    for first in range(0, len(data), PIECE):
+        text = data[first : first + PIECE].decode(errors="replace")
         bad = text.count("\ufffd")
         damaged, good = damaged + bad, good + sum(map(len, re.findall(r"[^\x00-\x7f]+", text))) - bad
     return good >= 9 * damaged
@@ -196,8 +200,8 @@ def decodes(data: bytes, encoding: str) -> bool:
     decoder = codecs.getincrementaldecoder(encoding)()
     view = memoryview(data)
     try:
-        for first in range(0, len(data), SCAN):
-            decoder.decode(view[first : first + SCAN])
+        for first in range(0, len(data), PIECE):
+            decoder.decode(view[first : first + PIECE])
     except UnicodeDecodeError:
         return False
     return True

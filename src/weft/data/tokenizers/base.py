@@ -77,6 +77,10 @@ class ByteTokenizer(Tokenizer):
     def train(cls, text: str, limit: int = 0) -> Tokenizer:
         return cls()
 
+    @classmethod
+    def train_pieces(cls, pieces: Iterable[str], limit: int = 0) -> Tokenizer:
+        return cls()
+
     def encode(self, text: str) -> np.ndarray:
         try:
             data = text.encode("utf-8", errors="surrogateescape")
