@@ -76,8 +76,8 @@ def encoding_of(data: bytes, path: Path, problems: Problems, whole: bool = True)
 
     `data` may be the file's beginning, without `whole`. What was detected, and is not Unicode, is said.
     """
-    if mark := marked(data):
-        return mark
+    if known := marked(data):
+        return known
     if problems.encoding:
         return problems.encoding
     if silent := without_mark(data):
@@ -113,7 +113,7 @@ def marked(data: bytes) -> str:
     """The encoding that a byte-order mark tells, "" without one."""
     if data.startswith(UTF8_MARK):
         return "utf-8"
-    return next((name for mark, name in BYTE_ORDER_MARKS if data.startswith(mark)), "")
+    return next((name for bom, name in BYTE_ORDER_MARKS if data.startswith(bom)), "")
 
 
 def without_mark(data: bytes) -> str:

@@ -121,8 +121,8 @@ def _transcoded(data: bytes, encoding: str, errors: str = "strict") -> Utf8:
 def _replaced(data: bytes, encoding: str, path: Path, problems: Problems) -> Utf8:
     """The bytes in UTF-8, with U+FFFD where they have no meaning: counted, and refused where they are many."""
     content, known = (_transcoded(data, encoding, errors) for errors in ("replace", "ignore"))
-    mark = "\ufffd".encode()
-    bad = max(1, content.count(mark) - known.count(mark))
+    replacement = "\ufffd".encode()
+    bad = max(1, content.count(replacement) - known.count(replacement))
     try:
         data.decode(encoding)
         start = 0
