@@ -84,7 +84,7 @@ def test_what_cannot_continue_a_text_says_so(model: GPT) -> None:
 
 def test_wrong_prompts_and_numbers_are_refused(model: GPT, caplog: pytest.LogCaptureFixture) -> None:
     assert generate(model, TOKENS, "az", temperature=0.0)[0].text == generate(model, TOKENS, "a", temperature=0.0)[0].text
-    assert caplog.messages == ["prompt: 1 × characters that the model does not know, left out: 'z' (U+007A)"]
+    assert "prompt: 1 × characters that the model does not know, left out: 'z' (U+007A)" in caplog.messages
     with pytest.raises(ConfigError, match="at least 1"):
         generate(model, TOKENS, "a", n=0)
 
