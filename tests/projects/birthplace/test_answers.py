@@ -52,7 +52,7 @@ def test_what_cannot_be_asked_is_said(loaded: weft.runs.load.Loaded, caplog: pyt
     asked, without = (ask(loaded.model, loaded.tokenizer, [("Where?", None), (question, None)]) for question in ("où?", "o?"))
     assert [answer.text for answer in asked] == [answer.text for answer in without]
     assert "questions: 1 × characters that the model does not know, left out: 'ù' (U+00F9)" in caplog.messages
-    with pytest.raises(CapabilityError, match="no mark"):
+    with pytest.raises(CapabilityError, match="no special token"):
         ask(loaded.model, None, [("Where?", None)])
 
 
