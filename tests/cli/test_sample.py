@@ -79,7 +79,6 @@ def test_the_likeliest_texts_of_a_beam(command: Callable[..., Outcome], text_run
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["Ω"], "does not occur"),
         (["two", "words"], "put it into quotes"),
         (["--temperature", "-1"], "temperature must be from 0"),
         (["--top-p", "0"], "top_p must be above 0"),
