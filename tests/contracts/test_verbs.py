@@ -26,10 +26,10 @@ TYPED = {
     verbs.WORDS: ("the",),
     verbs.PICTURE: ("picture.png",),
     verbs.TEXT: ("the cat likes rain.", "a dog sees rain."),
-    "number of a text": ("the cat likes rain.",),
-    "the likelier way to go on": ("my friend", "likes rain", "hates rain"),
-    "answer in a paragraph": ("what is near the cat ?", "a tree near the cat ."),
-    "tags of words": ("may sees the moon",),
+    "regression": ("the cat likes rain.",),
+    "multiple choice": ("my friend", "likes rain", "hates rain"),
+    "extractive question answering": ("what is near the cat ?", "a tree near the cat ."),
+    "token classification": ("may sees the moon",),
 }
 """What to type after the name of a run to be given what `weft sample` has."""
 TOLD = {
