@@ -67,15 +67,18 @@ def test_models_without_a_template_have_a_plain_one(renderer: Renderer) -> None:
     assert template_for(tokenizer).stop == ("\nUser:",)
 
 
-def test_models_of_the_birthplace_task_are_asked_between_marks(renderer: Renderer) -> None:
+def test_models_of_the_birthplace_task_are_asked_between_special_tokens(renderer: Renderer, caplog: pytest.LogCaptureFixture) -> None:
     tokenizer = BirthplaceCharacters(PAD_CHARACTER + MASK_CHARACTER + "?abhow")
     template = template_for(tokenizer)
     assert (
         tokenizer.decode(renderer.prompt(template, [{"role": "user", "content": "who?"}], TokenTexts(tokenizer))) == "who?" + MASK_CHARACTER
     )
     assert MASK in template.stop_tokens
-    with pytest.raises(DataError, match="character 'X'"):
-        renderer.prompt(template, [{"role": "user", "content": "X"}], TokenTexts(tokenizer))
+    assert (
+        tokenizer.decode(renderer.prompt(template, [{"role": "user", "content": "Xwho?"}], TokenTexts(tokenizer)))
+        == "who?" + MASK_CHARACTER
+    )
+    assert "left out: 'X'" in caplog.text
 
 
 @pytest.mark.parametrize(
