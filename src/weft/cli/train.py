@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.cli import console
-from weft.cli.options import flags, help, words as spelling
+from weft.cli.options import flags, help
+from weft.cli.options import words as spelling
 from weft.core import config, registry
 from weft.core.config import Config
 from weft.core.errors import ConfigError
@@ -42,7 +43,7 @@ class Place(Config):
     config: str = ""
     """YAML, JSON or TOML file of settings by their names, nested or dotted; flags come on top."""
     explain: bool = False
-    """Show why each choice of execution was made, and every kernel for every kind of block and attention of the model, and why it does not serve."""
+    """Show why each choice of execution was made, and every kernel for every kind of block and attention, and why it does not serve."""
 
 
 def main(words: list[str]) -> int:

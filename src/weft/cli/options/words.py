@@ -27,7 +27,16 @@ SAME = {
     "layers": ("n_layer", "n_layers", "num_layers", "num_hidden_layers", "depth"),
     "heads": ("n_head", "n_heads", "num_heads", "num_attention_heads"),
     "model.width": ("n_embd", "hidden_size", "d_model", "dim", "embed_dim", "model_dim"),
-    "data.context": ("context", "block_size", "seq_len", "seq_length", "sequence_length", "max_seq_len", "max_seq_length", "context_length"),
+    "data.context": (
+        "context",
+        "block_size",
+        "seq_len",
+        "seq_length",
+        "sequence_length",
+        "max_seq_len",
+        "max_seq_length",
+        "context_length",
+    ),
     "data.path": ("path", "data", "dataset", "data_dir", "data_path", "train_file", "train_data", "input", "dataset_name"),
     "train.seed": ("seed", "random_seed"),
     "data.vocabulary": ("vocabulary", "vocab_size"),
@@ -63,7 +72,7 @@ ANSWERS = {
 
 def spelled(words: list[str], known: Iterable[str], prog: str) -> list[str]:
     """The words with every flag under its full name; `known` are the full names."""
-    full, result = set(known), []
+    full, result = set(known), list[str]()
     last: dict[str, list[str]] = {}
     for name in sorted(full):
         part, _, own = name.rpartition(".")
