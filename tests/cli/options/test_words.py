@@ -89,7 +89,7 @@ def test_a_part_that_a_recipe_lacks_is_not_another(command: Callable[..., Outcom
 def test_a_file_holds_settings(tmp_path: Path, name: str, text: str) -> None:
     file = tmp_path / name
     file.write_text(text)
-    flags = "--model.width 32 --model.layers 1 --lr 1e-3 --optim.betas 0.8 0.9 --train.batch 5".split()
+    flags = ["--model.width", "32", "--model.layers", "1", "--lr", "1e-3", "--optim.betas", "0.8", "0.9", "--train.batch", "5"]
     wanted = parsed("gpt/text", *flags)
     assert parsed(str(file)) == parsed("gpt/text", "--config", str(file)) == wanted
     assert parsed("gpt/text", "--config", str(file), "--model.width", "64").model.width == 64  # type: ignore[attr-defined]
