@@ -26,6 +26,7 @@ BATCH = 6
 every_model = pytest.mark.parametrize("name", list(MODELS))
 FORWARD: dict[str, Callable[[Any, Batch], Tensor]] = {
     "gpt": lambda model, batch: model(batch["ids"]),
+    "speedrun_gpt": lambda model, batch: model(batch["ids"]),
     "llama": lambda model, batch: model(batch["ids"]),
     "bert": lambda model, batch: model(batch["ids"], batch["segments"], batch["lengths"]),
     "transformer": lambda model, batch: model(batch["source"], batch["source_length"], batch["target"][:, :-1]),
@@ -62,6 +63,7 @@ FORWARD: dict[str, Callable[[Any, Batch], Tensor]] = {
 """How each model is called on a batch of its recipe; a row of the result belongs to a row of the batch."""
 SHAPES: dict[str, Callable[[Any, Batch], tuple[int, ...]]] = {
     "gpt": lambda c, batch: (BATCH, c.context, c.vocabulary),
+    "speedrun_gpt": lambda c, batch: (BATCH, c.context, c.vocabulary),
     "llama": lambda c, batch: (BATCH, c.context, c.vocabulary),
     "bert": lambda c, batch: (BATCH, c.context, c.vocabulary),
     "transformer": lambda c, batch: (BATCH, batch["target"].size(1) - 1, c.vocabulary),

@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 
 import weft
+from tests.gpt_configs import gpt_config
 from weft.core import config, registry, renamed
 from weft.core.errors import ConfigError
 from weft.data.images.augment import Augment
 from weft.data.tokenizers import base as tokenizers
+from weft.models.gpt import GPTConfig
+from weft.models.speedrun_gpt import SpeedrunGPTConfig
 from weft.recipes.base import load
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
@@ -119,13 +122,30 @@ def test_an_old_setting_works_and_is_answered_with_the_new_one(
 def test_an_old_flag_works(words: str, caplog: pytest.LogCaptureFixture) -> None:
     free, flags = config.separate([*words.split(), "--train.ramp", "4", "100", "rest"], weft.recipe("gpt/text"))
     made = config.parse_flags(flags, weft.recipe("gpt/text"))
-    assert (free, made) == (["rest"], weft.recipe("gpt/text", {"model.qk_norm": True, "train.batch_ramp": (4, 100)}))
+    assert (free, made.model) == (["rest"], with_qk_norm(weft.recipe("gpt/text").model))
+    assert made == dataclasses.replace(weft.recipe("gpt/text", {"train.batch_ramp": (4, 100)}), model=made.model)
     assert len(caplog.messages) == 2
 
 
+def with_qk_norm(model: Any) -> GPTConfig:
+    return gpt_config(**{field.name: getattr(model, field.name) for field in dataclasses.fields(model)}, qk_norm=True)
+
+
 def test_the_opposite_of_an_old_flag_works() -> None:
-    changed = weft.recipe("gpt/text", {"model.qk_norm": True})
-    assert config.parse_flags([["--model.no-norm-heads"]], changed) == weft.recipe("gpt/text")
+    changed = config.parse_flags([["--model.no-norm-heads"]], weft.recipe("gpt/speedrun"))
+    assert changed == weft.recipe("gpt/speedrun", {"model.qk_norm": False})
+
+
+def test_settings_that_another_model_has_now_are_switched_on_alone() -> None:
+    """A GPT with some of the speedrun's settings is the speedrun's model without the others, in flags and in what was saved."""
+    model = weft.recipe("gpt/text", {"model.skips": True, "model.norm_embedding": True}).model
+    assert isinstance(model, SpeedrunGPTConfig)
+    assert (model.embedding_skips, model.embedding_norm, model.qk_norm, model.zero_init) == (True, True, False, False)
+    assert (model.activation, model.tied, model.bias) == ("gelu", True, True)
+    now = config.to_dict(weft.recipe("gpt/text").model)
+    before = {**now, "skips": False, "norm_embedding": False, "norm_heads": False, "zero_outputs": False}
+    assert renamed.recipe(before) == now
+    assert config.from_dict(renamed.recipe({**before, "skips": True, "norm_embedding": True}), GPTConfig) == model
 
 
 def test_an_old_setting_belongs_to_its_part(caplog: pytest.LogCaptureFixture) -> None:

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.gpt_configs import gpt_config
 from weft.inference.quantize import keep_weights
 from weft.inference.runner import ModelRunner
 from weft.kernels import mathematics, select
@@ -19,7 +20,6 @@ from weft.kernels.c import passes
 from weft.kernels.implementation import uninstall
 from weft.kernels.select import choose_decoder, install_chosen
 from weft.kernels.spec import BlockSpec, Machine, StackSpec, Use, describe_block, describe_stack, described
-from weft.models.gpt import GPTConfig
 from weft.models.llama import LlamaConfig
 from weft.nn.attention import SelfAttention
 from weft.nn.block import Block, Blocks
@@ -202,15 +202,15 @@ def test_what_is_asked_for_by_name_is_used_alone() -> None:
 
 SIZES: dict[str, Any] = {"vocabulary": 60, "context": 40, "layers": 3, "heads": 4, "width": 64}
 DECODERS: dict[str, Any] = {
-    **{str(more): GPTConfig(**SIZES | more) for more in (
+    **{str(more): gpt_config(**SIZES | more) for more in (
         {}, {"norm": "post"}, {"position": "rotary"}, {"position": "sinusoidal"}, {"window": 4}, {"bias": False}, {"tied": False},
-        {"norm_embedding": True}, {"activation": "relu"}, {"activation": "silu", "inner": 128}, {"qk_norm": True}, {"skips": True},
-        {"heads": 1}, {"position": "rotary", "window": 3, "norm": "post"},
+        {"embedding_norm": True}, {"activation": "relu"}, {"activation": "silu", "inner": 128}, {"qk_norm": True},
+        {"embedding_skips": True},        {"heads": 1}, {"position": "rotary", "window": 3, "norm": "post"},
     )},
     "llama": LlamaConfig(**SIZES),
     "llama in groups": LlamaConfig(**SIZES | {"kv_heads": 2, "tied": False}),
 }  # fmt: skip
-REFUSED = {str({"qk_norm": True}), str({"skips": True})}
+REFUSED = {str({"qk_norm": True}), str({"embedding_skips": True})}
 
 
 def decoder(name: str) -> Any:

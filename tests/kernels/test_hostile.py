@@ -20,18 +20,24 @@ from torch.nn.utils import parametrizations
 
 import weft
 from tests.kernels.test_contract import HOPPER
+from weft.core.errors import ConfigError
+from weft.inference.quantize import keep_weights
 from weft.inference.runner import ModelRunner
 from weft.kernels import select
 from weft.kernels.attention import explicit_attention
 from weft.kernels.implementation import uninstall
 from weft.kernels.spec import Use
 from weft.models.gpt import GPT, GPTConfig
+from weft.models.t5 import T5Config
 from weft.nn import attention as attention_module
 from weft.nn import feed_forward
 from weft.nn.attention import SelfAttention
 from weft.nn.block import Block, Blocks
 from weft.nn.feed_forward import FeedForward
 from weft.nn.norm import LayerNorm
+from weft.objectives.next_token import NextTokenConfig
+from weft.training import execution
+from weft.training.settings import Train
 
 CONFIG = GPTConfig(vocabulary=60, context=32, layers=2, heads=2, width=128)
 Change = Callable[[Any], Any]
@@ -337,8 +343,8 @@ def model() -> Any:
     return made
 
 
-DIFFER_WITH_A_CACHE = {"a_helper_of_attention_is_overridden", "attention_has_a_core_of_its_own", "a_core_is_put_into_attention"}
-"""Changes of what is done without a cache alone, or with one alone."""
+DIFFER_WITH_A_CACHE = {"a_helper_of_attention_is_overridden"}
+"""Changes that are made to differ with a cache and without one."""
 IDS = torch.arange(24).view(2, 12) * 7 % 60
 
 
@@ -385,6 +391,51 @@ def test_changed_models_are_decoded_as_they_are(name: str) -> None:
         expected = changed.head(changed.hidden(IDS[:1]))[0, -1]
     if name not in DIFFER_WITH_A_CACHE:
         torch.testing.assert_close(runner.decode(IDS[0, -1:])[0], expected, rtol=1e-3, atol=1e-3)
+
+
+class CappedHead(nn.Linear):
+    def forward(self, x: Tensor) -> Tensor:
+        return 3 * torch.tanh(super().forward(x) / 3)
+
+
+def strange_head(kind: str) -> Any:
+    changed = model()
+    if kind == "subclass":
+        as_kind(CappedHead, changed.head)
+    elif kind == "hook":
+        changed.head.register_forward_hook(lambda module, given, out: out * 0)
+    elif kind == "parametrization":
+        parametrizations.weight_norm(changed.head)
+    return changed
+
+
+@pytest.mark.parametrize("logits", ["auto", "chunked"])
+@pytest.mark.parametrize("kind", ["subclass", "hook", "parametrization"])
+def test_a_loss_asks_a_strange_head_itself(kind: str, logits: Any) -> None:
+    """The chunked loss reads the head's matrix, so it serves only a head that is nothing else."""
+    settings, objective = Train(device="cpu", logits=logits), NextTokenConfig().build()
+    plan = execution.choose(settings, strange_head(kind), objective)
+    assert plan.logits == "whole"
+    assert logits == "auto" or plan.reasons["logits"].startswith("chunked was asked for, but the head")
+    assert execution.choose(Train(device="cpu", logits="chunked"), model(), objective).logits == "chunked"
+
+
+@pytest.mark.parametrize("kind", ["subclass", "hook", "parametrization"])
+def test_strange_layers_are_not_made_int8(kind: str) -> None:
+    with pytest.raises(ConfigError, match="--weights int8 is for plain linear layers, and head"):
+        keep_weights(strange_head(kind), "int8")
+
+
+def test_changed_attention_is_not_replaced_in_any_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = T5Config(vocabulary=30, layers=1, heads=2, width=16).build()
+    use = Use(attention="explicit")
+    assert all(choice.chosen == ("explicit",) for choice in select.choose(network, use) if choice.what == "attention")
+    monkeypatch.setattr(attention_module, "fused_attention", capped)
+    monkeypatch.setattr(select, "fused_attention", capped)
+    for module in network.modules():
+        if "core" in vars(type(module)):
+            monkeypatch.setattr(type(module), "core", staticmethod(capped))
+    assert not any(choice.chosen for choice in select.choose(network, use))
 
 
 @pytest.mark.parametrize("what", ["method", "helper", "activation", "block", "hook", "model"])
@@ -452,6 +503,8 @@ def capped(q, k, v, mask=None, causal=False, dropout=0.0):
 """
 PROGRAM = """
 import torch
+from weft.core.errors import ConfigError
+from weft.inference.quantize import keep_weights
 from weft.inference.runner import ModelRunner
 from weft.kernels import select
 from weft.kernels.spec import Use
@@ -473,14 +526,12 @@ print(runner.steps, (runner.decode(ids[0, -1:])[0].float() - model(ids)[0, -1].f
 
 
 def test_changing_attention_touches_one_file(tmp_path: Path) -> None:
-    """A logit soft-cap written into `nn/attention.py`: it trains and decodes at once, and the line says why no kernel serves."""
+    """A logit soft-cap written into `nn.attention.fused_attention`: it trains and decodes at once, and a line says why no kernel serves."""
     shutil.copytree(Path(weft.__file__).parent, tmp_path / "weft")
     file = tmp_path / "weft" / "nn" / "attention.py"
     text = file.read_text(encoding="utf-8")
-    changed = text.replace("return self.core(", "return capped(").replace(
-        "F.scaled_dot_product_attention(asked, keys.to(q.dtype), values.to(q.dtype), attn_mask=mask)",
-        "capped(asked, keys.to(q.dtype), values.to(q.dtype), mask)",
-    )
+    changed = text.replace("    if clean:", "    return capped(q, k, v, mask, causal)\n    if clean:")
+    assert changed != text
     file.write_text(changed + CAPPED, encoding="utf-8")
     paths = (tmp_path, Path(weft.__file__).parent.parent)
     start = [sys.executable, "-c", PROGRAM]
@@ -488,7 +539,7 @@ def test_changing_attention_touches_one_file(tmp_path: Path) -> None:
     outs = [run.communicate()[0].splitlines() for run in runs]
     assert not any(run.returncode for run in runs)
     (line, total, decoded), (_, plain_total, plain_decoded) = outs
-    assert line.endswith("plain, as SelfAttention.mix has changed since the kernels were checked against it")
+    assert line.endswith("plain, as attention.fused_attention has changed since the kernels were checked against it")
     assert decoded == "None True"
     assert plain_decoded.endswith("True") and "CPUDecodeStep" in plain_decoded
     assert total != plain_total

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.gpt_configs import gpt_config
 from tests.training import toys
 from weft.benchmarks import peers
 from weft.core.errors import ConfigError
@@ -23,13 +24,19 @@ VARIANTS = [
     {"position": position, "norm": norm, "tied": tied}
     for position, norm, tied in product(("learned", "sinusoidal", "rotary"), ("pre", "post"), (True, False))
 ]
-MODERN: dict[str, Any] = {"position": "rotary", "qk_norm": True, "norm_embedding": True, "skips": True, "activation": "squared_relu"}
+MODERN: dict[str, Any] = {
+    "position": "rotary",
+    "qk_norm": True,
+    "embedding_norm": True,
+    "embedding_skips": True,
+    "activation": "squared_relu",
+}
 VARIANTS.append(MODERN)
 
 
 def model(**settings: Any) -> GPT:
     torch.manual_seed(0)
-    return GPTConfig(**{"vocabulary": V, "context": T, "layers": 2, "heads": 2, "width": 16, **settings}).build()
+    return gpt_config(**{"vocabulary": V, "context": T, "layers": 2, "heads": 2, "width": 16, **settings}).build()
 
 
 def ids(batch: int = 2, length: int = T, seed: int = 0) -> Tensor:
@@ -390,7 +397,7 @@ def test_every_second_block_may_see_only_a_band(backend: str) -> None:
 
 
 def test_outputs_that_begin_at_zero_leave_the_embedding_as_it_is() -> None:
-    network = model(zero_outputs=True, tied=False, **MODERN)
+    network = model(zero_init=True, tied=False, **MODERN)
     embedded = network.embedded(ids())
     torch.testing.assert_close(embedded.square().mean(-1), torch.ones(2, T), rtol=0, atol=1e-2)
     with torch.autocast("cpu", dtype=torch.bfloat16):  # whose own smallest number is larger than the squares of an embedding

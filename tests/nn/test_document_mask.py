@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.gpt_configs import gpt_config
 from weft.kernels.select import use_attention
-from weft.models.gpt import GPTConfig
 from weft.models.llama import LlamaConfig
 from weft.nn import document_mask as module
 from weft.nn.attention import explicit_attention
@@ -32,8 +32,8 @@ def test_a_token_is_placed_in_its_document() -> None:
 @pytest.mark.parametrize("backend", ["fused", "explicit"])
 def test_documents_in_a_row_are_read_as_if_alone(position: Literal["rotary"], window: int, backend: str) -> None:
     torch.manual_seed(1)
-    modern = {"qk_norm": True, "norm_embedding": True, "skips": True} if position == "rotary" else {}
-    model = GPTConfig(vocabulary=50, context=16, layers=2, heads=2, width=16, position=position, window=window, **modern).build()
+    modern = {"qk_norm": True, "embedding_norm": True, "embedding_skips": True} if position == "rotary" else {}
+    model = gpt_config(vocabulary=50, context=16, layers=2, heads=2, width=16, position=position, window=window, **modern).build()
     use_attention(model, backend)
     lengths = [[5, 1, 10], [16], [1, 1, 14]]
     ids = torch.randint(50, (3, 16))
@@ -105,8 +105,8 @@ def test_blocks_pass_through_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_compiled_blocks_train_as_the_mask_does() -> None:
     torch.manual_seed(1)
-    settings = {"qk_norm": True, "norm_embedding": True, "position": "rotary", "bias": False}
-    model = GPTConfig(vocabulary=50, context=3 * BLOCK, layers=2, heads=2, width=128, **settings).build().cuda()  # type: ignore[arg-type]
+    settings = {"qk_norm": True, "embedding_norm": True, "position": "rotary", "bias": False}
+    model = gpt_config(vocabulary=50, context=3 * BLOCK, layers=2, heads=2, width=128, **settings).build().cuda()
     numbers = rows(LENGTHS).cuda()
     ids, direction = torch.randint(50, numbers.shape, device="cuda"), torch.randn(*numbers.shape, 128, device="cuda")
 

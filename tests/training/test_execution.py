@@ -129,8 +129,11 @@ def test_a_model_may_refuse_how_it_is_run(refused: str, expected: str, monkeypat
     settings = Train(device="cpu")
     line = next(line for line in execution.choose(settings, model, toys.Regression()).lines() if line.startswith(expected))
     assert refused == "capture" or "Shy" in line or "CPU" in line
-    assert execution.refuses(model, refused)
-    assert not execution.refuses(large(), refused)
+    assert execution.refused(nn.Sequential(model), toys.Regression(), refused).startswith("Shy "), "a part refuses for the whole"
+    assert not execution.refused(large(), toys.Regression(), refused)
+    setting, value = {"compile": ("compile", "on"), "capture": ("cuda_graphs", "on"), "autocast": ("precision", "bf16")}[refused]
+    with pytest.raises(ConfigError, match=f"--train.{setting} {value} cannot be had: Shy"):
+        execution.choose(dataclasses.replace(settings, **{setting: value}), model, toys.Regression())
 
 
 def test_weights_stay_fp32_whatever_the_precision() -> None:

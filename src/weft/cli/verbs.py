@@ -45,6 +45,7 @@ USES: dict[tuple[str, str], Uses] = {
     ("gpt", "next_token"): speaking("gpt2", position="learned"),
     ("gpt", "answer"): speaking("gpt2"),
     ("gpt", "finetuning"): Uses(TEXT, SPEAKS, True, where={"model.position": "learned"}),
+    ("speedrun_gpt", "next_token"): speaking(),
     ("llama", "next_token"): speaking("llama"),
     ("perceiver", "next_token"): speaking(),
     ("bert", "masked_pair"): predicting(WORDS, "bert"),

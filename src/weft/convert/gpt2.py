@@ -34,7 +34,7 @@ def settings(config: dict[str, Any]) -> GPTConfig:
 
 
 def describe(c: GPTConfig) -> dict[str, Any]:
-    only(c, position="learned", norm="pre", window=0, bias=True, classes=0, qk_norm=False, norm_embedding=False, skips=False)
+    only(c, position="learned", norm="pre", window=0, bias=True, classes=0)
     return {
         "architectures": ["GPT2LMHeadModel"],
         "model_type": "gpt2",

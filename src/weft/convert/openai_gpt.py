@@ -37,9 +37,6 @@ def describe(c: GPTConfig) -> dict[str, Any]:
         activation="gelu_tanh",
         inner=0,
         classes=0,
-        qk_norm=False,
-        norm_embedding=False,
-        skips=False,
     )
     return {
         "architectures": ["OpenAIGPTLMHeadModel"],

@@ -43,7 +43,7 @@ SETTINGS: dict[str, dict[str, str]] = {
     "schedule": {"floor": "min_lr_ratio"},
     **alike(OPTIMIZERS, {"relative": "scale_parameter"}),
     "muon": {"relative": "scale_parameter", "rest_lr": "adamw_lr"},
-    "gpt": {"norm_heads": "qk_norm"},
+    "speedrun_gpt": {"norm_heads": "qk_norm", "norm_embedding": "embedding_norm", "skips": "embedding_skips", "zero_outputs": "zero_init"},
     "llama": {"groups": "kv_heads", "base": "rope_base"},
     "bert": DEVIATION,
     "vit": DEVIATION,
@@ -90,6 +90,9 @@ SETTINGS: dict[str, dict[str, str]] = {
 }
 """Settings by part: by its registry name or, where it has none, by the setting under which it stands."""
 
+MOVED = {"gpt": "speedrun_gpt"}
+"""Where the switches of a part are now, under the names that SETTINGS tells: in a part that has all other settings of the first, too."""
+
 VALUES: dict[str, dict[str, dict[Any, str]]] = {
     "train": {"activations": {"all": "none", "products": "selective", "inputs": "full"}},
 }
@@ -112,6 +115,11 @@ def setting(part: str, name: str) -> str | None:
     return SETTINGS.get(part, {}).get(name)
 
 
+def moved(part: str) -> dict[str, str]:
+    """Switches that a part has no longer, and what they are called in the part that has them."""
+    return SETTINGS[MOVED[part]] if part in MOVED else {}
+
+
 def value(part: str, name: str, given: Any) -> Any:
     """What an old setting was set to, in today's words."""
     return VALUES.get(part, {}).get(name, {}).get(given, given) if isinstance(given, str) else given
@@ -129,8 +137,13 @@ def recipe(data: Any, part: str = "") -> Any:
     kind = data.get("type")
     kind = TYPES.get(kind, kind) if isinstance(kind, str) else None
     part = kind or part
+    switches = moved(part)
+    if any(data.get(name) for name in switches):
+        return recipe(data | {"type": MOVED[part]})
     changed = {"type": kind} if kind else {}
     for name, given in data.items():
+        if name in switches:
+            continue
         if name != "type":
             now = setting(part, name) or name
             changed[now] = recipe(value(part, name, given), now)

@@ -105,15 +105,17 @@ def mix_short(attention: SelfAttention, x: Tensor, mask: Any, rotary: Tensor | N
 class Core(Implementation):
     """Any attention whose class offers its `core`."""
 
-    file, slot, where = "kernels/attention.py", "core", ""
+    file, slot = "kernels/attention.py", "core"
 
     def __init__(self, name: str):
         self.name = name
+        self.where = "where no mask is given, else fused" if name == "cudnn" else ""
 
     def refuses(self, spec: AttentionSpec, use: Use) -> str:
         if self.name != use.attention:
-            return f"{use.attention} is {'asked for' if use.attention_asked else 'the choice here'}"
-        return "it is for a GPU" if self.name == "cudnn" and use.machine.device != "cuda" else ""
+            instead = self.name == "fused" and cudnn_refuses(spec, use)  # of which only a model knows
+            return "" if instead else f"{use.attention} is {'asked for' if use.attention_asked else 'the choice here'}"
+        return cudnn_refuses(spec, use) if self.name == "cudnn" else ""
 
     def install(self, module: Any, use: Use) -> None:
         gpu = use.machine.device == "cuda"
@@ -122,6 +124,17 @@ class Core(Implementation):
             install(module, self, core)
         if isinstance(module, SelfAttention) and gpu and self.name != "explicit":
             install(module, self, True, slot="document_blocks")
+
+
+def cudnn_refuses(spec: AttentionSpec, use: Use) -> str:
+    """Why cuDNN's kernel computes no call of this attention; nothing where it does, or where it is not wanted."""
+    if use.attention != "cudnn":
+        return ""
+    if use.machine.device != "cuda":
+        return "it is for a GPU"
+    if use.precision != "bf16":
+        return "it is for 16 bits"
+    return f"heads are {spec.head} wide" if spec.packed and (spec.head % 8 or spec.head > 128) else ""
 
 
 class CausalProducts(Implementation):
@@ -148,6 +161,8 @@ class ShortAttention(Implementation):
             return "Triton is not installed"
         if use.attention == "explicit" or use.attention_asked:
             return f"{use.attention} is asked for"
+        if use.precision != "bf16":
+            return "it is for 16 bits"
         if spec.packed and spec.head not in HEADS:
             return f"heads are {spec.head} wide"
         return not_packed(spec)

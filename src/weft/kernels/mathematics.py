@@ -36,7 +36,8 @@ CHECKED: dict[str, tuple[str, ...]] = {
     "weft.nn.norm:RMSNorm": ("forward",),
     "weft.kernels.int8_linear:Int8Linear": ("forward", "_sums"),
     "weft.models.decoder:Decoder": ("embedded", "_rope_table"),
-    "weft.models.gpt:GPT": ("hidden", "embedded", "forward", "windows", "_band", "decoder_stack"),
+    "weft.models.gpt:GPT": ("hidden", "embedded", "forward", "windows", "_band", "_through_blocks", "decoder_stack"),
+    "weft.models.speedrun_gpt:SpeedrunGPT": ("hidden", "embedded", "forward", "windows", "_band", "_through_blocks", "decoder_stack"),
     "weft.models.llama:Llama": ("hidden", "embedded", "forward", "decoder_stack"),
 }
 """Functions of a module or a class that kernels stand in for."""
@@ -46,6 +47,12 @@ BUILT_ON: dict[str, tuple[str, ...]] = {
     "weft.nn.feed_forward:FeedForward": ("weft.nn.feed_forward",),
     "weft.nn.feed_forward:GatedFeedForward": ("weft.nn.feed_forward",),
     "weft.models.gpt:GPT": ("weft.models.decoder:Decoder", "weft.nn.position", "weft.nn.block:Blocks"),
+    "weft.models.speedrun_gpt:SpeedrunGPT": (
+        "weft.models.gpt:GPT",
+        "weft.models.decoder:Decoder",
+        "weft.nn.position",
+        "weft.nn.block:Blocks",
+    ),
     "weft.models.llama:Llama": ("weft.nn.position",),
 }
 """What else the mathematics of a class is made of."""

@@ -31,6 +31,7 @@ class NarrowBlocks(Implementation):
         reasons = {
             "it is for a GPU": use.machine.device != "cuda",
             "Triton is not installed": not use.machine.triton,
+            f"{use.attention} attention is asked for": use.attention_asked,
             "it is for training": use.mode != "train",
             "products are not made in bf16": use.precision != "bf16",
             f"activation checkpointing is {use.checkpointing}": use.checkpointing != "none",

@@ -7,6 +7,7 @@ itself, and falls back to the plain layer. Whoever changes a model afterwards as
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -31,13 +32,16 @@ from weft.kernels.spec import (
     Unknown,
     Use,
     a,
+    check_known,
     check_own,
+    check_unchanged,
     decoding,
     describe_attention,
     describe_block,
     describe_stack,
     described,
 )
+from weft.nn import attention
 from weft.nn.attention import SelfAttention, fused_attention
 from weft.nn.block import Block, Blocks
 from weft.nn.checkpointed import checkpointed
@@ -223,6 +227,7 @@ def describe_any_attention(module: nn.Module) -> AttentionSpec:
         raise Unknown(f"{kind.__name__} is not SelfAttention and offers no plain core of its own")
     if "core" in vars(module) and "core" not in vars(module).get("implementations", {}):
         raise Unknown(f"{kind.__name__} has a core of its own")
+    check_unchanged(attention)
     return AttentionSpec(kind=kind.__name__)
 
 
@@ -242,7 +247,16 @@ def first_of(
 
 def use_attention(model: nn.Module, name: str, device: str = "cpu") -> None:
     """Have all attention of a model computed by a named core, where it can be."""
-    install_chosen(model, Use(machine=Machine(device=device), attention=name, attention_asked=True, no_blocks="attention alone was chosen"))
+    asked = Use(machine=Machine(device=device), precision="bf16", attention=name, attention_asked=True)
+    install_chosen(model, dataclasses.replace(asked, no_blocks="attention alone was chosen"))
+
+
+def head_refused(head: Any) -> str:
+    """Why the loss cannot read a head's matrix itself (`chunked_cross_entropy`) instead of asking the head; nothing where it can."""
+    if head is None:
+        return "the model has no head"
+    why = described(check_known, head, "the head", nn.Linear) or ""
+    return why or ("the head has a bias" if head.bias is not None else "")
 
 
 def for_evaluation(model: nn.Module, device: torch.device) -> list[Choice]:

@@ -116,6 +116,8 @@ class Use:
     """A name of `kernels.attention.CORES`."""
     attention_asked: bool = False
     """Whether the user asked for it by name; then no other one is used."""
+    compiled: bool = False
+    """Whether PyTorch's compiler makes the step."""
     no_blocks: str = ""
     """Why blocks are computed operation by operation, whatever they are; nothing where kernels may serve."""
     checkpointing: Kept = "none"

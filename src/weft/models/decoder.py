@@ -47,10 +47,12 @@ class Decoder(nn.Module):
 
     def _block(self, order: Order = "pre") -> Block:
         c = self.config
-        qk_norm = getattr(c, "qk_norm", False)
-        attention = SelfAttention(c.width, c.heads, causal=True, dropout=c.attention_dropout, bias=c.bias, qk_norm=qk_norm)
         feedforward = FeedForward(c.width, c.inner or 4 * c.width, activation=c.activation, bias=c.bias)
-        return Block(attention, feedforward, partial(LayerNorm, c.width, bias=c.bias), order=order, dropout=c.residual_dropout)
+        return Block(self._attention(), feedforward, partial(LayerNorm, c.width, bias=c.bias), order=order, dropout=c.residual_dropout)
+
+    def _attention(self) -> SelfAttention:
+        c = self.config
+        return SelfAttention(c.width, c.heads, causal=True, dropout=c.attention_dropout, bias=c.bias)
 
     def _initialise(self) -> None:
         for name, parameter in self.named_parameters():

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft.core.errors import ConfigError
@@ -50,14 +49,6 @@ class GPTConfig(ModelConfig):
     """Tokens that every second block looks back at, itself included (GPT-3's banded layers); 0 for all. A mask, which saves no time."""
     activation: Activation = "gelu"
     """Non-linearity of the feed-forward layer."""
-    qk_norm: bool = False
-    """RMS-normalise queries and keys per head (QK-norm), which keeps attention stable at high learning rates."""
-    norm_embedding: bool = False
-    """Give all embedded tokens the same length before the first block."""
-    skips: bool = False
-    """Add the embedded tokens to what every block reads, by a learned share that begins at 0."""
-    zero_outputs: bool = False
-    """Begin with zeros in the last layer of every branch, and in a head of its own: each block begins as nothing."""
     tied: bool = True
     """Share the embedding with the output head."""
     bias: bool = True
@@ -96,17 +87,9 @@ class GPT(Decoder):
         if c.classes:
             self.task_dropout = Dropout(c.task_dropout)
             self.task_head = nn.Linear(c.width, c.classes)
-        if c.skips:
-            self.skips = nn.Parameter(torch.zeros(c.layers))
         self._initialise()
         if c.tied:
             self.head.weight = self.embed.weight
-
-    def _initialise_matrix(self, name: str, parameter: Tensor) -> None:
-        if self.config.zero_outputs and name.endswith(("out.weight", "down.weight", "head.weight")):
-            nn.init.zeros_(parameter)
-        else:
-            super()._initialise_matrix(name, parameter)
 
     def new_state(self) -> KVCache:
         """An empty KV cache for `hidden`, in the precision of the weights."""
@@ -126,19 +109,13 @@ class GPT(Decoder):
         band = self._band(ids, place, mask) if self.config.window else mask
         masks = None if band is None and mask is None else [band if window else mask for window in self.windows]
         x = self.embedded(ids, place if documents is None else places(documents))
-        if self.config.skips:
-            out: Tensor = self.norm(self._with_skips(x, masks, table, stores))
-        else:
-            out = self.norm(self.blocks(x, masks, table, stores))
+        out: Tensor = self.norm(self._through_blocks(x, masks, table, stores))
         return out
 
-    def _with_skips(self, first: Tensor, masks: Any, table: Tensor | None, stores: Any) -> Tensor:
-        """The blocks one after another, each of which reads a share of the embedded tokens (B, T, D) again -> (B, T, D)."""
-        x = first
-        for number, block in enumerate(self.blocks):
-            x = x + self.skips[number].to(x.dtype) * first
-            x = block(x, masks[number] if masks else None, table, stores[number] if stores else None)
-        return x
+    def _through_blocks(self, x: Tensor, masks: Any, rope_table: Tensor | None, stores: Any) -> Tensor:
+        """x (B, T, D) -> (B, T, D)."""
+        out: Tensor = self.blocks(x, masks, rope_table, stores)
+        return out
 
     def decoder_stack(self) -> DecoderStack:
         c = self.config
@@ -146,15 +123,9 @@ class GPT(Decoder):
             positions=c.position,
             windows=tuple(self.windows),
             dropout=any((c.embedding_dropout, c.attention_dropout, c.residual_dropout)),
-            embedding_norm=c.norm_embedding,
-            skips=c.skips,
             parts=("position", "dropout", "task_dropout", "task_head"),
-            weights=("positions", "rotary", "skips"),
+            weights=("positions", "rotary"),
         )
-
-    def embedded(self, ids: Tensor, place: Tensor | None = None) -> Tensor:
-        x = super().embedded(ids, place)
-        return F.rms_norm(x, (x.size(-1),), eps=1e-6).to(x.dtype) if self.config.norm_embedding else x
 
     @property
     def _takes_blocks(self) -> bool:

@@ -6,7 +6,7 @@ B batch, T query time, S key time, D width, H heads, K head width.
 from __future__ import annotations
 
 import contextlib
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -105,8 +105,14 @@ def fused_attention(
     dropout: float = 0.0,
     bias: Tensor | None = None,
     scale: float | None = None,
+    clean: bool = False,
 ) -> Tensor:
-    """The same in one kernel."""
+    """The same in one kernel.
+
+    clean: no key or value is NaN or infinite, and every query sees a key, as in a KV cache: so nothing need be done about either.
+    """
+    if clean:
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, scale=scale)
     square = q.size(-2) == k.size(-2)  # PyTorch's is_causal lets the first query see the first key
     if mask is None and bias is None and (square or not causal):
         return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=causal, scale=scale)
@@ -199,7 +205,9 @@ class SelfAttention(nn.Module):
         asked = q.view(b, t, self.groups, shared, k).permute(0, 2, 3, 1, 4).reshape(b, self.groups, shared * t, k)
         if mask is not None and shared > 1:
             mask = mask.repeat(1, 1, shared, 1)
-        found = F.scaled_dot_product_attention(asked, keys.to(q.dtype), values.to(q.dtype), attn_mask=mask)
+        plain = self.core is fused_attention or "core" in vars(self).get("implementations", ())
+        core = partial(fused_attention, clean=True) if plain else self.core
+        found = core(asked, keys.to(q.dtype), values.to(q.dtype), mask)
         return found.view(b, self.groups, shared, t, k).permute(0, 3, 1, 2, 4).reshape(b, t, h * k)
 
 

@@ -16,7 +16,7 @@ from weft.planning.count import Counts, count
 from weft.planning.fake_tensors import build, fake_tensors
 from weft.planning.subject import Subject
 from weft.planning.trace import Work, trace
-from weft.training.execution import head_size
+from weft.training.execution import head_size, refused
 
 SOME, MANY = 32, 64
 """Examples of the traces."""
@@ -97,7 +97,7 @@ def traced(subject: Subject, layers: int, examples: int) -> Work | None:
     try:
         with fake_tensors():
             model, objective = build(small, gpu=True)
-            return trace(model, objective, small.make(examples)) if objective.compile else None
+            return trace(model, objective, small.make(examples)) if not refused(model, objective, "compile") else None
     except (RuntimeError, NotImplementedError, TypeError, AssertionError):  # numbers are asked for where there are none
         return None
 

@@ -30,7 +30,7 @@ from weft.training.optimizer.settings import AdamW
 from weft.training.settings import Train
 
 OBJECTIVE_OF = {
-    **dict.fromkeys(("gpt", "llama", "perceiver"), "next_token"),
+    **dict.fromkeys(("gpt", "speedrun_gpt", "llama", "perceiver"), "next_token"),
     **dict.fromkeys(("t5", "transformer"), "seq2seq"),
     **dict.fromkeys(("vit", "swin", "mlp"), "classification"),
     "bert": "masked_pair",
@@ -65,7 +65,7 @@ class Subject:
     def scaled(self) -> bool:
         """Whether scaling laws speak of it: they are of decoders that foretell the next token of such text."""
         kinds = registry.name_of(type(self.model)), registry.name_of(type(self.objective))
-        return self.text and kinds[0] in ("gpt", "llama") and kinds[1] == "next_token"
+        return self.text and kinds[0] in ("gpt", "speedrun_gpt", "llama") and kinds[1] == "next_token"
 
 
 def presets() -> dict[str, ModelConfig]:

@@ -129,6 +129,7 @@ def cpu_has_tiles() -> bool:
 
 def choose(settings: Train, model: nn.Module, objective: Objective, optim: object = None, processes: int = 1, stages: int = 1) -> Plan:
     """Decide from (device, model, objective) what the settings leave open, and say why; on the optimiser only the update depends."""
+    check_refusals(settings, model, objective)
     device = pick_device(settings.device)
     gpu = device.type == "cuda"
     size = sum(p.numel() for p in model.parameters())
@@ -143,8 +144,7 @@ def choose(settings: Train, model: nn.Module, objective: Objective, optim: objec
         "precision",
         settings.precision,
         [
-            (not objective.autocast, "fp32", "the objective takes small differences of large numbers"),
-            (refuses(model, "autocast"), "fp32", f"{type(model).__name__} refuses bf16"),
+            (bool(why := refused(model, objective, "autocast")), "fp32", why),
             (not bf16, "fp32", "no bf16 instructions on this device"),
             (not gpu and size < 100_000, "fp32", f"{size:,} parameters are too few to gain from bf16"),
             (True, "bf16", "matrix products are about twice as fast; weights and sums stay fp32"),
@@ -154,8 +154,7 @@ def choose(settings: Train, model: nn.Module, objective: Objective, optim: objec
         "compile",
         settings.compile,
         [
-            (not objective.compile, "off", "the objective takes a second derivative"),
-            (refuses(model, "compile"), "off", f"{type(model).__name__} refuses to be compiled"),
+            (bool(why := refused(model, objective, "compile")), "off", why),
             (stages > 1, "off", "a stage leaves the objective in its middle"),
             (not gpu, "off", "on a CPU it costs 11 to 18 s and gained nothing where measured"),
             (importlib.util.find_spec("triton") is None, "off", "triton is not installed"),
@@ -169,8 +168,7 @@ def choose(settings: Train, model: nn.Module, objective: Objective, optim: objec
         [
             (not gpu, "off", "only a GPU has them"),
             (processes > 1, "off", "several processes add up their gradients within an update"),
-            (not objective.capture, "off", "the objective decides things on the host"),
-            (refuses(model, "capture"), "off", f"{type(model).__name__} decides things on the host"),
+            (bool(why := refused(model, objective, "capture")), "off", why),
             (True, "on", "one launch per update instead of hundreds"),
         ],
     )
@@ -204,6 +202,8 @@ def choose(settings: Train, model: nn.Module, objective: Objective, optim: objec
     update = decide("update", settings.update, of_update(why, logits))
     if update == "fused" and why:
         update, reasons["update"] = "apart", f"fused was asked for, but {why}"
+    if logits == "chunked" and (why := never_chunked(model, objective)):
+        logits, reasons["logits"] = "whole", f"chunked was asked for, but {why}"
     if graphs == "on" and not gpu:
         graphs, reasons["cuda_graphs"] = "off", "on was asked for, but only a GPU has them"
     if attention == "cudnn" and not gpu:
@@ -214,6 +214,7 @@ def choose(settings: Train, model: nn.Module, objective: Objective, optim: objec
         precision=precision,
         attention=attention,
         attention_asked=settings.attention == attention,
+        compiled=compiled == "on",
         no_blocks="" if blocks == "fused" else f"plain was {reasons['blocks']}" if settings.blocks == "plain" else reasons["blocks"],
         checkpointing=activations,  # type: ignore[arg-type]
     )
@@ -221,9 +222,27 @@ def choose(settings: Train, model: nn.Module, objective: Objective, optim: objec
     return Plan(device, precision, compiled == "on", graphs == "on", *choices, settings.deterministic, reasons, use, kernels)
 
 
-def refuses(model: nn.Module, what: str) -> bool:
-    """Whether a model says that it must not be compiled (`compile`), captured in a CUDA graph (`capture`) or run in bf16 (`autocast`)."""
-    return getattr(model, what, True) is False
+REFUSALS = {
+    "autocast": ("precision", "bf16", "takes small differences of large numbers", "refuses bf16"),
+    "compile": ("compile", "on", "takes a second derivative", "refuses to be compiled"),
+    "capture": ("cuda_graphs", "on", "decides things on the host", "refuses CUDA graphs"),
+}
+"""What an objective, a model or a part of one forbids by an attribute that is False: the setting, its value, and how it is said of each."""
+
+
+def refused(model: nn.Module, objective: Objective, what: str) -> str:
+    """Why a step must not be run in bf16 (autocast), compiled, or captured in a CUDA graph (capture); nothing where it may."""
+    _, _, of_objective, of_model = REFUSALS[what]
+    if getattr(objective, what) is False:
+        return f"the objective {of_objective}"
+    return next((f"{type(module).__name__} {of_model}" for module in model.modules() if getattr(module, what, True) is False), "")
+
+
+def check_refusals(settings: Train, model: nn.Module, objective: Objective) -> None:
+    """Raise where a setting asks for what the model or the objective forbids."""
+    for what, (setting, value, *_) in REFUSALS.items():
+        if getattr(settings, setting) == value and (why := refused(model, objective, what)):
+            raise ConfigError(f"--train.{setting} {value} cannot be had: {why}; leave it out")
 
 
 def of_update(never_fused: str, logits: str) -> Options:
@@ -241,7 +260,7 @@ def never_fused(settings: Train, gpu: bool, precision: str, objective: Objective
         "products are not made in bf16": precision != "bf16",
         "bf16 gradients should not be added up over micro-batches": 0 < settings.micro_batch < settings.batch,
         "it does not know several processes": processes > 1,
-        "it is for Adam and AdamW without l1, l2, clip_value, relative and eps_inside_sqrt": not isinstance(optim, OptimConfig)
+        "it is for Adam and AdamW without l1, l2, clip_value, scale_parameter and eps_inside_sqrt": not isinstance(optim, OptimConfig)
         or not copies_itself(optim),
         "the objective has several turns or changes weights itself": len(objective.turns) > 1
         or type(objective).after_update is not Objective.after_update,
@@ -259,9 +278,9 @@ LARGE = 4096
 
 
 def of_logits(gpu: bool, model: nn.Module, objective: Objective) -> Options:
-    vocabulary = head_size(model) if hasattr(objective, "logits_backend") else 0
+    refused, vocabulary = never_chunked(model, objective), head_size(model)
     return [
-        (not vocabulary, "whole", "the objective has no head over a vocabulary"),
+        (bool(refused), "whole", refused),
         (not gpu, "whole", "memory is no limit on a CPU"),
         (vocabulary < LARGE, "whole", f"a vocabulary of {vocabulary:,} is small"),
         (True, "chunked", "the logits of a batch would be its largest tensor by far"),
@@ -275,10 +294,16 @@ def of_activations(size: int, memory: float) -> Options:
     return [(share > 1 / 8, "selective", costly), (True, "none", "nothing is computed twice")]
 
 
+def never_chunked(model: nn.Module, objective: Objective) -> str:
+    """Why logits cannot be made in chunks, from the matrix of the head; nothing where they can."""
+    if not hasattr(objective, "logits_backend"):
+        return "the objective has no head over a vocabulary"
+    return select.head_refused(getattr(model, "head", None))
+
+
 def head_size(model: nn.Module) -> int:
-    """Rows of a head that is one matrix; 0 where there is none."""
-    head = getattr(model, "head", None)
-    return head.out_features if isinstance(head, nn.Linear) and head.bias is None else 0
+    """Rows of a head over a vocabulary; 0 where there is none."""
+    return getattr(getattr(model, "head", None), "out_features", 0)
 
 
 def keep_memory() -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.gpt_configs import gpt_config
 from tests.kernels.test_decode_step import CONFIGS, SIZES, prompts, tokens
 from weft.core.errors import ConfigError
 from weft.data.text.python_source import python_files
@@ -126,7 +127,7 @@ def test_pages_are_left_alone_where_the_weights_are_few(kind: Weights, monkeypat
 MORE: dict[str, Any] = {
     **CONFIGS,
     "silu": GPTConfig(**SIZES, activation="silu"),
-    "squared": GPTConfig(**SIZES, activation="squared_relu", bias=False, norm_embedding=True),
+    "squared": gpt_config(**SIZES, activation="squared_relu", bias=False, embedding_norm=True),
     "odd sizes": GPTConfig(vocabulary=501, context=300, layers=3, heads=3, width=66, inner=130, activation="relu", window=5),
 }
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests.gpt_configs import gpt_config
 from weft.kernels.cuda.megakernel import Arguments, OneRow, all_shares, fits, sizes_fit, sizes_of
 from weft.kernels.spec import Machine, StackSpec, Use, describe_stack, described
 from weft.models.gpt import PRESETS, GPTConfig
@@ -26,7 +27,7 @@ def built(name: str) -> Any:
 
 def small(**settings: Any) -> Any:
     with torch.device("meta"):
-        return GPTConfig(**SMALL | settings).build().bfloat16()
+        return gpt_config(**SMALL | settings).build().bfloat16()
 
 
 def use(blocks: int) -> Use:
@@ -82,7 +83,7 @@ def test_variants_of_gpt2_are_served(settings: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", [{"norm": "post"}, {"position": "rotary"}, {"position": "sinusoidal"}, {"window": 16}, {"norm_embedding": True}]
+    "settings", [{"norm": "post"}, {"position": "rotary"}, {"position": "sinusoidal"}, {"window": 16}, {"embedding_norm": True}]
 )
 def test_models_of_another_kind_are_not(settings: dict[str, Any]) -> None:
     assert refused(small(**settings))

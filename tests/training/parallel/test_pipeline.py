@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +9,14 @@ import pytest
 import torch
 from torch import nn
 
+from tests.gpt_configs import gpt_config
 from tests.training import toys
 from tests.training.parallel.processes import together
 from tests.training.parallel.test_data_parallel import FP32, MODELS, language_model, team
 from weft.core.errors import ConfigError
 from weft.data.base import Batch, Source, TensorDataset
 from weft.models.gpt import GPTConfig
+from weft.models.speedrun_gpt import SpeedrunGPTConfig
 from weft.objectives.base import Terms
 from weft.objectives.finetuning import FinetuningConfig
 from weft.objectives.next_token import NextToken, NextTokenConfig
@@ -100,14 +101,14 @@ def observed(piped: bool) -> dict[str, Any]:
     held = Source(TensorDataset(text), 1, torch.device("cpu"), shuffle=False)
     cases: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         ("plain", {}, {}),
-        ("little kept", {"norm_embedding": True}, {"logits": "chunked", "activation_checkpointing": "full"}),
+        ("little kept", {"embedding_norm": True}, {"logits": "chunked", "activation_checkpointing": "full"}),
         ("bf16", {}, {"precision": "bf16"}),
         ("dropout", {"residual_dropout": 0.2}, {}),
     ]
     for what, changes, settings in cases:
         for again in range(1 + (what == "dropout")):
             torch.manual_seed(0)
-            model = GPTConfig(vocabulary=11, context=8, layers=2, heads=4, width=16, **changes).build()
+            model = gpt_config(vocabulary=11, context=8, layers=2, heads=4, width=16, **changes).build()
             validation = Validation(held, 1, 7, 3, "loss", "min")
             own = team((1, 1, 1, 2)) if piped else None
             trainer_of(own, model, NextTokenConfig().build(), text, [Average(0.5), validation], **settings).fit()
@@ -143,7 +144,12 @@ def test_what_the_last_stage_finds_is_known_to_all(tmp_path: Path) -> None:
     ("model", "objective", "stages", "words"),
     [
         (toys.Linear(), toys.Regression(), 2, "into stages; Linear has layer besides"),
-        (dataclasses.replace(MODELS["gpt"], skips=True).build(), NextTokenConfig().build(), 2, "GPT has skips besides"),
+        (
+            SpeedrunGPTConfig(vocabulary=11, context=8, layers=2, heads=4, width=16).build(),
+            NextTokenConfig().build(),
+            2,
+            "SpeedrunGPT has skips besides",
+        ),
         (MODELS["gpt"].build(), NextTokenConfig().build(), 3, "--parallel.pipeline 3 needs a block for every stage; the model has 2"),
         (MODELS["gpt"].build(), toys.Rivals(), 2, "Rivals asks the model more than once"),
     ],

@@ -33,6 +33,8 @@ class CPUBlock(Implementation):
         reasons = {
             "it is for a CPU": use.machine.device != "cpu",
             "it is for training": use.mode != "train",
+            "the step is compiled": use.compiled,
+            f"{use.attention} attention is asked for": use.attention_asked,
             f"the norm comes {spec.order}": spec.order != "pre",
             f"residual dropout {spec.dropout:g} is on": spec.dropout,
             f"attention dropout {attention.dropout:g} is on": attention.dropout,
