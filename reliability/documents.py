@@ -14,7 +14,7 @@ from typing import Any
 from unittest import mock
 
 from reliability.blocks import commands, documents
-from weft.__main__ import VERBS
+from weft.cli.front import VERBS
 from weft.core import registry
 from weft.core.errors import ConfigError, WeftError
 

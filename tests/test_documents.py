@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.__main__ import VERBS
+from weft.cli.front import VERBS
 from weft.core import config, registry
 from weft.recipes.base import recipe
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shlex
+import subprocess
 import sys
 import tempfile
 import time
@@ -190,12 +191,10 @@ def following(found: Found, weft: str) -> None:
 
 
 def carry_out(commands: list[str]) -> int:
-    """Run the commands one after the other in this process; the first that fails ends it."""
-    from weft.__main__ import run
-
+    """Run the commands one after the other, each as if it had been typed; the first that fails ends it."""
     own = shlex.split(installation.command())
     for command in commands:
         print(f"\n$ {command}", flush=True)
-        if code := run(shlex.split(command)[len(own) :]):
+        if code := subprocess.call([sys.executable, "-m", "weft", *shlex.split(command)[len(own) :]]):
             return code
     return 0
