@@ -60,12 +60,14 @@ def commands(path: Path) -> list[Command]:
 
 
 def without_comment(line: str) -> str:
-    """A line without what a shell takes for a comment, or the & behind it."""
-    try:
-        shlex.split(line)
-    except ValueError:
-        return ""
-    return re.sub(r"\s+#.*$", "", line).removesuffix("&").strip()
+    """A line without what a shell takes for a comment, or the & behind it; empty where its quotes do not close."""
+    for end in [*(found.start() for found in re.finditer(r"\s+#", line)), len(line)]:
+        try:
+            shlex.split(line[:end])
+        except ValueError:  # a # between quotes
+            continue
+        return line[:end].removesuffix("&").strip()
+    return ""
 
 
 def documents() -> list[Path]:
