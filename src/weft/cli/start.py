@@ -15,7 +15,7 @@ from typing import Any
 from weft.cli import console, have
 from weft.cli.look import Found, look
 from weft.cli.options import flags
-from weft.core import installation
+from weft.core import config, installation
 from weft.core.config import Config
 from weft.core.errors import ConfigError
 from weft.core.units import duration
@@ -121,8 +121,7 @@ def proposal(found: Found, minutes: float, look_only: bool) -> int:
         print(f"{found.recipe}: {wanted:,} steps; how long they take is told when it begins")
         return wanted if wanted != train.steps else 0
     pace = measure(found)
-    if pace.device == "cpu" and wanted * pace.seconds > 60 * (minutes or PATIENCE) and found.recipe in SMALLER:
-        found.settings |= SMALLER[found.recipe]
+    if pace.device == "cpu" and wanted * pace.seconds > 60 * (minutes or PATIENCE) and make_smaller(found):
         pace = measure(found)
     if minutes:
         wanted = min(wanted, int(60 * minutes / pace.seconds))
@@ -132,6 +131,16 @@ def proposal(found: Found, minutes: float, look_only: bool) -> int:
     if wanted < LEAST:
         print("so few steps teach little: give it more minutes, or train on a GPU")
     return wanted if wanted != train.steps else 0
+
+
+def make_smaller(found: Found) -> bool:
+    """Give the model the size for a CPU, naming only what is not the recipe's own; False where it is as small already."""
+    from weft.recipes.base import recipe as find_recipe
+
+    own = {name: value for name, (_, value) in config.leaves(find_recipe(found.recipe)).items()}
+    before, wanted = own | found.settings, found.settings | SMALLER.get(found.recipe, {})
+    found.settings = {name: value for name, value in wanted.items() if own.get(name) != value}
+    return own | found.settings != before
 
 
 def enough(found: Found, steps: int, batch: int) -> int:
