@@ -186,3 +186,12 @@ def test_make_run_installs_every_extra_that_is_asked_for_outside_of_measuring() 
         if "benchmarks" not in path.parts:
             asked |= set(re.findall(r"require\(\"[\w.]+\", \"(\w+)\"\)", path.read_text(encoding="utf-8")))
     assert asked - {"eval", "audio", "parquet", "plots"} <= named <= set(extras)
+
+
+def test_what_documents_depend_on_is_this_distribution() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    lines = [
+        line for path in pages for line in re.findall(r"^\s*dependencies\s*=\s*(.*)", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    ]
+    names = [name for line in lines for name in re.findall(r"[\"']([\w.-]+)", line)]
+    assert DISTRIBUTION in names and "weft" not in names

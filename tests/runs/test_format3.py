@@ -24,8 +24,8 @@ EXPECTED = json.loads((FIXTURES / "expected.json").read_text())
 AFTER = {
     "gpt": "--data.tokenizer characters --model.norm-heads --train.micro-batch 2 --train.batch-ramp 2 8 --train.ema 0.9 --model.layers 2 "
     "--train.activation-checkpointing selective",
-    "llama": "--model.kv-heads 1 --model.rope-base 500 --model.inner 12 --train.activation-checkpointing full --model.layers 2",
-    "t5": "--data.tokenizer characters --data.max-length 24 --model.head-dim 4 --model.inner 12 --model.relative-buckets 8 "
+    "llama": "--model.kv-heads 1 --model.rope-base 500 --model.ffn-width 12 --train.activation-checkpointing full --model.layers 2",
+    "t5": "--data.tokenizer characters --data.max-length 24 --model.head-dim 4 --model.ffn-width 12 --model.relative-buckets 8 "
     "--model.max-distance 16 --objective.label-smoothing 0.1 --objective.length-penalty 0.5 --model.layers 1",
     "sharded": "--train.ema 0.9 --train.micro-batch 1 --model.layers 1",
 }

@@ -28,7 +28,7 @@ EPOCHS = {"gpt/text": (40, 128), "classifier/images": (60, 1), "transformer/pair
 LEAST = 200
 """Fewest steps that are proposed."""
 SMALLER: dict[str, dict[str, Any]] = {
-    "transformer/pairs": {"model.layers": 2, "model.width": 128, "model.inner": 256, "train.batch": 64},
+    "transformer/pairs": {"model.layers": 2, "model.width": 128, "model.ffn_width": 256, "train.batch": 64},
     "gpt/shards": {"model.layers": 4, "model.heads": 4, "model.width": 128, "data.context": 128, "train.batch": 32},
     "gpt/text": {"model.layers": 4, "model.heads": 4, "model.width": 128, "data.context": 128},
 }

@@ -182,8 +182,8 @@ def change(config: Any, path: list[str], value: Any, flag: str) -> Any:
 
 
 def part_of(config: Config, path: Sequence[str]) -> str:
-    """The registry name of a part or, where it has none, the setting under which it stands."""
-    return registry.name_of(type(config)) or "".join(path[-1:])
+    """The registry name of a part or, where it has none, the setting under which it stands; of a command's own settings its module."""
+    return registry.name_of(type(config)) or (path[-1] if path else type(config).__module__.rpartition(".")[2])
 
 
 def change_type(config: Config, new_type: type[C], **more: Any) -> C:
@@ -231,7 +231,7 @@ def with_earlier(config: Any, known: dict[str, tuple[Any, Any]], path: tuple[str
 
 
 def flag_name(word: str, known: Iterable[str]) -> tuple[str, bool]:
-    """The setting a flag names, and whether it is negated: `--model.no-tied` is (model.tied, True)."""
+    """The setting a flag names, and whether it is negated: `--model.no-tie-embeddings` is (model.tie_embeddings, True)."""
     name = word[2:].partition("=")[0].replace("-", "_")
     stem, dot, last = name.rpartition(".")
     positive = stem + dot + last.removeprefix("no_")

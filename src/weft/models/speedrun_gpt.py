@@ -23,11 +23,11 @@ from weft.nn.feed_forward import Activation
 
 @dataclass(frozen=True, kw_only=True)
 class SpeedrunGPTConfig(GPTConfig):
-    position: Literal["learned", "sinusoidal", "rotary"] = "rotary"
+    position_embedding: Literal["learned", "sinusoidal", "rotary"] = "rotary"
     """Position embedding: learned, sinusoidal, or rotary (RoPE)."""
     activation: Activation = "squared_relu"
     """Non-linearity of the feed-forward layer."""
-    tied: bool = False
+    tie_embeddings: bool = False
     """Share the embedding with the output head."""
     bias: bool = False
     """Biases in linear layers and norms."""
@@ -64,18 +64,18 @@ class SpeedrunGPT(GPT):
         else:
             super()._initialise_matrix(name, parameter)
 
-    def embedded(self, ids: Tensor, place: Tensor | None = None) -> Tensor:
-        x = super().embedded(ids, place)
+    def embedded(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
+        x = super().embedded(ids, positions)
         return F.rms_norm(x, (x.size(-1),), eps=1e-6).to(x.dtype) if self.config.embedding_norm else x
 
-    def _through_blocks(self, x: Tensor, masks: Any, rope_table: Tensor | None, stores: Any) -> Tensor:
+    def _through_blocks(self, x: Tensor, masks: Any, rope_table: Tensor | None, layer_kvs: Any) -> Tensor:
         """The blocks one after another, each of which reads a share of the embedded tokens x (B, T, D) again -> (B, T, D)."""
         if not self.config.embedding_skips:
-            return super()._through_blocks(x, masks, rope_table, stores)
+            return super()._through_blocks(x, masks, rope_table, layer_kvs)
         embedded = x
         for number, block in enumerate(self.blocks):
             x = x + self.skips[number].to(x.dtype) * embedded
-            x = block(x, masks[number] if masks else None, rope_table, stores[number] if stores else None)
+            x = block(x, masks[number] if masks else None, rope_table, layer_kvs[number] if layer_kvs else None)
         return x
 
     def decoder_stack(self) -> DecoderStack:

@@ -57,7 +57,7 @@ class Work:
 
 
 def trace(model: nn.Module, objective: Objective, batch: Batch) -> Work:
-    """The work of every turn of an objective, one after the other. Model and batch are without numbers (pretence.py)."""
+    """The work of every turn of an objective, one after the other. Model and batch are fake tensors (fake_tensors.py)."""
     work, whole = Work(), nn.ModuleList([model, objective])
     bf16 = not refused(model, objective, "autocast")
     for turn in objective.turns:

@@ -27,7 +27,7 @@ def parsed(name: str, *words: str) -> Recipe:
         ("--batch-size 7 --max_iters 9", "--train.batch 7 --train.steps 9"),
         ("--block-size 16 --n-layer 1 --n_head 2 --hidden-size 16", "--data.context 16 --model.layers 1 --model.heads 2 --model.width 16"),
         ("--optimizer muon --momentum 0.8", "--optim.type muon --optim.momentum 0.8"),
-        ("--no-tied --deterministic", "--model.no-tied --train.deterministic"),
+        ("--no-tie-embeddings --deterministic", "--model.no-tie-embeddings --train.deterministic"),
         ("--betas 0.8 0.9 --seed 3", "--optim.betas 0.8 0.9 --train.seed 3"),
         ("--data my.txt --warmup-steps 3", "--data.path my.txt --optim.schedule.warmup 3"),
     ],
