@@ -14,7 +14,7 @@ from typing import Any
 from unittest import mock
 
 from reliability.blocks import commands, documents
-from weft.cli.front import VERBS
+from weft.cli.begin.front import VERBS
 from weft.core import registry
 from weft.core.errors import ConfigError, WeftError
 
@@ -33,7 +33,7 @@ def resolve(words: list[str]) -> None:
     if verb == "train" and "--help" not in rest:
         importlib.import_module("weft.cli.train").parse(rest[0], without_files(rest[1:]))
     elif verb == "plan":
-        importlib.import_module("weft.cli.plan_words").parse(rest)
+        importlib.import_module("weft.cli.options.plan_words").parse(rest)
     elif verb == "bench":
         registry.entry("benches", rest[0])
     elif verb == "birthplace" and rest[:1] == ["ask"]:

@@ -15,8 +15,8 @@ import pytest
 from reliability.blocks import Command, commands
 from reliability.documents import documents, resolve
 from reliability.newcomer import make_data, typed
-from weft.cli.front import VERBS
-from weft.cli.look import look
+from weft.cli.begin.front import VERBS
+from weft.cli.begin.look import look
 from weft.core import config, registry
 from weft.core.errors import WeftError
 from weft.recipes.base import recipe

@@ -11,7 +11,7 @@ import os
 import sys
 
 from weft import __version__
-from weft.cli.front import VERBS, unknown, usage
+from weft.cli.begin.front import VERBS, unknown, usage
 from weft.core.errors import ConfigError, WeftError
 from weft.core.posix import require_posix
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Outcome
+from weft.cli.begin.front import VERBS
 from weft.cli.completion import SCRIPTS, complete
-from weft.cli.front import VERBS
 from weft.core import registry
 
 LIGHT = "import sys; from weft.__main__ import run; run({}); print([m for m in ('torch', 'numpy', 'rich', 'yaml') if m in sys.modules])"

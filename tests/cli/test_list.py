@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.cli.conftest import Outcome
-from weft.cli import have
-from weft.cli.front import GROUPS, MEANT, VERBS, unknown
+from weft.cli.begin import have
+from weft.cli.begin.front import GROUPS, MEANT, VERBS, unknown
 from weft.core import registry
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.cli.conftest import Outcome
 from tests.contracts.tiny import answers, choices_file, image_folder, pairs_file, table_file
 from weft.cli import start
-from weft.cli.look import look
+from weft.cli.begin.look import look
 from weft.cli.start import enough
 from weft.core import installation
 from weft.core.errors import DataError
@@ -61,7 +61,7 @@ def test_answers_pairs_and_much_text(tmp_path: Path, monkeypatch: pytest.MonkeyP
     rows = "".join(f"number {n}\tNummer {n}\n" for n in range(80))
     (tmp_path / "two.tsv").write_text(rows)
     assert look(str(tmp_path / "two.tsv")).recipe == "transformer/pairs"
-    monkeypatch.setattr("weft.cli.look.MUCH_TEXT", 100)
+    monkeypatch.setattr("weft.cli.begin.look.MUCH_TEXT", 100)
     found = look(str(text(tmp_path)))
     assert (found.recipe, found.before[0].split()[:2]) == ("gpt/shards", ["data", "build"])
     assert pairs_file(tmp_path).exists()

@@ -72,8 +72,8 @@ def complete(words: list[str]) -> list[str]:
 
 
 def candidates(before: list[str], begun: str) -> list[str]:
-    from weft.cli import have
-    from weft.cli.front import VERBS
+    from weft.cli.begin import have
+    from weft.cli.begin.front import VERBS
 
     if not before:
         return list(VERBS)

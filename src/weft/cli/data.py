@@ -8,8 +8,8 @@ from pathlib import Path
 
 from weft.cli import console
 from weft.cli.options import flags
+from weft.cli.options.tokenizer import find_tokenizer
 from weft.cli.tasks import Meter
-from weft.cli.tokenizer import find_tokenizer
 from weft.core import installation, registry
 from weft.core.config import Config
 from weft.core.errors import ConfigError

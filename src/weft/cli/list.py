@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterable
 
-from weft.cli import have
+from weft.cli.begin import have
 from weft.core import registry
 from weft.core.errors import ConfigError
 from weft.core.registry import Entry

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weft.cli import console, have
-from weft.cli.look import Found, look
+from weft.cli import console
+from weft.cli.begin import have
+from weft.cli.begin.look import Found, look
 from weft.cli.options import flags
 from weft.core import config, installation
 from weft.core.config import Config

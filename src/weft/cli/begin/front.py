@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.cli import have
+from weft.cli.begin import have
 from weft.core import registry
 
 VERBS = {
