@@ -14,7 +14,7 @@ from typing import Any
 
 from weft.cli import console
 from weft.cli.begin import have
-from weft.cli.begin.look import Found, look
+from weft.cli.begin.look import Proposal, look
 from weft.cli.options import flags
 from weft.core import config, installation
 from weft.core.config import Config
@@ -110,7 +110,7 @@ def yes(question: str) -> bool:
     return input(question).strip().lower() in ("y", "yes")
 
 
-def proposal(found: Found, minutes: float, look_only: bool) -> int:
+def proposal(found: Proposal, minutes: float, look_only: bool) -> int:
     """The number of steps to make, 0 for the recipe's own; tells what is proposed."""
     if not found.recipe:
         return 0
@@ -134,7 +134,7 @@ def proposal(found: Found, minutes: float, look_only: bool) -> int:
     return wanted if wanted != train.steps else 0
 
 
-def make_smaller(found: Found) -> bool:
+def make_smaller(found: Proposal) -> bool:
     """Give the model the size for a CPU, naming only what is not the recipe's own; False where it is as small already."""
     from weft.recipes.base import recipe as find_recipe
 
@@ -144,7 +144,7 @@ def make_smaller(found: Found) -> bool:
     return own | found.settings != before
 
 
-def enough(found: Found, steps: int, batch: int) -> int:
+def enough(found: Proposal, steps: int, batch: int) -> int:
     """Fewer steps than the recipe's where there is little data."""
     epochs, size = EPOCHS.get(found.recipe, (0, 1))
     if not epochs or not found.examples:
@@ -152,7 +152,7 @@ def enough(found: Found, steps: int, batch: int) -> int:
     return min(steps, max(LEAST, int(epochs * found.examples / (size * batch)) // 10 * 10))
 
 
-def measure(found: Found) -> Pace:
+def measure(found: Proposal) -> Pace:
     """How long a step takes: by the plan and, where that is short, by making a few."""
     from weft.cli.train import parse
     from weft.planning import cost
@@ -187,12 +187,12 @@ def as_words(settings: dict[str, object]) -> list[str]:
     return [word for name, value in settings.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 
 
-def train_command(weft: str, found: Found, steps: int) -> str:
+def train_command(weft: str, found: Proposal, steps: int) -> str:
     settings = {**found.settings, **({"train.steps": steps} if steps else {})}
     return " ".join([f"{weft} train {found.recipe}", *map(console.quoted, as_words(settings))])
 
 
-def following(found: Found, weft: str) -> None:
+def following(found: Proposal, weft: str) -> None:
     """What else there is to do."""
     if found.also:
         print("\nalso:\n" + "\n".join(f"  {weft} {line}" for line in found.also))

