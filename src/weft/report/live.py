@@ -1,17 +1,21 @@
-"""A line on a terminal that is drawn in place."""
+"""A line on a terminal that is drawn in place, anew several times a second however long a step takes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+REFRESHES = 4
+"""Times a second that the line is drawn."""
 
-def make_display() -> Any:
-    """A line that is drawn in place, or None where rich is not installed."""
+
+def make_display(text: Callable[[], tuple[int, int, str]]) -> Any:
+    """A line that is drawn in place from `text`, which gives step, steps and the numbers; None where rich is not installed."""
     try:
         from rich.live import Live
     except ImportError:
         return None
-    return Live(auto_refresh=False, transient=True)
+    return Live(get_renderable=lambda: bar(*text()), refresh_per_second=REFRESHES, transient=True)
 
 
 def bar(step: int, steps: int, text: str) -> Any:

@@ -74,7 +74,7 @@ LONGEST_LIST = 60
 
 def nearest(word: str, choices: list[str], listed: str = "") -> str:
     """ ", did you mean 'x'?" where a name is close, else the choices or, where there are many, the command that lists them."""
-    close = difflib.get_close_matches(word, choices, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(word, choices, n=1, cutoff=0.6)
     if close:
         return f"; did you mean {close[0]!r}?"
     if listed and len(choices) > LONGEST_LIST:
