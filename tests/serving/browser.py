@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,3 +37,11 @@ def chromium() -> Iterator[Any]:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield browser
         browser.close()
+
+
+def settle(page: Any, section: str) -> None:
+    """Wait until an answer has ended."""
+    from playwright.sync_api import expect
+
+    expect(page.locator(f"#{section} .status")).to_have_text(re.compile("ended|stopped|as long as|failed"), timeout=8000)
+    expect(page.locator(f"#{section} .stop")).to_be_hidden()

@@ -1,6 +1,22 @@
 // What is known of a model.
 
 // Whether it turns one text into another, instead of going on with it.
-export function answersTexts(model) {
-  return Boolean(model.offers?.includes("completions") && !model.offers.includes("chat"));
+export const answersTexts = model => Boolean(model.answers);
+
+// Whether it came with a template of its own, and so was trained to chat.
+export const trainedToChat = model => model.template === "own";
+
+// The tabs for what a model does; the one that is opened where nobody chose stands first.
+export function tabsOf(model) {
+  const offers = model.offers ?? [];
+  const found = ["predict", "images"].filter(name => offers.includes({ predict: "predictions", images: "images" }[name]));
+  const writes = [offers.includes("chat") && "chat", offers.includes("completions") && "complete"].filter(Boolean);
+  found.push(...(trainedToChat(model) ? writes : writes.reverse()));
+  return offers.some(name => ["completions", "embeddings"].includes(name)) ? [...found, "attention"] : found;
+}
+
+// What it predicts: the fields of a row, and whether they are images. Null where it predicts nothing.
+export function taskOf(model) {
+  const { kind, columns } = model.predictions ?? {};
+  return kind ? { kind, fields: columns?.length ? columns : ["text"], images: kind === "image" } : null;
 }

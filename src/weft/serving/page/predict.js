@@ -1,0 +1,110 @@
+// The tab of a model that tells something: the class of a text, a row or an image, the tags of words, the answer in a passage.
+
+import { json } from "./api.js";
+import { complain, element, submitWithKeys } from "./dom.js";
+import { draw, drawTable } from "./results.js";
+import { taskOf } from "./models.js";
+import { rowsOf } from "./rows.js";
+
+const LONG = ["text", "passage", "context", "question", "first", "second", "sentence", "premise", "hypothesis"]; // fields that hold more than a word
+
+export function startPredictions(chosenModel, chooser) {
+  const section = document.getElementById("predict");
+  const [form, fields, drop, status, error, results] = ["form", ".fields", ".drop", ".status", ".error", ".results"].map(name => section.querySelector(name));
+  const file = drop.querySelector("input");
+  let [task, running] = [null, null];
+
+  chooser.addEventListener("change", () => {
+    running?.abort();
+    task = taskOf(chosenModel());
+    results.replaceChildren();
+    status.textContent = "";
+    complain(error, "");
+    if (!task) return;
+    fields.replaceChildren(...(task.images ? [] : task.fields.map(field)));
+    drop.hidden = false;
+    drop.querySelector(".what").textContent = task.images ? "Images: drop them here, paste them, or choose" : "or a CSV or JSONL file of many rows: drop it here, or choose";
+    file.accept = task.images ? "image/png,image/jpeg,image/webp,image/bmp" : ".csv,.tsv,.jsonl,.txt";
+    file.multiple = task.images;
+    section.querySelector(".actions").hidden = task.images;
+  });
+
+  function field(name) {
+    const long = LONG.includes(name) || task.fields.length === 1;
+    const made = element("label", long ? "long" : "", `${name} `);
+    const input = made.appendChild(element(long ? "textarea" : "input"));
+    input.dataset.field = name;
+    if (long) input.rows = ["passage", "context"].includes(name) ? 6 : 3;
+    input.spellcheck = false;
+    return made;
+  }
+
+  const typed = () => Object.fromEntries([...fields.querySelectorAll("[data-field]")].map(input => [input.dataset.field, input.value]));
+
+  async function predict(rows, show) {
+    running?.abort();
+    const mine = (running = new AbortController());
+    complain(error, "");
+    status.textContent = "reading…";
+    section.setAttribute("aria-busy", true);
+    const begin = performance.now();
+    try {
+      const { data } = await json("v1/predictions", { model: chosenModel().id, rows }, mine.signal);
+      show(data);
+      status.textContent = `${data.length} ${data.length === 1 ? "row" : "rows"} in ${((performance.now() - begin) / 1000).toFixed(2)} s`;
+    } catch (problem) {
+      if (problem.name === "AbortError") return;
+      status.textContent = "";
+      complain(error, problem.message);
+    }
+    section.setAttribute("aria-busy", false);
+  }
+
+  // Images are pictures to look at, above what is told of each; rows of a file become a table to be saved.
+  async function read(files) {
+    if (!files.length) return;
+    try {
+      if (task.images) {
+        const rows = await Promise.all([...files].map(async each => ({ [task.fields[0]]: await base64(each) })));
+        await predict(rows, data => results.prepend(...data.map((one, place) => draw(one, { picture: files[place] }))));
+      } else {
+        const rows = rowsOf(files[0].name, await files[0].text(), task.fields);
+        await predict(rows, data => results.replaceChildren(drawTable(rows, data)));
+      }
+    } catch (problem) {
+      complain(error, problem.message);
+    }
+  }
+
+  submitWithKeys(form, () => {
+    if (task.images) return;
+    const row = typed();
+    predict([row], data => results.replaceChildren(...data.map(one => draw(one, { row }))));
+  });
+  form.addEventListener("keydown", event => {
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.defaultPrevented) return;
+    event.preventDefault();
+    form.requestSubmit();
+  });
+  file.addEventListener("change", async () => {
+    await read([...file.files]);
+    file.value = "";
+  });
+  for (const kind of ["dragover", "dragleave", "drop"]) {
+    section.addEventListener(kind, event => {
+      event.preventDefault();
+      drop.classList.toggle("over", kind === "dragover");
+      if (kind === "drop") read([...event.dataTransfer.files]);
+    });
+  }
+  document.addEventListener("paste", event => !section.hidden && task?.images && read([...event.clipboardData.files]));
+}
+
+async function base64(file) {
+  const reader = new FileReader();
+  await new Promise((resolve, reject) => {
+    [reader.onload, reader.onerror] = [resolve, () => reject(new Error(`${file.name} cannot be read`))];
+    reader.readAsDataURL(file);
+  });
+  return reader.result.slice(reader.result.indexOf(",") + 1);
+}

@@ -1,0 +1,101 @@
+// What a model tells, drawn: chances as bars, tags and answers within the text they belong to, many rows as a table.
+
+import { button, element, save } from "./dom.js";
+import { bar } from "./tokens.js";
+
+const MOST_BARS = 10;
+const MOST_ROWS = 200; // shown; all are saved
+const COLOURS = 6;
+
+export function draw(one, { row = {}, picture = null } = {}) {
+  const made = element("div", "card result");
+  if (picture) made.append(pictured(picture));
+  const told = made.appendChild(element("div", "told"));
+  if (picture) told.append(element("p", "status", picture.name));
+  if (one.error) told.append(element("p", "error", one.error));
+  if (one.answer) told.append(...answered(one.answer, Object.values(row)));
+  else if (one.tags) told.append(tagged(one.tags, Object.values(row)[0] ?? ""));
+  else if (one.label !== undefined && one.label !== null) told.append(element("p", "label", String(one.label)));
+  if (one.score !== undefined && one.score !== null && !one.answer) told.append(element("p", "label", rounded(one.score)));
+  if (one.probabilities) told.append(bars(one.probabilities, one.label));
+  return made;
+}
+
+const rounded = number => (Number.isFinite(number) ? String(Number(number.toPrecision(5))) : String(number));
+
+function pictured(file) {
+  const made = element("img");
+  made.alt = file.name;
+  const reader = new FileReader();
+  reader.onload = () => (made.src = reader.result);
+  reader.readAsDataURL(file);
+  return made;
+}
+
+function bars(probabilities, label) {
+  const made = element("div", "bars");
+  const sorted = Object.entries(probabilities).sort((one, other) => other[1] - one[1]);
+  made.append(...sorted.slice(0, MOST_BARS).map(([name, chance]) => bar(name, chance, name === String(label), false)));
+  if (sorted.length > MOST_BARS) made.append(element("p", "status", `and ${sorted.length - MOST_BARS} less likely ones`));
+  return made;
+}
+
+// Offsets count characters as Python does, which are not always JavaScript's.
+export function spans(text, marks) {
+  const letters = [...text];
+  const made = element("p", "spans");
+  let at = 0;
+  for (const { start, end, label } of [...marks].sort((one, other) => one.start - other.start)) {
+    if (start < at || end <= start) continue;
+    const mark = element("mark", "", letters.slice(start, end).join(""));
+    if (label) {
+      mark.append(element("small", "", label));
+      mark.dataset.colour = [...label.replace(/^[BI]-/, "")].reduce((sum, letter) => (31 * sum + letter.codePointAt(0)) % 997, 7) % COLOURS;
+    }
+    made.append(letters.slice(at, start).join(""), mark);
+    at = end;
+  }
+  made.append(letters.slice(at).join(""));
+  return made;
+}
+
+const tagged = (tags, text) => spans(text, tags);
+
+// The passage is the text in which the answer stands where it says.
+function answered({ text, start, end, score }, texts) {
+  if (!text) return [element("p", "label", "no answer in this passage")];
+  const passage = texts.find(each => [...each].slice(start, end).join("") === text);
+  const parts = [element("p", "label", text)];
+  if (score !== undefined && score !== null) parts.push(element("p", "status", `score ${rounded(score)}`));
+  if (passage !== undefined) parts.push(spans(passage, [{ start, end, label: "" }]));
+  return parts;
+}
+
+function told(one) {
+  if (one.error) return one.error;
+  if (one.answer) return one.answer.text;
+  if (one.tags) return one.tags.map(tag => tag.label).join(" ");
+  return one.label ?? (one.score === undefined ? "" : rounded(one.score));
+}
+
+export function drawTable(rows, data) {
+  const heads = [...new Set(rows.flatMap(Object.keys)), "prediction", "probability"];
+  const chance = one => one.probabilities?.[one.label];
+  const lines = rows.map((row, place) => [...heads.slice(0, -2).map(head => String(row[head] ?? "")), String(told(data[place])), chance(data[place])?.toFixed(4) ?? ""]);
+  const made = element("div", "card result");
+  const quoted = cell => (/[",\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell);
+  made.append(button("Save as CSV", () => save("predictions.csv", `${[heads, ...lines].map(line => line.map(quoted).join(",")).join("\n")}\n`, "text/csv")));
+  const box = made.appendChild(element("div", "wide"));
+  [box.tabIndex, box.ariaLabel] = [0, "Rows with their predictions"];
+  box.setAttribute("role", "group");
+  const table = box.appendChild(element("table"));
+  const line = (name, cells) => {
+    const drawn = element("tr");
+    drawn.append(...cells.map(cell => element(name, "", cell)));
+    return drawn;
+  };
+  table.appendChild(element("thead")).append(line("th", heads));
+  table.appendChild(element("tbody")).append(...lines.slice(0, MOST_ROWS).map(cells => line("td", cells)));
+  if (lines.length > MOST_ROWS) made.append(element("p", "status", `the first ${MOST_ROWS} of ${lines.length} rows; the file has them all`));
+  return made;
+}
