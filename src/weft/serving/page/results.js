@@ -7,6 +7,17 @@ const MOST_BARS = 10;
 const MOST_ROWS = 200; // shown; all are saved
 const COLOURS = 6;
 
+// Words with a tag each become spans of the text in which they stand, one after the other.
+function located(one, text) {
+  if (!one.words) return one.tags;
+  let at = 0;
+  return one.words.map((word, place) => {
+    const start = [...text.slice(0, Math.max(at, text.indexOf(word, at)))].length;
+    at = text.indexOf(word, at) + word.length;
+    return { start, end: start + [...word].length, label: one.tags[place] };
+  }).filter(span => !["O", ""].includes(span.label));
+}
+
 export function draw(one, { row = {}, picture = null } = {}) {
   const made = element("div", "card result");
   if (picture) made.append(pictured(picture));
@@ -14,7 +25,7 @@ export function draw(one, { row = {}, picture = null } = {}) {
   if (picture) told.append(element("p", "status", picture.name));
   if (one.error) told.append(element("p", "error", one.error));
   if (one.answer) told.append(...answered(one.answer, Object.values(row)));
-  else if (one.tags) told.append(tagged(one.tags, Object.values(row)[0] ?? ""));
+  else if (one.tags) told.append(spans(Object.values(row)[0] ?? "", located(one, Object.values(row)[0] ?? "")));
   else if (one.label !== undefined && one.label !== null) told.append(element("p", "label", String(one.label)));
   if (one.score !== undefined && one.score !== null && !one.answer) told.append(element("p", "label", rounded(one.score)));
   if (one.probabilities) told.append(bars(one.probabilities, one.label));
@@ -58,8 +69,6 @@ export function spans(text, marks) {
   made.append(letters.slice(at).join(""));
   return made;
 }
-
-const tagged = (tags, text) => spans(text, tags);
 
 // The passage is the text in which the answer stands where it says.
 function answered({ text, start, end, score }, texts) {
