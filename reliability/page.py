@@ -23,7 +23,8 @@ FACTS = """() => {
   const [page] = performance.getEntriesByType("navigation");
   const files = [page, ...performance.getEntriesByType("resource")];
   const paints = Object.fromEntries(performance.getEntriesByType("paint").map(each => [each.name, each.startTime / 1000]));
-  return { paint: paints["first-contentful-paint"], ready: performance.now() / 1000, bytes: files.reduce((sum, each) => sum + each.transferSize, 0) };
+  const bytes = files.reduce((sum, each) => sum + each.transferSize, 0);
+  return { paint: paints["first-contentful-paint"], ready: performance.now() / 1000, bytes };
 }"""
 
 
@@ -85,7 +86,11 @@ def main() -> int:
         found = [painted(playwright.chromium, options.chromium, url) for _ in range(options.opened)]
         paints = [each["paint"] for each in found]
         load = round(os.getloadavg()[0], 1)
-        facts = {"median_paint": statistics.median(paints), "slowest_paint": max(paints), "slowest_ready": max(each["ready"] for each in found)}
+        facts = {
+            "median_paint": statistics.median(paints),
+            "slowest_paint": max(paints),
+            "slowest_ready": max(each["ready"] for each in found),
+        }
         campaign.row(opened=len(found), **{name: round(value, 3) for name, value in facts.items()}, bytes=int(found[0]["bytes"]), load=load)
         campaign.check(max(paints) <= SECONDS, f"the first paint took {max(paints):.2f} s")
         if options.axe.exists():

@@ -235,7 +235,13 @@ def test_exported_as_markdown_and_as_json_and_read_again(chat: Any, tmp_path: Pa
 
 @pytest.mark.parametrize(
     "text",
-    ["{", "[]", "[1]", '{"messages": [{"role": "user", "content": "x", "parent": 5, "chosen": null}], "chosen": 0}', '{"messages": [], "chosen": 0}'],
+    [
+        "{",
+        "[]",
+        "[1]",
+        '{"messages": [{"role": "user", "content": "x", "parent": 5, "chosen": null}], "chosen": 0}',
+        '{"messages": [], "chosen": 0}',
+    ],
 )
 def test_a_file_that_holds_no_conversation_is_refused(chat: Any, tmp_path: Path, text: str) -> None:
     (tmp_path / "wrong.json").write_text(text)

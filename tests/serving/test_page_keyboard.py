@@ -177,10 +177,11 @@ def test_axe_finds_nothing(visit: Open, small: Live, axe: str, settings: dict[st
     page.keyboard.press("Enter")
     settle(page, "chat")
     page.evaluate(
-        """async () => {
+        """async text => {
           const { drawMarkdown } = await import("./page/markdown.js");
-          drawMarkdown(document.querySelector(".assistant .words"), "# a\\n[b](https://c.d) `e`\\n```py\\nf\\n```\\n| g | h |\\n|---|---|\\n| i | j |\\n\\n> k\\n- l");
-        }"""
+          drawMarkdown(document.querySelector(".assistant .words"), text);
+        }""",
+        "# a\n[b](https://c.d) `e`\n```py\nf\n```\n| g | h |\n|---|---|\n| i | j |\n\n> k\n- l",
     )
     found += complaints(page, axe)
     page.get_by_role("button", name="Settings").click()

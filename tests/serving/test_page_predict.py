@@ -74,7 +74,9 @@ def test_a_row_of_a_table_and_a_file_of_rows(predicting: Any, small: Any, tmp_pa
 
 
 def test_tags_are_marked_in_the_text(predicting: Any, small: Any) -> None:
-    page = predicting("tags", ["text"], lambda row: {"tags": [{"start": 2, "end": 7, "label": "PER"}, {"start": 17, "end": 22, "label": "LOC"}]})
+    page = predicting(
+        "tags", ["text"], lambda row: {"tags": [{"start": 2, "end": 7, "label": "PER"}, {"start": 17, "end": 22, "label": "LOC"}]}
+    )
     page.goto(small.url)
     page.get_by_label("text", exact=True).fill("𝄞 Marie lived in Paris.")
     page.keyboard.press("Control+Enter")

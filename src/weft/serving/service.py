@@ -94,7 +94,12 @@ class ServedModel:
     @property
     def offers(self) -> list[str]:
         """What may be asked of it."""
-        able = {"completions": self.continues or self.answers, "chat": self.continues and self.template, "embeddings": self.embeds, "images": self.canvas}
+        able = {
+            "completions": self.continues or self.answers,
+            "chat": self.continues and self.template,
+            "embeddings": self.embeds,
+            "images": self.canvas,
+        }
         return [name for name, found in able.items() if found]
 
     def need(self, what: Literal["completions", "chat", "embeddings", "images"]) -> None:
