@@ -69,12 +69,13 @@ export class Writing {
 }
 
 export function pace({ tokens, pace, first }) {
-  const speed = tokens > 1 && pace ? ` · ${pace.toFixed(pace < 10 ? 1 : 0)} per second` : "";
-  return `${tokens} ${tokens === 1 ? "token" : "tokens"}${speed} · first after ${first.toFixed(2)} s`;
+  const speed = tokens > 1 && pace ? ` · ${pace.toFixed(pace < 10 ? 1 : 0)} tokens/s` : "";
+  const wait = tokens ? ` · first after ${first.toFixed(2)} s` : "";
+  return `${tokens} ${tokens === 1 ? "token" : "tokens"}${speed}${wait}`;
 }
 
 function summary(told, model, short) {
-  const ways = { stop: "ended by itself or at a stop text", length: "as long as it may be", stopped: "stopped", failed: "failed" };
+  const ways = { stop: short ? "ended" : "ended by itself or at a stop text", length: "as long as it may be", stopped: "stopped", failed: "failed" };
   if (told.end === "failed" && !told.tokens) return "";
   const used = told.prompt && model.max_model_len ? `${told.prompt + told.tokens} of ${model.max_model_len} tokens of context` : "";
   return [short ? "" : pace(told), ways[told.end] ?? "ended", used].filter(Boolean).join(" · ");
