@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
 import openai
 import pytest
 
-from tests.serving.browser import chromium
+from tests.serving.browser import AXE, chromium
 from tests.serving.fake import toy, toy_service
 from tests.serving.small import served_filler, served_gpt, served_images, served_translator
 from weft.serving import process
@@ -111,3 +113,11 @@ def visit(browser: Any, small: Live) -> Iterator[Open]:
     for context in contexts:
         context.close()
     assert complaints == []
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    path = Path(os.environ.get(AXE, ""))
+    if not path.is_file():
+        pytest.skip(f"axe-core is not tried: {AXE} names no axe.min.js (npm install axe-core)")
+    return path.read_text()

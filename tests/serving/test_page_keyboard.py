@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.serving.browser import settle
+from tests.serving.browser import complaints, settle
 from tests.serving.conftest import Live, Open
 
-AXE = "WEFT_AXE"
-"""The path of axe-core's axe.min.js, where there is one."""
 NAME = """() => {
   const each = document.activeElement;
   return [each.getAttribute("aria-label"), each.labels?.[0]?.textContent, each.textContent].filter(Boolean).map(text => text.trim());
@@ -152,20 +148,6 @@ def test_tasks_beside_the_chat(visit: Open, small: Live) -> None:
     reach(page, "mean")
     page.keyboard.press("ArrowRight")
     assert page.locator(".head[aria-checked=true]").text_content() == "1"
-
-
-@pytest.fixture(scope="module")
-def axe() -> str:
-    path = Path(os.environ.get(AXE, ""))
-    if not path.is_file():
-        pytest.skip(f"axe-core is not tried: {AXE} names no axe.min.js (npm install axe-core)")
-    return path.read_text()
-
-
-def complaints(page: Any, axe: str) -> list[str]:
-    page.evaluate(axe)
-    found = page.evaluate("axe.run().then(found => found.violations)")
-    return [f"{each['impact']}: {each['id']}: {each['nodes'][0]['html'][:200]}" for each in found]
 
 
 @pytest.mark.parametrize("settings", [{"color_scheme": "light"}, {"color_scheme": "dark"}, {"viewport": {"width": 360, "height": 700}}])

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.serving.browser import complaints
 from tests.serving.conftest import Open
 
 PIXEL = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
@@ -80,6 +81,7 @@ def test_tags_are_marked_in_the_text(predicting: Any, small: Any) -> None:
     page.goto(small.url)
     page.get_by_label("text", exact=True).fill("𝄞 Marie lived in Paris.")
     page.keyboard.press("Control+Enter")
+    page.locator("mark").nth(1).wait_for()
     assert [each.text_content() for each in page.locator("mark").all()] == ["MariePER", "ParisLOC"]
     assert page.locator(".spans").text_content() == "𝄞 MariePER lived in ParisLOC."
 
@@ -138,3 +140,17 @@ def test_numbers_and_refusals(predicting: Any, small: Any, visit: Open) -> None:
     page.keyboard.press("Control+Enter")
     page.get_by_role("alert").filter(has_text="the model cannot read this").wait_for()
     visit.complaints.clear()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_in_predictions(predicting: Any, small: Any, axe: str, scheme: str) -> None:
+    tags = [{"start": place, "end": place + 1, "label": f"KIND{place}"} for place in range(6)]
+    page = predicting("tags", ["text"], lambda row: {"tags": tags, **classes(row)}, color_scheme=scheme)
+    page.goto(small.url)
+    page.get_by_label("text", exact=True).fill("abcdef")
+    page.keyboard.press("Control+Enter")
+    page.locator("mark").nth(5).wait_for()
+    assert complaints(page, axe) == []
+    page.locator("#predict [type=file]").set_input_files({"name": "a.txt", "mimeType": "text/plain", "buffer": b"one\ntwo"})
+    page.locator("td").first.wait_for()
+    assert complaints(page, axe) == []

@@ -119,8 +119,12 @@ export function startChat(chosenModel, chooser) {
       const before = mine.messages.findLastIndex(each => each.parent === message.parent);
       mine.messages[message.parent].chosen = before < 0 ? null : before;
     } else message.about = { tokens: told.tokens, pace: told.pace, first: told.first };
-    if (mine !== talk) return store.put(mine);
-    draw();
+    if (mine !== talk) {
+      writing.status.textContent = "";
+      return store.put(mine);
+    }
+    if (message.about) shown.lastElementChild.replaceWith(drawn(mine.messages.indexOf(message)));
+    else draw();
     return keep();
   }
 
@@ -147,7 +151,7 @@ export function startChat(chosenModel, chooser) {
   });
   store.onChange(async id => {
     const found = id === talk.id && !writing.running && (await store.all()).find(each => each.id === id);
-    if (found) {
+    if (found && !shown.querySelector(".editing")) {
       talk = found;
       draw();
     }

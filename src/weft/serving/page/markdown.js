@@ -1,6 +1,7 @@
 // Markdown as parts of the page. Nothing is ever parsed as HTML: a tag in a model's text is text.
 
 import { copyButton, element } from "./dom.js";
+import { highlighted } from "./highlight.js";
 import { inline } from "./inline.js";
 
 const DEEPEST = 12;
@@ -153,7 +154,7 @@ function drawCode({ language, text }) {
   head.append(copyButton(() => text));
   const box = made.appendChild(element("pre"));
   box.tabIndex = 0; // a wide one is scrolled by arrow keys
-  box.append(element("code", "", text));
+  box.append(highlighted(text, language));
   return made;
 }
 

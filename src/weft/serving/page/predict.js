@@ -2,9 +2,8 @@
 
 import { json } from "./api.js";
 import { complain, element, submitWithKeys } from "./dom.js";
-import { draw, drawTable } from "./results.js";
 import { taskOf } from "./models.js";
-import { rowsOf } from "./rows.js";
+import { draw, drawTable, rowsOf } from "./results.js";
 
 const LONG = ["text", "passage", "context", "question", "first", "second", "sentence", "premise", "hypothesis"]; // fields that hold more than a word
 
