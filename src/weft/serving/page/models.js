@@ -15,8 +15,14 @@ export function tabsOf(model) {
   return offers.some(name => ["completions", "embeddings"].includes(name)) ? [...found, "attention"] : found;
 }
 
+const FIELDS = { answer: ["question", "paragraph"], choice: ["context", "choice1", "choice2"], tags: ["words"] };
+
 // What it predicts: the fields of a row, and whether they are images. Null where it predicts nothing.
 export function taskOf(model) {
-  const { kind, columns } = model.predictions ?? {};
-  return kind ? { kind, fields: columns?.length ? columns : ["text"], images: kind === "image" } : null;
+  if (!model.predictions) return null;
+  const { kind, asked } = model.predictions;
+  const images = asked[0] === "picture.png";
+  const columns = asked.every(each => each.includes("=")) && asked.map(each => each.slice(0, each.lastIndexOf("=")));
+  const texts = asked.length > 1 ? asked.map((_, number) => `text${number + 1}`) : ["text"];
+  return { kind, images, fields: images ? ["image"] : columns || FIELDS[kind] || texts, long: !columns };
 }

@@ -5,7 +5,7 @@ import { complain, element, submitWithKeys } from "./dom.js";
 import { taskOf } from "./models.js";
 import { draw, drawTable, rowsOf } from "./results.js";
 
-const LONG = ["text", "passage", "context", "question", "first", "second", "sentence", "premise", "hypothesis"]; // fields that hold more than a word
+const TOGETHER = 256; // rows of a request; an image is one of its own
 
 export function startPredictions(chosenModel, chooser) {
   const section = document.getElementById("predict");
@@ -29,32 +29,36 @@ export function startPredictions(chosenModel, chooser) {
   });
 
   function field(name) {
-    const long = LONG.includes(name) || task.fields.length === 1;
-    const made = element("label", long ? "long" : "", `${name} `);
-    const input = made.appendChild(element(long ? "textarea" : "input"));
+    const made = element("label", task.long ? "long" : "", `${name} `);
+    const input = made.appendChild(element(task.long ? "textarea" : "input"));
     input.dataset.field = name;
-    if (long) input.rows = ["passage", "context"].includes(name) ? 6 : 3;
+    if (task.long) input.rows = name === "paragraph" ? 6 : 2;
     input.spellcheck = false;
     return made;
   }
 
   const typed = () => Object.fromEntries([...fields.querySelectorAll("[data-field]")].map(input => [input.dataset.field, input.value]));
 
-  async function predict(rows, show) {
+  // The rows are asked a part at a time, and `show` gets what is known of them so far.
+  async function predict(rows, show, together = TOGETHER) {
     running?.abort();
     const mine = (running = new AbortController());
     complain(error, "");
-    status.textContent = "reading…";
     section.setAttribute("aria-busy", true);
     const begin = performance.now();
+    const data = [];
     try {
-      const { data } = await json("v1/predictions", { model: chosenModel().id, rows }, mine.signal);
-      show(data);
+      while (data.length < rows.length) {
+        status.textContent = rows.length > together ? `${data.length} of ${rows.length} …` : "reading…";
+        const part = rows.slice(data.length, data.length + together);
+        data.push(...(await json("v1/predictions", { model: chosenModel().id, rows: part }, mine.signal)).data);
+        show(data);
+      }
       status.textContent = `${data.length} ${data.length === 1 ? "row" : "rows"} in ${((performance.now() - begin) / 1000).toFixed(2)} s`;
     } catch (problem) {
-      if (problem.name === "AbortError") return;
+      if (mine !== running) return;
       status.textContent = "";
-      complain(error, problem.message);
+      complain(error, problem.name === "AbortError" ? "" : problem.message);
     }
     section.setAttribute("aria-busy", false);
   }
@@ -64,11 +68,11 @@ export function startPredictions(chosenModel, chooser) {
     if (!files.length) return;
     try {
       if (task.images) {
-        const rows = await Promise.all([...files].map(async each => ({ [task.fields[0]]: await base64(each) })));
-        await predict(rows, data => results.prepend(...data.map((one, place) => draw(one, { picture: files[place] }))));
+        const rows = await Promise.all(files.map(async each => ({ image: await base64(each) })));
+        await predict(rows, data => results.prepend(draw(data.at(-1), { picture: files[data.length - 1] })), 1);
       } else {
         const rows = rowsOf(files[0].name, await files[0].text(), task.fields);
-        await predict(rows, data => results.replaceChildren(drawTable(rows, data)));
+        await predict(rows, data => results.replaceChildren(drawTable(rows.slice(0, data.length), data)));
       }
     } catch (problem) {
       complain(error, problem.message);

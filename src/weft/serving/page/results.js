@@ -7,28 +7,17 @@ const MOST_BARS = 10;
 const MOST_ROWS = 200; // shown; all are saved
 const COLOURS = 6;
 
-// Words with a tag each become spans of the text in which they stand, one after the other.
-function located(one, text) {
-  if (!one.words) return one.tags;
-  let at = 0;
-  return one.words.map((word, place) => {
-    const start = [...text.slice(0, Math.max(at, text.indexOf(word, at)))].length;
-    at = text.indexOf(word, at) + word.length;
-    return { start, end: start + [...word].length, label: one.tags[place] };
-  }).filter(span => !["O", ""].includes(span.label));
-}
-
 export function draw(one, { row = {}, picture = null } = {}) {
   const made = element("div", "card result");
   if (picture) made.append(pictured(picture));
   const told = made.appendChild(element("div", "told"));
   if (picture) told.append(element("p", "status", picture.name));
   if (one.error) told.append(element("p", "error", one.error));
-  if (one.answer) told.append(...answered(one.answer, Object.values(row)));
-  else if (one.tags) told.append(spans(Object.values(row)[0] ?? "", located(one, Object.values(row)[0] ?? "")));
-  else if (one.label !== undefined && one.label !== null) told.append(element("p", "label", String(one.label)));
-  if (one.score !== undefined && one.score !== null && !one.answer) told.append(element("p", "label", rounded(one.score)));
-  if (one.probabilities) told.append(bars(one.probabilities, one.label));
+  else if (one.tags) told.append(spans(row.words, located(one, row.words)));
+  else told.append(element("p", "label", said(one)));
+  if (one.no_answer !== undefined) told.append(...answered(one, row.paragraph));
+  if (one.probabilities) told.append(bars(one.probabilities, one.prediction));
+  else if (one.probability !== undefined) told.append(bar("probability", one.probability, true, false));
   return made;
 }
 
@@ -51,6 +40,17 @@ function bars(probabilities, label) {
   return made;
 }
 
+// Where in a text its words stand that have a tag, one after the other.
+function located({ words, tags }, text) {
+  let at = 0;
+  const found = words.map((word, place) => {
+    const from = text.indexOf(word, at);
+    at = from + word.length;
+    return { start: [...text.slice(0, from)].length, end: [...text.slice(0, at)].length, label: tags[place] };
+  });
+  return found.filter(({ label }) => label !== "O");
+}
+
 // Offsets count characters as Python does, which are not always JavaScript's.
 export function spans(text, marks) {
   const letters = [...text];
@@ -70,27 +70,23 @@ export function spans(text, marks) {
   return made;
 }
 
-// The passage is the text in which the answer stands where it says.
-function answered({ text, start, end, score }, texts) {
-  if (!text) return [element("p", "label", "no answer in this passage")];
-  const passage = texts.find(each => [...each].slice(start, end).join("") === text);
-  const parts = [element("p", "label", text)];
-  if (score !== undefined && score !== null) parts.push(element("p", "status", `score ${rounded(score)}`));
-  if (passage !== undefined) parts.push(spans(passage, [{ start, end, label: "" }]));
-  return parts;
+// The answer within its paragraph.
+function answered({ prediction, start, no_answer: none }, paragraph) {
+  const chance = bar("no answer", none, false, false);
+  return prediction ? [spans(paragraph, [{ start, end: start + [...prediction].length, label: "" }]), chance] : [chance];
 }
 
-function told(one) {
+// A result in one line.
+function said(one) {
   if (one.error) return one.error;
-  if (one.answer) return one.answer.text;
-  if (one.tags) return one.tags.map(tag => tag.label).join(" ");
-  return one.label ?? (one.score === undefined ? "" : rounded(one.score));
+  if (one.tags) return one.tags.join(" ");
+  if (typeof one.prediction === "number") return rounded(one.prediction);
+  return one.prediction || "no answer";
 }
 
 export function drawTable(rows, data) {
   const heads = [...new Set(rows.flatMap(Object.keys)), "prediction", "probability"];
-  const chance = one => one.probabilities?.[one.label];
-  const lines = rows.map((row, place) => [...heads.slice(0, -2).map(head => String(row[head] ?? "")), String(told(data[place])), chance(data[place])?.toFixed(4) ?? ""]);
+  const lines = rows.map((row, place) => [...heads.slice(0, -2).map(head => String(row[head] ?? "")), said(data[place]), data[place].probability?.toFixed(4) ?? ""]);
   const made = element("div", "card result");
   const quoted = cell => (/[",\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell);
   made.append(button("Save as CSV", () => save("predictions.csv", `${[heads, ...lines].map(line => line.map(quoted).join(",")).join("\n")}\n`, "text/csv")));
@@ -109,15 +105,16 @@ export function drawTable(rows, data) {
   return made;
 }
 
-// Rows of a CSV, TSV, JSONL or plain file, as the model names its fields.
+const USUAL = ["id", "label", "text", "sentence", "text1", "sentence1", "premise", "question", "context", "paragraph", "passage", "words", "tokens"];
 
+// Rows of a CSV, TSV, JSONL or plain file: objects from column to value. A first line that names columns is known by them.
 export function rowsOf(name, text, fields) {
   if (/\.jsonl?$/i.test(name)) return lines(text).map((line, number) => parsed(line, number));
   if (/\.txt$/i.test(name)) return lines(text).map(line => ({ [fields[0]]: line }));
   const table = separated(text.replace(/^\ufeff/, ""), /\.tsv$/i.test(name) || (!text.includes(",") && text.includes("\t")) ? "\t" : ",");
-  const named = fields.every(field => table[0]?.includes(field));
+  const named = table[0]?.some(cell => fields.includes(cell) || USUAL.includes(cell.toLowerCase()));
   const heads = named ? table.shift() : fields;
-  return table.map(cells => Object.fromEntries(heads.map((head, column) => [head, cells[column] ?? ""]).filter(([head]) => fields.includes(head))));
+  return table.map(cells => Object.fromEntries(heads.map((head, column) => [head, cells[column] ?? ""])));
 }
 
 const lines = text => text.split(/\r?\n/).filter(line => line.trim());
