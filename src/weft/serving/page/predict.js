@@ -25,7 +25,7 @@ export function startPredictions(chosenModel, chooser) {
     drop.querySelector(".what").textContent = task.images ? "Images: drop them here, paste them, or choose" : "or a CSV or JSONL file of many rows: drop it here, or choose";
     file.accept = task.images ? "image/png,image/jpeg,image/webp,image/bmp" : ".csv,.tsv,.jsonl,.txt";
     file.multiple = task.images;
-    section.querySelector(".actions").hidden = task.images;
+    for (const each of section.querySelectorAll("button.main, .hint")) each.hidden = task.images;
   });
 
   function field(name) {
