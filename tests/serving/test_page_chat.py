@@ -206,6 +206,11 @@ def test_the_system_prompt_is_sent_and_belongs_to_its_conversation(chat: Any) ->
     assert chat.get_by_label("System prompt").input_value() == "Be brief."
     chat.reload()
     chat.locator(".message").first.wait_for()
+    chat.select_option("#model", "gpt")
+    chat.get_by_role("button", name="Settings").click()
+    assert chat.get_by_label("System prompt").input_value() == "Be brief."
+    chat.get_by_label("Temperature").fill("1")
+    chat.keyboard.press("Escape")
     chat.get_by_role("button", name="New chat").click()
     assert chat.get_by_label("System prompt").input_value() == "Be long."
 

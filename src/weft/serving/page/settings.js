@@ -3,14 +3,14 @@
 import { answersTexts } from "./models.js";
 
 const STORED = "weft.sampling";
-const DEFAULTS = { system: "", temperature: "0.8", top_p: "1", top_k: "", min_p: "0", max_tokens: "", iterations: "", length_factor: "", seed: "", stop: "" };
+const DEFAULTS = { temperature: "0.8", top_p: "1", top_k: "", min_p: "0", max_tokens: "", iterations: "", length_factor: "", seed: "", stop: "" };
 const DRAWING = ["temperature", "top_p", "top_k", "min_p", "seed"];
 const FILLING = ["iterations", "length_factor"];
 const CONTINUED = 128; // tokens of a continued text where nobody says, which has no end of its own
 let defaults = DEFAULTS;
 const box = document.getElementById("settings");
-const inputs = [...box.querySelectorAll("[name]")];
-const system = inputs.find(input => input.name === "system");
+const system = box.querySelector("[name=system]");
+const inputs = [...box.querySelectorAll("[name]")].filter(input => input !== system);
 const offered = () => inputs.filter(input => !input.closest("label").hidden);
 
 function stored() {
@@ -33,7 +33,7 @@ function summarise() {
   const given = name => offered().some(input => input.name === name && input.value !== "");
   if (given("max_tokens")) words.push(`${box.querySelector("[name=max_tokens]").value} tokens`);
   if (given("stop")) words.push("stop texts");
-  if (given("system")) words.push("system prompt");
+  if (system.value && !system.closest("label").hidden) words.push("system prompt");
   document.getElementById("settings-summary").textContent = words.join(" · ");
 }
 
@@ -51,8 +51,10 @@ export function suit(model) {
 
 export function startSettings() {
   fill({ ...defaults, ...stored() });
-  box.addEventListener("input", () => {
-    localStorage.setItem(STORED, JSON.stringify(Object.fromEntries(inputs.map(input => [input.name, input.value]))));
+  system.value = stored().system ?? "";
+  box.addEventListener("input", event => {
+    const told = event.target === system ? system.value : stored().system; // else it may be that of an old conversation
+    localStorage.setItem(STORED, JSON.stringify({ ...Object.fromEntries(inputs.map(input => [input.name, input.value])), system: told }));
     summarise();
   });
   document.getElementById("settings-open").addEventListener("click", () => box.showModal());
@@ -60,8 +62,9 @@ export function startSettings() {
   box.addEventListener("click", event => event.target === box && box.close());
   document.getElementById("settings-reset").addEventListener("click", () => {
     localStorage.removeItem(STORED);
+    system.value = "";
     fill(defaults);
-    system.dispatchEvent(new Event("input", { bubbles: false }));
+    system.dispatchEvent(new Event("input"));
   });
 }
 
@@ -79,7 +82,6 @@ export const onSystemPrompt = act => system.addEventListener("input", () => act(
 export function sampling(model, chats) {
   const body = chats || answersTexts(model) ? {} : { max_tokens: CONTINUED };
   for (const input of offered()) {
-    if (input.name === "system") continue;
     if (input.name === "stop") {
       const texts = input.value.split("\n").map(line => line.replaceAll("\\n", "\n")).filter(Boolean);
       if (texts.length) body.stop = texts;
