@@ -42,8 +42,8 @@ export function suit(model) {
   defaults = answersTexts(model) ? { ...DEFAULTS, temperature: "0" } : DEFAULTS;
   for (const input of inputs) {
     const [drawn, filled] = [DRAWING.includes(input.name), FILLING.includes(input.name)];
-    input.closest("label").hidden = model.filling ? drawn || (filled && model.filling.fixed) : filled;
-    if (input.name === "iterations" && model.filling) input.placeholder = model.filling.iterations;
+    input.closest("label").hidden = model.mask_predict ? drawn || (filled && model.mask_predict.fixed) : filled;
+    if (input.name === "iterations" && model.mask_predict) input.placeholder = model.mask_predict.iterations;
   }
   system.closest("label").hidden = !model.offers?.includes("chat");
   fill({ ...defaults, ...stored() });
