@@ -163,7 +163,7 @@ def test_axe_finds_nothing(visit: Open, small: Live, axe: str, settings: dict[st
           const { drawMarkdown } = await import("./page/markdown.js");
           drawMarkdown(document.querySelector(".assistant .words"), text);
         }""",
-        "# a\n[b](https://c.d) `e`\n```py\nf\n```\n| g | h |\n|---|---|\n| i | j |\n\n> k\n- l",
+        '# a\n[b](https://c.d) `e`\n```py\nreturn 1 + "f"  # g\n```\n| g | h |\n|---|---|\n| i | j |\n\n> k\n- l',
     )
     found += complaints(page, axe)
     page.get_by_role("button", name="Settings").click()

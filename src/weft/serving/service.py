@@ -117,7 +117,9 @@ class ServedModel:
         return self.template
 
     def describe(self) -> dict[str, Any]:
-        about: dict[str, Any] = {"id": self.name, "object": "model", "created": self.created, "owned_by": "weft"}
+        about: dict[str, Any] = {"id": self.name, "object": "model", "created": self.created, "owned_by": "weft", "answers": self.answers}
+        if "chat" in self.offers and self.template:
+            about["template"] = "own" if self.template.own else "plain"
         if self.mask_predict:
             about["mask_predict"] = {
                 **vars(self.mask_predict),
@@ -126,9 +128,7 @@ class ServedModel:
             }
         if self.canvas:
             about["images"] = self.canvas.describe()
-        if "chat" in self.offers and self.template:
-            about["template"] = "own" if self.template.own else "plain"
-        return {**about, "answers": self.answers, "max_model_len": self.context or None, "offers": self.offers}
+        return {**about, "max_model_len": self.context or None, "offers": self.offers}
 
     def check_ids(self, ids: Sequence[int], param: str) -> None:
         least, most = (min(ids), max(ids)) if ids else (0, 0)
