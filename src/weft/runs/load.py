@@ -35,7 +35,7 @@ class Loaded:
         return self.model(*arguments, **settings)
 
     def generate(self, prompt: str = "", **settings: Any) -> generate.Generation:
-        """One continuation of a prompt; max_new_tokens, temperature, top_k, top_p, seed and stop as in generation.decode."""
+        """One continuation of a prompt; max_new_tokens, temperature, top_k, top_p, seed and stop as in inference.generate."""
         return generate.generate(self.model, self.tokenizer, prompt, n=1, **settings)[0]
 
     def sample(self, n: int = 64, seed: int = 0, label: int | None = None) -> Tensor:
@@ -43,7 +43,7 @@ class Loaded:
         return grids.draw(self.model, n, seed, label)
 
     def answer(self, text: str, **settings: Any) -> list[translate.Seq2SeqOutput]:
-        """The best answers of a model that turns one text into another, best first; settings as in generation.answer."""
+        """The best answers of a model that turns one text into another, best first; settings as in inference.translate."""
         return translate.best_answers(self.model, self.tokenizer, [text], **settings)[0]
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.core.errors import DataError
+from weft.data.tokenizers.base import Tokenizer
 from weft.data.tokenizers.birthplace_characters import MASK, MASK_CHARACTER, PAD, BirthplaceCharacters
 from weft.serving.tokens import TokenTexts, innermost
 
@@ -45,7 +46,7 @@ class ChatTemplate:
         return self.source != PLAIN
 
 
-def template_for(tokenizer: Any, source: str = "") -> ChatTemplate | None:
+def template_for(tokenizer: Tokenizer | None, source: str = "") -> ChatTemplate | None:
     """The template of a model: its own where it has one, the plain one where it can write the plain one's words, or none."""
     if source:
         return ChatTemplate(source, foreign=True)
@@ -54,7 +55,7 @@ def template_for(tokenizer: Any, source: str = "") -> ChatTemplate | None:
     return ChatTemplate(PLAIN, stop=PLAIN_STOPS) if tokenizer is not None and writes(tokenizer, PLAIN_WORDS) else None
 
 
-def writes(tokenizer: Any, text: str) -> bool:
+def writes(tokenizer: Tokenizer, text: str) -> bool:
     """Whether a text is the same after it was encoded and decoded, so that nothing in it is unknown to the tokenizer."""
     try:
         found: str = tokenizer.decode(tokenizer.encode(text).tolist())
