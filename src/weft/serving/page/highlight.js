@@ -12,7 +12,7 @@ const LANGUAGES = {
   "//": "javascript js jsx typescript ts tsx json java c h cpp c++ cc cuda cs csharp go rust rs swift kotlin php css scss",
   "--": "sql lua haskell hs",
 };
-const MARKS = Object.fromEntries(Object.entries(LANGUAGES).flatMap(([mark, names]) => names.split(" ").map(name => [name, mark])));
+const COMMENT_OF = Object.fromEntries(Object.entries(LANGUAGES).flatMap(([begin, names]) => names.split(" ").map(name => [name, begin])));
 const STRINGS = `"""[^]*?(?:"""|$)|'''[^]*?(?:'''|$)|"(?:\\\\.|[^"\\\\\\n])*"|'(?:\\\\.|[^'\\\\\\n])*'|\`(?:\\\\.|[^\`\\\\])*\``;
 const NUMBERS = "\\b(?:0x[\\da-fA-F]+|\\d[\\d_]*(?:\\.\\d+)?(?:[eE][+-]?\\d+)?)\\b";
 const WORDS = new Set(
@@ -25,16 +25,16 @@ const WORDS = new Set(
 );
 const patterns = {};
 
-function patternOf(mark) {
-  patterns[mark] ??= new RegExp(`(?<comment>${COMMENTS[mark]})|(?<string>${STRINGS})|(?<number>${NUMBERS})|(?<word>[\\p{L}_$][\\p{L}\\p{N}_$]*)`, "gu");
-  return patterns[mark];
+function patternOf(begin) {
+  patterns[begin] ??= new RegExp(`(?<comment>${COMMENTS[begin]})|(?<string>${STRINGS})|(?<number>${NUMBERS})|(?<word>[\\p{L}_$][\\p{L}\\p{N}_$]*)`, "gu");
+  return patterns[begin];
 }
 
 export function highlighted(text, language) {
   const made = element("code");
-  const mark = MARKS[language.toLowerCase()];
+  const begin = COMMENT_OF[language.toLowerCase()];
   let at = 0;
-  for (const found of mark ? text.matchAll(patternOf(mark)) : []) {
+  for (const found of begin ? text.matchAll(patternOf(begin)) : []) {
     const [kind] = Object.entries(found.groups).find(([, part]) => part !== undefined);
     if (kind === "word" && !WORDS.has(found[0])) continue;
     made.append(text.slice(at, found.index), element("span", kind, found[0]));

@@ -14,15 +14,15 @@ const isWord = letter => Boolean(letter) && /[\p{L}\p{N}]/u.test(letter);
 // A fragment with the parts of a text.
 export function inline(text, depth = 0) {
   const made = document.createDocumentFragment();
-  const marks = [];
+  const delimiters = [];
   let at = 0;
   while (at < text.length) {
-    const [node, next, mark] = special(text, at, depth) ?? plain(text, at);
+    const [node, next, delimiter] = special(text, at, depth) ?? plain(text, at);
     made.append(node);
-    if (mark) marks.push({ ...mark, node });
+    if (delimiter) delimiters.push({ ...delimiter, node });
     at = next;
   }
-  emphasise(marks);
+  emphasise(delimiters);
   made.normalize();
   return made;
 }
@@ -111,7 +111,7 @@ function closing(text, at, open, close) {
   return -1;
 }
 
-// A run of marks that may open or close an emphasis. _ does as CommonMark has it, not within a word; the others need no space
+// A run of delimiters that may open or close an emphasis. _ does as CommonMark has it, not within a word; the others need no space
 // or sign beside them, as **重要：** in scripts without spaces has none.
 function run(text, at) {
   let end = at;
@@ -120,20 +120,20 @@ function run(text, at) {
   const low = text[at] === "_";
   const opens = !isSpace(after) && !(low && isWord(before));
   const closes = !isSpace(before) && !(low && isWord(after));
-  const mark = { letter: text[at], count: end - at, opens, closes };
-  return [document.createTextNode(text.slice(at, end)), end, mark];
+  const delimiter = { letter: text[at], count: end - at, opens, closes };
+  return [document.createTextNode(text.slice(at, end)), end, delimiter];
 }
 
-function emphasise(marks) {
+function emphasise(delimiters) {
   const open = [];
-  for (const mark of marks) {
-    while (mark.closes && mark.count) {
-      const place = open.findLastIndex(each => each.letter === mark.letter && (mark.letter !== "~" || Math.min(each.count, mark.count) > 1));
+  for (const delimiter of delimiters) {
+    while (delimiter.closes && delimiter.count) {
+      const place = open.findLastIndex(each => each.letter === delimiter.letter && (delimiter.letter !== "~" || Math.min(each.count, delimiter.count) > 1));
       if (place < 0) break;
-      wrap(open[place], mark);
+      wrap(open[place], delimiter);
       open.length = open[place].count ? place + 1 : place;
     }
-    if (mark.opens && mark.count) open.push(mark);
+    if (delimiter.opens && delimiter.count) open.push(delimiter);
   }
 }
 
@@ -142,8 +142,8 @@ function wrap(opener, closer) {
   const made = element(opener.letter === "~" ? "del" : both > 1 ? "strong" : "em");
   while (opener.node.nextSibling !== closer.node) made.append(opener.node.nextSibling);
   opener.node.after(made);
-  for (const mark of [opener, closer]) {
-    mark.count -= both;
-    mark.node.data = mark.letter.repeat(mark.count);
+  for (const delimiter of [opener, closer]) {
+    delimiter.count -= both;
+    delimiter.node.data = delimiter.letter.repeat(delimiter.count);
   }
 }

@@ -17,8 +17,8 @@ const begins = line => FENCE.test(line) || HEADING.test(line) || QUOTE.test(line
 const isItem = line => ITEM.test(line) && indent(line) < 4;
 
 function isRule(line) {
-  const marks = line.replaceAll(/\s/g, "");
-  return marks.length > 2 && indent(line) < 4 && "*-_".includes(marks[0]) && [...marks].every(mark => mark === marks[0]);
+  const bare = line.replaceAll(/\s/g, "");
+  return bare.length > 2 && indent(line) < 4 && "*-_".includes(bare[0]) && [...bare].every(letter => letter === bare[0]);
 }
 
 // Blocks that have not changed since the last time stay as they are, so that a text can be drawn again at every token.
@@ -62,11 +62,11 @@ function code(lines, at) {
 }
 
 function heading(lines, at) {
-  const [, marks, words = ""] = HEADING.exec(lines[at]) ?? [];
-  if (!marks) return null;
+  const [, hashes, words = ""] = HEADING.exec(lines[at]) ?? [];
+  if (!hashes) return null;
   let text = words.trim();
   while (text.endsWith("#")) text = text.slice(0, -1);
-  return [{ kind: "heading", level: marks.length, text: text.trim() }, at + 1];
+  return [{ kind: "heading", level: hashes.length, text: text.trim() }, at + 1];
 }
 
 function rule(lines, at) {
@@ -110,11 +110,11 @@ function cells(line) {
 
 function table(lines, at) {
   if (!lines[at].includes("|") || !lines[at + 1]?.includes("-")) return null;
-  const [head, marks] = [cells(lines[at]), cells(lines[at + 1])];
-  if (head.length !== marks.length || !marks.every(mark => /^:?-+:?$/.test(mark))) return null;
+  const [head, delimiters] = [cells(lines[at]), cells(lines[at + 1])];
+  if (head.length !== delimiters.length || !delimiters.every(cell => /^:?-+:?$/.test(cell))) return null;
   let end = at + 2;
   while (end < lines.length && lines[end].includes("|")) end += 1;
-  const sides = marks.map(mark => (mark.endsWith(":") ? (mark.startsWith(":") ? "center" : "right") : "left"));
+  const sides = delimiters.map(cell => (cell.endsWith(":") ? (cell.startsWith(":") ? "center" : "right") : "left"));
   return [{ kind: "table", head, sides, rows: lines.slice(at + 2, end).map(cells) }, end];
 }
 

@@ -52,11 +52,11 @@ function located({ words, tags }, text) {
 }
 
 // Offsets count characters as Python does, which are not always JavaScript's.
-export function spans(text, marks) {
+export function spans(text, found) {
   const letters = [...text];
   const made = element("p", "spans");
   let at = 0;
-  for (const { start, end, label } of [...marks].sort((one, other) => one.start - other.start)) {
+  for (const { start, end, label } of [...found].sort((one, other) => one.start - other.start)) {
     if (start < at || end <= start) continue;
     const mark = element("mark", "", letters.slice(start, end).join(""));
     if (label) {
