@@ -144,11 +144,11 @@ def test_code_is_copied(visit: Open, small: Any) -> None:
           const asked = tree.add(talk, null, { role: "user", content: "code?" });
           tree.add(talk, asked, { role: "assistant", content: "```\\nx < 1\\n```", model: "m" });
           await store.put(talk);
-          localStorage.setItem("weft.conversation", talk.id);
         }"""
     )
     page.goto(f"{small.url}/#chat")
     page.reload()
+    page.get_by_role("button", name="code?").click()
     page.locator("figure.code").get_by_role("button", name="Copy").click()
     page.get_by_role("button", name="Copied").wait_for()
     assert page.evaluate("navigator.clipboard.readText()") == "x < 1"
