@@ -12,9 +12,6 @@ from weft.core.units import number
 from weft.data.base import Data
 from weft.data.text.packing import can_encode
 from weft.evaluation import predict
-from weft.inference.generate import can_continue
-from weft.inference.neighbours import known_words
-from weft.inference.translate import can_answer
 from weft.models.base import Embeds, Samples, TranslatesImages, offers
 from weft.planning import cost
 from weft.runs.assemble import Run
@@ -90,14 +87,24 @@ def prompts(run: Run) -> tuple[str, ...] | None:
     model, tokenizer = run.trainer.model, run.data.tokenizer
     if found := predict.asked(run.recipe, run.data):
         return found
-    if can_continue(model, tokenizer):
-        return ("a prompt",) if can_encode("a prompt", tokenizer) else ()
-    if can_answer(model):
-        return ("a text",) if can_encode("a text", tokenizer) else (first_source(run.data),)
     if offers(model, TranslatesImages):
         return "--input", "picture.png", "--out", "restyled"
     if offers(model, Samples):
         return ()
+    return text_prompts(run)
+
+
+def text_prompts(run: Run) -> tuple[str, ...] | None:
+    """Of a model of text. A model of images is trained without importing what decodes texts."""
+    from weft.inference.generate import can_continue
+    from weft.inference.neighbours import known_words
+    from weft.inference.translate import can_answer
+
+    model, tokenizer = run.trainer.model, run.data.tokenizer
+    if can_continue(model, tokenizer):
+        return ("a prompt",) if can_encode("a prompt", tokenizer) else ()
+    if can_answer(model):
+        return ("a text",) if can_encode("a text", tokenizer) else (first_source(run.data),)
     words = known_words(tokenizer, 8)[:1] if offers(model, Embeds) and tokenizer is not None else []
     return tuple(words) or None
 
