@@ -28,6 +28,8 @@ def resolve(words: list[str]) -> None:
     verb, rest = words[1] if len(words) > 1 else "", words[2:]
     if verb not in VERBS:
         raise ConfigError(f"no verb is called {verb!r}")
+    if verb == "train" and rest[0].endswith("recipe.json"):  # of a run that is not there
+        rest = ["gpt/text", *rest[1:]]
     if verb == "train":
         registry.entry("recipes", rest[0])
     if verb == "train" and "--help" not in rest:
