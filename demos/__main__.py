@@ -84,7 +84,7 @@ def train(demo: Demo, seed: int, folder: Path) -> tuple[float, float]:
     """The validation metric of the best checkpoint, and the seconds a whole run takes."""
     begin = time.perf_counter()
     out = folder / f"{demo.recipe.replace('/', '-')}-{seed}"
-    weft.train(weft.recipe(demo.recipe, {"train.seed": seed}), out=out)
+    weft.train(weft.recipe(demo.recipe, {"train.seed": seed}), out=out, progress=False)
     value: float = weft.load(out).metrics["validation"][demo.metric]
     return value, time.perf_counter() - begin
 

@@ -16,7 +16,7 @@ from weft.inference.neighbours import known_words
 from weft.inference.translate import can_answer
 from weft.models.base import Embeds, Restyles, Samples, offers
 from weft.planning import cost
-from weft.runs.assemble import Run
+from weft.runs.run import Run
 from weft.training.parallel.processes import LAYOUT
 
 

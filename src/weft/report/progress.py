@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import sys
 import time
-from typing import Any
 
 from weft.core.units import duration, number
-from weft.report.live import bar, make_display
+from weft.report.live import Display, make_display
 from weft.training.hooks import Hook, Validation
 from weft.training.log import Log
 from weft.training.trainer import Trainer
@@ -35,7 +35,9 @@ class Progress(Hook):
     name = "progress"
 
     def __init__(self, live: bool | None = None):
-        self.display: Any = make_display() if (sys.stdout.isatty() if live is None else live) else None
+        self.display: Display | None = make_display(live)
+        self.curve: list[tuple[float, float]] = []
+        """The first loss that was logged, by step; every second one is dropped where they become many."""
         self.seen: dict[str, float] = {}
         self.line = ""
         self.drawn = 0.0
@@ -53,6 +55,8 @@ class Progress(Hook):
             self.begin = time.perf_counter()
         validated = self.validation is not None and self.validation.latest_step == trainer.step
         if self.log.latest is not self.seen or validated:
+            if self.log.latest is not self.seen:
+                self.remember(trainer.step, self.log.latest)
             self.seen = self.log.latest
             self.line = self.describe(trainer)
             if self.display is None or validated:
@@ -61,11 +65,17 @@ class Progress(Hook):
         now = time.perf_counter()
         if self.display and (now - self.drawn > 0.1 or trainer.step == trainer.settings.steps):
             self.drawn = now
-            self.display.update(bar(trainer.step, trainer.settings.steps, f"{self.line}{self.best()}"), refresh=True)
+            self.display.show(trainer.step, trainer.settings.steps, f"{self.line}{self.best()}", self.curve)
 
     def finish(self, trainer: Trainer) -> None:
         if self.display:
             self.display.stop()
+
+    def remember(self, step: int, numbers: dict[str, float]) -> None:
+        """The newest loss, for the curve in a notebook."""
+        value = next((value for name, value in numbers.items() if name.endswith("loss")), math.nan)
+        if math.isfinite(value):
+            self.curve = [*(self.curve[::2] if len(self.curve) >= 200 else self.curve), (step, value)]
 
     @staticmethod
     def place(trainer: Trainer) -> str:

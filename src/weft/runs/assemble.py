@@ -8,9 +8,7 @@ import json
 import logging
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
@@ -30,6 +28,7 @@ from weft.runs import record
 from weft.runs.environment import keep_threads, write_description
 from weft.runs.load import load_initial, read_tokenizer
 from weft.runs.record import recipe_of
+from weft.runs.run import Run
 from weft.training import execution
 from weft.training.checkpoint import checkpoint, files
 from weft.training.checkpoint.hook import Checkpoints
@@ -43,25 +42,6 @@ from weft.training.trainer import Trainer
 log = logging.getLogger("weft")
 FREE_TO_CHANGE = ("train.steps", "parallel.")
 """Settings in which a continued run may differ from its beginning."""
-
-
-@dataclass
-class Run:
-    """A trainer and what it was made of."""
-
-    folder: Path
-    recipe: Recipe
-    data: Data
-    trainer: Trainer
-    signals: Signals
-    size: int
-    """Parameters of the whole model, of which this process may hold a part."""
-    cost: dict[str, Any] = field(default_factory=dict)
-    """FLOPs, MFU and energy, once it has ended."""
-
-    @property
-    def validation(self) -> Validation | None:
-        return next((h for h in self.trainer.hooks if isinstance(h, Validation)), None)
 
 
 def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Sequence[Hook] = (), team: Team = ALONE) -> Run:
