@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from weft.runs.load import load
 from weft.runs.run import Run
 from weft.training.checkpoint import checkpoint, files
 from weft.training.hooks import Hook
+from weft.training.log import Log
+from weft.training.loggers.base import Logger
 from weft.training.parallel import processes
 from weft.training.trainer import Trainer
 
@@ -74,9 +77,25 @@ class Report(Hook):
             try:
                 run.cost = write_cost(run)
                 run.samples = samples.draw(load(run.folder))
-                html.write(run.folder, run.samples)
+                page = html.write(run.folder, run.samples)
+                for found in (hook for hook in trainer.hooks if isinstance(hook, Log)):
+                    self.show(found, trainer.step, page)
             except Exception as error:  # a page must not spoil a finished run
                 log.warning("%s: the report could not be written (%s)", run.folder, error)
+
+    def show(self, found: Log, step: int, page: Path) -> None:
+        """Samples and page to whatever logs the run."""
+        for number, sample in enumerate(self.run.samples):
+            found.tell(partial(show, step=step, name=f"samples/{number + 1}" if number else "samples", sample=sample))
+        found.tell(lambda logger: logger.page("report", page))
+
+
+def show(logger: Logger, step: int, name: str, sample: samples.Sample) -> None:
+    """A sample to a logger."""
+    if words := sample.words():
+        logger.text(step, name, words)
+    if png := sample.png:
+        logger.image(step, name, png)
 
 
 def write_cost(run: Run) -> dict[str, Any]:

@@ -45,6 +45,10 @@ class Sample:
         drawn = f'<img src="{self.image}" alt="{escape(self.title)}">' if self.image else ""
         return (html.pairs(self.title, self.rows) if self.rows else f"<b>{escape(self.title)}</b><br>{drawn}") + html.text("", self.text)
 
+    def words(self) -> str:
+        """The text, or the rows of the table; nothing of an image."""
+        return self.text or "\n".join("\t".join(row) for row in self.rows)
+
     @property
     def png(self) -> bytes:
         """The image, where it is one of pixels."""

@@ -34,13 +34,14 @@ from weft.training.checkpoint import checkpoint, files
 from weft.training.checkpoint.hook import Checkpoints
 from weft.training.hooks import Agreement, Average, Hook, Signals, Validation, evaluate
 from weft.training.log import Log
+from weft.training.loggers.base import Logger
 from weft.training.parallel import processes
 from weft.training.parallel.team import ALONE, Team
 from weft.training.settings import Train
 from weft.training.trainer import Trainer
 
 log = logging.getLogger("weft")
-FREE_TO_CHANGE = ("train.steps", "parallel.")
+FREE_TO_CHANGE = ("train.steps", "train.log:", "parallel.")
 """Settings in which a continued run may differ from its beginning."""
 
 
@@ -48,6 +49,7 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     """Build everything a recipe describes and, where the folder holds its run already, continue from there."""
     check(recipe)
     files.check_folder(folder)
+    loggers: list[Logger] = [registry.find("loggers", name)() for name in recipe.train.log if name != "none"]
     initial = checkpoint.find(init) if init else None
     data = recipe.data.build_with(read_tokenizer(initial))
     for line in data.problems.lines() if team.first else ():
@@ -81,7 +83,7 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     hooks += validating(data, resolved, plan.device)
     known = cost.promised(plan.device)
     share = cost.flops_of_draw(resolved, data, objective) / (known.peak * team.world_size) if known and team.first else 0.0
-    hooks += [Log(folder, train.log_every, share=share), *(extra if team.first else ()), keeper, signals]
+    hooks += [Log(folder, train.log_every, loggers, share, config.to_dict(resolved)), *(extra if team.first else ()), keeper, signals]
     tokens = data.info.get("tokens", 1)
     trainer = Trainer(model, objective, source, train, resolved.optim, plan, hooks, tokens, team)  # type: ignore[arg-type]
     files.make_folder(folder)  # only now: a recipe that was refused leaves nothing behind

@@ -74,7 +74,7 @@ class RunLog:
 
     def settings(self) -> dict[str, str]:
         """Every setting by its dotted name, as text."""
-        return {name: show(value) for name, value in flat(self.recipe).items()}
+        return {name: show(value) for name, value in config.flat(self.recipe).items()}
 
     @property
     def history(self) -> dict[str, np.ndarray]:
@@ -153,15 +153,6 @@ def whole_lines(path: Path) -> list[dict[str, Any]]:
         parts = [content.get(part, {}) for part in ("train", "validation")] if isinstance(content, dict) else []
         if parts and isinstance(content.get("step"), int) and all(isinstance(part, dict) for part in parts):
             found.append(content)
-    return found
-
-
-def flat(data: dict[str, Any], place: str = "") -> dict[str, Any]:
-    """Nested settings by dotted name; a part's registry name stands under the part itself."""
-    found: dict[str, Any] = {}
-    for key, value in data.items():
-        name = place.rstrip(".") if key == "type" else place + key
-        found |= flat(value, name + ".") if isinstance(value, dict) else {name: value}
     return found
 
 
