@@ -4,5 +4,5 @@ from __future__ import annotations
 
 import re
 
-NUMBER = r"[-+]?(?:\d+\.?(?!\.)\d*|\.\d+)(?:[eE][-+]?\d+)?"
+NUMBER = r"[-+]?(?:\d+(?:\.(?!\.)\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
 RANGE = re.compile(rf"({NUMBER})\.\.({NUMBER})(:log)?(?::(\d+))?")
