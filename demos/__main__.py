@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 import weft
-from demos import quickstart
+from demos import notebooks, quickstart
 from weft.benchmarks.record import measurements, write_record
 from weft.results import Baseline
 
@@ -122,6 +122,7 @@ def main() -> int:
                 write(options.record, demo, options.seeds, list(values), list(seconds))
         if options.only in "quickstart":
             failed += not quickstart.check(options.seeds, Path(folder), options.record)
+        failed += notebooks.check(options.only, Path(folder) / "notebooks")
     print(f"{failed} failed" if failed else "all passed")
     return 1 if failed else 0
 
