@@ -67,7 +67,7 @@ class Loaded:
         """The same examples as one picture, which a notebook shows and `save` writes."""
         return Sheet(self.sample(n, seed, label))
 
-    def answer(self, text: str, **settings: Any) -> list[translate.Answered]:
+    def answer(self, text: str, **settings: Any) -> list[translate.Seq2SeqOutput]:
         """The best answers of a model that turns one text into another, best first; settings as in generation.answer."""
         return translate.best_answers(self.model, self.tokenizer, [text], **settings)[0]
 
@@ -78,7 +78,7 @@ def load(name: str | Path, device: str = "auto") -> Loaded:
     recipe = load_recipe(found.json("recipe.json"))
     model = recipe.model.build()
     load_initial(model, found)
-    model = model.to(where := execution.pick_device(device)).eval()
+    model = model.to(where := execution.select_device(device)).eval()
     select.for_evaluation(model, where)
     template = found.files.get("chat_template.jinja", b"").decode()
     return Loaded(found.path, recipe, model, read_tokenizer(found), found.json("metrics.json"), template)
