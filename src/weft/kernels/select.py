@@ -49,8 +49,8 @@ from weft.nn.checkpointed import checkpointed
 STACKS: tuple[Implementation, ...] = (NarrowBlocks(),)
 BLOCKS: tuple[Implementation, ...] = (CUDABlock(), CPUBlock())
 DECODERS: tuple[Implementation, ...] = (GPUStep(), CPUStep())
-ONE_ROW: tuple[Implementation, ...] = (MegakernelDecode(), CDecode())
-IMPLEMENTATIONS: tuple[Implementation, ...] = (*STACKS, *BLOCKS, *PACKED, *ALL_CORES, *DECODERS, *ONE_ROW)
+SINGLE_ROW: tuple[Implementation, ...] = (MegakernelDecode(), CDecode())
+IMPLEMENTATIONS: tuple[Implementation, ...] = (*STACKS, *BLOCKS, *PACKED, *ALL_CORES, *DECODERS, *SINGLE_ROW)
 """All there are; for each kind of thing the first that does not refuse is chosen."""
 PLAIN = "plain"
 
@@ -108,7 +108,7 @@ def _choices(model: nn.Module, use: UsageSpec, install_them: bool) -> Iterator[C
 
 
 def stack_positions(model: nn.Module) -> dict[int, tuple[str, int]]:
-    """Of the blocks of a model that says how it is made: how positions are told to their attention, and their windows."""
+    """Of the blocks of a model that says how it is made: the position embedding to their attention, and their windows."""
     positions_of: dict[int, tuple[str, int]] = {}
     for module in model.modules():
         if "decoder_stack" in vars(type(module)):
@@ -267,19 +267,19 @@ def for_evaluation(model: nn.Module, device: torch.device) -> list[Choice]:
 # -- decoding ----------------------------------------------------------------------------------------------------------
 
 
-def choose_decoder(model: Any) -> Choice:
+def choose_decoder(model: nn.Module) -> Choice:
     """What would continue texts with a model where it is, token by token."""
     use = decoding(model)
     spec = described(describe_stack, model, use)
     chosen, reasons = first_of(DECODERS, spec, use)
-    single_row, more = first_of(ONE_ROW, spec, use) if chosen else (None, [])
+    single_row, more = first_of(SINGLE_ROW, spec, use) if chosen else (None, [])
     names = tuple(one.name for one in (single_row, chosen) if one)
     where = ", else ".join(f"{one.name} {one.where}".strip() for one in (single_row, chosen) if one)
     kind = str(spec) if isinstance(spec, StackSpec) else type(model).__name__
     return Choice("decoder", kind, 1, names, where, (*reasons, *more))
 
 
-def decoder(model: Any, *, batch_invariant: bool = False) -> DecodeStep | CPUDecodeStep | None:
+def decoder(model: nn.Module, *, batch_invariant: bool = False) -> DecodeStep | CPUDecodeStep | None:
     """What reads one more token of each row of a model; None where its own layers do."""
     chosen = choose_decoder(model).chosen
     if GPUStep.name in chosen:

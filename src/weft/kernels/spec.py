@@ -165,7 +165,7 @@ class BlockSpec:
     dropout: float
     drop_path: float
     positions: str = ""
-    """How its attention is told positions: rope, none, or nothing where each call may say."""
+    """Position embedding of its attention: rope, none, or nothing where each call may say."""
     window: int = 0
     """Tokens that it looks back at, by a mask; 0 for all."""
     linear: str = "linear"

@@ -56,7 +56,7 @@ class Loaded:
         return html.pairs(type(self.model).__name__, self.facts())
 
     def generate(self, prompt: str = "", **settings: Any) -> generate.Generation:
-        """One continuation of a prompt; max_new_tokens, temperature, top_k, top_p, seed and stop as in generation.decode."""
+        """One continuation of a prompt; max_new_tokens, temperature, top_k, top_p, seed and stop as in inference.generate."""
         return generate.generate(self.model, self.tokenizer, prompt, n=1, **settings)[0]
 
     def sample(self, n: int = 64, seed: int = 0, label: int | None = None) -> Tensor:
@@ -68,7 +68,7 @@ class Loaded:
         return Sheet(self.sample(n, seed, label))
 
     def answer(self, text: str, **settings: Any) -> list[translate.Seq2SeqOutput]:
-        """The best answers of a model that turns one text into another, best first; settings as in generation.answer."""
+        """The best answers of a model that turns one text into another, best first; settings as in inference.translate."""
         return translate.best_answers(self.model, self.tokenizer, [text], **settings)[0]
 
 

@@ -129,7 +129,7 @@ class DecodeStack(nn.Module):
     ) -> Tensor:
         """x (R, D) -> logits (R, V).
 
-        held: keys and values (2, L, R, G, S, K). near: those of them that blocks with a window look at. turns: of rotary positions
+        kv: keys and values (2, L, R, G, S, K). window_kv: those of them that blocks with a window look at. rope: of rotary positions
         (2, R, 1, K), else empty. Where all rows are of one length, spots is the place of the new tokens in what is held; else its number,
         and what each row sees is told by a mask and by a band of it (R, 1, 1, S), to be added.
         """

@@ -87,7 +87,7 @@ class CStack:
 
     def __call__(self, x: Tensor, length: int, parts: Tensor, rope: Tensor | None) -> Tensor:
         """x (1, D) -> logits (1, V). parts: keys and values (2, L, 1, G, S, K), with room for one more than the length; it is written.
-        turns: of a rotary position (2, 1, K)."""
+        rope: cosines and sines of its position (2, 1, K)."""
         threads = torch.get_num_threads()
         logits = x.new_empty(1, self.outputs)
         kind, layer, _, group = parts.stride()[:4]
