@@ -13,10 +13,10 @@ from weft.cli.sweep import parse
 
 def test_flags_with_several_values_are_tried_and_others_set() -> None:
     words = (
-        "--optim.lr=1e-4..1e-2:log --model.width 64,128 --train.steps 50 --model.tied --model.no-tied --method random --trials 5 --jobs 2"
+        "--optim.lr=1e-4..1e-2:log --model.width 64,128 --train.steps 50 --model.bias --model.no-bias --method random --trials 5 --jobs 2"
     )
     recipe, tried, options = parse("gpt/text", words.split())
-    assert tried == {"optim.lr": "1e-4..1e-2:log", "model.width": "64,128", "model.tied": [True, False]}
+    assert tried == {"optim.lr": "1e-4..1e-2:log", "model.width": "64,128", "model.bias": [True, False]}
     assert (recipe.train.steps, options.method, options.trials, options.jobs) == (50, "random", 5, 2)
 
 

@@ -79,8 +79,8 @@ def scatter(name: str, metric: str, points: Sequence[tuple[Any, float]]) -> str:
     places = {x: float(x) if numeric else float(i) for i, x in enumerate(given)}
     low, high = min(places.values()), max(places.values())
     log = numeric and low > 0 and high / low >= DECADES
-    marks = [(x, short(x)) for x in (log_ticks(low, high) if log else ticks(low, high, 5))]
-    marks = [(place, str(x)) for x, place in places.items()] if len(given) <= FEW or not numeric else marks
+    tick_labels = [(x, short(x)) for x in (log_ticks(low, high) if log else ticks(low, high, 5))]
+    tick_labels = [(place, str(x)) for x, place in places.items()] if len(given) <= FEW or not numeric else tick_labels
     bottom, top = limits([y for _, y in points], "linear")
 
     def across(x: float) -> float:
@@ -92,7 +92,7 @@ def scatter(name: str, metric: str, points: Sequence[tuple[Any, float]]) -> str:
 
     heights = ticks(bottom, top, 4)
     grid = "".join(f"M{LEFT} {up(y):.1f}h{WIDE}" for y in heights)
-    text = "".join(label(across(x), HIGH + 24, said, "middle") for x, said in marks)
+    text = "".join(label(across(x), HIGH + 24, said, "middle") for x, said in tick_labels)
     text += "".join(label(LEFT - 8, up(y) + 4, short(y), "end") for y in heights)
     text += label(LEFT + WIDE / 2, HIGH + BELOW, f"{name}{' (log scale)' if log else ''}", "middle")
     dots = "".join(f"M{across(places[plain(x)]):.1f} {up(y):.1f}h0" for x, y in points)
