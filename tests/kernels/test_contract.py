@@ -19,7 +19,8 @@ from weft.kernels import mathematics, select
 from weft.kernels.c import passes
 from weft.kernels.implementation import uninstall
 from weft.kernels.select import choose_decoder, install_chosen
-from weft.kernels.spec import BlockSpec, Machine, StackSpec, UsageSpec, describe_block, describe_stack, described
+from weft.kernels.spec import BlockSpec, StackSpec, describe_block, describe_stack, described
+from weft.kernels.usage import Machine, UsageSpec
 from weft.models.llama import LlamaConfig
 from weft.nn.attention import SelfAttention
 from weft.nn.block import Block, Blocks
@@ -257,9 +258,9 @@ def test_one_row_is_served_where_every_row_is() -> None:
     for name in DECODERS:
         spec = described(describe_stack, decoder(name).bfloat16(), use)
         assert isinstance(spec, StackSpec)
-        claims[name] = [not one.refuses(spec, use) for one in (select.DECODERS[0], select.ONE_ROW[0])]
+        claims[name] = [not one.refuses(spec, use) for one in (select.DECODERS[0], select.SINGLE_ROW[0])]
         assert claims[name][0] == (name not in REFUSED)
-        assert all(one.refuses(spec, use) for one in (select.DECODERS[1], select.ONE_ROW[1]))
+        assert all(one.refuses(spec, use) for one in (select.DECODERS[1], select.SINGLE_ROW[1]))
     assert {name for name, (_, alone) in claims.items() if alone} == {
         str(more)
         for more in (

@@ -26,7 +26,7 @@ from weft.inference.runner import ModelRunner
 from weft.kernels import select
 from weft.kernels.attention import explicit_attention
 from weft.kernels.implementation import uninstall
-from weft.kernels.spec import UsageSpec
+from weft.kernels.usage import UsageSpec
 from weft.models.gpt import GPT, GPTConfig
 from weft.models.t5 import T5Config
 from weft.nn import attention as attention_module
@@ -500,7 +500,7 @@ CAPPED = """
 def capped(q, k, v, mask=None, causal=False, dropout=0.0):
     scores = 0.05 * torch.tanh(q @ k.mT)
     if causal:
-        scores = scores.masked_fill(_future(q.size(-2), k.size(-2), q.device), float("-inf"))
+        scores = scores.masked_fill(_causal_mask(q.size(-2), k.size(-2), q.device), float("-inf"))
     if mask is not None:
         scores = scores.masked_fill(~mask, float("-inf"))
     return scores.softmax(-1) @ v
@@ -511,7 +511,7 @@ from weft.core.errors import ConfigError
 from weft.inference.quantize import quantize_model
 from weft.inference.runner import ModelRunner
 from weft.kernels import select
-from weft.kernels.spec import UsageSpec
+from weft.kernels.usage import UsageSpec
 from weft.models.gpt import GPTConfig
 
 torch.manual_seed(0)

@@ -27,10 +27,8 @@ from weft.kernels.narrow_blocks import NarrowBlocks
 from weft.kernels.spec import (
     AttentionSpec,
     BlockSpec,
-    Machine,
     StackSpec,
     Unknown,
-    UsageSpec,
     a,
     check_known,
     check_own,
@@ -41,6 +39,7 @@ from weft.kernels.spec import (
     describe_stack,
     described,
 )
+from weft.kernels.usage import Machine, UsageSpec, is_block
 from weft.nn import attention
 from weft.nn.attention import SelfAttention, fused_attention
 from weft.nn.block import Block, Blocks
@@ -144,11 +143,6 @@ def _chosen_blocks(
         kind = str(spec) if isinstance(spec, BlockSpec) else name
         names = tuple(one.name for one in serving if one)
         yield Choice("blocks", kind, len(blocks), names, ", else ".join([*where, PLAIN] if where else []), tuple(reasons))
-
-
-def is_block(module: nn.Module) -> bool:
-    """Whether something is a Transformer block, of whichever family."""
-    return isinstance(module, Block) or (hasattr(module, "attention") and hasattr(module, "feedforward"))
 
 
 def _chosen_stacks(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -12,14 +12,16 @@ from torch import Tensor, nn
 from weft.core import html
 from weft.core.units import number, title
 from weft.data.tokenizers import base as tokenizers
-from weft.inference import generate, translate
-from weft.kernels import select
+from weft.kernels.usage import has_attention
 from weft.recipes.base import Recipe
 from weft.recipes.base import load as load_recipe
 from weft.training import execution
 from weft.training.checkpoint import checkpoint
 from weft.visual import grids
 from weft.visual.sheet import Sheet
+
+if TYPE_CHECKING:
+    from weft.inference import generate, translate
 
 
 @dataclass(repr=False)
@@ -57,6 +59,8 @@ class Loaded:
 
     def generate(self, prompt: str = "", **settings: Any) -> generate.Generation:
         """One continuation of a prompt; max_new_tokens, temperature, top_k, top_p, seed and stop as in inference.generate."""
+        from weft.inference import generate
+
         return generate.generate(self.model, self.tokenizer, prompt, n=1, **settings)[0]
 
     def sample(self, n: int = 64, seed: int = 0, label: int | None = None) -> Tensor:
@@ -69,6 +73,8 @@ class Loaded:
 
     def answer(self, text: str, **settings: Any) -> list[translate.Seq2SeqOutput]:
         """The best answers of a model that turns one text into another, best first; settings as in inference.translate."""
+        from weft.inference import translate
+
         return translate.best_answers(self.model, self.tokenizer, [text], **settings)[0]
 
 
@@ -79,7 +85,10 @@ def load(name: str | Path, device: str = "auto") -> Loaded:
     model = recipe.model.build()
     load_initial(model, found)
     model = model.to(where := execution.select_device(device)).eval()
-    select.for_evaluation(model, where)
+    if has_attention(model):
+        from weft.kernels import select
+
+        select.for_evaluation(model, where)
     template = found.files.get("chat_template.jinja", b"").decode()
     return Loaded(found.path, recipe, model, read_tokenizer(found), found.json("metrics.json"), template)
 

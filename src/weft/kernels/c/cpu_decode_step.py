@@ -26,7 +26,8 @@ from weft.kernels.decode_step import refuses_stack
 from weft.kernels.implementation import Implementation
 from weft.kernels.int8_linear import Int8Linear
 from weft.kernels.packed_bf16_linear import CastLinear, PackedBF16Linear
-from weft.kernels.spec import StackSpec, UsageSpec
+from weft.kernels.spec import StackSpec
+from weft.kernels.usage import UsageSpec
 from weft.nn.feed_forward import ACTIVATIONS, GatedFeedForward
 from weft.nn.position import apply_rope
 from weft.nn.state import KVCache

@@ -17,7 +17,8 @@ from weft.kernels.c import compiler
 from weft.kernels.decode_step import norm_of, refuses_stack
 from weft.kernels.implementation import Implementation
 from weft.kernels.int8_linear import Int8Linear
-from weft.kernels.spec import StackSpec, UsageSpec, decoding, describe_stack, described
+from weft.kernels.spec import StackSpec, decoding, describe_stack, described
+from weft.kernels.usage import UsageSpec
 from weft.nn.feed_forward import GatedFeedForward
 
 SOURCE = Path(__file__).with_name("decode.c")
