@@ -27,6 +27,7 @@ ORDER = (
     ("runs",),
     ("convert", "evaluation", "serving", "report"),
     ("api",),
+    ("sweeps",),
     ("studies", "benchmarks"),
     ("projects",),
     ("cli",),

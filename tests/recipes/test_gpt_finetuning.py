@@ -17,7 +17,8 @@ from weft.cli import train
 from weft.core.errors import CapabilityError, CheckpointError, ConfigError
 from weft.evaluation.evaluate import evaluate
 from weft.models.gpt import GPT
-from weft.runs.assemble import Run, assemble
+from weft.runs.assemble import assemble
+from weft.runs.run import Run
 from weft.training.checkpoint import checkpoint
 
 ONE, TWO = "{text}\t{label}\n", "{text}\t{second}\t{label}\n"

@@ -14,7 +14,7 @@ from weft.data.text.packing import can_encode
 from weft.evaluation import predict
 from weft.models.base import Embeds, Samples, TranslatesImages, offers
 from weft.planning import cost
-from weft.runs.assemble import Run
+from weft.runs.run import Run
 from weft.training.parallel.processes import LAYOUT
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import sys
 import time
 from collections import deque
-from typing import Any
 
 from weft.core.units import duration, number
-from weft.report.live import make_display
+from weft.report.live import Display, make_display
 from weft.training.hooks import Hook, Validation
 from weft.training.log import Log
 from weft.training.trainer import Trainer
@@ -45,8 +45,10 @@ class Progress(Hook):
     name = "progress"
 
     def __init__(self, live: bool | None = None):
-        self.live = sys.stdout.isatty() if live is None else live
-        self.display: Any = None
+        self.live = live
+        self.display: Display | None = None
+        self.curve: list[tuple[float, float]] = []
+        """The first loss that was logged, by step; every second one is dropped where they become many."""
         self.seen: dict[str, float] = {}
         self.line = ""
 
@@ -58,7 +60,7 @@ class Progress(Hook):
         self.begin = time.perf_counter()
         self.timings = deque([(self.begin, trainer.step, trainer.cursor)])
         self.seen = self.log.latest
-        self.display = make_display(self.now) if self.live else None
+        self.display = make_display(self.now, self.live, self.curve)
         if self.display:
             self.display.start()
 
@@ -68,11 +70,15 @@ class Progress(Hook):
         self.keep_time(trainer)
         validated = self.validation is not None and self.validation.latest_step == trainer.step
         if self.log.latest is not self.seen or validated:
+            if self.log.latest is not self.seen:
+                self.remember(trainer.step, self.log.latest)
             self.seen = self.log.latest
             self.line = self.describe(trainer)
             if self.display is None or validated:
                 shown = [self.place(trainer), *([] if self.display else [self.line]), *([self.held()] if validated else [])]
                 tell("  ".join(shown))
+        if self.display:
+            self.display.refresh(last=trainer.step == trainer.settings.steps)
 
     def keep_time(self, trainer: Trainer) -> None:
         """Keep when which step was made, of the last seconds alone, and not from before the first, which warms up."""
@@ -103,6 +109,14 @@ class Progress(Hook):
     def finish(self, trainer: Trainer) -> None:
         if self.display:
             self.display.stop()
+
+    def remember(self, step: int, numbers: dict[str, float]) -> None:
+        """The newest loss, for the curve in a notebook."""
+        value = next((value for name, value in numbers.items() if name.endswith("loss")), math.nan)
+        if math.isfinite(value):
+            if len(self.curve) >= 200:
+                del self.curve[1::2]
+            self.curve.append((step, value))
 
     @staticmethod
     def place(trainer: Trainer) -> str:

@@ -10,6 +10,7 @@ VERBS = {
     "quickstart": "the birthplace experiment end to end on made-up people, minutes on two cores",
     "list": "what to do with what you have; recipes, models, studies and benchmarks, with measured scores",
     "train": "train a recipe; the same command again continues where it stopped",
+    "sweep": "a recipe with several settings, side by side, and the best by validation",
     "evaluate": "the recipe's metrics on its validation data or on other data, or tasks for language models",
     "sample": "text, images or nearest words from a trained model, or what it tells of your text or image",
     "prompt": "a prompt from a template file and worked examples, shown or asked",
