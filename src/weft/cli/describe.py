@@ -84,7 +84,7 @@ def closing(run: Run) -> list[str]:
 
 def prompts(run: Run) -> tuple[str, ...] | None:
     """What `weft sample` can be given after the folder of a run; None where there is nothing to sample."""
-    model, tokenizer = run.trainer.model, run.data.tokenizer
+    model = run.trainer.model
     if found := predict.asked(run.recipe, run.data):
         return found
     if offers(model, TranslatesImages):
