@@ -14,8 +14,8 @@ from weft.report.figures import Figure, of_panel
 from weft.report.page import QUIET, page
 from weft.report.parts import card, rows
 from weft.report.svg import panel
-from weft.report.units import axis, heading, unit
 from weft.runs.record import RunLog
+from weft.runs.units import axis, heading, unit
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import csv
 import io
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
@@ -81,13 +81,18 @@ class Panel:
 
     def csv(self) -> str:
         """Every value, in rows: the curve, where, the value, and the ends of the band where there is one."""
-        stream, banded = io.StringIO(), any(curve.band for curve in self.curves)
-        table = csv.writer(stream, lineterminator="\n")
-        table.writerow(["curve", self.across, self.up or self.title, *(["low", "high"] if banded else [])])
+        banded = any(curve.band for curve in self.curves)
+        body: list[list[object]] = []
         for curve in self.drawn():
             spread = {x: pair for x, *pair in curve.band}
-            table.writerows([curve.label, short_of(x), y, *(spread.get(x, ["", ""]) if banded else [])] for x, y in curve.points)
-        return stream.getvalue()
+            body += [[curve.label, short_of(x), y, *(spread.get(x, ["", ""]) if banded else [])] for x, y in curve.points]
+        return table_csv(["curve", self.across, self.up or self.title, *(["low", "high"] if banded else [])], body)
+
+
+def table_csv(head: Sequence[str], body: Iterable[Sequence[object]]) -> str:
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows([head, *body])
+    return stream.getvalue()
 
 
 def short_of(x: float) -> float | int:

@@ -53,6 +53,11 @@ def links(figure: Figure) -> str:
     return f'<span class="save">{inside}</span>'
 
 
+def picture(figure: Figure) -> str:
+    """A drawing of its own shape inside a page, with its files to save."""
+    return f'<figure class="picture">{figure.drawing.svg(inside=True)}<div class="across">{links(figure)}</div></figure>'
+
+
 SAFE = " /:=;,.()!*?@$-_~"
 """What a link inside a page may hold as it is."""
 

@@ -16,8 +16,8 @@ from weft.report.page import QUIET, page
 from weft.report.parts import card, cards, environment, settings, shown_samples
 from weft.report.samples import Sample
 from weft.report.svg import panel
-from weft.report.units import axis, heading, item
 from weft.runs.record import RunLog, command, read
+from weft.runs.units import axis, heading, item
 from weft.training.checkpoint import files
 
 COPY = '<button type="button" class="copy">copy</button>'

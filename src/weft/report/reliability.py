@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import pairwise
@@ -20,8 +18,9 @@ from weft.metrics.classification import (
 )
 from weft.metrics.intervals import wilson
 from weft.metrics.scores import ClassPredictions, Scores
+from weft.report.curves import table_csv
 from weft.report.drawing import Drawing, Place
-from weft.report.figures import Figure, links
+from weft.report.figures import Figure, picture
 from weft.report.parts import card, rows
 
 SIDE, ROOM, TOP = 340, 64, 40
@@ -62,16 +61,6 @@ def figures(scores: Scores | None) -> list[Figure]:
         return []
     few = len(scores.classes.names) <= MOST_CLASSES
     return [*([confusion_matrix(scores.classes)] if few else []), reliability_diagram(scores.classes)]
-
-
-def picture(figure: Figure) -> str:
-    return f'<figure class="picture">{figure.drawing.svg(inside=True)}<div class="across">{links(figure)}</div></figure>'
-
-
-def table_csv(head: Sequence[str], body: Iterable[Sequence[object]]) -> str:
-    stream = io.StringIO()
-    csv.writer(stream, lineterminator="\n").writerows([head, *body])
-    return stream.getvalue()
 
 
 def class_table(classes: ClassPredictions) -> str:

@@ -21,7 +21,7 @@ from weft.api import train
 from weft.core.config import Config
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Problems
-from weft.data.text.token_windows import read_text
+from weft.data.io.text import read_text
 from weft.inference.beam import Beam
 from weft.inference.beam_models import continuations
 from weft.inference.engine import Engine, generate_all
@@ -72,7 +72,7 @@ def language_model(settings: Settings) -> Loaded:
         return load(settings.run, settings.device)
     with tempfile.TemporaryDirectory() as folder:
         changes = {"train.steps": settings.steps, "train.eval_every": settings.steps} if settings.steps else {}
-        train(recipe("gpt/quickstart", changes), out=folder)
+        train(recipe("gpt/quickstart", changes), out=folder, progress=False)
         return load(folder, settings.device)
 
 

@@ -18,7 +18,7 @@ PART_LENGTH = 1 << 12
 
 
 def library() -> Any:
-    return require("tokenizers", "hf")
+    return require("tokenizers", "text")
 
 
 def byte_level(model: Any, prefix: bool = False) -> Any:
@@ -60,6 +60,14 @@ def split_text(text: str) -> Iterator[str]:
         end = match.start() if match else len(text)
         yield text[start:end]
         start = end
+
+
+def last_line_end(text: str) -> int:
+    """The last position at which `split_text` may split a text, 0 where there is none."""
+    position = text.rfind("\n")
+    while position > 0 and text[position - 1].isspace():
+        position = text.rfind("\n", 0, position)
+    return max(position, 0)
 
 
 def separable(content: dict[str, Any]) -> bool:

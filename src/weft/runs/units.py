@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from weft.core import registry
 from weft.core.errors import WeftError
 from weft.core.units import title
-from weft.runs.record import RunLog
+
+if TYPE_CHECKING:
+    from weft.runs.record import RunLog
 
 UNITS = {
     "accuracy": "share of {example}s",
