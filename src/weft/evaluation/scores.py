@@ -1,7 +1,7 @@
 """The scores of a trained model on its validation data with intervals of 95 % and trivial baselines, and a classifier's predictions.
 
 Examples are measured in groups, one forward pass each; the bootstrap draws groups again, so that neighbours that are alike, such as
-windows of one text, stay together.
+windows of one text, stay together. Where examples cannot be measured a few at a time, there are intervals of many examples alone.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from weft.training.execution import tf32_products
 from weft.training.hooks import validation_step
 from weft.training.means import Means
 
-GROUPS, LARGEST = 100, 256
-"""Groups at least, where there are so many examples, and examples in one at most."""
+GROUPS, FEWEST, LARGEST = 100, 10, 256
+"""Groups that are aimed at, those without which there is no interval, and examples in one at most."""
 MOST_SUMS = 4096
 """Numbers that are summed over examples, beyond which no intervals are made."""
 UNIGRAM_EXAMPLES, UNIGRAM_TOKENS = 64, 1 << 20
@@ -43,7 +43,7 @@ def measure(loaded: Loaded, data: Data | None = None) -> Scores | None:
     objective = build_objective(loaded, data, changed=False, settings={}).to(device).eval()
     order = DataLoader(data.validation, loaded.recipe.train.seed, device, shuffle=False)
     number = min(loaded.recipe.train.eval_examples or len(data.validation), len(data.validation))
-    size = max(1, min(LARGEST, number // GROUPS)) if objective.separable and not objective.carries else min(number, LARGEST)
+    size = max(1, min(LARGEST, number // GROUPS)) if in_groups(objective) else min(number, LARGEST)
     groups, told = [], []
     with tf32_products(False), torch.autocast(device.type, enabled=False):
         for first in range(0, number, size):
@@ -58,6 +58,11 @@ def measure(loaded: Loaded, data: Data | None = None) -> Scores | None:
         method += " That of the accuracy is Wilson's."
     found = baselines(objective, scores, data, order, number, classes)
     return Scores(number, tuple(replace(s, baseline=found.get(s.name)) for s in scores), method.strip(), classes)
+
+
+def in_groups(objective: Objective) -> bool:
+    """Whether examples may be measured a few at a time: not where a loss needs a whole batch, or where validation draws long chains."""
+    return objective.separable and not objective.carries and type(objective).measure is Objective.measure
 
 
 def sums_of(model: Any, objective: Objective, batch: dict[str, Tensor]) -> Means:
@@ -83,7 +88,7 @@ def with_intervals(objective: Objective, groups: list[Means], size: int) -> tupl
         return total.read()
 
     values = score(np.sum(rows, axis=0))
-    if len(groups) < 2 or not objective.separable or objective.carries or rows[0].size > MOST_SUMS:
+    if len(groups) < FEWEST or not objective.separable or objective.carries or rows[0].size > MOST_SUMS:
         return [Score(name, value) for name, value in values.items()], ""
     intervals = dict(zip(values, bootstrap(np.stack(rows), lambda sums: list(score(sums).values())), strict=True))
     method = f"Intervals are of 95 %, by the bootstrap: {RESAMPLES:,} times {len(groups)} groups of {size} were drawn again."

@@ -32,10 +32,9 @@ class Figure:
 def write(shown: Sequence[Figure], folder: Path) -> list[Path]:
     """Three files of every figure; the PNGs need matplotlib."""
     folder.mkdir(parents=True, exist_ok=True)
-    found = []
-    for figure in shown:
-        same = [other.name for other in shown].count(figure.name) > 1
-        name = f"{figure.name}-{shown.index(figure) + 1}" if same else figure.name
+    names, found = [figure.name for figure in shown], []
+    for number, figure in enumerate(shown, 1):
+        name = f"{figure.name}-{number}" if names.count(figure.name) > 1 else figure.name
         contents = {"svg": figure.drawing.svg().encode(), "csv": figure.csv.encode(), "png": figure.drawing.png()}
         for suffix, content in contents.items():
             found.append(folder / f"{name}.{suffix}")
