@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from weft.recipes.base import Recipe as Recipe
     from weft.recipes.base import recipe as recipe
     from weft.runs.load import load as load
+    from weft.runs.load import predict as predict
 
 __version__ = "0.2.0.dev0"
 _PUBLIC = {
@@ -18,6 +19,7 @@ _PUBLIC = {
     "recipe": "weft.recipes.base",
     "train": "weft.api",
     "load": "weft.runs.load",
+    "predict": "weft.runs.load",
     "evaluate": "weft.evaluation.evaluate",
 }
 __all__ = [*_PUBLIC, "convert", "__version__"]

@@ -10,9 +10,9 @@ from weft.cli.console import quoted, table
 from weft.core.units import number
 from weft.data.base import Data
 from weft.data.text.packing import can_encode
-from weft.evaluation import predict
 from weft.inference.generate import can_continue
 from weft.inference.neighbours import known_words
+from weft.inference.predict import find
 from weft.inference.translate import can_answer
 from weft.models.base import Embeds, Restyles, Samples, offers
 from weft.planning import cost
@@ -85,8 +85,8 @@ def closing(run: Run) -> list[str]:
 def prompts(run: Run) -> tuple[str, ...] | None:
     """What `weft sample` can be given after the folder of a run; None where there is nothing to sample."""
     model, tokenizer = run.trainer.model, run.data.tokenizer
-    if found := predict.asked(run.recipe, run.data):
-        return found
+    if kind := find.told(run.recipe):
+        return kind.asked_of(tokenizer)
     if can_continue(model, tokenizer):
         return ("a prompt",) if can_encode("a prompt", tokenizer) else ()
     if can_answer(model):

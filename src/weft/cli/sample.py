@@ -13,11 +13,13 @@ from weft.cli.console import quoted
 from weft.cli.options import flags
 from weft.core.config import Config
 from weft.core.errors import CapabilityError, ConfigError
-from weft.evaluation import predict
 from weft.inference.beam import Beam
 from weft.inference.generate import Generation, can_continue, generate, need_continuing
 from weft.inference.mask_predict import MaskPredict
 from weft.inference.neighbours import neighbours
+from weft.inference.predict import find
+from weft.inference.predict.base import Predictor
+from weft.inference.predict.run import tell
 from weft.inference.quantize import Weights, keep_weights
 from weft.inference.request import GREEDY
 from weft.inference.translate import can_answer
@@ -99,8 +101,8 @@ def main(words: list[str]) -> int:
         )
     if options.complete:
         return pictures.completed(loaded, prompts, options.complete, options.mask, options.n or 1, options.seed, options.out)
-    if found := predict.predictor(loaded.recipe):
-        return show_predictions(loaded, found, prompts)
+    if find.told(loaded.recipe):
+        return show_predictions(loaded, find.find(loaded), prompts)
     if len(prompts) > 1:
         raise ConfigError(f"expected one PROMPT, found {' '.join(prompts)}; put it into quotes")
     prompt = prompts[0] if prompts else ""
@@ -168,13 +170,13 @@ def told_of(one: Generation) -> str:
     return f"{one.tokens} tokens, ended by {one.finish_reason}{searched}"
 
 
-def show_predictions(loaded: Loaded, predictor: predict.Predictor, prompts: list[str]) -> int:
+def show_predictions(loaded: Loaded, predictor: Predictor, prompts: list[str]) -> int:
     if not all(prompt.strip() for prompt in prompts or [""]):
         example = " ".join(map(quoted, predictor.asked))
         raise ConfigError(f"{type(loaded.model).__name__} ({loaded.recipe.name}) must be asked, for example: weft sample CKPT {example}")
-    for title, rows in predict.tell(loaded, prompts).items():
+    for title, rows in tell(predictor, prompts).items():
         print(title)
-        print(console.table(list(rows)))
+        print(console.table(rows))
     return 0
 
 

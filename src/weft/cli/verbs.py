@@ -60,6 +60,7 @@ USES: dict[tuple[str, str], Uses] = {
     ),
     ("nonautoregressive", "masked_target"): Uses(ANSWERS, ("completions",)),
     ("mlp", "classification"): predicting(PICTURE, text=False),
+    ("mlp", "regression"): predicting("number of a row", text=False),
     ("convnet", "classification"): predicting(PICTURE, text=False),
     ("vit", "classification"): predicting(PICTURE, "vit", text=False),
     ("swin", "classification"): predicting(PICTURE, "swin", text=False),

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from weft.core import config, registry
-from weft.core.errors import CapabilityError, ConfigError, WeftError
+from weft.core.errors import CapabilityError, ConfigError, DataError, WeftError
 from weft.data.base import Data, Source
 from weft.data.text.lanes import check_lanes
 from weft.data.tokenizers import base as tokenizers
@@ -72,6 +72,7 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     data = recipe.data.build_with(read_tokenizer(initial))
     for line in data.problems.lines() if team.first else ():
         log.warning("data: %s", line)
+    refuse_too_little(recipe, data.info)
     resolved = recipe.resolve(data.info)
     refuse_other_recipe(folder, resolved, init)
     model, objective = build(resolved)
@@ -111,6 +112,19 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     if team.first:
         write_description(folder, resolved, trainer, data, size, init)
     return Run(folder, resolved, data, trainer, signals, size)
+
+
+def refuse_too_little(recipe: Recipe, info: dict[str, Any]) -> None:
+    """Refuse data that there is nothing to learn from: one example, or one class to tell apart."""
+    path = getattr(recipe.data, "path", "") or registry.name_of(type(recipe.data))
+    names, tells = info.get("class_names") or [], registry.name_of(type(recipe.objective)) in ("classification", "finetuning", "tagging")
+    if len(names) == 1 and tells:
+        raise DataError(
+            f"{path}: all its examples are of one class, {names[0]!r}, so there is nothing to tell apart; give it at least two, or name "
+            "another column or folder"
+        )
+    if info.get("training_examples", info.get("training_sentences", 2)) == 1:
+        raise DataError(f"{path}: holds one example to train on; give it more, at least two and better hundreds")
 
 
 def validating(data: Data, recipe: Recipe, device: torch.device) -> list[Hook]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,9 @@ from weft.recipes.base import load as load_recipe
 from weft.training import execution
 from weft.training.checkpoint import checkpoint
 from weft.visual import grids
+
+if TYPE_CHECKING:
+    from weft.inference.predict.find import What
 
 
 @dataclass
@@ -45,6 +49,21 @@ class Loaded:
     def answer(self, text: str, **settings: Any) -> list[translate.Answered]:
         """The best answers of a model that turns one text into another, best first; settings as in generation.answer."""
         return translate.best_answers(self.model, self.tokenizer, [text], **settings)[0]
+
+    def predict(self, rows: Iterable[Any], what: What = "auto", columns: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """What the model tells of each row, in their order, as `weft predict` does; {"error": why} where it can tell nothing.
+
+        rows: texts, pairs of texts, image files, or mappings from column to value.
+        """
+        from weft.inference.predict.find import find
+        from weft.inference.predict.run import predict_rows
+
+        return predict_rows(find(self, what), rows, columns)
+
+
+def predict(model: Loaded | str | Path, rows: Iterable[Any], what: What = "auto", columns: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """What a model, or that of a run, tells of each row: see `Loaded.predict`."""
+    return (model if isinstance(model, Loaded) else load(model)).predict(rows, what, columns)
 
 
 def load(name: str | Path, device: str = "auto") -> Loaded:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from weft.core.config import to_dict
 from weft.core.errors import CapabilityError, ConfigError
@@ -18,7 +18,7 @@ from weft.inference.engine import Engine as TextEngine
 from weft.inference.generate import can_continue
 from weft.inference.mask_predict import MaskPredict
 from weft.inference.non_autoregressive import NonAutoregressiveEngine
-from weft.models.base import Answers, Fills, offers
+from weft.models.base import Answers, Fills, States, offers
 from weft.runs.load import Loaded
 from weft.serving.errors import ApiError
 from weft.serving.image_size import Canvas, canvas_of
@@ -42,12 +42,6 @@ class Limits:
     """Prompts of a request."""
     timeout: float = 600.0
     """Seconds from a request to the end of its answer."""
-
-
-class States(Protocol):
-    """What embeddings need of a model: the states of its tokens."""
-
-    def hidden(self, ids: Any) -> Any: ...
 
 
 LACKS = {

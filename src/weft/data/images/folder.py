@@ -58,16 +58,21 @@ def read_folder(folder: Path, options: DecodeOptions, problems: Problems) -> Lab
 
 
 def decode_images(files: list[Path], options: DecodeOptions, problems: Problems) -> list[np.ndarray | None]:
-    """Every file as (H, W, C), or None where it cannot be read. Decoders release the GIL, so threads help."""
-    library, exif_transpose = require("PIL.Image", "images"), require("PIL.ImageOps", "images").exif_transpose
-    with warnings.catch_warnings(), ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("error", library.DecompressionBombWarning)
-        results = list(pool.map(partial(decode_image, library=library, exif_transpose=exif_transpose, options=options), files))
+    """Every file as (H, W, C), or None where it cannot be read."""
+    results = decode_each(files, options)
     for file, result in zip(files, results, strict=True):
         if isinstance(result, str):
             problems.add("images that cannot be read", f"{show(file)} ({result})")
     return [None if isinstance(result, str) else result for result in results]
+
+
+def decode_each(files: list[Path], options: DecodeOptions) -> list[np.ndarray | str]:
+    """Every file as (H, W, C), or why it cannot be read. Decoders release the GIL, so threads help."""
+    library, exif_transpose = require("PIL.Image", "images"), require("PIL.ImageOps", "images").exif_transpose
+    with warnings.catch_warnings(), ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", library.DecompressionBombWarning)
+        return list(pool.map(partial(decode_image, library=library, exif_transpose=exif_transpose, options=options), files))
 
 
 def decode_image(file: Path, library: Any, exif_transpose: Callable[[Any], Any], options: DecodeOptions) -> np.ndarray | str:

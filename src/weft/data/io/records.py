@@ -11,7 +11,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -41,10 +41,12 @@ class Records:
     names: list[str]
     """Column names; "1", "2", … where the file has none."""
     cells: list[list[str]]
-    lines: list[int]
+    lines: list[int] = field(default_factory=list)
+    places: list[str] = field(default_factory=list)
+    """Locations of the records, where they do not come from the lines of one file."""
 
     def location(self, row: int) -> str:
-        return f"{show(self.path)}:{self.lines[row]}"
+        return self.places[row] if self.places else f"{show(self.path)}:{self.lines[row]}"
 
     def column(self, name: str, flag: str) -> int:
         """The index of a column, given its name or its number from 1."""
