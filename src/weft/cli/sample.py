@@ -55,6 +55,8 @@ class Options(Config):
     """Exponent by which beam search favours longer texts; 0 compares log-probabilities."""
     coverage_penalty: float = 0.0
     """How much it counts in beam search that an answer left parts of its source unattended."""
+    stream: bool = False
+    """Print a text token by token as it is made, which a terminal gets in any case."""
     seed: int = 0
     """Of the draws; the same seed gives the same samples."""
     label: str = ""
@@ -155,13 +157,31 @@ def texts(loaded: Loaded, prompt: str, options: Options) -> int:
         files.check_file(Path(options.out))
     settings = {name: getattr(options, name) for name in SAMPLING}
     draft = load(options.draft, options.device).model if options.draft else None
-    made = generate(loaded.model, loaded.tokenizer, prompt, n=options.n or 1, draft=draft, **settings)
+    streams = (options.stream or sys.stdout.isatty()) and not (options.out or options.beams or draft) and options.n in (0, 1)
+    show = Streamed(prompt) if streams else None
+    made = generate(loaded.model, loaded.tokenizer, prompt, n=options.n or 1, draft=draft, on_text=show, **settings)
     text = "\n\n---\n\n".join(map(str, made))
     if options.out:
         files.deliver(Path(options.out), (text + "\n").encode())
-    print(f"written to {options.out}" if options.out else text, flush=True)
+    print(f"written to {options.out}" if options.out else show.rest(text) if show else text, flush=True)
     print(f"({', '.join(map(told_of, made))}; {f'{options.beams} beams' if options.beams else f'seed {options.seed}'})", file=sys.stderr)
     return 0
+
+
+class Streamed:
+    """A text that is printed as it comes, behind its prompt."""
+
+    def __init__(self, prompt: str):
+        self.next, self.size = prompt, 0
+
+    def __call__(self, piece: str) -> None:
+        print(self.next + piece, end="", flush=True)
+        self.size += len(self.next + piece)
+        self.next = ""
+
+    def rest(self, text: str) -> str:
+        """What has not been printed of the whole text."""
+        return text[self.size :]
 
 
 def told_of(one: Generation) -> str:

@@ -56,7 +56,7 @@ class RowStream:
     @property
     def position(self) -> int:
         """Bytes read, of `size`."""
-        at: int = self.binary.tell()
+        at: int = self.size if self.binary.closed else self.binary.tell()
         return at
 
     def close(self) -> None:

@@ -11,7 +11,9 @@ from weft.data.annotated.labelled_texts import LabelledTextsConfig
 from weft.data.annotated.spans import SpansConfig
 from weft.data.annotated.tagged import TaggedConfig
 from weft.data.images.pixels import ImagesConfig
+from weft.data.tables.columns import Columns
 from weft.data.tables.table import TableConfig
+from weft.data.tokenizers.base import ClassNames
 from weft.inference.generate import can_continue
 from weft.inference.predict.base import Predictor, Trained
 from weft.inference.predict.images import ImageClasses
@@ -46,7 +48,7 @@ def find(trained: Trained, what: What = "auto") -> Predictor:
     own = told(trained.recipe)
     if what == "auto" and own:
         return own(trained)
-    text = trained.tokenizer is not None and hasattr(trained.tokenizer, "around")
+    text = trained.tokenizer is not None and not isinstance(trained.tokenizer, ClassNames | Columns)
     likely = text and can_continue(trained.model, trained.tokenizer) and not can_answer(trained.model)
     embeds = text and offers(trained.model, States) and not can_answer(trained.model)
     if likely and what in ("auto", "log-likelihood"):
@@ -56,6 +58,6 @@ def find(trained: Trained, what: What = "auto") -> Predictor:
     kind = f"{type(trained.model).__name__} ({trained.recipe.name})"
     if what != "auto":
         able = [name for name, found in (("auto", own), ("log-likelihood", likely), ("embedding", embeds)) if found]
-        raise ConfigError(f"--what {what}: {kind} cannot; {f'it can {chr(44).join(able)}' if able else 'it tells nothing of a row'}")
+        raise ConfigError(f"--what {what}: {kind} cannot tell it; take {' or '.join(able) or 'another model'}")
     other = "answer a text: weft sample RUN --input FILE --out FILE" if can_answer(trained.model) else "be sampled: weft sample RUN"
     raise CapabilityError(f"{kind} tells no class, number, tags, answer or vector of a row; it can {other}")
