@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from weft.core.errors import DataError
+from weft.data.io.sniff import refuse_binary
 from weft.data.problems import Problems
 
 
@@ -59,7 +60,9 @@ def decode(data: bytes, path: Path, problems: Problems, exact: bool = False) -> 
     Undecodable bytes are counted and become U+FFFD; with `exact` they become surrogates, which encode back to them.
     """
     encoding = next((name for bom, name in BYTE_ORDER_MARKS if data.startswith(bom)), "utf-8")
-    data = data.removeprefix(b"\xef\xbb\xbf") if encoding == "utf-8" else data
+    if encoding == "utf-8":
+        refuse_binary(data, path)
+        data = data.removeprefix(b"\xef\xbb\xbf")
     try:
         return data.decode(encoding)
     except UnicodeDecodeError as error:

@@ -52,6 +52,6 @@ def binary_kind(head: bytes, name: str = "") -> tuple[str, str]:
     for signature, kind, fix in SIGNATURES:
         if head.startswith(signature):
             return kind, fix
-    if head.count(b"\0") > MOST_NULS * len(head):
+    if head.count(b"\0") > max(3, MOST_NULS * len(head)):
         return "binary, or text in UTF-16 without a byte-order mark (it is full of NUL bytes)", "save it as UTF-8"
     return "", ""
