@@ -118,9 +118,8 @@ class DataConfig(Config):
         """As `build`, but with the tokenizer of a trained model (None: as `build`); a source without tokens ignores it."""
         data = self.build()
         if tokenizer is not None and data.tokenizer is not None and data.tokenizer.to_json() != tokenizer.to_json():
-            raise DataError(
-                f"the data {registry.name_of(type(self)) or type(self).__name__!r} have other tokens or classes than those the model was trained with"
-            )
+            name = registry.name_of(type(self)) or type(self).__name__
+            raise DataError(f"the data {name!r} have other tokens or classes than those the model was trained with")
         return data
 
 
