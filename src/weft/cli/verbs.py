@@ -12,6 +12,7 @@ from typing import Any
 
 CONTINUES, ANSWERS, DRAWS, POINTS, RESTYLES = "continues a text", "answers a text", "draws images", "draws points", "restyles images"
 WORDS, PICTURE, TEXT = "nearest words", "class of an image", "class of a text"
+LIKELIHOOD, VECTOR = "likelihood, vector of a text", "vector of a text"
 SPEAKS = ("completions", "chat", "embeddings")
 
 
@@ -19,6 +20,8 @@ SPEAKS = ("completions", "chat", "embeddings")
 class Uses:
     sample: str = ""
     """What `weft sample` gives."""
+    predict: str = ""
+    """What `weft predict` tells of each row of a file."""
     serve: tuple[str, ...] = ()
     """Routes of `weft serve` that it answers."""
     continues: bool = False
@@ -30,21 +33,22 @@ class Uses:
 
 
 def drawing(what: str = DRAWS) -> Uses:
-    return Uses(what, ("images",) if what == DRAWS else ())
+    return Uses(what, serve=("images",) if what == DRAWS else ())
 
 
 def speaking(*convert: str, **where: Any) -> Uses:
-    return Uses(CONTINUES, SPEAKS, True, convert, {f"model.{name}": value for name, value in where.items()})
+    return Uses(CONTINUES, LIKELIHOOD, SPEAKS, True, convert, {f"model.{name}": value for name, value in where.items()})
 
 
 def predicting(what: str, *convert: str, text: bool = True) -> Uses:
-    return Uses(what, ("embeddings",) if text else (), False, convert)
+    routes = ("embeddings",) if what == WORDS else ("embeddings", "predictions") if text else ("predictions",)
+    return Uses(what, VECTOR if what == WORDS else what, routes, False, convert)
 
 
 USES: dict[tuple[str, str], Uses] = {
     ("gpt", "next_token"): speaking("gpt2", position="learned"),
     ("gpt", "answer"): speaking("gpt2"),
-    ("gpt", "finetuning"): Uses(TEXT, SPEAKS, True, where={"model.position": "learned"}),
+    ("gpt", "finetuning"): Uses(TEXT, TEXT, (*SPEAKS, "predictions"), True, where={"model.position": "learned"}),
     ("llama", "next_token"): speaking("llama"),
     ("perceiver", "next_token"): speaking(),
     ("bert", "masked_pair"): predicting(WORDS, "bert"),
@@ -54,11 +58,14 @@ USES: dict[tuple[str, str], Uses] = {
     ("bert", "choice"): predicting("the likelier way to go on", "bert"),
     ("bert", "span"): predicting("answer in a paragraph", "bert"),
     ("bert", "tagging"): predicting("tags of words", "bert"),
-    ("t5", "seq2seq"): Uses(ANSWERS, ("completions",), False, ("t5",)),
+    ("t5", "seq2seq"): Uses(ANSWERS, serve=("completions",), convert=("t5",)),
     ("transformer", "seq2seq"): Uses(
-        ANSWERS, ("completions",), False, ("marian",), {"model.norm": "post", "model.interleaved": False, "model.output_bias": True}
+        ANSWERS,
+        serve=("completions",),
+        convert=("marian",),
+        where={"model.norm": "post", "model.interleaved": False, "model.output_bias": True},
     ),
-    ("nonautoregressive", "masked_target"): Uses(ANSWERS, ("completions",)),
+    ("nonautoregressive", "masked_target"): Uses(ANSWERS, serve=("completions",)),
     ("mlp", "classification"): predicting(PICTURE, text=False),
     ("mlp", "regression"): predicting("number of a row", text=False),
     ("convnet", "classification"): predicting(PICTURE, text=False),

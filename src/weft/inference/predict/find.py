@@ -36,10 +36,11 @@ OF_DATA: dict[type, type[Predictor]] = {
 
 def told(recipe: Any) -> type[Predictor] | None:
     """What the models of a recipe were trained to tell of something new; None where they were not."""
+    data = getattr(recipe, "data", None)
     for kind, found in OF_DATA.items():
-        if isinstance(recipe.data, kind):
+        if isinstance(data, kind):
             return found
-    of_images = isinstance(recipe.data, ImagesConfig) or recipe.data.own_files == "images"
+    of_images = isinstance(data, ImagesConfig) or getattr(data, "own_files", "") == "images"
     return ImageClasses if of_images and name_of(type(recipe.objective)) == "classification" else None
 
 

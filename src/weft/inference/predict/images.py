@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import replace
 from math import isqrt
@@ -65,15 +66,13 @@ class ImageClasses(Predictor):
         return found
 
     def example(self, row: Row, columns: Sequence[str]) -> Any:
-        """The pixels (H, W, C) where the row brings them, else the file."""
-        pixels = row.cells.get("pixels")
-        return pixels if isinstance(pixels, np.ndarray) else Path(text_of(row, columns[0])).expanduser()
+        """The file, or its content where the row brings that."""
+        value = row.cells.get(columns[0])
+        return io.BytesIO(value) if isinstance(value, bytes) else Path(text_of(row, columns[0])).expanduser()
 
     def items(self, examples: Sequence[Any], problems: Problems) -> Items:
         """Those that can be read and have the same size."""
-        files = [example for example in examples if isinstance(example, Path)]
-        decoded = iter(decode_each(files, self.source.decode_options))
-        opened = [next(decoded) if isinstance(example, Path) else example for example in examples]
+        opened = decode_each(examples, self.source.decode_options)
         shape = next((image.shape for image in opened if isinstance(image, np.ndarray)), (1, 1, 1))
         bad = {index: reason for index, image in enumerate(opened) if (reason := why(image, shape))}
         owner = [index for index in range(len(opened)) if index not in bad]
