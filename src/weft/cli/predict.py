@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from dataclasses import dataclass
@@ -16,7 +17,9 @@ from weft.core.units import duration
 from weft.report.live import bar, make_display
 
 if TYPE_CHECKING:  # what needs a model is imported when there is one, so that --help is quick
-    from weft.inference.predict.to_file import Progress
+    from weft.inference.predict.base import Predictor
+    from weft.inference.predict.to_file import Progress, Source
+    from weft.runs.load import Loaded
 
 ABOUT = """Tells of every row of FILE what the model of RUN was trained to tell: a class with probabilities, a number, tags, the answer in a
 paragraph, the likelier choice; of a language model how likely a text is; of any model of text its vector (--what embedding). FILE is
@@ -51,7 +54,6 @@ def main(words: list[str]) -> int:
         raise ConfigError(f"--out names the file to write to, for example: weft predict {name} {file} --out predictions.csv")
     from weft.data.io.files import locate
     from weft.inference.predict import find, to_file
-    from weft.inference.translate_file import fingerprint
     from weft.runs.load import load
     from weft.training.checkpoint import files
 
@@ -59,9 +61,19 @@ def main(words: list[str]) -> int:
     if target.absolute() == path.absolute():
         raise ConfigError(f"--out {target}: is the file that is read; name another")
     files.check_file(target)
+    to_file.format_of(target)
     loaded = load(name, options.device)
     predictor = find.find(loaded, options.what)
-    source = to_file.open_source(path, predictor, options.header, options.separator)
+    with contextlib.closing(to_file.open_source(path, predictor, options.header, options.separator)) as source:
+        return predicted(loaded, predictor, source, options, target)
+
+
+def predicted(loaded: Loaded, predictor: Predictor, source: Source, options: Options, target: Path) -> int:
+    """Tell of every row of a source, and say how it went."""
+    from weft.inference.predict import to_file
+    from weft.inference.translate_file import fingerprint
+    from weft.training.checkpoint import files
+
     columns = predictor.choose(source.names, options.columns)
     seen = "" if source.header else "; the first line is data"
     print(f"{loaded.recipe.name}: {predictor.kind} of each row, from {', '.join(map(repr, columns))}{seen}", file=sys.stderr)

@@ -65,8 +65,17 @@ class RowStream:
 
 def open_rows(path: Path, known: set[str], header: Header = "detect", separator: Separator = "detect") -> RowStream:
     """The rows of a file. known: column names by which a first line is known for a header."""
-    suffix = path.name.removesuffix(".gz").rpartition(".")[2].lower()
     binary = open_binary(path)
+    try:
+        return read_rows(path, binary, known, header, separator)
+    except BaseException:
+        binary.close()
+        raise
+
+
+def read_rows(path: Path, binary: Any, known: set[str], header: Header, separator: Separator) -> RowStream:
+    """The rows of an open file."""
+    suffix = path.name.removesuffix(".gz").rpartition(".")[2].lower()
     lines = read_lines(path, binary)
     first = next(((number, line) for number, line in lines if line.strip()), None)
     if first is None:
@@ -92,14 +101,13 @@ def open_binary(path: Path) -> Any:
     if not path.is_file():
         raise DataError(f"{show(path)}: {'is a folder where a file is expected' if path.is_dir() else 'no such file'}")
     try:
-        binary = path.open("rb")
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as head:
             first = head.read(HEAD)
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{show(path)}: cannot be read ({reason(error)})") from error
     if not any(first.startswith(mark) for mark, _ in BYTE_ORDER_MARKS):
         refuse_binary(first, path)
-    return binary
+    return path.open("rb")
 
 
 def read_lines(path: Path, binary: Any) -> Lines:
@@ -108,13 +116,13 @@ def read_lines(path: Path, binary: Any) -> Lines:
         start = binary.peek(4)[:4] if path.suffix != ".gz" else b""
         encoding = next((name for mark, name in BYTE_ORDER_MARKS if start.startswith(mark)), "utf-8-sig")
         content: Any = gzip.GzipFile(fileobj=binary) if path.suffix == ".gz" else binary
-        text = io.TextIOWrapper(content, encoding=encoding, errors="replace")
         number = 0
-        while line := text.readline(MAX_LINE):
-            number += 1
-            yield number, line.removesuffix("\n")
-            while len(line) == MAX_LINE and not line.endswith("\n"):
-                line = text.readline(MAX_LINE)
+        with io.TextIOWrapper(content, encoding=encoding, errors="replace") as text:
+            while line := text.readline(MAX_LINE):
+                number += 1
+                yield number, line.removesuffix("\n")
+                while len(line) == MAX_LINE and not line.endswith("\n"):
+                    line = text.readline(MAX_LINE)
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{show(path)}: cannot be read to its end ({reason(error)})") from error
 

@@ -43,6 +43,7 @@ class Source:
     share: Callable[[], float]
     """How much of it has been read, from 0 to 1."""
     header: bool = True
+    close: Callable[[], None] = lambda: None
 
 
 @dataclass
@@ -65,7 +66,9 @@ def open_source(path: Path, predictor: Predictor, header: Header = "detect", sep
         given = [0]
         return Source(["file"], numbered(files, given), digest, lambda: given[0] / max(1, len(files)))
     stream = open_rows(path, predictor.known_names(), header, separator)
-    return Source(stream.names, of_stream(stream), digest_of(path), lambda: stream.position / max(1, stream.size), stream.header)
+    return Source(
+        stream.names, of_stream(stream), digest_of(path), lambda: stream.position / max(1, stream.size), stream.header, stream.close
+    )
 
 
 def numbered(files: Sequence[Path], given: list[int]) -> Iterator[Row]:
@@ -77,7 +80,6 @@ def numbered(files: Sequence[Path], given: list[int]) -> Iterator[Row]:
 def of_stream(stream: RowStream) -> Iterator[Row | BadRow]:
     for record in stream.rows:
         yield Row(record.cells, record.location) if not record.error else BadRecord(record.cells, record.location, record.error)
-    stream.close()
 
 
 class BadRecord(BadRow):
@@ -93,15 +95,21 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def format_of(target: Path) -> tuple[str, bool]:
+    """The format that a file's name asks for, and whether it is gzipped."""
+    suffixes = target.name.lower().split(".")
+    zipped = suffixes[-1] == "gz"
+    found = suffixes[-2 if zipped else -1] if len(suffixes) > 1 + zipped else ""
+    if found not in FORMATS:
+        raise ConfigError(f"--out {show(target)}: its name must end in one of .{', .'.join(FORMATS)}, or one of these and .gz")
+    return found, zipped
+
+
 class Writer:
     """Rows with their results as lines of one of the formats."""
 
     def __init__(self, target: Path, names: Sequence[str], predictor: Predictor):
-        suffixes = target.name.lower().split(".")
-        self.gzip = suffixes[-1] == "gz"
-        self.format = suffixes[-2 if self.gzip else -1] if len(suffixes) > 1 + self.gzip else ""
-        if self.format not in FORMATS:
-            raise ConfigError(f"--out {show(target)}: its name must end in one of .{', .'.join(FORMATS)}, or one of these and .gz")
+        self.format, self.gzip = format_of(target)
         self.names, self.results = list(names), predictor.columns
         told = {*self.results, "error"}
         self.header = [f"input.{name}" if name in told else name for name in self.names] + [*self.results, "error"]
@@ -122,7 +130,7 @@ class Writer:
 
     def one(self, row: Any, result: Result | BadRow) -> str:
         cells: dict[str, Any] = dict(getattr(row, "cells", {}))
-        told: Result = {"error": str(result)} if isinstance(result, BadRow) else result
+        told: Result = {"error": str(result)} if isinstance(result, BadRow) else rounded(result)
         if self.format in ("jsonl", "ndjson"):
             clash = {name for name in cells if name in told or name == "error"}
             given = {f"input.{name}" if name in clash else name: value for name, value in cells.items()}
@@ -133,6 +141,15 @@ class Writer:
     def packed(self, text: str) -> bytes:
         data = text.encode("utf-8", "replace")
         return gzip.compress(data, mtime=0) if self.gzip else data
+
+
+def rounded(value: Any) -> Any:
+    """A value with its floats to seven digits, which is what float32 has."""
+    if isinstance(value, float):
+        return float(f"{value:.7g}")
+    if isinstance(value, dict):
+        return {name: rounded(item) for name, item in value.items()}
+    return [rounded(item) for item in value] if isinstance(value, list) else value
 
 
 def looked_up(result: Result, column: str) -> Any:
