@@ -156,9 +156,14 @@ def text_of(row: Row, column: str) -> str:
     return str(value)
 
 
-def class_result(names: Sequence[str], logits: Tensor) -> Result:
-    """logits (C,) -> the likeliest class, and the probability of each."""
-    shares = logits.float().softmax(0).tolist()
+def shares_of(logits: Tensor) -> list[list[float]]:
+    """logits (B, C) -> the probabilities of the classes, for each example."""
+    shares: list[list[float]] = logits.float().softmax(-1).tolist()
+    return shares
+
+
+def class_result(names: Sequence[str], shares: list[float]) -> Result:
+    """The likeliest class, and the probability of each."""
     best = max(range(len(shares)), key=shares.__getitem__)
     told: Result = {"prediction": names[best], "probability": shares[best]}
     return told if len(names) > MOST_CLASSES else {**told, "probabilities": dict(zip(names, shares, strict=True))}

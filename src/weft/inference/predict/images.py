@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Batch, Dataset, Problems, TensorDataset, with_path
@@ -30,6 +29,7 @@ from weft.inference.predict.base import (
     class_result,
     named,
     ranked,
+    shares_of,
     text_of,
 )
 
@@ -81,12 +81,12 @@ class ImageClasses(Predictor):
         data: Dataset = TensorDataset({"image": image}, self.source.transform(image))
         return Items(data, owner, [1] * len(owner), [None] * len(owner), bad)
 
-    def compute(self, batch: Batch) -> list[Tensor]:
-        return list(self.model.classify(batch["image"]).float().cpu())
+    def compute(self, batch: Batch) -> list[list[float]]:
+        return shares_of(self.model.classify(batch["image"]))
 
     def result(self, example: Any, found: list[tuple[Any, Any]]) -> Result:
-        [(_, logits)] = found
-        return class_result(self.classes, logits)
+        [(_, shares)] = found
+        return class_result(self.classes, shares)
 
     def typed(self, words: Sequence[str]) -> list[Row]:
         problems = Problems()

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from weft.core.errors import ConfigError
 from weft.data.base import Batch, Problems
@@ -26,6 +25,7 @@ from weft.inference.predict.base import (
     class_result,
     named,
     ranked,
+    shares_of,
 )
 
 
@@ -75,14 +75,16 @@ class TableRows(Predictor):
         rows = Records(Path(TYPED), names, [cells for cells, _ in examples], places=[location for _, location in examples])
         return Items.one_each(self.table.features_of(rows, torch.zeros(len(examples)), problems))
 
-    def compute(self, batch: Batch) -> list[Tensor]:
-        return list(self.model.classify(batch["x"]).float().cpu())
+    def compute(self, batch: Batch) -> list[Any]:
+        """The probabilities of the classes, or the number."""
+        logits = self.model.classify(batch["x"])
+        return shares_of(logits) if self.table.classes else logits[:, 0].float().tolist()
 
     def result(self, example: Any, found: list[tuple[Any, Any]]) -> Result:
-        [(_, logits)] = found
+        [(_, said)] = found
         if not self.table.classes:
-            return {"prediction": float(logits) * self.table.deviation + self.table.mean}
-        return class_result(self.table.classes, logits)
+            return {"prediction": said * self.table.deviation + self.table.mean}
+        return class_result(self.table.classes, said)
 
     def typed(self, words: Sequence[str]) -> list[Row]:
         cells = dict(word.split("=", 1) for word in words if "=" in word)

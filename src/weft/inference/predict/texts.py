@@ -26,6 +26,7 @@ from weft.inference.predict.base import (
     class_result,
     named,
     ranked,
+    shares_of,
     text_of,
 )
 from weft.models.base import Tells, offers
@@ -77,8 +78,10 @@ class TextLabels(Predictor):
         data = LabelledSequences(packed, torch.zeros(len(examples), dtype=torch.int64))
         return Items.one_each(data, packed.ids.sizes.view(len(examples), -1).amax(1).tolist())
 
-    def compute(self, batch: Batch) -> list[Tensor]:
-        return list(self.logits(batch).float().cpu())
+    def compute(self, batch: Batch) -> list[Any]:
+        """The probabilities of the classes, or the number."""
+        logits = self.logits(batch)
+        return shares_of(logits) if self.classes else logits[:, 0].float().tolist()
 
     def logits(self, batch: Batch) -> Tensor:
         """The logits of classes (B, C), or numbers (B, 1)."""
@@ -91,10 +94,10 @@ class TextLabels(Predictor):
         return found
 
     def result(self, example: Texts, found: list[tuple[Any, Any]]) -> Result:
-        [(_, logits)] = found
+        [(_, said)] = found
         if not self.classes:
-            return {"prediction": float(logits) * self.tokenizer.deviation + self.tokenizer.mean}
-        return class_result(self.classes, logits)
+            return {"prediction": said * self.tokenizer.deviation + self.tokenizer.mean}
+        return class_result(self.classes, said)
 
     def typed(self, words: Sequence[str]) -> list[Row]:
         if len(words) not in (1, 2):

@@ -116,31 +116,38 @@ class Writer:
 
     def opening(self) -> bytes:
         """What stands before the first row."""
-        return b"" if self.format in ("jsonl", "ndjson") else self.packed(self.line(self.header))
-
-    def line(self, cells: Sequence[Any]) -> str:
-        if self.format == "tsv":
-            return "\t".join(" ".join(str(cell).split()) for cell in cells) + "\n"
-        out = io.StringIO()
-        csv.writer(out, lineterminator="\n").writerow(cells)
-        return out.getvalue()
+        return b"" if self.format in ("jsonl", "ndjson") else self.packed(self.table([self.header]))
 
     def lines(self, answered: Sequence[tuple[Row | BadRow, Result | BadRow]]) -> bytes:
-        return self.packed("".join(self.one(row, result) for row, result in answered))
-
-    def one(self, row: Any, result: Result | BadRow) -> str:
-        cells: dict[str, Any] = dict(getattr(row, "cells", {}))
-        told: Result = {"error": str(result)} if isinstance(result, BadRow) else rounded(result)
+        """The lines of some rows."""
+        told = [{"error": str(result)} if isinstance(result, BadRow) else rounded(result) for _, result in answered]
+        given: list[dict[str, Any]] = [dict(getattr(row, "cells", {})) for row, _ in answered]
         if self.format in ("jsonl", "ndjson"):
-            clash = {name for name in cells if name in told or name == "error"}
-            given = {f"input.{name}" if name in clash else name: value for name, value in cells.items()}
-            return json.dumps({**given, **told}, ensure_ascii=False) + "\n"
-        given_cells = [flat(cells.get(name, "")) for name in self.names]
-        return self.line([*given_cells, *(looked_up(told, column) for column in self.results), told.get("error", "")])
+            objects = (beside(cells, result) for cells, result in zip(given, told, strict=True))
+            return self.packed("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in objects))
+        return self.packed(self.table([self.cells(cells, result) for cells, result in zip(given, told, strict=True)]))
+
+    def cells(self, given: dict[str, Any], result: Result) -> list[Any]:
+        """The cells of a row of a table."""
+        columns = (looked_up(result, column) for column in self.results)
+        return [*(flat(given.get(name, "")) for name in self.names), *columns, result.get("error", "")]
+
+    def table(self, rows: Sequence[Sequence[Any]]) -> str:
+        if self.format == "tsv":
+            return "".join("\t".join(" ".join(str(cell).split()) for cell in row) + "\n" for row in rows)
+        out = io.StringIO()
+        csv.writer(out, lineterminator="\n").writerows(rows)
+        return out.getvalue()
 
     def packed(self, text: str) -> bytes:
         data = text.encode("utf-8", "replace")
         return gzip.compress(data, mtime=0) if self.gzip else data
+
+
+def beside(given: dict[str, Any], result: Result) -> dict[str, Any]:
+    """A result behind the columns of its row, of which those with a name of its own are called input.NAME."""
+    clash = {name for name in given if name in result or name == "error"}
+    return {**{f"input.{name}" if name in clash else name: value for name, value in given.items()}, **result}
 
 
 def rounded(value: Any) -> Any:
