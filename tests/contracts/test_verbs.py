@@ -27,23 +27,23 @@ TYPED = {
     verbs.WORDS: ("the",),
     verbs.PICTURE: ("picture.png",),
     verbs.TEXT: ("the cat likes rain.", "a dog sees rain."),
-    "number of a text": ("the cat likes rain.", "a dog sees rain."),
-    "the likelier way to go on": ("my friend", "likes rain", "hates rain"),
-    "answer in a paragraph": ("what is near the cat ?", "a tree near the cat ."),
-    "tags of words": ("may sees the moon",),
-    "number of a row": ("x=0.5", "y=-0.5"),
+    "regression": ("the cat likes rain.", "a dog sees rain."),
+    "multiple choice": ("my friend", "likes rain", "hates rain"),
+    "extractive question answering": ("what is near the cat ?", "a tree near the cat ."),
+    "token classification": ("may sees the moon",),
+    "regression of a row": ("x=0.5", "y=-0.5"),
 }
 """What to type after the name of a run to be given what `weft sample` has."""
 ROWS = {
     verbs.TEXT: "text\tanother\n" + "the cat likes rain.\ta dog sees rain.\n" * 3,
-    "number of a text": "text\tanother\n" + "the cat likes rain.\ta dog sees rain.\n" * 3,
-    "number of a row": "x\ty\n0.5\t-0.5\n1\t2\n3\t4\n",
-    "the likelier way to go on": "context\tchoice1\tchoice2\n" + "my friend\tlikes rain\thates rain\n" * 3,
-    "answer in a paragraph": "question\tcontext\n" + "what is near the cat ?\ta tree near the cat .\n" * 3,
+    "regression": "text\tanother\n" + "the cat likes rain.\ta dog sees rain.\n" * 3,
+    "regression of a row": "x\ty\n0.5\t-0.5\n1\t2\n3\t4\n",
+    "multiple choice": "context\tchoice1\tchoice2\n" + "my friend\tlikes rain\thates rain\n" * 3,
+    "extractive question answering": "question\tcontext\n" + "what is near the cat ?\ta tree near the cat .\n" * 3,
     verbs.PICTURE: "file\n" + "picture.png\n" * 3,
 }
 """Three rows for `weft predict`; others are given a text."""
-PAIRS = (verbs.TEXT, "number of a text")
+PAIRS = (verbs.TEXT, "regression")
 """What is told of a text or of a pair of them, as in training."""
 TOLD = {
     verbs.DRAWS: "written to",

@@ -106,9 +106,9 @@ class Data:
 class DataConfig(Config):
     """Settings of a data source."""
 
-    own_files: ClassVar[str] = ""
+    file_source: ClassVar[str] = ""
     """Registry name of the source that reads the user's own files of the same kind, where this one has no `path`."""
-    of_model: ClassVar[tuple[str, ...]] = ()
+    model_preprocessing: ClassVar[tuple[str, ...]] = ()
     """Preprocessing fields that belong to a trained model: finetuning takes them from its checkpoint."""
 
     def build(self) -> Data:
@@ -127,9 +127,9 @@ def with_path(own: DataConfig) -> DataConfig:
     """Settings of a source that reads files: the recipe's own, or the one that its source names for them."""
     if hasattr(own, "path"):
         return own
-    if not own.own_files:
+    if not own.file_source:
         raise ConfigError(f"{registry.name_of(type(own))} data has no path; this model can only be evaluated on data of its recipe")
-    source: DataConfig = config.change_type(own, registry.find("data", own.own_files))
+    source: DataConfig = config.change_type(own, registry.find("data", own.file_source))
     return source
 
 
@@ -145,7 +145,7 @@ def order(first: int, count: int, size: int, seed: int, shuffle: bool = True) ->
     return index
 
 
-class Source:
+class DataLoader:
     """A stateless data loader: batches of a dataset by draw number, the same for any number of workers; seeking costs nothing."""
 
     BLOCK = 1 << 14

@@ -8,9 +8,9 @@ the number of rows.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
+from torch import nn
 
 from weft.kernels import select
 from weft.kernels.decode_step import GPUStep
@@ -41,10 +41,10 @@ class Invariance:
     def line(self) -> str:
         """For those who start an engine without it."""
         said = "batch invariance is off, so beside others an answer may differ in its last bits"
-        return f"{said}; --invariant on makes it the same and cost {self.cost} where measured" if self.cost else ""
+        return f"{said}; --batch-invariant on makes it the same and cost {self.cost} where measured" if self.cost else ""
 
 
-def choose(model: Any, slots: int) -> Invariance:
+def choose(model: nn.Module, slots: int) -> Invariance:
     """What is done where nobody says: on where it costs at most `MOST`. An engine of one slot has nothing beside an answer."""
     if slots == 1:
         return Invariance(False)

@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from weft.kernels import causal_attention, select
-from weft.nn import attention
+from weft.core.tensor_cache import uncached
+from weft.kernels.usage import has_attention
 from weft.nn.dropout import Dropout
 from weft.objectives.base import Objective
 from weft.planning.subject import Subject
@@ -23,29 +23,17 @@ from weft.training import execution
 
 HERE = threading.local()
 """Only this thread pretends: another may be answering questions meanwhile."""
-ONE_AT_A_TIME = threading.RLock()
-KEPT = ((attention, "_kept_triangle"), (causal_attention, "_corner"))
-"""Masks that layers make once and keep: here they make them each time, so that none without numbers is left behind."""
 
 
 @contextmanager
 def fake_tensors() -> Iterator[None]:
-    """Everything made inside has no numbers."""
-    with ONE_AT_A_TIME:
-        yield from _pretending()
-
-
-def _pretending() -> Iterator[None]:
-    kept, HERE.pretends = [getattr(module, name) for module, name in KEPT], True
-    for (module, name), function in zip(KEPT, kept, strict=True):
-        setattr(module, name, getattr(function, "__wrapped__", function))
+    """Everything that this thread makes inside has no numbers."""
+    before, HERE.fake = getattr(HERE, "fake", False), True
     try:
-        with FakeTensorMode():
+        with uncached(), FakeTensorMode():
             yield
     finally:
-        HERE.pretends = False
-        for (module, name), function in zip(KEPT, kept, strict=True):
-            setattr(module, name, function)
+        HERE.fake = before
 
 
 def one_kernel(
@@ -59,23 +47,28 @@ def one_kernel(
     scale: float | None = None,
 ) -> Tensor:
     """Attention with the memory and FLOPs of a GPU's kernel; a bias that is learned is the exception, which has a gradient of its own."""
-    if not getattr(HERE, "pretends", False):
-        return attention.fused_attention(q, k, v, mask, causal, dropout, bias, scale)
+    from weft.nn.attention import fused_attention
+
+    if not getattr(HERE, "fake", False):
+        return fused_attention(q, k, v, mask, causal, dropout, bias, scale)
     if bias is not None:
-        return attention.fused_attention(q, k, v, None, causal, 0.0, bias, scale)
+        return fused_attention(q, k, v, None, causal, 0.0, bias, scale)
     return F.scaled_dot_product_attention(q, k, v, is_causal=causal and q.size(-2) == k.size(-2), scale=scale)
 
 
 def build(subject: Subject, backend: str = "fused", gpu: bool = False) -> tuple[nn.Module, Objective]:
     """Model and objective, ready to train, with attention as the trainer would choose it and, for a `gpu`, its logits."""
     model, objective = subject.model.build().train(), subject.objective.build()
-    select.use_attention(model, backend)
+    if has_attention(model):
+        from weft.kernels import select
+
+        select.use_attention(model, backend)
     for module in model.modules():
-        if hasattr(type(module), "core") and backend == "fused":
-            setattr(module, "core", one_kernel)  # noqa: B010
+        if hasattr(type(module), "attention_fn") and backend == "fused":
+            setattr(module, "attention_fn", one_kernel)  # noqa: B010
         if isinstance(module, Dropout):
             module.share = 0.0
     if hasattr(objective, "logits_backend"):
-        chosen = execution.settle(subject.train.logits, execution.of_logits(gpu, model, objective))[0]
+        chosen = execution.resolve(subject.train.cross_entropy, execution.of_cross_entropy(gpu, model, objective))[0]
         setattr(objective, "logits_backend", chosen)  # noqa: B010
     return model, objective

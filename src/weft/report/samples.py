@@ -10,16 +10,13 @@ import torch
 from torch import Tensor
 
 from weft.core.errors import WeftError
-from weft.data.base import Source
+from weft.data.base import DataLoader
 from weft.data.tokenizers.base import ClassNames
-from weft.inference.generate import can_continue, generate
-from weft.inference.neighbours import known_words, neighbours
-from weft.inference.translate import answer, can_answer
-from weft.models.base import Embeds, Restyles, Samples, offers
+from weft.models.base import Embeds, Samples, TranslatesImages, offers
 from weft.report import plane
 from weft.visual.grids import draw as draw_images
 from weft.visual.grids import png
-from weft.visual.restyled import beside
+from weft.visual.image_translation import source_and_translation
 
 if TYPE_CHECKING:
     from weft.runs.load import Loaded
@@ -42,18 +39,15 @@ def draw(loaded: Loaded) -> list[Sample]:
     step = f"after step {loaded.metrics.get('step', 0):,}"
     tokenizer = None if isinstance(loaded.tokenizer, ClassNames) else loaded.tokenizer  # names of classes are no text
     try:
-        if can_continue(loaded.model, tokenizer):
-            made = generate(loaded.model, loaded.tokenizer, max_new_tokens=TOKENS, temperature=0.8)[0]
-            return [Sample(f"Text written {step}, temperature 0.8", text=made.text)]
-        if can_answer(loaded.model):
-            return [Sample(f"Answers {step}", rows=tuple(answered(loaded)))]
+        if tokenizer is not None and (text := written(loaded, step)):
+            return [text]
         if offers(loaded.model, Samples) and plane.dimensions(loaded.recipe.model):
             cloud = base64.b64encode(plane.drawn(draw_images(loaded.model, POINTS)).encode()).decode()
             return [Sample(f"Points drawn {step}", image=f"data:image/svg+xml;base64,{cloud}")]
         if offers(loaded.model, Samples):
             sheet = base64.b64encode(png(draw_images(loaded.model, IMAGES), columns=10)).decode()
             return [Sample(f"Images drawn {step}", image=f"data:image/png;base64,{sheet}")]
-        if offers(loaded.model, Restyles):
+        if offers(loaded.model, TranslatesImages):
             sheet = base64.b64encode(png(translated(loaded), columns=6)).decode()
             title = f"Images, what became of them {step}, and what they should be (or are, brought back again)"
             return [Sample(title, image=f"data:image/png;base64,{sheet}")]
@@ -64,16 +58,29 @@ def draw(loaded: Loaded) -> list[Sample]:
     return []
 
 
+def written(loaded: Loaded, step: str) -> Sample | None:
+    """A text, or answers to texts, of a model that writes."""
+    from weft.inference.generate import can_continue, generate  # a model that draws images does without
+    from weft.inference.translate import can_answer
+
+    if can_continue(loaded.model, loaded.tokenizer):
+        made = generate(loaded.model, loaded.tokenizer, max_new_tokens=TOKENS, temperature=0.8)[0]
+        return Sample(f"Text written {step}, temperature 0.8", text=made.text)
+    return Sample(f"Answers {step}", rows=tuple(answered(loaded))) if can_answer(loaded.model) else None
+
+
 def translated(loaded: Loaded) -> Tensor:
     """The first images that were not trained on, each with its translation and what it should be, or what comes back of it."""
     data = loaded.recipe.data.build_with(loaded.tokenizer)
     held = data.validation or data.train
-    source = Source(held, loaded.recipe.train.seed, next(loaded.model.parameters()).device, shuffle=False)
-    return beside(loaded.model, source.batch(0, min(TRANSLATED, len(held))))
+    source = DataLoader(held, loaded.recipe.train.seed, next(loaded.model.parameters()).device, shuffle=False)
+    return source_and_translation(loaded.model, source.batch(0, min(TRANSLATED, len(held))))
 
 
 def answered(loaded: Loaded) -> list[tuple[str, str]]:
     """The first sources of the data that was not trained on, and what the model makes of them."""
+    from weft.inference.translate import answer
+
     data = loaded.recipe.data.build_with(loaded.tokenizer)
     held = data.validation or data.train
     index = torch.arange(min(WORDS, len(held)))
@@ -83,5 +90,7 @@ def answered(loaded: Loaded) -> list[tuple[str, str]]:
 
 def near_words(loaded: Loaded) -> list[tuple[str, str]]:
     """A few words, each with its nearest."""
+    from weft.inference.neighbours import known_words, neighbours
+
     found = neighbours(loaded.model, loaded.tokenizer, " ".join(known_words(loaded.tokenizer, WORDS)), number=5)
     return [(word, ", ".join(other for other, _ in near)) for word, near in found.items()]

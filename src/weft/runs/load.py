@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from weft.data.tokenizers import base as tokenizers
-from weft.inference import generate, translate
-from weft.kernels import select
+from weft.kernels.usage import has_attention
 from weft.recipes.base import Recipe
 from weft.recipes.base import load as load_recipe
 from weft.training import execution
@@ -20,6 +19,7 @@ from weft.training.checkpoint import checkpoint
 from weft.visual import grids
 
 if TYPE_CHECKING:
+    from weft.inference import generate, translate
     from weft.inference.predict.find import What
 
 
@@ -39,15 +39,19 @@ class Loaded:
         return self.model(*arguments, **settings)
 
     def generate(self, prompt: str = "", **settings: Any) -> generate.Generation:
-        """One continuation of a prompt; max_new_tokens, temperature, top_k, top_p, seed and stop as in generation.decode."""
+        """One continuation of a prompt; max_new_tokens, temperature, top_k, top_p, seed and stop as in inference.generate."""
+        from weft.inference import generate
+
         return generate.generate(self.model, self.tokenizer, prompt, n=1, **settings)[0]
 
     def sample(self, n: int = 64, seed: int = 0, label: int | None = None) -> Tensor:
         """n examples (N, ...) of a model that draws them, of one class where a label is given: those of `weft sample`."""
         return grids.draw(self.model, n, seed, label)
 
-    def answer(self, text: str, **settings: Any) -> list[translate.Answered]:
-        """The best answers of a model that turns one text into another, best first; settings as in generation.answer."""
+    def answer(self, text: str, **settings: Any) -> list[translate.Seq2SeqOutput]:
+        """The best answers of a model that turns one text into another, best first; settings as in inference.translate."""
+        from weft.inference import translate
+
         return translate.best_answers(self.model, self.tokenizer, [text], **settings)[0]
 
     def predict(self, rows: Iterable[Any], what: What = "auto", columns: Sequence[str] = ()) -> list[dict[str, Any]]:
@@ -72,8 +76,11 @@ def load(name: str | Path, device: str = "auto") -> Loaded:
     recipe = load_recipe(found.json("recipe.json"))
     model = recipe.model.build()
     load_initial(model, found)
-    model = model.to(where := execution.pick_device(device)).eval()
-    select.for_evaluation(model, where)
+    model = model.to(where := execution.select_device(device)).eval()
+    if has_attention(model):
+        from weft.kernels import select
+
+        select.for_evaluation(model, where)
     template = found.files.get("chat_template.jinja", b"").decode()
     return Loaded(found.path, recipe, model, read_tokenizer(found), found.json("metrics.json"), template)
 

@@ -66,7 +66,7 @@ class Log(Hook):
         self.write(line, trainer)
 
     def training(self, trainer: Trainer) -> dict[str, float]:
-        numbers = trainer.means.read(trainer.team.add)
+        numbers = trainer.means.read(trainer.team.all_reduce)
         trainer.means.clear()
         for turn, updater in trainer.updaters.items():
             prefix = f"{turn}_" if turn else ""

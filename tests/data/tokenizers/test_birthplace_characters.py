@@ -15,9 +15,9 @@ from weft.data.tokenizers.birthplace_characters import (
     PAD,
     PAD_CHARACTER,
     BirthplaceCharacters,
-    HiddenSpan,
+    MaskedSpan,
     PackedRows,
-    as_marked_characters,
+    as_birthplace_characters,
     refuse_special_characters,
     shifted,
 )
@@ -56,16 +56,18 @@ def test_what_cannot_be_told_is_one_sentence() -> None:
     with pytest.raises(DataError, match="tokenizer cannot be read"):
         tokenizers.load(b'{"type": "birthplace_characters", "characters": "ab"}')
     with pytest.raises(DataError, match="trained on 'characters' tokens"):
-        as_marked_characters(CharacterTokenizer("ab"))
-    assert as_marked_characters(None) is None
+        as_birthplace_characters(CharacterTokenizer("ab"))
+    assert as_birthplace_characters(None) is None
 
 
-def arranged(texts: list[str], length: list[int], before: list[int], hidden: list[int], context: int, closing: bool = False) -> list[str]:
+def arranged(
+    texts: list[str], length: list[int], before: list[int], hidden: list[int], context: int, final_mask: bool = False
+) -> list[str]:
     tokenizer = BirthplaceCharacters.train("abcdefghijkl")
     rows = PackedRows.pack(texts, tokenizer)
     used, start, piece = (torch.tensor(part, dtype=rows.sizes.dtype) for part in (length, before, hidden))
     return [
-        tokenizer.decode(row) for row in rows.move_hidden_to_end(HiddenSpan(rows.starts, used, start, piece), context, closing).tolist()
+        tokenizer.decode(row) for row in rows.move_hidden_to_end(MaskedSpan(rows.starts, used, start, piece), context, final_mask).tolist()
     ]
 
 
@@ -79,7 +81,7 @@ def test_the_hidden_piece_moves_to_the_end() -> None:
         "⁇⁇□□□□□□□□□",
         "ijkl⁇⁇□□□□□",
     ]
-    assert arranged(texts, length, before, hidden, 11, closing=True) == [
+    assert arranged(texts, length, before, hidden, 11, final_mask=True) == [
         "ab⁇fgh⁇cde⁇",
         "a⁇c⁇b⁇□□□□□",
         "⁇cd⁇ab⁇□□□□",
@@ -95,13 +97,13 @@ def test_any_piece_of_any_row_can_be_put_back(data: st.DataObject) -> None:
     hidden = [data.draw(st.integers(0, size)) for size in length]
     before = [data.draw(st.integers(0, size - piece)) for size, piece in zip(length, hidden, strict=True)]
     context = max(length) + 3 + data.draw(st.integers(0, 3))
-    for closing in (False, True):
-        found = arranged(texts, length, before, hidden, context, closing)
+    for final_mask in (False, True):
+        found = arranged(texts, length, before, hidden, context, final_mask)
         for row, text, size, start, piece in zip(found, texts, length, before, hidden, strict=True):
             prefix, suffix, *moved = row.rstrip(PAD_CHARACTER).split(MASK_CHARACTER)
             assert len(row) == context
             assert len(prefix) == start
-            assert moved == ([text[start : start + piece], ""] if closing and piece else [text[start : start + piece]])
+            assert moved == ([text[start : start + piece], ""] if final_mask and piece else [text[start : start + piece]])
             assert prefix + moved[0] + suffix == text[:size]
 
 

@@ -40,7 +40,7 @@ def told(recipe: Any) -> type[Predictor] | None:
     for kind, found in OF_DATA.items():
         if isinstance(data, kind):
             return found
-    of_images = isinstance(data, ImagesConfig) or getattr(data, "own_files", "") == "images"
+    of_images = isinstance(data, ImagesConfig) or getattr(data, "file_source", "") == "images"
     return ImageClasses if of_images and name_of(type(recipe.objective)) == "classification" else None
 
 

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from weft.core.errors import ConfigError
-from weft.data.annotated.framed import FramedTextsConfig
 from weft.data.base import Batch, Problems
 from weft.data.text.packing import LabelledSequences, Texts, pack
 from weft.data.text.text_columns import ID_COLUMNS, LABELS, PAIRS, SINGLE, text_names
@@ -29,7 +28,7 @@ from weft.inference.predict.base import (
     shares_of,
     text_of,
 )
-from weft.models.base import Tells, offers
+from weft.models.base import ClassifiesText, offers
 
 CHOICE = re.compile(r"(choice|ending|option|answer)s?[ _]?\w{0,3}", re.IGNORECASE)
 
@@ -73,8 +72,9 @@ class TextLabels(Predictor):
         return Texts(tuple(text_of(row, column) for column in columns), row.location)
 
     def items(self, examples: Sequence[Texts], problems: Problems) -> Items:
-        sequences = self.source.sequences if isinstance(self.source, FramedTextsConfig) else lambda texts: (texts,)
-        packed = pack([each for texts in examples for each in sequences(texts)], self.tokenizer.tokens, self.source.context, problems)
+        packed = pack(
+            [each for texts in examples for each in self.source.sequences(texts)], self.tokenizer.tokens, self.source.context, problems
+        )
         data = LabelledSequences(packed, torch.zeros(len(examples), dtype=torch.int64))
         return Items.one_each(data, packed.ids.sizes.view(len(examples), -1).amax(1).tolist())
 
@@ -85,7 +85,7 @@ class TextLabels(Predictor):
 
     def logits(self, batch: Batch) -> Tensor:
         """The logits of classes (B, C), or numbers (B, 1)."""
-        if offers(self.model, Tells):
+        if offers(self.model, ClassifiesText):
             ids = batch["ids"]
             hidden = self.model.hidden(ids.flatten(0, -2)).view(*ids.shape, -1)
             found: Tensor = self.model.class_logits(hidden, batch["lengths"])
@@ -163,7 +163,7 @@ class Choices(Predictor):
 
     def compute(self, batch: Batch) -> list[float]:
         ids, lengths = batch["ids"][:, None], batch["lengths"][:, None]  # (B, 1, T), (B, 1): a choice alone
-        if offers(self.model, Tells):
+        if offers(self.model, ClassifiesText):
             hidden = self.model.hidden(ids.flatten(0, 1)).view(*ids.shape, -1)
             scores: Tensor = self.model.choice_logits(hidden, lengths)
         else:
