@@ -23,7 +23,7 @@ TYPED = {
     verbs.ANSWERS: ("seven",),
     verbs.DRAWS: ("--n", "2"),
     verbs.POINTS: ("--n", "5"),
-    verbs.RESTYLES: ("--input", "picture.png", "--out", "restyled"),
+    verbs.TRANSLATES_IMAGES: ("--input", "picture.png", "--out", "restyled"),
     verbs.WORDS: ("the",),
     verbs.PICTURE: ("picture.png",),
     verbs.TEXT: ("the cat likes rain.", "a dog sees rain."),
@@ -48,7 +48,7 @@ PAIRS = (verbs.TEXT, "regression")
 TOLD = {
     verbs.DRAWS: "written to",
     verbs.POINTS: "written to",
-    verbs.RESTYLES: "restyled",
+    verbs.TRANSLATES_IMAGES: "translated",
 }
 
 
