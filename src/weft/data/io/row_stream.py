@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from weft.core.errors import DataError
-from weft.data.io.files import BYTE_ORDER_MARKS, reason, show, well_formed
+from weft.data.io.encodings import BYTE_ORDER_MARKS, without_mark
+from weft.data.io.files import reason, show, well_formed
 from weft.data.io.records import MAX_RECORD_LINES, SEPARATORS, Header, Separator, looks_like_header
 from weft.data.io.sniff import HEAD, refuse_binary
 
@@ -114,7 +115,8 @@ def read_lines(path: Path, binary: Any) -> Lines:
     """Numbered lines without their ends, undecodable bytes as U+FFFD; of one that is too long the first characters."""
     try:
         start = binary.peek(4)[:4] if path.suffix != ".gz" else b""
-        encoding = next((name for mark, name in BYTE_ORDER_MARKS if start.startswith(mark)), "utf-8-sig")
+        encoding = next((name for mark, name in BYTE_ORDER_MARKS if start.startswith(mark)), "")
+        encoding = encoding or (without_mark(binary.peek(HEAD)[:HEAD]) if start else "") or "utf-8-sig"
         content: Any = gzip.GzipFile(fileobj=binary) if path.suffix == ".gz" else binary
         number = 0
         with io.TextIOWrapper(content, encoding=encoding, errors="replace") as text:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from weft.core.errors import DataError
+from weft.data.io.encodings import without_mark
 
 HEAD = 1 << 16
 """Bytes looked at."""
@@ -52,6 +53,6 @@ def binary_kind(head: bytes, name: str = "") -> tuple[str, str]:
     for signature, kind, fix in SIGNATURES:
         if head.startswith(signature):
             return kind, fix
-    if head.count(b"\0") > max(3, MOST_NULS * len(head)):
-        return "binary, or text in UTF-16 without a byte-order mark (it is full of NUL bytes)", "save it as UTF-8"
+    if head.count(b"\0") > max(3, MOST_NULS * len(head)) and not without_mark(head):
+        return "binary (it is full of NUL bytes)", "name a text file"
     return "", ""
