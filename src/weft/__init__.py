@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from weft.recipes.base import recipe as recipe
     from weft.runs.load import load as load
     from weft.sweeps.sweep import sweep as sweep
+    from weft.runs.load import predict as predict
 
 __version__ = "0.2.0.dev0"
 _PUBLIC = {
@@ -20,6 +21,7 @@ _PUBLIC = {
     "train": "weft.api",
     "sweep": "weft.sweeps.sweep",
     "load": "weft.runs.load",
+    "predict": "weft.runs.load",
     "evaluate": "weft.evaluation.evaluate",
 }
 __all__ = [*_PUBLIC, "convert", "__version__"]

@@ -11,7 +11,7 @@ from weft.core import installation
 from weft.core.units import number
 from weft.data.base import Data
 from weft.data.text.packing import can_encode
-from weft.evaluation import predict
+from weft.inference.predict import find
 from weft.models.base import Embeds, Samples, TranslatesImages, offers
 from weft.planning import cost
 from weft.runs.run import Run
@@ -85,8 +85,8 @@ def closing(run: Run) -> list[str]:
 def prompts(run: Run) -> tuple[str, ...] | None:
     """What `weft sample` can be given after the folder of a run; None where there is nothing to sample."""
     model = run.trainer.model
-    if found := predict.asked(run.recipe, run.data):
-        return found
+    if kind := find.told(run.recipe):
+        return kind.asked_of(run.data.tokenizer)
     if offers(model, TranslatesImages):
         return "--input", "picture.png", "--out", "restyled"
     if offers(model, Samples):
