@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from weft.recipes.base import Recipe as Recipe
     from weft.recipes.base import recipe as recipe
     from weft.runs.load import load as load
-    from weft.sweeps.sweep import sweep as sweep
     from weft.runs.load import predict as predict
+    from weft.sweeps.sweep import sweep as sweep
 
 __version__ = "0.2.0.dev0"
 _PUBLIC = {

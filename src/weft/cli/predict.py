@@ -7,14 +7,14 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from weft.cli import console
 from weft.cli.options import flags
 from weft.core.config import Config
 from weft.core.errors import ConfigError
 from weft.core.units import duration
-from weft.report.live import bar, make_display
+from weft.report.live import make_display
 
 if TYPE_CHECKING:  # what needs a model is imported when there is one, so that --help is quick
     from weft.inference.predict.base import Predictor
@@ -94,7 +94,8 @@ class Meter:
     """Rows, rows a second and the time left: a line drawn in place on a terminal, now and then a line elsewhere."""
 
     def __init__(self) -> None:
-        self.display: Any = make_display() if sys.stderr.isatty() and sys.stdout.isatty() else None
+        self.state = (0, SHARES, "")
+        self.display = make_display(lambda: self.state, live=sys.stderr.isatty() and sys.stdout.isatty())
         self.begin = self.shown = time.perf_counter()
         self.first: float | None = None
 
@@ -112,14 +113,11 @@ class Meter:
         if self.first is None:
             self.first, self.begin, self.rows = done.share, now, done.rows
             return
-        if now - self.shown < (0.1 if self.display else QUIET):
-            return
-        self.shown = now
         rate = (done.rows - self.rows) / (now - self.begin)
         pace = (done.share - self.first) / (now - self.begin)
         left = f", {duration((1 - done.share) / pace)} left" if pace > 0 else ""
         text = f"{done.rows:,} rows, {rate:,.0f} rows/s{left}"
-        if self.display:
-            self.display.update(bar(round(done.share * SHARES), SHARES, text), refresh=True)
-        else:
+        self.state = (round(done.share * SHARES), SHARES, text)
+        if self.display is None and now - self.shown > QUIET:
+            self.shown = now
             print(text, file=sys.stderr, flush=True)
