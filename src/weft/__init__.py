@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from weft.recipes.base import Recipe as Recipe
     from weft.recipes.base import recipe as recipe
     from weft.runs.load import load as load
+    from weft.runs.load import predict as predict
     from weft.sweeps.sweep import sweep as sweep
 
 __version__ = "0.2.0.dev0"
@@ -20,6 +21,7 @@ _PUBLIC = {
     "train": "weft.api",
     "sweep": "weft.sweeps.sweep",
     "load": "weft.runs.load",
+    "predict": "weft.runs.load",
     "evaluate": "weft.evaluation.evaluate",
 }
 __all__ = [*_PUBLIC, "convert", "__version__"]

@@ -104,6 +104,9 @@ def test_what_is_unknown_stands_in_the_message_and_not_behind_hidden_words(rende
                     raise DataError(f"character {character!r} at position {position} is unknown")
             return super().encode(text)
 
+        def unknown(self, text: str) -> str:
+            return ""
+
     tokenizer = Strict("\n :AUaeinrst")
     with pytest.raises(DataError, match="character '!' at position 2"):
         renderer.prompt(made(tokenizer), [{"role": "user", "content": "as!"}], TokenTexts(tokenizer))

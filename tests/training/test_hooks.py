@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 from pathlib import Path
@@ -19,7 +20,7 @@ from weft.data.base import Batch, DataLoader, TensorDataset
 from weft.objectives.base import Objective, Terms, count
 from weft.training.checkpoint import checkpoint
 from weft.training.checkpoint.hook import Checkpoints
-from weft.training.hooks import EMA, Hook, Signals, Validation, evaluate
+from weft.training.hooks import EMA, Hook, Signals, Validation, evaluate, share_of_newest
 from weft.training.log import Log, drop_after
 from weft.training.loggers.tensorboard import TensorBoard
 from weft.training.optimizer.settings import SGD, Adam
@@ -73,10 +74,25 @@ class Trail(Hook):
 def test_the_average_has_its_closed_form() -> None:
     trail, average, model = Trail(), EMA(0.8), toys.Linear()
     toys.trainer(model, toys.Regression(), toys.regression(), SGD(lr=0.05), [trail, average], batch=4, steps=6).fit()
-    shares = [0.8 ** (6 - step) for step in range(1, 7)]
+    newest = [share_of_newest(0.8, step) for step in range(1, 7)]
+    assert newest[0] == 1.0
+    shares = [share * math.prod(1 - later for later in newest[step + 1 :]) for step, share in enumerate(newest)]
+    assert sum(shares) == pytest.approx(1.0)
     for name, value in average.average.items():
         expected = sum(share * weights[name] for share, weights in zip(shares, trail.weights, strict=True)) / sum(shares)
         torch.testing.assert_close(value, expected)
+
+
+def test_a_young_average_keeps_up_and_an_old_one_has_its_decay() -> None:
+    def shares(decay: float, steps: int) -> list[float]:
+        newest = [share_of_newest(decay, step) for step in range(1, steps + 1)]
+        return [share * math.prod(1 - later for later in newest[step + 1 :]) for step, share in enumerate(newest)]
+
+    young = shares(0.999, 80)
+    assert sum(step * share for step, share in enumerate(young, 1)) == pytest.approx(0.9 * 80, rel=0.02)
+    assert young[0] < 1e-11
+    old = shares(0.9, 300)
+    assert old[-5:] == pytest.approx([0.1 * 0.9**age for age in range(4, -1, -1)])
 
 
 def test_the_average_takes_the_models_place_for_a_while() -> None:

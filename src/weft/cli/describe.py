@@ -11,7 +11,6 @@ from weft.core import installation
 from weft.core.units import number
 from weft.data.base import Data
 from weft.data.text.packing import can_encode
-from weft.evaluation import predict
 from weft.models.base import Embeds, Samples, TranslatesImages, offers
 from weft.planning import cost
 from weft.runs.run import Run
@@ -85,8 +84,6 @@ def closing(run: Run) -> list[str]:
 def prompts(run: Run) -> tuple[str, ...] | None:
     """What `weft sample` can be given after the folder of a run; None where there is nothing to sample."""
     model = run.trainer.model
-    if found := predict.asked(run.recipe, run.data):
-        return found
     if offers(model, TranslatesImages):
         return "--input", "picture.png", "--out", "restyled"
     if offers(model, Samples):
@@ -95,11 +92,14 @@ def prompts(run: Run) -> tuple[str, ...] | None:
 
 
 def text_prompts(run: Run) -> tuple[str, ...] | None:
-    """Of a model of text. A model of images is trained without importing what decodes texts."""
+    """Of a model that reads something. One that draws is trained without importing what decodes texts."""
     from weft.inference.generate import can_continue
     from weft.inference.neighbours import known_words
+    from weft.inference.predict import find
     from weft.inference.translate import can_answer
 
+    if kind := find.told(run.recipe):
+        return kind.asked_of(run.data.tokenizer)
     model, tokenizer = run.trainer.model, run.data.tokenizer
     if can_continue(model, tokenizer):
         return ("a prompt",) if can_encode("a prompt", tokenizer) else ()

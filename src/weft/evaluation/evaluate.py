@@ -17,7 +17,7 @@ import torch
 from weft.core import config, html, registry
 from weft.core.errors import ConfigError, DataError
 from weft.core.units import number, title
-from weft.data.base import Data, DataConfig, DataLoader, Dataset
+from weft.data.base import Data, DataConfig, DataLoader, Dataset, with_path
 from weft.objectives.base import Objective
 from weft.runs.load import Loaded, load
 from weft.training import hooks
@@ -156,18 +156,12 @@ def change_data(own: DataConfig, data: DataConfig | dict[str, Any] | str | Path 
     return config.override(source, changes)
 
 
-def with_path(own: DataConfig) -> DataConfig:
-    """Settings of a source that reads files: the recipe's own, or the one that its source names for them."""
-    if hasattr(own, "path"):
-        return own
-    if not own.file_source:
-        raise ConfigError(f"{registry.name_of(type(own))} data has no path; this model can only be evaluated on data of its recipe")
-    source: DataConfig = config.change_type(own, registry.find("data", own.file_source))
-    return source
-
-
 def fit_together(loaded: Loaded, data: Data) -> None:
     """Refuse data of another size than the model was built for."""
+    known, texts = getattr(loaded.tokenizer, "texts", 0), data.info.get("texts", 0)
+    if known and texts and known != texts:
+        kind = {1: "single texts", 2: "pairs of texts"}
+        raise DataError(f"the data has {kind[texts]}, but this model was trained on {kind[known]}; name the columns with --data.text")
     for field in dataclasses.fields(loaded.recipe.model):
         mine, given = getattr(loaded.recipe.model, field.name), data.info.get(field.name)
         if given is None or mine == given or list(mine if isinstance(mine, tuple) else [mine]) == given:

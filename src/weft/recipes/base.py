@@ -19,8 +19,8 @@ from weft.training.settings import Parallel, Train
 ROOMY = ("vocabulary", "context", "classes")
 """Facts of the data of which a model may be built for more."""
 GOALS = {
-    **dict.fromkeys(("loss", "perplexity", "bits_per_byte", "bits_per_dim", "error"), "min"),
-    **dict.fromkeys(("accuracy", "f1", "matthews", "pearson", "token_bleu"), "max"),
+    **dict.fromkeys(("loss", "perplexity", "bits_per_byte", "bits_per_dim", "error", "rmse", "mae"), "min"),
+    **dict.fromkeys(("accuracy", "f1", "matthews", "pearson", "r2", "token_bleu"), "max"),
 }
 """What is better of metrics of which nobody wants the other."""
 

@@ -1,4 +1,4 @@
-"""Classifiers: multilayer perceptrons, and a small residual network for your own images."""
+"""Classifiers, and regression: multilayer perceptrons, and a small residual network for your own images."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from weft.data.tables.table import TableConfig
 from weft.models.convnet import ConvNetConfig
 from weft.models.mlp import MLPConfig
 from weft.objectives.classification import ClassificationConfig
+from weft.objectives.regression import RegressionConfig
 from weft.recipes.base import Progress, Recipe
 from weft.training.optimizer.settings import AdamW
 from weft.training.schedule import Schedule
@@ -79,4 +80,19 @@ def table() -> Recipe:
         optim=adamw(1e-3),
         train=Train(steps=1500, batch=64, log_every=50, eval_every=150),
         progress=ACCURACY,
+    )
+
+
+def number() -> Recipe:
+    """MLP that tells a number of your own rows of text, numbers or both; the number is the column called label, else the last.
+
+    Run:      weft train regression/table --data.path rows.csv --data.label price
+    """
+    return Recipe(
+        data=TableConfig(number=True),
+        model=MLPConfig(hidden=(128,), dropout=0.1),
+        objective=RegressionConfig(inputs=("x",)),
+        optim=adamw(1e-3),
+        train=Train(steps=1500, batch=64, log_every=50, eval_every=150),
+        progress=Progress(metric="rmse"),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from weft.visual.sheet import Sheet
 
 if TYPE_CHECKING:
     from weft.inference import generate, translate
+    from weft.inference.predict.find import What
 
 
 @dataclass(repr=False)
@@ -76,6 +78,21 @@ class Loaded:
         from weft.inference import translate
 
         return translate.best_answers(self.model, self.tokenizer, [text], **settings)[0]
+
+    def predict(self, rows: Iterable[Any], what: What = "auto", columns: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """What the model tells of each row, in their order, as `weft predict` does; {"error": why} where it can tell nothing.
+
+        rows: texts, pairs of texts, image files, or mappings from column to value.
+        """
+        from weft.inference.predict.find import find
+        from weft.inference.predict.run import predict_rows
+
+        return predict_rows(find(self, what), rows, columns)
+
+
+def predict(model: Loaded | str | Path, rows: Iterable[Any], what: What = "auto", columns: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """What a model, or that of a run, tells of each row: see `Loaded.predict`."""
+    return (model if isinstance(model, Loaded) else load(model)).predict(rows, what, columns)
 
 
 def load(name: str | Path, device: str = "auto") -> Loaded:

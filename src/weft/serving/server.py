@@ -17,6 +17,7 @@ from weft.serving.errors import ApiError, Json
 from weft.serving.gate import Gate
 from weft.serving.image_generation import image_routes
 from weft.serving.inspection import attention_routes
+from weft.serving.predictions import prediction_routes
 from weft.serving.schemas import ChatRequest, CompletionRequest, DetokenizeRequest, EmbeddingRequest, TokenizeRequest
 from weft.serving.service import LONG, ServedModel, Service
 from weft.serving.static import page_routes
@@ -42,6 +43,7 @@ def make_app(service: Service) -> FastAPI:
     add_tokens(app, service)
     add_state(app, service)
     app.include_router(image_routes(service))
+    app.include_router(prediction_routes(service))
     app.include_router(attention_routes(service))
     app.include_router(page_routes())
     return app

@@ -13,6 +13,7 @@ VERBS = {
     "sweep": "a recipe with several settings, side by side, and the best by validation",
     "evaluate": "the recipe's metrics on its validation data or on other data, or tasks for language models",
     "sample": "text, images or nearest words from a trained model, or what it tells of your text or image",
+    "predict": "what a model tells of every row of a file: classes, numbers, tags, answers, vectors, likelihoods",
     "prompt": "a prompt from a template file and worked examples, shown or asked",
     "serve": "an OpenAI-compatible server, and a page to play with a model",
     "data": "token shards from your own text, JSONL or parquet files, to train large models from",

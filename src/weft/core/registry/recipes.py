@@ -20,6 +20,7 @@ RECIPES = {
     "classifier/mnist": Entry("weft.recipes.classifier:mnist", 1986, "MLP 784-512-10 on MNIST"),
     "classifier/images": Entry("weft.recipes.classifier:images", 2016, "residual network on your own image folder"),
     "classifier/table": Entry("weft.recipes.classifier:table", 1986, "MLP on your own labelled rows"),
+    "regression/table": Entry("weft.recipes.classifier:number", 1986, "MLP that tells a number of your own rows"),
     "vit/digits": Entry("weft.recipes.vit:digits", 2020, "ViT on scikit-learn's digits"),
     "vit/images": Entry("weft.recipes.vit:images", 2020, "ViT on your own image folder"),
     "vit/cifar10": Entry("weft.recipes.vit:cifar10", 2020, "ViT on CIFAR-10"),
