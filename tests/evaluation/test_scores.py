@@ -20,7 +20,7 @@ TINY = {"train.steps": 4, "train.batch": 8}
 def test_a_classifier_has_its_predictions_and_wilsons_interval(tmp_path: Path) -> None:
     rows = ["x\ty\tlabel"] + [f"{i % 7}\t{i % 5}\t{'no' if i % 3 else 'yes'}" for i in range(120)]
     (tmp_path / "t.tsv").write_text("\n".join(rows))
-    weft.train(weft.recipe("classifier/table", {**TINY, "data.path": str(tmp_path / "t.tsv")}), out=tmp_path / "run")
+    weft.train(weft.recipe("classifier/table", {**TINY, "data.path": str(tmp_path / "t.tsv")}), out=tmp_path / "run", progress=False)
     loaded = weft.load(tmp_path / "run")
     scores, found = measure(loaded), evaluate(loaded)
     assert scores is not None and scores.classes is not None
@@ -41,7 +41,7 @@ def test_a_classifier_has_its_predictions_and_wilsons_interval(tmp_path: Path) -
 def test_a_text_model_is_compared_with_unigram_frequencies(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("the quick brown fox jumps over the lazy dog and runs away.\n" * 40)
     changes = {**TINY, "data.path": str(tmp_path / "t.txt"), "data.context": 16, "model.layers": 1, "model.heads": 2, "model.width": 16}
-    weft.train(weft.recipe("gpt/text", changes), out=tmp_path / "run")
+    weft.train(weft.recipe("gpt/text", changes), out=tmp_path / "run", progress=False)
     loaded = weft.load(tmp_path / "run")
     data = loaded.recipe.data.build_with(loaded.tokenizer)
     scores = measure(loaded, data)
@@ -57,3 +57,15 @@ def test_a_text_model_is_compared_with_unigram_frequencies(tmp_path: Path) -> No
     [loss] = [score for score in scores.scores if score.name == "loss"]
     assert loss.baseline == ("unigram", pytest.approx(nats, rel=1e-6))
     assert loss.interval is not None and loss.interval[0] <= loss.value <= loss.interval[1]
+
+
+def test_a_regression_is_compared_with_the_mean(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("\n".join(["x,y,price", *(f"{i % 7},{i % 5},{3 * (i % 7) + i % 3}" for i in range(120))]))
+    weft.train(weft.recipe("regression/table", {**TINY, "data.path": str(tmp_path / "t.csv")}), out=tmp_path / "run", progress=False)
+    loaded = weft.load(tmp_path / "run")
+    scores, found = measure(loaded), evaluate(loaded)
+    assert scores is not None
+    by_name = {score.name: score for score in scores.scores}
+    assert by_name["rmse"].baseline == ("mean", pytest.approx(found["rmse_of_mean"], rel=1e-5))
+    assert by_name["mae"].baseline == ("median", pytest.approx(found["mae_of_median"], rel=1e-5))
+    assert "rmse_of_mean" not in by_name

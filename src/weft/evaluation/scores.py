@@ -57,7 +57,8 @@ def measure(loaded: Loaded, data: Data | None = None) -> Scores | None:
         scores = [replace(s, interval=wilson(right, len(classes.label))) if s.name == "accuracy" else s for s in scores]
         method += " That of the accuracy is Wilson's."
     found = baselines(objective, scores, data, order, number, classes)
-    return Scores(number, tuple(replace(s, baseline=found.get(s.name)) for s in scores), method.strip(), classes)
+    beside = tuple(replace(s, baseline=found.get(s.name)) for s in scores if not own_baseline(s.name, scores))
+    return Scores(number, beside, method.strip(), classes)
 
 
 def in_groups(objective: Objective) -> bool:
@@ -126,17 +127,24 @@ def baselines(
         shares = torch.bincount(classes.label).double() / len(classes.label)
         entropy = -float(torch.xlogy(shares, shares).sum())
         return {"accuracy": ("commonest class", float(shares.max())), "loss": ("class frequencies", entropy)}
+    found = {own[0]: (own[1], score.value) for score in scores if (own := own_baseline(score.name, scores))}
     if isinstance(objective, Regression):
         label = torch.cat([order.batch(first, min(LARGEST, number - first))["label"] for first in range(0, number, LARGEST)])
         error = float(label.double().square().mean())  # labels are counted from the mean of training
-        return {"loss": ("mean", error), "error": ("mean", math.sqrt(error) * objective.config.scale), "pearson": ("mean", 0.0)}
+        return {**found, "loss": ("mean", error)}
     if any(score.name == "perplexity" for score in scores) and "targets" in order.batch(0, 1):
         nats = unigram(data, order, number)
-        found = {"loss": nats, "perplexity": math.exp(nats)}
+        values = {"loss": nats, "perplexity": math.exp(nats)}
         if bytes_per_token := getattr(getattr(objective, "config", None), "bytes_per_token", 0.0):
-            found["bits_per_byte"] = nats / math.log(2) / bytes_per_token
-        return {name: ("unigram", value) for name, value in found.items()}
-    return {}
+            values["bits_per_byte"] = nats / math.log(2) / bytes_per_token
+        return {name: ("unigram", value) for name, value in values.items()}
+    return found
+
+
+def own_baseline(name: str, scores: list[Score]) -> tuple[str, str] | None:
+    """Of a number that an objective reports to compare another with, as rmse_of_mean, both names."""
+    of, between, what = name.partition("_of_")
+    return (of, what) if between and any(score.name == of for score in scores) else None
 
 
 def unigram(data: Data, order: DataLoader, number: int) -> float:
