@@ -89,6 +89,7 @@ def test_the_mean_of_seeds_and_its_band() -> None:
     assert table(figure.csv)[0] == ["curve", "step", "x", "low", "high"]
     assert [float(cell) for cell in table(figure.csv)[1][1:]] == pytest.approx([1, 2.0, 2 - 2**0.5, 2 + 2**0.5])
     assert "opacity:0.2" in figure.drawing.svg()
+    assert ">n = 2</text>" in figure.drawing.svg(), "a band says what it is"
 
 
 def test_a_scale_is_logarithmic_where_values_lie_far_apart() -> None:

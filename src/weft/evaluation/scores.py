@@ -44,13 +44,13 @@ def measure(loaded: Loaded, data: Data | None = None) -> Scores | None:
     order = DataLoader(data.validation, loaded.recipe.train.seed, device, shuffle=False)
     number = min(loaded.recipe.train.eval_examples or len(data.validation), len(data.validation))
     size = max(1, min(LARGEST, number // GROUPS)) if in_groups(objective) else min(number, LARGEST)
-    groups, told = [], []
+    groups, answers = [], []
     with tf32_products(False), torch.autocast(device.type, enabled=False):
         for first in range(0, number, size):
             batch = order.batch(first, min(size, number - first))
             groups.append(sums_of(loaded.model, objective, batch))
-            told.append(predicted(loaded.model, objective, batch))
-    classes = class_predictions(loaded, data, told)
+            answers.append(predicted(loaded.model, objective, batch))
+    classes = class_predictions(loaded, data, answers)
     scores, method = with_intervals(objective, groups, size)
     if classes is not None and len(classes.label) <= number:  # one class an example
         right = int((classes.probabilities.argmax(-1) == classes.label).sum())
@@ -109,8 +109,8 @@ def predicted(model: Any, objective: Objective, batch: dict[str, Tensor]) -> tup
     return logits.flatten(0, -2)[label >= 0].float().softmax(-1).cpu(), label[label >= 0].cpu()
 
 
-def class_predictions(loaded: Loaded, data: Data, told: list[tuple[Tensor, Tensor] | None]) -> ClassPredictions | None:
-    given = [one for one in told if one is not None and len(one[1])]
+def class_predictions(loaded: Loaded, data: Data, answers: list[tuple[Tensor, Tensor] | None]) -> ClassPredictions | None:
+    given = [one for one in answers if one is not None and len(one[1])]
     if not given:
         return None
     probabilities, label = (torch.cat(part) for part in zip(*given, strict=True))
@@ -161,5 +161,5 @@ def unigram(data: Data, order: DataLoader, number: int) -> float:
         more = torch.bincount(tokens(source, first, last), minlength=vocabulary)
         counts, first = more + counts if len(counts) else more, last
     cost = -((counts.double() + 1) / (counts.sum() + len(counts))).log()
-    told = torch.cat([tokens(order, first, min(first + UNIGRAM_EXAMPLES, number)) for first in range(0, number, UNIGRAM_EXAMPLES)])
-    return float(cost[told].mean())
+    targets = torch.cat([tokens(order, first, min(first + UNIGRAM_EXAMPLES, number)) for first in range(0, number, UNIGRAM_EXAMPLES)])
+    return float(cost[targets].mean())

@@ -116,7 +116,7 @@ def legend(panel: Panel) -> list[list[tuple[str, str]]]:
     keys = [(curve.label, curve.style) for curve in panel.drawn()] + ([("generalisation gap", "gap")] if panel.gap() else [])
     found: list[list[tuple[str, str]]] = [[]]
     room = 0.0
-    for label, style in keys if len(keys) > 1 else []:
+    for label, style in keys if len(keys) > 1 or panel.drawn()[0].band else []:
         wide = 34 + LETTER * len(label)
         if found[-1] and room + wide > WIDTH - LEFT - RIGHT:
             found.append([])

@@ -35,7 +35,7 @@ def panel(shown: Panel) -> str:
     plots = "".join(plot(scale, shown, gap) for scale in sorted(scales))
     keys = "".join(f'<span class="key {curve.style}">{escape(curve.label)}</span>' for curve in curves)
     keys += '<span class="key gap">generalisation gap</span>' if gap else ""
-    legend = f'<span class="legend">{keys}</span>' if len(curves) > 1 or shown.tall else ""
+    legend = f'<span class="legend">{keys}</span>' if len(curves) > 1 or shown.tall or curves[0].band else ""
     button = f'<button type="button" class="scale">{scales[1]} scale</button>' if len(scales) > 1 else ""
     below = "".join(f'<span style="left:{100 * share(x, ends):.2f}%">{short(x)}</span>' for x in ticks(*ends, 5))
     drawn = [{"label": c.label, "style": c.style, "points": rounded(c.points)} for c in curves]

@@ -20,6 +20,8 @@ UNITS = {
     "kl": "nats per {example}",
     "reconstruction": "nats per {example}",
     "refused_updates": "updates",
+    "rmse": "units of {target}",
+    "mae": "units of {target}",
 }
 """By a number's name, or the last words of it."""
 
@@ -41,7 +43,8 @@ def unit(run: RunLog, name: str) -> str:
     found = next((unit for end, unit in UNITS.items() if name == end or name.endswith("_" + end)), None)
     if found is None:
         found = loss_unit(run) if name == "loss" or name.endswith("_loss") else ""
-    return found.format(example=example(run), item=item(run))
+    target = str(run.environment.get("data", {}).get("target", "the label"))
+    return found.format(example=example(run), item=item(run), target=target)
 
 
 def loss_unit(run: RunLog) -> str:
