@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from weft.core.errors import CheckpointError
+from weft.core.untrusted import parsing
 from weft.data.tokenizers import base as tokenizers
 from weft.inference import generate, translate
 from weft.kernels import select
+from weft.models import bounded
 from weft.recipes.base import Recipe
 from weft.recipes.base import load as load_recipe
 from weft.training import execution
@@ -49,19 +53,46 @@ class Loaded:
 
 def load(name: str | Path, device: str = "auto") -> Loaded:
     """The model of a run (its best checkpoint if it was validated, else its last), in evaluation mode."""
-    found = checkpoint.find(name)
-    recipe = load_recipe(found.json("recipe.json"))
-    model = recipe.model.build()
-    load_initial(model, found)
-    model = model.to(where := execution.pick_device(device)).eval()
-    select.for_evaluation(model, where)
-    template = found.files.get("chat_template.jinja", b"").decode()
-    return Loaded(found.path, recipe, model, read_tokenizer(found), found.json("metrics.json"), template)
+    where = execution.pick_device(device)
+    loaded = checkpoint.find(name, opened)
+    loaded.model = loaded.model.to(where).eval()
+    select.for_evaluation(loaded.model, where)
+    return loaded
+
+
+def opened(found: checkpoint.Checkpoint) -> Loaded:
+    """The model of a checkpoint with what it needs; a CheckpointError where its parts do not belong together."""
+    recipe, tokenizer = settings_of(found), read_tokenizer(found)
+    with parsing(found.path, CheckpointError):
+        model = recipe.model.build()
+        load_initial(model, found)
+        template = bytes(found.files.get("chat_template.jinja", b"")).decode()
+    return Loaded(found.path, recipe, model, tokenizer, found.json("metrics.json"), template)
+
+
+def weights_of(found: checkpoint.Checkpoint) -> Mapping[str, Tensor]:
+    """The weights of a checkpoint; the average, where it has one."""
+    return found.lazy("ema.safetensors" if "ema.safetensors" in found.files else "model.safetensors")
+
+
+def settings_of(found: checkpoint.Checkpoint) -> Recipe:
+    """The recipe of a checkpoint, refused where its model could not have the weights of the checkpoint."""
+    with parsing(f"{found.path}: recipe.json", CheckpointError):
+        recipe = load_recipe(found.json("recipe.json"))
+    bounded.check(recipe.model, weights_of(found), str(found.path))
+    return recipe
+
+
+def usable(found: checkpoint.Checkpoint) -> checkpoint.Checkpoint:
+    """A checkpoint whose model and tokenizer can be read."""
+    settings_of(found)
+    read_tokenizer(found)
+    return found
 
 
 def load_initial(model: nn.Module, found: checkpoint.Checkpoint) -> None:
     """Weights of a checkpoint into a model; the average, where it has one. The head of another task, and new tokens, start afresh."""
-    tensors = found.tensors("ema.safetensors" if "ema.safetensors" in found.files else "model.safetensors")
+    tensors = dict(weights_of(found))
     mine: Any = model.config
     theirs: Any = load_recipe(found.json("recipe.json")).model
     own = model.state_dict()
@@ -81,4 +112,8 @@ def lengthened(old: Tensor, new: Tensor) -> Tensor:
 
 
 def read_tokenizer(found: checkpoint.Checkpoint | None) -> Any:
-    return tokenizers.load(found.files["tokenizer.json"]) if found and "tokenizer.json" in found.files else None
+    """The tokenizer, or the names of classes, of a checkpoint; None where it has none."""
+    if not found or "tokenizer.json" not in found.files:
+        return None
+    with parsing(f"{found.path}: tokenizer.json", CheckpointError):
+        return tokenizers.load(found.files["tokenizer.json"])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from weft.core.errors import CheckpointError, NonFiniteError
+from weft.core.untrusted import checked, natural, parsing
 from weft.training.checkpoint import checkpoint, files
 from weft.training.checkpoint.tensors import Lazy, numbered
 from weft.training.hooks import Average, Hook, Validation
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from weft.training.trainer import Trainer
 
 logger = logging.getLogger("weft")
+STATE = {"step": natural, "cursor": natural, "hooks": {str: dict}}
+"""What training.json must hold."""
 
 
 def weights(trainer: Trainer) -> dict[str, Tensor]:
@@ -107,26 +110,45 @@ class Checkpoints(Hook):
         return content | ({"tokenizer.json": self.tokenizer} if self.tokenizer else {})
 
     def restore(self, trainer: Trainer) -> bool:
-        """Continue from the newest usable checkpoint, if the run has one."""
-        found = self.newest(trainer)
-        if found is None:
-            return False
-        checkpoint.load_weights(trainer.model, found.lazy("model.safetensors"), str(found.path), trainer.team)
-        makers = found.lazy("training.safetensors").makers
-        average = {f"hooks/average/{name}": make for name, make in found.lazy("ema.safetensors").makers.items()}
-        trainer.load_state(Lazy({**makers, **average}), found.json("training.json"))
-        self.saved_step = trainer.step
-        return True
+        """Continue from the newest usable checkpoint, if the run has one; one that does not fit gives way to the one before, in all processes."""
+        team, below = trainer.team, None
+        while (found := self.newest(trainer, below)) is not None:
+            trouble = None
+            try:
+                self.load(trainer, found)
+            except CheckpointError as error:
+                trouble = error
+            failed = [error for error in team.gather(trouble) if error]
+            if not failed:
+                return True
+            if team.first:
+                logger.warning("%s; trying another", failed[0])
+            below = int(found.path.name)
+        return False
 
-    def newest(self, trainer: Trainer) -> checkpoint.Checkpoint | None:
-        """The checkpoint to continue from; the first process finds it for all."""
+    def load(self, trainer: Trainer, found: checkpoint.Checkpoint) -> None:
+        """Put a checkpoint into the trainer; a CheckpointError where it is not one of this run."""
+        with parsing(found.path, CheckpointError):
+            plain = checked(found.json("training.json"), STATE)
+            if plain["step"] != int(found.path.name):
+                raise CheckpointError(f"{found.path}: training.json is that of step {plain['step']}")
+            checkpoint.load_weights(trainer.model, found.lazy("model.safetensors"), str(found.path), trainer.team)
+            if "training.safetensors" not in found.files:
+                raise CheckpointError(f"{found.path}: holds no training.safetensors")
+            makers = found.lazy("training.safetensors").makers
+            average = {f"hooks/average/{name}": make for name, make in found.lazy("ema.safetensors").makers.items()}
+            trainer.load_state(Lazy({**makers, **average}), plain)
+        self.saved_step = trainer.step
+
+    def newest(self, trainer: Trainer, below: int | None = None) -> checkpoint.Checkpoint | None:
+        """The checkpoint to continue from, of those below a step that did not fit; the first process finds it for all."""
         found = None
         if trainer.team.first:
             held = self.lock if self.lock >= 0 else files.lock(self.run)
             try:
                 files.sweep(self.run / "checkpoints")
                 files.sweep(self.run)
-                found = checkpoint.newest(self.run)
+                found = checkpoint.newest(self.run, below)
             finally:
                 if held != self.lock:
                     os.close(held)
