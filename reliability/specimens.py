@@ -188,7 +188,7 @@ def gguf_file(folder: Path, tokenizer: ByteBPE) -> bytes:
 # -- shards -------------------------------------------------------------------------------------------------------------
 
 
-class Interrupted(Exception):
+class Interrupted(BaseException):
     pass
 
 

@@ -70,6 +70,15 @@ def convert(source: str, target: str | Path) -> Converted:
 
 
 def bring_in(foreign: Foreign, target: Path, origin: dict[str, str]) -> Converted:
+    with parsing("the model", CheckpointError):
+        content, done = taken_over(foreign, target, origin)
+    with files.writing(target.parent):
+        checkpoint.save(target, content)
+    return done
+
+
+def taken_over(foreign: Foreign, target: Path, origin: dict[str, str]) -> tuple[dict[str, bytes], Converted]:
+    """The files of the checkpoint that a foreign model becomes, and what is to be told of it."""
     kind = foreign.config.get("model_type")
     if not isinstance(kind, str) or kind not in registry.CONVERTERS:
         known = ", ".join(registry.CONVERTERS)
@@ -95,9 +104,7 @@ def bring_in(foreign: Foreign, target: Path, origin: dict[str, str]) -> Converte
         content["tokenizer.json"] = tokenizers.dump(tokenizer)
     if foreign.chat_template:
         content[folder.CHAT_TEMPLATE] = foreign.chat_template.encode(errors="replace")
-    with files.writing(target.parent):
-        checkpoint.save(target, content)
-    return Converted(target, str(kind), size(model), fresh, foreign.tokenizer is not None, len(names), origin)
+    return content, Converted(target, kind, size(model), fresh, foreign.tokenizer is not None, len(names), origin)
 
 
 def answering(foreign: Foreign, family: Family) -> tokenizers.Tokenizer | None:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from weft.core.errors import ConfigError, DataError, WeftError
+from weft.core.errors import CheckpointError, ConfigError, DataError, WeftError
 
 LARGEST_JSON = 64 << 20
 """Bytes of a file of settings; the largest of vocabularies take half as many."""
@@ -108,7 +108,7 @@ def natural(value: Any) -> bool:
 def mismatch(value: Any, schema: Any, name: str = "") -> str:
     """The dotted name of the first part of a JSON value that is not as its schema says ("it" of the whole); "" where all are.
 
-    A schema is a type or several (int | None; true and false are no numbers), values in a tuple, a function that says yes or no, an object
+    A schema is a type or several (int | None; numbers are finite, and true is none), values in a tuple, a function that says yes or no, an object
     whose entries must all be there, or a list with the schema of its items. {str: …} is the schema of every entry.
     """
     if isinstance(schema, dict):
@@ -130,7 +130,9 @@ def _is(value: Any, kind: Any) -> bool:
         return any(value == one and type(value) is type(one) for one in kind)
     if callable(kind) and not isinstance(kind, type):
         return bool(kind(value))
-    return isinstance(value, kind) and (not isinstance(value, bool) or kind is bool)
+    if isinstance(value, float) and kind is not object and not math.isfinite(value):
+        return False
+    return isinstance(value, kind) and (not isinstance(value, bool) or kind in (bool, object))
 
 
 def checked(value: Any, schema: Any) -> Any:
@@ -152,7 +154,7 @@ def parsing(what: str | Path, error: type[WeftError] = DataError) -> Iterator[No
     try:
         yield
     except (ConfigError, DataError) as found:
-        if isinstance(found, error):
+        if not issubclass(error, CheckpointError):  # which alone lets a search go on
             raise
         raise error(f"{what}: {found}") from found
     except (WeftError, KeyboardInterrupt, SystemExit, GeneratorExit):

@@ -17,6 +17,7 @@ from torch import nn
 
 from weft.core import config, registry
 from weft.core.errors import CapabilityError, ConfigError, WeftError
+from weft.core.untrusted import kept
 from weft.data.base import Data, Source
 from weft.data.text.lanes import check_lanes
 from weft.data.tokenizers import base as tokenizers
@@ -183,7 +184,7 @@ def refuse_other_recipe(folder: Path, recipe: Recipe, init: str | None) -> None:
     with contextlib.suppress(ConfigError):  # a recipe that cannot be read is shown as it is
         old = config.to_dict(load_recipe(old))  # settings that did not exist when it was written have their defaults
     lines = [line for line in config.difference(old, config.to_dict(recipe)) if not line.startswith(FREE_TO_CHANGE)]
-    began = record.written(folder / "environment.json").get("init", init)
+    began = kept(record.written(folder / "environment.json"), record.ENVIRONMENT).get("init", init)
     if os.path.abspath(began or "") != os.path.abspath(init or ""):
         lines.append(f"init: {json.dumps(began)} -> {json.dumps(init)}")
     if lines:

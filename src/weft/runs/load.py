@@ -63,6 +63,7 @@ def load(name: str | Path, device: str = "auto") -> Loaded:
 def opened(found: checkpoint.Checkpoint) -> Loaded:
     """The model of a checkpoint with what it needs; a CheckpointError where its parts do not belong together."""
     recipe, tokenizer = settings_of(found), read_tokenizer(found)
+    refuse_larger(found, recipe, tokenizer)
     with parsing(found.path, CheckpointError):
         model = recipe.model.build()
         load_initial(model, found)
@@ -85,9 +86,15 @@ def settings_of(found: checkpoint.Checkpoint) -> Recipe:
 
 def usable(found: checkpoint.Checkpoint) -> checkpoint.Checkpoint:
     """A checkpoint whose model and tokenizer can be read."""
-    settings_of(found)
-    read_tokenizer(found)
+    refuse_larger(found, settings_of(found), read_tokenizer(found))
     return found
+
+
+def refuse_larger(found: checkpoint.Checkpoint, recipe: Recipe, tokenizer: Any) -> None:
+    """Refuse a tokenizer with tokens that the model has not."""
+    most = getattr(recipe.model, "vocabulary", 0)
+    if most and (size := getattr(tokenizer, "size", 0)) > most:
+        raise CheckpointError(f"{found.path}: its tokenizer has {size:,} tokens, and its model only {most:,}")
 
 
 def load_initial(model: nn.Module, found: checkpoint.Checkpoint) -> None:

@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from weft.core.untrusted import checked, parse_json, read_bytes
 from weft.training.checkpoint import files
 from weft.training.hooks import Hook, State, Validation
 
 if TYPE_CHECKING:
     from weft.training.trainer import Trainer
 
+LARGEST_LOG = 1 << 30
+"""Bytes of metrics.jsonl."""
 logger = logging.getLogger("weft")
 
 
@@ -114,7 +117,7 @@ class Log(Hook):
         return {}, {"seconds": self.seconds}
 
     def load_state(self, tensors: Mapping[str, Tensor], plain: dict[str, Any]) -> None:
-        self.seconds = plain.get("seconds", 0.0)
+        self.seconds = checked(plain, {"seconds": float | int} if plain else {}).get("seconds", 0.0)
 
 
 def strict(value: Any) -> Any:
@@ -128,10 +131,10 @@ def drop_after(path: Path, step: int) -> None:
     """Remove log lines after a step, and a last line that was cut off: the continued run writes them again."""
     if not path.exists():
         return
-    kept, content = [], path.read_bytes()
+    kept, content = [], read_bytes(path, LARGEST_LOG)
     for line in content.splitlines(keepends=True):
         try:
-            if line.endswith(b"\n") and json.loads(line)["step"] <= step:
+            if line.endswith(b"\n") and parse_json(line)["step"] <= step:
                 kept.append(line)
         except (ValueError, KeyError, TypeError):
             continue
