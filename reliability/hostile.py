@@ -16,6 +16,7 @@ import stat
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -79,7 +80,7 @@ def keep(folder: Path, name: str) -> None:
 
 def irregular(folder: str, names: list[str]) -> list[str]:
     found = [name for name in names if not os.access(Path(folder, name), os.R_OK)]
-    return found + [name for name in names if not stat.S_IFMT(os.lstat(Path(folder, name)).st_mode) in (stat.S_IFREG, stat.S_IFDIR)]
+    return found + [name for name in names if stat.S_IFMT(os.lstat(Path(folder, name)).st_mode) not in (stat.S_IFREG, stat.S_IFDIR)]
 
 
 def specimens(folder: Path, only: str) -> Iterator[Specimen]:
@@ -103,7 +104,7 @@ def campaign_of(campaign: Campaign, found: Sequence[Specimen], seeds: Sequence[i
     """Every specimen with every seed; a row for each."""
     SPECIMENS[:] = found
     for number, specimen in enumerate(found):
-        honest = watched(lambda specimen=specimen: specimen.act(written(specimen, work / f"honest-{number}")), 1 << 20, work / "said.txt")
+        honest = watched(partial(as_it_is, specimen, work / f"honest-{number}"), 1 << 20, work / "said.txt")
         campaign.check(honest.code == 0 and not honest.trouble, f"{specimen.name}, as it is: {honest.trouble} {honest.said[-2000:]}")
     cases = [(number, seed, str(work)) for seed in seeds for number in range(len(found))]
     ends: dict[int, Counter[str]] = {number: Counter() for number in range(len(found))}
@@ -126,6 +127,10 @@ def last(outcome: Outcome) -> str:
     lines = [line for line in outcome.said.splitlines() if line.strip()]
     executed = [line for line in lines if "EXECUTION: " in line]
     return " | ".join([*executed[:1], *lines[-2:]])[-400:] or f"nothing said, {outcome.seconds:.1f} s, {outcome.memory >> 20} MB"
+
+
+def as_it_is(specimen: Specimen, folder: Path) -> int:
+    return specimen.act(written(specimen, folder))
 
 
 def written(specimen: Specimen, folder: Path) -> Path:

@@ -201,7 +201,9 @@ def archive(data: bytes, chance: random.Random) -> bytes:
             if chance.random() < 0.2:
                 content = guess(Path(name).name)(content, chance)
             if chance.random() < 0.1:
-                name = chance.choice([f"../{name}", f"/{name}", "a/" * 3000 + "x", "x" * 300, name + "/", "C:\\x", "", "con\0x", "é²/" + name])
+                name = chance.choice(
+                    [f"../{name}", f"/{name}", "a/" * 3000 + "x", "x" * 300, name + "/", "C:\\x", "", "con\0x", "é²/" + name]
+                )
             new.writestr(zipfile.ZipInfo(name), content)
     return target.getvalue()
 
@@ -229,7 +231,15 @@ def signed(files: Files, chance: random.Random) -> Files:
 
 def guess(name: str) -> Callable[[bytes, random.Random], bytes]:
     """The way to change a file of this name; what was changed beyond its format already is taken as any bytes."""
-    ways = {".json": json_file, ".gguf": gguf, ".jsonl": json_lines, ".safetensors": tensors, ".whl": archive, ".zip": archive, ".npz": archive}
+    ways = {
+        ".json": json_file,
+        ".gguf": gguf,
+        ".jsonl": json_lines,
+        ".safetensors": tensors,
+        ".whl": archive,
+        ".zip": archive,
+        ".npz": archive,
+    }
     text = dict.fromkeys((".csv", ".tsv", ".txt", ".conll"), table)
     way = {**ways, **text}.get(Path(name).suffix, some_bytes)
 

@@ -25,7 +25,7 @@ from weft.data.base import DataConfig
 from weft.data.shards.build_state import BuildConfig
 from weft.data.shards.builder import ShardBuilder, build
 from weft.data.tokenizers import base as tokenizers
-from weft.data.tokenizers.base import ByteTokenizer, ClassNames, Tokenizer
+from weft.data.tokenizers.base import ByteTokenizer, Tokenizer
 from weft.data.tokenizers.subwords import ByteBPE, WordPiece
 from weft.models.base import ModelConfig
 from weft.recipes.base import recipe as find_recipe
@@ -35,7 +35,20 @@ Files = dict[str, bytes]
 SENTENCES = [f"the {a} {b} sees {c} of {d} trees" for a in ("old", "new") for b in ("cat", "dog", "owl") for c in "abc" for d in "789"]
 TEXT = ". ".join(SENTENCES)
 QUIET = ("--train.device", "cpu", "--train.eval_examples", "8", "--train.batch", "4", "--train.log_every", "1")
-TINY = ("--data.context", "16", "--model.position", "learned", "--model.layers", "1", "--model.heads", "2", "--model.width", "16", "--train.ema", "0.9")
+TINY = (
+    "--data.context",
+    "16",
+    "--model.position",
+    "learned",
+    "--model.layers",
+    "1",
+    "--model.heads",
+    "2",
+    "--model.width",
+    "16",
+    "--train.ema",
+    "0.9",
+)
 
 
 @dataclass(frozen=True)
@@ -243,7 +256,9 @@ def built(kind: str, path: str = "{}", **settings: Any) -> Callable[[Path], int]
     def act(folder: Path) -> None:
         source: DataConfig = registry.config_class(kind)(path=path.replace("{}", str(folder)), **settings)
         data = source.build()
-        data.train.batch(require("torch", "").arange(min(4, len(data.train))), require("torch", "").zeros(4, dtype=require("torch", "").int64))
+        data.train.batch(
+            require("torch", "").arange(min(4, len(data.train))), require("torch", "").zeros(4, dtype=require("torch", "").int64)
+        )
 
     return told(act)
 

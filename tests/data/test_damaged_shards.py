@@ -107,7 +107,7 @@ def test_a_manifest_that_lacks_something_is_refused(folder: Path, place: tuple[s
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"shards": []}, "shards is missing"),
+        ({"shards": []}, "it counts 200 documents and 0 in the shards"),
         ({"shards": [1]}, r"shards\[0\] is missing"),
         ({"shards": {"name": "a"}}, "shards is missing"),
         ({"dtype": "nonsense"}, "dtype is missing"),

@@ -150,7 +150,7 @@ def fill(settings: ModelConfig, family: Family, tensors: dict[str, Tensor]) -> t
 
 
 def send_out(source: str, target: Path) -> Converted:
-    found = checkpoint.find(source, usable)
+    found = checkpoint.find_usable(source, usable)
     recipe, tokenizer = load_recipe(found.json("recipe.json")), read_tokenizer(found)
     settings: Any = recipe.model
     kind, family, described = family_of(settings)

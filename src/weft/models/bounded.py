@@ -9,7 +9,6 @@ from itertools import zip_longest
 from math import prod
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as hooks
 from torch.overrides import TorchFunctionMode
@@ -77,11 +76,11 @@ class Budget(TorchFunctionMode):
         for register in (hooks.register_module_parameter_registration_hook, hooks.register_module_buffer_registration_hook):
             self.hooks.callback(register(self.tensor).remove)
         self.hooks.callback(hooks.register_module_module_registration_hook(lambda module, name, part: self.spend("parts", 1)).remove)
-        super().__enter__()
+        super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
     def __exit__(self, *error: object) -> None:
-        super().__exit__(*error)
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
         self.hooks.close()
 
     def __torch_function__(self, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:

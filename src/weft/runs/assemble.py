@@ -69,7 +69,7 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     """Build everything a recipe describes and, where the folder holds its run already, continue from there."""
     check(recipe)
     files.check_folder(folder)
-    initial = checkpoint.find(init, usable) if init else None
+    initial = checkpoint.find_usable(init, usable) if init else None
     data = recipe.data.build_with(read_tokenizer(initial))
     for line in data.problems.lines() if team.first else ():
         log.warning("data: %s", line)
@@ -196,7 +196,7 @@ def refuse_other_recipe(folder: Path, recipe: Recipe, init: str | None) -> None:
 
 def adopt(recipe: Recipe, init: str) -> Recipe:
     """The recipe for the model of a run or checkpoint, whatever model it was written for, and shown what it is used to."""
-    found = checkpoint.find(init, settings_of)
+    found = checkpoint.find_usable(init, settings_of)
     model, data = found.model, recipe.data
     if type(model) is type(recipe.model):
         model = dataclasses.replace(model, **{name: getattr(recipe.model, name) for name in model.of_task})

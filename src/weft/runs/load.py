@@ -54,7 +54,7 @@ class Loaded:
 def load(name: str | Path, device: str = "auto") -> Loaded:
     """The model of a run (its best checkpoint if it was validated, else its last), in evaluation mode."""
     where = execution.pick_device(device)
-    loaded = checkpoint.find(name, opened)
+    loaded = checkpoint.find_usable(name, opened)
     loaded.model = loaded.model.to(where).eval()
     select.for_evaluation(loaded.model, where)
     return loaded

@@ -32,11 +32,10 @@ ENVIRONMENT = {
 """What is read of environment.json."""
 RECIPE = {"model": dict, "progress": {"metric": str, "goal": str}, "train": {"steps": natural}}
 """What a report needs of recipe.json."""
-COST = {
+COST: dict[str, Any] = {
     "peak": str,
-    "flops": float | int,
-    "mfu": float | int,
-    **dict.fromkeys(("flops_per_second", "peak_flops_per_second", "kwh", "co2_kg", "watts", "seconds", "pue", "carbon_kg_per_kwh"), float | int),
+    **dict.fromkeys(("flops", "mfu", "flops_per_second", "peak_flops_per_second", "kwh", "co2_kg", "watts", "seconds"), float | int),
+    **dict.fromkeys(("pue", "carbon_kg_per_kwh"), float | int),
 }
 """What is read of cost.json, which is known whole or not at all."""
 LINE = {"step": natural, "seconds": float | int, "train": {str: float | int | None}, "validation": {str: float | int | None}}

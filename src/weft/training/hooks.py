@@ -105,8 +105,6 @@ class Average(Hook):
         self.loaded = tensors
 
 
-
-
 def number(value: Any) -> bool:
     """For a schema: a number, finite or not, or none yet."""
     return value is None or type(value) in (int, float)

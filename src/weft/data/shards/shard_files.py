@@ -37,7 +37,11 @@ SHARD_SUFFIXES = {".bin": "sha256", ".idx": "index_sha256"}
 """The files of a shard, and the manifest keys of their sha256."""
 SOURCE: dict[str, Any] = {"path": str, "size": natural, "sha256": str, "documents": natural, "tokens": natural}
 SHARD: dict[str, Any] = {
-    **{"name": lambda name: isinstance(name, str) and bool(re.fullmatch("shard-[0-9]{5,9}", name)), "tokens": natural, "documents": natural},
+    **{
+        "name": lambda name: isinstance(name, str) and bool(re.fullmatch("shard-[0-9]{5,9}", name)),
+        "tokens": natural,
+        "documents": natural,
+    },
     **dict.fromkeys(SHARD_SUFFIXES.values(), str),
 }
 MANIFEST_SCHEMA: dict[str, Any] = {
@@ -124,7 +128,7 @@ class FileArray:
         values: np.ndarray = np.empty(max(0, end - first), dtype=self.dtype)
         with parsing(show(self.path)), untrusted.open_regular(self.path) as file:
             file.seek(first * self.dtype.itemsize)
-            if file.readinto(values.view(np.uint8)) < values.nbytes:  # type: ignore[attr-defined]
+            if file.readinto(values.view(np.uint8).data) < values.nbytes:
                 raise DataError(f"{show(self.path)}: is shorter than it was when it was opened; restore it, or build the shards anew")
         return values
 

@@ -220,11 +220,13 @@ def prune(run: Path, keep: int, step: int) -> None:
             files.remove_folder(path)
 
 
-def find(name: str | Path, use: Callable[[Checkpoint], T] = lambda found: found) -> T:  # type: ignore[assignment,return-value]
-    """What inference needs of the checkpoint that a name means, or what `use` makes of it; of `RUN@average5`, the mean of the last five.
+def find(name: str | Path) -> Checkpoint:
+    """What inference needs of the checkpoint that a name means; of `RUN@average5`, the mean weights of the last five."""
+    return find_usable(name, lambda found: found)
 
-    A checkpoint that is damaged, or that `use` refuses by a CheckpointError, gives way to another of its run.
-    """
+
+def find_usable(name: str | Path, use: Callable[[Checkpoint], T]) -> T:
+    """What `use` makes of the checkpoint of `find`; one that it refuses by a CheckpointError gives way to another of the run."""
     run, _, which = str(name).rpartition("@")
     if run and not Path(name).exists() and (number := which.removeprefix("average")).isdecimal() and number != which:
         return use(average(str(name), Path(run), int(number)))

@@ -110,7 +110,7 @@ class Checkpoints(Hook):
         return content | ({"tokenizer.json": self.tokenizer} if self.tokenizer else {})
 
     def restore(self, trainer: Trainer) -> bool:
-        """Continue from the newest usable checkpoint, if the run has one; one that does not fit gives way to the one before, in all processes."""
+        """Continue from the newest checkpoint that can be loaded, in all processes; False for a run that has none yet."""
         team, below = trainer.team, None
         while (found := self.newest(trainer, below)) is not None:
             trouble = None
