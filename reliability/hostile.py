@@ -118,7 +118,7 @@ def campaign_of(campaign: Campaign, found: Sequence[Specimen], seeds: Sequence[i
             campaign.check(not outcome.trouble, f"{name} --case {seed} ({done}): {outcome.trouble}: {last(outcome)}")
             spoilt = bool(found[number].must_work) and done.startswith(found[number].must_work) and "exchanged" not in done
             if spoilt and all(part.startswith(found[number].must_work) for part in done.split(", ")):
-                campaign.check(outcome.code == 0, f"{name} --case {seed} ({done}): the checkpoint before was not used: {last(outcome)}")
+                campaign.check(not outcome.code or "not finite" in outcome.said, f"{name} --case {seed} ({done}): the checkpoint before was not used: {last(outcome)}")
     for number, specimen in enumerate(found):
         campaign.row(of=specimen.name, seconds=slowest[number] / 1000, megabytes=largest[number], **dict(sorted(ends[number].items())))
 

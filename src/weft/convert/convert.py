@@ -131,7 +131,7 @@ def written(recipe: Recipe) -> bytes:
 
 def settings_of(foreign: Foreign, family: Family) -> ModelConfig:
     """Our settings for a foreign model, refused where they could not belong to its weights."""
-    with parsing("config.json", CheckpointError):
+    with parsing("config.json", CheckpointError, ": makes no model"):
         settings = family.settings(foreign.config)
         bounded.check_sizes(settings, len(foreign.tensors))
         return settings

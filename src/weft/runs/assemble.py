@@ -108,7 +108,7 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     files.make_folder(folder)  # only now: a recipe that was refused leaves nothing behind
     keeper.restore(trainer)
     if trainer.step and plan.device.type == "cpu":
-        keep_threads(folder)
+        keep_threads(folder, keeper.threads)
     if team.first:
         write_description(folder, resolved, trainer, data, size, init)
     return Run(folder, resolved, data, trainer, signals, size)

@@ -45,11 +45,11 @@ def write_description(folder: Path, recipe: Recipe, trainer: Trainer, data: Data
         files.replace(folder / "environment.json", checkpoint.encode(facts))
 
 
-def keep_threads(folder: Path) -> None:
+def keep_threads(folder: Path, saved: int = 0) -> None:
     """On a CPU, go on with as many threads as the run began with: sums are shared out among them, so their number changes the last bits."""
     facts = kept(record.written(folder / "environment.json"), record.ENVIRONMENT)
-    fields = re.search(r", (\d{1,4}) threads$", facts.get("machine", ""))  # of runs that began before "threads" was written
-    number, here = facts.get("threads", int(fields[1]) if fields else 0), torch.get_num_threads()
+    fields = re.search(r", (\d{1,4}) threads$", facts.get("machine", ""))  # of runs that began before their number was saved
+    number, here = saved or facts.get("threads", int(fields[1]) if fields else 0), torch.get_num_threads()
     if not 0 < number <= MOST_THREADS:
         log.warning("%s: does not say with how many threads it began; it goes on with %d, which may change the last bits", folder, here)
     elif number != here:

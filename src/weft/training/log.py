@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from weft.core.errors import CheckpointError
 from weft.core.untrusted import checked, parse_json, read_bytes
 from weft.training.checkpoint import files
 from weft.training.hooks import Hook, State, Validation
@@ -91,9 +92,13 @@ class Log(Hook):
             values = {f"{part}/{name}": value for part in ("train", "validation") for name, value in line.get(part, {}).items()}
             self._append(self.events, self.events.scalars(trainer.step, values))
 
-    @staticmethod
-    def _append(file: files.Appender, data: bytes) -> None:
+    def _append(self, file: files.Appender, data: bytes) -> None:
         failing = file.failing
+        if file.gone():
+            if not self.run.is_dir():
+                raise CheckpointError(f"{self.run}: was deleted while it was trained, with all that was saved; train it again, or restore it")
+            logger.warning("%s was deleted while it was written; its lines so far are lost, and new ones begin another", file.path)
+            file.begin_again()
         try:
             file.append(data)
         except OSError as error:

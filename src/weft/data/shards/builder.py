@@ -77,7 +77,7 @@ class ShardBuilder:
     def run(self, workers: int, progress: Progress) -> Shards:
         if (self.folder / "manifest.json").is_file():
             return self.finished()
-        with parsing(f"{show(self.folder)}: what was built of it; remove the folder and build it anew"):
+        with parsing(show(self.folder), fault=": what was built of it is damaged; remove the folder and build it anew"):
             self.resume()
         total = sum(source.size for source in self.sources)
         done = sum(source.size for source in self.sources[: self.state.source]) + self.state.start
@@ -86,7 +86,7 @@ class ShardBuilder:
         with contextlib.closing(self.listing), contextlib.closing(self.writer):
             with contextlib.closing(map_in_order(self.tasks(), Encoder, arguments, workers)) as results:
                 for task, reports in results:
-                    with parsing(f"{show(self.folder)}: a part of it; remove the folder and build it anew"):
+                    with parsing(show(self.folder), fault=": a part of it is damaged; remove the folder and build it anew"):
                         self.merge(task, reports)
                     done += sum(chunk.size for chunk in task.chunks)
                     progress(min(done, total), total)

@@ -165,7 +165,7 @@ def dump(tokenizer: Tokenizer) -> bytes:
 
 def load(data: bytes) -> Tokenizer:
     """A tokenizer that `dump` has written; anything else is a DataError."""
-    with parsing("the tokenizer"):
+    with parsing("the tokenizer", fault=" cannot be read; its file is damaged"):
         content = checked(renamed.tokenizer(parse_json(data)), {"type": str})
         tokenizer: Tokenizer = registry.find("tokenizers", content["type"]).from_json(content)
     return tokenizer

@@ -50,7 +50,7 @@ def read_foreign(folder: str | Path) -> Subwords | None:
 def read_tokenizer_json(path: Path, settings: dict[str, Any]) -> Subwords:
     """The tokenizer.json of the tokenizers library."""
     content = read_json(path)
-    with parsing(f"{show(path)}: is no tokenizer:"):
+    with parsing(show(path), fault=": is no tokenizer"):
         engine = parse(content)
     model, steps = type(engine.model).__name__, json.dumps([content.get("pre_tokenizer"), content.get("decoder")])
     kinds = {"BPE": ByteBPE if '"ByteLevel"' in steps else BPE, "WordPiece": WordPiece, "Unigram": Unigram}
@@ -100,7 +100,7 @@ def finish(kind: type[Subwords], engine: Any, settings: dict[str, Any], pieces: 
         candidates = [well_formed(content)] if isinstance(content, str) else [text for text in defaults if text in pieces]
         if candidates and engine.token_to_id(candidates[0]) is not None:
             special[role] = candidates[0]
-    with parsing(f"{show(path)}: is no tokenizer that works:"):
+    with parsing(show(path), fault=": is no tokenizer that works"):
         tokenizer = kind.with_special_tokens(engine, special)
         tokenizer.encode("a")
         return kind(engine, tokenizer.special_tokens) if protect_from_special_tokens(engine) else tokenizer

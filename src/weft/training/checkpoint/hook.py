@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 
 from weft.core.errors import CheckpointError, NonFiniteError
@@ -42,6 +43,8 @@ class Checkpoints(Hook):
     def __init__(self, run: Path, recipe: dict[str, Any], tokenizer: bytes | None, every: int, keep: int):
         self.run, self.recipe, self.tokenizer, self.every, self.keep = run, recipe, tokenizer, every, keep
         self.saved_step = -1
+        self.threads = 0
+        """Those of the process that saved the checkpoint from which this run went on; 0 where that is not known."""
         self.trouble = (0, 0)
         self.lock = -1
 
@@ -105,7 +108,7 @@ class Checkpoints(Hook):
             return packed
         validation = next((h for h in trainer.hooks if isinstance(h, Validation)), None)
         metrics = {"step": trainer.step, "best": best, "validation": validation.latest if validation else {}}
-        plainly = {"recipe.json": self.recipe, "metrics.json": metrics, "training.json": plain}
+        plainly = {"recipe.json": self.recipe, "metrics.json": metrics, "training.json": {**plain, "threads": torch.get_num_threads()}}
         content = packed | {name: checkpoint.encode(value) for name, value in plainly.items()}
         return content | ({"tokenizer.json": self.tokenizer} if self.tokenizer else {})
 
@@ -129,7 +132,8 @@ class Checkpoints(Hook):
     def load(self, trainer: Trainer, found: checkpoint.Checkpoint) -> None:
         """Put a checkpoint into the trainer; a CheckpointError where it is not one of this run."""
         with parsing(found.path, CheckpointError):
-            plain = checked(found.json("training.json"), STATE)
+            plain = found.json("training.json")
+            checked(plain, STATE | ({"threads": natural} if "threads" in plain else {}))
             if plain["step"] != int(found.path.name):
                 raise CheckpointError(f"{found.path}: training.json is that of step {plain['step']}")
             checkpoint.load_weights(trainer.model, found.lazy("model.safetensors"), str(found.path), trainer.team)
@@ -138,7 +142,7 @@ class Checkpoints(Hook):
             makers = found.lazy("training.safetensors").makers
             average = {f"hooks/average/{name}": make for name, make in found.lazy("ema.safetensors").makers.items()}
             trainer.load_state(Lazy({**makers, **average}), plain)
-        self.saved_step = trainer.step
+        self.saved_step, self.threads = trainer.step, plain.get("threads", 0)
 
     def newest(self, trainer: Trainer, below: int | None = None) -> checkpoint.Checkpoint | None:
         """The checkpoint to continue from, of those below a step that did not fit; the first process finds it for all."""
