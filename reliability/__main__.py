@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-CAMPAIGNS = ("kill", "damage", "faults", "signals", "processes", "fuzz")
+CAMPAIGNS = ("kill", "damage", "faults", "signals", "processes", "hostile", "fuzz")
 
 
 def main() -> int:
