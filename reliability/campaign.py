@@ -33,7 +33,7 @@ FAMILIES: dict[str, tuple[str, Changes]] = {
             "model.layers": 2,
             "model.heads": 2,
             "model.width": 128,
-            "model.position": "learned",  # with both, a GPU goes through the blocks as one operation
+            "model.position_embedding": "learned",  # with both, a GPU goes through the blocks as one operation
             "model.embedding_dropout": 0.1,
             "model.attention_dropout": 0.1,
             "model.residual_dropout": 0.1,

@@ -130,7 +130,9 @@ class Side:
             words = [sys.executable, "-c", CASES, str(files), json.dumps(settings), json.dumps(SMALL_BATCH)]
             with open(path.with_suffix(".log"), "w") as said:
                 surroundings = environment(self.checkout, 1)
-                printed = subprocess.run(words, env=surroundings, check=True, stdout=subprocess.PIPE, stderr=said, text=True).stdout
+                printed = subprocess.run(
+                    words, env=surroundings, cwd=self.checkout, check=True, stdout=subprocess.PIPE, stderr=said, text=True
+                ).stdout
             path.write_text(printed)
         rows = json.loads(path.read_text())
         made = [{"id": title, "recipe": name, "changes": changes, "samples": title.endswith(SMALL)} for title, name, changes in rows]

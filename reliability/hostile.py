@@ -116,9 +116,9 @@ def campaign_of(campaign: Campaign, found: Sequence[Specimen], seeds: Sequence[i
             slowest[number] = max(slowest[number], round(outcome.seconds * 1000))
             largest[number] = max(largest[number], outcome.memory >> 20)
             campaign.check(not outcome.trouble, f"{name} --case {seed} ({done}): {outcome.trouble}: {last(outcome)}")
-            spoilt = bool(found[number].must_work) and done.startswith(found[number].must_work) and "exchanged" not in done
-            if spoilt and all(part.startswith(found[number].must_work) for part in done.split(", ")):
-                campaign.check(not outcome.code or "not finite" in outcome.said, f"{name} --case {seed} ({done}): the checkpoint before was not used: {last(outcome)}")
+            if found[number].must_work and all(part.startswith(found[number].must_work) for part in done.split(", ")):
+                used = not outcome.code or "not finite" in outcome.said or "exchanged" in done
+                campaign.check(used, f"{name} --case {seed} ({done}): the checkpoint before was not used: {last(outcome)}")
     for number, specimen in enumerate(found):
         campaign.row(of=specimen.name, seconds=slowest[number] / 1000, megabytes=largest[number], **dict(sorted(ends[number].items())))
 

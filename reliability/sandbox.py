@@ -60,7 +60,7 @@ def resident() -> int:
 
 
 def waited(child: int, until: float) -> tuple[bool, int, int, float]:
-    """Whether a child ended by itself, its status, the most bytes it held, and the seconds it computed; it is killed when its time is over."""
+    """Whether a child ended by itself, its status, the most bytes it held, and the seconds it computed; killed when its time is over."""
     pause, ended = 0.001, True
     while True:
         found, status, used = os.wait4(child, 0 if not ended else os.WNOHANG)

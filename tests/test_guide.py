@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 import weft
+from tests.contracts import test_models, test_recipes, tiny
 from weft.__main__ import dispatch
 from weft.core import registry
 
@@ -78,6 +81,33 @@ def test_the_family_trains_continues_and_evaluates(site: Path, tmp_path: Path) -
 def test_the_checks_of_the_guide_pass(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.syspath_prepend(str(site / "tests"))
     getattr(importlib.import_module("test_mixture"), name)(tmp_path)
+
+
+def contracts() -> list[Callable[..., None]]:
+    """The contracts that every recipe, or every model, has to keep; that of bad settings is for some of weft's own."""
+    own = test_recipes.test_a_setting_that_cannot_work_is_refused_in_one_sentence
+    tests = [test for module in (test_recipes, test_models) for name, test in vars(module).items() if name.startswith("test_")]
+    tests = [test for test in tests if test is not own]
+    given = {"name", "tmp_path", "device", "micro", "monkeypatch"}
+    return [test for test in tests if "name" in (asked := set(inspect.signature(test).parameters)) and asked <= given]
+
+
+def test_there_are_contracts() -> None:
+    assert len(contracts()) >= 15
+
+
+@pytest.mark.parametrize("contract", contracts(), ids=lambda contract: contract.__name__)
+def test_the_family_of_another_package_keeps_every_contract(
+    site: Path, contract: Callable[..., None], tmp_path: Path, device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry.load_families()
+    monkeypatch.setattr(test_recipes, "NO_MATMULS", {"mixture/ring"})
+    monkeypatch.setitem(tiny.SHRINK, "mixture/ring", lambda folder: {"data.examples": 64})
+    monkeypatch.setitem(test_models.FORWARD, "mixture", lambda model, batch: model(batch["point"]))
+    monkeypatch.setitem(test_models.SHAPES, "mixture", lambda config, batch: (test_models.BATCH,))
+    name = "mixture/ring" if contract.__module__ == test_recipes.__name__ else "mixture"
+    given = {"name": name, "tmp_path": tmp_path, "device": device, "micro": 5, "monkeypatch": monkeypatch}
+    contract(**{key: given[key] for key in inspect.signature(contract).parameters})
 
 
 def test_the_script_of_the_guide_runs(site: Path, tmp_path: Path) -> None:

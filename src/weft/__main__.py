@@ -68,7 +68,7 @@ def run(words: list[str]) -> int:
             sys.stdout.flush()
     except WeftError as error:
         if "RANK" in os.environ:
-            importlib.import_module("weft.training.parallel.processes").hold_back()
+            importlib.import_module("weft.training.parallel.processes").delay_nonzero_ranks()
         print(f"weft: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:

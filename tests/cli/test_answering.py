@@ -104,14 +104,14 @@ def test_the_best_answers_of_a_beam(command: Callable[..., Outcome], runs: Path)
     assert len(several.out.splitlines()) == len(scores) == 3
     assert scores == sorted(scores, reverse=True)
     loaded = weft.load(runs / "transformer")
-    best = loaded.answer("123", beams=4, alpha=0.0)
+    best = loaded.answer("123", beams=4, length_penalty=0.0)
     assert [f"{one.score:.5f}" for one in best[:3]] == [f"{score:.5f}" for score in scores]
-    assert all(one.log_probability == one.score for one in best)
+    assert all(one.logprob == one.score for one in best)
     covering = command("sample", str(runs / "transformer"), "123", "--beams", "4", "--coverage-penalty", "0.5")
     assert covering.code == 0, covering.err
-    log_probability, score = (float(re.findall(rf"{name} (-?[\d.]+)", covering.err)[0]) for name in ("log-probability", "score"))
+    logprob, score = (float(re.findall(rf"{name} (-?[\d.]+)", covering.err)[0]) for name in ("log-probability", "score"))
     length = int(covering.err.split("(")[1].split()[0])
-    assert score < log_probability / ((5 + length) / 6) ** 0.6 + 1e-5  # what is not covered costs
+    assert score < logprob / ((5 + length) / 6) ** 0.6 + 1e-5  # what is not covered costs
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,9 @@ def test_memory_does_not_grow_with_the_input(tmp_path: Path) -> None:
 
 def test_python_files_become_a_corpus(command: Command, tmp_path: Path) -> None:
     out = str(tmp_path / "corpus")
-    done = command("data", "python", "--out", out, "--folder", str(packages(tmp_path / "in")), "--held-out", "0.3", "--largest", "0.5")
+    done = command(
+        "data", "python", "--out", out, "--folder", str(packages(tmp_path / "in")), "--held-out", "0.3", "--max-package-share", "0.5"
+    )
     assert done.code == 0, done.err
     assert "train: " in done.out and "held: " in done.out and f"weft data build {out}/train.jsonl" in done.out
     assert "a folder with --out" in command("data", "python").err

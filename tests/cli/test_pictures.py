@@ -48,7 +48,7 @@ def size(path: Path) -> tuple[int, int]:
 def test_what_is_missing_is_filled_in(command: Command, runs: Path, tmp_path: Path, run: str) -> None:
     image = pytest.importorskip("PIL.Image")
     out = tmp_path / "sheet.png"
-    done = command("sample", str(runs / run), "--complete", str(runs / "in"), "--n", "2", "--out", str(out))
+    done = command("sample", str(runs / run), "--inpaint", str(runs / "in"), "--n", "2", "--out", str(out))
     assert done.code == 0, done.err
     assert size(out) == (3 * 68 + 4, 2 * 68 + 4)  # what was left and two completions, of two pictures
     with image.open(out) as opened:
@@ -59,9 +59,9 @@ def test_what_is_missing_is_filled_in(command: Command, runs: Path, tmp_path: Pa
 
 
 def test_masks_from_a_file_and_a_file_of_its_own(command: Command, runs: Path) -> None:
-    done = command("sample", str(runs / "rbm"), "--complete", str(runs / "in" / "one.png"), "--mask", str(runs / "mask.png"))
+    done = command("sample", str(runs / "rbm"), "--inpaint", str(runs / "in" / "one.png"), "--mask", str(runs / "mask.png"))
     assert done.code == 0, done.err
-    assert size(runs / "rbm" / "samples" / "00000002-complete-one-seed0.png") == (2 * 68 + 4, 68 + 4)
+    assert size(runs / "rbm" / "samples" / "00000002-inpaint-one-seed0.png") == (2 * 68 + 4, 68 + 4)
 
 
 def test_points_of_the_plane_are_drawn(command: Command, runs: Path, tmp_path: Path) -> None:
@@ -75,37 +75,37 @@ def test_points_of_the_plane_are_drawn(command: Command, runs: Path, tmp_path: P
     assert "data:image/svg+xml" in (runs / "realnvp" / "report.html").read_text()
 
 
-@pytest.mark.parametrize(("run", "ways"), [("pix2pix", ["there"]), ("cyclegan", ["there", "back"])])
+@pytest.mark.parametrize(("run", "ways"), [("pix2pix", ["a2b"]), ("cyclegan", ["a2b", "b2a"])])
 def test_images_are_translated(command: Command, runs: Path, tmp_path: Path, run: str, ways: list[str]) -> None:
     for way in ways:
-        done = command("sample", str(runs / run), "--input", str(runs / "in"), "--way", way, "--out", str(tmp_path / way))
+        done = command("sample", str(runs / run), "--input", str(runs / "in"), "--direction", way, "--out", str(tmp_path / way))
         assert done.code == 0, done.err
         assert "2 images translated" in done.out
         assert size(tmp_path / way / "one.png") == size(tmp_path / way / "more" / "two.png") == (8, 8)
     assert command("sample", str(runs / run), "--input", str(runs / "in" / "one.png"), "--out", str(tmp_path / "alone")).code == 0
-    assert (tmp_path / "alone" / "one.png").read_bytes() == (tmp_path / "there" / "one.png").read_bytes()  # alone or beside others
+    assert (tmp_path / "alone" / "one.png").read_bytes() == (tmp_path / "a2b" / "one.png").read_bytes()  # alone or beside others
 
 
 @pytest.mark.parametrize(
     ("run", "words", "said"),
     [
-        ("pixelcnn", ["--complete", "in", "--mask", "left"], "only the end of an image"),
-        ("gan", ["--complete", "in"], "does not offer Completes"),
-        ("rbm", ["--complete", "in", "--mask", "everything"], "expected lower, upper, left, right, middle or an image file"),
-        ("rbm", ["--complete", "in", "--mask", "black.png"], "nothing is missing"),
-        ("rbm", ["--complete", "nowhere"], "no such file or folder"),
-        ("rbm", ["--complete", "empty"], "holds no image"),
-        ("rbm", ["--complete", "in", "word"], "no room for 'word'"),
-        ("rbm", ["--complete", "in", "--out", "sheet.jpg"], "ends in .png"),
-        ("rbm", ["--complete", "in", "--n", "-1"], "n must be at least 1"),
-        ("rbm", ["--input", "in"], "--input is for models that answer a text or restyle images"),
-        ("realnvp", ["--complete", "in"], "does not offer Completes"),
-        ("realnvp", ["--walk", "along"], "RealNVP draws points"),
+        ("pixelcnn", ["--inpaint", "in", "--mask", "left"], "only the end of an image"),
+        ("gan", ["--inpaint", "in"], "does not offer Inpaints"),
+        ("rbm", ["--inpaint", "in", "--mask", "everything"], "expected lower, upper, left, right, middle or an image file"),
+        ("rbm", ["--inpaint", "in", "--mask", "black.png"], "nothing is missing"),
+        ("rbm", ["--inpaint", "nowhere"], "no such file or folder"),
+        ("rbm", ["--inpaint", "empty"], "holds no image"),
+        ("rbm", ["--inpaint", "in", "word"], "no room for 'word'"),
+        ("rbm", ["--inpaint", "in", "--out", "sheet.jpg"], "ends in .png"),
+        ("rbm", ["--inpaint", "in", "--n", "-1"], "n must be at least 1"),
+        ("rbm", ["--input", "in"], "--input is for models that answer a text or translate images"),
+        ("realnvp", ["--inpaint", "in"], "does not offer Inpaints"),
+        ("realnvp", ["--latents", "traverse"], "RealNVP draws points"),
         ("realnvp", ["--out", "points.png"], "written as SVG"),
         ("pix2pix", [], "translates images: --input FILE_OR_FOLDER --out FOLDER"),
         ("pix2pix", ["--input", "in"], "--out must name a folder"),
         ("pix2pix", ["--input", "in", "--out", "mask.png"], "mask.png is a file"),
-        ("pix2pix", ["--input", "in", "--out", "made", "--way", "back"], "one way only"),
+        ("pix2pix", ["--input", "in", "--out", "made", "--direction", "b2a"], "one direction only"),
     ],
 )
 def test_what_is_refused_is_one_line(

@@ -41,7 +41,7 @@ def test_shards_that_are_not_here_are_taken_for_subwords(command: Callable[..., 
 
 
 def test_settings_of_a_recipe_are_flags(command: Callable[..., Outcome], text_file: Path, tmp_path: Path) -> None:
-    changes = ["--model.width", "64", "--train.batch=12", "--data.context", "32", "--model.no-tied", "--train.micro_batch", "3"]
+    changes = ["--model.width", "64", "--train.batch=12", "--data.context", "32", "--model.no-tie-embeddings", "--train.micro_batch", "3"]
     kind = ["--optim.type", "muon", "--optim.momentum", "0.9", "--train.batch_ramp", "6", "100"]
     done = command("plan", "gpt/text", "--data.path", str(text_file), *changes, *kind, "--json", str(tmp_path / "plan.json"))
     assert done.code == 0, done.err
@@ -113,8 +113,8 @@ def test_batch_norms_and_layers_that_there_are_once(command: Callable[..., Outco
         (["gpt/text", "--train.bach", "9"], "did you mean 'batch'?"),
         (["gpt/text", "--train.batch", "9", "--batch", "8"], "--batch 8 and --train.batch 9 say different things"),
         (
-            ["gpt/text", "--train.activation_checkpointing", "full", "--checkpoint", "off"],
-            "--checkpoint off and --train.activation_checkpointing full say",
+            ["gpt/text", "--train.activation_checkpointing", "full", "--activation-checkpointing", "off"],
+            "--activation-checkpointing off and --train.activation_checkpointing full say",
         ),
         (["gpt/text", "--train.batch", "0"], "--train.batch must be at least 1"),
         (["gpt/text", "--train.batch", "9", "more"], "expected flags only behind --train.batch, found more"),

@@ -60,11 +60,11 @@ def test_the_likeliest_texts_of_a_beam(command: Callable[..., Outcome], text_run
     assert done.err.count("log-probability") == 3
     loaded = weft.load(text_run)
     best = loaded.generate("the ", beams=4, length_penalty=0.0, max_new_tokens=6)
-    assert f"log-probability {best.log_probability:.5f}, score {best.score:.5f}" in done.err
+    assert f"log-probability {best.logprob:.5f}, score {best.score:.5f}" in done.err
     ids = loaded.tokenizer.encode("the " + best.text).tolist()
     given = torch.tensor([ids[:-1]], device=next(loaded.model.parameters()).device)
     logits = loaded.model(given).detach()[0, 3:].log_softmax(-1)
-    assert best.log_probability == pytest.approx(float(logits[torch.arange(6), ids[4:]].sum()), abs=1e-5)
+    assert best.logprob == pytest.approx(float(logits[torch.arange(6), ids[4:]].sum()), abs=1e-5)
     for more, said in (
         (["--n", "5"], "n must not be above beams"),
         (["--stop", "x"], "no stop sequences"),
@@ -112,15 +112,15 @@ def test_images_of_a_class_and_walks(command: Callable[..., Outcome], tmp_path: 
     pytest.importorskip("sklearn")
     run = small_run(tmp_path / "vae", "vae/conditional_digits", **{"model.hidden": (16,)})
     assert command("sample", str(run), "--label", "3", "--n", "4").code == 0
-    assert command("sample", str(run), "--walk", "between", "--n", "20").code == 0
-    assert command("sample", str(run), "--walk", "along", "--n", "30").code == 0
+    assert command("sample", str(run), "--latents", "interpolate", "--n", "20").code == 0
+    assert command("sample", str(run), "--latents", "traverse", "--n", "30").code == 0
     sizes = {path.name: image.open(io.BytesIO(path.read_bytes())).size for path in (run / "samples").iterdir()}
     wide = 10 * 68 + 4
     assert sizes["00000003-3-seed0.png"] == (2 * 68 + 4, 2 * 68 + 4)
     assert sizes["00000003-between-seed0.png"] == (wide, 2 * 68 + 4)
     assert sizes["00000003-along-seed0.png"] == (wide, 3 * 68 + 4)
     assert "is none of the classes" in command("sample", str(run), "--label", "12").err
-    assert "do not go together" in command("sample", str(run), "--label", "1", "--walk", "along").err
+    assert "do not go together" in command("sample", str(run), "--label", "1", "--latents", "traverse").err
     plain = small_run(tmp_path / "plain", "vae/digits", **{"model.hidden": (16,)})
     assert "does not offer SamplesClass" in command("sample", str(plain), "--label", "3").err
 
@@ -155,13 +155,13 @@ def test_a_classifier_of_rows_says_what_is_missing(command: Callable[..., Outcom
     done = command("sample", str(small_run(tmp_path / "mlp", "classifier/table", **{"data.path": str(table_file(tmp_path))})))
     assert done.code == 2
     assert "MLP (classifier/table) has nothing to sample" in done.err
-    assert "Scores" in done.err
+    assert "NextTokenLogits" in done.err
     assert "Samples" in done.err
 
 
 @pytest.mark.parametrize("weights", ["bf16", "int8"])
 def test_weights_may_be_kept_in_fewer_bits(command: Callable[..., Outcome], text_run: Path, weights: str) -> None:
-    words = ["sample", str(text_run), "the ", "--max-new-tokens", "20", "--device", "cpu", "--weights", weights]
+    words = ["sample", str(text_run), "the ", "--max-new-tokens", "20", "--device", "cpu", "--precision", weights]
     done = command(*words)
     assert done.code == 0, done.err
     assert done.out.startswith("the ")

@@ -56,7 +56,7 @@ def test_flags_become_limits_keys_and_names(
         "2.5",
         "--device",
         "cpu",
-        "--weights",
+        "--precision",
         "int8",
     ]
     done = command("serve", *flags, str(text_run), f"{text_run}@last", "--max-tokens", "7", "--name", "best", "--name", "last")

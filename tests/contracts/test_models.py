@@ -15,17 +15,18 @@ from torch import Tensor, nn
 from tests.contracts.tiny import tiny, without_dropout
 from weft.core import config, registry
 from weft.core.registry import MODELS, RECIPES
-from weft.data.base import Batch, Source
+from weft.data.base import Batch, DataLoader
 from weft.objectives.base import Objective
 from weft.recipes.base import Recipe
 from weft.runs.assemble import build
 from weft.training.checkpoint import checkpoint
-from weft.training.optimizer.updater import audit
+from weft.training.optimizer.updater import parameter_kinds
 
 BATCH = 6
 every_model = pytest.mark.parametrize("name", list(MODELS))
 FORWARD: dict[str, Callable[[Any, Batch], Tensor]] = {
     "gpt": lambda model, batch: model(batch["ids"]),
+    "speedrun_gpt": lambda model, batch: model(batch["ids"]),
     "llama": lambda model, batch: model(batch["ids"]),
     "bert": lambda model, batch: model(batch["ids"], batch["segments"], batch["lengths"]),
     "transformer": lambda model, batch: model(batch["source"], batch["source_length"], batch["target"][:, :-1]),
@@ -62,6 +63,7 @@ FORWARD: dict[str, Callable[[Any, Batch], Tensor]] = {
 """How each model is called on a batch of its recipe; a row of the result belongs to a row of the batch."""
 SHAPES: dict[str, Callable[[Any, Batch], tuple[int, ...]]] = {
     "gpt": lambda c, batch: (BATCH, c.context, c.vocabulary),
+    "speedrun_gpt": lambda c, batch: (BATCH, c.context, c.vocabulary),
     "llama": lambda c, batch: (BATCH, c.context, c.vocabulary),
     "bert": lambda c, batch: (BATCH, c.context, c.vocabulary),
     "transformer": lambda c, batch: (BATCH, batch["target"].size(1) - 1, c.vocabulary),
@@ -106,7 +108,7 @@ def parts(made: Recipe, device: torch.device) -> tuple[nn.Module, Objective, Bat
     data = made.data.build()
     resolved = made.resolve(data.info)
     model, objective = build(resolved)
-    return model.to(device), objective.to(device), Source(data.train, 1, device).batch(0, BATCH)
+    return model.to(device), objective.to(device), DataLoader(data.train, 1, device).batch(0, BATCH)
 
 
 def plain(model: str, folder: Path, device: torch.device) -> tuple[nn.Module, Objective, Batch]:
@@ -193,7 +195,7 @@ def test_the_same_seed_makes_the_same_weights(name: str, tmp_path: Path, device:
 def test_decay_spares_biases_norms_and_embeddings(name: str, tmp_path: Path, device: torch.device) -> None:
     model, objective, _ = parts(recipe_of(name, tmp_path), device)
     for turn in objective.turns:
-        kinds = audit([(module, model.get_submodule(module)) for module in turn.modules])
+        kinds = parameter_kinds([(module, model.get_submodule(module)) for module in turn.modules])
         for path, kind in kinds.items():
             owner, _, leaf = path.rpartition(".")
             parameter, module = model.get_parameter(path), model.get_submodule(owner)

@@ -390,7 +390,7 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "perceiver/source": lambda folder: GPT | DROPOUT | {"model.layers": 3, "model.latents": 8, "data.megabytes": 0.1},
     "birthplace/reference": reads,
     "birthplace/perceiver": lambda folder: reads(folder) | {"model.latents": 16},
-    "birthplace/perceiver_ar": lambda folder: mixes(folder) | {"model.latents": 16, "data.predicted": 16, "data.max_length": 40},
+    "birthplace/perceiver_ar": lambda folder: mixes(folder) | {"model.latents": 16, "data.predicted_tokens": 16, "data.max_length": 40},
     "birthplace/rotary": mixes,
     "birthplace/best": mixes,
     "birthplace/questions": learns_to_answer,
@@ -398,7 +398,9 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "birthplace/questions_perceiver": learns_to_answer,
     "birthplace/questions_only": learns_to_answer,
     "birthplace/made_up": reads,
-    "birthplace/made_up_perceiver": lambda folder: reads(folder) | {"model.latents": 16, "data.predicted": 16, "data.max_length": 40},
+    "birthplace/made_up_perceiver": lambda folder: (
+        reads(folder) | {"model.latents": 16, "data.predicted_tokens": 16, "data.max_length": 40}
+    ),
     "birthplace/made_up_questions": learns_to_answer,
     "birthplace/made_up_only": learns_to_answer,
     "bert/pretrain": lambda folder: PRETRAIN | {"data.path": str(text_file(folder)), "data.context": 24},

@@ -22,8 +22,8 @@ from weft.inference.translate import start_and_end
 transformers = pytest.importorskip("transformers")
 MOST = 30
 TEXTS = ["one two three", "two", "three three one two one"]
-SIZES = {"model.layers": 1, "model.heads": 2, "model.width": 16, "model.inner": 32}
-MARIAN = {"model.norm": "post", "model.interleaved": False, "model.output_bias": True}
+SIZES = {"model.layers": 1, "model.heads": 2, "model.width": 16, "model.ffn_width": 32}
+MARIAN = {"model.norm": "post", "model.interleaved_positions": False, "model.output_bias": True}
 OURS = {"t5/pairs": {"model.head_dim": 8}, "transformer/pairs": MARIAN}
 
 

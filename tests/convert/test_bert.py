@@ -11,7 +11,7 @@ from weft.benchmarks.references import CASES, reference
 from weft.convert.bert import FAMILY
 from weft.core.errors import CheckpointError
 from weft.data.base import IGNORE
-from weft.objectives.masked_pair import MaskedPair, MaskedPairConfig
+from weft.objectives.mlm_nsp import MLMNSP, MLMNSPConfig
 from weft.training.optimizer.settings import AdamW
 
 BertConfig = pytest.importorskip("transformers").BertConfig
@@ -34,7 +34,7 @@ def test_a_hundred_steps_of_pretraining_equal_those_of_the_reference() -> None:
     ids = (torch.arange(40)[:, None] * 7 + torch.arange(24) * 3) % 100 + 10  # something to learn
     lengths = 12 + torch.arange(40) % 13
     tensors = {"ids": ids, "segments": (torch.arange(24) > 8).long().expand(40, -1), "lengths": lengths, "pair": torch.arange(40) % 2}
-    objective = MaskedPair(MaskedPairConfig(vocabulary=120, special_tokens=10, mask=4))
+    objective = MLMNSP(MLMNSPConfig(vocabulary=120, special_tokens=10, mask=4))
     optim = AdamW(lr=4e-3, betas=(0.9, 0.98), weight_decay=0.01, clip_norm=1.0)
     trainer = toys.trainer(ours, objective, tensors, optim, batch=8, micro_batch=3, steps=100, device=torch.device("cpu"))
     decays = {False: [], True: []}  # type: dict[bool, list[Any]]

@@ -158,7 +158,13 @@ def test_settings_that_do_not_belong_to_the_weights(tmp_path: Path, changes: dic
 def test_every_activation_has_a_name_in_both_worlds(name: str) -> None:
     family = registry.find("converters", name)
     shape = {"image": (3, 8, 8), "classes": 2} if name in ("vit", "swin") else {"vocabulary": 9, "context": 8}
-    shape |= {"interleaved": False, "output_bias": True} if name == "marian" else {"position": "learned"} if name == "gpt2" else {}
+    shape |= (
+        {"interleaved_positions": False, "output_bias": True}
+        if name == "marian"
+        else {"position_embedding": "learned"}
+        if name == "gpt2"
+        else {}
+    )
     for activation in get_args(Activation):
         theirs = family.describe(family.config(activation=activation, **shape))
         assert theirs.get("hidden_act", theirs.get("activation_function")) in transformers.activations.ACT2FN

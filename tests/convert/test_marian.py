@@ -35,6 +35,6 @@ def test_what_we_do_not_have_is_refused() -> None:
     for name, value in {"scale_embedding": False, "share_encoder_decoder_embeddings": False, "decoder_ffn_dim": 65}.items():
         with pytest.raises(CheckpointError, match=f"{name} is {value}"):
             FAMILY.settings({**config, name: value})
-    for changed in ({"norm": "pre"}, {"memory": "all"}, {"interleaved": True}, {"tied": False}):
+    for changed in ({"norm": "pre"}, {"encoder_output": "all"}, {"interleaved_positions": True}, {"tie_embeddings": False}):
         with pytest.raises(CheckpointError, match=f"the model has {next(iter(changed))}"):
-            FAMILY.describe(TransformerConfig(**{"interleaved": False, "output_bias": True, **changed}))  # type: ignore[arg-type]
+            FAMILY.describe(TransformerConfig(**{"interleaved_positions": False, "output_bias": True, **changed}))  # type: ignore[arg-type]

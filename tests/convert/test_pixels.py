@@ -108,7 +108,7 @@ def test_a_run_of_ours_goes_out_with_its_names(tmp_path: Path) -> None:
     assert (back["size"], back["crop_size"], back["do_normalize"]) == ({"shortest_edge": 16}, {"height": 16, "width": 16}, False)
     convert(str(tmp_path / "out"), tmp_path / "again")
     recipe, first = weft.load(tmp_path / "again", "cpu").recipe, weft.load(tmp_path / "run", "cpu").recipe
-    assert all(getattr(recipe.data, name) == getattr(first.data, name) for name in ImagesConfig.of_model if name != "channels")
+    assert all(getattr(recipe.data, name) == getattr(first.data, name) for name in ImagesConfig.model_preprocessing if name != "channels")
 
 
 def test_finetuning_on_other_classes_keeps_how_images_are_shown(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_presets_have_as_many_parameters_as_theirs(preset: str) -> None:
     with torch.device("meta"):
         ours = sum(p.numel() for p in c.build().parameters())
         theirs = transformers.T5ForConditionalGeneration(transformers.T5Config(**FAMILY.describe(c)))
-    head = 0 if c.tied else c.vocabulary * c.width  # which they build tied, and read apart
+    head = 0 if c.tie_embeddings else c.vocabulary * c.width  # which they build tied, and read apart
     assert ours == sum(p.numel() for p in theirs.parameters()) + head
 
 
@@ -103,7 +103,7 @@ def test_published_settings_are_understood() -> None:
     assert FAMILY.settings(first) == PRESETS["small"]
     for config in ({**first, **V11}, transformers.T5Config(**first, **V11).to_dict()):
         found: Any = FAMILY.settings(config)
-        assert (found.gated, found.tied) == (True, False)
+        assert (found.gated, found.tie_embeddings) == (True, False)
 
 
 @torch.no_grad()

@@ -13,7 +13,7 @@ from weft.__main__ import run
 from weft.core import posix
 from weft.core.errors import ConfigError
 from weft.core.posix import lock_folder
-from weft.training.execution import pick_device
+from weft.training.execution import select_device
 
 WITHOUT = """
 import sys
@@ -66,4 +66,4 @@ def test_a_template_is_rendered_where_memory_cannot_be_limited(monkeypatch: pyte
 
 def test_devices_of_other_systems_are_refused_by_name() -> None:
     with pytest.raises(ConfigError, match="weft does not run on 'mps'; use auto, cpu, cuda or cuda:0"):
-        pick_device("mps")
+        select_device("mps")

@@ -13,7 +13,7 @@ import torch
 from hypothesis import given
 
 from weft.core import random
-from weft.data.base import Source, TensorDataset, order
+from weft.data.base import DataLoader, TensorDataset, order
 
 sizes = st.one_of(st.integers(1, 70), st.integers(1, 3000))
 
@@ -66,7 +66,7 @@ def test_epochs_and_seeds_have_different_orders() -> None:
 def test_a_source_seeks_for_free(device: torch.device) -> None:
     """The batch at a position is the same whether one came there by reading or by jumping, and however it is cut."""
     tensors = {"number": torch.arange(23)}
-    reading, jumping = (Source(TensorDataset(tensors), 5, device) for _ in range(2))
+    reading, jumping = (DataLoader(TensorDataset(tensors), 5, device) for _ in range(2))
     read = [reading.batch(first, 4) for first in range(0, 200, 4)]
     for position in (160, 40, 196, 0):
         batch = jumping.batch(position, 4)

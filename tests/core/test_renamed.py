@@ -11,17 +11,29 @@ from typing import Any
 import pytest
 
 import weft
+from tests.gpt_configs import gpt_config
+from weft.cli import data as cli_data
+from weft.cli import plan_words, sample, serve
 from weft.core import config, registry, renamed
 from weft.core.errors import ConfigError
 from weft.data.images.augment import Augment
 from weft.data.tokenizers import base as tokenizers
+from weft.models.gpt import GPTConfig
+from weft.models.speedrun_gpt import SpeedrunGPTConfig
 from weft.recipes.base import load
+from weft.studies import bert_features, gan_panels
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 
 ROOT = Path(__file__).parent.parent.parent
 SOURCES = [path for path in sorted((ROOT / "src" / "weft").rglob("*.py")) if path.name != "renamed.py"]
-PLAIN = {"train": Train, "schedule": Schedule, "augment": Augment}
+COMMANDS = {"sample": sample.Options, "serve": serve.Options, "plan_words": plan_words.Settings} | {
+    "data": cli_data.Python,
+    "bert_features": bert_features.Settings,
+    "gan_panels": gan_panels.Settings,
+}
+"""Flags of commands, by their modules."""
+PLAIN = {"train": Train, "schedule": Schedule, "augment": Augment} | COMMANDS
 """Parts without a registry name."""
 PART_OF = {"models": "model", "data": "data", "objectives": "objective", "optimizers": "optim"}
 OLD = {
@@ -78,7 +90,12 @@ def flags() -> re.Pattern[str]:
         mine = [part for part in registry.TABLES[table] if part in renamed.SETTINGS]
         taken = set().union(*(fields(part) for part in registry.TABLES[table]))
         words += [f"{flag}[.]{name}" for part in mine for name in renamed.SETTINGS[part] if name not in taken]
-    return re.compile(rf"""(?:--|["'`])(?:[a-z_]+[.])*(?:{"|".join(sorted(set(words)))})(?![\w-])""".replace("_", "[_-]"))
+    mine = {name for part in COMMANDS for name in renamed.SETTINGS[part]}
+    return re.compile(
+        rf"""(?:--|["'`])(?:[a-z_]+[.])*(?:{"|".join(sorted(set(words)))})(?![\w-])|--(?:{"|".join(sorted(mine))})(?![\w.-])""".replace(
+            "_", "[_-]"
+        )
+    )
 
 
 def test_no_old_flag_is_left_in_code_messages_or_docs() -> None:
@@ -119,13 +136,30 @@ def test_an_old_setting_works_and_is_answered_with_the_new_one(
 def test_an_old_flag_works(words: str, caplog: pytest.LogCaptureFixture) -> None:
     free, flags = config.separate([*words.split(), "--train.ramp", "4", "100", "rest"], weft.recipe("gpt/text"))
     made = config.parse_flags(flags, weft.recipe("gpt/text"))
-    assert (free, made) == (["rest"], weft.recipe("gpt/text", {"model.qk_norm": True, "train.batch_ramp": (4, 100)}))
+    assert (free, made.model) == (["rest"], with_qk_norm(weft.recipe("gpt/text").model))
+    assert made == dataclasses.replace(weft.recipe("gpt/text", {"train.batch_ramp": (4, 100)}), model=made.model)
     assert len(caplog.messages) == 2
 
 
+def with_qk_norm(model: Any) -> GPTConfig:
+    return gpt_config(**{field.name: getattr(model, field.name) for field in dataclasses.fields(model)}, qk_norm=True)
+
+
 def test_the_opposite_of_an_old_flag_works() -> None:
-    changed = weft.recipe("gpt/text", {"model.qk_norm": True})
-    assert config.parse_flags([["--model.no-norm-heads"]], changed) == weft.recipe("gpt/text")
+    changed = config.parse_flags([["--model.no-norm-heads"]], weft.recipe("gpt/speedrun"))
+    assert changed == weft.recipe("gpt/speedrun", {"model.qk_norm": False})
+
+
+def test_settings_that_another_model_has_now_are_switched_on_alone() -> None:
+    """A GPT with some of the speedrun's settings is the speedrun's model without the others, in flags and in what was saved."""
+    model = weft.recipe("gpt/text", {"model.skips": True, "model.norm_embedding": True}).model
+    assert isinstance(model, SpeedrunGPTConfig)
+    assert (model.embedding_skips, model.embedding_norm, model.qk_norm, model.zero_init) == (True, True, False, False)
+    assert (model.activation, model.tied, model.bias) == ("gelu", True, True)
+    now = config.to_dict(weft.recipe("gpt/text").model)
+    before = {**now, "skips": False, "norm_embedding": False, "norm_heads": False, "zero_outputs": False}
+    assert renamed.recipe(before) == now
+    assert config.from_dict(renamed.recipe({**before, "skips": True, "norm_embedding": True}), GPTConfig) == model
 
 
 def test_an_old_setting_belongs_to_its_part(caplog: pytest.LogCaptureFixture) -> None:

@@ -80,7 +80,7 @@ def test_whatever_fails_becomes_one_sentence() -> None:
         with pytest.raises(DataError, match=r"^file: is damaged \(.*x"), untrusted.parsing("file"):
             raise error
     with pytest.raises(CheckpointError, match=r"file: cannot be read \(No such file"), untrusted.parsing("file", CheckpointError):
-        open("/no such file")
+        Path("/no such file").read_bytes()
     with pytest.raises(CheckpointError, match="file: no field"), untrusted.parsing("file", CheckpointError):
         raise ConfigError("no field")  # else the search for a checkpoint would end here
     for passed in (ConfigError("x"), MissingExtra("x"), KeyboardInterrupt()):

@@ -12,13 +12,13 @@ from torch import Tensor, nn
 import weft
 from tests.contracts.tiny import tiny
 from weft.core.errors import CapabilityError, ConfigError
-from weft.data.base import UNLABELLED, Source, TensorDataset
+from weft.data.base import UNLABELLED, DataLoader, TensorDataset
 from weft.data.images.digits import DigitsConfig
 from weft.evaluation.adversarial_measures import described
 from weft.evaluation.image_measures import Extractor
 from weft.models.bigan import BiGANConfig
 from weft.report.samples import translated
-from weft.training.execution import pick_device
+from weft.training.execution import select_device
 
 
 def run(name: str, folder: Path, steps: int) -> Path:
@@ -44,7 +44,7 @@ def test_without_classes_nothing_is_judged(tmp_path: Path) -> None:
     half = TensorDataset({"image": torch.rand(4, 1, 8, 8), "label": torch.tensor([UNLABELLED, 1, 0, UNLABELLED])})
     code, label = described(model.to_latent, half, torch.device("cpu"))
     assert len(code) == 2 and label.tolist() == [1, 0]
-    with pytest.raises(CapabilityError, match="does not offer Restyles"):
+    with pytest.raises(CapabilityError, match="does not offer TranslatesImages"):
         weft.evaluate(run("gan/digits", tmp_path, 2), "translated=anything")
 
 
@@ -56,7 +56,7 @@ class NearestMean(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         data = DigitsConfig().build()
-        batch = Source(data.train, 1, torch.device("cpu")).batch(0, len(data.train))
+        batch = DataLoader(data.train, 1, torch.device("cpu")).batch(0, len(data.train))
         self.register_buffer("means", torch.stack([batch["image"][batch["label"] == label].mean(0) for label in range(10)]))
         self.config = SimpleNamespace(image=(1, 8, 8))
 
@@ -69,7 +69,7 @@ class NearestMean(nn.Module):
 
 def test_a_translation_is_asked_of_an_extractor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("sklearn")
-    extractor = Extractor(NearestMean().to(pick_device("auto")), "digits/means")
+    extractor = Extractor(NearestMean().to(select_device("auto")), "digits/means")
     monkeypatch.setattr(Extractor, "of", lambda *_: extractor)
     for name in ("cyclegan/digits", "pix2pix/digits"):
         (tmp_path / name).mkdir(parents=True)

@@ -110,7 +110,7 @@ def test_evaluation_reports_it_and_settings_leave_it_out(tmp_path: Path) -> None
 
 
 def test_other_models_and_settings_are_refused() -> None:
-    with pytest.raises(CapabilityError, match="TwoSides"):
+    with pytest.raises(CapabilityError, match="BipartiteEnergy"):
         estimate(BoltzmannConfig(features=4, hidden=2).build(), torch.ones(3, 4))
     with pytest.raises(ConfigError, match="ais_chains"):
         ContrastiveDivergenceConfig(ais_chains=-1).build()

@@ -16,11 +16,11 @@ from tests.contracts.tiny import tiny
 from weft.cli.evaluate import main
 from weft.data.annotated.spans import Spans, SpansConfig
 from weft.data.annotated.squad import SpanExample
-from weft.data.base import Problems, Source
+from weft.data.base import DataLoader, Problems
 from weft.data.text.sentence_pairs import SPECIAL_TOKENS, BERTWordTokenizer
 from weft.evaluation.best_span import measure
-from weft.evaluation.evaluate import Findings
-from weft.objectives.span import SpanConfig
+from weft.evaluation.evaluate import TaskMetrics
+from weft.objectives.extractive_qa import ExtractiveQAConfig
 
 WORDS = [f"w{number}" for number in range(12)]
 TOKENIZER = BERTWordTokenizer([*SPECIAL_TOKENS, *WORDS])
@@ -44,18 +44,18 @@ def data(*questions: tuple[str, tuple[int, int], str]) -> Spans:
     return SpansConfig(context=10, stride=3).dataset(asked, TOKENIZER, Problems())
 
 
-def measured(held: Spans, examples: int = 0, size: int = 2, **settings: float) -> Findings:
+def measured(held: Spans, examples: int = 0, size: int = 2, **settings: float) -> TaskMetrics:
     examples = examples or len(held)
-    source = Source(held, 0, torch.device("cpu"), shuffle=False)
+    source = DataLoader(held, 0, torch.device("cpu"), shuffle=False)
     batches = (source.batch(first, min(size, examples - first)) for first in range(0, examples, size))
     loaded: Any = SimpleNamespace(model=Points())
-    return measure(loaded, SpanConfig(**settings).build(), held, batches)  # type: ignore[arg-type]
+    return measure(loaded, ExtractiveQAConfig(**settings).build(), held, batches)  # type: ignore[arg-type]
 
 
 LONG, SHORT, NONE = " ".join(WORDS), "w1 w8 w2", "w1 w2"
 
 
-def said(findings: Findings) -> dict[str, str]:
+def said(findings: TaskMetrics) -> dict[str, str]:
     found: dict[str, str] = json.loads(findings.content)
     return found
 

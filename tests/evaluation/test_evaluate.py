@@ -167,9 +167,9 @@ def test_the_commonest_class_stands_beside_the_accuracy(name: str, tmp_path: Pat
     assert held is not None
     batch = held.batch(torch.arange(len(held)), torch.arange(len(held)))
     classes = [each for each in batch["tags" if "tags" in batch else "label"].flatten().tolist() if each >= 0]
-    assert found["commonest_class"] == pytest.approx(max(map(classes.count, classes)) / len(classes))
+    assert found["majority_class"] == pytest.approx(max(map(classes.count, classes)) / len(classes))
     names = list(found.metrics)
-    assert names.index("commonest_class") == names.index("accuracy") + 1
+    assert names.index("majority_class") == names.index("accuracy") + 1
 
 
 def test_the_commonest_class_is_that_of_the_examples_asked_for(tmp_path: Path) -> None:
@@ -179,5 +179,5 @@ def test_the_commonest_class_is_that_of_the_examples_asked_for(tmp_path: Path) -
         "bert/classify", tmp_path, {"data.path": str(path), "data.validation_path": str(path), "train.steps": 1, "train.eval_every": 0}
     )
     weft.train(recipe, out=tmp_path / "run")
-    assert evaluate(tmp_path / "run")["commonest_class"] == 0.75
-    assert evaluate(tmp_path / "run", examples=1)["commonest_class"] == 1.0
+    assert evaluate(tmp_path / "run")["majority_class"] == 0.75
+    assert evaluate(tmp_path / "run", examples=1)["majority_class"] == 1.0

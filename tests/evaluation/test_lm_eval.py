@@ -54,7 +54,7 @@ def test_likelihoods_are_the_scorers(known: dict[str, type]) -> None:
     pairs = [("The quick", " brown"), ("The quick ", "brown"), ("", "start"), ("line\n", "next")]
     found = model.loglikelihood([asked(*pair) for pair in pairs])
     expected = Scorer(loaded).score([("The quick", " brown"), ("The quick", " brown"), ("", "start"), ("line", "\nnext")])
-    assert found == [(pytest.approx(score.sum, abs=1e-5), score.greedy) for score in expected]
+    assert found == [(pytest.approx(score.logprob, abs=1e-5), score.greedy) for score in expected]
     assert model.tok_decode(model.tok_encode("né")) == "né"
     assert (model.max_length, model.prefix_token_id, model.eot_token_id) == (48, 10, 10)
 
@@ -64,7 +64,7 @@ def test_whole_texts_are_scored_in_windows(known: dict[str, type]) -> None:
     model = lm_eval.adapter(loaded)
     texts = ["short", "", "a longer text than the model can see at once, and some more of it at the end" * 2]
     found = model.loglikelihood_rolling([asked(text) for text in texts])
-    expected = [Scorer(loaded).score([("", text)])[0].sum if text else 0.0 for text in texts]
+    expected = [Scorer(loaded).score([("", text)])[0].logprob if text else 0.0 for text in texts]
     assert found == pytest.approx(expected, abs=1e-4)
 
 

@@ -11,11 +11,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from weft.data.base import Data, Source
+from weft.data.base import Data, DataLoader
 from weft.data.text.pairs import PairsConfig
 from weft.data.tokenizers.base import Tokenizer
 from weft.data.tokenizers.special_tokens import Seq2SeqTokenizer
-from weft.evaluation.evaluate import Findings
+from weft.evaluation.evaluate import TaskMetrics
 from weft.evaluation.translation import measure
 
 PAIRS = [("the dog is called trouble", "Der Hund heißt Ärger"), ("the cat sleeps on the mat", "die Katze schläft auf der Matte")]
@@ -62,12 +62,12 @@ def test_references_are_the_texts_of_the_data(tmp_path: Path, batch: int) -> Non
     sacrebleu = pytest.importorskip("sacrebleu")
     made = data(tmp_path)
     assert made.validation is not None
-    order = Source(made.validation, 0, torch.device("cpu"), shuffle=False)
+    order = DataLoader(made.validation, 0, torch.device("cpu"), shuffle=False)
     loaded: Any = SimpleNamespace(model=None, tokenizer=made.tokenizer)
     objective: Any = Perfect(made)
     batches = (order.batch(first, batch) for first in range(0, 2, batch))
     found = measure(loaded, objective, made.validation, batches)
-    assert isinstance(found, Findings)
+    assert isinstance(found, TaskMetrics)
     rows = json.loads(found.content)["translations"]
     assert [(row["source"], row["reference"]) for row in rows] == PAIRS
     said = ["der hund heisst arger", "die katze schlaft auf der matte"]

@@ -14,7 +14,7 @@ from weft.core.errors import CapabilityError
 from weft.inference.attention_weights import Recorder
 from weft.kernels.select import use_attention
 from weft.models import bert, llama, t5
-from weft.nn.attention import SelfAttention, spread
+from weft.nn.attention import SelfAttention, repeat_kv
 from weft.nn.cross_attention import CrossAttention
 from weft.serving.inspection import attention_of_text, attention_of_translation
 
@@ -29,14 +29,14 @@ def build(config: Any, **settings: Any) -> nn.Module:
 
 READERS = {
     "gpt": lambda: small_gpt(),
-    "gpt in bands": lambda: small_gpt(window=3),
-    "gpt with rotary positions": lambda: small_gpt(position="rotary"),
+    "gpt in bands": lambda: small_gpt(sliding_window=3),
+    "gpt with rotary positions": lambda: small_gpt(position_embedding="rotary"),
     "llama in groups": lambda: build(llama.TINY, context=64),
     "bert": lambda: build(bert.TINY, context=64),
 }
 TRANSLATORS = {
     "transformer": lambda: small_translator(),
-    "transformer, layer by layer": lambda: small_translator(memory="layerwise", norm="pre"),
+    "transformer, layer by layer": lambda: small_translator(encoder_output="layerwise", norm="pre"),
     "t5": lambda: build(t5.TINY),
 }
 
@@ -45,7 +45,7 @@ def values_of(layer: Any, inputs: tuple[Any, ...]) -> Tensor:
     """What a layer multiplies its weights by: (B, H, S, K)."""
     if isinstance(layer, SelfAttention):
         packed = layer.qkv(inputs[0]).unflatten(-1, (-1, layer.head))
-        return spread(packed[:, :, layer.heads + layer.groups :].transpose(1, 2), layer.heads // layer.groups)
+        return repeat_kv(packed[:, :, layer.heads + layer.kv_heads :].transpose(1, 2), layer.heads // layer.kv_heads)
     value: Tensor = (layer.project(inputs[1]) if isinstance(layer, CrossAttention) else inputs[1])[1]
     return value
 
@@ -86,7 +86,7 @@ def test_nothing_is_left_behind() -> None:
 
 
 def test_a_text_is_looked_at_backwards_only_and_within_the_band() -> None:
-    [view] = attention_of_text(small_gpt(window=3), IDS)
+    [view] = attention_of_text(small_gpt(sliding_window=3), IDS)
     assert (view.rows, len(view.layers)) == (IDS, 2)
     offset = torch.arange(len(IDS))[:, None] - torch.arange(len(IDS))
     for number, weights in enumerate(view.layers):

@@ -15,7 +15,7 @@ from weft.core.errors import ConfigError
 from weft.inference.attention_weights import Recorder
 from weft.inference.beam import Beam, Hypothesis, finish, penalty, search, searching
 from weft.inference.beam_models import continuations, translate, translating
-from weft.inference.engine import Engine, answer_all
+from weft.inference.engine import Engine, generate_all
 from weft.inference.request import Request, Sampling
 from weft.models.gpt import GPTConfig
 from weft.models.transformer import TransformerConfig
@@ -38,7 +38,7 @@ def scorer(logits: Tensor):  # type: ignore[no-untyped-def]
     return score
 
 
-def brute_force(logits: Tensor, row: int, longest: int, alpha: float) -> list[Hypothesis]:
+def brute_force(logits: Tensor, row: int, longest: int, length_penalty: float) -> list[Hypothesis]:
     score, found = scorer(logits), []
     for length in range(1, longest + 1):
         for ids in itertools.product(range(V), repeat=length):
@@ -47,17 +47,17 @@ def brute_force(logits: Tensor, row: int, longest: int, alpha: float) -> list[Hy
             total = sum(
                 float(score(torch.tensor([[START, *ids[:i]]]), torch.tensor([row])).log_softmax(-1)[0, ids[i]]) for i in range(length)
             )
-            found.append(Hypothesis(list(ids), total, total / penalty(length, alpha)))
+            found.append(Hypothesis(list(ids), total, total / penalty(length, length_penalty)))
     return sorted(found, key=lambda hypothesis: -hypothesis.score)
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
-def test_a_wide_beam_is_brute_force(seed: int, alpha: float) -> None:
+@pytest.mark.parametrize("length_penalty", [0.0, 0.6, 1.0])
+def test_a_wide_beam_is_brute_force(seed: int, length_penalty: float) -> None:
     logits, longest = table(seed), 4
-    found = search(scorer(logits), 2, START, END, beams=V**longest, longest=longest, alpha=alpha)
+    found = search(scorer(logits), 2, START, END, beams=V**longest, longest=longest, length_penalty=length_penalty)
     for row in range(2):
-        expected = brute_force(logits, row, longest, alpha)
+        expected = brute_force(logits, row, longest, length_penalty)
         assert [h.ids for h in found[row][:10]] == [h.ids for h in expected[:10]]
         assert found[row][0].score == pytest.approx(expected[0].score, abs=1e-5)
 
@@ -72,7 +72,7 @@ def test_one_beam_is_greedy_and_scores_are_log_probabilities(seed: int) -> None:
             total += float(following.max())
             ids.append(int(following.argmax()))
         assert best[0].ids == ids[1:]
-        assert best[0].log_probability == pytest.approx(total, abs=1e-5)
+        assert best[0].logprob == pytest.approx(total, abs=1e-5)
     assert logits.shape[0] == 2
 
 
@@ -110,7 +110,7 @@ def test_a_translation_does_not_depend_on_its_batch(beams: int) -> None:
         for hypothesis in alone:
             logits = model(source[row : row + 1, :cut], None, torch.tensor([[1, *hypothesis.ids[:-1]]])).log_softmax(-1)[0]
             total = float(logits[torch.arange(len(hypothesis.ids)), hypothesis.ids].sum())
-            assert hypothesis.log_probability == pytest.approx(total, abs=1e-5)
+            assert hypothesis.logprob == pytest.approx(total, abs=1e-5)
 
 
 def test_settings_that_make_no_sense() -> None:
@@ -119,7 +119,7 @@ def test_settings_that_make_no_sense() -> None:
     with pytest.raises(ConfigError, match="at least one token"):
         search(scorer(table(0)), 1, START, END, beams=1, longest=0)
     with pytest.raises(ConfigError, match=r"length_penalty \(alpha\) must be at least 0"):  # for which the bound would not hold
-        search(scorer(table(0)), 1, START, END, beams=1, longest=3, alpha=-1)
+        search(scorer(table(0)), 1, START, END, beams=1, longest=3, length_penalty=-1)
 
 
 def unread(ids: list[int], row: int) -> float:
@@ -133,7 +133,7 @@ def test_coverage_counts_and_stopping_early_still_changes_nothing(beams: int) ->
         return [unread(list(ids), row) for ids, row in zip(sequences, rows, strict=True)]
 
     for seed in range(4):
-        logits, beam = table(seed), Beam(beams, 0.6, beta=0.5)
+        logits, beam = table(seed), Beam(beams, 0.6, coverage_penalty=0.5)
 
         def found(logits: Tensor = logits, beam: Beam = beam) -> list[list[Hypothesis]]:
             return finish(searching(scorer(logits), torch.full((2,), START), END, beam, 4, cover))
@@ -154,15 +154,15 @@ def test_coverage_is_the_attention_that_each_source_token_got() -> None:
     model = translator()
     source, lengths = torch.randint(3, 20, (3, 7)), torch.tensor([7, 3, 5])
     plain = translate(model, source, lengths, 1, 2, beams=4, longest=8)
-    for row, best in enumerate(translate(model, source, lengths, 1, 2, beams=4, longest=8, beta=2.0)):
+    for row, best in enumerate(translate(model, source, lengths, 1, 2, beams=4, longest=8, coverage_penalty=2.0)):
         cut = int(lengths[row])
         for one in best:
             with Recorder(model) as recorder:
                 model.decode(torch.tensor([[1, *one.ids[:-1]]]), model.encode(source[row : row + 1, :cut]))
             cross = torch.stack(recorder.of(["decoder.0.cross", "decoder.1.cross"]))  # (L, 1, H, T, S)
             covered = float(cross.mean((0, 1, 2)).sum(0).clamp(max=1).log().sum())
-            assert one.score == pytest.approx(one.log_probability / penalty(len(one.ids), 0.6) + 2.0 * covered, abs=1e-4)
-    assert all(one.score == pytest.approx(one.log_probability / penalty(len(one.ids), 0.6)) for best in plain for one in best)
+            assert one.score == pytest.approx(one.logprob / penalty(len(one.ids), 0.6) + 2.0 * covered, abs=1e-4)
+    assert all(one.score == pytest.approx(one.logprob / penalty(len(one.ids), 0.6)) for best in plain for one in best)
 
 
 @torch.no_grad()
@@ -180,10 +180,10 @@ def test_continuations_do_not_depend_on_their_batch_and_scores_are_log_probabili
         assert len(best) == 3
         for one in best:
             logits = model(torch.tensor([[*prompt, *one.ids[:-1]]]))[0, len(prompt) - 1 :, :18].log_softmax(-1)
-            assert one.log_probability == pytest.approx(float(logits[torch.arange(len(one.ids)), one.ids].sum()), abs=1e-5)
+            assert one.logprob == pytest.approx(float(logits[torch.arange(len(one.ids)), one.ids].sum()), abs=1e-5)
     [greedy] = continuations(model, [[3]], beam=Beam(1), **settings)
     engine = Engine(model, SimpleNamespace(size=18, decode=lambda ids: " ".join(map(str, ids)), special_tokens={"end": 2}))
-    [answer] = answer_all(engine, [Request((3,), Sampling(max_new_tokens=6, temperature=0))])
+    [answer] = generate_all(engine, [Request((3,), Sampling(max_new_tokens=6, temperature=0))])
     assert greedy[0].ids == [token.id for token in answer.tokens]
 
 
@@ -192,7 +192,7 @@ def test_prompts_that_cannot_be_continued() -> None:
     with pytest.raises(ConfigError, match="at least one token each"):
         continuations(model, [[]], beam=Beam(2), longest=3)
     with pytest.raises(ConfigError, match="has none"):
-        continuations(model, [[3]], beam=Beam(2, beta=1.0), longest=3)
+        continuations(model, [[3]], beam=Beam(2, coverage_penalty=1.0), longest=3)
 
 
 def test_a_search_can_be_paused() -> None:
@@ -228,9 +228,9 @@ def test_the_likeliest_word_is_not_the_one_of_likeliest_letters() -> None:
     chances = {"苹果": 0.45, "大象": 0.1, "大人": 0.08, "大妈": 0.12, "大便": 0.05, "大军": 0.05, "大米": 0.08, "大姐": 0.07}
     alphabet = " ." + "".join(sorted({letter for word in chances for letter in word}))
     for beams, word, chance in ((1, "大妈", 0.12), (2, "苹果", 0.45)):
-        best = search(spelled(chances, alphabet), 1, 0, 1, beams=beams, longest=3, alpha=0.0)[0][0]
+        best = search(spelled(chances, alphabet), 1, 0, 1, beams=beams, longest=3, length_penalty=0.0)[0][0]
         assert "".join(alphabet[i] for i in best.ids) == f"{word}."
-        assert best.log_probability == pytest.approx(math.log(chance), abs=1e-5)
+        assert best.logprob == pytest.approx(math.log(chance), abs=1e-5)
 
 
 def test_a_tree_where_the_first_step_misleads() -> None:
@@ -241,6 +241,6 @@ def test_a_tree_where_the_first_step_misleads() -> None:
     }
     assert sum(chances.values()) == pytest.approx(1.0)
     for beams, word, chance in ((1, "ABB", 0.216), (2, "BBB", 0.324), (8, "BBB", 0.324)):
-        best = search(spelled(chances, " .AB"), 1, 0, 1, beams=beams, longest=4, alpha=0.0)[0][0]
+        best = search(spelled(chances, " .AB"), 1, 0, 1, beams=beams, longest=4, length_penalty=0.0)[0][0]
         assert "".join(" .AB"[i] for i in best.ids) == f"{word}."
-        assert best.log_probability == pytest.approx(math.log(chance), abs=1e-5)
+        assert best.logprob == pytest.approx(math.log(chance), abs=1e-5)

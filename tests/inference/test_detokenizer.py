@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 
 from weft.core import random, registry
-from weft.data.annotated.framed import FramedTokenizer
+from weft.data.annotated.gpt_finetuning import GPTFinetuningTokenizer
 from weft.data.annotated.label_tokens import LabelledTokenizer
 from weft.data.annotated.tagged import TagTokenizer
 from weft.data.tables.columns import Columns
@@ -68,7 +68,7 @@ MAKERS: dict[str, Callable[[], Tokenizer]] = {
     "unigram": lambda: Unigram.train(TEXT, 300),
     "bert_words": lambda: BERTWordTokenizer.train(TEXT),
     "labelled": lambda: LabelledTokenizer(made("words"), ["a"]),
-    "framed": lambda: FramedTokenizer(made("words")),
+    "gpt_finetuning": lambda: GPTFinetuningTokenizer(made("words")),
     "classes": lambda: ClassNames(["a", "b, c", ""]),
     "tagged": lambda: TagTokenizer(made("wordpiece"), ["a"]),
     "table": lambda: Columns("label", ["a", "b"], [], 0, 0),
@@ -76,7 +76,7 @@ MAKERS: dict[str, Callable[[], Tokenizer]] = {
     "foreign_seq2seq": lambda: ForeignSeq2SeqTokenizer(made("unigram"), 5, 9),
     "sentinels": lambda: SentinelTokenizer(made("words"), 3),
     "birthplace_characters": lambda: BirthplaceCharacters.train(TEXT),
-    "framed bytes": lambda: FramedTokenizer(made("bytes")),
+    "framed bytes": lambda: GPTFinetuningTokenizer(made("bytes")),
     "pairs of words": lambda: Seq2SeqTokenizer(made("words")),
     "sentencepiece": sentencepiece,
     "metaspace": metaspace,
@@ -124,7 +124,7 @@ def test_every_tokenizer_is_tested() -> None:
 def test_pieces_make_up_the_text_until_the_first_stop_text(name: str, data: st.DataObject) -> None:
     tokenizer = made(name)
     parts = st.lists(st.integers(0, tokenizer.size - 1), max_size=12)
-    if name in ("bytes", "byte_bpe", "bpe", "unigram", "words", "wordpiece", "framed"):
+    if name in ("bytes", "byte_bpe", "bpe", "unigram", "words", "wordpiece", "gpt_finetuning"):
         places = st.tuples(st.integers(0, len(TEXT)), st.integers(1, 20))
         parts |= places.map(lambda place: tokenizer.encode(TEXT[place[0] :][: place[1]]).tolist())
     ids = list(chain.from_iterable(data.draw(st.lists(parts, max_size=5))))

@@ -15,7 +15,7 @@ from weft.data.tokenizers.special_tokens import Seq2SeqTokenizer
 from weft.inference import encoder_decoder
 from weft.inference.beam_models import translate
 from weft.inference.encoder_decoder import EncoderDecoderEngine
-from weft.inference.engine import answer_all
+from weft.inference.engine import generate_all
 from weft.inference.request import Answer, Request, Sampling
 from weft.inference.translate import END, START
 from weft.models.t5 import T5Config
@@ -25,7 +25,7 @@ TOKENIZER = Seq2SeqTokenizer(ByteTokenizer())
 SIZES: dict[str, Any] = {"vocabulary": TOKENIZER.size, "layers": 2, "heads": 2, "width": 32}
 MODELS = {
     "transformer": TransformerConfig(**SIZES, context=40),
-    "layerwise": TransformerConfig(**SIZES, context=40, norm="pre", memory="layerwise"),
+    "layerwise": TransformerConfig(**SIZES, context=40, norm="pre", encoder_output="layerwise"),
     "t5": T5Config(**SIZES, head_dim=16),
 }
 TEXTS = ["one", "a", "a longer source than these", "", "zwei", "three four five"]
@@ -54,7 +54,7 @@ def engine(made: Any, **settings: Any) -> Any:
 
 
 def alone(made: Any) -> list[tuple[str, tuple[int, ...], str]]:
-    return [plain(answer_all(engine(made, slots=1), [request]))[0] for request in REQUESTS]
+    return [plain(generate_all(engine(made, slots=1), [request]))[0] for request in REQUESTS]
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -65,7 +65,7 @@ def test_an_answer_does_not_depend_on_its_company(name: str) -> None:
     for settings in ({"slots": 2}, {"slots": 32}, {"slots": 5}, {"slots": 7, "cached": False}):
         order = list(range(len(REQUESTS)))
         random.Random(str(settings)).shuffle(order)
-        found = plain(answer_all(engine(made, **settings), [REQUESTS[i] for i in order]))
+        found = plain(generate_all(engine(made, **settings), [REQUESTS[i] for i in order]))
         assert [found[order.index(i)] for i in range(len(order))] == expected, settings
 
 
@@ -75,9 +75,9 @@ def test_the_likeliest_tokens_are_those_of_one_beam(name: str) -> None:
     for text in TEXTS:
         ids = [*TOKENIZER.encode(text).tolist(), END]
         [[best]] = translate(made, torch.tensor([ids]), torch.tensor([len(ids)]), START, END, beams=1, longest=12)
-        [found] = answer_all(engine(made), [Request(tuple(ids), Sampling(temperature=0.0, max_new_tokens=12, logprobs=0))])
+        [found] = generate_all(engine(made), [Request(tuple(ids), Sampling(temperature=0.0, max_new_tokens=12, logprobs=0))])
         assert [token.id for token in found.tokens] == best.ids
-        assert sum(token.logprob or 0.0 for token in found.tokens) == pytest.approx(best.log_probability, abs=1e-4)
+        assert sum(token.logprob or 0.0 for token in found.tokens) == pytest.approx(best.logprob, abs=1e-4)
         assert found.text == TOKENIZER.decode(best.ids)
 
 
@@ -109,14 +109,14 @@ def test_cancelling_frees_the_slot_and_disturbs_nobody() -> None:
 
 def test_many_long_sources_are_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     made = model("t5")
-    expected = plain(answer_all(engine(made), REQUESTS))
+    expected = plain(generate_all(engine(made), REQUESTS))
     monkeypatch.setattr(encoder_decoder, "LARGEST", 300)
-    assert plain(answer_all(engine(made), REQUESTS)) == expected
+    assert plain(generate_all(engine(made), REQUESTS)) == expected
 
 
 def test_an_answer_ends_with_the_context() -> None:
     request = Request((5, 6), Sampling(temperature=0.0, max_new_tokens=500, ignore_end=True))
-    [found] = answer_all(engine(model("transformer")), [request])
+    [found] = generate_all(engine(model("transformer")), [request])
     assert (len(found.tokens), found.finish_reason) == (39, "context")
 
 
@@ -125,7 +125,7 @@ def test_an_answer_ends_with_the_context() -> None:
     [
         (Request((999,)), "must be from 0 to 258"),
         (Request((5,) * 40), "a source of 41 tokens does not fit a context of 40"),
-        (Request((5,), echo=True), "not for an echo"),
+        (Request((5,), prompt_logprobs=True), "not for an echo"),
         (Request((5,), Sampling(max_new_tokens=0)), "ask for an answer"),
         (Request((5,), Sampling(temperature=-1.0)), "temperature must be"),
         (Request((5,), Sampling(logit_bias={999: 1.0})), "logit_bias names token 999"),

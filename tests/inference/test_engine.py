@@ -13,7 +13,7 @@ import torch
 from tests.inference.test_runner import MODELS, V, model
 from weft.core.errors import ConfigError
 from weft.data.tokenizers.base import ByteTokenizer
-from weft.inference.engine import Engine, answer_all
+from weft.inference.engine import Engine, generate_all
 from weft.inference.request import Answer, Request, Sampling
 
 
@@ -42,7 +42,7 @@ def plain(answers: list[Answer]) -> list[tuple[str, tuple[int, ...], str]]:
 
 
 def alone(made: Any, **settings: Any) -> list[tuple[str, tuple[int, ...], str]]:
-    return [plain(answer_all(Engine(made, Letters(), slots=1, **settings), [request]))[0] for request in REQUESTS]
+    return [plain(generate_all(Engine(made, Letters(), slots=1, **settings), [request]))[0] for request in REQUESTS]
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -50,10 +50,10 @@ def test_an_answer_does_not_depend_on_its_company(name: str) -> None:
     made = model(name)
     expected = alone(made)
     assert len({finish for _, _, finish in expected}) >= 2  # they end in several ways
-    for settings in ({"slots": 2}, {"slots": 32}, {"slots": 5, "chunk": 3}, {"slots": 7, "cached": False}):
+    for settings in ({"slots": 2}, {"slots": 32}, {"slots": 5, "prefill_chunk": 3}, {"slots": 7, "cached": False}):
         order = list(range(len(REQUESTS)))
         random.Random(str(settings)).shuffle(order)
-        found = plain(answer_all(Engine(made, Letters(), **settings), [REQUESTS[i] for i in order]))
+        found = plain(generate_all(Engine(made, Letters(), **settings), [REQUESTS[i] for i in order]))
         assert [found[order.index(i)] for i in range(len(order))] == expected, settings
 
 
@@ -61,11 +61,11 @@ def test_an_answer_does_not_depend_on_its_company(name: str) -> None:
 def test_in_bf16_too_where_that_is_asked_for(name: str) -> None:
     """Not one bit of a log-probability differs."""
     made, requests = model(name).to(torch.bfloat16), REQUESTS[::4]  # greedy, with log-probabilities
-    expected = [answer_all(Engine(made, Letters(), slots=1, invariant=True), [request])[0] for request in requests]
+    expected = [generate_all(Engine(made, Letters(), slots=1, batch_invariant=True), [request])[0] for request in requests]
     for settings in ({"slots": 4}, {"slots": 32}, {"slots": 3, "cached": False}):
         own = expected if "cached" not in settings else None
-        own = own or [answer_all(Engine(made, Letters(), **{**settings, "slots": 1}, invariant=True), [r])[0] for r in requests]
-        assert answer_all(Engine(made, Letters(), **settings, invariant=True), requests) == own
+        own = own or [generate_all(Engine(made, Letters(), **{**settings, "slots": 1}, batch_invariant=True), [r])[0] for r in requests]
+        assert generate_all(Engine(made, Letters(), **settings, batch_invariant=True), requests) == own
 
 
 def test_requests_join_and_leave_between_steps() -> None:
@@ -86,7 +86,7 @@ def test_requests_join_and_leave_between_steps() -> None:
 
 def test_cancelling_frees_the_slot_and_disturbs_nobody() -> None:
     made = model("groups")
-    expected, engine = alone(made), Engine(made, Letters(), slots=6, chunk=4)
+    expected, engine = alone(made), Engine(made, Letters(), slots=6, prefill_chunk=4)
     numbers = [engine.add(request) for request in REQUESTS]
     texts, over = dict.fromkeys(numbers, ""), set[int]()
     for step in itertools.count():
@@ -110,9 +110,9 @@ def test_cancelling_frees_the_slot_and_disturbs_nobody() -> None:
 
 def test_log_probabilities_are_those_of_reading_it_all_at_once() -> None:
     made = model("learned")
-    request = Request((3, 1, 4, 1, 5), Sampling(temperature=0.0, max_new_tokens=12, logprobs=3, ignore_end=True), echo=True)
-    for chunk in (1, 2, 100):
-        answer = answer_all(Engine(made, Letters(), chunk=chunk), [request])[0]
+    request = Request((3, 1, 4, 1, 5), Sampling(temperature=0.0, max_new_tokens=12, logprobs=3, ignore_end=True), prompt_logprobs=True)
+    for prefill_chunk in (1, 2, 100):
+        answer = generate_all(Engine(made, Letters(), prefill_chunk=prefill_chunk), [request])[0]
         ids = [token.id for token in (*answer.prompt, *answer.tokens)]
         assert tuple(ids[:5]) == request.ids and len(answer.tokens) == 12
         with torch.inference_mode():
@@ -126,17 +126,17 @@ def test_log_probabilities_are_those_of_reading_it_all_at_once() -> None:
 
 
 def test_a_prompt_can_be_scored_without_an_answer() -> None:
-    request = Request((3, 1, 4), Sampling(max_new_tokens=0, logprobs=0), echo=True)
-    answer = answer_all(Engine(model("llama"), Letters()), [request])[0]
+    request = Request((3, 1, 4), Sampling(max_new_tokens=0, logprobs=0), prompt_logprobs=True)
+    answer = generate_all(Engine(model("llama"), Letters()), [request])[0]
     assert (answer.text, answer.tokens, answer.finish_reason, len(answer.prompt)) == ("", (), "length", 3)
 
 
 def test_the_context_ends_an_answer_or_slides() -> None:
     made, request = model("learned"), Request((1,) * 148, Sampling(temperature=0.0, max_new_tokens=10, ignore_end=True))
-    assert plain(answer_all(Engine(made, Letters()), [request]))[0][2] == "context"
-    slid = plain(answer_all(Engine(made, Letters(), slide=True), [request]))[0]
+    assert plain(generate_all(Engine(made, Letters()), [request]))[0][2] == "context"
+    slid = plain(generate_all(Engine(made, Letters(), sliding_context=True), [request]))[0]
     assert (len(slid[1]), slid[2]) == (10, "length")
-    assert plain(answer_all(Engine(made, Letters(), slide=True, cached=False), [request]))[0] == slid
+    assert plain(generate_all(Engine(made, Letters(), sliding_context=True, cached=False), [request]))[0] == slid
     with pytest.raises(ConfigError, match="leaves no room for an answer in a context of 150"):
         Engine(made, Letters()).add(dataclasses.replace(request, ids=(1,) * 150))
 
@@ -162,7 +162,7 @@ def test_bytes_become_characters_when_they_are_whole() -> None:
 def test_prompts_that_begin_alike_are_read_once() -> None:
     made, shared = model("rotary"), tuple((5 * i) % V for i in range(40))
     requests = [Request((*shared, *rest), SETTINGS[i % 4]) for i, rest in enumerate([(1, 2), (1, 3, 4), (), (7,), (1, 2)])]
-    expected = [plain(answer_all(Engine(made, Letters(), prefixes=0), [request]))[0] for request in requests]
+    expected = [plain(generate_all(Engine(made, Letters(), prefixes=0), [request]))[0] for request in requests]
     engine = Engine(made, Letters(), prefixes=2, slots=1)
-    assert plain(answer_all(engine, requests)) == expected
+    assert plain(generate_all(engine, requests)) == expected
     assert engine.prefix_cache.hit_tokens >= 4 * 39 and len(engine.prefix_cache.entries) == 2

@@ -13,11 +13,11 @@ from tests.inference.test_encoder_decoder import SETTINGS, TOKENIZER, plain
 from weft.core.errors import ConfigError
 from weft.inference.beam_models import translate
 from weft.inference.encoder_decoder import EncoderDecoderEngine
-from weft.inference.engine import answer_all
+from weft.inference.engine import generate_all
 from weft.inference.request import Request, Sampling
 from weft.inference.translate import END, START
 from weft.models.transformer import Transformer, TransformerConfig
-from weft.nn.attention import visible
+from weft.nn.attention import padding_mask
 
 FEATURES = 5
 
@@ -34,7 +34,7 @@ class Listener(Transformer):
         source = nn.functional.pad(source * inside[..., None], (0, 0, 0, source.size(1) % 2))
         x, mask = self.frames(source.unflatten(1, (-1, 2)).flatten(2)), None
         if lengths is not None:
-            mask = visible(self.encoded_lengths(lengths), x.size(1))
+            mask = padding_mask(self.encoded_lengths(lengths), x.size(1))
         for block in self.encoder:
             x = block(x, mask)
         return x
@@ -61,17 +61,17 @@ REQUESTS = [Request((), sampling, source=source) for source, sampling in itertoo
 
 def test_answers_do_not_depend_on_their_company() -> None:
     made = model()
-    expected = [plain(answer_all(EncoderDecoderEngine(made, TOKENIZER, slots=1), [request]))[0] for request in REQUESTS]
+    expected = [plain(generate_all(EncoderDecoderEngine(made, TOKENIZER, slots=1), [request]))[0] for request in REQUESTS]
     assert len({ids for _, ids, _ in expected}) > len(REQUESTS) // 2
     for settings in ({"slots": 3}, {"slots": 32}, {"slots": 7, "cached": False}):
-        assert plain(answer_all(EncoderDecoderEngine(made, TOKENIZER, **settings), REQUESTS)) == expected, settings  # type: ignore[arg-type]
+        assert plain(generate_all(EncoderDecoderEngine(made, TOKENIZER, **settings), REQUESTS)) == expected, settings  # type: ignore[arg-type]
 
 
 def test_the_likeliest_tokens_are_those_of_one_beam() -> None:
     made = model()
     for source in sources():
         [[best]] = translate(made, source[None], torch.tensor([len(source)]), START, END, beams=1, longest=12)
-        [found] = answer_all(
+        [found] = generate_all(
             EncoderDecoderEngine(made, TOKENIZER), [Request((), Sampling(temperature=0.0, max_new_tokens=12), source=source)]
         )
         assert [token.id for token in found.tokens] == best.ids

@@ -10,7 +10,7 @@ import torch
 from weft.core.errors import CapabilityError, ConfigError, DataError
 from weft.data.tokenizers.base import ByteTokenizer, CharacterTokenizer, WordTokenizer
 from weft.data.tokenizers.subwords import ByteBPE
-from weft.inference.engine import Engine, answer_all
+from weft.inference.engine import Engine, generate_all
 from weft.inference.generate import can_continue, generate, open_prompt
 from weft.inference.request import Request, Sampling
 from weft.models.bert import TINY as TINY_BERT
@@ -73,7 +73,7 @@ def test_other_tokenizers_and_no_prompt(tokenizer: object) -> None:
 
 
 def test_what_cannot_continue_a_text_says_so(model: GPT) -> None:
-    with pytest.raises(CapabilityError, match="MLP does not offer Scores"):
+    with pytest.raises(CapabilityError, match="MLP does not offer NextTokenLogits"):
         generate(dataclasses.replace(TINY_MLP, features=4, classes=2).build(), TOKENS)
     with pytest.raises(CapabilityError, match="both sides"):
         generate(dataclasses.replace(TINY_BERT, vocabulary=10, context=8).build(), TOKENS)
@@ -102,4 +102,4 @@ def test_a_model_of_others_gets_the_marks_it_is_used_to() -> None:
     assert open_prompt(tokenizer, "") == [0]
     marked = generate(model, tokenizer, "ab", max_new_tokens=6, temperature=0.0)[0]
     assert marked.text != plain.text
-    assert marked.text == answer_all(Engine(model, tokenizer), [Request(tuple(open_prompt(tokenizer, "ab")), Sampling(6, 0.0))])[0].text
+    assert marked.text == generate_all(Engine(model, tokenizer), [Request(tuple(open_prompt(tokenizer, "ab")), Sampling(6, 0.0))])[0].text

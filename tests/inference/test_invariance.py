@@ -10,9 +10,9 @@ import torch
 from tests.inference.test_engine import Letters
 from tests.inference.test_runner import model
 from weft.benchmarks import divergence, generation
-from weft.inference.engine import Engine, answer_all
+from weft.inference.engine import Engine, generate_all
 from weft.inference.invariance import choose
-from weft.inference.quantize import keep_weights
+from weft.inference.quantize import quantize_model
 from weft.inference.request import Request, Sampling
 
 
@@ -21,24 +21,29 @@ def test_the_default_and_its_line() -> None:
     assert not choose(made, 1).on and choose(made, 1).line == ""
     assert not choose(made, 8).on
     assert choose(made, 8).line.endswith(
-        "--invariant on makes it the same and cost 64 % of the speed (without it no greedy answer differed) where measured"
+        "--batch-invariant on makes it the same and cost 64 % of the speed (without it no greedy answer differed) where measured"
     )
     assert "19 % of the speed" in choose(made.to(torch.bfloat16), 8).line
     rounded = model("llama")
-    keep_weights(rounded, "int8")
-    assert choose(rounded, 8).on and Engine(rounded, Letters()).invariant and not Engine(rounded, Letters(), invariant=False).invariant
+    quantize_model(rounded, "int8")
+    assert (
+        choose(rounded, 8).on
+        and Engine(rounded, Letters()).batch_invariant
+        and not Engine(rounded, Letters(), batch_invariant=False).batch_invariant
+    )
 
 
-@pytest.mark.parametrize("chunk", [16, 512])
-def test_invariant_prompts_share_whole_chunks_to_the_last_bit(chunk: int) -> None:
+@pytest.mark.parametrize("prefill_chunk", [16, 512])
+def test_invariant_prompts_share_whole_chunks_to_the_last_bit(prefill_chunk: int) -> None:
     made: Any = model("rotary").to(torch.bfloat16)
     shared = tuple((5 * i) % 29 for i in range(60))
     sampling = Sampling(temperature=0.0, max_new_tokens=8, logprobs=2, ignore_end=True)
     requests = [Request((*shared, *rest), sampling) for rest in ((1, 2), (3,), (1, 2, 3))]
-    expected = [answer_all(Engine(made, Letters(), chunk=chunk, prefixes=0, slots=1, invariant=True), [one])[0] for one in requests]
-    engine = Engine(made, Letters(), chunk=chunk, slots=2, invariant=True)
-    assert answer_all(engine, requests) + answer_all(engine, requests) == expected * 2
-    assert (engine.prefix_cache.hit_tokens > 0) == (chunk == 16) and not engine.prefix_cache.hit_tokens % chunk
+    own: Any = {"prefill_chunk": prefill_chunk, "prefixes": 0, "slots": 1, "batch_invariant": True}
+    expected = [generate_all(Engine(made, Letters(), **own), [one])[0] for one in requests]
+    engine = Engine(made, Letters(), prefill_chunk=prefill_chunk, slots=2, batch_invariant=True)
+    assert generate_all(engine, requests) + generate_all(engine, requests) == expected * 2
+    assert (engine.prefix_cache.hit_tokens > 0) == (prefill_chunk == 16) and not engine.prefix_cache.hit_tokens % prefill_chunk
 
 
 def test_divergence_is_measured(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from weft.core.errors import CapabilityError, ConfigError
-from weft.inference.mask_predict import Filled, MaskPredict, fill_in, passes, ranks, refine
+from weft.inference.mask_predict import MaskPredict, MaskPredictOutput, mask_predict, passes, ranks, refine
 from weft.models.nonautoregressive import NonAutoregressive, NonAutoregressiveConfig
 
 PAD, START, END = 0, 1, 2
@@ -33,8 +33,8 @@ def source() -> Tensor:
     return ids.masked_fill(torch.arange(9) >= LENGTHS[:, None], PAD)
 
 
-def made_by(network: Any, ids: Tensor, lengths: Tensor, **settings: Any) -> list[Filled]:
-    return fill_in(network, ids, lengths, START, END, MaskPredict(**settings))
+def made_by(network: Any, ids: Tensor, lengths: Tensor, **settings: Any) -> list[MaskPredictOutput]:
+    return mask_predict(network, ids, lengths, START, END, MaskPredict(**settings))
 
 
 class Counted:
@@ -52,9 +52,9 @@ class Counted:
     def length_logits(self, memory: Tensor, lengths: Tensor) -> Tensor:
         return self.network.length_logits(memory, lengths)
 
-    def fill(self, target: Tensor, sizes: Tensor | None, memory: Tensor, lengths: Tensor | None = None) -> Tensor:
+    def decode_parallel(self, target: Tensor, sizes: Tensor | None, memory: Tensor, lengths: Tensor | None = None) -> Tensor:
         self.shown.append(target)
-        return self.network.fill(target, sizes, memory, lengths)
+        return self.network.decode_parallel(target, sizes, memory, lengths)
 
     def head(self, hidden: Tensor) -> Tensor:
         return self.network.head(hidden)
@@ -71,7 +71,7 @@ def test_one_pass_is_one_pass_whatever_the_length() -> None:
         sizes = 1 + counted.network.length_logits(memory, LENGTHS).argmax(-1)
         assert [len(each.ids) for each in made] == sizes.tolist()
         unknown = torch.tensor([[START] * len(made[0].ids) + [END]])
-        logits = counted.network.head(counted.network.fill(unknown, None, memory[:1], LENGTHS[:1]))[0, :-1]
+        logits = counted.network.head(counted.network.decode_parallel(unknown, None, memory[:1], LENGTHS[:1]))[0, :-1]
         assert made[0].ids == (logits[:, 3:].argmax(-1) + 3).tolist()
 
 
@@ -94,7 +94,7 @@ class Sure:
     def __init__(self, sure: list[list[float]]):
         self.sure, self.shown = sure, list[list[int]]()
 
-    def fill(self, target: Tensor, sizes: Tensor, memory: Tensor, lengths: Tensor) -> Tensor:
+    def decode_parallel(self, target: Tensor, sizes: Tensor, memory: Tensor, lengths: Tensor) -> Tensor:
         said = self.sure[min(len(self.shown), len(self.sure) - 1)]
         self.shown.append(target[0, :-1].tolist())
         probability = torch.full((1, target.size(1), V), 0.0)
@@ -188,8 +188,8 @@ def test_what_makes_no_target_is_refused() -> None:
     ):
         with pytest.raises(ConfigError, match=said):
             made_by(model(), source(), LENGTHS, **settings)
-    with pytest.raises(CapabilityError, match="does not offer Fills"):
-        fill_in(torch.nn.Linear(1, 1), source(), LENGTHS, START, END)
+    with pytest.raises(CapabilityError, match="does not offer NonAutoregressiveDecoder"):
+        mask_predict(torch.nn.Linear(1, 1), source(), LENGTHS, START, END)
     assert made_by(model(), source()[:0], LENGTHS[:0]) == []
 
 

@@ -15,7 +15,7 @@ from weft.models.llama import LlamaConfig
 SIZES: dict[str, Any] = {"vocabulary": 50, "context": 300, "layers": 2, "heads": 4, "width": 32}
 CONFIGS: dict[str, Any] = {
     "gpt": GPTConfig(**SIZES),
-    "rotary, banded": GPTConfig(**SIZES, position="rotary", window=8, bias=False, tied=False),
+    "rotary, banded": GPTConfig(**SIZES, position_embedding="rotary", sliding_window=8, bias=False, tie_embeddings=False),
     "post-norm": GPTConfig(**SIZES, norm="post"),
     "llama": LlamaConfig(**SIZES, kv_heads=2),
 }

@@ -13,7 +13,7 @@ from tests.recurrent import GRU, built
 from weft.core.errors import CapabilityError
 from weft.inference.beam import Beam
 from weft.inference.beam_models import continuations
-from weft.inference.engine import Engine, answer_all
+from weft.inference.engine import Engine, generate_all
 from weft.inference.request import Request, Sampling
 from weft.inference.runner import ModelRunner
 from weft.inference.speculative import speculate
@@ -29,70 +29,72 @@ def read_by(model: GRU, work: Any) -> int:
     return model.tokens_read
 
 
-@pytest.mark.parametrize("settings", [{"slots": 1}, {"slots": 5, "chunk": 3}, {"slots": 32}, {"slots": 7, "invariant": True}])
+@pytest.mark.parametrize("settings", [{"slots": 1}, {"slots": 5, "prefill_chunk": 3}, {"slots": 32}, {"slots": 7, "batch_invariant": True}])
 def test_answers_are_those_of_reading_everything_again(settings: dict[str, Any]) -> None:
     model = built()
-    expected = [plain(answer_all(Engine(model, Letters(), slots=1, cached=False), [request]))[0] for request in REQUESTS]
+    expected = [plain(generate_all(Engine(model, Letters(), slots=1, cached=False), [request]))[0] for request in REQUESTS]
     assert len({ids for _, ids, _ in expected}) > len(REQUESTS) // 2
-    assert plain(answer_all(Engine(model, Letters(), **settings), REQUESTS)) == expected
+    assert plain(generate_all(Engine(model, Letters(), **settings), REQUESTS)) == expected
 
 
 @pytest.mark.parametrize("number", [10, 100, 400])
 def test_every_token_is_read_once_however_long_the_text(number: int) -> None:
     model, requests = built(), [Request(ids, Sampling(max_new_tokens=number, ignore_end=True)) for ids in PROMPTS[:3]]
-    read = read_by(model, lambda: answer_all(Engine(model, Letters(), slots=3), requests))
+    read = read_by(model, lambda: generate_all(Engine(model, Letters(), slots=3), requests))
     assert read == sum(len(request.ids) + number - 1 for request in requests)
 
 
 def test_rows_of_the_same_bits_beside_others_in_bf16() -> None:
     model: Any = built().to(torch.bfloat16)
-    expected = [answer_all(Engine(model, Letters(), slots=1, invariant=True), [request])[0] for request in REQUESTS[::4]]
-    for settings in ({"slots": 4}, {"slots": 32}, {"slots": 2, "chunk": 7}):
+    expected = [generate_all(Engine(model, Letters(), slots=1, batch_invariant=True), [request])[0] for request in REQUESTS[::4]]
+    for settings in ({"slots": 4}, {"slots": 32}, {"slots": 2, "prefill_chunk": 7}):
         alone = expected
-        if "chunk" in settings:
-            alone = [answer_all(Engine(model, Letters(), **{**settings, "slots": 1}, invariant=True), [r])[0] for r in REQUESTS[::4]]
-        assert answer_all(Engine(model, Letters(), **settings, invariant=True), REQUESTS[::4]) == alone
+        if "prefill_chunk" in settings:
+            alone = [
+                generate_all(Engine(model, Letters(), **{**settings, "slots": 1}, batch_invariant=True), [r])[0] for r in REQUESTS[::4]
+            ]
+        assert generate_all(Engine(model, Letters(), **settings, batch_invariant=True), REQUESTS[::4]) == alone
 
 
 def test_prompts_that_begin_alike_go_on_from_a_snapshot() -> None:
     model, shared = built(), tuple((5 * i) % 29 for i in range(50))
     requests = [Request((*shared, *rest), SETTINGS[i % 4]) for i, rest in enumerate([(1, 2), (1, 3, 4), (), (7,), (1, 2)])]
-    expected = [plain(answer_all(Engine(model, Letters(), prefixes=0), [request]))[0] for request in requests]
+    expected = [plain(generate_all(Engine(model, Letters(), prefixes=0), [request]))[0] for request in requests]
     engine = Engine(model, Letters(), prefixes=4, slots=1)
-    assert plain(answer_all(engine, requests)) == expected
+    assert plain(generate_all(engine, requests)) == expected
     assert engine.prefix_cache.hit_tokens >= 4 * 48
     answered = [*requests[0].ids, *expected[0][1]]
     longer = Request((*answered, 3, 3), GREEDY)  # a conversation: what was read of its beginning is not read again
     engine = Engine(model, Letters(), prefixes=4)
-    answer_all(engine, [requests[0]])
-    read = read_by(model, lambda: answer_all(engine, [longer]))
+    generate_all(engine, [requests[0]])
+    read = read_by(model, lambda: generate_all(engine, [longer]))
     assert read == len(longer.ids) - len(requests[0].ids) + 23
 
 
 def test_where_prompts_part_a_snapshot_is_taken() -> None:
     model, shared = built(), tuple((5 * i) % 29 for i in range(70))
     engine, requests = Engine(model, Letters(), prefixes=8, slots=1), [Request((*shared, *[own] * 40), GREEDY) for own in (1, 2, 3)]
-    reads = [read_by(model, lambda request=request: answer_all(engine, [request])) for request in requests]
+    reads = [read_by(model, lambda request=request: generate_all(engine, [request])) for request in requests]
     assert reads == [110 + 23, 110 + 23, 110 + 23 - 64]  # the second tells where the first was left
 
 
 @pytest.mark.parametrize("kinds", [("gru", "gru"), ("gru", "gpt"), ("gpt", "gru")])
-@pytest.mark.parametrize("ahead", [1, 4])
-def test_speculative_decoding_with_a_recurrent_target_or_draft(kinds: tuple[str, str], ahead: int) -> None:
+@pytest.mark.parametrize("num_draft_tokens", [1, 4])
+def test_speculative_decoding_with_a_recurrent_target_or_draft(kinds: tuple[str, str], num_draft_tokens: int) -> None:
     torch.manual_seed(1)
     gpt = GPTConfig(vocabulary=30, context=100, layers=2, heads=2, width=16).build().eval()
     target, draft = (built(place) if kind == "gru" else gpt for place, kind in enumerate(kinds))
     for request in REQUESTS[::4]:
-        [expected] = plain(answer_all(Engine(target, Letters()), [request]))
-        assert plain([speculate(target, draft, Letters(), request, ahead=ahead).answer])[0] == expected
+        [expected] = plain(generate_all(Engine(target, Letters()), [request]))
+        assert plain([speculate(target, draft, Letters(), request, num_draft_tokens=num_draft_tokens).answer])[0] == expected
 
 
 def test_speculative_decoding_reads_little_twice() -> None:
     model, request = built(), Request((1, 2, 3), Sampling(max_new_tokens=200, ignore_end=True, temperature=0.0))
-    helped = speculate(model, built(), Letters(), request, ahead=4)
+    helped = speculate(model, built(), Letters(), request, num_draft_tokens=4)
     assert helped.acceptance == 1.0 and helped.target_steps == 40
     helper = built(5)
-    read = read_by(model, lambda: speculate(model, helper, Letters(), request, ahead=4))
+    read = read_by(model, lambda: speculate(model, helper, Letters(), request, num_draft_tokens=4))
     assert read <= 200 * 2 * 6 and helper.tokens_read <= 200 * 6  # in proportion to the answer
 
 
@@ -101,7 +103,7 @@ def test_beam_search_keeps_the_states_of_its_hypotheses() -> None:
     cached, again = (continuations(model, prompts, beam=Beam(4), longest=12, end=29, cached=cached) for cached in (True, False))
     for ours, expected in zip(cached, again, strict=True):
         assert [one.ids for one in ours] == [one.ids for one in expected]
-        assert [one.log_probability for one in ours] == pytest.approx([one.log_probability for one in expected], abs=1e-4)
+        assert [one.logprob for one in ours] == pytest.approx([one.logprob for one in expected], abs=1e-4)
     model.tokens_read = 0
     continuations(model, prompts, beam=Beam(4), longest=12)
     assert model.tokens_read <= sum(map(len, prompts)) + 4 * 4 * 12
@@ -115,7 +117,7 @@ def test_a_stream_is_the_answer_in_pieces() -> None:
         texts.append(delta.text)
         if delta.finish_reason:
             break
-    assert len(texts) > 10 and "".join(texts) == answer_all(Engine(built(), Letters()), [request])[0].text
+    assert len(texts) > 10 and "".join(texts) == generate_all(Engine(built(), Letters()), [request])[0].text
 
 
 def test_a_row_goes_back_to_a_snapshot_only() -> None:

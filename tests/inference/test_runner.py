@@ -21,13 +21,13 @@ V, CONTEXT = 30, 150
 SIZES: dict[str, Any] = {"vocabulary": V, "context": CONTEXT, "layers": 3, "heads": 4, "width": 32}
 MODELS = {
     "learned": GPTConfig(**SIZES),
-    "rotary": GPTConfig(**SIZES, position="rotary"),
-    "sinusoidal, post": GPTConfig(**SIZES, position="sinusoidal", norm="post"),
-    "banded": GPTConfig(**SIZES, window=5),
+    "rotary": GPTConfig(**SIZES, position_embedding="rotary"),
+    "sinusoidal, post": GPTConfig(**SIZES, position_embedding="sinusoidal", norm="post"),
+    "banded": GPTConfig(**SIZES, sliding_window=5),
     "llama": LlamaConfig(**SIZES),
     "groups": LlamaConfig(**SIZES, kv_heads=2),
     "perceiver": PerceiverConfig(**SIZES, latents=8),
-    "perceiver ar": PerceiverConfig(**SIZES, latents=8, queries="last", pad=-1, position="rotary"),
+    "perceiver ar": PerceiverConfig(**SIZES, latents=8, queries="last", pad=-1, position_embedding="rotary"),
 }
 ROWS = [list(range(1, 11)), [5], [7, 7, 7, 2, 9, 0, 1, 4], [29, 28]]
 
@@ -93,7 +93,7 @@ def test_a_row_longer_than_the_context_is_seen_through_its_end(name: str) -> Non
 def test_a_decoder_with_a_cache_translates_the_same(memory: Any) -> None:
     torch.manual_seed(0)
     config: Any = T5Config(vocabulary=V, layers=2, heads=2, head_dim=8, width=16) if memory == "t5" else TransformerConfig(
-        vocabulary=V, context=40, layers=2, heads=2, width=16, memory=memory
+        vocabulary=V, context=40, layers=2, heads=2, width=16, encoder_output=memory
     )  # fmt: skip
     made = config.build().eval()
     source = torch.randint(3, V, (5, 9), generator=torch.Generator().manual_seed(1))

@@ -1,4 +1,4 @@
-"""Guessing ahead changes how long an answer takes, not what it is."""
+"""Speculative decoding changes how long an answer takes, not what it is."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from tests.inference.test_engine import Letters
 from tests.inference.test_runner import V, model
 from weft.core.errors import ConfigError
-from weft.inference.engine import Engine, answer_all
+from weft.inference.engine import Engine, generate_all
 from weft.inference.request import Request, Sampling
 from weft.inference.sampler import Sampler
 from weft.inference.speculative import speculate
@@ -26,17 +26,17 @@ def draft(seed: int = 5) -> Any:
 
 
 @pytest.mark.parametrize("name", ["learned", "groups", "perceiver"])
-@pytest.mark.parametrize("ahead", [1, 3, 7])
-def test_the_likeliest_answer_is_the_same(name: str, ahead: int) -> None:
+@pytest.mark.parametrize("num_draft_tokens", [1, 3, 7])
+def test_the_likeliest_answer_is_the_same(name: str, num_draft_tokens: int) -> None:
     made = model(name)
     for ids in PROMPTS:
         for sampling in (
             Sampling(temperature=0.0, max_new_tokens=25, logprobs=1),
             Sampling(temperature=0.0, max_new_tokens=40, stop=("d",)),
         ):
-            [expected] = answer_all(Engine(made, Letters()), [Request(ids, sampling)])
+            [expected] = generate_all(Engine(made, Letters()), [Request(ids, sampling)])
             for helper in (draft(), made):
-                found = speculate(made, helper, Letters(), Request(ids, sampling), ahead=ahead).answer
+                found = speculate(made, helper, Letters(), Request(ids, sampling), num_draft_tokens=num_draft_tokens).answer
                 assert [t.id for t in found.tokens] == [t.id for t in expected.tokens]
                 assert (found.text, found.finish_reason) == (expected.text, expected.finish_reason)
                 for mine, theirs in zip(found.tokens, expected.tokens, strict=True):
@@ -45,7 +45,7 @@ def test_the_likeliest_answer_is_the_same(name: str, ahead: int) -> None:
 
 def test_a_perfect_draft_is_always_kept() -> None:
     made, request = model("rotary"), Request((1, 2), Sampling(max_new_tokens=41, ignore_end=True, seed=3))
-    done = speculate(made, made, Letters(), request, ahead=4)
+    done = speculate(made, made, Letters(), request, num_draft_tokens=4)
     assert done.accepted == done.proposed and done.target_steps == 9 and len(done.answer.tokens) == 41
 
 
@@ -54,7 +54,7 @@ def test_two_tokens_are_drawn_from_the_models_own_distribution(settings: dict[st
     torch.manual_seed(0)
     size = 8
     made, helper = (
-        GPTConfig(vocabulary=size, context=16, layers=1, heads=1, width=8, tied=False).build().eval().requires_grad_(False)
+        GPTConfig(vocabulary=size, context=16, layers=1, heads=1, width=8, tie_embeddings=False).build().eval().requires_grad_(False)
         for _ in range(2)
     )
     for each in (made, helper):  # far from even, and unlike each other
@@ -67,7 +67,7 @@ def test_two_tokens_are_drawn_from_the_models_own_distribution(settings: dict[st
     number, seen = 1500, Counter[tuple[int, ...]]()
     for seed in range(number):
         request = Request((1,), Sampling(max_new_tokens=2, seed=seed, **settings))
-        seen[tuple(token.id for token in speculate(made, helper, Few(), request, ahead=2).answer.tokens)] += 1
+        seen[tuple(token.id for token in speculate(made, helper, Few(), request, num_draft_tokens=2).answer.tokens)] += 1
     chooser = Sampler([Request((1,), Sampling(**settings))], size)
     first = chooser.probabilities(made(torch.tensor([[1]]))[:, -1])[0]
     expected = {

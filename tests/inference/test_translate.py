@@ -44,5 +44,5 @@ def test_answers_do_not_depend_on_each_other_and_bleu_is_sacrebleus(tmp_path: Pa
     assert found["bleu"] == pytest.approx(expected.score, abs=1e-6)
     assert "tok:13a" in content["signatures"]["bleu"]
     assert all(row["reference"] == in_words(int(row["source"])) for row in rows)
-    with pytest.raises(CapabilityError, match="does not offer Answers"):
+    with pytest.raises(CapabilityError, match="does not offer EncoderDecoder"):
         answer(torch.nn.Linear(1, 1), None, ["a"])

@@ -41,10 +41,10 @@ def test_states_of_any_shape() -> None:
 def test_without_gradients_only_the_loss_is_made() -> None:
     head, hidden, targets = given()
     with torch.no_grad():
-        loss, back, change = chunked_loss(hidden, head.weight, targets, False)
+        loss, back, grad_out = chunked_loss(hidden, head.weight, targets, False)
     torch.testing.assert_close(loss, chunked_cross_entropy(head, hidden, targets).detach())
     assert not back.numel()
-    assert not change.numel()
+    assert not grad_out.numel()
 
 
 def test_half_precision_sums_in_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,12 +95,12 @@ def test_rows_on_a_gpu_are_those_of_plain_arithmetic(rows: int, width: int, size
     logits = (4 * torch.randn(rows, width) - 60).bfloat16()  # softmax forgets the shift, exponentials do not
     targets = torch.randint(0, size, (rows,))
     targets[::5], targets[1], targets[2] = IGNORE, 0, size - 1
-    change = logits.cuda()
-    losses = row_losses(change, size, targets.cuda(), learn=True).cpu()
+    grad_out = logits.cuda()
+    losses = row_losses(grad_out, size, targets.cuda(), learn=True).cpu()
     torch.testing.assert_close(row_losses(logits.cuda(), size, targets.cuda(), learn=False).cpu(), losses)
     torch.testing.assert_close(losses, row_losses(logits, size, targets, learn=True), rtol=1e-5, atol=1e-4)
-    assert (change[:, :size].cpu().float() - logits[:, :size].float()).norm() <= 5e-3 * logits[:, :size].float().norm()
-    assert not change[:, size:].any() and not change[::5].any()
+    assert (grad_out[:, :size].cpu().float() - logits[:, :size].float()).norm() <= 5e-3 * logits[:, :size].float().norm()
+    assert not grad_out[:, size:].any() and not grad_out[::5].any()
 
 
 @pytest.mark.gpu

@@ -12,35 +12,36 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from weft.inference.quantize import keep_weights
+from tests.gpt_configs import gpt_config
+from weft.inference.quantize import quantize_model
 from weft.inference.runner import ModelRunner
 from weft.kernels import mathematics, select
 from weft.kernels.c import passes
 from weft.kernels.implementation import uninstall
 from weft.kernels.select import choose_decoder, install_chosen
-from weft.kernels.spec import BlockSpec, Machine, StackSpec, Use, describe_block, describe_stack, described
-from weft.models.gpt import GPTConfig
+from weft.kernels.spec import BlockSpec, Machine, StackSpec, UsageSpec, describe_block, describe_stack, described
 from weft.models.llama import LlamaConfig
 from weft.nn.attention import SelfAttention
 from weft.nn.block import Block, Blocks
 from weft.nn.feed_forward import FeedForward, GatedFeedForward
 from weft.nn.norm import LayerNorm, RMSNorm
-from weft.nn.position import rotary
+from weft.nn.position import rope_table
 
 HOPPER = Machine(device="cuda", capability=(9, 0), triton=True, processors=132, shared_memory=232_448)
 CPU = Machine()
 DEVICES = [pytest.param("cpu"), pytest.param("cuda", marks=pytest.mark.gpu)]
 BASE: dict[str, Any] = {
-    "width": 128, "heads": 2, "groups": 0, "causal": True, "qk_norm": False, "inner": 512, "gated": False, "activation": "gelu",
-    "order": "pre", "norm": "layer", "eps": 1e-5, "bias": True, "norm_bias": True, "dropout": 0.0, "attention_dropout": 0.0, "skipped": 0.0,
+    "width": 128, "heads": 2, "kv_heads": 0, "causal": True, "qk_norm": False, "ffn_width": 512, "gated": False, "activation": "gelu",
+    "order": "pre", "norm": "layer", "eps": 1e-5, "bias": True, "norm_bias": True, "dropout": 0.0,
+    "attention_dropout": 0.0, "drop_path": 0.0,
 }  # fmt: skip
 OTHERS: dict[str, list[Any]] = {
     "width": [64, 256, 96],
     "heads": [1, 8],
-    "groups": [1],
+    "kv_heads": [1],
     "causal": [False],
     "qk_norm": [True],
-    "inner": [128, 200],
+    "ffn_width": [128, 200],
     "gated": [True],
     "activation": ["gelu_tanh", "relu", "squared_relu", "silu"],
     "order": ["post"],
@@ -50,7 +51,7 @@ OTHERS: dict[str, list[Any]] = {
     "norm_bias": [False],
     "dropout": [0.1],
     "attention_dropout": [0.1],
-    "skipped": [0.1],
+    "drop_path": [0.1],
 }
 ONE = [{name: value} for name, values in OTHERS.items() for value in values]
 TWO = [one | other for one, other in itertools.combinations([{name: values[0]} for name, values in OTHERS.items()], 2)]
@@ -66,11 +67,11 @@ def built(**settings: Any) -> Block:
         "rms": partial(RMSNorm, s["width"], eps=s["eps"]),
         "none": nn.Identity,
     }
-    more = {"dropout": s["attention_dropout"], "bias": s["bias"], "groups": s["groups"], "qk_norm": s["qk_norm"]}
+    more = {"dropout": s["attention_dropout"], "bias": s["bias"], "kv_heads": s["kv_heads"], "qk_norm": s["qk_norm"]}
     attention = SelfAttention(s["width"], s["heads"], causal=s["causal"], **more)
     network = GatedFeedForward if s["gated"] else FeedForward
-    feed = network(s["width"], s["inner"], activation=s["activation"], bias=s["bias"])
-    block = Block(attention, feed, norms[s["norm"]], order=s["order"], dropout=s["dropout"], skipped=s["skipped"])
+    feed = network(s["width"], s["ffn_width"], activation=s["activation"], bias=s["bias"])
+    block = Block(attention, feed, norms[s["norm"]], order=s["order"], dropout=s["dropout"], drop_path=s["drop_path"])
     for name, parameter in block.named_parameters():
         nn.init.normal_(parameter, 1.0 if "norm" in name and "weight" in name else 0.0, 0.05)
     return block
@@ -78,26 +79,27 @@ def built(**settings: Any) -> Block:
 
 @cache
 def specs() -> list[BlockSpec]:
-    return [describe_block(built(**settings), Use()) for settings in GRID]
+    return [describe_block(built(**settings), UsageSpec()) for settings in GRID]
 
 
 def dropped(spec: BlockSpec) -> float:
-    return spec.dropout + spec.branch_dropout + spec.attention.dropout
+    return spec.dropout + spec.drop_path + spec.attention.dropout
 
 
 SERVED: dict[str, Any] = {
     "C block": lambda s: (
-        s.order == "pre" and s.attention.causal and s.attention.groups == s.attention.heads and not s.attention.qk_norm and not dropped(s)
+        s.order == "pre" and s.attention.causal and s.attention.kv_heads == s.attention.heads and not s.attention.qk_norm and not dropped(s)
         and not s.gated and s.activation in ("gelu", "gelu_tanh") and s.norm == "layer"
     ),
     "CUDA block": lambda s: (
-        s.order == "pre" and not s.branch_dropout and not s.gated and s.activation in ("gelu", "gelu_tanh") and s.norm == "layer"
-        and s.bias == "all" and s.norm_weights == "all" and s.attention.width % 64 == s.inner % 64 == 0
+        s.order == "pre" and not s.drop_path and not s.gated and s.activation in ("gelu", "gelu_tanh") and s.norm == "layer"
+        and s.bias == "all" and s.norm_weights == "all" and s.attention.width % 64 == s.ffn_width % 64 == 0
     ),
     "narrow blocks": lambda s: (
-        s.order == "pre" and s.attention.causal and s.attention.groups == s.attention.heads and not s.attention.qk_norm and not s.gated
-        and not s.branch_dropout and s.activation == "gelu" and s.norm == "layer" and s.bias == "all" and s.norm_weights == "all"
-        and s.eps == (1e-5, 1e-5) and s.attention.width in (128, 256) and s.inner % 256 == 0 and s.attention.head in (16, 32, 64, 128)
+        s.order == "pre" and s.attention.causal and s.attention.kv_heads == s.attention.heads and not s.attention.qk_norm and not s.gated
+        and not s.drop_path and s.activation == "gelu" and s.norm == "layer" and s.bias == "all" and s.norm_weights == "all"
+        and s.eps == (1e-5, 1e-5) and s.attention.width in (128, 256) and s.ffn_width % 256 == 0
+        and s.attention.head_dim in (16, 32, 64, 128)
     ),
 }  # fmt: skip
 """Which of the grid each computes, said a second time."""
@@ -105,7 +107,7 @@ SERVED: dict[str, Any] = {
 
 @pytest.mark.parametrize("one", [*select.BLOCKS, *select.STACKS], ids=lambda one: one.name)
 def test_each_claims_what_it_computes_and_nothing_else(one: Any) -> None:
-    use = Use(precision="bf16", machine=HOPPER) if one.name != "C block" else Use()
+    use = UsageSpec(precision="bf16", machine=HOPPER) if one.name != "C block" else UsageSpec()
     claimed = 0
     for spec in specs():
         given = (spec, spec) if one in select.STACKS else spec
@@ -119,21 +121,21 @@ def test_each_claims_what_it_computes_and_nothing_else(one: Any) -> None:
 
 
 def test_what_is_true_of_a_run_is_asked_as_well() -> None:
-    spec, bf16 = specs()[0], Use(machine=HOPPER, precision="bf16")
+    spec, bf16 = specs()[0], UsageSpec(machine=HOPPER, precision="bf16")
     cuda, narrow, cpu = select.BLOCKS[0], select.STACKS[0], select.BLOCKS[1]
-    for changes in ({"precision": "fp32"}, {"machine": dataclasses.replace(HOPPER, triton=False)}, {"pieces": frozenset()}):
+    for changes in ({"precision": "fp32"}, {"machine": dataclasses.replace(HOPPER, triton=False)}, {"parts": frozenset()}):
         assert cuda.refuses(spec, dataclasses.replace(bf16, **changes))  # type: ignore[arg-type]
     assert narrow.refuses((spec,), dataclasses.replace(bf16, checkpointing="selective"))
     assert narrow.refuses((spec, dataclasses.replace(spec, dropout=0.5)), bf16)
-    assert cpu.refuses(spec, Use(checkpointing="full"))
-    assert cpu.refuses(dataclasses.replace(spec, window=4), Use())
-    assert cpu.refuses(dataclasses.replace(spec, plain_tensors=False), Use())
+    assert cpu.refuses(spec, UsageSpec(checkpointing="full"))
+    assert cpu.refuses(dataclasses.replace(spec, window=4), UsageSpec())
+    assert cpu.refuses(dataclasses.replace(spec, plain_tensors=False), UsageSpec())
 
 
 def masks_and_tables(device: str, settings: dict[str, Any], length: int) -> list[tuple[Any, Tensor | None]]:
     head = (BASE | settings)["width"] // (BASE | settings)["heads"]
     mask = torch.rand(3, 1, length, length, device=device) < 0.7
-    return [(None, None), (mask, None), (None, rotary(length, head).to(device)), (mask, rotary(length, head).to(device))]
+    return [(None, None), (mask, None), (None, rope_table(length, head).to(device)), (mask, rope_table(length, head).to(device))]
 
 
 def learned(model: nn.Module, x: Tensor, bf16: bool, *given: Any) -> dict[str, Tensor]:
@@ -147,7 +149,7 @@ def learned(model: nn.Module, x: Tensor, bf16: bool, *given: Any) -> dict[str, T
     return {"out": out.detach(), **dict(zip(wanted, found, strict=True))}
 
 
-def agree(model: nn.Module, use: Use, x: Tensor, *given: Any) -> None:
+def agree(model: nn.Module, use: UsageSpec, x: Tensor, *given: Any) -> None:
     """What is chosen is as near to the plain layers in fp32 as the plain layers in the run's precision, but for chance."""
     bf16 = use.precision == "bf16"
     exact = learned(model, x.float(), False, *given)
@@ -165,8 +167,8 @@ def agree(model: nn.Module, use: Use, x: Tensor, *given: Any) -> None:
 @pytest.mark.parametrize("settings", [{}, *ONE], ids=str)
 def test_blocks_are_the_plain_blocks(settings: dict[str, Any], device: str, precision: str) -> None:
     """Whatever is chosen, with and without masks and rotary positions; what is dropped is another test's."""
-    use = Use(machine=Machine.of(torch.device(device)), precision=precision, attention="cudnn" if device == "cuda" else "fused")
-    kept = {name: value for name, value in settings.items() if name not in ("dropout", "attention_dropout", "skipped")}
+    use = UsageSpec(machine=Machine.of(torch.device(device)), precision=precision, attention="cudnn" if device == "cuda" else "fused")
+    kept = {name: value for name, value in settings.items() if name not in ("dropout", "attention_dropout", "drop_path")}
     if device == "cpu" and not install_chosen(built(**kept), use)[0].chosen:
         pytest.skip("plain")
     for length in (5, 150) if device == "cuda" else (5,):
@@ -179,10 +181,10 @@ def test_blocks_are_the_plain_blocks(settings: dict[str, Any], device: str, prec
 
 @pytest.mark.parametrize("name", ["explicit", "fused", "cudnn"])
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("settings", [{}, {"groups": 1}, {"causal": False}, {"qk_norm": True}, {"heads": 8}], ids=str)
+@pytest.mark.parametrize("settings", [{}, {"kv_heads": 1}, {"causal": False}, {"qk_norm": True}, {"heads": 8}], ids=str)
 def test_attention_is_the_plain_attention(settings: dict[str, Any], device: str, name: str) -> None:
     for asked, precision in itertools.product((True, False), ("fp32", "bf16")):
-        use = Use(machine=Machine.of(torch.device(device)), precision=precision, attention=name, attention_asked=asked)
+        use = UsageSpec(machine=Machine.of(torch.device(device)), precision=precision, attention=name, attention_asked=asked)
         for length in (5, 70, 150):
             stream = torch.bfloat16 if device == "cuda" and precision == "bf16" else torch.float32
             x = torch.randn(3, length, BASE["width"], device=device).to(stream)
@@ -194,7 +196,7 @@ def test_what_is_asked_for_by_name_is_used_alone() -> None:
     """Short sequences have a kernel of their own, unless attention was asked for by name."""
     attention = built().attention
     for asked, expected in ((False, ("short attention", "cudnn")), (True, ("cudnn",))):
-        (choice,) = select.choose(attention, Use(machine=HOPPER, precision="bf16", attention="cudnn", attention_asked=asked))
+        (choice,) = select.choose(attention, UsageSpec(machine=HOPPER, precision="bf16", attention="cudnn", attention_asked=asked))
         assert choice.chosen == expected
 
 
@@ -202,15 +204,16 @@ def test_what_is_asked_for_by_name_is_used_alone() -> None:
 
 SIZES: dict[str, Any] = {"vocabulary": 60, "context": 40, "layers": 3, "heads": 4, "width": 64}
 DECODERS: dict[str, Any] = {
-    **{str(more): GPTConfig(**SIZES | more) for more in (
-        {}, {"norm": "post"}, {"position": "rotary"}, {"position": "sinusoidal"}, {"window": 4}, {"bias": False}, {"tied": False},
-        {"norm_embedding": True}, {"activation": "relu"}, {"activation": "silu", "inner": 128}, {"qk_norm": True}, {"skips": True},
-        {"heads": 1}, {"position": "rotary", "window": 3, "norm": "post"},
+    **{str(more): gpt_config(**SIZES | more) for more in (
+        {}, {"norm": "post"}, {"position_embedding": "rotary"}, {"position_embedding": "sinusoidal"}, {"sliding_window": 4},
+        {"bias": False}, {"tie_embeddings": False},
+        {"embedding_norm": True}, {"activation": "relu"}, {"activation": "silu", "ffn_width": 128}, {"qk_norm": True},
+        {"embedding_skips": True}, {"heads": 1}, {"position_embedding": "rotary", "sliding_window": 3, "norm": "post"},
     )},
     "llama": LlamaConfig(**SIZES),
-    "llama in groups": LlamaConfig(**SIZES | {"kv_heads": 2, "tied": False}),
+    "llama in groups": LlamaConfig(**SIZES | {"kv_heads": 2, "tie_embeddings": False}),
 }  # fmt: skip
-REFUSED = {str({"qk_norm": True}), str({"skips": True})}
+REFUSED = {str({"qk_norm": True}), str({"embedding_skips": True})}
 
 
 def decoder(name: str) -> Any:
@@ -229,11 +232,11 @@ def test_decoding_gives_what_the_model_gives(name: str, device: str, weights: An
         pytest.skip("rounded weights are for a CPU")
     model = decoder(name).to(device)
     exact = copy.deepcopy(model)
-    keep_weights(model, weights)
+    quantize_model(model, weights)
     asked = [[3, 1, 4, 1, 5], [9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2], [7]]
     for rows in ([asked[0]], asked):
         runner = ModelRunner(model)
-        assert bool(runner.steps) != (name in REFUSED), choose_decoder(model)
+        assert bool(runner.decode_step) != (name in REFUSED), choose_decoder(model)
         runner.add_rows(len(rows))
         runner.prefill(rows)
         read = [list(ids) for ids in rows]
@@ -249,7 +252,7 @@ def test_decoding_gives_what_the_model_gives(name: str, device: str, weights: An
 
 
 def test_one_row_is_served_where_every_row_is() -> None:
-    use = Use(machine=HOPPER, mode="decode")
+    use = UsageSpec(machine=HOPPER, mode="decode")
     claims = {}
     for name in DECODERS:
         spec = described(describe_stack, decoder(name).bfloat16(), use)
@@ -259,7 +262,14 @@ def test_one_row_is_served_where_every_row_is() -> None:
         assert all(one.refuses(spec, use) for one in (select.DECODERS[1], select.ONE_ROW[1]))
     assert {name for name, (_, alone) in claims.items() if alone} == {
         str(more)
-        for more in ({}, {"bias": False}, {"tied": False}, {"activation": "relu"}, {"activation": "silu", "inner": 128}, {"heads": 1})
+        for more in (
+            {},
+            {"bias": False},
+            {"tie_embeddings": False},
+            {"activation": "relu"},
+            {"activation": "silu", "ffn_width": 128},
+            {"heads": 1},
+        )
     }
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from weft.benchmarks.generation import Numbers
 from weft.core.errors import WeftError
-from weft.inference.engine import Engine, answer_all
+from weft.inference.engine import Engine, generate_all
 from weft.inference.request import Request, Sampling
 from weft.kernels import decode_step
 from weft.kernels.cuda import compiler, decode_rows, megakernel
@@ -24,15 +24,17 @@ from weft.nn.state import KVCache
 SIZES: dict[str, Any] = {"vocabulary": 500, "context": 512, "layers": 2, "heads": 4, "width": 256}
 CONFIGS: dict[str, Any] = {
     "gpt": GPTConfig(**SIZES),
-    "rotary, banded": GPTConfig(**SIZES, position="rotary", window=64, bias=False, tied=False, activation="gelu_tanh"),
+    "rotary, banded": GPTConfig(
+        **SIZES, position_embedding="rotary", sliding_window=64, bias=False, tie_embeddings=False, activation="gelu_tanh"
+    ),
     "post-norm": GPTConfig(**SIZES, norm="post"),
     "llama": LlamaConfig(**SIZES, kv_heads=2),
 }
-ALONE: dict[str, Any] = {
+SINGLE_PROCESS: dict[str, Any] = {
     "gpt": CONFIGS["gpt"],
-    "without biases, with a head": GPTConfig(**SIZES, bias=False, tied=False, activation="gelu_tanh"),
-    "narrow": GPTConfig(**SIZES | {"heads": 2, "width": 64, "inner": 128}, activation="relu"),
-    "wide heads": GPTConfig(**SIZES | {"heads": 3, "width": 384, "inner": 384}, activation="silu"),
+    "without biases, with a head": GPTConfig(**SIZES, bias=False, tie_embeddings=False, activation="gelu_tanh"),
+    "narrow": GPTConfig(**SIZES | {"heads": 2, "width": 64, "ffn_width": 128}, activation="relu"),
+    "wide heads": GPTConfig(**SIZES | {"heads": 3, "width": 384, "ffn_width": 384}, activation="silu"),
     "wide": GPTConfig(**SIZES | {"heads": 20, "width": 1280}, activation="squared_relu"),
 }
 """Models whose single row has a kernel of its own."""
@@ -40,7 +42,7 @@ ALONE: dict[str, Any] = {
 
 def built(name: str, dtype: torch.dtype = torch.float32) -> Any:
     torch.manual_seed(0)
-    model = (CONFIGS | ALONE)[name].build()
+    model = (CONFIGS | SINGLE_PROCESS)[name].build()
     for parameter in model.parameters():
         if parameter.ndim == 1:  # norms and biases that do something
             nn.init.normal_(parameter, 1.0, 0.3)
@@ -52,10 +54,10 @@ def prompts(number: int) -> list[tuple[int, ...]]:
     return [tuple(torch.randint(0, 500, (5 + 9 * i % 270,), generator=draw).tolist()) for i in range(number)]
 
 
-def tokens(model: Any, asked: list[tuple[int, ...]], invariant: bool = False) -> list[list[int]]:
-    engine = Engine(model, Numbers(500), slots=len(asked), invariant=invariant)
+def tokens(model: Any, asked: list[tuple[int, ...]], batch_invariant: bool = False) -> list[list[int]]:
+    engine = Engine(model, Numbers(500), slots=len(asked), batch_invariant=batch_invariant)
     sampling = Sampling(temperature=0.0, max_new_tokens=24)
-    return [[token.id for token in answer.tokens] for answer in answer_all(engine, [Request(ids, sampling) for ids in asked])]
+    return [[token.id for token in answer.tokens] for answer in generate_all(engine, [Request(ids, sampling) for ids in asked])]
 
 
 def test_products_are_cut_by_their_shape_alone() -> None:
@@ -94,8 +96,8 @@ def test_a_step_gives_what_the_model_gives(name: str, rows: int) -> None:
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_text_is_the_same_alone_and_beside_others_in_bf16(name: str) -> None:
     model, asked = built(name, torch.bfloat16), prompts(33)
-    together = tokens(model, asked, invariant=True)
-    assert [tokens(model, [ids], invariant=True)[0] for ids in asked[:12]] == together[:12]
+    together = tokens(model, asked, batch_invariant=True)
+    assert [tokens(model, [ids], batch_invariant=True)[0] for ids in asked[:12]] == together[:12]
 
 
 @pytest.mark.gpu
@@ -110,7 +112,11 @@ def test_kernels_in_cuda_give_what_those_in_triton_give(name: str, rows: int, mo
         monkeypatch.setattr(decode_rows, "runs_on", lambda device, served=served: served)
         with torch.inference_mode():
             torch.manual_seed(1)
-            ids, cache, stepping = torch.randint(0, 500, (rows, 300), device="cuda"), model.new_state(), DecodeStep(model, invariant=True)
+            ids, cache, stepping = (
+                torch.randint(0, 500, (rows, 300), device="cuda"),
+                model.new_state(),
+                DecodeStep(model, batch_invariant=True),
+            )
             cache.add_rows(rows)
             model.hidden(ids[:, :290], cache)
             cache.count([290 - 7 * row for row in range(rows)])
@@ -146,7 +152,7 @@ class Twins:
     """Steps by the kernel for one row where there is one, and by those for several; two caches that hold the same."""
 
     def __init__(self, model: Any, *lengths: int):
-        self.model, self.stepping = model, [DecodeStep(model), DecodeStep(model, invariant=True)]
+        self.model, self.stepping = model, [DecodeStep(model), DecodeStep(model, batch_invariant=True)]
         for block in model.blocks:  # what is looked at then counts for more than rounding
             for layer in (block.attention.qkv, block.attention.out):
                 layer.weight.mul_(4)
@@ -185,7 +191,7 @@ def _hopper() -> Any:
 
 @pytest.mark.gpu
 @pytest.mark.usefixtures("_hopper")
-@pytest.mark.parametrize("name", ALONE)
+@pytest.mark.parametrize("name", SINGLE_PROCESS)
 def test_one_row_gets_what_it_gets_beside_others(name: str) -> None:
     """The first token, a cache that grows, and the last place there is."""
     twins = Twins(built(name, torch.bfloat16), 1)
@@ -223,10 +229,10 @@ def test_one_row_sees_weights_that_change_or_move() -> None:
     twins.read(40)
     twins.check(2)
     model.load_state_dict({name: tensor * 1.1 for name, tensor in model.state_dict().items()}, assign=True)
-    twins.stepping[1] = DecodeStep(model, invariant=True)
+    twins.stepping[1] = DecodeStep(model, batch_invariant=True)
     twins.check(2)
     model.blocks[0].norm1.weight = nn.Parameter(model.blocks[0].norm1.weight * 1.1, requires_grad=False)
-    twins.stepping[1] = DecodeStep(model, invariant=True)
+    twins.stepping[1] = DecodeStep(model, batch_invariant=True)
     twins.read(40)
     twins.check(2)
 

@@ -16,12 +16,12 @@ from weft.kernels import block_passes as passes
 from weft.kernels import block_products as products
 from weft.kernels import gpt_block_cuda as module
 from weft.kernels import packed_attention as attending
-from weft.kernels.cuda import cublaslt_matmul as tuned
+from weft.kernels.cuda import cublaslt_matmul as tuned_linear
 from weft.kernels.select import install_chosen, use_attention
-from weft.kernels.spec import Machine, Use
+from weft.kernels.spec import Machine, UsageSpec
 from weft.nn.attention import SelfAttention
 from weft.nn.block import Block
-from weft.nn.checkpointed import Kept, checkpointed
+from weft.nn.checkpointed import Checkpointing, checkpointed
 from weft.nn.feed_forward import FeedForward
 
 HOPPER = Machine(device="cuda", capability=(9, 0), triton=True, processors=132, shared_memory=232_448)
@@ -42,25 +42,25 @@ def gradients(layer: Block, x: Tensor, out: Tensor) -> dict[str, Tensor]:
     return {"out": out.detach(), "x": found[0], **{name: g for (name, _), g in zip(layer.named_parameters(), found[1:], strict=True)}}
 
 
-def wide(layer: Block, x: Tensor, kept: Kept = "none", **settings: Any) -> dict[str, Tensor]:
+def wide(layer: Block, x: Tensor, kept: Checkpointing = "none", **settings: Any) -> dict[str, Tensor]:
     return gradients(layer, x, checkpointed(kept, module.gpt_block_cuda, layer, x, None, None, module.Settings(**settings)))
 
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu_tanh"])
-@pytest.mark.parametrize("pieces", [{"norm"}, {"feed"}, {"products"}, {"norm", "feed", "attention", "products"}], ids=sorted)
-def test_gradients_are_those_of_the_plain_block(pieces: set[str], activation: str) -> None:
+@pytest.mark.parametrize("parts", [{"norm"}, {"feed"}, {"products"}, {"norm", "feed", "attention", "products"}], ids=sorted)
+def test_gradients_are_those_of_the_plain_block(parts: set[str], activation: str) -> None:
     layer = block(torch.device("cpu"), activation=activation)
     x = torch.randn(3, 5, 64, requires_grad=True)
     expected = gradients(layer, x, layer(x))
-    for name, value in wide(layer, x, pieces=frozenset(pieces)).items():
+    for name, value in wide(layer, x, parts=frozenset(parts)).items():
         torch.testing.assert_close(value, expected[name], rtol=1e-4, atol=1e-4 * float(expected[name].abs().max()))
 
 
 @pytest.mark.parametrize("kept", ["selective", "full"])
-def test_what_is_computed_again_gives_the_same(kept: Kept) -> None:
+def test_what_is_computed_again_gives_the_same(kept: Checkpointing) -> None:
     layer, x = block(torch.device("cpu")), torch.randn(2, 5, 64, requires_grad=True)
     expected = wide(layer, x)
-    for name, value in wide(layer, x, kept, again=kept == "selective").items():
+    for name, value in wide(layer, x, kept, recompute=kept == "selective").items():
         torch.testing.assert_close(value, expected[name])
 
 
@@ -74,11 +74,11 @@ def test_biases_are_summed_apart_where_a_branch_is_dropped(monkeypatch: pytest.M
 
 @pytest.mark.parametrize("checkpointing", ["none", "selective", "full"])
 @pytest.mark.parametrize("compiled", [False, True])
-def test_what_is_installed_is_the_plain_block(checkpointing: Kept, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "suits", lambda x, inner: True)
+def test_what_is_installed_is_the_plain_block(checkpointing: Checkpointing, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "supports_shape", lambda x, ffn_width: True)
     layer, x = block(torch.device("cpu")), torch.randn(2, 5, 64, requires_grad=True)
     expected = gradients(layer, x, layer(x))
-    (choice, *_) = install_chosen(layer, Use(machine=HOPPER, precision="bf16", attention="cudnn", checkpointing=checkpointing))
+    (choice, *_) = install_chosen(layer, UsageSpec(machine=HOPPER, precision="bf16", attention="cudnn", checkpointing=checkpointing))
     assert choice.chosen == ("CUDA block",)
     run = torch.compile(layer, backend="aot_eager", fullgraph=checkpointing == "none") if compiled else layer
     for name, value in gradients(layer, x, run(x)).items():
@@ -122,25 +122,25 @@ def test_half_precision_is_no_worse_than_plain(device: torch.device) -> None:
 @pytest.mark.parametrize(("m", "width"), [(600, 768), (2048, 320)])
 def test_kernels_are_the_plain_arithmetic(m: int, width: int) -> None:
     torch.manual_seed(0)
-    x, change, onward = (torch.randn(m, width, device="cuda").bfloat16() for _ in range(3))
+    x, grad_out, grad_residual = (torch.randn(m, width, device="cuda").bfloat16() for _ in range(3))
     scale = torch.randn(width, device="cuda")
     exact = x.float()
     mean, rate = exact.mean(1, keepdim=True), (exact.var(1, correction=0, keepdim=True) + 1e-5).rsqrt()
     close(passes.norm_rows(x, scale, scale, 1e-5, True), passes.norm_rows(x.cpu(), scale.cpu(), scale.cpu(), 1e-5, True))
-    given = (onward, change, x, mean, rate, scale)
+    given = (grad_residual, grad_out, x, mean, rate, scale)
     for biases in (False, True):
         close(passes.norm_back(*given, biases), passes.norm_back(*(part.cpu() for part in given), biases))
     for tanh in (False, True):
         for again in (False, True):
-            close(gelu_both_ways(change, x, tanh, again), gelu_both_ways(change.cpu(), x.cpu(), tanh, again))
-    apart = torch.stack([x, change, onward], 1)[:, 1]
+            close(gelu_both_ways(grad_out, x, tanh, again), gelu_both_ways(grad_out.cpu(), x.cpu(), tanh, again))
+    apart = torch.stack([x, grad_out, grad_residual], 1)[:, 1]
     once, again = (passes.column_sums(apart) for _ in range(2))
     assert torch.equal(once, again)
     close([once], [passes.column_sums(apart.cpu())])
 
 
-def gelu_both_ways(change: Tensor, x: Tensor, tanh: bool, again: bool) -> list[Tensor]:
-    found, back, made = torch.empty_like(x), change.clone(), torch.zeros_like(x)
+def gelu_both_ways(grad_out: Tensor, x: Tensor, tanh: bool, again: bool) -> list[Tensor]:
+    found, back, made = torch.empty_like(x), grad_out.clone(), torch.zeros_like(x)
     passes.gelu(x, found, tanh)
     sums = passes.gelu_back(back, x, tanh, made if again else None)
     return [found, back, sums, *([made] if again else [])]
@@ -156,18 +156,18 @@ def test_attention_packed() -> None:
     torch.manual_seed(0)
     packed = torch.randn(2, 256, 3, 4, 64, device="cuda").bfloat16().requires_grad_()
     bias = torch.zeros(256, device="cuda", requires_grad=True)
-    change = torch.randn(2, 256, 256, device="cuda").bfloat16()
+    grad_out = torch.randn(2, 256, 256, device="cuda").bfloat16()
     exact = packed.detach().float().requires_grad_()
     q, k, v = (part.transpose(1, 2) for part in exact.unbind(2))
     out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-    (expected,) = torch.autograd.grad(out.transpose(1, 2).flatten(2), exact, change.float())
+    (expected,) = torch.autograd.grad(out.transpose(1, 2).flatten(2), exact, grad_out.float())
     for _ in range(2):  # neither way changes what the other finds
-        found = torch.autograd.grad(attending.packed_attention(packed, bias)[0], [packed, bias], change)
+        found = torch.autograd.grad(attending.packed_attention(packed, bias)[0], [packed, bias], grad_out)
         assert (found[0].float() - expected).norm() <= 0.01 * expected.norm()
         assert (found[1] - expected[:, :, 0].sum((0, 1)).flatten()).norm() <= 0.01 * expected[:, :, 0].sum((0, 1)).norm()
         with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
             usual = F.scaled_dot_product_attention(*attending.heads(packed), is_causal=True)
-        (plain,) = torch.autograd.grad(usual.transpose(1, 2).flatten(2), packed, change)
+        (plain,) = torch.autograd.grad(usual.transpose(1, 2).flatten(2), packed, grad_out)
         assert (plain.float() - expected).norm() <= 0.01 * expected.norm()
 
 
@@ -191,10 +191,10 @@ def _(packed: Tensor, queries: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 @attending.packed_attention_back.register_kernel("cpu")
-def _(change: Tensor, packed: Tensor, out: Tensor, sums: Tensor, seed: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
-    change, out = (part.view(*packed.shape[:2], *packed.shape[3:]).transpose(1, 2) for part in (change, out))
+def _(grad_out: Tensor, packed: Tensor, out: Tensor, sums: Tensor, seed: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
+    grad_out, out = (part.view(*packed.shape[:2], *packed.shape[3:]).transpose(1, 2) for part in (grad_out, out))
     found = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
-        change, *attending.heads(packed), out, sums.squeeze(-1), 0.0, True
+        grad_out, *attending.heads(packed), out, sums.squeeze(-1), 0.0, True
     )
     back = torch.stack([part.transpose(1, 2) for part in found], 2)
     return back, passes.column_sums(back.flatten(0, 1).flatten(2)[:, 0])
@@ -234,21 +234,21 @@ def test_gelu_is_exact_within_a_unit_of_the_last_place() -> None:
 @pytest.mark.parametrize("tanh", [False, True])
 @pytest.mark.parametrize("again", [False, True])
 def test_a_feed_forward_network_whose_products_are_tuned(tanh: bool, again: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuned, "LARGE", 1)
+    monkeypatch.setattr(tuned_linear, "LARGE", 1)
     torch.manual_seed(0)
     shapes = {"x": (4, 300, 128), "up": (512, 128), "up_bias": (512,), "down": (128, 512), "down_bias": (128,)}
     given = {name: (torch.randn(shape, device="cuda") / shape[-1] ** 0.5).bfloat16().requires_grad_() for name, shape in shapes.items()}
     learner = given["up_bias"].detach().float().requires_grad_()
     exact = {name: part.detach().double().requires_grad_() for name, part in given.items()}
-    change = torch.randn(4, 300, 128, device="cuda")
+    grad_out = torch.randn(4, 300, 128, device="cuda")
     inner = F.gelu(F.linear(exact["x"], exact["up"], exact["up_bias"]), approximate="tanh" if tanh else "none")
     truth = F.linear(inner, exact["down"], exact["down_bias"])
-    expected = torch.autograd.grad(truth, list(exact.values()), change.double())
+    expected = torch.autograd.grad(truth, list(exact.values()), grad_out.double())
     found = products.feed_forward(*given.values(), None, learner, tanh, again)[0]
     by_x, by_rise, by_down, by_fall_bias, by_learner = torch.autograd.grad(
-        found, [given["x"], given["up"], given["down"], given["down_bias"], learner], change.bfloat16()
+        found, [given["x"], given["up"], given["down"], given["down_bias"], learner], grad_out.bfloat16()
     )
-    assert tuned.CHOSEN
+    assert tuned_linear.CHOSEN
     close([found, by_x, by_rise, by_learner, by_down, by_fall_bias], [truth.detach(), *expected])
     onto = torch.randn(4, 300, 128, device="cuda").bfloat16()
     close([products.feed_forward(*given.values(), onto, learner, tanh, again)[0]], [truth.detach() + onto])
@@ -264,9 +264,9 @@ def test_every_way_to_a_product_gives_it(kind: torch.dtype) -> None:
     for a, b, more in cases if kind == torch.bfloat16 else cases[-1:]:
         out = torch.empty(a.size(0), b.size(1), device="cuda", dtype=kind)
         expected = a.double() @ b.double() + (0 if more is None else more.double())
-        plan = tuned.plan_of(a, b, out, more, None)
+        plan = tuned_linear.plan_of(a, b, out, more, None)
         assert plan
-        assert len(plan.proposals) > tuned.PROPOSED
+        assert len(plan.proposals) > tuned_linear.PROPOSED
         for proposal in plan.proposals:
             out.fill_(3.0)
             plan(proposal, a, b, out, more, None, None)
@@ -274,7 +274,7 @@ def test_every_way_to_a_product_gives_it(kind: torch.dtype) -> None:
             plan(proposal, a, b, out, more, None, out)
             close([out], [2 * expected])
         plus = torch.randn_like(out)
-        plan = tuned.plan_of(a, b, out, more, None, adds=True)
+        plan = tuned_linear.plan_of(a, b, out, more, None, adds=True)
         assert plan
         for proposal in plan.proposals:
             plan(proposal, a, b, out, more, None, plus)
@@ -287,5 +287,5 @@ def test_the_fastest_way_wins_and_those_that_fail_do_not(monkeypatch: pytest.Mon
 
     ways: list[Any] = [lambda: None, fails, lambda: None]
     times = {ways[0]: 2.0, fails: 0.0, ways[2]: 1.0}
-    monkeypatch.setattr(tuned, "milliseconds", lambda way, repeats, copies: times[way])
-    assert tuned.winner(ways) == 2
+    monkeypatch.setattr(tuned_linear, "milliseconds", lambda way, repeats, copies: times[way])
+    assert tuned_linear.winner(ways) == 2

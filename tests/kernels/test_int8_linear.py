@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from weft.kernels import int8_linear
-from weft.kernels.int8_linear import Int8Linear, round_weights
+from weft.kernels.int8_linear import Int8Linear, quantize_weights
 
 
 def exact(layer: nn.Linear, x: torch.Tensor) -> torch.Tensor:
@@ -46,6 +46,6 @@ def test_a_row_is_the_same_alone_and_beside_others() -> None:
 
 def test_all_linear_layers_of_a_model_are_replaced() -> None:
     model = nn.Sequential(nn.Linear(4, 8), nn.Sequential(nn.ReLU(), nn.Linear(8, 2)))
-    round_weights(model)
+    quantize_weights(model)
     assert [type(module) for module in model.modules() if not list(module.children())] == [Int8Linear, nn.ReLU, Int8Linear]
     assert not any(parameter.requires_grad for parameter in model.parameters())

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from weft.kernels import packed_bf16_linear
-from weft.kernels.packed_bf16_linear import ManyRows, PackedBF16Linear
+from weft.kernels.packed_bf16_linear import CastLinear, PackedBF16Linear
 
 
 def layer(bias: bool = True) -> nn.Linear:
@@ -15,9 +15,9 @@ def layer(bias: bool = True) -> nn.Linear:
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("fast", [True, False])
-@pytest.mark.parametrize("kind", [PackedBF16Linear, ManyRows])
+@pytest.mark.parametrize("kind", [PackedBF16Linear, CastLinear])
 def test_the_product_is_that_of_the_layer(
-    kind: type[PackedBF16Linear | ManyRows], fast: bool, bias: bool, monkeypatch: pytest.MonkeyPatch
+    kind: type[PackedBF16Linear | CastLinear], fast: bool, bias: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not fast:
         monkeypatch.setattr(packed_bf16_linear, "MULTIPLY", None)

@@ -13,7 +13,7 @@ from weft.metrics.divergences import (
     best_discriminator,
     descend,
     dual_value,
-    game_value,
+    gan_value,
     jensen_shannon,
     lipschitz,
     wasserstein,
@@ -31,10 +31,10 @@ def distributions(number: int, atoms: int = 6) -> Tensor:
 def test_the_value_at_the_best_discriminator_is_twice_the_divergence_less_log_4() -> None:
     p, q = distributions(200).chunk(2)
     best = best_discriminator(p, q)
-    torch.testing.assert_close(game_value(p, q, best), 2 * jensen_shannon(p, q) - math.log(4))
+    torch.testing.assert_close(gan_value(p, q, best), 2 * jensen_shannon(p, q) - math.log(4))
     for change in (0.01, -0.01):
-        assert (game_value(p, q, (best + change).clamp(1e-6, 1 - 1e-6)) <= game_value(p, q, best) + 1e-9).all()
-    torch.testing.assert_close(game_value(p, p, best_discriminator(p, p)), torch.full((100,), -math.log(4), dtype=torch.float64))
+        assert (gan_value(p, q, (best + change).clamp(1e-6, 1 - 1e-6)) <= gan_value(p, q, best) + 1e-9).all()
+    torch.testing.assert_close(gan_value(p, p, best_discriminator(p, p)), torch.full((100,), -math.log(4), dtype=torch.float64))
 
 
 def test_the_divergence_is_symmetric_and_its_root_a_metric() -> None:

@@ -6,9 +6,9 @@ from torch import Tensor
 
 from weft.core.errors import ConfigError
 from weft.kernels.select import use_attention
-from weft.models.base import Embeds, Scores, need
+from weft.models.base import Embeds, NextTokenLogits, need
 from weft.models.bert import BERT, PRESETS, BERTConfig
-from weft.training.optimizer.updater import audit
+from weft.training.optimizer.updater import parameter_kinds
 
 LENGTHS = torch.tensor([4, 9, 1])
 
@@ -72,7 +72,7 @@ def test_from_left_to_right_the_last_token_tells_the_class() -> None:
     """The first has seen nothing but itself."""
     torch.manual_seed(0)
     sizes = {"vocabulary": 20, "context": 12, "layers": 1, "heads": 2, "width": 16, "init_std": 0.2}
-    model = BERT(BERTConfig(**sizes, classes=3, task="classify", left_to_right=True)).eval()
+    model = BERT(BERTConfig(**sizes, classes=3, task="classify", causal=True)).eval()
     ids, segments = tokens(9)
     told = model.classify(ids, segments, LENGTHS)
     for row, length in enumerate(LENGTHS.tolist()):
@@ -88,7 +88,7 @@ def test_from_left_to_right_the_last_token_tells_the_class() -> None:
 def test_an_lstm_lets_every_token_see_all_and_no_padding() -> None:
     torch.manual_seed(0)
     sizes = {"vocabulary": 20, "context": 12, "layers": 1, "heads": 3, "width": 15, "init_std": 0.2}
-    model = BERT(BERTConfig(**sizes, classes=3, task="classify", left_to_right=True, lstm=True)).eval()
+    model = BERT(BERTConfig(**sizes, classes=3, task="classify", causal=True, lstm=True)).eval()
     assert not model.causal
     ids, segments = tokens(9)
     states, told = model.hidden(ids, segments, LENGTHS), model.classify(ids, segments, LENGTHS)
@@ -102,11 +102,11 @@ def test_an_lstm_lets_every_token_see_all_and_no_padding() -> None:
             others = model.hidden(changed, segments, LENGTHS)[row, :length]
             assert bool((others != states[row, :length]).any(-1).all()) == (place < length)
     with pytest.raises(ConfigError, match=r"--model\.lstm is for the head of a task"):
-        BERT(BERTConfig(**sizes, lstm=True, left_to_right=True))
+        BERT(BERTConfig(**sizes, lstm=True, causal=True))
 
 
 def test_heads(model: BERT) -> None:
-    need(model, Scores)
+    need(model, NextTokenLogits)
     need(model, Embeds)
     ids, segments = tokens(9)
     hidden = model.hidden(ids, segments, LENGTHS)
@@ -124,8 +124,8 @@ def test_gradients_reach_every_parameter(model: BERT) -> None:
 
 
 def test_what_is_decayed() -> None:
-    kinds = audit([("", BERTConfig(vocabulary=20, context=12, layers=1, heads=2, width=16).build())])
-    assert {kinds[f"{name}.weight"] for name in ("embed", "position", "segment", "norm", "head.norm", "blocks.0.norm1")} == {"plain"}
+    kinds = parameter_kinds([("", BERTConfig(vocabulary=20, context=12, layers=1, heads=2, width=16).build())])
+    assert {kinds[f"{name}.weight"] for name in ("embed", "position", "segment", "norm", "head.norm", "blocks.0.norm1")} == {"no_decay"}
     assert {kinds[f"{name}.weight"] for name in ("pooler", "head.transform", "blocks.0.attention.qkv")} == {"matrix"}
     assert kinds["pair_head.weight"] == "head"
 

@@ -6,7 +6,7 @@ import dataclasses
 
 import torch
 
-from weft.models.base import Inverts, Samples, Walks, offers
+from weft.models.base import HasLatents, Inverts, Samples, offers
 from weft.models.bigan import TINY
 from weft.objectives.bidirectional import BidirectionalConfig
 
@@ -16,14 +16,14 @@ CONFIG = dataclasses.replace(TINY, features=12, image=(1, 3, 4))
 def test_shapes_and_capabilities() -> None:
     model = CONFIG.build().eval()
     assert offers(model, Samples)
-    assert offers(model, Walks)
+    assert offers(model, HasLatents)
     assert offers(model, Inverts)
     x = torch.rand(5, 12)
     assert model(x).shape == (5, 12)
     assert model.to_latent(x).shape == (5, 4)
     assert model.sample(torch.arange(5)).shape == (5, 1, 3, 4)
     assert float(model.latents(torch.arange(200)).abs().max()) <= 1
-    assert model.judge_pair(x, model.to_latent(x)).shape == (5,)
+    assert model.discriminate_pair(x, model.to_latent(x)).shape == (5,)
 
 
 class Permutation(torch.nn.Module):
@@ -43,7 +43,7 @@ class Permutation(torch.nn.Module):
     def to_latent(self, x: torch.Tensor) -> torch.Tensor:
         return x @ self.code
 
-    def judge_pair(self, x: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+    def discriminate_pair(self, x: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
         return torch.einsum("bi,ij,bj->b", x, self.odds, z)
 
 

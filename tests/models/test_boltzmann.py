@@ -5,7 +5,7 @@ import torch
 
 from weft.core import random
 from weft.core.errors import CapabilityError, ConfigError
-from weft.models.base import Completes, Samples, need
+from weft.models.base import Inpaints, Samples, need
 from weft.models.boltzmann import PRESETS, Boltzmann, BoltzmannConfig
 from weft.models.energy import every_state
 
@@ -77,7 +77,7 @@ def test_samples_have_the_model_s_means() -> None:
 
 def test_what_it_offers_and_refuses() -> None:
     model = BoltzmannConfig(features=16, image=(1, 4, 4), hidden=2).build()
-    for capability in (Samples, Completes):
+    for capability in (Samples, Inpaints):
         need(model, capability)
     assert model.sample(torch.arange(3), 2).shape == (3, 1, 4, 4)
     assert PRESETS["tiny"].hidden == 4

@@ -9,7 +9,7 @@ import torch
 
 from weft.core.errors import ConfigError
 from weft.data.base import UNLABELLED
-from weft.models.base import Classifies, SamplesClass, Walks, offers
+from weft.models.base import Classifies, HasLatents, SamplesClass, offers
 from weft.models.conditional_vae import TINY, SemiSupervisedVAEConfig
 from weft.models.vae import TINY as PLAIN
 from weft.nn.one_hot import one_hot
@@ -42,7 +42,7 @@ def test_images_may_lie_in_memory_as_they_like() -> None:
 def test_samples_are_of_the_class_asked_for(config: object) -> None:
     model = config.build()  # type: ignore[attr-defined]
     assert offers(model, SamplesClass)
-    assert offers(model, Walks)
+    assert offers(model, HasLatents)
     assert not offers(dataclasses.replace(PLAIN, features=16).build(), SamplesClass)
     key = torch.arange(40)
     free, latents = model.sample(key), model.latents(key)

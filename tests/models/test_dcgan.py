@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from weft.core.errors import CapabilityError, ConfigError
-from weft.models.base import Samples, SamplesClass, Walks, offers
+from weft.models.base import HasLatents, Samples, SamplesClass, offers
 from weft.models.dcgan import PRESETS, TINY, DCGANConfig
 
 
@@ -99,5 +99,5 @@ def test_a_generator_of_fully_connected_layers_and_kernels() -> None:
     model = dataclasses.replace(TINY, mlp_width=16, minibatch_kernels=3).build()
     assert not any(isinstance(module, nn.ConvTranspose2d) for module in model.modules())
     assert model.discriminate(model.sample(torch.arange(4))).shape == (4,)
-    assert offers(model, Walks)
+    assert offers(model, HasLatents)
     torch.testing.assert_close(model.to_data(model.latents(torch.arange(4))), model.sample(torch.arange(4)))

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from weft.core import random
 from weft.core.errors import ConfigError, DataError
-from weft.models.base import Densities, Draws, Inverts, Samples, Walks, need, offers
+from weft.models.base import Densities, HasLatents, Inverts, Samples, SamplesWithLogProb, need, offers
 from weft.models.flow import Flow
 from weft.models.iaf import IAFConfig
 from weft.models.maf import MAF, MAFConfig
@@ -45,7 +45,7 @@ def flow(name: str) -> Flow:
 
 @every_flow
 def test_capabilities(name: str) -> None:
-    for capability in (Densities, Inverts, Samples, Draws, Walks):
+    for capability in (Densities, Inverts, Samples, SamplesWithLogProb, HasLatents):
         need(flow(name), capability)
 
 
@@ -207,7 +207,7 @@ def test_a_deep_flow_is_autoregressive_where_no_order_is_reversed() -> None:
 
 def test_planar_flows_have_a_density_for_their_draws_alone() -> None:
     model = PlanarFlowConfig(features=2, layers=3).build().double()
-    need(model, Draws)
+    need(model, SamplesWithLogProb)
     assert not offers(model, Densities)
     assert not offers(model, Inverts)
     key = torch.arange(5)

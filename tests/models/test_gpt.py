@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.gpt_configs import gpt_config
 from tests.training import toys
 from weft.benchmarks import peers
 from weft.core.errors import ConfigError
@@ -20,16 +21,22 @@ from weft.training.schedule import Schedule
 
 V, T = 50, 12
 VARIANTS = [
-    {"position": position, "norm": norm, "tied": tied}
+    {"position_embedding": position, "norm": norm, "tie_embeddings": tied}
     for position, norm, tied in product(("learned", "sinusoidal", "rotary"), ("pre", "post"), (True, False))
 ]
-MODERN: dict[str, Any] = {"position": "rotary", "qk_norm": True, "norm_embedding": True, "skips": True, "activation": "squared_relu"}
+MODERN: dict[str, Any] = {
+    "position_embedding": "rotary",
+    "qk_norm": True,
+    "embedding_norm": True,
+    "embedding_skips": True,
+    "activation": "squared_relu",
+}
 VARIANTS.append(MODERN)
 
 
 def model(**settings: Any) -> GPT:
     torch.manual_seed(0)
-    return GPTConfig(**{"vocabulary": V, "context": T, "layers": 2, "heads": 2, "width": 16, **settings}).build()
+    return gpt_config(**{"vocabulary": V, "context": T, "layers": 2, "heads": 2, "width": 16, **settings}).build()
 
 
 def ids(batch: int = 2, length: int = T, seed: int = 0) -> Tensor:
@@ -86,7 +93,7 @@ def test_gradient_reaches_every_parameter(settings: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("position", ["learned", "sinusoidal", "rotary"])
 def test_order_matters(position: str) -> None:
-    network, tokens = model(position=position).eval(), ids(1)
+    network, tokens = model(position_embedding=position).eval(), ids(1)
     for parameter in network.parameters():
         nn.init.normal_(parameter, std=0.5)
     swapped = tokens.clone()
@@ -107,7 +114,7 @@ def test_the_block_is_pre_norm_with_a_final_norm() -> None:
 
 
 def test_tying_shares_one_tensor() -> None:
-    tied, untied = model(tied=True), model(tied=False)
+    tied, untied = model(tie_embeddings=True), model(tie_embeddings=False)
     assert tied.head.weight is tied.embed.weight
     assert untied.head.weight is not untied.embed.weight
     count = {kind: sum(p.numel() for p in m.parameters()) for kind, m in (("tied", tied), ("untied", untied))}
@@ -125,7 +132,7 @@ def test_parameters_of_gpt2_small() -> None:
 
 
 def test_initial_weights_are_those_of_gpt2() -> None:
-    network = model(vocabulary=600, width=256, layers=8, tied=False)
+    network = model(vocabulary=600, width=256, layers=8, tie_embeddings=False)
     for path, parameter in network.state_dict().items():
         if path.endswith(("out.weight", "down.weight")):
             assert float(parameter.std()) == pytest.approx(0.02 / 4, rel=0.02), path
@@ -313,8 +320,8 @@ def test_a_hundred_steps_of_adamw_equal_those_of_hugging_face(device: torch.devi
 
     decayed = [p for path, p in twin.named_parameters() if p.ndim == 2 and ".h." in path]
     plain = [p for path, p in twin.named_parameters() if p.ndim < 2 or ".h." not in path]
-    groups = [{"params": decayed, "weight_decay": 0.1}, {"params": plain, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, lr=3e-3, betas=(0.9, 0.95), foreach=False)
+    kv_heads = [{"params": decayed, "weight_decay": 0.1}, {"params": plain, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(kv_heads, lr=3e-3, betas=(0.9, 0.95), foreach=False)
     losses: list[tuple[float, float]] = []
     for step in range(1, steps + 1):
         given = trainer.source.batch(trainer.cursor, batch)
@@ -366,8 +373,8 @@ def test_gpt3_has_eight_sizes(preset: str, billions: float) -> None:
     c = PRESETS[preset]
     with torch.device("meta"):
         made = sum(p.numel() for p in c.build().parameters())
-    d, inner = c.width, 4 * c.width
-    block = 2 * 2 * d + (d * 3 * d + 3 * d) + (d * d + d) + (d * inner + inner) + (inner * d + d)
+    d, ffn_width = c.width, 4 * c.width
+    block = 2 * 2 * d + (d * 3 * d + 3 * d) + (d * d + d) + (d * ffn_width + ffn_width) + (ffn_width * d + d)
     assert made == c.vocabulary * d + c.context * d + c.layers * block + 2 * d
     assert made / 1e9 == pytest.approx(billions, abs=5e-4)
 
@@ -375,11 +382,11 @@ def test_gpt3_has_eight_sizes(preset: str, billions: float) -> None:
 @pytest.mark.parametrize("backend", ["explicit", "fused"])
 def test_every_second_block_may_see_only_a_band(backend: str) -> None:
     """The derivative of a banded block's output at t by its input at s is zero unless t - window < s <= t."""
-    network = model(layers=2, window=4).eval()
+    network = model(layers=2, sliding_window=4).eval()
     use_attention(network, backend)
     x = torch.randn(1, T, 16, requires_grad=True)
     for number, nearest in ((0, T), (1, 4)):
-        out = network.blocks[number](x, mask=network._band(ids(1), None, None) if number % 2 else None)
+        out = network.blocks[number](x, mask=network._sliding_window_mask(ids(1), None, None) if number % 2 else None)
         for t in range(T):
             gradient = torch.autograd.grad(out[0, t, 0], x, retain_graph=True)[0][0].abs().sum(-1)
             assert [s for s in range(T) if gradient[s] > 0] == [s for s in range(T) if t - nearest < s <= t]
@@ -390,7 +397,7 @@ def test_every_second_block_may_see_only_a_band(backend: str) -> None:
 
 
 def test_outputs_that_begin_at_zero_leave_the_embedding_as_it_is() -> None:
-    network = model(zero_outputs=True, tied=False, **MODERN)
+    network = model(zero_init=True, tie_embeddings=False, **MODERN)
     embedded = network.embedded(ids())
     torch.testing.assert_close(embedded.square().mean(-1), torch.ones(2, T), rtol=0, atol=1e-2)
     with torch.autocast("cpu", dtype=torch.bfloat16):  # whose own smallest number is larger than the squares of an embedding
@@ -405,7 +412,7 @@ def test_normed_heads_bound_every_score() -> None:
     attention = model(**MODERN).blocks[0].attention
     attention.qkv.weight.data.mul_(1000)  # type: ignore[union-attr]
     seen: list[Tensor] = []
-    attention.core = lambda q, k, v, *rest: seen.extend((q, k)) or v  # type: ignore[union-attr, assignment]
+    attention.attention_fn = lambda q, k, v, *rest: seen.extend((q, k)) or v  # type: ignore[union-attr, assignment]
     attention(torch.randn(2, T, 16), rotary=model(**MODERN).rotary)
     for x in seen:
         torch.testing.assert_close(x.square().mean(-1), torch.ones(2, 2, T))

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from weft.core import random
-from weft.models.base import Completes, Recalls, Samples, need
+from weft.models.base import Inpaints, Recalls, Samples, need
 from weft.models.energy import every_state
 from weft.models.hopfield import PRESETS, Hopfield, HopfieldConfig
 
@@ -72,7 +72,7 @@ def test_damaged_and_half_known_patterns_come_back() -> None:
     damaged = torch.where(random.uniform(key, 200) < 0.2, -x, x)
     assert (model.recall(damaged) == x).float().mean() > 0.99
     known = (torch.arange(200) < 100).expand_as(x)
-    assert torch.equal(model.complete((x + 1) / 2, known, key), (x + 1) / 2)
+    assert torch.equal(model.inpaint((x + 1) / 2, known, key), (x + 1) / 2)
     torch.testing.assert_close(model.denoise((damaged + 1) / 2, 0.2, key), (model.recall(damaged) + 1) / 2)
 
 
@@ -112,7 +112,7 @@ def test_pseudo_likelihood_matches_enumeration() -> None:
 
 def test_what_it_offers() -> None:
     model = PRESETS["tiny"].__class__(features=16, image=(1, 4, 4)).build()
-    for capability in (Recalls, Samples, Completes):
+    for capability in (Recalls, Samples, Inpaints):
         need(model, capability)
     assert model.sample(torch.arange(3)).shape == (3, 1, 4, 4)
 

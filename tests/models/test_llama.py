@@ -13,7 +13,7 @@ from torch import Tensor
 from weft.core.errors import ConfigError
 from weft.kernels.select import use_attention
 from weft.models.llama import PRESETS, Llama, LlamaConfig
-from weft.nn.position import rotary
+from weft.nn.position import rope_table
 
 V, T = 50, 12
 
@@ -41,7 +41,7 @@ def by_hand(made: Llama, tokens: Tensor) -> Tensor:
 
     def turned(x: Tensor) -> Tensor:
         """x (B, T, K): each pair of its halves as a complex number, times one of its place."""
-        cos, sin = rotary(c.context, k, c.rope_base)[:, : x.size(1), : k // 2]
+        cos, sin = rope_table(c.context, k, c.rope_base)[:, : x.size(1), : k // 2]
         first, second = x.chunk(2, -1)
         return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
 
@@ -63,7 +63,7 @@ def by_hand(made: Llama, tokens: Tensor) -> Tensor:
 
 @torch.no_grad()
 @pytest.mark.parametrize("backend", ["explicit", "fused"])
-@pytest.mark.parametrize("settings", [{}, {"kv_heads": 1}, {"kv_heads": 0}, {"tied": False, "rope_base": 500.0}])
+@pytest.mark.parametrize("settings", [{}, {"kv_heads": 1}, {"kv_heads": 0}, {"tie_embeddings": False, "rope_base": 500.0}])
 def test_it_is_its_definition(settings: dict[str, Any], backend: str) -> None:
     made = model(**settings)
     use_attention(made, backend)

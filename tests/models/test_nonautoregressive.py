@@ -10,7 +10,7 @@ from torch import Tensor
 
 from weft.core.errors import ConfigError
 from weft.inference.generate import can_continue
-from weft.models.base import Answers, Fills, offers
+from weft.models.base import EncoderDecoder, NonAutoregressiveDecoder, offers
 from weft.models.nonautoregressive import PRESETS, NonAutoregressive, NonAutoregressiveConfig
 
 V, C, S, T = 20, 12, 7, 5
@@ -68,9 +68,9 @@ def test_a_target_may_be_twice_as_long_as_any_that_is_foretold() -> None:
     made, (source, _) = model(), inputs()
     memory = made.encode(source, LENGTHS)
     assert made.longest == 2 * C
-    assert made.fill(torch.ones(3, 2 * C + 1, dtype=torch.int64), None, memory, LENGTHS).shape == (3, 2 * C + 1, 16)
+    assert made.decode_parallel(torch.ones(3, 2 * C + 1, dtype=torch.int64), None, memory, LENGTHS).shape == (3, 2 * C + 1, 16)
     with pytest.raises(ConfigError, match=f"{2 * C + 1} tokens are more than the {2 * C}"):
-        made.fill(torch.ones(3, 2 * C + 2, dtype=torch.int64), None, memory, LENGTHS)
+        made.decode_parallel(torch.ones(3, 2 * C + 2, dtype=torch.int64), None, memory, LENGTHS)
     with pytest.raises(ConfigError, match="13 tokens do not fit a context of 12"):
         made.encode(torch.ones(1, 13, dtype=torch.int64))
 
@@ -79,14 +79,14 @@ def test_a_model_that_is_cut_at_end_has_no_length() -> None:
     made, (source, _) = model(fixed_length=30), inputs()
     assert made.longest == 30
     assert not any("difference" in name for name, _ in made.named_parameters())
-    with pytest.raises(ConfigError, match="a model of 30 places tells no length"):
+    with pytest.raises(ConfigError, match="a model of 30 positions predicts no length"):
         made.length_logits(made.encode(source, LENGTHS), LENGTHS)
 
 
 def test_it_fills_and_neither_answers_nor_continues() -> None:
     made = model()
-    assert offers(made, Fills)
-    assert not offers(made, Answers)
+    assert offers(made, NonAutoregressiveDecoder)
+    assert not offers(made, EncoderDecoder)
     assert not can_continue(made, object())
     assert PRESETS["base"].vocabulary == 37000
     with pytest.raises(ConfigError, match=r"multiple of model\.heads"):

@@ -19,7 +19,8 @@ from weft.models.perceiver import PRESETS, Perceiver, PerceiverConfig
 
 V, T, M, D = 50, 12, 5, 16
 VARIANTS = [
-    {"queries": queries, "position": position} for queries, position in product(("learned", "last"), ("learned", "sinusoidal", "rotary"))
+    {"queries": queries, "position_embedding": position}
+    for queries, position in product(("learned", "last"), ("learned", "sinusoidal", "rotary"))
 ]
 every_variant = pytest.mark.parametrize("settings", VARIANTS, ids=lambda settings: "-".join(settings.values()))
 
@@ -70,7 +71,7 @@ def influence(network: Perceiver, tokens: Tensor) -> Tensor:
 @pytest.mark.parametrize("length", [1, M - 1, M, T])
 def test_learned_queries_see_the_first_inputs_and_their_own(position: str, backend: str, length: int) -> None:
     """Nothing of the future, but nothing between the bottleneck and themselves either: the reference is blind there."""
-    network = use(model(queries="learned", position=position).eval(), backend)
+    network = use(model(queries="learned", position_embedding=position).eval(), backend)
     found = influence(network, ids(1, length))[0]
     for t, s in product(range(length), range(length)):
         assert (found[t, s] > 0) == (s <= min(t, M - 1) or s == t), (t, s)
@@ -81,7 +82,7 @@ def test_learned_queries_see_the_first_inputs_and_their_own(position: str, backe
 def test_last_queries_see_all_that_came_before(position: str, backend: str) -> None:
     """Rows of different lengths: outputs stand at their last M tokens, and each sees every input up to itself, padding none."""
     lengths = (T, T - 1, M + 1, M, 2, 1)
-    found = influence(use(model(queries="last", position=position).eval(), backend), padded(*lengths))
+    found = influence(use(model(queries="last", position_embedding=position).eval(), backend), padded(*lengths))
     for row, length in zip(found, lengths, strict=True):
         start = max(0, length - M)
         for t, s in product(range(T), range(T)):
@@ -124,7 +125,7 @@ def test_padding_changes_nothing(settings: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("position", ["learned", "sinusoidal", "rotary"])
 def test_a_prefix_has_the_same_logits(position: str) -> None:
-    network, tokens = model(queries="learned", position=position).eval(), ids()
+    network, tokens = model(queries="learned", position_embedding=position).eval(), ids()
     whole = network(tokens)
     for length in (1, 3, M, M + 2):
         torch.testing.assert_close(network(tokens[:, :length]), whole[:, :length], atol=1e-5, rtol=1e-5)
@@ -141,7 +142,7 @@ def test_latents_are_the_last_real_positions() -> None:
 
 @pytest.mark.parametrize("position", ["learned", "sinusoidal", "rotary"])
 def test_states_outside_the_latents_are_zero(position: str) -> None:
-    states = model(queries="last", position=position).hidden(padded(T, M + 1))
+    states = model(queries="last", position_embedding=position).hidden(padded(T, M + 1))
     assert (states[0, : T - M] == 0).all()
     assert (states[1, :1] == 0).all()
     assert (states[1, M + 1 :] == 0).all()
@@ -217,8 +218,8 @@ def test_the_learned_basis_is_the_reference(backend: str, length: int) -> None:
 
 @pytest.mark.parametrize("position", ["learned", "sinusoidal", "rotary"])
 def test_with_a_latent_for_every_position_it_is_a_gpt(position: str) -> None:
-    network = model(queries="last", position=position, latents=T).eval()
-    twin = GPTConfig(vocabulary=V, context=T, layers=4, heads=2, width=D, position=position, tied=False).build().eval()
+    network = model(queries="last", position_embedding=position, latents=T).eval()
+    twin = GPTConfig(vocabulary=V, context=T, layers=4, heads=2, width=D, position_embedding=position, tie_embeddings=False).build().eval()
     twin.load_state_dict(renamed(network.state_dict()))
     torch.testing.assert_close(network(ids()), twin(ids()), atol=1e-5, rtol=1e-5)
 
@@ -343,7 +344,7 @@ def test_each_dropout_has_its_own_place(place: str, queries: str) -> None:
         ({"latents": 0}, "latents must be at least 1, not 0"),
         ({"pad": -2}, "pad must be at least -1, not -2"),
         ({"heads": 3}, r"model\.width 16 is not a multiple of model\.heads 3"),
-        ({"heads": 16, "position": "rotary"}, "heads of even width, not 1"),
+        ({"heads": 16, "position_embedding": "rotary"}, "heads of even width, not 1"),
         ({"residual_dropout": 1.0}, "residual_dropout must be at least 0 and below 1, not 1.0"),
     ],
 )

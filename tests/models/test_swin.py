@@ -14,9 +14,20 @@ from torch import Tensor
 from weft.core.errors import ConfigError
 from weft.kernels.select import use_attention
 from weft.models.base import Classifies, need
-from weft.models.swin import PRESETS, TINY, DepthDropout, Swin, SwinBlock, SwinConfig, WindowAttention, cut, join, roll
+from weft.models.swin import (
+    PRESETS,
+    TINY,
+    StochasticDepth,
+    Swin,
+    SwinBlock,
+    SwinConfig,
+    WindowAttention,
+    roll,
+    window_partition,
+    window_reverse,
+)
 from weft.nn.attention import explicit_attention
-from weft.training.optimizer.updater import audit
+from weft.training.optimizer.updater import parameter_kinds
 
 CONFIG = dataclasses.replace(TINY, image=(3, 16, 12), classes=5, init_std=0.3)
 
@@ -34,9 +45,9 @@ def test_swin_t_has_28288354_parameters() -> None:
 
 def test_cutting_and_joining_shifting_and_shifting_back_is_the_identity() -> None:
     x = torch.randn(2, 6, 9, 4)
-    windows = cut(x, 3)
+    windows = window_partition(x, 3)
     assert torch.equal(windows[1, 4].view(3, 3, 4), x[1, 3:6, 3:6])
-    assert torch.equal(join(windows, 3, 6, 9), x)
+    assert torch.equal(window_reverse(windows, 3, 6, 9), x)
     assert torch.equal(roll(roll(x, -2), 2), x)
     assert torch.equal(roll(x, -1)[:, :-1, :-1], x[:, 1:, 1:])
 
@@ -101,7 +112,7 @@ def test_the_cost_is_linear_in_the_size_of_the_image(monkeypatch: pytest.MonkeyP
         counted.append(q.size(0) * q.size(1) * q.size(2) * k.size(2))
         return v
 
-    monkeypatch.setattr(WindowAttention, "core", staticmethod(count))
+    monkeypatch.setattr(WindowAttention, "attention_fn", staticmethod(count))
     totals = []
     for side in (32, 64, 128):
         counted.clear()
@@ -134,7 +145,7 @@ def test_weights_do_not_depend_on_the_size_of_the_image() -> None:
 
 def test_drop_path_takes_whole_branches_and_keeps_the_mean() -> None:
     torch.manual_seed(0)
-    layer, x = DepthDropout(0.3), torch.ones(20_000, 2, 3)
+    layer, x = StochasticDepth(0.3), torch.ones(20_000, 2, 3)
     out = layer(x)
     kept = out[:, 0, 0] > 0
     assert torch.equal(out[kept], torch.full_like(out[kept], 1 / 0.7))
@@ -145,14 +156,14 @@ def test_drop_path_takes_whole_branches_and_keeps_the_mean() -> None:
 
 def test_drop_path_rises_from_block_to_block() -> None:
     model = built(dataclasses.replace(CONFIG, layers=(2, 3), drop_path=0.2))
-    rates = [module.share for module in model.modules() if isinstance(module, DepthDropout)]
+    rates = [module.share for module in model.modules() if isinstance(module, StochasticDepth)]
     assert rates == pytest.approx([0.0, 0.05, 0.1, 0.15, 0.2])
 
 
 def test_what_is_decayed() -> None:
-    kinds = audit([("", built(CONFIG))])
+    kinds = parameter_kinds([("", built(CONFIG))])
     block = "stages.0.0."
-    assert {kinds[name] for name in (f"{block}attention.bias.weight", f"{block}norm1.weight", "patch_norm.weight")} == {"plain"}
+    assert {kinds[name] for name in (f"{block}attention.bias.weight", f"{block}norm1.weight", "patch_norm.weight")} == {"no_decay"}
     assert {kinds[name] for name in ("patches.weight", "merges.0.reduce.weight", f"{block}attention.qkv.weight")} == {"matrix"}
     assert kinds["head.weight"] == "head"
 

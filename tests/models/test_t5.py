@@ -14,12 +14,12 @@ from weft.core.errors import ConfigError
 from weft.inference.generate import can_continue
 from weft.kernels.select import use_attention
 from weft.models.t5 import PRESETS, T5, RelativeBias, T5Config, bucket
-from weft.training.optimizer.updater import audit
+from weft.training.optimizer.updater import parameter_kinds
 
 V, S, T, D = 30, 9, 7, 16
 LENGTHS = torch.tensor([9, 4, 1])
 every_backend = pytest.mark.parametrize("backend", ["fused", "explicit"])
-both_versions = pytest.mark.parametrize("version", [{}, {"gated": True, "tied": False}], ids=["1.0", "1.1"])
+both_versions = pytest.mark.parametrize("version", [{}, {"gated": True, "tie_embeddings": False}], ids=["1.0", "1.1"])
 
 
 def model(backend: str = "fused", **settings: Any) -> T5:
@@ -116,11 +116,11 @@ def test_without_relative_positions_the_encoder_does_not_see_the_order() -> None
 @torch.no_grad()
 def test_a_tied_head_sees_scaled_states() -> None:
     source, target = tokens()
-    tied, apart = model(), model(tied=False)
-    assert tied.head.weight is tied.embed.weight
+    tie_embeddings, apart = model(), model(tie_embeddings=False)
+    assert tie_embeddings.head.weight is tie_embeddings.embed.weight
     assert apart.head.weight is not apart.embed.weight
-    apart.load_state_dict(tied.state_dict())
-    torch.testing.assert_close(tied(source, LENGTHS, target) * 4, apart(source, LENGTHS, target))  # sqrt(16)
+    apart.load_state_dict(tie_embeddings.state_dict())
+    torch.testing.assert_close(tie_embeddings(source, LENGTHS, target) * 4, apart(source, LENGTHS, target))  # sqrt(16)
 
 
 @both_versions
@@ -181,9 +181,9 @@ def test_in_half_precision_it_is_nearly_the_same_and_nothing_warns() -> None:
 
 
 def test_what_is_decayed() -> None:
-    kinds = audit([("", model(tied=False))])
+    kinds = parameter_kinds([("", model(tie_embeddings=False))])
     plain = ("embed", "encoder_bias.table", "decoder_bias.table", "norm", "encoder_norm", "decoder.0.norm3")
-    assert {kinds[f"{name}.weight"] for name in plain} == {"plain"}
+    assert {kinds[f"{name}.weight"] for name in plain} == {"no_decay"}
     assert {kinds[f"decoder.0.{name}.weight"] for name in ("attention.q", "cross.kv", "feedforward.up")} == {"matrix"}
     assert kinds["head.weight"] == "head"
 

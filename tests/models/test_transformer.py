@@ -16,7 +16,7 @@ from weft.kernels.select import use_attention
 from weft.models.transformer import PRESETS, Transformer, TransformerConfig
 from weft.nn.feed_forward import FeedForward
 from weft.nn.position import sinusoidal
-from weft.training.optimizer.updater import audit
+from weft.training.optimizer.updater import parameter_kinds
 
 V, S, T, D = 30, 9, 7, 16
 LENGTHS = torch.tensor([9, 4, 1])
@@ -124,7 +124,7 @@ def test_a_source_of_padding_only_gives_numbers_and_gradients(norm: Literal["pre
 @every_backend
 @both_norms
 def test_a_target_sees_itself_what_stands_before_it_and_the_whole_source(norm: Literal["pre", "post"], backend: str) -> None:
-    made, (source, target) = model(backend, norm=norm, tied=False), tokens()
+    made, (source, target) = model(backend, norm=norm, tie_embeddings=False), tokens()
     sources, targets = leaves(made.embed), leaves(made.target_embed)
     out = made.hidden(source, LENGTHS, target)
     for t in range(T):
@@ -149,14 +149,14 @@ def test_the_three_embeddings_are_one_tensor_and_enter_times_the_root_of_the_wid
     entered = made._embedded(made.embed, source)
     torch.testing.assert_close(entered - sinusoidal(S, D), 4.0 * made.embed.weight[source])  # sqrt(16)
     assert float(model(width=256).embed.weight.detach().norm(dim=1).mean()) == pytest.approx(1.0, rel=0.05)
-    apart = model(tied=False)
+    apart = model(tie_embeddings=False)
     assert len({p.data_ptr() for p in (apart.embed.weight, apart.target_embed.weight, apart.head.weight)}) == 3
 
 
 def test_positions_may_have_all_sines_first() -> None:
-    halves, turns = model(interleaved=False).positions, model().positions
-    assert torch.equal(halves[:, : D // 2], turns[:, 0::2])
-    assert torch.equal(halves[:, D // 2 :], turns[:, 1::2])
+    half_mask, turns = model(interleaved_positions=False).positions, model().positions
+    assert torch.equal(half_mask[:, : D // 2], turns[:, 0::2])
+    assert torch.equal(half_mask[:, D // 2 :], turns[:, 1::2])
 
 
 @both_norms
@@ -165,7 +165,7 @@ def test_each_layer_of_the_decoder_looks_at_its_layer_of_the_encoder(memory: Any
     """Where one layer of the decoder alone looks at the source, only its layer of the encoder has a gradient."""
     source, target = tokens()
     for number, layer in enumerate(seen):
-        made = model(memory=memory, norm=norm)
+        made = model(encoder_output=memory, norm=norm)
         for other, block in enumerate(made.decoder):
             if other != number:
                 nn.init.zeros_(block.cross.out.weight)
@@ -177,18 +177,18 @@ def test_each_layer_of_the_decoder_looks_at_its_layer_of_the_encoder(memory: Any
 
 def test_memories() -> None:
     source, _ = tokens()
-    layerwise = model(memory="layerwise").encode(source, LENGTHS)
+    layerwise = model(encoder_output="layerwise").encode(source, LENGTHS)
     assert layerwise.shape == (3, 3, S, D)
     torch.testing.assert_close(model().encode(source, LENGTHS), layerwise[:, -1])
-    torch.testing.assert_close(model(memory="all").encode(source, LENGTHS), layerwise.mean(1))
+    torch.testing.assert_close(model(encoder_output="all").encode(source, LENGTHS), layerwise.mean(1))
     with pytest.raises(ConfigError, match="layerwise needs 3 layers in the decoder too, not 2"):
-        model(memory="layerwise", decoder_layers=2)
+        model(encoder_output="layerwise", decoder_layers=2)
 
 
 @pytest.mark.parametrize("memory", ["last", "all", "layerwise"])
 @both_norms
 def test_gradients_reach_every_parameter(norm: Literal["pre", "post"], memory: Any) -> None:
-    made, (source, target) = model(norm=norm, memory=memory, tied=False, output_bias=True), tokens()
+    made, (source, target) = model(norm=norm, encoder_output=memory, tie_embeddings=False, output_bias=True), tokens()
     made(source, LENGTHS, target).square().sum().backward()
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in made.parameters())
 
@@ -211,8 +211,8 @@ def test_the_feed_forward_layer_is_two_convolutions_of_width_one() -> None:
     """It acts on every position by itself, and alike."""
     torch.manual_seed(0)
     layer, x = FeedForward(D, 4 * D, activation="relu"), torch.randn(2, T, D)
-    inner = F.relu(F.conv1d(x.mT, layer.up.weight[..., None], layer.up.bias))
-    torch.testing.assert_close(layer(x), F.conv1d(inner, layer.down.weight[..., None], layer.down.bias).mT)
+    ffn_width = F.relu(F.conv1d(x.mT, layer.up.weight[..., None], layer.up.bias))
+    torch.testing.assert_close(layer(x), F.conv1d(ffn_width, layer.down.weight[..., None], layer.down.bias).mT)
     torch.testing.assert_close(layer(x)[:, 3], layer(x[:, 3]))
 
 
@@ -231,12 +231,12 @@ def test_dropout_acts_in_training_only() -> None:
 
 
 def test_what_is_decayed() -> None:
-    kinds = audit([("", model(tied=False, norm="pre", output_bias=True))])
+    kinds = parameter_kinds([("", model(tie_embeddings=False, norm="pre", output_bias=True))])
     plain = ("embed.weight", "target_embed.weight", "norm.weight", "encoder.0.norm1.weight", "decoder.0.cross.kv.bias", "head.bias")
-    assert {kinds[name] for name in plain} == {"plain"}
+    assert {kinds[name] for name in plain} == {"no_decay"}
     assert {kinds[f"decoder.0.{name}.weight"] for name in ("attention.qkv", "cross.kv", "feedforward.up")} == {"matrix"}
     assert kinds["head.weight"] == "head"
-    assert audit([("", model())])["embed.weight"] == "plain"
+    assert parameter_kinds([("", model())])["embed.weight"] == "no_decay"
 
 
 def test_mistakes_are_named() -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 from weft.core.errors import ConfigError
 from weft.models.base import Classifies, need
 from weft.models.vit import PRESETS, TINY, ViT, ViTConfig
-from weft.training.optimizer.updater import audit
+from weft.training.optimizer.updater import parameter_kinds
 
 CONFIG = dataclasses.replace(TINY, image=(3, 8, 6), classes=5, init_std=0.2)
 
@@ -78,17 +78,17 @@ def test_dropout_acts_in_training_only() -> None:
 
 def test_later_blocks_are_skipped_more_often() -> None:
     model = built(dataclasses.replace(CONFIG, layers=3, drop_path=0.2))
-    assert [block.skipped.share for block in model.blocks] == pytest.approx([0.0, 0.1, 0.2])  # type: ignore[union-attr]
+    assert [block.drop_path.share for block in model.blocks] == pytest.approx([0.0, 0.1, 0.2])  # type: ignore[union-attr]
     image = torch.randn(64, 3, 8, 6)
     assert torch.equal(model(image), model(image))
     model.train()
     assert not torch.equal(model(image), model(image))
-    assert built(dataclasses.replace(CONFIG, layers=1, drop_path=0.2)).blocks[0].skipped.share == 0.0  # type: ignore[union-attr]
+    assert built(dataclasses.replace(CONFIG, layers=1, drop_path=0.2)).blocks[0].drop_path.share == 0.0  # type: ignore[union-attr]
 
 
 def test_what_is_decayed() -> None:
-    kinds = audit([("", built(CONFIG))])
-    assert {kinds[name] for name in ("class_embedding", "position_embedding", "norm.weight", "patches.bias")} == {"plain"}
+    kinds = parameter_kinds([("", built(CONFIG))])
+    assert {kinds[name] for name in ("class_embedding", "position_embedding", "norm.weight", "patches.bias")} == {"no_decay"}
     assert {kinds[name] for name in ("patches.weight", "blocks.0.attention.qkv.weight")} == {"matrix"}
     assert kinds["head.weight"] == "head"
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from weft.kernels.select import use_attention
-from weft.nn.attention import SelfAttention, explicit_attention, fused_attention, sound_kernels
+from weft.nn.attention import SelfAttention, explicit_attention, fused_attention, safe_sdpa_backends
 
 B, H, T, K = 2, 3, 7, 8
 
@@ -130,16 +130,16 @@ def test_scores_times_zero_would_still_be_looked_at() -> None:
     torch.testing.assert_close(right @ v, fused_attention(q, k, v, None, True), atol=1e-6, rtol=1e-5)
 
 
-@pytest.mark.parametrize("groups", [1, 2, 4])
+@pytest.mark.parametrize("kv_heads", [1, 2, 4])
 @torch.no_grad()
-def test_heads_are_a_loop_and_cost_the_same_however_many(groups: int) -> None:
+def test_heads_are_a_loop_and_cost_the_same_however_many(kv_heads: int) -> None:
     """Each head projects, attends and is projected back by its part of the last matrix; fewer groups share keys and values."""
     torch.manual_seed(0)
-    layer, x = SelfAttention(12, 4, causal=False, groups=groups), torch.randn(2, 5, 12)
-    q, k, v = layer.qkv(x).split([12, 3 * groups, 3 * groups], -1)
+    layer, x = SelfAttention(12, 4, causal=False, kv_heads=kv_heads), torch.randn(2, 5, 12)
+    q, k, v = layer.qkv(x).split([12, 3 * kv_heads, 3 * kv_heads], -1)
     total = layer.out.bias.clone()
     for head in range(4):
-        mine, theirs = slice(3 * head, 3 * head + 3), slice(3 * (head * groups // 4), 3 * (head * groups // 4) + 3)
+        mine, theirs = slice(3 * head, 3 * head + 3), slice(3 * (head * kv_heads // 4), 3 * (head * kv_heads // 4) + 3)
         weights = (q[..., mine] @ k[..., theirs].mT / math.sqrt(3)).softmax(-1)
         total = total + weights @ v[..., theirs] @ layer.out.weight[:, mine].T
     torch.testing.assert_close(layer(x), total, atol=1e-5, rtol=1e-5)
@@ -199,7 +199,7 @@ def test_a_mask_made_while_sampling_serves_training() -> None:
 @pytest.mark.parametrize("length", [5, 64, 127, 128, 200])
 def test_bf16_on_a_gpu_agrees_with_fp32(length: int, rotary: bool) -> None:
     """Whichever kernel the layer picks, it stays within bf16 rounding of the explicit form in fp32, gradients too."""
-    from weft.nn.position import rotary as table
+    from weft.nn.position import rope_table as table
 
     torch.manual_seed(0)
     layer = SelfAttention(128, 4, causal=True).cuda()
@@ -246,7 +246,7 @@ def test_cudnn_attends_under_a_mask_only_in_full_tiles() -> None:
             return self.length
 
     def allowed(queries: int, keys: int) -> bool:
-        with sound_kernels(Pretended(queries), Pretended(keys)):  # type: ignore[arg-type]
+        with safe_sdpa_backends(Pretended(queries), Pretended(keys)):  # type: ignore[arg-type]
             return torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-any-return]
 
     before = torch.backends.cuda.cudnn_sdp_enabled()

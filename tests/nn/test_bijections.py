@@ -8,18 +8,18 @@ from torch import Tensor, nn
 
 from weft.nn.bijections import (
     LIMIT,
+    AffineCoupling,
     Bijection,
     Chain,
-    Coupling,
-    Inverted,
+    ElementwiseAffine,
+    Inverse,
     Logit,
     Planar,
-    Reversed,
+    ReversePermutation,
     Squeeze,
-    Stretch,
     bounded,
     checkerboard,
-    halves,
+    half_mask,
     normal_log_prob,
 )
 from weft.nn.made import Autoregressive
@@ -45,17 +45,25 @@ def image_net() -> nn.Module:
 
 LAYERS = {
     "logit": (lambda: Logit(0.05), (5,)),
-    "reversed": (Reversed, (5,)),
+    "reversed": (ReversePermutation, (5,)),
     "squeeze": (Squeeze, (2, 4, 4)),
-    "stretch": (lambda: Stretch(5), (5,)),
-    "stretch of channels": (lambda: Stretch(2), (2, 4, 4)),
-    "coupling": (lambda: Coupling(halves(5, 1), vector_net()), (5,)),
-    "checkerboard": (lambda: Coupling(checkerboard(4, 4, 0), image_net()), (2, 4, 4)),
-    "channels": (lambda: Coupling(halves(2, 0)[:, None, None], image_net()), (2, 4, 4)),
+    "stretch": (lambda: ElementwiseAffine(5), (5,)),
+    "stretch of channels": (lambda: ElementwiseAffine(2), (2, 4, 4)),
+    "coupling": (lambda: AffineCoupling(half_mask(5, 1), vector_net()), (5,)),
+    "checkerboard": (lambda: AffineCoupling(checkerboard(4, 4, 0), image_net()), (2, 4, 4)),
+    "channels": (lambda: AffineCoupling(half_mask(2, 0)[:, None, None], image_net()), (2, 4, 4)),
     "autoregressive": (lambda: Autoregressive(5, (16, 16)), (5,)),
-    "inverted": (lambda: Inverted(Autoregressive(5, (16,))), (5,)),
+    "inverted": (lambda: Inverse(Autoregressive(5, (16,))), (5,)),
     "chain": (
-        lambda: Chain([Logit(1e-3), Stretch(5), Reversed(), Autoregressive(5, (8,)), Coupling(halves(5, 0), vector_net())]),
+        lambda: Chain(
+            [
+                Logit(1e-3),
+                ElementwiseAffine(5),
+                ReversePermutation(),
+                Autoregressive(5, (8,)),
+                AffineCoupling(half_mask(5, 0), vector_net()),
+            ]
+        ),
         (5,),
     ),
 }
@@ -157,8 +165,8 @@ def test_squeeze_moves_squares_into_channels() -> None:
 def test_masks() -> None:
     assert torch.equal(checkerboard(2, 3, 0), torch.tensor([[[0, 1, 0], [1, 0, 1]]]))
     assert torch.equal(checkerboard(2, 2, 0) + checkerboard(2, 2, 1), torch.ones(1, 2, 2, dtype=torch.int64))
-    assert halves(5, 1).tolist() == [True, True, False, False, False]
-    assert halves(5, 0).tolist() == [False, False, True, True, True]
+    assert half_mask(5, 1).tolist() == [True, True, False, False, False]
+    assert half_mask(5, 0).tolist() == [False, False, True, True, True]
 
 
 def test_the_normal_density() -> None:

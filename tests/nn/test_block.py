@@ -47,7 +47,7 @@ def test_residual_dropout_of_everything_leaves_the_stream(norm: Literal["pre", "
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_a_skipped_branch_leaves_the_stream_of_its_example(norm: Literal["pre", "post"]) -> None:
     layer, x = block(norm), torch.randn(400, 3, D)
-    layer.skipped.share = 0.5
+    layer.drop_path.share = 0.5
     attended = layer.norm1(x) if norm == "pre" else x
     whole = [2 * layer.attention(attended), torch.zeros_like(x)]  # what is kept counts twice
     streams = [x + branch if norm == "pre" else layer.norm1(x + branch) for branch in whole]
@@ -58,7 +58,7 @@ def test_a_skipped_branch_leaves_the_stream_of_its_example(norm: Literal["pre", 
     near = torch.stack([(layer(x) - end).flatten(1).abs().amax(1) < 1e-4 for end in ends])  # (4, B), from four draws
     assert near.any(1).all()
     layer.eval()
-    layer.skipped.share = 0.9
+    layer.drop_path.share = 0.9
     torch.testing.assert_close(layer(x), block(norm).eval()(x))
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from weft.kernels.select import install_chosen
-from weft.kernels.spec import Use
+from weft.kernels.spec import UsageSpec
 from weft.models.gpt import GPTConfig
 
 
@@ -17,7 +17,7 @@ def gradients(kept: Literal["none", "selective", "full"], dropout: float) -> lis
     torch.manual_seed(0)
     shares = dict.fromkeys(("embedding_dropout", "attention_dropout", "residual_dropout"), dropout)
     model = GPTConfig(vocabulary=11, context=8, layers=2, heads=2, width=16, **shares).build()  # type: ignore[arg-type]
-    install_chosen(model, Use(no_blocks="plain", checkpointing=kept))
+    install_chosen(model, UsageSpec(no_blocks="plain", checkpointing=kept))
     torch.manual_seed(1)
     model(torch.arange(8)[None]).square().sum().backward()
     return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
@@ -32,7 +32,7 @@ def test_gradients_are_the_same(kept: Literal["selective", "full"], dropout: flo
 
 def bytes_kept(kept: Literal["none", "selective", "full"]) -> int:
     block = GPTConfig(vocabulary=11, context=8, layers=1, heads=2, width=16).build().blocks[0]
-    install_chosen(block, Use(no_blocks="plain", checkpointing=kept))
+    install_chosen(block, UsageSpec(no_blocks="plain", checkpointing=kept))
     seen: dict[int, int] = {}
 
     def note(tensor: Tensor) -> Tensor:

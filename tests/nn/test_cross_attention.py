@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from weft.kernels.select import use_attention
-from weft.nn.cross_attention import CrossAttention, sees
-from weft.nn.position import rotary
+from weft.nn.cross_attention import CrossAttention, causal_mask
+from weft.nn.position import rope_table
 
 B, T, S, D, H = 3, 4, 7, 16, 2
 
@@ -29,8 +29,8 @@ def inputs() -> tuple[Tensor, Tensor]:
 
 
 def test_a_query_sees_the_keys_up_to_its_position() -> None:
-    assert sees(torch.tensor([0, 2]), 4).tolist() == [[[[True, False, False, False], [True, True, True, False]]]]
-    rows = sees(torch.tensor([[0, 1], [2, 3]]), 4)
+    assert causal_mask(torch.tensor([0, 2]), 4).tolist() == [[[[True, False, False, False], [True, True, True, False]]]]
+    rows = causal_mask(torch.tensor([[0, 1], [2, 3]]), 4)
     assert rows.shape == (2, 1, 2, 4)
     assert rows.sum(-1).tolist() == [[[1, 2]], [[3, 4]]]
 
@@ -38,7 +38,7 @@ def test_a_query_sees_the_keys_up_to_its_position() -> None:
 @pytest.mark.parametrize("backend", ["explicit", "fused"])
 def test_it_is_the_definition(backend: str) -> None:
     made, (x, memory), positions = layer(backend), inputs(), torch.tensor([[0, 1, 2, 3], [3, 4, 5, 6], [1, 2, 3, 4]])
-    found = made(x, memory, sees(positions, S))
+    found = made(x, memory, causal_mask(positions, S))
     for b in range(B):
         for t in range(T):
             q, kv = made.q(x[b, t]).view(H, -1), made.kv(memory[b, : positions[b, t] + 1]).view(-1, 2, H, D // H)
@@ -56,7 +56,7 @@ def test_queries_common_to_all_rows_need_not_be_repeated(backend: str) -> None:
 @pytest.mark.parametrize("backend", ["explicit", "fused"])
 def test_rotary_positions_count_by_their_distance(backend: str) -> None:
     """Moving queries and keys together changes nothing, moving the queries alone does."""
-    made, (x, memory), table = layer(backend), inputs(), rotary(40, D // H).double()
+    made, (x, memory), table = layer(backend), inputs(), rope_table(40, D // H).double()
     rows = torch.arange(T) + torch.tensor([[0], [5], [20]])  # (B, T), another shift in each row
     found = made(x, memory, None, table[:, rows], table[:, rows[:, :1] + torch.arange(S)])
     expected = made(x, memory, None, table[:, :T], table[:, :S])

@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.gpt_configs import gpt_config
 from weft.kernels.select import use_attention
-from weft.models.gpt import GPTConfig
 from weft.models.llama import LlamaConfig
 from weft.nn import document_mask as module
 from weft.nn.attention import explicit_attention
-from weft.nn.document_mask import BLOCK, causal_blocks, places, same_document
+from weft.nn.document_mask import BLOCK, causal_blocks, document_positions, same_document
 
 
 def rows(lengths: list[list[int]]) -> Tensor:
@@ -23,8 +23,8 @@ def rows(lengths: list[list[int]]) -> Tensor:
 
 
 def test_a_token_is_placed_in_its_document() -> None:
-    assert places(rows([[2, 3], [5]])).tolist() == [[0, 1, 0, 1, 2], [0, 1, 2, 3, 4]]
-    assert places(torch.tensor([[4, 4, 7]])).tolist() == [[0, 1, 0]], "numbers may begin anywhere and leave some out"
+    assert document_positions(rows([[2, 3], [5]])).tolist() == [[0, 1, 0, 1, 2], [0, 1, 2, 3, 4]]
+    assert document_positions(torch.tensor([[4, 4, 7]])).tolist() == [[0, 1, 0]], "numbers may begin anywhere and leave some out"
 
 
 @pytest.mark.parametrize("position", ["rotary", "learned", "sinusoidal"])
@@ -32,8 +32,10 @@ def test_a_token_is_placed_in_its_document() -> None:
 @pytest.mark.parametrize("backend", ["fused", "explicit"])
 def test_documents_in_a_row_are_read_as_if_alone(position: Literal["rotary"], window: int, backend: str) -> None:
     torch.manual_seed(1)
-    modern = {"qk_norm": True, "norm_embedding": True, "skips": True} if position == "rotary" else {}
-    model = GPTConfig(vocabulary=50, context=16, layers=2, heads=2, width=16, position=position, window=window, **modern).build()
+    modern = {"qk_norm": True, "embedding_norm": True, "embedding_skips": True} if position == "rotary" else {}
+    model = gpt_config(
+        vocabulary=50, context=16, layers=2, heads=2, width=16, position_embedding=position, sliding_window=window, **modern
+    ).build()
     use_attention(model, backend)
     lengths = [[5, 1, 10], [16], [1, 1, 14]]
     ids = torch.randint(50, (3, 16))
@@ -105,8 +107,8 @@ def test_blocks_pass_through_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_compiled_blocks_train_as_the_mask_does() -> None:
     torch.manual_seed(1)
-    settings = {"qk_norm": True, "norm_embedding": True, "position": "rotary", "bias": False}
-    model = GPTConfig(vocabulary=50, context=3 * BLOCK, layers=2, heads=2, width=128, **settings).build().cuda()  # type: ignore[arg-type]
+    settings = {"qk_norm": True, "embedding_norm": True, "position_embedding": "rotary", "bias": False}
+    model = gpt_config(vocabulary=50, context=3 * BLOCK, layers=2, heads=2, width=128, **settings).build().cuda()
     numbers = rows(LENGTHS).cuda()
     ids, direction = torch.randint(50, numbers.shape, device="cuda"), torch.randn(*numbers.shape, 128, device="cuda")
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from weft.nn.dropout import BranchDropout, Dropout, kept
+from weft.nn.dropout import Dropout, DropPath, kept
 
 
 def seeds(number: int) -> Tensor:
@@ -34,13 +34,13 @@ def test_evaluation_is_the_identity() -> None:
 
 def test_a_branch_is_kept_whole_or_left_out_for_each_example() -> None:
     torch.manual_seed(0)
-    layer, x = BranchDropout(0.2), torch.randn(4000, 3, 2)
+    layer, x = DropPath(0.2), torch.randn(4000, 3, 2)
     out = layer(x)
     gone = (out == 0).flatten(1).all(1)
     assert float(gone.float().mean()) == pytest.approx(0.2, abs=0.02)
     torch.testing.assert_close(out[~gone], x[~gone] / 0.8)
     assert torch.equal(layer.eval()(x), x)
-    assert torch.equal(BranchDropout(0.0)(x), x)
+    assert torch.equal(DropPath(0.0)(x), x)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.8, 0.9])
@@ -60,7 +60,7 @@ def test_the_hashed_masks_of_two_seeds_and_of_neighbours_are_independent() -> No
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("kind", [Dropout, BranchDropout])
+@pytest.mark.parametrize("kind", [Dropout, DropPath])
 def test_a_compiled_dropout_keeps_the_expectation_and_follows_the_seed(kind: type[Dropout]) -> None:
     pytest.importorskip("triton")
     layer = torch.compile(kind(0.3))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import torch
 
-from weft.nn.masked_convolution import AboveConv2d, MaskedConv2d, causal_mask
+from weft.nn.masked_convolution import MaskedConv2d, VerticalConv2d, causal_mask
 
 
 def test_masks_hide_what_comes_after() -> None:
@@ -25,7 +25,7 @@ def test_hidden_weights_have_no_gradient() -> None:
 
 
 def test_the_vertical_stack_sees_rows_above_alone() -> None:
-    first, later = AboveConv2d(1, 1, (2, 3), first=True), AboveConv2d(1, 1, (2, 3), first=False)
+    first, later = VerticalConv2d(1, 1, (2, 3), first=True), VerticalConv2d(1, 1, (2, 3), first=False)
     x = torch.randn(1, 1, 5, 5, requires_grad=True)
     (seen,) = torch.autograd.grad(first(x)[0, 0, 3, 2], x)
     assert torch.equal(seen[0, 0] != 0, torch.tensor([[r in (1, 2) and 1 <= c <= 3 for c in range(5)] for r in range(5)]))

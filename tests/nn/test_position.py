@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from weft.nn.position import rotary, rotate, sinusoidal
+from weft.nn.position import apply_rope, rope_table, sinusoidal
 
 
 @pytest.mark.parametrize("width", [8, 7])
@@ -46,9 +46,9 @@ def test_the_sinusoidal_table_lies_between_one_and_minus_one_and_its_waves_grow_
 
 def test_rotation_keeps_lengths_and_makes_scores_depend_on_distance_only() -> None:
     torch.manual_seed(0)
-    table = rotary(64, 16)
+    table = rope_table(64, 16)
     q, k = torch.randn(16), torch.randn(16)
-    turned_q, turned_k = (rotate(v.expand(1, 64, 1, 16), table)[0, :, 0] for v in (q, k))
+    turned_q, turned_k = (apply_rope(v.expand(1, 64, 1, 16), table)[0, :, 0] for v in (q, k))
     torch.testing.assert_close(turned_q.norm(dim=-1), q.norm().expand(64))
     scores = turned_q @ turned_k.T
     for distance in (-20, -1, 0, 5, 40):
@@ -58,9 +58,9 @@ def test_rotation_keeps_lengths_and_makes_scores_depend_on_distance_only() -> No
 
 
 def test_rotation_turns_each_pair_by_its_angle() -> None:
-    table = rotary(10, 4)
+    table = rope_table(10, 4)
     x = torch.tensor([1.0, 0.0, 0.0, 0.0]).expand(1, 10, 1, 4)
-    turned = rotate(x, table)[0, :, 0]
+    turned = apply_rope(x, table)[0, :, 0]
     position = torch.arange(10.0)
     torch.testing.assert_close(turned[:, 0], position.cos())
     torch.testing.assert_close(turned[:, 2], position.sin())
@@ -68,8 +68,8 @@ def test_rotation_turns_each_pair_by_its_angle() -> None:
 
 
 def test_rows_may_stand_at_positions_of_their_own() -> None:
-    table, x = rotary(20, 4), torch.randn(2, 3, 2, 5, 4, generator=torch.Generator().manual_seed(0))
-    places = torch.tensor([[0, 1, 2], [7, 8, 11]])
-    turned = rotate(x, table[:, places])
-    for row, place, expected in zip(x, places, turned, strict=True):
-        assert torch.equal(rotate(row[None], table[:, place])[0], expected)
+    table, x = rope_table(20, 4), torch.randn(2, 3, 2, 5, 4, generator=torch.Generator().manual_seed(0))
+    document_positions = torch.tensor([[0, 1, 2], [7, 8, 11]])
+    turned = apply_rope(x, table[:, document_positions])
+    for row, place, expected in zip(x, document_positions, turned, strict=True):
+        assert torch.equal(apply_rope(row[None], table[:, place])[0], expected)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import weft
 from weft.core import random
 from weft.core.errors import ConfigError
-from weft.data.base import Source, TensorDataset
+from weft.data.base import DataLoader, TensorDataset
 from weft.metrics.divergences import jensen_shannon
 from weft.metrics.image_distances import frechet_distance
 from weft.models.gan import GANConfig
@@ -84,7 +84,7 @@ def test_with_one_sided_smoothing_it_becomes_nine_tenths_of_that() -> None:
 
 
 def test_two_sided_smoothing_calls_real_what_is_never_seen() -> None:
-    """Where there are no data, D must be 0 to drive the generator away; a doubt in what is generated leaves it at the doubt."""
+    """Where there are no data, D must be 0 to drive the generator away; a smoothing in what is generated leaves it at the smoothing."""
     p, q = torch.tensor([0.5, 0.5, 0.0]), torch.tensor([0.2, 0.2, 0.6])
     one, two = trained_odds(p, q, (0.1, 0.0)), trained_odds(p, q, (0.1, 0.1))
     assert float(one[2]) < 0.02
@@ -190,7 +190,7 @@ def test_validation_reports_the_distance_of_pixels() -> None:
     """However the data are cut into batches, the number is the distance of the two sets' exact moments."""
     torch.manual_seed(0)
     real, table = torch.rand(50, 1, 2, 2), torch.rand(8, 1, 2, 2) * 0.5
-    source = Source(TensorDataset({"image": real}), 1, torch.device("cpu"), shuffle=False)
+    source = DataLoader(TensorDataset({"image": real}), 1, torch.device("cpu"), shuffle=False)
     model, objective = Copies(table), AdversarialConfig().build()
     found = [evaluate(model, objective, source, 50, batch)["frechet_pixels"] for batch in (50, 16)]
     fake = model.sample(source.batch(0, 50)["key"])
@@ -251,7 +251,7 @@ def test_the_penalty_is_added_to_what_the_critic_makes_small(tmp_path: Path) -> 
 
 def test_feature_matching_is_the_generators_and_is_the_squared_gap_of_means(tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
-    trainer = assembled(tmp_path, {"objective.adversarial": 0.0, "objective.feature_matching": 1.0})
+    trainer = assembled(tmp_path, {"objective.adversarial_weight": 0.0, "objective.feature_matching": 1.0})
     assert not trainer.objective.separable
     batch, model = trainer.source.batch(0, 8), trainer.model
     terms = trainer.objective(model, batch, "generator").sums
@@ -282,7 +282,7 @@ def test_a_classifying_discriminator_has_the_fake_class_at_zero() -> None:
     torch.manual_seed(0)
     model = GANConfig(features=6, latent=2, generator=(4,), discriminator=(5,), classifier=True, classes=3).build()
     real, key = torch.rand(7, 6), torch.arange(7)
-    objective = AdversarialConfig(label=1.0).build()
+    objective = AdversarialConfig(classification_weight=1.0).build()
     batch = {"image": real, "label": torch.tensor([0, 1, 2, -1, -1, -1, -1]), "key": key}
     with torch.no_grad():
         terms = objective(model, batch, "discriminator")

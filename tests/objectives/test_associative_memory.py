@@ -7,12 +7,12 @@ import torch
 
 from weft.core import random
 from weft.core.errors import CapabilityError, ConfigError
-from weft.data.base import Source
+from weft.data.base import DataLoader
 from weft.data.images.associative_memory import PatternsConfig
 from weft.models.base import need
 from weft.models.hopfield import Hopfield, HopfieldConfig
 from weft.models.mlp import MLPConfig
-from weft.objectives.associative_memory import AssociativeMemoryConfig, Memory
+from weft.objectives.associative_memory import AssociativeMemory, AssociativeMemoryConfig
 from weft.training.execution import choose
 from weft.training.optimizer.settings import SGD
 from weft.training.settings import Train
@@ -25,7 +25,7 @@ def trained(steps: int = 1, micro: int = 0) -> Hopfield:
     data = PatternsConfig(patterns=PATTERNS, units=UNITS).build()
     model, objective = Hopfield(HopfieldConfig(features=UNITS)), AssociativeMemoryConfig().build()
     settings = Train(steps=steps, batch=PATTERNS, micro_batch=micro, device="cpu")
-    source = Source(data.train, 1, torch.device("cpu"))
+    source = DataLoader(data.train, 1, torch.device("cpu"))
     Trainer(model, objective, source, settings, SGD(lr=1.0), choose(settings, model, objective)).fit()
     return model
 
@@ -68,6 +68,6 @@ def test_the_pseudo_likelihood_is_the_other_loss() -> None:
 def test_settings_and_models_that_cannot_work_are_refused() -> None:
     with pytest.raises(ConfigError, match="flipped"):
         AssociativeMemoryConfig(flipped=1.5).build()
-    assert Memory.needs is not None
+    assert AssociativeMemory.needs is not None
     with pytest.raises(CapabilityError, match="Recalls"):
-        need(MLPConfig(features=2, classes=2).build(), Memory.needs)
+        need(MLPConfig(features=2, classes=2).build(), AssociativeMemory.needs)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from weft.core import random
 from weft.core.errors import ConfigError
-from weft.data.base import Source, TensorDataset
+from weft.data.base import DataLoader, TensorDataset
 from weft.models.boltzmann import Boltzmann, BoltzmannConfig
 from weft.models.energy import every_state
 from weft.objectives.boltzmann_learning import BoltzmannLearning, BoltzmannLearningConfig
@@ -120,7 +120,7 @@ def test_training_raises_the_likelihood(features: int, hidden: int) -> None:
     model, v = machine(features, hidden, 0.1), data(features, 200)
     objective = BoltzmannLearningConfig(particles=200, features=features, hidden=hidden).build()
     settings = Train(steps=200, batch=200, device="cpu")
-    source = Source(TensorDataset({"image": v}), 1, torch.device("cpu"))
+    source = DataLoader(TensorDataset({"image": v}), 1, torch.device("cpu"))
     before = float(-minus_log_likelihood(model, v).detach())
     Trainer(model, objective, source, settings, SGD(lr=0.2), choose(settings, model, objective)).fit()
     after = float(-minus_log_likelihood(model, v).detach())
@@ -134,7 +134,7 @@ def test_chains_move_after_updates_only_and_by_their_own_clock() -> None:
     torch.manual_seed(1)
     objective = BoltzmannLearningConfig(particles=7, features=5, hidden=2).build()
     before = {name: value.clone() for name, value in objective.state_dict().items()}
-    source = Source(TensorDataset({"image": data(5)}), 1, torch.device("cpu"), shuffle=False)
+    source = DataLoader(TensorDataset({"image": data(5)}), 1, torch.device("cpu"), shuffle=False)
     assert {"data", "chain", "completion_error"} <= evaluate(model, objective, source, 20, 8).keys()
     assert all(torch.equal(value, before[name]) for name, value in objective.state_dict().items())
     objective.after_update(model, "")

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from weft.core import random
 from weft.core.errors import ConfigError
-from weft.data.base import Source, TensorDataset
+from weft.data.base import DataLoader, TensorDataset
 from weft.models.rbm import RBM, RBMConfig
 from weft.objectives.contrastive_divergence import ContrastiveDivergence, ContrastiveDivergenceConfig
 from weft.training.execution import choose
@@ -90,7 +90,7 @@ def test_a_long_chain_approaches_the_likelihood_gradient_and_a_short_one_does_no
 
 def trainer(objective: ContrastiveDivergence, model: RBM, micro_batch: int = 0) -> Trainer:
     settings = Train(steps=10, batch=11, micro_batch=micro_batch, device="cpu")
-    source = Source(TensorDataset({"image": data()}), 1, torch.device("cpu"))
+    source = DataLoader(TensorDataset({"image": data()}), 1, torch.device("cpu"))
     return Trainer(model, objective, source, settings, SGD(lr=0.1), choose(settings, model, objective))
 
 
@@ -113,7 +113,7 @@ def test_the_chain_moves_once_a_step_under_the_new_weights() -> None:
 def test_neither_evaluation_nor_a_forward_moves_the_chain() -> None:
     model, objective = rbm(), persistent()
     before = {name: value.clone() for name, value in objective.state_dict().items()}
-    source = Source(TensorDataset({"image": data()}), 1, torch.device("cpu"), shuffle=False)
+    source = DataLoader(TensorDataset({"image": data()}), 1, torch.device("cpu"), shuffle=False)
     report = evaluate(model, objective, source, 40, 16)
     assert {"loss", "data", "chain", "pseudo_log_likelihood", "reconstruction_error"} <= report.keys()
     assert all(torch.equal(value, before[name]) for name, value in objective.state_dict().items())

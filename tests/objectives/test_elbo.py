@@ -177,7 +177,7 @@ def semi_supervised(label: Tensor) -> tuple[dict[str, Tensor], dict[str, Tensor]
     torch.manual_seed(0)
     model = VAEConfig(features=6, latent=2, hidden=(8,), classifier=True, classes=3).build()
     batch: Batch = {"image": torch.rand(len(label), 6).round(), "label": label, "key": KEYS[: len(label)]}
-    objective = ELBOConfig(label=2.0, beta=0.5).build()
+    objective = ELBOConfig(classification_weight=2.0, beta=0.5).build()
     assert objective.weights == {"kl": 0.5, "label": 2.0}
     return objective(model, batch, "").sums, objective.counts(batch)
 
@@ -193,7 +193,9 @@ def test_labelled_mixed_and_unlabelled_batches(label: list[int], known: int) -> 
 def test_labels_need_a_classifier() -> None:
     model = VAEConfig(features=6, latent=2, hidden=(8,)).build()
     with pytest.raises(CapabilityError):
-        ELBOConfig(label=1.0).build()(model, {"image": torch.rand(4, 6), "label": torch.zeros(4).long(), "key": KEYS[:4]}, "")
+        ELBOConfig(classification_weight=1.0).build()(
+            model, {"image": torch.rand(4, 6), "label": torch.zeros(4).long(), "key": KEYS[:4]}, ""
+        )
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -256,7 +258,7 @@ def test_a_square_is_hidden_somewhere_else_for_every_key() -> None:
 def test_what_is_hidden_does_not_reach_the_code_but_must_be_made() -> None:
     torch.manual_seed(0)
     model = VAEConfig(features=48, image=(1, 6, 8), latent=2, hidden=(8,)).build()
-    objective = ELBOConfig(hide=0.5, image=(1, 6, 8)).build()
+    objective = ELBOConfig(mask_size=0.5, image=(1, 6, 8)).build()
     x, key = torch.rand(5, 1, 6, 8), KEYS[:5]
     known = outside(key, (1, 6, 8), 3)
     other = torch.where(known, x, 1 - x)
@@ -265,10 +267,10 @@ def test_what_is_hidden_does_not_reach_the_code_but_must_be_made() -> None:
     assert not torch.equal(first.sums["reconstruction"], second.sums["reconstruction"])
     assert float(objective.counts({"image": x, "key": key})["hidden_error"]) == 5 * 9
     assert first.metrics["hidden_error"] != second.metrics["hidden_error"]
-    completed = model.complete(x, known)
+    completed = model.inpaint(x, known)
     assert torch.equal(completed[known], x[known])
-    torch.testing.assert_close(completed, model.complete(other, known))
+    torch.testing.assert_close(completed, model.inpaint(other, known))
     with pytest.raises(ConfigError, match="is for images"):
-        ELBOConfig(hide=0.5).build()
-    with pytest.raises(ConfigError, match=r"--objective\.hide"):
-        ELBOConfig(hide=1.5, image=(1, 6, 8)).build()
+        ELBOConfig(mask_size=0.5).build()
+    with pytest.raises(ConfigError, match=r"--objective\.mask_size"):
+        ELBOConfig(mask_size=1.5, image=(1, 6, 8)).build()

@@ -52,9 +52,9 @@ def means(objective: Finetuning, model: GPT, data: Batch, parts: list[slice]) ->
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("tied", [True, False])
-def test_classes_and_text_are_two_means_over_different_things(tied: bool) -> None:
-    model, data, objective = gpt(C, tied=tied), batch(B), FinetuningConfig().build()
+@pytest.mark.parametrize("tie_embeddings", [True, False])
+def test_classes_and_text_are_two_means_over_different_things(tie_embeddings: bool) -> None:
+    model, data, objective = gpt(C, tie_embeddings=tie_embeddings), batch(B), FinetuningConfig().build()
     task = text = right = 0.0
     for row in range(B):
         state, own = by_hand(model, data["ids"][row], int(data["lengths"][row]))
@@ -115,7 +115,7 @@ def test_what_fills_up_changes_nothing() -> None:
 
 
 def test_a_gradient_reaches_every_parameter_and_the_weight_counts() -> None:
-    model, data = gpt(C, tied=False), batch(B)
+    model, data = gpt(C, tie_embeddings=False), batch(B)
     terms = FinetuningConfig(text_weight=2.0).build()(model, data, "")
     (terms.sums["task"] + 2.0 * terms.sums["text"]).backward()
     assert all(parameter.grad is not None and parameter.grad.abs().sum() > 0 for parameter in model.parameters())

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from weft.core import random
-from weft.objectives.gan_losses import GAMES, feature_gap, game, gradient_penalty, per_example
+from weft.objectives.gan_losses import GAN_LOSSES, feature_matching_loss, gan_loss, gradient_penalty, per_example
 
 KEY = torch.arange(5)
 
@@ -83,21 +83,21 @@ def test_losses_are_their_formulas() -> None:
     score = torch.tensor([-2.0, 0.0, 3.0])
     odds = score.sigmoid()
     for name in ("non_saturating", "saturating"):
-        torch.testing.assert_close(GAMES[name].real(score), -odds.log())
-        torch.testing.assert_close(GAMES[name].fake(score), -(1 - odds).log())
-    torch.testing.assert_close(GAMES["non_saturating"].generator(score), -odds.log())
-    torch.testing.assert_close(GAMES["saturating"].generator(score), (1 - odds).log())
-    torch.testing.assert_close(GAMES["wasserstein"].real(score) + GAMES["wasserstein"].fake(score), torch.zeros(3))
-    torch.testing.assert_close(GAMES["wasserstein"].generator(score), -score)
-    torch.testing.assert_close(GAMES["hinge"].real(score), torch.tensor([3.0, 1.0, 0.0]))
-    torch.testing.assert_close(GAMES["least_squares"].fake(score), score.square())
-    smoothed = game("non_saturating", (0.1, 0.0))
+        torch.testing.assert_close(GAN_LOSSES[name].real(score), -odds.log())
+        torch.testing.assert_close(GAN_LOSSES[name].fake(score), -(1 - odds).log())
+    torch.testing.assert_close(GAN_LOSSES["non_saturating"].generator(score), -odds.log())
+    torch.testing.assert_close(GAN_LOSSES["saturating"].generator(score), (1 - odds).log())
+    torch.testing.assert_close(GAN_LOSSES["wasserstein"].real(score) + GAN_LOSSES["wasserstein"].fake(score), torch.zeros(3))
+    torch.testing.assert_close(GAN_LOSSES["wasserstein"].generator(score), -score)
+    torch.testing.assert_close(GAN_LOSSES["hinge"].real(score), torch.tensor([3.0, 1.0, 0.0]))
+    torch.testing.assert_close(GAN_LOSSES["least_squares"].fake(score), score.square())
+    smoothed = gan_loss("non_saturating", (0.1, 0.0))
     torch.testing.assert_close(smoothed.real(score), -0.9 * odds.log() - 0.1 * (1 - odds).log())
-    torch.testing.assert_close(smoothed.fake(score), GAMES["non_saturating"].fake(score))
+    torch.testing.assert_close(smoothed.fake(score), GAN_LOSSES["non_saturating"].fake(score))
 
 
 def test_patches_are_averaged_and_features_compared_by_their_means() -> None:
     torch.testing.assert_close(per_example(torch.tensor([[[1.0, 3.0]], [[5.0, 5.0]]])), torch.tensor([2.0, 5.0]))
     real, fake = torch.rand(6, 3), torch.rand(4, 3)
-    torch.testing.assert_close(feature_gap(real, fake), (real.mean(0) - fake.mean(0)).square().sum())
-    assert float(feature_gap(real, real.flip(0))) < 1e-12
+    torch.testing.assert_close(feature_matching_loss(real, fake), (real.mean(0) - fake.mean(0)).square().sum())
+    assert float(feature_matching_loss(real, real.flip(0))) < 1e-12

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from weft.core import random
 from weft.core.errors import ConfigError
-from weft.data.base import IGNORE, Source, TensorDataset
+from weft.data.base import IGNORE, DataLoader, TensorDataset
 from weft.models.word2vec import Word2Vec, Word2VecConfig
 from weft.objectives.negative_sampling import NegativeSamplingConfig
 from weft.training.execution import choose
@@ -32,7 +32,7 @@ def train(model: Word2Vec, config: NegativeSamplingConfig, steps: int, repeat: i
     data = {name: tensor.repeat(repeat, *([1] * (tensor.ndim - 1))) for name, tensor in pairs().items()}
     settings = Train(steps=steps, batch=len(data["centre"]), device="cpu")
     objective = config.build()
-    source = Source(TensorDataset(data), 1, torch.device("cpu"))
+    source = DataLoader(TensorDataset(data), 1, torch.device("cpu"))
     Trainer(model, objective, source, settings, Adam(lr=lr, schedule=Schedule(kind="linear")), choose(settings, model, objective)).fit()
 
 
@@ -108,7 +108,7 @@ def test_ragged_micro_batches_equal_the_big_batch() -> None:
         model = Word2VecConfig(vocabulary=4, width=4).build()
         objective = NegativeSamplingConfig(frequencies=(1, 2, 3, 4)).build()
         settings = Train(steps=3, batch=23, micro_batch=micro, device="cpu")
-        source = Source(TensorDataset(data), 1, torch.device("cpu"))
+        source = DataLoader(TensorDataset(data), 1, torch.device("cpu"))
         run = Trainer(model, objective, source, settings, SGD(lr=0.5), choose(settings, model, objective))
         for _ in range(3):
             run.run_step()

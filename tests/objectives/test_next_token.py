@@ -23,7 +23,7 @@ V, T = 3, 4
 
 def model(**settings: object) -> GPT:
     torch.manual_seed(0)
-    config = GPTConfig(**{"vocabulary": V, "context": T, "layers": 1, "heads": 1, "width": 8, "tied": False, **settings})  # type: ignore[arg-type]
+    config = GPTConfig(**{"vocabulary": V, "context": T, "layers": 1, "heads": 1, "width": 8, "tie_embeddings": False, **settings})  # type: ignore[arg-type]
     made = config.build().double().eval()
     for parameter in made.parameters():
         torch.nn.init.normal_(parameter, std=0.7)
@@ -63,7 +63,7 @@ def test_cross_entropy_of_a_label_is_least_at_the_one_hot() -> None:
     torch.testing.assert_close(gradient, logits.detach().softmax(-1) - F.one_hot(target, 3))
 
 
-@pytest.mark.parametrize("settings", [{}, {"position": "rotary"}, {"position": "sinusoidal", "norm": "post"}])
+@pytest.mark.parametrize("settings", [{}, {"position_embedding": "rotary"}, {"position_embedding": "sinusoidal", "norm": "post"}])
 def test_the_probabilities_of_all_strings_sum_to_one(settings: dict[str, str]) -> None:
     """Every string of length 4 over 3 letters after a first letter: the chain rule makes one distribution."""
     network = model(**settings)

@@ -48,7 +48,7 @@ def test_the_bound_is_the_sum_over_classes_less_the_entropy() -> None:
             continue
         q = vae.classify(x[None]).softmax(-1)[0]
         expected = expected + sum(q[y] * (one_loss(vae, x, key, y) + q[y].log()) for y in range(3))
-    objective = SemiSupervisedELBOConfig(label=5.0).build()
+    objective = SemiSupervisedELBOConfig(classification_weight=5.0).build()
     terms, counts = objective(vae, data, ""), objective.counts(data)
     torch.testing.assert_close(terms.sums["bound"], expected, rtol=1e-5, atol=1e-5)
     assert {name: float(value) for name, value in counts.items()} == {"bound": 5, "label": 2, "accuracy": 2}

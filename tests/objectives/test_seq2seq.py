@@ -13,7 +13,7 @@ from weft.core.errors import ConfigError
 from weft.data.base import Batch
 from weft.data.tokenizers.special_tokens import END, PAD, START
 from weft.models.transformer import TransformerConfig
-from weft.objectives.seq2seq import Seq2Seq, Seq2SeqConfig, disagreement
+from weft.objectives.seq2seq import Seq2Seq, Seq2SeqConfig, r_drop_kl
 
 V = 12
 
@@ -130,4 +130,4 @@ def test_disagreement_is_the_divergence_both_ways_where_it_counts() -> None:
     first, second = (torch.randn(4, V, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1))
     p, q, counted = first.log_softmax(-1), second.log_softmax(-1), torch.tensor([True, False, True, True])
     both = F.kl_div(p, q, log_target=True, reduction="none") + F.kl_div(q, p, log_target=True, reduction="none")
-    torch.testing.assert_close(disagreement(first, second, counted), both[counted].sum())
+    torch.testing.assert_close(r_drop_kl(first, second, counted), both[counted].sum())

@@ -48,13 +48,13 @@ def test_an_example_that_is_a_batch_of_pairs_costs_what_all_its_rows_cost(tmp_pa
     path = tmp_path / "pairs.tsv"
     path.write_text("".join(f"{'ab ' * (n % 9 + 1)}\t{'cd ' * (n % 7 + 1)}\n" for n in range(200)))
     data = {"data.path": str(path), "data.tokenizer": "characters", "data.batch_tokens": 200, "data.validation": 0.0}
-    sizes = {"model.layers": 2, "model.width": 32, "model.heads": 2, "model.inner": 64}
+    sizes = {"model.layers": 2, "model.width": 32, "model.heads": 2, "model.ffn_width": 64}
     recipe = weft.recipe("transformer/pairs", {**data, **sizes, "train.batch": 1, "train.eval_every": 0})
     found, resolved = spent(recipe)
     model, objective, train = resolved.model.build(), resolved.objective.build(), recipe.data.build().train
     for module in model.modules():
-        if hasattr(module, "core"):
-            setattr(module, "core", explicit_attention)  # noqa: B010 -- whose products PyTorch counts
+        if hasattr(module, "attention_fn"):
+            setattr(module, "attention_fn", explicit_attention)  # noqa: B010 -- whose products PyTorch counts
     with FlopCounterMode(display=False) as counter:
         for example in range(len(train)):
             batch = train.batch(torch.tensor([example]), torch.zeros(1, dtype=torch.int64))

@@ -67,10 +67,10 @@ def test_what_is_kept_is_near_a_count_by_hand() -> None:
 
 
 def test_pretending_leaves_no_trace() -> None:
-    mask = attention._future(5, 5, torch.device("cpu"))
+    mask = attention._causal_mask(5, 5, torch.device("cpu"))
     with fake_tensors():
-        attention._future(7, 7, torch.device("cpu"))
-    assert int(attention._future(7, 7, torch.device("cpu")).sum()) == 21
+        attention._causal_mask(7, 7, torch.device("cpu"))
+    assert int(attention._causal_mask(7, 7, torch.device("cpu")).sum()) == 21
     assert int(mask.sum()) == 10
 
 
@@ -91,10 +91,10 @@ def test_recipes_with_data_of_their_own_are_traced(name: str) -> None:
 
 def test_pretending_leaves_alone_what_layers_keep() -> None:
     """A captured graph may still use it, and a mask without numbers must not be among it."""
-    kept = attention._kept_triangle(3, 3, torch.device("cpu"))
+    kept = attention._cached_causal_mask(3, 3, torch.device("cpu"))
     with fake_tensors():
-        assert isinstance(attention._kept_triangle(3, 3, torch.device("cpu")), FakeTensor)
-    assert attention._kept_triangle(3, 3, torch.device("cpu")) is kept
+        assert isinstance(attention._cached_causal_mask(3, 3, torch.device("cpu")), FakeTensor)
+    assert attention._cached_causal_mask(3, 3, torch.device("cpu")) is kept
 
 
 def test_other_threads_do_not_pretend() -> None:

@@ -20,7 +20,7 @@ from weft.planning.layout import ANY, Layout, weights
 from weft.planning.search import Search
 from weft.planning.shards import bytes_on
 from weft.planning.subject import Subject, subject
-from weft.training.parallel.data_parallel import Many
+from weft.training.parallel.data_parallel import DistributedTeam
 from weft.training.settings import Train
 
 
@@ -66,12 +66,12 @@ def test_gpt3_fits_many_devices_and_not_few(gpus: int, gpt3: Search) -> None:
 @pytest.fixture(scope="module")
 def gpt3() -> Search:
     large = subject("gpt3-175b")
-    alike = dataclasses.replace(large, model=dataclasses.replace(large.model, window=0))  # type: ignore[call-arg]
+    alike = dataclasses.replace(large, model=dataclasses.replace(large.model, sliding_window=0))  # type: ignore[call-arg]
     return Search(alike, measure(alike), weights(alike), devices.find("h200"), large.batch, ANY)
 
 
 def test_a_layout_that_does_not_fit_names_one_that_does() -> None:
-    search = Search(gpt2(), footprint(), weights(gpt2()), devices.find("h200"), 4096, Layout(1, 1, 1, 1), micro=4096)
+    search = Search(gpt2(), footprint(), weights(gpt2()), devices.find("h200"), 4096, Layout(1, 1, 1, 1), micro_batch=4096)
     with pytest.raises(ConfigError, match="the nearest that fits is"):
         search.choose(1)
 
@@ -82,37 +82,37 @@ def test_a_number_of_devices_that_divides_nothing_has_neighbours_that_do(gpus: i
         search_of(64).choose(gpus)
 
 
-def search_of(batch: int, asked: Layout = ANY, micro: int = 0) -> Search:
-    return Search(gpt2(), footprint(), weights(gpt2()), devices.find("h200"), batch, asked, micro)
+def search_of(batch: int, asked: Layout = ANY, micro_batch: int = 0) -> Search:
+    return Search(gpt2(), footprint(), weights(gpt2()), devices.find("h200"), batch, asked, micro_batch)
 
 
 def test_devices_share_a_batch_that_they_do_not_divide() -> None:
     """As training does: the largest share decides, and more devices are not slower."""
     choices = [search_of(64).choose(gpus) for gpus in range(1, 9)]
-    assert [choice.layout.micro for choice in choices] == [64, 32, 22, 16, 13, 11, 10, 8]
+    assert [choice.layout.micro_batch for choice in choices] == [64, 32, 22, 16, 13, 11, 10, 8]
     assert all(more.time.total < fewer.time.total for fewer, more in pairwise(choices))
-    assert search_of(12).choose(1).layout.micro == 12
+    assert search_of(12).choose(1).layout.micro_batch == 12
 
 
-@pytest.mark.parametrize(("batch", "data", "micro"), [(32, 3, 4), (32, 3, 1), (7, 2, 3), (100, 7, 8), (5, 5, 9), (64, 8, 3)])
-def test_micro_batches_are_those_of_training(batch: int, data: int, micro: int) -> None:
-    layout = next(search_of(batch, micro=micro).cut(Layout(replicate=data)))
-    pieces = [cuts(batch, data, place, layout.micro) for place in range(data)]
+@pytest.mark.parametrize(("batch", "data", "micro_batch"), [(32, 3, 4), (32, 3, 1), (7, 2, 3), (100, 7, 8), (5, 5, 9), (64, 8, 3)])
+def test_micro_batches_are_those_of_training(batch: int, data: int, micro_batch: int) -> None:
+    layout = next(search_of(batch, micro_batch=micro_batch).cut(Layout(replicate=data)))
+    pieces = [cuts(batch, data, place, layout.micro_batch) for place in range(data)]
     assert {len(own) for own in pieces} == {layout.accumulation(batch)}
-    assert max(map(max, pieces)) == layout.micro
+    assert max(map(max, pieces)) == layout.micro_batch
 
 
-def cuts(batch: int, data: int, place: int, micro: int) -> list[int]:
+def cuts(batch: int, data: int, place: int, micro_batch: int) -> list[int]:
     """Sizes of the micro-batches of one process."""
-    team = object.__new__(Many)
+    team = object.__new__(DistributedTeam)
     team.dp_size, team.dp_rank, team.stages = data, place, 1
-    return [count for _, count in team.cut(0, batch, micro)]
+    return [count for _, count in team.micro_batches(0, batch, micro_batch)]
 
 
 @pytest.mark.parametrize(
     ("asked", "gpus", "batch", "said"),
     [
-        (Layout(0, 0, 5, 0), 5, 64, "--parallel.tensor 5 must divide 12 heads of keys and 3072 inner units"),
+        (Layout(0, 0, 5, 0), 5, 64, "--parallel.tensor 5 must divide 12 KV heads and 3072 feed-forward units"),
         (Layout(0, 0, 0, 5), 5, 64, "--parallel.pipeline 5 must divide 12 blocks"),
         (Layout(64, 0, 0, 0), 64, 8, "a batch of 8 examples cannot be divided among 64 devices"),
     ],
@@ -128,18 +128,21 @@ def test_the_first_batch_of_a_ramp_must_be_enough() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "wishes", "micro", "checkpoint"), [({"micro_batch": 8}, 0, 8, False), ({"micro_batch": 8}, 4, 4, False)]
+    ("settings", "wishes", "micro_batch", "activation_checkpointing"),
+    [({"micro_batch": 8}, 0, 8, False), ({"micro_batch": 8}, 4, 4, False)],
 )
-def test_a_recipe_may_wish_for_micro_batches(settings: dict[str, int], wishes: int, micro: int, checkpoint: bool) -> None:
+def test_a_recipe_may_wish_for_micro_batches(
+    settings: dict[str, int], wishes: int, micro_batch: int, activation_checkpointing: bool
+) -> None:
     small = dataclasses.replace(tiny(), train=Train(**settings))  # type: ignore[arg-type]
-    layout = plan.make(small, "cpu", plan.Wishes(micro=wishes)).choice.layout
-    assert (layout.micro, layout.checkpoint) == (micro, checkpoint)
+    layout = plan.make(small, "cpu", plan.PlanRequest(micro_batch=wishes)).choice.layout
+    assert (layout.micro_batch, layout.activation_checkpointing) == (micro_batch, activation_checkpointing)
 
 
 @pytest.mark.parametrize(("kept", "asked", "again"), [("full", None, True), ("none", None, False), ("full", False, False)])
 def test_a_recipe_may_wish_for_checkpoints(kept: str, asked: bool | None, again: bool) -> None:
     small = dataclasses.replace(tiny(), train=Train(activation_checkpointing=kept))  # type: ignore[arg-type]
-    assert plan.make(small, "cpu", plan.Wishes(checkpoint=asked)).choice.layout.checkpoint is again
+    assert plan.make(small, "cpu", plan.PlanRequest(activation_checkpointing=asked)).choice.layout.activation_checkpointing is again
 
 
 def tiny() -> Subject:
@@ -179,24 +182,24 @@ def test_the_command_counts_machines() -> None:
     assert Layout(replicate=3, shard=4).command(8).startswith("torchrun --nnodes 2 --nproc-per-node 6 -m weft train")
     assert Layout(shard=64, tensor=2).command(8).startswith("torchrun --nnodes 16 --nproc-per-node 8 -m weft train")
     assert Layout().command(8) == ""
-    assert Layout(replicate=2, micro=4).command(8, 32).endswith("--parallel.replicate 2 --train.micro_batch 4")
+    assert Layout(replicate=2, micro_batch=4).command(8, 32).endswith("--parallel.replicate 2 --train.micro_batch 4")
 
 
-def of(layout: Layout, batch: int = 64) -> memory.Need:
+def of(layout: Layout, batch: int = 64) -> memory.MemoryEstimate:
     return memory.need(gpt2(), footprint(), weights(gpt2()), layout, devices.find("h200"), batch)
 
 
 def test_state_is_fp32_as_the_trainer_keeps_it() -> None:
-    parts = of(Layout(micro=64)).parts
+    parts = of(Layout(micro_batch=64)).parts
     assert parts["weights"] == 4 * 124_439_808
     assert parts["optimiser state"] == 8 * 124_439_808
-    sharded = of(Layout(shard=8, micro=8)).parts
+    sharded = of(Layout(shard=8, micro_batch=8)).parts
     assert sharded["weights"] == pytest.approx(parts["weights"] / 8, rel=1e-3)
 
 
 def test_checkpointing_keeps_less_and_takes_longer() -> None:
     arguments = (gpt2(), footprint(), weights(gpt2()))
-    plain, again = Layout(micro=64), Layout(micro=64, checkpoint=True)
+    plain, again = Layout(micro_batch=64), Layout(micro_batch=64, activation_checkpointing=True)
     assert of(again).parts["activations"] < 0.3 * of(plain).parts["activations"]
     times = [speed.step(*arguments, layout, devices.find("h200"), 64).total for layout in (plain, again)]
     assert 1.1 < times[1] / times[0] < 1.34
@@ -204,9 +207,9 @@ def test_checkpointing_keeps_less_and_takes_longer() -> None:
 
 def test_memory_is_that_of_what_the_trainer_would_choose() -> None:
     """Logits in chunks on a GPU, so many at most; blocks of a model that fills an eighth of it keep products only."""
-    chunk, whole = footprint(), measure(asking(logits="whole"))
+    chunk, whole = footprint(), measure(asking(cross_entropy="whole"))
     assert chunk.logits == 50257 * 1024 and not whole.logits
-    one = Layout(micro=64)
+    one = Layout(micro_batch=64)
     some, all_ = (memory.of_loss(found, one) for found in (chunk, whole))
     assert 2 * CHUNK < some < 2 * CHUNK + 2**30 < 4 * 64 * 1024 * 50257 < 1.3 * all_
     assert chunk.work(64).products == pytest.approx(whole.work(64).products, rel=1e-3)
@@ -224,14 +227,14 @@ def asking(**settings: str) -> Subject:
 def test_the_step_time_is_near_what_was_measured_elsewhere() -> None:
     """nanoGPT takes 123 ms for 64 examples of GPT-2 on an H200; the plan must be of that order, at 64 examples and at 8."""
     for batch in (64, 8):
-        found = speed.step(gpt2(), footprint(), weights(gpt2()), Layout(micro=batch), devices.find("h200"), batch)
+        found = speed.step(gpt2(), footprint(), weights(gpt2()), Layout(micro_batch=batch), devices.find("h200"), batch)
         assert found.total == pytest.approx(0.123 * batch / 64, rel=0.25)
 
 
 def test_a_stated_mfu_decides_the_time() -> None:
     small = dataclasses.replace(gpt2(), batch=64)
     choice = Search(small, footprint(), weights(small), devices.find("h200"), 64, ANY).choose(1)
-    found = plan.Plan(small, devices.find("h200"), plan.Wishes(mfu=0.5), footprint(), weights(small), choice)
+    found = plan.TrainingPlan(small, devices.find("h200"), plan.PlanRequest(mfu=0.5), footprint(), weights(small), choice)
     assert found.mfu == pytest.approx(0.5)
     assert found.rate == pytest.approx(0.5 * 989e12 / footprint().counts.estimate)
     power = found.energy()

@@ -90,7 +90,7 @@ def test_an_lstm_is_added_to_a_model_that_read_from_left_to_right(tmp_path: Path
     before = checkpoint.read(checkpoint.resolve(tmp_path / "first")).tensors("model.safetensors")
     model = made.trainer.model
     assert isinstance(model, BERT)
-    assert model.config.left_to_right and model.lstm is not None
+    assert model.config.causal and model.lstm is not None
     assert torch.equal(model.embed.weight[: len(before["embed.weight"])], before["embed.weight"])
     made.trainer.fit()
     assert made.validation is not None

@@ -55,23 +55,25 @@ def weights(path: Path) -> dict[str, torch.Tensor]:
     return checkpoint.read(checkpoint.resolve(path)).tensors("model.safetensors")
 
 
-@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("tie_embeddings", [True, False])
 @pytest.mark.parametrize("unit", ["characters", "bytes", "byte_bpe", "wordpiece"])
-def test_old_tokens_are_kept_and_three_new_ones_start_afresh(tied: bool, unit: str, pretrained: Pretrained, tmp_path: Path) -> None:
+def test_old_tokens_are_kept_and_three_new_ones_start_afresh(
+    tie_embeddings: bool, unit: str, pretrained: Pretrained, tmp_path: Path
+) -> None:
     if unit in ("byte_bpe", "wordpiece"):
         pytest.importorskip("tokenizers")
-    init = pretrained(model__tied=tied, data__tokenizer=unit, data__vocabulary=300 if unit in ("byte_bpe", "wordpiece") else 0)
+    init = pretrained(model__tied=tie_embeddings, data__tokenizer=unit, data__vocabulary=300 if unit in ("byte_bpe", "wordpiece") else 0)
     made, old, before = started("gpt/classify", labelled_file(tmp_path, ONE), init, tmp_path / "run"), weft.load(init, "cpu"), weights(init)
     model = made.trainer.model
     assert isinstance(model, GPT)
     size = old.tokenizer.size
     assert model.config.vocabulary == made.data.tokenizer.size == size + 3
     assert model.config.classes == 2
-    assert (model.head.weight is model.embed.weight) == tied
+    assert (model.head.weight is model.embed.weight) == tie_embeddings
     own = model.state_dict()
     for name, tensor in before.items():
         assert torch.equal(own[name][: len(tensor)], tensor), name
-    assert own.keys() - before.keys() == {"task_head.weight", "task_head.bias"} | ({"head.weight"} if tied else set())
+    assert own.keys() - before.keys() == {"task_head.weight", "task_head.bias"} | ({"head.weight"} if tie_embeddings else set())
     for table in (own["embed.weight"], own["head.weight"]):
         assert 0.01 < float(table[size:].std()) < 0.03, "as GPT-2 begins"
     ids = torch.randint(size, (3, 20), generator=torch.Generator().manual_seed(0))
@@ -79,7 +81,7 @@ def test_old_tokens_are_kept_and_three_new_ones_start_afresh(tied: bool, unit: s
         model.eval()
         assert torch.equal(model.hidden(ids), old.model.hidden(ids))
         torch.testing.assert_close(model(ids)[..., :size], old.model(ids), atol=1e-6, rtol=1e-6)  # a product of another size
-    assert made.data.tokenizer.tokens.inner.to_json() == old.tokenizer.to_json()
+    assert made.data.tokenizer.tokens.ffn_width.to_json() == old.tokenizer.to_json()
 
 
 def test_a_model_with_rows_to_spare_does_not_grow(pretrained: Pretrained, tmp_path: Path) -> None:
@@ -174,5 +176,5 @@ def test_a_model_of_another_size_is_one_sentence(pretrained: Pretrained, tmp_pat
 def test_another_kind_of_model_is_refused(tmp_path: Path) -> None:
     changes = SMALL | {"data.path": str(text_file(tmp_path)), "train.steps": 1, "train.eval_every": 0}
     assemble(weft.recipe("llama/text", changes), tmp_path / "llama").trainer.fit()
-    with pytest.raises(CapabilityError, match=r"Llama does not offer Tells \(a model that gives logits to classes and to choices"):
+    with pytest.raises(CapabilityError, match=r"Llama does not offer ClassifiesText \(a model that gives logits to classes and to choices"):
         started("gpt/classify", labelled_file(tmp_path, ONE), tmp_path / "llama", tmp_path / "run")

@@ -11,7 +11,7 @@ import pytest
 import weft
 from weft.inference.mask_predict import MaskPredict
 from weft.inference.translate import answered
-from weft.objectives.masked_target import MaskedTargetConfig
+from weft.objectives.cmlm import CMLMConfig
 from weft.runs.assemble import assemble
 
 SMALL = {
@@ -20,7 +20,7 @@ SMALL = {
     "model.layers": 1,
     "model.heads": 4,
     "model.width": 64,
-    "model.inner": 128,
+    "model.ffn_width": 128,
     "model.dropout": 0.0,
     "objective.label_smoothing": 0.0,
     "optim.lr": 5e-3,
@@ -46,19 +46,19 @@ def test_words_read_backwards(changes: dict[str, Any], tmp_path: Path) -> None:
     made = assemble(recipe, tmp_path / "run")
     made.trainer.fit()
     asked = sorted(set(words(300, 1)))
-    said = answered(made.trainer.model.eval(), made.data.tokenizer, asked, filling=MaskPredict(iterations=1))
+    said = answered(made.trainer.model.eval(), made.data.tokenizer, asked, mask_predict=MaskPredict(iterations=1))
     right = sum(each.text == word[::-1] for each, word in zip(said, asked, strict=True))
     assert right >= 0.95 * len(asked)
     assert {each.passes for each in said} == {1}
     assert {each.stop for each in said} == {"stop" if changes else "length"}
     if not changes:
-        double = answered(made.trainer.model, made.data.tokenizer, asked[:8], filling=MaskPredict(candidates=1, length_factor=2.0))
+        double = answered(made.trainer.model, made.data.tokenizer, asked[:8], mask_predict=MaskPredict(candidates=1, length_factor=2.0))
         assert [each.tokens for each in double] == [2 * len(word) for word in asked[:8]]
 
 
 def test_the_cut_variant_is_the_same_recipe_but_for_its_places() -> None:
     plain, cut = weft.recipe("nat/multi30k"), weft.recipe("nat/multi30k_cut")
-    assert isinstance(cut.objective, MaskedTargetConfig)
+    assert isinstance(cut.objective, CMLMConfig)
     assert weft.core.config.override(cut, {"model.fixed_length": 0}).model == plain.model
     assert cut.objective.fixed_length == 64
     assert (cut.data, cut.optim, cut.train) == (plain.data, plain.optim, plain.train)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import weft
-from weft.data.base import Source
+from weft.data.base import DataLoader
 from weft.runs.assemble import Run, assemble
 
 pytest.importorskip("sklearn")
@@ -18,7 +18,8 @@ def independent_pixels(done: Run) -> float:
     """Log-likelihood of the best model whose pixels are independent, which is also its pseudo-likelihood."""
     assert done.data.validation is not None
     train, held = (
-        Source(part, 1, torch.device("cpu"), shuffle=False).batch(0, len(part))["image"] for part in (done.data.train, done.data.validation)
+        DataLoader(part, 1, torch.device("cpu"), shuffle=False).batch(0, len(part))["image"]
+        for part in (done.data.train, done.data.validation)
     )
     p = (train.sum(0) + 0.5) / (len(train) + 1)
     return float((held * p.log() + (1 - held) * (1 - p).log()).sum(1).mean())

@@ -51,7 +51,7 @@ def test_a_model_that_saw_hidden_squares_fills_them_in_better(tmp_path: Path) ->
     """Both are measured with squares hidden; only one was trained so."""
     short = {"train.steps": 700, "train.eval_every": 700, "optim.lr": 2e-3, "model.hidden": (128,)}
     masked = train("vae/inpainting", tmp_path / "masked", short)
-    plain = train("vae/inpainting", tmp_path / "plain", {**short, "objective.hide": 0.0, "progress.metric": "loss"})
+    plain = train("vae/inpainting", tmp_path / "plain", {**short, "objective.mask_size": 0.0, "progress.metric": "loss"})
     assert masked.validation is not None
     objective, source, number = masked.trainer.objective, masked.validation.source, masked.validation.examples
     errors = [evaluate(run.trainer.model, objective, source, number, 256)["hidden_error"] for run in (masked, plain)]

@@ -22,14 +22,14 @@ FIXTURES = Path(__file__).parent.parent / "fixtures" / "format3"
 NAMES = ("gpt", "llama", "t5", "sharded")
 EXPECTED = json.loads((FIXTURES / "expected.json").read_text())
 AFTER = {
-    "gpt": "--data.tokenizer characters --model.qk-norm --train.micro-batch 2 --train.batch-ramp 2 8 --train.ema 0.9 --model.layers 2 "
+    "gpt": "--data.tokenizer characters --model.norm-heads --train.micro-batch 2 --train.batch-ramp 2 8 --train.ema 0.9 --model.layers 2 "
     "--train.activation-checkpointing selective",
-    "llama": "--model.kv-heads 1 --model.rope-base 500 --model.inner 12 --train.activation-checkpointing full --model.layers 2",
-    "t5": "--data.tokenizer characters --data.max-length 24 --model.head-dim 4 --model.inner 12 --model.relative-buckets 8 "
+    "llama": "--model.kv-heads 1 --model.rope-base 500 --model.ffn-width 12 --train.activation-checkpointing full --model.layers 2",
+    "t5": "--data.tokenizer characters --data.max-length 24 --model.head-dim 4 --model.ffn-width 12 --model.relative-buckets 8 "
     "--model.max-distance 16 --objective.label-smoothing 0.1 --objective.length-penalty 0.5 --model.layers 1",
     "sharded": "--train.ema 0.9 --train.micro-batch 1 --model.layers 1",
 }
-"""Settings of the command that continues each, in today's words."""
+"""Settings of the command that continues each, in today's words but for one that another model has now."""
 
 
 @pytest.fixture
@@ -65,6 +65,8 @@ def test_they_give_the_same_outputs(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_they_continue_to_the_same_weights(name: str, runs: Path, caplog: pytest.LogCaptureFixture) -> None:
     recipe, _ = train.parse(recipe_name(name), words(name))
+    assert caplog.messages == ["--model.norm_heads is now called --model.qk_norm"] * (name == "gpt")
+    caplog.clear()
     run = assemble(recipe, runs / name)
     assert run.trainer.step == 4
     run.trainer.fit()

@@ -112,7 +112,7 @@ class FakeEngine:
         if bytes(number for number in request.ids if number < 256).endswith(b"!boom"):
             raise RuntimeError("the engine broke, as it was asked to")
         prompt: tuple[Token, ...] = ()
-        if request.echo and not row.begun:
+        if request.prompt_logprobs and not row.begun:
             pairs = zip(request.ids, request.ids[1:], strict=False)
             prompt = (Token(request.ids[0]), *(told(after, following(before), s.logprobs) for before, after in pairs))
         row.begun = True

@@ -39,8 +39,8 @@ def test_continuations_and_their_scores(small: Live) -> None:
         [best] = continuations(served.model, [ids], beam=Beam(4, 0.5), longest=5)
         for one, choice in zip(best[:3], found["choices"][3 * number : 3 * number + 3], strict=True):
             assert choice["text"] == served.tokens.decode(one.ids)
-            assert choice["log_probability"] == pytest.approx(one.log_probability, abs=1e-5)
-            assert choice["score"] == pytest.approx(one.log_probability / penalty(5, 0.5), abs=1e-5)
+            assert choice["log_probability"] == pytest.approx(one.logprob, abs=1e-5)
+            assert choice["score"] == pytest.approx(one.logprob / penalty(5, 0.5), abs=1e-5)
             read = ask(small, model="gpt", prompt=[ids + one.ids], echo=True, max_tokens=0, logprobs=0)["choices"][0]
             again = sum(read["logprobs"]["token_logprobs"][len(ids) :])
             assert choice["log_probability"] == pytest.approx(again, abs=1e-5)
@@ -56,10 +56,12 @@ def test_one_beam_is_the_likeliest_token_each_time(small: Live) -> None:
 def test_translations_and_coverage(small: Live) -> None:
     served = small.service.models["translator"]
     ids = [*served.tokens.encode("zwei"), END]
-    for beta in (0.0, 0.7):
+    for coverage_penalty in (0.0, 0.7):
         body = {"model": "translator", "prompt": "zwei", "beams": 3, "n": 2, "max_tokens": 6}
-        found = ask(small, **body, **({"coverage_penalty": beta} if beta else {}))["choices"]
-        [best] = translate(served.model, torch.tensor([ids]), torch.tensor([len(ids)]), START, END, beams=3, longest=6, beta=beta)
+        found = ask(small, **body, **({"coverage_penalty": coverage_penalty} if coverage_penalty else {}))["choices"]
+        [best] = translate(
+            served.model, torch.tensor([ids]), torch.tensor([len(ids)]), START, END, beams=3, longest=6, coverage_penalty=coverage_penalty
+        )
         assert [choice["text"] for choice in found] == [served.tokens.decode(one.ids) for one in best[:2]]
         assert [choice["score"] for choice in found] == pytest.approx([one.score for one in best[:2]], abs=1e-5)
 

@@ -202,7 +202,7 @@ def test_a_header_and_a_path_full_of_rubbish(live: Live) -> None:
 
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    lambda ffn_width: st.lists(ffn_width, max_size=4) | st.dictionaries(st.text(max_size=8), ffn_width, max_size=4),
     max_leaves=8,
 )
 SAMPLED = "model max_tokens temperature top_p n stop seed stream stream_options logit_bias top_k min_p repetition_penalty ignore_eos"

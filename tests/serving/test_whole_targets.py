@@ -13,7 +13,7 @@ import torch
 from tests.serving.conftest import Live, running
 from tests.serving.fake import toy_service
 from tests.serving.small import served_filler, served_gpt
-from weft.inference.mask_predict import MaskPredict, fill_in
+from weft.inference.mask_predict import MaskPredict, mask_predict
 from weft.inference.translate import END, START
 
 
@@ -33,7 +33,7 @@ def ask(live: Live, **body: Any) -> dict[str, Any]:
 def filled(live: Live, text: str, how: MaskPredict | None = None, name: str = "filler") -> tuple[str, list[float]]:
     served = live.service.models[name]
     ids = [*served.tokens.encode(text), END]
-    [made] = fill_in(served.model, torch.tensor([ids]), torch.tensor([len(ids)]), START, END, how)
+    [made] = mask_predict(served.model, torch.tensor([ids]), torch.tensor([len(ids)]), START, END, how)
     return served.tokens.decode(made.ids), made.log_probabilities
 
 
@@ -59,7 +59,7 @@ def test_a_model_that_is_cut_at_its_end(small: Live) -> None:
     found = ask(small, model="cut", prompt="zwei", temperature=0)["choices"][0]
     assert found["text"] == filled(small, "zwei", name="cut")[0]
     assert found["finish_reason"] in ("stop", "length")
-    about = {model["id"]: model.get("filling") for model in small.http.get("/v1/models").json()["data"]}
+    about = {model["id"]: model.get("mask_predict") for model in small.http.get("/v1/models").json()["data"]}
     assert about["filler"] == {"iterations": 10, "candidates": 5, "length_factor": 1.0, "fixed": False, "longest": 48}
     assert about["cut"]["fixed"] is True
     assert about["gpt"] is None

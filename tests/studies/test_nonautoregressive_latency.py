@@ -9,7 +9,7 @@ import pytest
 from weft.core.errors import ConfigError
 from weft.studies.nonautoregressive_latency import ONE_BY_ONE, Settings, describe, study, ways
 
-SMALL: dict[str, Any] = {"lengths": (3, 6), "iterations": (1, 2), "layers": 1, "heads": 2, "width": 16, "inner": 32, "repeats": 1}
+SMALL: dict[str, Any] = {"lengths": (3, 6), "iterations": (1, 2), "layers": 1, "heads": 2, "width": 16, "ffn_width": 32, "repeats": 1}
 
 
 def test_every_way_makes_exactly_the_wanted_length() -> None:

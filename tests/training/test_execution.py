@@ -33,7 +33,7 @@ def small_gpt(**settings: Any) -> GPT:
 def test_everything_chosen_has_a_reason() -> None:
     plan = execution.choose(CPU, large(), toys.Regression())
     assert [line.partition(" ")[0] for line in plan.lines()] == [
-        "device", "precision", "compile", "cuda_graphs", "logits", "activation_checkpointing", "update",
+        "device", "precision", "compile", "cuda_graphs", "cross_entropy", "activation_checkpointing", "fused_casts",
     ]  # fmt: skip
     assert all(line.partition(": ")[2] for line in plan.lines())
 
@@ -76,7 +76,9 @@ def test_a_cpu_neither_compiles_nor_captures_by_itself() -> None:
 
 
 def test_what_a_cpu_cannot_do_is_said() -> None:
-    plan = execution.choose(dataclasses.replace(CPU, cuda_graphs="on", attention="cudnn", blocks="plain"), small_gpt(), toys.Regression())
+    plan = execution.choose(
+        dataclasses.replace(CPU, cuda_graphs="on", attention="cudnn", block_kernels="plain"), small_gpt(), toys.Regression()
+    )
     assert (plan.graphs, plan.attention) == (False, "fused")
     assert "cuda_graphs off: on was asked for, but only a GPU has them" in plan.lines()
     kind = "2 × SelfAttention(width 8, heads 2, causal)"
@@ -85,10 +87,10 @@ def test_what_a_cpu_cannot_do_is_said() -> None:
 
 def test_a_wrong_device_is_named() -> None:
     with pytest.raises(ConfigError, match="'quantum' is not a device"):
-        execution.pick_device("quantum")
+        execution.select_device("quantum")
     if not torch.cuda.is_available():
         with pytest.raises(ConfigError, match="no usable GPU"):
-            execution.pick_device("cuda")
+            execution.select_device("cuda")
 
 
 @pytest.mark.parametrize("attention", ["fused", "explicit"])
@@ -96,7 +98,7 @@ def test_layers_are_told_which_attention_to_use(attention: str) -> None:
     model = small_gpt()
     settings = Train(device="cpu", attention=attention)  # type: ignore[arg-type]
     execution.apply(execution.choose(settings, model, toys.Regression()), model)
-    assert {block.attention.core for block in model.blocks} == {CORES[attention]}  # type: ignore[union-attr]
+    assert {block.attention.attention_fn for block in model.blocks} == {CORES[attention]}  # type: ignore[union-attr]
 
 
 def test_a_model_without_a_transformer_says_nothing_of_blocks() -> None:
@@ -117,7 +119,7 @@ def test_the_line_says_what_computes_the_blocks_and_why() -> None:
 
     assert line(small_gpt()) == f"blocks {kind}: C block in training where no mask is given, else plain"
     assert line(small_gpt(residual_dropout=0.1)) == f"blocks {kind}: plain, as residual dropout 0.1 is on"
-    assert line(small_gpt(), blocks="plain") == f"blocks {kind}: plain, as plain was asked for"
+    assert line(small_gpt(), block_kernels="plain") == f"blocks {kind}: plain, as plain was asked for"
 
 
 @pytest.mark.parametrize(
@@ -129,8 +131,11 @@ def test_a_model_may_refuse_how_it_is_run(refused: str, expected: str, monkeypat
     settings = Train(device="cpu")
     line = next(line for line in execution.choose(settings, model, toys.Regression()).lines() if line.startswith(expected))
     assert refused == "capture" or "Shy" in line or "CPU" in line
-    assert execution.refuses(model, refused)
-    assert not execution.refuses(large(), refused)
+    assert execution.refused(nn.Sequential(model), toys.Regression(), refused).startswith("Shy "), "a part refuses for the whole"
+    assert not execution.refused(large(), toys.Regression(), refused)
+    setting, value = {"compile": ("compile", "on"), "capture": ("cuda_graphs", "on"), "autocast": ("precision", "bf16")}[refused]
+    with pytest.raises(ConfigError, match=f"--train.{setting} {value} cannot be had: Shy"):
+        execution.choose(dataclasses.replace(settings, **{setting: value}), model, toys.Regression())
 
 
 def test_weights_stay_fp32_whatever_the_precision() -> None:
@@ -177,24 +182,24 @@ def test_adam_alone_writes_copies(optim: OptimConfig | None, served: bool, monke
 
 def test_large_models_fuse_the_update() -> None:
     found = {
-        (why, logits): execution.settle("auto", execution.of_update(why, logits))[0]
+        (why, logits): execution.resolve("auto", execution.of_fused_casts(why, logits))[0]
         for why in ("", "no")
         for logits in ("whole", "chunked")
     }
-    assert found == {("", "chunked"): "fused", ("", "whole"): "apart", ("no", "chunked"): "apart", ("no", "whole"): "apart"}
+    assert found == {("", "chunked"): "on", ("", "whole"): "off", ("no", "chunked"): "off", ("no", "whole"): "off"}
 
 
 @pytest.mark.gpu
 def test_a_gpu_fuses_the_update_of_a_language_model() -> None:
     model, objective = GPTConfig(vocabulary=5000, context=4, layers=1, heads=2, width=8).build(), NextTokenConfig().build()
-    assert execution.choose(Train(), model, objective, AdamW()).update == "fused"
+    assert execution.choose(Train(), model, objective, AdamW()).fused_casts
     for settings, optim in (
         (Train(), SGD()),
         (Train(), None),
         (Train(batch=8, micro_batch=2), AdamW()),
         (Train(precision="fp32"), AdamW()),
     ):
-        assert execution.choose(settings, model, objective, optim).update == "apart"
+        assert not execution.choose(settings, model, objective, optim).fused_casts
 
 
 @pytest.mark.gpu

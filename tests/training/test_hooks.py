@@ -15,19 +15,19 @@ from torch import Tensor, nn
 from tests.training import toys
 from tests.training.test_trainer import Explosive
 from weft.core.errors import CheckpointError, ConfigError, NonFiniteError
-from weft.data.base import Batch, Source, TensorDataset
+from weft.data.base import Batch, DataLoader, TensorDataset
 from weft.objectives.base import Objective, Terms, count
 from weft.training.checkpoint import checkpoint
 from weft.training.checkpoint.hook import Checkpoints
-from weft.training.hooks import Average, Hook, Signals, Validation, evaluate
+from weft.training.hooks import EMA, Hook, Signals, Validation, evaluate
 from weft.training.log import Log, drop_after
 from weft.training.optimizer.settings import SGD, Adam
 from weft.training.parallel.team import Team
 from weft.training.trainer import Trainer
 
 
-def held_out(device: torch.device | None = None, examples: int = 20) -> Source:
-    return Source(TensorDataset(toys.regression(examples)), 1, device or torch.device("cpu"), shuffle=False)
+def held_out(device: torch.device | None = None, examples: int = 20) -> DataLoader:
+    return DataLoader(TensorDataset(toys.regression(examples)), 1, device or torch.device("cpu"), shuffle=False)
 
 
 def full_trainer(folder: Path, every: int = 2, extra: tuple[Hook, ...] = (), **settings: Any) -> Trainer:
@@ -35,7 +35,7 @@ def full_trainer(folder: Path, every: int = 2, extra: tuple[Hook, ...] = (), **s
     torch.manual_seed(0)
     folder.mkdir(exist_ok=True)
     patience = settings.pop("patience", 0)
-    hooks: list[Hook] = [Average(0.9), Validation(held_out(), every, 0, 64, "loss", "min", patience)]
+    hooks: list[Hook] = [EMA(0.9), Validation(held_out(), every, 0, 64, "loss", "min", patience)]
     keeper = Checkpoints(folder, {}, None, settings.pop("save_every", 3), settings.pop("keep_checkpoints", 2))
     hooks += [*extra, Log(folder, settings.get("log_every", 1)), keeper, Signals()]
     settings = {"batch": 4, "steps": 10, **settings}
@@ -70,7 +70,7 @@ class Trail(Hook):
 
 
 def test_the_average_has_its_closed_form() -> None:
-    trail, average, model = Trail(), Average(0.8), toys.Linear()
+    trail, average, model = Trail(), EMA(0.8), toys.Linear()
     toys.trainer(model, toys.Regression(), toys.regression(), SGD(lr=0.05), [trail, average], batch=4, steps=6).fit()
     shares = [0.8 ** (6 - step) for step in range(1, 7)]
     for name, value in average.average.items():
@@ -79,7 +79,7 @@ def test_the_average_has_its_closed_form() -> None:
 
 
 def test_the_average_takes_the_models_place_for_a_while() -> None:
-    model, average = toys.Linear(), Average(0.5)
+    model, average = toys.Linear(), EMA(0.5)
     toys.trainer(model, toys.Regression(), toys.regression(), SGD(lr=0.05), [average], batch=4, steps=6).fit()
     own = toys.weights(model)
     with average.applied(model):
@@ -90,7 +90,7 @@ def test_the_average_takes_the_models_place_for_a_while() -> None:
 def test_validation_sees_the_average(tmp_path: Path) -> None:
     trainer = full_trainer(tmp_path, steps=4)
     trainer.fit()
-    average, validation = hook(trainer, Average), hook(trainer, Validation)
+    average, validation = hook(trainer, EMA), hook(trainer, Validation)
     with average.applied(trainer.model):
         expected = evaluate(trainer.model, trainer.objective, held_out(), 20, 7)
     assert validation.latest["loss"] == pytest.approx(expected["loss"], rel=1e-6)

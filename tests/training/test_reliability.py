@@ -74,13 +74,13 @@ def dying(call: str, number: int) -> Iterator[None]:
 
 
 @contextmanager
-def only_while(kind: type, method: str, steps: range, inner: Callable[[], Any]) -> Iterator[None]:
+def only_while(kind: type, method: str, steps: range, ffn_width: Callable[[], Any]) -> Iterator[None]:
     """Enter a context only while a hook's method works on some steps."""
     real = getattr(kind, method)
 
     def replaced(self: Hook, *given: Any, **named: Any) -> None:
         trainer = next(value for value in given if isinstance(value, Trainer))
-        with inner() if trainer.step in steps else nullcontext():
+        with ffn_width() if trainer.step in steps else nullcontext():
             real(self, *given, **named)
 
     with pytest.MonkeyPatch.context() as patch:

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weft.data.base import UNLABELLED, Batch, Source, TensorDataset
+from weft.data.base import UNLABELLED, Batch, DataLoader, TensorDataset
 from weft.objectives.base import Objective, Terms, Turn, count
 from weft.training import execution
 from weft.training.hooks import Hook
@@ -119,7 +119,7 @@ def trainer(
     device = device or torch.device("cpu")
     train = Train(**{"precision": "fp32", "compile": "off", "cuda_graphs": "off", "device": str(device), **settings})
     plan = execution.choose(train, model, objective)
-    source = Source(TensorDataset(tensors), train.seed, plan.device, shuffle)
+    source = DataLoader(TensorDataset(tensors), train.seed, plan.device, shuffle)
     return Trainer(model, objective, source, train, optim or SGD(lr=0.1), plan, hooks, tokens)
 
 

@@ -69,8 +69,14 @@ def attention(batch: int, length: int, heads: int, head: int, device: torch.devi
 def measure(model: GPTConfig, batch: int, device: torch.device) -> dict[str, Any]:
     """Milliseconds of a step's products and attention, and by whom attention is fastest."""
     width, rows, length = model.width, batch * model.context, model.context
-    inner, vocabulary = model.inner or 4 * width, -(-model.vocabulary // PADDED) * PADDED
-    shapes = {"qkv": (width, 3 * width), "out": (width, width), "up": (width, inner), "down": (inner, width), "head": (width, vocabulary)}
+    ffn_width, vocabulary = model.ffn_width or 4 * width, -(-model.vocabulary // PADDED) * PADDED
+    shapes = {
+        "qkv": (width, 3 * width),
+        "out": (width, width),
+        "up": (width, ffn_width),
+        "down": (ffn_width, width),
+        "head": (width, vocabulary),
+    }
     times = {name: product(rows, *sizes, device) for name, sizes in shapes.items()}
     times = {name: ms * (1 if name == "head" else model.layers) for name, ms in times.items()}
     looks = {name: model.layers * attention(batch, length, model.heads, width // model.heads, device, name) for name in KERNELS}

@@ -14,7 +14,7 @@ import torch
 
 from weft.benchmarks.timing import synchronise
 from weft.data.text.python_source import python_files
-from weft.inference.engine import Engine, answer_all
+from weft.inference.engine import Engine, generate_all
 from weft.inference.request import Request, Sampling
 
 SHORTEST, LONGEST = 16, 64
@@ -52,24 +52,24 @@ def measure(model: Any, tokenizer: Any, prompts: Sequence[tuple[int, ...]], comp
     the same engine alone, and where they part."""
     sampling = Sampling(temperature=0.0, max_new_tokens=added, ignore_end=True)
     requests, rows, speed = [Request(ids, sampling) for ids in prompts], list[dict[str, Any]](), dict[int, float]()
-    for invariant in (False, True):
+    for batch_invariant in (False, True):
         alone: list[list[int]] = []
         for company in (1, *companies):
-            engine = Engine(model, tokenizer, slots=company, prefixes=0, invariant=invariant)
-            answer_all(engine, requests[: 2 * company])
+            engine = Engine(model, tokenizer, slots=company, prefixes=0, batch_invariant=batch_invariant)
+            generate_all(engine, requests[: 2 * company])
             synchronise()
             begin = time.perf_counter()
-            answers = [[token.id for token in answer.tokens] for answer in answer_all(engine, requests)]
+            answers = [[token.id for token in answer.tokens] for answer in generate_all(engine, requests)]
             synchronise()
             rate = len(requests) * added / (time.perf_counter() - begin)
-            row: dict[str, Any] = {"invariant": invariant, "company": company, "tokens_per_second": rate}
+            row: dict[str, Any] = {"invariant": batch_invariant, "company": company, "tokens_per_second": rate}
             if company == 1:
                 alone = answers
             else:
                 parted = [at for one, other in zip(alone, answers, strict=True) if (at := first_difference(one, other)) is not None]
                 row["diverged"] = len(parted) / len(answers)
                 row |= {"first_divergence_least": min(parted), "first_divergence_median": statistics.median(parted)} if parted else {}
-            if invariant:
+            if batch_invariant:
                 row["cost"] = 1 - rate / speed[company]
             speed[company] = rate
             rows.append(row)

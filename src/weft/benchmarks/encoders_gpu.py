@@ -24,12 +24,12 @@ from weft.convert.bert import FAMILY as BERT
 from weft.convert.family import Family
 from weft.convert.marian import FAMILY as MARIAN
 from weft.core.errors import require
-from weft.data.base import IGNORE, Batch, Source, TensorDataset
+from weft.data.base import IGNORE, Batch, DataLoader, TensorDataset
 from weft.models.base import ModelConfig
 from weft.models.bert import BERTConfig
 from weft.models.transformer import TransformerConfig
 from weft.objectives.base import Objective
-from weft.objectives.masked_pair import MaskedPair, MaskedPairConfig
+from weft.objectives.mlm_nsp import MLMNSP, MLMNSPConfig
 from weft.objectives.seq2seq import Seq2Seq, Seq2SeqConfig
 from weft.training import execution
 from weft.training.optimizer.settings import AdamW
@@ -58,7 +58,7 @@ def bert(model: BERTConfig, batch: int, time_: int) -> Contest:
     ids = torch.randint(1000, model.vocabulary, (16 * batch, time_), generator=torch.Generator().manual_seed(0))
     segments = (torch.arange(time_) >= time_ // 2).long().expand(len(ids), -1).contiguous()
     examples = {"ids": ids, "segments": segments, "lengths": torch.full((len(ids),), time_), "pair": torch.arange(len(ids)) % 2}
-    objective = MaskedPair(MaskedPairConfig(vocabulary=model.vocabulary, special_tokens=999, mask=103))
+    objective = MLMNSP(MLMNSPConfig(vocabulary=model.vocabulary, special_tokens=999, mask=103))
 
     def loss(twin: Any, given: Batch) -> Tensor:
         shown, place, truth = objective.corrupt(given)
@@ -89,7 +89,9 @@ def marian(model: TransformerConfig, batch: int, time_: int) -> Contest:
 CONTESTS: dict[str, Callable[[], Contest]] = {
     "bert": lambda: bert(BERTConfig(vocabulary=30522, context=512), batch=32, time_=512),
     "marian": lambda: marian(
-        TransformerConfig(vocabulary=32000, context=128, activation="silu", interleaved=False, output_bias=True), batch=128, time_=64
+        TransformerConfig(vocabulary=32000, context=128, activation="silu", interleaved_positions=False, output_bias=True),
+        batch=128,
+        time_=64,
     ),
     "toy": lambda: bert(BERTConfig(vocabulary=1100, context=16, layers=1, heads=2, width=32), batch=4, time_=16),
 }
@@ -99,7 +101,7 @@ def ours(contest: Contest, settings: Train, dropout: bool) -> Trainer:
     torch.manual_seed(0)
     model = changed(contest.model, dropout).build()
     plan = execution.choose(settings, model, contest.objective, OPTIM)
-    source = Source(TensorDataset(contest.examples), settings.seed, plan.device)
+    source = DataLoader(TensorDataset(contest.examples), settings.seed, plan.device)
     return Trainer(model, contest.objective, source, settings, OPTIM, plan, tokens=contest.tokens)
 
 
@@ -119,7 +121,7 @@ def theirs(contest: Contest, own: Trainer, dropout: bool, compiled: bool) -> Cal
         {"params": [p for p in twin.parameters() if (p.ndim > 1) == decayed], "weight_decay": 0.01 * decayed} for decayed in (True, False)
     ]
     optimizer = torch.optim.AdamW(groups, lr=OPTIM.lr, betas=OPTIM.betas, fused=own.plan.device.type == "cuda")
-    source, number = Source(TensorDataset(contest.examples), own.settings.seed, own.plan.device), [0]
+    source, number = DataLoader(TensorDataset(contest.examples), own.settings.seed, own.plan.device), [0]
     run = torch.compile(twin) if compiled else twin
 
     def step() -> Tensor:

@@ -24,7 +24,7 @@ from torch import Tensor
 from weft.benchmarks import peers
 from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.record import measurements, write_record
-from weft.data.base import Source
+from weft.data.base import DataLoader
 from weft.data.text.python_source import PythonSourceConfig
 from weft.data.text.token_windows import TokenWindows
 from weft.models.gpt import GPT, GPTConfig
@@ -56,7 +56,7 @@ Advance = Callable[[int], float]
 """Makes some steps and gives their mean loss."""
 
 
-def ours(model: GPT, source: Source, batch: int, precision: str) -> Advance:
+def ours(model: GPT, source: DataLoader, batch: int, precision: str) -> Advance:
     objective = NextTokenConfig().build()
     train = Train(batch=batch, steps=10_000, device="cpu", precision=precision)  # type: ignore[arg-type]
     plan = execution.choose(train, model, objective)
@@ -82,7 +82,7 @@ def network(config: GPTConfig, seed: int) -> GPT:
 def contender(kind: str, name: str, seed: int) -> Advance:
     """One of the contenders on the batches that all of them get."""
     config, batch = MODELS[name]
-    source = Source(TokenWindows(tokens(config.vocabulary), config.context, overlapping=True), 1 + seed, torch.device("cpu"))
+    source = DataLoader(TokenWindows(tokens(config.vocabulary), config.context, overlapping=True), 1 + seed, torch.device("cpu"))
 
     def batches(number: int) -> tuple[Tensor, Tensor]:
         drawn = source.batch(number * batch, batch)

@@ -14,7 +14,7 @@ import torch
 
 from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.record import measurements, write_record
-from weft.data.base import Source
+from weft.data.base import DataLoader
 from weft.data.text.token_windows import TokenWindows
 from weft.models.gpt import GPTConfig
 from weft.objectives.next_token import NextTokenConfig
@@ -25,7 +25,7 @@ from weft.training.settings import Train
 from weft.training.trainer import Trainer
 
 MODEL = GPTConfig(
-    vocabulary=256, context=128, layers=4, heads=8, width=256, tied=False,
+    vocabulary=256, context=128, layers=4, heads=8, width=256, tie_embeddings=False,
     embedding_dropout=0.1, attention_dropout=0.1, residual_dropout=0.1,
 )  # fmt: skip
 TRAIN = Train(steps=14_950, batch=128, log_every=100)
@@ -40,7 +40,7 @@ def make_trainer(train: Train = TRAIN, model: GPTConfig = MODEL) -> Trainer:
     network, objective = model.build(), NextTokenConfig().build()
     plan = execution.choose(train, network, objective, OPTIM)
     tokens = torch.randint(0, 256, (1_000_000,), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
-    source = Source(TokenWindows(tokens, 127, overlapping=True), 1, plan.device)
+    source = DataLoader(TokenWindows(tokens, 127, overlapping=True), 1, plan.device)
     return Trainer(network, objective, source, train, OPTIM, plan, tokens=127)
 
 
@@ -80,11 +80,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--precision", default="auto")
     parser.add_argument("--compile", default="auto")
     parser.add_argument("--attention", default="auto")
-    parser.add_argument("--blocks", default="auto")
+    parser.add_argument("--block-kernels", default="auto")
     parser.add_argument("--deterministic", action="store_true")
     parser.add_argument("--record", default="", help="JSON file to write")
     options = parser.parse_args(arguments)
-    chosen = {name: getattr(options, name) for name in ("precision", "compile", "attention", "blocks")}
+    chosen = {name: getattr(options, name) for name in ("precision", "compile", "attention", "block_kernels")}
     trainer = make_trainer(dataclasses.replace(TRAIN, deterministic=options.deterministic, **chosen))
     print("\n".join(trainer.plan.lines()))
     about, times = {"model": "4 x 256", "batch": 128, "tokens": 127}, step_time(trainer, options.steps)

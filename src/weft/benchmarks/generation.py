@@ -29,8 +29,8 @@ from weft.benchmarks.record import measurements, write_record
 from weft.benchmarks.timing import synchronise, timed
 from weft.convert.gpt2 import FAMILY
 from weft.core.errors import require
-from weft.inference.engine import Engine, answer_all
-from weft.inference.quantize import keep_weights
+from weft.inference.engine import Engine, generate_all
+from weft.inference.quantize import quantize_model
 from weft.inference.request import Request, Sampling
 from weft.inference.runner import ModelRunner
 from weft.models.gpt import PRESETS
@@ -51,11 +51,11 @@ class Numbers:
         return "." * len(ids)
 
 
-def ours(model: Any, prompts: torch.Tensor, added: int, invariant: bool = False) -> Callable[[], Any]:
-    engine = Engine(model, Numbers(model.config.vocabulary), slots=len(prompts), prefixes=0, invariant=invariant)
+def ours(model: Any, prompts: torch.Tensor, added: int, batch_invariant: bool = False) -> Callable[[], Any]:
+    engine = Engine(model, Numbers(model.config.vocabulary), slots=len(prompts), prefixes=0, batch_invariant=batch_invariant)
     sampling = Sampling(temperature=0.0, max_new_tokens=added)
     requests = [Request(tuple(row), sampling) for row in prompts.tolist()]
-    return lambda: [[token.id for token in answer.tokens] for answer in answer_all(engine, requests)]
+    return lambda: [[token.id for token in answer.tokens] for answer in generate_all(engine, requests)]
 
 
 def theirs(twin: Any, prompts: torch.Tensor, added: int, cache: str | None) -> Callable[[], Any]:
@@ -84,9 +84,9 @@ def rates(runs: dict[str, Callable[[], Any]], tokens: int, repeats: int) -> tupl
     return {kind: {name: tokens / of(times) for name, times in taken.items()} for kind, of in kinds.items()}, said
 
 
-def step_ms(model: Any, rows: int, length: int, invariant: bool = False) -> float:
+def step_ms(model: Any, rows: int, length: int, batch_invariant: bool = False) -> float:
     """Milliseconds of a step of rows that hold so many tokens, without prompts, choosing and the rest of the engine."""
-    runner = ModelRunner(model, invariant=invariant)
+    runner = ModelRunner(model, batch_invariant=batch_invariant)
     runner.add_rows(rows)
     assert runner.state
     runner.state.reserve(rows, length + WARM_UP + STEPS)
@@ -112,12 +112,12 @@ def measure(size: str, batches: list[int], precision: str, device: torch.device,
     kind = PRECISIONS[precision]
     rounded = copy.deepcopy(model).eval() if device.type == "cpu" else None
     if rounded:
-        keep_weights(rounded, "int8")
+        quantize_model(rounded, "int8")
     made, peer = model.to(device, kind).eval(), twin.to(device, kind).eval()
     rows = []
     for batch in batches:
         prompts = torch.randint(0, config.vocabulary, (batch, PROMPT), generator=torch.Generator().manual_seed(1)).to(device)
-        runs = {"weft": ours(made, prompts, options.added), "weft invariant": ours(made, prompts, options.added, invariant=True)}
+        runs = {"weft": ours(made, prompts, options.added), "weft invariant": ours(made, prompts, options.added, batch_invariant=True)}
         runs["transformers"] = theirs(peer, prompts, options.added, None)
         if rounded:
             runs["weft int8"] = ours(rounded, prompts, options.added)
@@ -127,11 +127,11 @@ def measure(size: str, batches: list[int], precision: str, device: torch.device,
         row: dict[str, Any] = {"model": size, "batch": batch, "precision": precision} | found
         if device.type == "cuda":
             kinds, length = {"weft": False, "weft invariant": True}, PROMPT + options.added // 2
-            row["step_ms"] = {name: step_ms(made, batch, length, invariant) for name, invariant in kinds.items()}
+            row["step_ms"] = {name: step_ms(made, batch, length, batch_invariant) for name, batch_invariant in kinds.items()}
         row["differ_from_transformers"] = apart(said["weft"], said["transformers"])
         if batch > 1:  # the same prompts, each by itself
-            for name, invariant in (("weft", False), ("weft invariant", True)):
-                alone = [ours(made, one[None], options.added, invariant)()[0] for one in prompts[: options.alone]]
+            for name, batch_invariant in (("weft", False), ("weft invariant", True)):
+                alone = [ours(made, one[None], options.added, batch_invariant)()[0] for one in prompts[: options.alone]]
                 row[f"{name}: differ alone"] = apart(said[name][: options.alone], alone)
         rows.append(row)
         print(json.dumps(rows[-1]), flush=True)
@@ -167,7 +167,7 @@ def diverging(options: Any) -> list[dict[str, Any]]:
             model = PRESETS[name].build().to(options.device).eval()
             tokenizer = Numbers(model.config.vocabulary)
             prompts = divergence.random_prompts(model.config.vocabulary, options.prompts)
-        keep_weights(model, options.precision)
+        quantize_model(model, options.precision)
         for row in divergence.measure(model, tokenizer, prompts, options.batches, options.added):
             rows.append({"model": Path(name).name, "precision": options.precision, "prompts": len(prompts), "added": options.added, **row})
             print(json.dumps(rows[-1]), flush=True)

@@ -25,7 +25,7 @@ from weft.benchmarks.record import measurements, write_record
 from weft.core.config import override
 from weft.core.errors import CapabilityError
 from weft.evaluation.evaluate import evaluate
-from weft.models.base import Restyles, Samples, offers
+from weft.models.base import Samples, TranslatesImages, offers
 from weft.recipes.base import recipe as find_recipe
 from weft.report.progress import Progress
 from weft.report.samples import translated
@@ -146,11 +146,11 @@ EXPERIMENTS: dict[str, Experiment] = {
     ),
     **{
         f"pix2pix-mnist{name}": Experiment("pix2pix/mnist", changes, measures=("translated=extractor-mnist",))
-        for name, changes in (("", {}), ("-error", {"objective.adversarial": 0.0}), ("-game", {"objective.l1_weight": 0.0}))
+        for name, changes in (("", {}), ("-error", {"objective.adversarial_weight": 0.0}), ("-game", {"objective.l1_weight": 0.0}))
     },
     **{
         f"pix2pix-facades{name}": Experiment("pix2pix/facades", changes, report={}, checkpoint="@last")
-        for name, changes in (("", {}), ("-error", {"objective.adversarial": 0.0}), ("-game", {"objective.l1_weight": 0.0}))
+        for name, changes in (("", {}), ("-error", {"objective.adversarial_weight": 0.0}), ("-game", {"objective.l1_weight": 0.0}))
     },
     **{
         f"cyclegan-mnist{name}": Experiment(
@@ -158,7 +158,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         )
         for name, changes, hoped, expected in (
             ("", {}, beside("translated-mnist_extractor", 0.95), ""),
-            ("-no_cycle", {"objective.cycle": 0.0}, {}, "fails: the games alone do not ask for the content"),
+            ("-no_cycle", {"objective.cycle_weight": 0.0}, {}, "fails: the games alone do not ask for the content"),
         )
     },
 }
@@ -225,7 +225,7 @@ def sheet(loaded: Loaded, path: Path, seed: int) -> None:
     if offers(loaded.model, Samples):
         with contextlib.suppress(CapabilityError):  # it draws something else
             path.write_bytes(png(draw(loaded.model, 100, seed)))
-    elif offers(loaded.model, Restyles):
+    elif offers(loaded.model, TranslatesImages):
         path.write_bytes(png(translated(loaded), columns=6))
 
 

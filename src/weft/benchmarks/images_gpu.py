@@ -22,7 +22,7 @@ from weft.benchmarks.record import measurements, write_record
 from weft.benchmarks.timing import timed
 from weft.core import random
 from weft.core.config import override
-from weft.data.base import Source, TensorDataset
+from weft.data.base import DataLoader, TensorDataset
 from weft.data.images.pixels import ImagesConfig
 from weft.recipes.base import Recipe
 from weft.recipes.base import recipe as find_recipe
@@ -128,7 +128,7 @@ def ours(contest: Contest, changes: dict[str, Any]) -> Trainer:
     torch.manual_seed(0)
     model, objective = resolved.model.build(), resolved.objective.build()
     plan = execution.choose(resolved.train, model, objective, resolved.optim)
-    source = Source(TensorDataset({"image": pixels}, made.data.transform(pixels)), resolved.train.seed, plan.device)
+    source = DataLoader(TensorDataset({"image": pixels}, made.data.transform(pixels)), resolved.train.seed, plan.device)
     return Trainer(model, objective, source, resolved.train, resolved.optim, plan)  # type: ignore[arg-type]
 
 
@@ -139,7 +139,7 @@ def theirs(contest: Contest, trainer: Trainer, compiled: bool, half: bool = True
     return contest.loop(model.train(), compiled, half)
 
 
-def fresh(source: Source, batch: int) -> Callable[[], Given]:
+def fresh(source: DataLoader, batch: int) -> Callable[[], Given]:
     """Random images of the device, made as by hand."""
     assert isinstance(source.dataset, TensorDataset)
     pixels, transform = source.dataset.tensors["image"], source.dataset.transform

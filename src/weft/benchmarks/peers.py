@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from weft.core.errors import require
 from weft.models.gpt import GPT, GPTConfig
-from weft.training.optimizer.updater import audit
+from weft.training.optimizer.updater import parameter_kinds
 
 Step = Callable[[], Tensor]
 Batches = Callable[[int], tuple[Tensor, Tensor]]
@@ -58,9 +58,9 @@ class PlainGPT(nn.Module):
 
 def loop(model: nn.Module, logits: Callable[[Tensor], Tensor], batches: Batches, lr: float, bf16: bool) -> Step:
     """The usual step: forward, mean loss, backward, clip, AdamW."""
-    kinds, named = audit([("", model)]), dict(model.named_parameters())
-    decayed = [named[name] for name, kind in kinds.items() if kind != "plain"]
-    others = [named[name] for name, kind in kinds.items() if kind == "plain"]
+    kinds, named = parameter_kinds([("", model)]), dict(model.named_parameters())
+    decayed = [named[name] for name, kind in kinds.items() if kind != "no_decay"]
+    others = [named[name] for name, kind in kinds.items() if kind == "no_decay"]
     groups: list[dict[str, Any]] = [{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
     device = next(model.parameters()).device
     optimizer = torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.95), fused=True)

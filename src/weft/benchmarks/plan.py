@@ -20,7 +20,7 @@ from weft import results
 from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.record import measurements, write_record
 from weft.core.errors import DataError, WeftError
-from weft.data.base import Source
+from weft.data.base import DataLoader
 from weft.data.text.token_windows import TokenWindows
 from weft.planning import plan
 from weft.planning.layout import Layout
@@ -55,7 +55,7 @@ def trainer_of(case: Subject) -> Trainer:
     network, objective = case.model.build(), case.objective.build()
     chosen = execution.choose(train, network, objective, OPTIM)
     tokens = torch.randint(0, case.model.vocabulary, (1_000_000,), generator=torch.Generator().manual_seed(0), dtype=torch.int32)  # type: ignore[attr-defined]
-    source = Source(TokenWindows(tokens, case.tokens, overlapping=True), 1, chosen.device)
+    source = DataLoader(TokenWindows(tokens, case.tokens, overlapping=True), 1, chosen.device)
     return Trainer(network, objective, source, train, OPTIM, chosen, tokens=case.tokens)
 
 
@@ -113,8 +113,8 @@ def forget() -> None:
 def compare(name: str, batch: int, steps: int, device: str, record: str = "") -> dict[str, Any]:
     """One row: planned, measured now or before, and how far off the plan is."""
     one, before = case(name, batch), known(record, name) if record else None
-    wishes = plan.Wishes(micro=batch, checkpoint=False, asked=Layout(1, 1, 1, 1))
-    planned = plan.make(one, device, wishes)
+    request = plan.PlanRequest(micro_batch=batch, activation_checkpointing=False, asked=Layout(1, 1, 1, 1))
+    planned = plan.make(one, device, request)
     found = before or measured(one, steps)
     forget()
     row: dict[str, Any] = {"model": name, "parameters": planned.footprint.counts.parameters, "batch": batch, "tokens": one.tokens}
@@ -131,7 +131,7 @@ def layouts(name: str = "gpt3-175b") -> list[dict[str, Any]]:
     """The plan on each number of GPUs, with the bytes that PyTorch's own sharding puts on a device of the first and the last stage."""
     rows = []
     for gpus in GPUS:
-        found = plan.make(subject(name), "h200", plan.Wishes(gpus=gpus))
+        found = plan.make(subject(name), "h200", plan.PlanRequest(gpus=gpus))
         layout = found.choice.layout
         stages = sorted({0, layout.pipeline - 1})
         planned = [4 * found.weights.local(layout, stage) for stage in stages]

@@ -92,7 +92,7 @@ def measurements(
     groups: dict[str, list[Row]] = {}
     for row in rows:
         groups.setdefault(json.dumps({name: row[name] for name in of if name in row}), []).append(row)
-    known = {*of, "seed", "examples", "commonest_class"}
+    known = {*of, "seed", "examples", "majority_class"}
     found: list[Measurement] = []
     for name, group in groups.items():
         examples = {row.get("examples") for row in group}
@@ -111,7 +111,7 @@ def measurements(
                 examples=None if costs or len(examples) > 1 else next(iter(examples)),
             )
             one = dataclasses.replace(one, **(beside or {}).get(metric, {}))
-            if metric in RIGHT and not one.baselines and (share := group[0].get("commonest_class")) is not None:
+            if metric in RIGHT and not one.baselines and (share := group[0].get("majority_class")) is not None:
                 one = dataclasses.replace(one, baselines=(Baseline(name="commonest class", value=share),))
             found.append(one)
     rest = [{"of": {k: row[k] for k in of if k in row}, **{k: row[k] for k in ("seed",) if k in row}, **words(row, known)} for row in rows]

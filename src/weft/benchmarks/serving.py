@@ -29,14 +29,14 @@ from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.record import measurements, write_record
 from weft.core import config
 from weft.data.tokenizers import base as tokenizers
-from weft.inference.engine import Engine, answer_all
+from weft.inference.engine import Engine, generate_all
 from weft.inference.request import Request, Sampling
 from weft.models.gpt import GPTConfig
 from weft.recipes.base import recipe as find_recipe
 from weft.runs.load import load as load_run
 from weft.training.checkpoint import checkpoint
 
-SIZES: dict[str, Any] = {"context": 512, "layers": 8, "heads": 8, "width": 512, "position": "rotary"}
+SIZES: dict[str, Any] = {"context": 512, "layers": 8, "heads": 8, "width": 512, "position_embedding": "rotary"}
 PROMPT = "The weft is drawn through the warp, over one thread and under the next, "
 STAYED, LEFT = 16, 400
 """Tokens of the answers that are waited for, and of those that are not."""
@@ -179,7 +179,7 @@ def offline(folder: Path, requests: int, tokens: int) -> Callable[[], float]:
 
     def measure() -> float:
         begin = time.perf_counter()
-        made = sum(len(answer.tokens) for answer in answer_all(engine, asked))
+        made = sum(len(answer.tokens) for answer in generate_all(engine, asked))
         return made / (time.perf_counter() - begin)
 
     return measure

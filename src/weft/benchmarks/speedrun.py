@@ -26,7 +26,7 @@ from weft.benchmarks.arguments import Arguments, at_least, settings
 from weft.benchmarks.record import measurements, write_record
 from weft.benchmarks.timing import synchronise, timed
 from weft.core.config import override, to_dict
-from weft.data.base import Source
+from weft.data.base import DataLoader
 from weft.data.shards.build_state import BuildConfig
 from weft.data.shards.builder import build
 from weft.data.shards.workers import cores
@@ -108,14 +108,14 @@ class Course:
         model, objective = build_run(self.recipe)
         optim: Any = self.recipe.optim
         plan = execution.choose(self.recipe.train, model, objective, optim)
-        source = Source(data.train, 1, plan.device)
+        source = DataLoader(data.train, 1, plan.device)
         self.trainer = Trainer(model, objective, source, self.recipe.train, optim, plan, tokens=data.info["tokens"])
         self.updater = self.trainer.updaters[""]
         self.peaks, self.lr = self.updater.peaks, optim.lr
         report = dataclasses.replace(recipe.data, validation_path=(held,)).build().validation  # type: ignore[call-arg]
         assert data.validation is not None and report is not None
         self.sets = {"chosen_on": data.validation, "loss": report}
-        self.sources = {key: Source(dataset, 1, plan.device, shuffle=False) for key, dataset in self.sets.items()}
+        self.sources = {key: DataLoader(dataset, 1, plan.device, shuffle=False) for key, dataset in self.sets.items()}
         self.facts = {"parameters": sum(p.numel() for p in model.parameters()), **data.info}
         self.validate("loss")
         self.step_seconds = timed(self.trainer.run_step, 10, WARM_UP) / 1e3

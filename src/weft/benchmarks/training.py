@@ -33,10 +33,10 @@ from weft.benchmarks import ceiling, kernels, nanogpt
 from weft.benchmarks.arguments import Arguments, at_least
 from weft.benchmarks.record import measurements, write_record
 from weft.benchmarks.timing import synchronise, timed
-from weft.data.base import Source
+from weft.data.base import DataLoader
 from weft.data.text.token_windows import TokenWindows
 from weft.kernels import chunked_cross_entropy
-from weft.kernels.spec import Use
+from weft.kernels.spec import UsageSpec
 from weft.models.gpt import PRESETS, GPTConfig
 from weft.objectives.next_token import NextTokenConfig
 from weft.training import execution
@@ -72,8 +72,8 @@ def make(model: GPTConfig, train: Train, tokens: Tensor, optim: AdamW, pieces: s
     network, objective = model.build(), NextTokenConfig().build()
     plan = execution.choose(train, network, objective, optim)
     if pieces:
-        plan.use = dataclasses.replace(plan.use, pieces=Use().pieces & {*pieces.split("+")})
-    source = Source(TokenWindows(tokens, model.context, overlapping=True), train.seed, plan.device)
+        plan.use = dataclasses.replace(plan.use, parts=UsageSpec().parts & {*pieces.split("+")})
+    source = DataLoader(TokenWindows(tokens, model.context, overlapping=True), train.seed, plan.device)
     return Trainer(network, objective, source, train, optim, plan, tokens=model.context)
 
 
@@ -178,7 +178,7 @@ class Bench:
             torch.manual_seed(0)
             model = self.model
             twin = nanogpt.build(folder, model, PADDED if model.vocabulary == 50257 else model.vocabulary)
-            source = Source(TokenWindows(noise(model.vocabulary), model.context, overlapping=True), 1, self.device)
+            source = DataLoader(TokenWindows(noise(model.vocabulary), model.context, overlapping=True), 1, self.device)
             numbers = count()
             batches = lambda: source.batch(next(numbers) * self.batch, self.batch)  # noqa: E731
             return nanogpt.stepper(twin, OPTIM, self.device, batches, self.device.type == "cuda")
@@ -290,7 +290,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--record", default="", help="JSON file to write")
     options = parser.parse_args(arguments)
     parser.check_sizes("--sizes", options.sizes)
-    device = execution.pick_device("auto")
+    device = execution.select_device("auto")
     rows = []
     for size in options.sizes:
         batch = options.batch or BATCHES[size]

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from weft.benchmarks import nanogpt
 from weft.benchmarks.training import OPTIM, forget, make, model_of, variant
-from weft.data.base import Source
+from weft.data.base import DataLoader
 from weft.data.text.python_source import python_files
 from weft.data.text.token_windows import TokenWindows
 from weft.training.schedule import Schedule
@@ -43,7 +43,7 @@ def curves(size: str, batch: int, steps: int, folder: str, words: str, device: t
         twins = [nanogpt.build(folder, model, model.vocabulary) for _ in range(2)]
         for twin in twins:
             nanogpt.take_weights(twin, trainer.model)
-        source = Source(TokenWindows(tokens, model.context, overlapping=True), trainer.settings.seed, device)
+        source = DataLoader(TokenWindows(tokens, model.context, overlapping=True), trainer.settings.seed, device)
         mine = []
         for _ in range(steps):
             trainer.means.clear()
@@ -60,7 +60,7 @@ def curves(size: str, batch: int, steps: int, folder: str, words: str, device: t
     return found | {"weft": mine, "nanogpt": theirs, "nanogpt_again": again}
 
 
-def nanogpt_losses(twin: Any, optim: Any, source: Source, batch: int, steps: int, device: torch.device) -> Iterator[Tensor]:
+def nanogpt_losses(twin: Any, optim: Any, source: DataLoader, batch: int, steps: int, device: torch.device) -> Iterator[Tensor]:
     numbers, positions = count(), count(1)
     step = nanogpt.stepper(
         twin,

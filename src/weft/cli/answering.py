@@ -16,9 +16,9 @@ from weft.data.base import Problems
 from weft.data.text.token_windows import read_text
 from weft.inference.beam import Beam
 from weft.inference.mask_predict import MaskPredict
-from weft.inference.translate import Answered, best_answers
+from weft.inference.translate import Seq2SeqOutput, best_answers
 from weft.inference.translate_file import answer_lines, fingerprint
-from weft.models.base import Fills, offers
+from weft.models.base import NonAutoregressiveDecoder, offers
 from weft.runs.load import Loaded
 from weft.training.checkpoint import files
 
@@ -27,29 +27,33 @@ BEAMS = 5
 
 
 @dataclass(frozen=True)
-class How:
+class DecodingOptions:
     """How answers are made, by models that make all tokens at once and by those that go token by token."""
 
-    filling: MaskPredict
+    mask_predict: MaskPredict
     beam: Beam
 
 
-def answers(loaded: Loaded, prompt: str, how: How, n: int = 1) -> int:
+def answers(loaded: Loaded, prompt: str, options: DecodingOptions, n: int = 1) -> int:
     """The best answers to one text, a line each; how they came about goes to stderr."""
     if not prompt:
         raise ConfigError(f"{type(loaded.model).__name__} answers a text; give it one, for example: weft sample CKPT 'a text'")
-    most = 1 if offers(loaded.model, Fills) else how.beam.beams
+    most = 1 if offers(loaded.model, NonAutoregressiveDecoder) else options.beam.beams
     if not 1 <= n <= most:
-        more = "it makes one answer, all tokens at once" if offers(loaded.model, Fills) else f"{most} beams find at most {most} answers"
+        more = (
+            "it makes one answer, all tokens at once"
+            if offers(loaded.model, NonAutoregressiveDecoder)
+            else f"{most} beams find at most {most} answers"
+        )
         raise ConfigError(f"--n {n}: {more}")
-    for said in reply(loaded, [prompt], how)[0][:n]:
+    for said in reply(loaded, [prompt], options)[0][:n]:
         print(said.text, flush=True)
-        sure = "" if said.log_probability is None else f", log-probability {said.log_probability:.5f}, score {said.score:.5f}"
+        sure = "" if said.logprob is None else f", log-probability {said.logprob:.5f}, score {said.score:.5f}"
         print(f"({said.tokens} tokens in {said.passes} passes, ended by {said.stop}{sure})", file=sys.stderr)
     return 0
 
 
-def answers_to_file(loaded: Loaded, prompt: str, source: str, target: str, how: How) -> int:
+def answers_to_file(loaded: Loaded, prompt: str, source: str, target: str, options: DecodingOptions) -> int:
     """An answer on a line of its own for every line of a text; a call that was interrupted continues."""
     if prompt:
         raise ConfigError(f"--input names a file of texts, so there is no room for the prompt {prompt!r}")
@@ -61,28 +65,39 @@ def answers_to_file(loaded: Loaded, prompt: str, source: str, target: str, how: 
         print(f"data: {line}", file=sys.stderr)
     files.check_file(Path(target))
     files.make_folder(Path(target).parent)
-    about: dict[str, Any] = {"recipe": loaded.recipe.name, "weights": fingerprint(loaded.model), "filling": vars(use(loaded, how.filling))}
-    about |= {"beam": vars(how.beam)}
+    about: dict[str, Any] = {
+        "recipe": loaded.recipe.name,
+        "weights": fingerprint(loaded.model),
+        "mask_predict": vars(use(loaded, options.mask_predict)),
+    }
+    about |= {"beam": vars(options.beam)}
     with files.writing(Path(target).parent):
-        answer_lines(lambda texts: [best[0].text for best in reply(loaded, texts, how)], lines, Path(target), about, predictor(len(lines)))
+        answer_lines(
+            lambda texts: [best[0].text for best in reply(loaded, texts, options)], lines, Path(target), about, predictor(len(lines))
+        )
     print(f"{len(lines):,} answers written to {target}")
     return 0
 
 
-def reply(loaded: Loaded, texts: Sequence[str], how: How) -> list[list[Answered]]:
-    gpu, beam = next(loaded.model.parameters()).is_cuda, how.beam
-    settings = {"beams": beam.beams, "alpha": beam.alpha, "beta": beam.beta, "filling": use(loaded, how.filling)}
+def reply(loaded: Loaded, texts: Sequence[str], options: DecodingOptions) -> list[list[Seq2SeqOutput]]:
+    gpu, beam = next(loaded.model.parameters()).is_cuda, options.beam
+    settings = {
+        "beams": beam.beams,
+        "alpha": beam.length_penalty,
+        "beta": beam.coverage_penalty,
+        "mask_predict": use(loaded, options.mask_predict),
+    }
     return best_answers(loaded.model, loaded.tokenizer, texts, batch=256 if gpu else 64, **settings)  # type: ignore[arg-type]
 
 
-def use(loaded: Loaded, filling: MaskPredict) -> MaskPredict:
+def use(loaded: Loaded, mask_predict: MaskPredict) -> MaskPredict:
     """What was asked for, and what the recipe says where nothing was."""
     model = loaded.model
-    if not offers(model, Fills):
-        if filling != MaskPredict():
+    if not offers(model, NonAutoregressiveDecoder):
+        if mask_predict != MaskPredict():
             raise ConfigError(f"{type(model).__name__} answers token by token; --iterations and --length-factor are for others")
-        return filling
-    return filling.after(to_dict(loaded.recipe.objective)).resolve(model)
+        return mask_predict
+    return mask_predict.after(to_dict(loaded.recipe.objective)).resolve(model)
 
 
 def predictor(total: int) -> Callable[[int], None]:

@@ -54,7 +54,7 @@ class Build(BuildConfig):
 @dataclass(frozen=True, kw_only=True)
 class Python(CorpusConfig):
     out: str = ""
-    """Folder of train.jsonl, held.jsonl and corpus.json."""
+    """Folder of train.jsonl, held_out.jsonl and corpus.json."""
     folder: tuple[str, ...] = ()
     """Folders of packages to read instead of what is installed."""
 

@@ -14,7 +14,7 @@ from weft.evaluation import predict
 from weft.inference.generate import can_continue
 from weft.inference.neighbours import known_words
 from weft.inference.translate import can_answer
-from weft.models.base import Embeds, Restyles, Samples, offers
+from weft.models.base import Embeds, Samples, TranslatesImages, offers
 from weft.planning import cost
 from weft.runs.assemble import Run
 from weft.training.parallel.processes import LAYOUT
@@ -91,7 +91,7 @@ def prompts(run: Run) -> tuple[str, ...] | None:
         return ("a prompt",) if can_encode("a prompt", tokenizer) else ()
     if can_answer(model):
         return ("a text",) if can_encode("a text", tokenizer) else (first_source(run.data),)
-    if offers(model, Restyles):
+    if offers(model, TranslatesImages):
         return "--input", "picture.png", "--out", "restyled"
     if offers(model, Samples):
         return ()

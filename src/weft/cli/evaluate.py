@@ -41,7 +41,7 @@ class Options(Config):
     iterations: int = 0
     """Passes of a model that makes all tokens of an answer at once; 0 is as many as its recipe says."""
     length_factor: float = 0.0
-    """Such an answer gets its foretold length times this; 0 is as the recipe says."""
+    """Such an answer gets its predicted length times this; 0 is as the recipe says."""
     batch: int = 64
     """Examples at a time; the result does not depend on it."""
     device: str = "auto"

@@ -1,4 +1,4 @@
-"""`weft sample` for models of images and of points: drawn, walked through, filled in, translated."""
+"""`weft sample` for models of images and of points: drawn, interpolated, inpainted, translated."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from torch import Tensor
 
 from weft.core.errors import ConfigError
 from weft.data.images.image_files import image_shape, read_images
-from weft.models.base import Completes, SamplesClass, need
+from weft.models.base import Inpaints, SamplesClass, need
 from weft.report import plane
 from weft.runs.load import Loaded
 from weft.training.checkpoint import files
-from weft.visual import walks
-from weft.visual.completions import MASKS, complete, known_part
+from weft.visual import latent_interpolation
 from weft.visual.grids import class_number, draw, png, pngs
+from weft.visual.inpainting import MASKS, inpaint, known_part
 
 IMAGES, POINTS = 64, 2000
 TOGETHER = 16
 """Images translated at once."""
 
 
-def drawn(loaded: Loaded, n: int, seed: int, label: str, way: str, out: str) -> int:
+def drawn(loaded: Loaded, n: int, seed: int, label: str, latents: str, out: str) -> int:
     """A sheet of images, or the points that a model of the plane or the line draws."""
-    what = f"-{quote(label, safe='')}" if label else f"-{way}" if way != "none" else ""
+    what = f"-{quote(label, safe='')}" if label else f"-{latents}" if latents != "none" else ""
     if numbers := plane.dimensions(loaded.recipe.model):
         if what:
             kind = "points" if numbers > 1 else "numbers"
-            raise ConfigError(f"--label and --walk are for images, and {type(loaded.model).__name__} draws {kind}")
+            raise ConfigError(f"--label and --latents are for images, and {type(loaded.model).__name__} draws {kind}")
         where = target(loaded, f"-seed{seed}.svg", out, ".svg")
         return write(plane.drawn(draw(loaded.model, n or POINTS, seed)).encode(), where)
     where = target(loaded, f"{what}-seed{seed}.png", out, ".png")  # what is wrong with it is said before the work is done
-    return write(png(pictures(loaded, n, seed, label, way), columns=walks.STEPS if way != "none" else 0), where)
+    return write(png(pictures(loaded, n, seed, label, latents), columns=latent_interpolation.STEPS if latents != "none" else 0), where)
 
 
 def target(loaded: Loaded, name: str, out: str, suffix: str) -> Path:
@@ -52,28 +52,28 @@ def write(content: bytes, path: Path) -> int:
     return 0
 
 
-def pictures(loaded: Loaded, n: int, seed: int, label: str, way: str) -> Tensor:
+def pictures(loaded: Loaded, n: int, seed: int, label: str, latents: str) -> Tensor:
     """Images drawn as asked for, (N, ...)."""
-    if way == "none":
+    if latents == "none":
         if label:
             need(loaded.model, SamplesClass)
         names, classes = getattr(loaded.tokenizer, "names", []), getattr(loaded.recipe.model, "classes", 0)
         return draw(loaded.model, n or IMAGES, seed, class_number(label, names, classes) if label else None)
     if label:
-        raise ConfigError("--label and --walk do not go together; choose one of them")
-    rows = max(1, -(-n // walks.STEPS)) if n else 8
-    return (walks.between if way == "between" else walks.along)(loaded.model, rows, seed=seed)
+        raise ConfigError("--label and --latents do not go together; choose one of them")
+    rows = max(1, -(-n // latent_interpolation.STEPS)) if n else 8
+    return (latent_interpolation.interpolate if latents == "interpolate" else latent_interpolation.traverse)(loaded.model, rows, seed=seed)
 
 
-def completed(loaded: Loaded, prompts: list[str], place: str, mask: str, n: int, seed: int, out: str) -> int:
+def inpainted(loaded: Loaded, prompts: list[str], place: str, mask: str, n: int, seed: int, out: str) -> int:
     """A row for each image: what was left of it, then what the model makes of it."""
     if prompts:
-        raise ConfigError(f"--complete names the images, so there is no room for {' '.join(prompts)!r}")
-    need(loaded.model, Completes)
+        raise ConfigError(f"--inpaint names the images, so there is no room for {' '.join(prompts)!r}")
+    need(loaded.model, Inpaints)
     shape = image_shape(loaded.recipe.model)
-    where = target(loaded, f"-complete-{quote(Path(place).stem, safe='')}-seed{seed}.png", out, ".png")
+    where = target(loaded, f"-inpaint-{quote(Path(place).stem, safe='')}-seed{seed}.png", out, ".png")
     _, pixels = read_images(place, shape)
-    rows = complete(loaded.model, torch.from_numpy(pixels), known(mask, shape), n, seed)
+    rows = inpaint(loaded.model, torch.from_numpy(pixels), known(mask, shape), n, seed)
     return write(png(rows.flatten(0, 1), columns=n + 1), where)
 
 
@@ -91,7 +91,7 @@ def known(mask: str, shape: tuple[int, int, int]) -> Tensor:
     return ~missing
 
 
-def restyled(loaded: Loaded, prompt: str, place: str, way: str, out: str) -> int:
+def translated(loaded: Loaded, prompt: str, place: str, direction: str, out: str) -> int:
     """Every image translated into a file of the same name in a folder."""
     if prompt or not place:
         given = f", but was given {prompt!r}" if prompt else ""
@@ -105,7 +105,7 @@ def restyled(loaded: Loaded, prompt: str, place: str, way: str, out: str) -> int
     source, device = torch.from_numpy(pixels), next(model.parameters()).device
     for first in range(0, len(paths), TOGETHER):
         with torch.no_grad():
-            made = model.translate(source[first : first + TOGETHER].to(device), way)  # type: ignore[operator]
+            made = model.translate(source[first : first + TOGETHER].to(device), direction)  # type: ignore[operator]
         for path, content in zip(targets[first : first + TOGETHER], pngs(made), strict=True):
             files.deliver(path, content)
     print(f"{len(paths):,} {'images' if len(paths) > 1 else 'image'} translated into {out}")

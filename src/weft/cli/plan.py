@@ -13,7 +13,7 @@ from weft.core.errors import ConfigError
 from weft.training.checkpoint import files
 
 if TYPE_CHECKING:
-    from weft.planning.plan import Plan
+    from weft.planning.plan import TrainingPlan
 
 
 def main(words: list[str]) -> int:
@@ -41,39 +41,39 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def make(given: Given) -> Plan:
+def make(given: Given) -> TrainingPlan:
     from weft.planning import plan
     from weft.planning.layout import Layout
 
     settings = given.settings
-    for flag in ("tokens", "context", "batch", "vocabulary", "micro", "pue", "carbon", "price"):
+    for flag in ("tokens", "context", "batch", "vocabulary", "micro_batch", "pue", "carbon", "price"):
         if not 0 <= getattr(settings, flag) < math.inf:
             raise ConfigError(f"--{flag} must be a number that is not negative, not {getattr(settings, flag)}")
         refuse_large(flag, getattr(settings, flag))
     asked = settings.parallel
-    wishes = plan.Wishes(
+    request = plan.PlanRequest(
         gpus=settings.gpus,
         tokens=settings.tokens,
         mfu=settings.mfu,
-        micro=settings.micro,
-        checkpoint=None if settings.checkpoint == "auto" else settings.checkpoint == "on",
+        micro_batch=settings.micro_batch,
+        activation_checkpointing=None if settings.activation_checkpointing == "auto" else settings.activation_checkpointing == "on",
         asked=Layout(asked.replicate, asked.shard, asked.tensor, asked.pipeline),
         pue=settings.pue,
         carbon=settings.carbon,
         price=settings.price,
     )
-    plan.check(wishes)
-    return plan.make(subject_of(given), settings.device, wishes)
+    plan.check(request)
+    return plan.make(subject_of(given), settings.device, request)
 
 
-def tell(plan: Plan) -> None:
+def tell(plan: TrainingPlan) -> None:
     from weft.planning import wording
 
-    print(f"{plan.subject.name} on {plan.wishes.gpus:,} x {plan.device.name}")
+    print(f"{plan.subject.name} on {plan.request.gpus:,} x {plan.device.name}")
     print(console.table(wording.rows(plan)))
 
 
-def checked(plan: Plan) -> str:
+def checked(plan: TrainingPlan) -> str:
     from weft.planning.shards import bytes_on
 
     layout = plan.choice.layout

@@ -22,7 +22,7 @@ The settings of the recipe are flags too, as in weft plan gpt/text --model.width
 
 ALSO = {
     "batch": ("train.batch",),
-    "micro": ("train.micro_batch",),
+    "micro_batch": ("train.micro_batch",),
     "context": ("data.context", "model.context"),
     "vocabulary": ("model.vocabulary",),
 }
@@ -63,10 +63,10 @@ class Settings(Config):
     """Number of tokens; 0 takes it from the preset or from the data."""
     mfu: float = 0.0
     """Share of the device's peak that a run reaches, such as 0.4; 0 estimates it from the parts of a step."""
-    micro: int = 0
+    micro_batch: int = 0
     """Examples of a micro-batch on one device; 0 leaves it to the plan."""
-    checkpoint: Literal["auto", "on", "off"] = "auto"
-    """Compute activations again in the backward pass instead of keeping them."""
+    activation_checkpointing: Literal["auto", "on", "off"] = "auto"
+    """Recompute activations in the backward pass instead of keeping them."""
     parallel: Parallel = field(default_factory=Parallel)
     pue: float = 1.2
     """Energy of the data centre over that of its machines."""
@@ -178,7 +178,8 @@ def refuse_twice(settings: Settings, set_: dict[str, Any]) -> None:
             if value and set_.get(other, value) != value:
                 raise ConfigError(f"--{flag} {value} and --{other} {set_[other]} say different things; leave one of them out")
     kept = set_.get("train.activation_checkpointing", "auto")
-    if "auto" not in (kept, settings.checkpoint) and (kept == "full") != (settings.checkpoint == "on"):
+    if "auto" not in (kept, settings.activation_checkpointing) and (kept == "full") != (settings.activation_checkpointing == "on"):
         raise ConfigError(
-            f"--checkpoint {settings.checkpoint} and --train.activation_checkpointing {kept} say different things; leave one of them out"
+            f"--activation-checkpointing {settings.activation_checkpointing} and --train.activation_checkpointing {kept} "
+            "say different things; leave one of them out"
         )

@@ -92,7 +92,7 @@ def drawn(options: Options, asked: Any, template: Any, place: str) -> list[Any]:
     from weft.data.base import Problems
     from weft.data.io.files import locate
     from weft.evaluation.fewshot import records
-    from weft.evaluation.fewshot.asking import Complete
+    from weft.evaluation.fewshot.request_types import LogLikelihood
     from weft.evaluation.fewshot.tasks import Task
     from weft.evaluation.fewshot.templates import ANSWER, Item
 
@@ -100,6 +100,6 @@ def drawn(options: Options, asked: Any, template: Any, place: str) -> list[Any]:
         return Item({name: str(value) for name, value in record.items() if name != ANSWER}, (str(record[ANSWER]),))
 
     path: Path = locate(options.examples)
-    items = records.read(Task(options.examples, read, str(template), Complete()), path, Problems())
+    items = records.read(Task(options.examples, read, str(template), LogLikelihood()), path, Problems())
     template.check(items[0], place)
     return records.shown(len(items), [*items, asked], options.shots, options.seed)

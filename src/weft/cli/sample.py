@@ -18,16 +18,16 @@ from weft.inference.beam import Beam
 from weft.inference.generate import Generation, can_continue, generate, need_continuing
 from weft.inference.mask_predict import MaskPredict
 from weft.inference.neighbours import neighbours
-from weft.inference.quantize import Weights, keep_weights
+from weft.inference.quantize import Precision, quantize_model
 from weft.inference.request import GREEDY
 from weft.inference.translate import can_answer
-from weft.models.base import Embeds, Fills, Restyles, Samples, Scores, offers
+from weft.models.base import Embeds, NextTokenLogits, NonAutoregressiveDecoder, Samples, TranslatesImages, offers
 from weft.runs.load import Loaded, load
 from weft.training.checkpoint import files
 
 ABOUT = """Draws from a trained model: a language model continues PROMPT, an image model draws a grid or fills in what is missing of
 an image, a density in the plane is drawn as points, word vectors give neighbours. A model that was trained to tell something is asked:
-a text or two, a text and its choices, a question and a paragraph, image files. One that restyles images is given them by --input.
+a text or two, a text and its choices, a question and a paragraph, image files. One that translates images is given them by --input.
 CKPT is a run (its best checkpoint), RUN@last or RUN@1000."""
 
 
@@ -57,29 +57,29 @@ class Options(Config):
     """Of the draws; the same seed gives the same samples."""
     label: str = ""
     """Class of the images to draw, by name or number, for a model that draws the class it is asked for."""
-    walk: Literal["none", "between", "along"] = "none"
-    """between: each row of images goes from one latent to another; along: each row moves one dimension of a latent."""
-    complete: str = ""
-    """Image file, or a folder of them, of which the part that --mask names is filled in."""
+    latents: Literal["none", "interpolate", "traverse"] = "none"
+    """interpolate: each row of images goes from one latent to another; traverse: each row moves one dimension of a latent."""
+    inpaint: str = ""
+    """Image file, or a folder of them, of which the part that --mask names is filled in (inpainting)."""
     mask: str = "lower"
     """What is missing: lower, upper, left or right half, middle, or an image file that is white there."""
-    way: Literal["there", "back"] = "there"
-    """Direction in which a model of two domains of images translates."""
+    direction: Literal["a2b", "b2a"] = "a2b"
+    """Direction in which an image translation model of two domains a and b translates."""
     stop: str = ""
     """Text at which a continuation ends; it is left out."""
     out: str = ""
     """File to write; empty prints text, and puts images into RUN/samples/."""
     input: str = ""
     """Text file with a text on each line, for a model that answers; the answers become the lines of --out. Or an image or a folder of
-    images, for a model that restyles them; what it makes of each goes to the folder --out."""
+    images, for a model that translates them; what it makes of each goes to the folder --out."""
     iterations: int = 0
     """Passes of a model that makes all tokens of an answer at once; 0 is as many as its recipe says."""
     length_factor: float = 1.0
-    """Such an answer gets its foretold length times this; 2 is twice as many tokens."""
+    """Such an answer gets its predicted length times this; 2 is twice as many tokens."""
     draft: str = ""
-    """A smaller run of the same tokens that guesses ahead; the text is the same, sooner."""
-    weights: Weights = "fp32"
-    """How a model that continues a text keeps its weights: bf16 in half the memory, int8 (on a CPU) in a quarter; the text comes sooner."""
+    """A smaller draft model of the same tokens for speculative decoding; the distribution of the text is the same, sooner."""
+    precision: Precision = "fp32"
+    """Of the weights of a model that continues a text: bf16 takes half the memory, int8 (quantized, on a CPU) a quarter; sooner done."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:1."""
 
@@ -92,13 +92,13 @@ def main(words: list[str]) -> int:
     console.show_warnings()
     options, free = flags.parse(Options(), words, "weft sample", "CKPT [PROMPT…]", ABOUT)
     loaded, prompts = load(free[0], options.device), free[1:]
-    keep_weights(loaded.model, options.weights)
-    if options.input and not (can_answer(loaded.model) or offers(loaded.model, Restyles)):
+    quantize_model(loaded.model, options.precision)
+    if options.input and not (can_answer(loaded.model) or offers(loaded.model, TranslatesImages)):
         raise ConfigError(
-            f"--input is for models that answer a text or restyle images, and {type(loaded.model).__name__} ({loaded.recipe.name}) does not"
+            f"--input is for models that answer a text or translate images, unlike {type(loaded.model).__name__} ({loaded.recipe.name})"
         )
-    if options.complete:
-        return pictures.completed(loaded, prompts, options.complete, options.mask, options.n or 1, options.seed, options.out)
+    if options.inpaint:
+        return pictures.inpainted(loaded, prompts, options.inpaint, options.mask, options.n or 1, options.seed, options.out)
     if found := predict.predictor(loaded.recipe):
         return show_predictions(loaded, found, prompts)
     if len(prompts) > 1:
@@ -108,28 +108,28 @@ def main(words: list[str]) -> int:
         return texts(loaded, prompt, options)
     if can_answer(loaded.model):
         refuse(options, (*DRAWING, "max_new_tokens", "stop", "draft"), "is for models that continue a text, and this one answers it")
-        if offers(loaded.model, Fills):
-            refuse(options, ("beams", "length_penalty", "coverage_penalty"), "is of a search, and this model makes all tokens at once")
-        how = answering.How(
+        if offers(loaded.model, NonAutoregressiveDecoder):
+            refuse(options, ("beams", "length_penalty", "coverage_penalty"), "needs beam search, and this model makes all tokens at once")
+        how = answering.DecodingOptions(
             MaskPredict(iterations=options.iterations, length_factor=options.length_factor),
             Beam(options.beams or answering.BEAMS, options.length_penalty, options.coverage_penalty),
         )
         if options.input:
             return answering.answers_to_file(loaded, prompt, options.input, options.out, how)
         return answering.answers(loaded, prompt, how, options.n or 1)
-    if offers(loaded.model, Restyles):
-        return pictures.restyled(loaded, prompt, options.input, options.way, options.out)
+    if offers(loaded.model, TranslatesImages):
+        return pictures.translated(loaded, prompt, options.input, options.direction, options.out)
     if offers(loaded.model, Samples):
         if prompt:
             raise ConfigError(f"{type(loaded.model).__name__} draws images and takes no prompt, but was given {prompt!r}")
-        return pictures.drawn(loaded, options.n, options.seed, options.label, options.walk, options.out)
+        return pictures.drawn(loaded, options.n, options.seed, options.label, options.latents, options.out)
     if offers(loaded.model, Embeds) and loaded.tokenizer is not None:
         return words_near(loaded, prompt, options)
-    if offers(loaded.model, Scores):
+    if offers(loaded.model, NextTokenLogits):
         need_continuing(loaded.model, loaded.tokenizer)
     raise CapabilityError(
-        f"{type(loaded.model).__name__} ({loaded.recipe.name}) has nothing to sample: it offers none of Scores (continues a text), "
-        "Samples (draws examples), Restyles (translates images) and Embeds (vectors of words)"
+        f"{type(loaded.model).__name__} ({loaded.recipe.name}) has nothing to sample: it offers none of NextTokenLogits (continues a "
+        "text), Samples (draws examples), TranslatesImages (one domain into another) and Embeds (vectors of words)"
     )
 
 
@@ -146,7 +146,7 @@ def texts(loaded: Loaded, prompt: str, options: Options) -> int:
         drawn = DRAWING[1:] if options.temperature == GREEDY else DRAWING
         refuse(options, drawn, "changes what is drawn, and --beams draws nothing")
     else:
-        refuse(options, ("length_penalty",), "is of a search, and there is none without --beams")
+        refuse(options, ("length_penalty",), "needs beam search, and there is none without --beams")
     if options.coverage_penalty:
         raise ConfigError("--coverage-penalty is for models that answer a text: one that continues it has no source to cover")
     if options.out:
@@ -158,13 +158,13 @@ def texts(loaded: Loaded, prompt: str, options: Options) -> int:
     if options.out:
         files.deliver(Path(options.out), (text + "\n").encode())
     print(f"written to {options.out}" if options.out else text, flush=True)
-    print(f"({', '.join(map(told_of, made))}; {f'{options.beams} beams' if options.beams else f'seed {options.seed}'})", file=sys.stderr)
+    print(f"({', '.join(map(summary, made))}; {f'{options.beams} beams' if options.beams else f'seed {options.seed}'})", file=sys.stderr)
     return 0
 
 
-def told_of(one: Generation) -> str:
+def summary(one: Generation) -> str:
     """How a text came about."""
-    searched = "" if one.log_probability is None else f", log-probability {one.log_probability:.5f}, score {one.score:.5f}"
+    searched = "" if one.logprob is None else f", log-probability {one.logprob:.5f}, score {one.score:.5f}"
     return f"{one.tokens} tokens, ended by {one.finish_reason}{searched}"
 
 

@@ -34,10 +34,10 @@ class Options(Config):
     """What clients call a model, once for each CKPT; empty for the name of its folder."""
     slots: int = 32
     """Answers that a model makes at the same time."""
-    invariant: Literal["auto", "on", "off"] = "auto"
+    batch_invariant: Literal["auto", "on", "off"] = "auto"
     """Batch invariance: an answer is the same to the last bit beside any others, in every precision. auto: where it costs at most 15 %."""
-    weights: Literal["fp32", "bf16", "int8"] = "fp32"
-    """How a model keeps its weights: bf16 in half the memory, int8 (on a CPU) in a quarter; answers come sooner and change a little."""
+    precision: Literal["fp32", "bf16", "int8"] = "fp32"
+    """Of the weights: bf16 takes half the memory, int8 (quantized, on a CPU) a quarter; answers come sooner and change a little."""
     max_queue: int = 256
     """Requests that may wait for a slot; beyond it clients are told to come back (429)."""
     max_body_bytes: int = 4 << 20
@@ -61,7 +61,7 @@ def main(words: list[str]) -> int:
     for package in ("fastapi", "uvicorn", "jinja2"):
         require(package, "serve")
     from weft.inference.invariance import choose
-    from weft.inference.quantize import keep_weights
+    from weft.inference.quantize import quantize_model
     from weft.runs.load import load  # what needs a model is imported when there is one, so that --help is quick
     from weft.serving import process, service
 
@@ -72,10 +72,12 @@ def main(words: list[str]) -> int:
         models, costs = {}, list[str]()
         for name, path in zip(name_all(checkpoints, names), checkpoints, strict=True):
             loaded = load(path, options.device)
-            keep_weights(loaded.model, options.weights)
-            invariant = None if options.invariant == "auto" else options.invariant == "on"
-            models[name] = service.serve_model(name, loaded, slots=options.slots, max_queue=options.max_queue, invariant=invariant)
-            if invariant is None and models[name].continues and (line := choose(loaded.model, options.slots).line):
+            quantize_model(loaded.model, options.precision)
+            batch_invariant = None if options.batch_invariant == "auto" else options.batch_invariant == "on"
+            models[name] = service.serve_model(
+                name, loaded, slots=options.slots, max_queue=options.max_queue, batch_invariant=batch_invariant
+            )
+            if batch_invariant is None and models[name].continues and (line := choose(loaded.model, options.slots).line):
                 costs.append(f"{name}: {line}")
         limits = service.Limits(body_bytes=options.max_body_bytes, max_tokens=options.max_tokens, timeout=options.timeout)
         keys += [key for key in [os.environ.get("WEFT_API_KEY", "")] if key]

@@ -10,7 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-CONTINUES, ANSWERS, DRAWS, POINTS, RESTYLES = "continues a text", "answers a text", "draws images", "draws points", "restyles images"
+CONTINUES, ANSWERS, DRAWS, POINTS, TRANSLATES_IMAGES = (
+    "continues a text",
+    "answers a text",
+    "draws images",
+    "draws points",
+    "translates images",
+)
 WORDS, PICTURE, TEXT = "nearest words", "class of an image", "class of a text"
 SPEAKS = ("completions", "chat", "embeddings")
 
@@ -42,23 +48,28 @@ def predicting(what: str, *convert: str, text: bool = True) -> Uses:
 
 
 USES: dict[tuple[str, str], Uses] = {
-    ("gpt", "next_token"): speaking("gpt2", position="learned"),
+    ("gpt", "next_token"): speaking("gpt2", position_embedding="learned"),
     ("gpt", "answer"): speaking("gpt2"),
-    ("gpt", "finetuning"): Uses(TEXT, SPEAKS, True, where={"model.position": "learned"}),
+    ("gpt", "finetuning"): Uses(TEXT, SPEAKS, True, where={"model.position_embedding": "learned"}),
+    ("speedrun_gpt", "next_token"): speaking(),
     ("llama", "next_token"): speaking("llama"),
     ("perceiver", "next_token"): speaking(),
-    ("bert", "masked_pair"): predicting(WORDS, "bert"),
+    ("bert", "mlm_nsp"): predicting(WORDS, "bert"),
     ("bert", "next_token"): speaking(),
     ("bert", "classification"): predicting(TEXT, "bert"),
-    ("bert", "regression"): predicting("number of a text", "bert"),
-    ("bert", "choice"): predicting("the likelier way to go on", "bert"),
-    ("bert", "span"): predicting("answer in a paragraph", "bert"),
-    ("bert", "tagging"): predicting("tags of words", "bert"),
+    ("bert", "regression"): predicting("regression", "bert"),
+    ("bert", "multiple_choice"): predicting("multiple choice", "bert"),
+    ("bert", "extractive_qa"): predicting("extractive question answering", "bert"),
+    ("bert", "token_classification"): predicting("token classification", "bert"),
     ("t5", "seq2seq"): Uses(ANSWERS, ("completions",), False, ("t5",)),
     ("transformer", "seq2seq"): Uses(
-        ANSWERS, ("completions",), False, ("marian",), {"model.norm": "post", "model.interleaved": False, "model.output_bias": True}
+        ANSWERS,
+        ("completions",),
+        False,
+        ("marian",),
+        {"model.norm": "post", "model.interleaved_positions": False, "model.output_bias": True},
     ),
-    ("nonautoregressive", "masked_target"): Uses(ANSWERS, ("completions",)),
+    ("nonautoregressive", "cmlm"): Uses(ANSWERS, ("completions",)),
     ("mlp", "classification"): predicting(PICTURE, text=False),
     ("convnet", "classification"): predicting(PICTURE, text=False),
     ("vit", "classification"): predicting(PICTURE, "vit", text=False),
@@ -69,8 +80,8 @@ USES: dict[tuple[str, str], Uses] = {
     ("gan", "adversarial"): drawing(),
     ("dcgan", "adversarial"): drawing(),
     ("bigan", "bidirectional"): drawing(),
-    ("pix2pix", "paired_images"): Uses(RESTYLES),
-    ("cyclegan", "cycle"): Uses(RESTYLES),
+    ("pix2pix", "paired_images"): Uses(TRANSLATES_IMAGES),
+    ("cyclegan", "cycle"): Uses(TRANSLATES_IMAGES),
     ("rbm", "contrastive_divergence"): drawing(),
     ("boltzmann", "boltzmann_learning"): drawing(),
     ("hopfield", "associative_memory"): drawing(),

@@ -46,7 +46,7 @@ def settings(config: dict[str, Any]) -> BERTConfig:
         layers=setting(config, "num_hidden_layers"),
         heads=setting(config, "num_attention_heads"),
         width=setting(config, "hidden_size"),
-        inner=setting(config, "intermediate_size"),
+        ffn_width=setting(config, "intermediate_size"),
         activation=activation(config.get("hidden_act", "gelu")),  # type: ignore[arg-type]
         dropout=config.get("hidden_dropout_prob", 0.1),
         attention_dropout=config.get("attention_probs_dropout_prob", 0.1),
@@ -56,7 +56,7 @@ def settings(config: dict[str, Any]) -> BERTConfig:
 
 
 def describe(c: BERTConfig) -> dict[str, Any]:
-    only(c, left_to_right=False, lstm=False)
+    only(c, causal=False, lstm=False)
     extra: dict[str, Any] = {"num_labels": c.classes} if c.task in ("classify", "tag") else {}
     if c.task == "classify":
         extra["problem_type"] = "regression" if c.classes == 1 else "single_label_classification"
@@ -69,7 +69,7 @@ def describe(c: BERTConfig) -> dict[str, Any]:
         "num_hidden_layers": c.layers,
         "num_attention_heads": c.heads,
         "hidden_size": c.width,
-        "intermediate_size": c.inner or 4 * c.width,
+        "intermediate_size": c.ffn_width or 4 * c.width,
         "hidden_act": ACTIVATIONS[c.activation],
         "hidden_dropout_prob": c.dropout,
         "attention_probs_dropout_prob": c.attention_dropout,

@@ -32,7 +32,7 @@ from weft.training.checkpoint import checkpoint, files
 
 CONTINUING = ("LMHeadModel", "ForCausalLM")
 ENDS = {"bos": "start", "eos": "end", "pad": "padding"}
-"""Their names of marks, and ours. What is not said there is taken to be some small number, at which their `generate` would stop."""
+"""Their special tokens, and ours. What is not said there is taken to be some small number, at which their `generate` would stop."""
 
 
 @dataclass
@@ -63,13 +63,13 @@ def convert(source: str, target: str | Path) -> Converted:
             path = Path(source)
         weights = any(path.glob("*.safetensors")) and not (path / "recipe.json").is_file()
         if path.suffix == ".gguf" or (path / "config.json").is_file() or weights:
-            return bring_in(gguf.read(path) if path.suffix == ".gguf" else folder.read(path), target, origin)
+            return import_model(gguf.read(path) if path.suffix == ".gguf" else folder.read(path), target, origin)
     if not path.exists() and "@" not in path.name:
         raise CheckpointError(f"{source}: no such file or folder")
-    return send_out(source, target)
+    return export_model(source, target)
 
 
-def bring_in(foreign: Foreign, target: Path, origin: dict[str, str]) -> Converted:
+def import_model(foreign: Foreign, target: Path, origin: dict[str, str]) -> Converted:
     with parsing("the model", CheckpointError):
         content, done = taken_over(foreign, target, origin)
     with files.writing(target.parent):
@@ -87,7 +87,7 @@ def taken_over(foreign: Foreign, target: Path, origin: dict[str, str]) -> tuple[
     settings = settings_of(foreign, family)
     model, fresh = fill(settings, family, family.table(settings).to_own(foreign.tensors))
     recipe = dataclasses.replace(find_recipe(family.recipe_of(settings)), model=settings)
-    tokenizer = answering(foreign, family)
+    tokenizer = seq2seq_tokenizer(foreign, family)
     if isinstance(recipe.data, ImagesConfig):
         recipe = dataclasses.replace(recipe, data=pixels.shown(recipe.data, settings.image, foreign.preprocessor))  # type: ignore[attr-defined]
         tokenizer = labels.class_names(foreign.config)
@@ -107,8 +107,8 @@ def taken_over(foreign: Foreign, target: Path, origin: dict[str, str]) -> tuple[
     return content, Converted(target, kind, size(model), fresh, foreign.tokenizer is not None, len(names), origin)
 
 
-def answering(foreign: Foreign, family: Family) -> tokenizers.Tokenizer | None:
-    """The foreign tokenizer, of a model with an encoder and a decoder with the marks of its targets."""
+def seq2seq_tokenizer(foreign: Foreign, family: Family) -> tokenizers.Tokenizer | None:
+    """The foreign tokenizer, of a model with an encoder and a decoder with the special tokens of its targets."""
     tokenizer = foreign.tokenizer
     if tokenizer is None or family.special_tokens is None:
         return tokenizer
@@ -149,7 +149,7 @@ def fill(settings: ModelConfig, family: Family, tensors: dict[str, Tensor]) -> t
     return model, sorted({name.split(".")[0] for name in lacking if own[name].data_ptr() not in loaded})
 
 
-def send_out(source: str, target: Path) -> Converted:
+def export_model(source: str, target: Path) -> Converted:
     found = checkpoint.find_usable(source, usable)
     recipe, tokenizer = load_recipe(found.json("recipe.json")), read_tokenizer(found)
     settings: Any = recipe.model
@@ -160,7 +160,7 @@ def send_out(source: str, target: Path) -> Converted:
     model = settings.build()
     checkpoint.load_weights(model, found.tensors(name), str(found.path))
     if "decoder_start_token_id" in described and isinstance(tokenizer, Seq2SeqTokenizer):
-        described |= told_marks(tokenizer, "forced_eos_token_id" in described)
+        described |= special_token_config(tokenizer, "forced_eos_token_id" in described)
     if described["architectures"][0].endswith(CONTINUING):
         described |= {f"{name}_token_id": getattr(tokenizer, "special_tokens", {}).get(role) for name, role in ENDS.items()}
     tensors = labels.in_units(dict(model.named_parameters()), tokenizer)
@@ -173,7 +173,7 @@ def send_out(source: str, target: Path) -> Converted:
     return Converted(target, kind, size(model), [], bool(extra), len(described.get("id2label", ())), {})
 
 
-def told_marks(tokenizer: Seq2SeqTokenizer, forced: bool) -> dict[str, int]:
+def special_token_config(tokenizer: Seq2SeqTokenizer, forced: bool) -> dict[str, int]:
     """What their config.json says of padding, and of a target's first and last token."""
     found = {"pad_token_id": padding_of(tokenizer), "decoder_start_token_id": tokenizer.start, "eos_token_id": tokenizer.end}
     return {**found, "forced_eos_token_id": tokenizer.end} if forced else found

@@ -43,7 +43,7 @@ def need(config: dict[str, Any], **wanted: Any) -> None:
             raise CheckpointError(f"config.json: {name} is {config[name]!r}; weft's model of this family has only {value!r}")
 
 
-def answer_marks(padding: int, end: int) -> Callable[[dict[str, Any]], tuple[int, int]]:
+def target_special_tokens(padding: int, end: int) -> Callable[[dict[str, Any]], tuple[int, int]]:
     """What config.json says of a target's first and last token; these two where it says nothing, as padding usually begins one."""
 
     def read(config: dict[str, Any]) -> tuple[int, int]:

@@ -66,7 +66,7 @@ def read(path: Path) -> Foreign:
         for name, tensor in own.items():
             if name.endswith(("q_proj.weight", "k_proj.weight")):
                 heads = config["num_attention_heads" if "q_proj" in name else "num_key_value_heads"]
-                own[name] = halves(tensor, heads)
+                own[name] = unpermute_rope(tensor, heads)
         return Foreign(config, own, tokenizer(path, file.facts), chat_template=file.facts.get("tokenizer.chat_template", ""))
 
 
@@ -77,7 +77,7 @@ def numbers(library: Any, file: GGUFFile, name: str) -> Tensor:
     return torch.from_numpy(np.array(library.dequantize(stored, library.GGMLQuantizationType(info.kind)), dtype=np.float32))
 
 
-def halves(weight: Tensor, heads: int) -> Tensor:
+def unpermute_rope(weight: Tensor, heads: int) -> Tensor:
     """Rows of a projection (H * K, D) from llama.cpp's order, where rotary positions turn neighbours, to one where they turn halves."""
     return weight.view(heads, -1, 2, weight.size(1)).transpose(1, 2).reshape(weight.shape)
 

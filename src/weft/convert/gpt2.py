@@ -24,9 +24,9 @@ def settings(config: dict[str, Any]) -> GPTConfig:
         layers=setting(config, "n_layer", "num_hidden_layers"),
         heads=setting(config, "n_head", "num_attention_heads"),
         width=setting(config, "n_embd", "hidden_size"),
-        inner=config.get("n_inner") or 0,
+        ffn_width=config.get("n_inner") or 0,
         activation=activation(config.get("activation_function", "gelu_new")),  # type: ignore[arg-type]
-        tied=config.get("tie_word_embeddings", True),
+        tie_embeddings=config.get("tie_word_embeddings", True),
         embedding_dropout=config.get("embd_pdrop", 0.1),
         attention_dropout=config.get("attn_pdrop", 0.1),
         residual_dropout=config.get("resid_pdrop", 0.1),
@@ -34,7 +34,7 @@ def settings(config: dict[str, Any]) -> GPTConfig:
 
 
 def describe(c: GPTConfig) -> dict[str, Any]:
-    only(c, position="learned", norm="pre", window=0, bias=True, classes=0, qk_norm=False, norm_embedding=False, skips=False)
+    only(c, position_embedding="learned", norm="pre", sliding_window=0, bias=True, classes=0)
     return {
         "architectures": ["GPT2LMHeadModel"],
         "model_type": "gpt2",
@@ -43,9 +43,9 @@ def describe(c: GPTConfig) -> dict[str, Any]:
         "n_layer": c.layers,
         "n_head": c.heads,
         "n_embd": c.width,
-        "n_inner": c.inner or None,
+        "n_inner": c.ffn_width or None,
         "activation_function": ACTIVATIONS[c.activation],
-        "tie_word_embeddings": c.tied,
+        "tie_word_embeddings": c.tie_embeddings,
         "embd_pdrop": c.embedding_dropout,
         "attn_pdrop": c.attention_dropout,
         "resid_pdrop": c.residual_dropout,
@@ -72,7 +72,7 @@ def table(c: GPTConfig) -> Table:
         Rename("transformer.ln_f.bias", "norm.bias"),
         Ignore("transformer.h.{i}.attn.bias"),  # the causal mask
         Ignore("transformer.h.{i}.attn.masked_bias"),
-        Same("lm_head.weight", "transformer.wte.weight") if c.tied else Rename("lm_head.weight", "head.weight"),
+        Same("lm_head.weight", "transformer.wte.weight") if c.tie_embeddings else Rename("lm_head.weight", "head.weight"),
     ]
     return Table(rows + block_rows(), prefix="transformer.")
 

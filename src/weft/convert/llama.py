@@ -28,10 +28,10 @@ def settings(config: dict[str, Any]) -> LlamaConfig:
         heads=heads,
         kv_heads=config.get("num_key_value_heads") or 0,
         width=width,
-        inner=setting(config, "intermediate_size"),
+        ffn_width=setting(config, "intermediate_size"),
         rope_base=positions.get("rope_theta") or config.get("rope_theta") or 10000.0,
         eps=setting(config, "rms_norm_eps"),
-        tied=config.get("tie_word_embeddings", False),
+        tie_embeddings=config.get("tie_word_embeddings", False),
     )
 
 
@@ -50,7 +50,7 @@ def describe(c: LlamaConfig) -> dict[str, Any]:
         "rope_parameters": {"rope_type": "default", "rope_theta": c.rope_base},
         "rms_norm_eps": c.eps,
         "hidden_act": "silu",
-        "tie_word_embeddings": c.tied,
+        "tie_word_embeddings": c.tie_embeddings,
         "attention_bias": False,
         "mlp_bias": False,
     }
@@ -68,7 +68,7 @@ def table(c: LlamaConfig) -> Table:
         Rename(layer + "self_attn.o_proj.weight", block + "attention.out.weight"),
         Rename(layer + "mlp.down_proj.weight", block + "feedforward.down.weight"),
         Ignore(layer + "self_attn.rotary_emb.inv_freq"),
-        Same("lm_head.weight", "model.embed_tokens.weight") if c.tied else Rename("lm_head.weight", "head.weight"),
+        Same("lm_head.weight", "model.embed_tokens.weight") if c.tie_embeddings else Rename("lm_head.weight", "head.weight"),
     ]
     attention = tuple(layer + f"self_attn.{part}_proj.weight" for part in "qkv")
     rows.append(Join(attention, block + "attention.qkv.weight", sizes=(queries, shared, shared)))

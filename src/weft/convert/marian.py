@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from weft.convert.family import ACTIVATIONS, Family, activation, answer_marks, need, only, setting
+from weft.convert.family import ACTIVATIONS, Family, activation, need, only, setting, target_special_tokens
 from weft.convert.table import Ignore, Join, Rename, Row, Same, Table
 from weft.models.transformer import TransformerConfig
 
@@ -14,8 +14,8 @@ from weft.models.transformer import TransformerConfig
 def settings(config: dict[str, Any]) -> TransformerConfig:
     need(config, share_encoder_decoder_embeddings=True, tie_word_embeddings=True, activation_dropout=0.0)
     need({"scale_embedding": False, **config}, scale_embedding=True)
-    heads, inner = setting(config, "encoder_attention_heads", "num_attention_heads"), setting(config, "encoder_ffn_dim")
-    need(config, decoder_attention_heads=heads, decoder_ffn_dim=inner)
+    heads, ffn_width = setting(config, "encoder_attention_heads", "num_attention_heads"), setting(config, "encoder_ffn_dim")
+    need(config, decoder_attention_heads=heads, decoder_ffn_dim=ffn_width)
     return TransformerConfig(
         vocabulary=setting(config, "vocab_size"),
         context=setting(config, "max_position_embeddings"),
@@ -23,9 +23,9 @@ def settings(config: dict[str, Any]) -> TransformerConfig:
         decoder_layers=setting(config, "decoder_layers"),
         heads=heads,
         width=setting(config, "d_model", "hidden_size"),
-        inner=inner,
+        ffn_width=ffn_width,
         activation=activation(config.get("activation_function", "gelu")),  # type: ignore[arg-type]
-        interleaved=False,
+        interleaved_positions=False,
         output_bias=True,
         dropout=config.get("dropout", 0.1),
         attention_dropout=config.get("attention_dropout", 0.0),
@@ -33,8 +33,8 @@ def settings(config: dict[str, Any]) -> TransformerConfig:
 
 
 def describe(c: TransformerConfig) -> dict[str, Any]:
-    only(c, norm="post", memory="last", interleaved=False, tied=True, output_bias=True)
-    inner = c.inner or 4 * c.width
+    only(c, norm="post", encoder_output="last", interleaved_positions=False, tie_embeddings=True, output_bias=True)
+    ffn_width = c.ffn_width or 4 * c.width
     return {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
@@ -45,8 +45,8 @@ def describe(c: TransformerConfig) -> dict[str, Any]:
         "encoder_attention_heads": c.heads,
         "decoder_attention_heads": c.heads,
         "d_model": c.width,
-        "encoder_ffn_dim": inner,
-        "decoder_ffn_dim": inner,
+        "encoder_ffn_dim": ffn_width,
+        "decoder_ffn_dim": ffn_width,
         "activation_function": ACTIVATIONS[c.activation],
         "dropout": c.dropout,
         "attention_dropout": c.attention_dropout,
@@ -102,5 +102,5 @@ def linear_rows(theirs: str, ours: str, *parts: str) -> list[Row]:
     return [Join(tuple(f"{theirs}{part}.{leaf}" for part in parts), f"{ours}.{leaf}") for leaf in ("weight", "bias")]
 
 
-MARKS = answer_marks(padding=58100, end=0)
-FAMILY = Family("transformer/pairs", TransformerConfig, settings, describe, table, fresh=("head.bias",), special_tokens=MARKS)
+SPECIAL_TOKENS = target_special_tokens(padding=58100, end=0)
+FAMILY = Family("transformer/pairs", TransformerConfig, settings, describe, table, fresh=("head.bias",), special_tokens=SPECIAL_TOKENS)

@@ -29,17 +29,14 @@ def settings(config: dict[str, Any]) -> GPTConfig:
 def describe(c: GPTConfig) -> dict[str, Any]:
     only(
         c,
-        position="learned",
+        position_embedding="learned",
         norm="post",
-        window=0,
+        sliding_window=0,
         bias=True,
-        tied=True,
+        tie_embeddings=True,
         activation="gelu_tanh",
-        inner=0,
+        ffn_width=0,
         classes=0,
-        qk_norm=False,
-        norm_embedding=False,
-        skips=False,
     )
     return {
         "architectures": ["OpenAIGPTLMHeadModel"],

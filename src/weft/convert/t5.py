@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from weft.convert.family import Family, activation, answer_marks, need, setting
+from weft.convert.family import Family, activation, need, setting, target_special_tokens
 from weft.convert.table import Ignore, Join, Rename, Row, Same, Table
 from weft.core.errors import CheckpointError
 from weft.models.t5 import T5Config
@@ -30,10 +30,10 @@ def settings(config: dict[str, Any]) -> T5Config:
         heads=setting(config, "num_heads", "num_attention_heads"),
         head_dim=setting(config, "d_kv", "head_dim"),
         width=setting(config, "d_model", "hidden_size"),
-        inner=setting(config, "d_ff"),
+        ffn_width=setting(config, "d_ff"),
         gated=kind == "gated-gelu",
         # transformers 5 writes that every T5 is tied, and beside it whether the states are scaled, which only a tied one's are
-        tied=config.get("scale_decoder_outputs", config.get("tie_word_embeddings", True)),
+        tie_embeddings=config.get("scale_decoder_outputs", config.get("tie_word_embeddings", True)),
         relative_buckets=config.get("relative_attention_num_buckets", 32),
         max_distance=config.get("relative_attention_max_distance", 128),
         dropout=config.get("dropout_rate", 0.1),
@@ -50,9 +50,9 @@ def describe(c: T5Config) -> dict[str, Any]:
         "num_heads": c.heads,
         "d_kv": c.head_dim,
         "d_model": c.width,
-        "d_ff": c.inner or 4 * c.width,
+        "d_ff": c.ffn_width or 4 * c.width,
         "feed_forward_proj": "gated-gelu" if c.gated else "relu",
-        "tie_word_embeddings": c.tied,
+        "tie_word_embeddings": c.tie_embeddings,
         "relative_attention_num_buckets": c.relative_buckets,
         "relative_attention_max_distance": c.max_distance,
         "dropout_rate": c.dropout,
@@ -76,7 +76,7 @@ class T5Table(Table):
 def table(c: T5Config) -> Table:
     rows: list[Row] = [
         Rename("shared.weight", "embed.weight"),
-        Same(HEAD, "shared.weight") if c.tied else Rename(HEAD, "head.weight"),
+        Same(HEAD, "shared.weight") if c.tie_embeddings else Rename(HEAD, "head.weight"),
         Rename("encoder.final_layer_norm.weight", "encoder_norm.weight"),
         Rename("decoder.final_layer_norm.weight", "norm.weight"),
         Ignore("decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"),  # in the first files, never used
@@ -107,4 +107,4 @@ def feedforward_rows(theirs: str, ours: str, gated: bool) -> list[Row]:
     return [up, Rename(theirs + "wo.weight", ours + "down.weight")]
 
 
-FAMILY = Family("t5/text", T5Config, settings, describe, table, special_tokens=answer_marks(padding=0, end=1))
+FAMILY = Family("t5/text", T5Config, settings, describe, table, special_tokens=target_special_tokens(padding=0, end=1))

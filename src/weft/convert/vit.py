@@ -20,7 +20,7 @@ def settings(config: dict[str, Any]) -> ViTConfig:
         layers=setting(config, "num_hidden_layers"),
         heads=setting(config, "num_attention_heads"),
         width=setting(config, "hidden_size"),
-        inner=setting(config, "intermediate_size"),
+        ffn_width=setting(config, "intermediate_size"),
         activation=activation(config.get("hidden_act", "gelu")),  # type: ignore[arg-type]
         dropout=config.get("hidden_dropout_prob", 0.0),
         attention_dropout=config.get("attention_probs_dropout_prob", 0.0),
@@ -61,7 +61,7 @@ def describe(c: ViTConfig) -> dict[str, Any]:
         "num_hidden_layers": c.layers,
         "num_attention_heads": c.heads,
         "hidden_size": c.width,
-        "intermediate_size": c.inner or 4 * c.width,
+        "intermediate_size": c.ffn_width or 4 * c.width,
         "hidden_act": ACTIVATIONS[c.activation],
         "hidden_dropout_prob": c.dropout,
         "attention_probs_dropout_prob": c.attention_dropout,

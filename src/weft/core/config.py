@@ -165,6 +165,9 @@ def change(config: Any, path: list[str], value: Any, flag: str) -> Any:
         return change_type(config, registry.config_class(convert(value, Literal[types], f"--{flag}")))
     fields = [f.name for f in dataclasses.fields(config)]
     part = part_of(config, flag.split(".")[: -len(path)])
+    if name not in fields and (moved := renamed.moved(part)) and name in moved:
+        off = dict.fromkeys(moved.values(), False)
+        return change(change_type(config, registry.config_class(renamed.MOVED[part]), **off), path, value, flag)
     if name not in fields and (now := renamed.setting(part, name)):
         renamed.tell(f"--{flag}", "--" + ".".join([*flag.split(".")[: -len(path)], now, *rest]))
         name, value = now, value if rest else renamed.value(part, name, value)
@@ -179,14 +182,14 @@ def change(config: Any, path: list[str], value: Any, flag: str) -> Any:
 
 
 def part_of(config: Config, path: Sequence[str]) -> str:
-    """The registry name of a part or, where it has none, the setting under which it stands."""
-    return registry.name_of(type(config)) or "".join(path[-1:])
+    """The registry name of a part or, where it has none, the setting under which it stands; of a command's own settings its module."""
+    return registry.name_of(type(config)) or (path[-1] if path else type(config).__module__.rpartition(".")[2])
 
 
-def change_type(config: Config, new_type: type[C]) -> C:
-    """Settings of another type, which keeps the values of all fields that both have."""
+def change_type(config: Config, new_type: type[C], **more: Any) -> C:
+    """Settings of another type, which keeps the values of all fields that both have; and more that it alone has."""
     shared = {f.name for f in dataclasses.fields(new_type)} & {f.name for f in dataclasses.fields(config)}
-    return new_type(**{name: getattr(config, name) for name in shared})
+    return new_type(**{name: getattr(config, name) for name in shared}, **more)
 
 
 def _needs_a_field(old: Any, flag: str) -> str:
@@ -214,7 +217,9 @@ def with_earlier(config: Any, known: dict[str, tuple[Any, Any]], path: tuple[str
     """`leaves` with those flags, too, that are still understood under the name they had."""
     place = "".join(f"{name}." for name in path)
     if isinstance(config, Config):
-        earlier = renamed.SETTINGS.get(part_of(config, path), {})
+        part = part_of(config, path)
+        earlier = renamed.SETTINGS.get(part, {})
+        known = known | {place + old: (bool, False) for old in renamed.moved(part)}
         known = known | {
             place + old: known[place + new] for old, new in earlier.items() if place + old not in known and place + new in known
         }
@@ -226,7 +231,7 @@ def with_earlier(config: Any, known: dict[str, tuple[Any, Any]], path: tuple[str
 
 
 def flag_name(word: str, known: Iterable[str]) -> tuple[str, bool]:
-    """The setting a flag names, and whether it is negated: `--model.no-tied` is (model.tied, True)."""
+    """The setting a flag names, and whether it is negated: `--model.no-tie-embeddings` is (model.tie_embeddings, True)."""
     name = word[2:].partition("=")[0].replace("-", "_")
     stem, dot, last = name.rpartition(".")
     positive = stem + dot + last.removeprefix("no_")

@@ -107,6 +107,11 @@ def natural(value: Any) -> bool:
     return type(value) is int and 0 <= value < 1 << 53
 
 
+def measured(value: Any) -> bool:
+    """For a schema: a number, finite or not, or none where there is none yet."""
+    return value is None or type(value) in (int, float)
+
+
 def mismatch(value: Any, schema: Any, name: str = "") -> str:
     """The dotted name of the first part of a JSON value that is not as its schema says ("it" of the whole); "" where all are.
 

@@ -106,9 +106,9 @@ class Data:
 class DataConfig(Config):
     """Settings of a data source."""
 
-    own_files: ClassVar[str] = ""
+    file_source: ClassVar[str] = ""
     """Registry name of the source that reads the user's own files of the same kind, where this one has no `path`."""
-    of_model: ClassVar[tuple[str, ...]] = ()
+    model_preprocessing: ClassVar[tuple[str, ...]] = ()
     """Preprocessing fields that belong to a trained model: finetuning takes them from its checkpoint."""
 
     def build(self) -> Data:
@@ -134,7 +134,7 @@ def order(first: int, count: int, size: int, seed: int, shuffle: bool = True) ->
     return index
 
 
-class Source:
+class DataLoader:
     """A stateless data loader: batches of a dataset by draw number, the same for any number of workers; seeking costs nothing."""
 
     BLOCK = 1 << 14

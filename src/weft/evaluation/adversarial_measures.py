@@ -14,7 +14,7 @@ from weft.data.base import UNLABELLED, Dataset
 from weft.data.images.domains import to_grey
 from weft.evaluation.evaluate import change_data
 from weft.evaluation.image_measures import Changes, Extractor, Seen, batches, plain
-from weft.models.base import Inverts, Restyles, need
+from weft.models.base import Inverts, TranslatesImages, need
 from weft.runs.load import Loaded
 
 
@@ -54,7 +54,7 @@ def described(way: Callable[[Tensor], Tensor], data: Dataset, device: torch.devi
 
 def translated(loaded: Loaded, data: Changes = None, argument: str = "") -> dict[str, float]:
     """Share of translated validation images that an extractor takes for their class, and how near it finds them to the true ones."""
-    need(loaded.model, Restyles)
+    need(loaded.model, TranslatesImages)
     model: Any = loaded.model
     device = next(model.parameters()).device
     extractor = Extractor.of(argument, device)

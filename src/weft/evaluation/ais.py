@@ -28,8 +28,8 @@ from torch import Tensor, nn
 from weft.core import random
 from weft.core.errors import ConfigError
 from weft.data.base import Batch
-from weft.evaluation.evaluate import Findings
-from weft.models.base import TwoSides, need
+from weft.evaluation.evaluate import TaskMetrics
+from weft.models.base import BipartiteEnergy, need
 from weft.sampling.importance import effective_sample_size, log_mean, standard_error
 
 PLACES = ((0.0, 0.0), (1 / 29, 0.5), (9 / 29, 0.9), (1.0, 1.0))
@@ -73,8 +73,8 @@ class Path:
 
     def __init__(self, model: nn.Module, base: Tensor):
         """base (X,): log-odds of the independent pixels."""
-        need(model, TwoSides)
-        self.model = cast(TwoSides, copy.deepcopy(model).double().requires_grad_(False))
+        need(model, BipartiteEnergy)
+        self.model = cast(BipartiteEnergy, copy.deepcopy(model).double().requires_grad_(False))
         self.base = base.double()
         empty = torch.zeros_like(self.base).unsqueeze(0)
         self.hidden = self.model.hidden_logits(empty).size(1)
@@ -163,11 +163,11 @@ def estimate(model: nn.Module, images: Tensor, chains: int = 100, temperatures: 
     return Estimate(forward, backward, float(score), len(images), temperatures)
 
 
-def measure(loaded: Any, objective: Any, data: Any, batches: Iterable[Batch]) -> Findings | None:
+def measure(loaded: Any, objective: Any, data: Any, batches: Iterable[Batch]) -> TaskMetrics | None:
     """What `weft evaluate` adds for a machine of two sides; the objective's settings say how thoroughly."""
     chains, temperatures = objective.config.ais_chains, objective.config.ais_temperatures
     if not (chains and temperatures):
         return None
     found = estimate(loaded.model, torch.cat([batch["image"].flatten(1) for batch in batches]), chains, temperatures)
     content = found.metrics() | {"images": found.images, "forward": found.forward.tolist(), "backward": found.backward.tolist()}
-    return Findings(found.metrics(), json.dumps(content, indent=1) + "\n", ".json")
+    return TaskMetrics(found.metrics(), json.dumps(content, indent=1) + "\n", ".json")

@@ -11,9 +11,9 @@ from itertools import chain
 from weft.data.annotated.spans import Spans, SpanWindow
 from weft.data.annotated.squad import SpanExample
 from weft.data.base import Batch
-from weft.evaluation.evaluate import Findings
+from weft.evaluation.evaluate import TaskMetrics
 from weft.evaluation.squad import Answered, score
-from weft.objectives.span import Span
+from weft.objectives.extractive_qa import ExtractiveQA
 from weft.runs.load import Loaded
 
 
@@ -35,7 +35,7 @@ class Best:
         self.complete = window.last
 
 
-def measure(loaded: Loaded, objective: Span, data: Spans, batches: Iterable[Batch]) -> Findings:
+def measure(loaded: Loaded, objective: ExtractiveQA, data: Spans, batches: Iterable[Batch]) -> TaskMetrics:
     """Exact match and F1 over the questions all of whose windows are in the batches, which follow the order of the data."""
     found = answers(loaded, objective, data, batches)
     threshold = objective.config.null_score_threshold if any(not best.example.references for best in found) else math.inf
@@ -44,10 +44,10 @@ def measure(loaded: Loaded, objective: Span, data: Spans, batches: Iterable[Batc
         for best in found
     ]
     said = {best.example.name: one.text for best, one in zip(found, answered, strict=True)}
-    return Findings(score(answered), json.dumps(said, ensure_ascii=False, indent=1) + "\n", ".json")
+    return TaskMetrics(score(answered), json.dumps(said, ensure_ascii=False, indent=1) + "\n", ".json")
 
 
-def answers(loaded: Loaded, objective: Span, data: Spans, batches: Iterable[Batch]) -> list[Best]:
+def answers(loaded: Loaded, objective: ExtractiveQA, data: Spans, batches: Iterable[Batch]) -> list[Best]:
     """The best answer to each question."""
     found: dict[str, Best] = {}
     decoded = (zip(*(part.flatten().tolist() for part in objective.decode(loaded.model, batch)), strict=True) for batch in batches)

@@ -12,8 +12,8 @@ from itertools import chain
 from weft.data.annotated.sentences import Sentence
 from weft.data.annotated.tagged import Tagged
 from weft.data.base import Batch
-from weft.evaluation.evaluate import Findings
-from weft.objectives.tagging import Tagging
+from weft.evaluation.evaluate import TaskMetrics
+from weft.objectives.token_classification import TokenClassification
 from weft.runs.load import Loaded
 
 Entity = tuple[str, int, int]
@@ -43,7 +43,7 @@ def entity_scores(pairs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> dict[
     return {"precision": right / max(1, said), "recall": right / max(1, true), "f1": 2 * right / max(1, said + true)}
 
 
-def measure(loaded: Loaded, objective: Tagging, data: Tagged, batches: Iterable[Batch]) -> Findings:
+def measure(loaded: Loaded, objective: TokenClassification, data: Tagged, batches: Iterable[Batch]) -> TaskMetrics:
     """How right the tags of whole sentences are."""
     names, whole = loaded.tokenizer.classes, tags_of(loaded, data, batches)
     right = sum(list(one.tags) == tags for one, tags in whole)
@@ -51,7 +51,7 @@ def measure(loaded: Loaded, objective: Tagging, data: Tagged, batches: Iterable[
     if all(tag == "O" or tag.startswith(PREFIXES) for tag in {*names, *(tag for one, _ in whole for tag in one.tags)}):
         found |= entity_scores((one.tags, tags) for one, tags in whole)
     lines = ("".join(f"{word}\t{tag}\t{said}\n" for word, tag, said in zip(one.words, one.tags, tags, strict=True)) for one, tags in whole)
-    return Findings(found, "\n".join(lines), ".tsv")
+    return TaskMetrics(found, "\n".join(lines), ".tsv")
 
 
 def tags_of(loaded: Loaded, data: Tagged, batches: Iterable[Batch]) -> list[tuple[Sentence, list[str]]]:

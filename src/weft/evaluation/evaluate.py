@@ -16,7 +16,7 @@ import torch
 
 from weft.core import config, registry
 from weft.core.errors import ConfigError, DataError
-from weft.data.base import Data, DataConfig, Dataset, Source
+from weft.data.base import Data, DataConfig, DataLoader, Dataset
 from weft.objectives.base import Objective
 from weft.runs.load import Loaded, load
 from weft.training import hooks
@@ -28,7 +28,7 @@ AT_MOST = ("vocabulary", "context")
 
 
 @dataclass(frozen=True)
-class Findings:
+class TaskMetrics:
     """What the measure of a task found: numbers, and all that the model said, as the content of a file."""
 
     metrics: dict[str, float]
@@ -47,7 +47,7 @@ class Evaluation:
     metrics: dict[str, float]
     seconds: float
     problems: list[str]
-    findings: Findings | None = None
+    findings: TaskMetrics | None = None
     """What only whole answers can tell, for tasks that have a measure of their own."""
     objective: dict[str, Any] = dataclasses.field(default_factory=dict)
     """Settings of the objective that were changed for it."""
@@ -82,11 +82,11 @@ def evaluate(
     device = next(loaded.model.parameters()).device
     objective = build_objective(loaded, held, changed=data is not None, settings=settings or {}).to(device)
     begin = time.perf_counter()
-    order = Source(held.validation, loaded.recipe.train.seed, device, shuffle=False)
+    order = DataLoader(held.validation, loaded.recipe.train.seed, device, shuffle=False)
     with tf32_products(False), torch.autocast(device.type, enabled=False):
         found = hooks.evaluate(loaded.model, objective, order, number, batch)
         if objective.classes and "accuracy" in found:
-            found = beside(found, "accuracy", commonest_class(order, objective.classes, number, batch))
+            found = insert_after(found, "accuracy", majority_baseline(order, objective.classes, number, batch))
         findings = measure(loaded, objective, held.validation, order, number, batch)
         further = on_request(loaded, metrics, data)
     seconds = time.perf_counter() - begin
@@ -96,28 +96,28 @@ def evaluate(
     return Evaluation(*about, chosen | further, seconds, held.problems.lines(), findings, settings or {})
 
 
-def commonest_class(order: Source, name: str, examples: int, batch: int) -> dict[str, float]:
+def majority_baseline(order: DataLoader, name: str, examples: int, batch: int) -> dict[str, float]:
     """The accuracy of always telling the commonest class of the first examples, of those whose class is known."""
     found = [order.batch(first, min(batch, examples - first))[name].flatten() for first in range(0, examples, batch)]
     classes = torch.cat(found)
     numbers = torch.bincount(classes[classes >= 0])  # UNLABELLED and IGNORE are negative
-    return {"commonest_class": int(numbers.max()) / int(numbers.sum())} if len(numbers) else {}
+    return {"majority_class": int(numbers.max()) / int(numbers.sum())} if len(numbers) else {}
 
 
-def beside(found: dict[str, float], name: str, more: dict[str, float]) -> dict[str, float]:
+def insert_after(found: dict[str, float], name: str, more: dict[str, float]) -> dict[str, float]:
     """Further numbers behind the one of this name."""
     place = list(found).index(name) + 1
     return dict([*list(found.items())[:place], *more.items(), *list(found.items())[place:]])
 
 
-def measure(loaded: Loaded, objective: Objective, data: Dataset, order: Source, examples: int, batch: int) -> Findings | None:
+def measure(loaded: Loaded, objective: Objective, data: Dataset, order: DataLoader, examples: int, batch: int) -> TaskMetrics | None:
     """What the measure registered for an objective finds on the first examples; None where it has none."""
     name = registry.name_of(type(loaded.recipe.objective))
     if name not in registry.TABLES["measures"]:
         return None
     batches = (order.batch(first, min(batch, examples - first)) for first in range(0, examples, batch))
     with torch.no_grad():
-        findings: Findings | None = registry.find("measures", name)(loaded, objective, data, batches)
+        findings: TaskMetrics | None = registry.find("measures", name)(loaded, objective, data, batches)
     return findings
 
 
@@ -151,9 +151,9 @@ def with_path(own: DataConfig) -> DataConfig:
     """Settings of a source that reads files: the recipe's own, or the one that its source names for them."""
     if hasattr(own, "path"):
         return own
-    if not own.own_files:
+    if not own.file_source:
         raise ConfigError(f"{registry.name_of(type(own))} data has no path; this model can only be evaluated on data of its recipe")
-    source: DataConfig = config.change_type(own, registry.find("data", own.own_files))
+    source: DataConfig = config.change_type(own, registry.find("data", own.file_source))
     return source
 
 

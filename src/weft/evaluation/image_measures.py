@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from weft.core.errors import ConfigError, DataError
-from weft.data.base import Batch, DataConfig, Dataset, Source
+from weft.data.base import Batch, DataConfig, DataLoader, Dataset
 from weft.data.images.augment import Augment
 from weft.evaluation.evaluate import change_data
 from weft.metrics.image_distances import InceptionScore, Moments, gaussian_distance, precision_and_recall
@@ -136,7 +136,7 @@ def plain(source: DataConfig) -> DataConfig:
 
 def batches(data: Dataset, device: torch.device, seed: int = 0) -> Iterator[Batch]:
     """All examples in their order, each once."""
-    source = Source(data, seed, device, shuffle=False)
+    source = DataLoader(data, seed, device, shuffle=False)
     for first in range(0, len(data), BATCH):
         yield source.batch(first, min(BATCH, len(data) - first))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.core.errors import CapabilityError, require
-from weft.evaluation.fewshot.asking import written
+from weft.evaluation.fewshot.request_types import written
 from weft.evaluation.fewshot.scoring import Scorer, Tokens
 from weft.runs.load import Loaded, load
 
@@ -73,13 +73,13 @@ def make_class(base: Any) -> type:
 
         def _loglikelihood_tokens(self, requests: Sequence[Any], **others: Any) -> list[tuple[float, bool]]:
             pairs: list[tuple[Tokens, Tokens]] = [(tuple(before), tuple(after)) for _, before, after in requests]
-            return [(score.sum, score.greedy) for score in self.scorer.score_tokens(pairs)]
+            return [(score.logprob, score.greedy) for score in self.scorer.score_tokens(pairs)]
 
         def loglikelihood_rolling(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[float]:
             """Log-probability of each whole text, in windows where it is longer than the context."""
             texts = [self.scorer.encode(request.args[0]) for request in requests]
             scores = iter(self.scorer.score_tokens([((self.prefix_token_id,), text) for text in texts if text]))
-            return [next(scores).sum if text else 0.0 for text in texts]
+            return [next(scores).logprob if text else 0.0 for text in texts]
 
         def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
             """What the model writes up to one of the texts that end it."""

@@ -56,7 +56,7 @@ def predictor(recipe: Recipe) -> Predictor | None:
     for kind, found in PREDICTORS.items():
         if isinstance(recipe.data, kind):
             return found
-    of_images = isinstance(recipe.data, ImagesConfig) or recipe.data.own_files == "images"
+    of_images = isinstance(recipe.data, ImagesConfig) or recipe.data.file_source == "images"
     return IMAGES if of_images and isinstance(recipe.objective, ClassificationConfig) else None
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from weft.data.base import Batch, Dataset
-from weft.evaluation.evaluate import Findings
+from weft.evaluation.evaluate import TaskMetrics
 from weft.objectives.classification import chosen
 from weft.objectives.regression import Regression, pearson
 from weft.runs.load import Loaded
@@ -28,10 +28,10 @@ def spearman(x: Tensor, y: Tensor) -> float:
     return pearson(torch.stack([a.mean(), b.mean(), (a * a).mean(), (b * b).mean(), (a * b).mean()]))
 
 
-def measure(loaded: Loaded, objective: Regression, data: Dataset, batches: Iterable[Batch]) -> Findings:
+def measure(loaded: Loaded, objective: Regression, data: Dataset, batches: Iterable[Batch]) -> TaskMetrics:
     """Spearman's correlation, and each number told beside the true one, in their own units."""
     model, tokenizer = loaded.model, loaded.tokenizer
     pairs = [(model.classify(*chosen(batch, objective.config.inputs)).squeeze(-1).cpu(), batch["label"].cpu()) for batch in batches]  # type: ignore[operator]
     predicted, true = (torch.cat(side).double() for side in zip(*pairs, strict=True))
     rows = (torch.stack((true, predicted), dim=1) * tokenizer.deviation + tokenizer.mean).tolist()
-    return Findings({"spearman": spearman(predicted, true)}, "".join(f"{a:.6g}\t{b:.6g}\n" for a, b in rows), ".tsv")
+    return TaskMetrics({"spearman": spearman(predicted, true)}, "".join(f"{a:.6g}\t{b:.6g}\n" for a, b in rows), ".tsv")

@@ -12,14 +12,14 @@ from typing import Any
 
 from weft.core.errors import MissingExtra, require
 from weft.data.base import Batch
-from weft.evaluation.evaluate import Findings
-from weft.objectives.masked_target import MaskedTarget
+from weft.evaluation.evaluate import TaskMetrics
+from weft.objectives.cmlm import CMLM
 from weft.objectives.seq2seq import Seq2Seq
 
 log = logging.getLogger("weft")
 
 
-def measure(loaded: Any, objective: Seq2Seq | MaskedTarget, data: Any, batches: Iterable[Batch]) -> Findings | None:
+def measure(loaded: Any, objective: Seq2Seq | CMLM, data: Any, batches: Iterable[Batch]) -> TaskMetrics | None:
     """Every source's best translation against the text of its target; None for an objective that is not about whole texts.
 
     The text is that of the data where these keep it, as `Pairs` does, and not what the model's tokenizer makes of it.
@@ -63,4 +63,4 @@ def measure(loaded: Any, objective: Seq2Seq | MaskedTarget, data: Any, batches: 
         **objective.search(loaded.model),
         "translations": rows,
     }
-    return Findings(metrics, json.dumps(content, indent=1, ensure_ascii=False) + "\n", ".json")
+    return TaskMetrics(metrics, json.dumps(content, indent=1, ensure_ascii=False) + "\n", ".json")

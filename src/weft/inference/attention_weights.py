@@ -41,7 +41,7 @@ class Recorder(TorchFunctionMode):
 
     def __init__(self, model: nn.Module):
         super().__init__()
-        self.layers = {name: module for name, module in model.named_modules() if hasattr(type(module), "core")}
+        self.layers = {name: module for name, module in model.named_modules() if hasattr(type(module), "attention_fn")}
         self.weights: dict[str, Tensor] = {}
         self._inside = ""
         self._hooks: list[Any] = []

@@ -29,7 +29,7 @@ Cover = Callable[[Sequence[Sequence[int]], Sequence[int]], list[float]]
 class Hypothesis:
     ids: list[int]
     """Tokens after the start, END included where it ended."""
-    log_probability: float
+    logprob: float
     score: float
     """What hypotheses are compared by."""
 
@@ -44,25 +44,25 @@ class Beam:
 
     beams: int = 5
     """Hypotheses that are followed at once, and most that are kept."""
-    alpha: float = 0.6
+    length_penalty: float = 0.6
     """How much longer sequences are favoured: 0 compares log-probabilities, 1 nearly their means."""
-    beta: float = 0.0
+    coverage_penalty: float = 0.0
     """How much a source that is not covered counts."""
 
     def check(self) -> None:
         """Refuse settings that search for nothing, or for which stopping early would be wrong."""
         if self.beams < 1:
             raise ConfigError(f"beam search needs at least one beam, not {self.beams}")
-        for name, value in (("length_penalty (alpha)", self.alpha), ("coverage_penalty (beta)", self.beta)):
+        for name, value in (("length_penalty (alpha)", self.length_penalty), ("coverage_penalty (beta)", self.coverage_penalty)):
             if not 0.0 <= value < math.inf:
                 raise ConfigError(f"{name} must be at least 0, not {value}")
 
-    def score(self, log_probability: float, length: int, covered: float) -> float:
-        return log_probability / penalty(length, self.alpha) + self.beta * covered
+    def score(self, logprob: float, length: int, covered: float) -> float:
+        return logprob / penalty(length, self.length_penalty) + self.coverage_penalty * covered
 
 
-def penalty(length: int, alpha: float) -> float:
-    return float(((5 + length) / 6) ** alpha)
+def penalty(length: int, length_penalty: float) -> float:
+    return float(((5 + length) / 6) ** length_penalty)
 
 
 def finish(steps: BeamSteps) -> list[list[Hypothesis]]:
@@ -76,11 +76,11 @@ def finish(steps: BeamSteps) -> list[list[Hypothesis]]:
 
 
 def search(
-    score: Score, rows: int, start: int, end: int, *, beams: int, longest: int, alpha: float = 0.6, device: Any = None
+    score: Score, rows: int, start: int, end: int, *, beams: int, longest: int, length_penalty: float = 0.6, device: Any = None
 ) -> list[list[Hypothesis]]:
     """The best hypotheses of each row, best first, at most `beams`. Those not ended after `longest` tokens compete as they are."""
     begin = torch.full((rows,), start, device=device)
-    return finish(searching(score, begin, end, Beam(beams, alpha), longest))
+    return finish(searching(score, begin, end, Beam(beams, length_penalty), longest))
 
 
 @torch.inference_mode()
@@ -112,7 +112,7 @@ def searching(score: Score, start: Tensor, end: int, beam: Beam, longest: int, c
             best.add_alive(row, ids, alive)
             break
         heads = zip(row.tolist(), alive[:, 0].tolist(), strict=True)
-        open_rows = [i for i, (number, head) in enumerate(heads) if not settled(best.of_row[number], head, beam, longest)]
+        open_rows = [i for i, (number, head) in enumerate(heads) if not finished(best.of_row[number], head, beam, longest)]
         if not open_rows:
             break
         if len(open_rows) < len(row):
@@ -126,16 +126,16 @@ class BestHypotheses:
     """The best hypotheses of each row so far."""
 
     def __init__(self, rows: int, beam: Beam, cover: Cover | None):
-        self.beam, self.cover = beam, cover if beam.beta else None
+        self.beam, self.cover = beam, cover if beam.coverage_penalty else None
         self.of_row: list[list[Hypothesis]] = [[] for _ in range(rows)]
 
-    def add_ended(self, row: Tensor, ids: Tensor, log_probabilities: Tensor, parent: Tensor, token: Tensor, end: int) -> None:
+    def add_ended(self, row: Tensor, ids: Tensor, logprobs: Tensor, parent: Tensor, token: Tensor, end: int) -> None:
         """Keep the hypotheses that end with this token, if they are among the best of their row."""
         ranked = (token == end) & (torch.arange(token.size(1), device=token.device) < self.beam.beams)  # one beyond the beam was not chosen
-        i, j = (ranked & (log_probabilities > -math.inf)).nonzero(as_tuple=True)
+        i, j = (ranked & (logprobs > -math.inf)).nonzero(as_tuple=True)
         sequences, values = (
             ids[i, parent[i, j], 1:].tolist(),
-            log_probabilities[i, j].tolist(),
+            logprobs[i, j].tolist(),
         )  # fetched at once: a device is waited for each time
         self._keep(row[i].tolist(), [[*tokens, end] for tokens in sequences], values)
 
@@ -153,8 +153,8 @@ class BestHypotheses:
             del best[self.beam.beams :]
 
 
-def settled(best: list[Hypothesis], best_alive: float, beam: Beam, longest: int) -> bool:
+def finished(best: list[Hypothesis], best_alive: float, beam: Beam, longest: int) -> bool:
     """Whether nothing alive can still enter the best of a row."""
     if best_alive == -math.inf:
         return True
-    return len(best) == beam.beams and best[-1].score >= best_alive / penalty(longest, beam.alpha)
+    return len(best) == beam.beams and best[-1].score >= best_alive / penalty(longest, beam.length_penalty)

@@ -33,15 +33,15 @@ def translate(
     *,
     beams: int = 5,
     longest: int = 0,
-    alpha: float = 0.6,
-    beta: float = 0.0,
+    length_penalty: float = 0.6,
+    coverage_penalty: float = 0.0,
     cached: bool = True,
 ) -> list[list[Hypothesis]]:
     """source (B, S), or features (B, S, …), and lengths (B,) through an encoder and a decoder -> the best targets of each row, best first.
 
     cached: read every target once, where the model can.
     """
-    return finish(translating(model, source, lengths, start, end, Beam(beams, alpha, beta), longest, cached))
+    return finish(translating(model, source, lengths, start, end, Beam(beams, length_penalty, coverage_penalty), longest, cached))
 
 
 @torch.inference_mode()
@@ -70,7 +70,7 @@ def translating(
     if context := getattr(model.config, "context", 0):
         most = min(most, context - 1)
     begin = torch.full((len(source),), start, device=source.device)
-    cover = coverage(model, memory, lengths, start) if beam.beta else None
+    cover = coverage(model, memory, lengths, start) if beam.coverage_penalty else None
     best = yield from searching(score, begin, end, beam, most, cover)
     return best
 
@@ -112,7 +112,7 @@ def continuing(
     """As `continuations`, step by step. vocabulary: tokens from here on are never chosen, where it is not 0."""
     if not all(prompts):
         raise ConfigError("beam search continues prompts of at least one token each")
-    if beam.beta:
+    if beam.coverage_penalty:
         raise ConfigError("coverage is of a source, and a text that is continued has none; leave the coverage penalty out")
     runner = ModelRunner(model, cached=cached)
     runner.add_rows(len(prompts))

@@ -84,7 +84,7 @@ class EncoderDecoderEngine:
         check_bias(request.sampling, known)
         if not all(0 <= number < known for number in request.ids):
             raise ConfigError(f"the tokens of a source must be from 0 to {known - 1}")
-        if request.echo or request.sampling.max_new_tokens < 1:
+        if request.prompt_logprobs or request.sampling.max_new_tokens < 1:
             raise ConfigError("a source is read from both sides, so it has no log-probabilities; ask for an answer, and not for an echo")
         if request.source is not None and not (request.source.ndim and len(request.source)):
             raise ConfigError(f"a source of features must have at least one, along its first dimension, not {tuple(request.source.shape)}")

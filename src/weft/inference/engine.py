@@ -81,7 +81,7 @@ class Prefill:
         self.snapshots: list[list[int]] = []
         """Lengths at which the prefix cache wants a snapshot of each row, and the whole prompt."""
         for each in requests:
-            if each.request.echo:  # where the prompt's own log-probabilities are asked for, all of it must be read
+            if each.request.prompt_logprobs:  # where the prompt's own log-probabilities are asked for, all of it must be read
                 runner.add_rows(1)
                 self.snapshots.append([])
             else:
@@ -90,9 +90,9 @@ class Prefill:
         self.states: list[Any] = [None] * len(requests)
         """Of the last token read of each prompt (D,)."""
 
-    def step(self, chunk: int) -> bool:
+    def step(self, prefill_chunk: int) -> bool:
         """Read at most so many tokens of each prompt -> whether all have been read."""
-        sizes = [self._size(row, chunk) for row in range(len(self.requests))]
+        sizes = [self._size(row, prefill_chunk) for row in range(len(self.requests))]
         now = [ids[:size] for ids, size in zip(self.unread, sizes, strict=True)]
         self.unread = [ids[size:] for ids, size in zip(self.unread, sizes, strict=True)]
         for row, (each, states, ids) in enumerate(zip(self.requests, self.runner.prefill(now), now, strict=True)):
@@ -103,14 +103,14 @@ class Prefill:
                     self.prefix_cache.keep(self.runner, row)
         return not any(self.unread)
 
-    def _size(self, row: int, chunk: int) -> int:
+    def _size(self, row: int, prefill_chunk: int) -> int:
         """Tokens of a prompt to read now: no further than to where a snapshot is wanted."""
         known = len(self.runner.ids[row])
-        return min([chunk, *(length - known for length in self.snapshots[row] if length > known)])
+        return min([prefill_chunk, *(length - known for length in self.snapshots[row] if length > known)])
 
     def _add_prompt_logprobs(self, each: ActiveRequest, row: int, states: Tensor, ids: list[int]) -> None:
         """Log-probabilities of the prompt's own tokens, where they were asked for."""
-        if not each.request.echo:
+        if not each.request.prompt_logprobs:
             return
         if not each.prompt:
             each.prompt.append(Token(ids[0]))
@@ -137,24 +137,26 @@ class Engine:
         tokenizer: Any,
         *,
         slots: int = 32,
-        slide: bool = False,
+        sliding_context: bool = False,
         cached: bool = True,
-        chunk: int = CHUNK,
+        prefill_chunk: int = CHUNK,
         prefixes: int = 8,
-        invariant: bool | None = None,
+        batch_invariant: bool | None = None,
     ):
-        """slots: answers made at once. slide: go on past the model's context, seeing the last tokens only. cached: read every token
-        once, where the model can. chunk: most tokens of each prompt prefilled at a step. prefixes: snapshots in the prefix cache.
-        invariant: an answer is the same to the last bit, alone or beside others, in every precision; None where that costs little."""
-        if slots < 1 or chunk < 1:
-            raise ConfigError(f"slots and chunk must be at least 1, not {slots} and {chunk}")
-        self.model, self.tokenizer, self.slots, self.slide, self.cached, self.chunk = model.eval(), tokenizer, slots, slide, cached, chunk
+        """slots: answers made at once. sliding_context: go on past the model's context, seeing the last tokens only. cached: read every
+        token once, where the model can. prefill_chunk: most tokens of each prompt prefilled at a step. prefixes: snapshots in the prefix
+        cache. batch_invariant: an answer is the same to the last bit, alone or beside others, in every precision; None where that costs
+        little."""
+        if slots < 1 or prefill_chunk < 1:
+            raise ConfigError(f"slots and prefill_chunk must be at least 1, not {slots} and {prefill_chunk}")
+        self.model, self.tokenizer, self.slots, self.cached = model.eval(), tokenizer, slots, cached
+        self.sliding_context, self.prefill_chunk = sliding_context, prefill_chunk
         self.ends = end_tokens(tokenizer)
-        self.invariant = invariance.choose(model, slots).on if invariant is None else invariant
-        self.runner = ModelRunner(model, cached=cached, invariant=self.invariant)
-        self.graphs = PrefillGraphs(model) if isinstance(self.runner.steps, DecodeStep) else None
+        self.batch_invariant = invariance.choose(model, slots).on if batch_invariant is None else batch_invariant
+        self.runner = ModelRunner(model, cached=cached, batch_invariant=self.batch_invariant)
+        self.graphs = PrefillGraphs(model) if isinstance(self.runner.decode_step, DecodeStep) else None
         self.context = self.runner.context
-        self.prefix_cache = PrefixCache(prefixes, chunk if self.invariant else 1)
+        self.prefix_cache = PrefixCache(prefixes, prefill_chunk if self.batch_invariant else 1)
         self.requests: list[ActiveRequest] = []
         """Those that are decoded, in the order of the runner's rows."""
         self.prefills: deque[Prefill] = deque()
@@ -180,7 +182,7 @@ class Engine:
         check_bias(request.sampling, known)
         if not request.ids or not all(0 <= number < known for number in request.ids):
             raise ConfigError(f"a prompt must hold at least one token, each from 0 to {known - 1}")
-        if self.context and not self.slide and len(request.ids) + min(request.sampling.max_new_tokens, 1) > self.context:
+        if self.context and not self.sliding_context and len(request.ids) + min(request.sampling.max_new_tokens, 1) > self.context:
             raise ConfigError(f"a prompt of {len(request.ids)} tokens leaves no room for an answer in a context of {self.context}")
         self.added += 1
         self.queue.append(ActiveRequest(self.added, request, self.tokenizer))
@@ -227,19 +229,19 @@ class Engine:
             self.sampler = self._sampler(self.requests)
             self.last = torch.tensor([each.answer[-1] for each in self.requests], device=self.runner.device)
             self.position = torch.tensor([len(each.answer) for each in self.requests], device=self.runner.device)
-        logits = self.runner.decode(self.last) if steady else self._read_again()
+        logits = self.runner.decode(self.last) if steady else self._recompute()
         self.last, tokens = self._choose(self.requests, logits, self.sampler, self.position)
         self.position = self.position + 1
         return PendingTokens(self.requests, self.last, tokens)
 
-    def _read_again(self) -> Tensor:
+    def _recompute(self) -> Tensor:
         """Logits (B, V) of rows that have no state, or have outgrown its limit."""
         self.runner.ids = [[*each.request.ids, *each.answer[:-1]] for each in self.requests]
         return self._logits([states[-1] for states in self.runner.prefill([each.answer[-1:] for each in self.requests])])
 
     def _logits(self, states: Sequence[Tensor]) -> Tensor:
         """Hidden states (D,) of some rows -> logits (B, V)."""
-        rows = [state[None] for state in states] if self.invariant else [torch.stack(list(states))]
+        rows = [state[None] for state in states] if self.batch_invariant else [torch.stack(list(states))]
         return torch.cat([self.model.head(row) for row in rows])
 
     def _wait(self, deltas: dict[int, Delta]) -> None:
@@ -258,7 +260,7 @@ class Engine:
         if self.prefills or not self.queue or free <= 0:
             return
         admitted = [self.queue.popleft() for _ in range(min(free, len(self.queue)))]
-        for requests in [[each] for each in admitted] if self.invariant else [admitted]:
+        for requests in [[each] for each in admitted] if self.batch_invariant else [admitted]:
             runner = ModelRunner(self.model, cached=self.cached, graphs=self.graphs)
             self.prefills.append(Prefill(requests, runner, self.prefix_cache))
 
@@ -267,7 +269,7 @@ class Engine:
         read: list[tuple[ActiveRequest, Any]] = []
         for _ in range(len(self.prefills)):
             prefill = self.prefills[0]
-            if not prefill.step(self.chunk):
+            if not prefill.step(self.prefill_chunk):
                 break  # a long prompt alone: the others wait for their turn
             self.prefills.popleft()
             read += zip(prefill.requests, prefill.states, strict=True)
@@ -313,7 +315,7 @@ class Engine:
         for each, token in zip(requests, tokens, strict=True):
             if each.ended:
                 continue
-            room = 0 if self.slide or not self.context else self.context - len(each.request.ids)
+            room = 0 if self.sliding_context or not self.context else self.context - len(each.request.ids)
             delta = each.push(trimmed(token, each.request.sampling.logprobs), self.ends, room)
             if before := deltas.get(each.number):
                 delta = Delta(before.text + delta.text, (*before.tokens, *delta.tokens), delta.finish_reason)
@@ -343,7 +345,7 @@ def trimmed(token: Token, alternatives: int) -> Token:
     return Token(token.id, token.logprob, tuple(named))
 
 
-def answer_all(engine: Engine, requests: Sequence[Request], progress: Callable[[int], Any] | None = None) -> list[Answer]:
+def generate_all(engine: Engine, requests: Sequence[Request], progress: Callable[[int], Any] | None = None) -> list[Answer]:
     """Every request answered to its end, in order. progress: called with the number of those that are done."""
     numbers = [engine.add(request) for request in requests]
     texts: dict[int, str] = dict.fromkeys(numbers, "")
@@ -359,7 +361,7 @@ def answer_all(engine: Engine, requests: Sequence[Request], progress: Callable[[
                     progress(len(finished))
     answers = []
     for number, request in zip(numbers, requests, strict=True):
-        prompt = len(request.ids) if request.echo else 0
+        prompt = len(request.ids) if request.prompt_logprobs else 0
         made = tuple(tokens[number])
         answers.append(Answer(texts[number], made[prompt:], finished[number], request.sampling.seed, made[:prompt]))
     return answers

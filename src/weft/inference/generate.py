@@ -14,10 +14,10 @@ from weft.data.tokenizers.base import ClassNames
 from weft.inference.beam import Beam, Hypothesis
 from weft.inference.beam_models import NEVER, continuations
 from weft.inference.detokenizer import Detokenizer
-from weft.inference.engine import Engine, answer_all, end_tokens
+from weft.inference.engine import Engine, end_tokens, generate_all
 from weft.inference.request import Request, Sampling
 from weft.inference.speculative import speculate
-from weft.models.base import Scores, need, offers
+from weft.models.base import NextTokenLogits, need, offers
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Generation:
     seed: int
     score: float | None = None
     """What continuations were compared by, where they were searched for."""
-    log_probability: float | None = None
+    logprob: float | None = None
     """Of the tokens, where they were searched for."""
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ def generate(
     if draft is not None:
         answers = [speculate(model, draft, tokenizer, request).answer for request in requests]
     else:
-        answers = answer_all(Engine(model, tokenizer, slots=min(n, 64), slide=True), requests)
+        answers = generate_all(Engine(model, tokenizer, slots=min(n, 64), sliding_context=True), requests)
     return [Generation(prompt, answer.text, len(answer.tokens), answer.finish_reason, sampling.seed) for answer in answers]
 
 
@@ -91,18 +91,18 @@ def written(tokenizer: Any, prompt: str, ids: list[int], one: Hypothesis, end: i
     ended = one.ids[-1] == end
     text = Detokenizer(tokenizer, (), ids)
     said = text.push(one.ids[:-1] if ended else one.ids) + text.finish()
-    return Generation(prompt, said, len(one.ids), "stop" if ended else "length", seed, one.score, one.log_probability)
+    return Generation(prompt, said, len(one.ids), "stop" if ended else "length", seed, one.score, one.logprob)
 
 
 def can_continue(model: nn.Module, tokenizer: Any) -> bool:
     """Whether a model can continue a text: it scores the next token from those before it, and its tokens are known."""
     text = tokenizer is not None and not isinstance(tokenizer, ClassNames)
-    return offers(model, Scores) and getattr(model, "causal", True) and text
+    return offers(model, NextTokenLogits) and getattr(model, "causal", True) and text
 
 
 def need_continuing(model: nn.Module, tokenizer: Any) -> None:
     """Say what is missing where a model cannot continue a text."""
-    need(model, Scores)
+    need(model, NextTokenLogits)
     if tokenizer is None:
         raise CapabilityError("this checkpoint holds no tokenizer, so text cannot be turned into tokens; take one that does")
     if isinstance(tokenizer, ClassNames):

@@ -41,7 +41,7 @@ class Invariance:
     def line(self) -> str:
         """For those who start an engine without it."""
         said = "batch invariance is off, so beside others an answer may differ in its last bits"
-        return f"{said}; --invariant on makes it the same and cost {self.cost} where measured" if self.cost else ""
+        return f"{said}; --batch-invariant on makes it the same and cost {self.cost} where measured" if self.cost else ""
 
 
 def choose(model: Any, slots: int) -> Invariance:

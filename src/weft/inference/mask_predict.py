@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from weft.core.errors import ConfigError
-from weft.models.base import Fills, need
+from weft.models.base import NonAutoregressiveDecoder, need
 
 PAD = 0
 PASSES = 10
@@ -58,7 +58,7 @@ class MaskPredict:
 
 
 @dataclass(frozen=True)
-class Filled:
+class MaskPredictOutput:
     """A target made at once."""
 
     ids: list[int]
@@ -69,31 +69,33 @@ class Filled:
     """Passes in which any of its tokens was predicted."""
     score: float
     """Log-probabilities of its tokens, each as it was last predicted, and of its length, over the number of tokens."""
-    log_probabilities: list[float]
+    logprobs: list[float]
     """Of its tokens, each as it was last predicted."""
 
 
 @torch.inference_mode()
-def fill_in(model: Any, source: Tensor, lengths: Tensor, start: int, end: int, how: MaskPredict | None = None) -> list[Filled]:
+def mask_predict(
+    model: Any, source: Tensor, lengths: Tensor, start: int, end: int, how: MaskPredict | None = None
+) -> list[MaskPredictOutput]:
     """source (B, S) and lengths (B,) -> the target of each row."""
-    need(model, Fills)
+    need(model, NonAutoregressiveDecoder)
     how = (how or MaskPredict()).resolve(model)
     if not len(source):
         return []
     memory = model.encode(source, lengths)
     if model.config.fixed_length:
         return cut_at_end(model, memory, lengths, start, end)
-    sizes, length = likely_lengths(model, memory, lengths, how)  # each (B, K)
+    sizes, length = predict_lengths(model, memory, lengths, how)  # each (B, K)
     b, k = sizes.shape
     row = torch.arange(b, device=source.device).repeat_interleave(k)
     ids, sure = refine(model, memory[row], lengths[row], sizes.flatten(), start, end, how.iterations)
     score = (sure.sum(1).view(b, k) + length) / sizes
     chosen = torch.arange(b, device=source.device) * k + score.argmax(1)
     targets = zip(ids[chosen].tolist(), sure[chosen].tolist(), sizes.flatten()[chosen].tolist(), score.amax(1).tolist(), strict=True)
-    return [Filled(tokens[:n], "length", passes(n, how.iterations), value, likely[:n]) for tokens, likely, n, value in targets]
+    return [MaskPredictOutput(tokens[:n], "length", passes(n, how.iterations), value, likely[:n]) for tokens, likely, n, value in targets]
 
 
-def likely_lengths(model: Any, memory: Tensor, lengths: Tensor, how: MaskPredict) -> tuple[Tensor, Tensor]:
+def predict_lengths(model: Any, memory: Tensor, lengths: Tensor, how: MaskPredict) -> tuple[Tensor, Tensor]:
     """The likeliest lengths of each target, scaled, and their log-probabilities: each (B, K)."""
     logits = model.length_logits(memory, lengths).log_softmax(-1)  # (B, C)
     likely, index = logits.topk(min(how.candidates, logits.size(1)))
@@ -126,21 +128,21 @@ def refine(model: Any, memory: Tensor, lengths: Tensor, sizes: Tensor, start: in
             break
         number = sizes * (iterations - step) // iterations
         mask = inside & (ranks(sure.masked_fill(~inside, math.inf)) < number[:, None])
-        hidden = model.fill(ids.masked_fill(mask, start), sizes + 1, memory, lengths)
-        likely, token = log_probabilities(model, hidden, (PAD, start, end)).max(-1)
+        hidden = model.decode_parallel(ids.masked_fill(mask, start), sizes + 1, memory, lengths)
+        likely, token = logprobs(model, hidden, (PAD, start, end)).max(-1)
         ids, sure = torch.where(mask, token, ids), torch.where(mask, likely, sure)
     return ids[:, :longest], sure[:, :longest]
 
 
-def cut_at_end(model: Any, memory: Tensor, lengths: Tensor, start: int, end: int) -> list[Filled]:
+def cut_at_end(model: Any, memory: Tensor, lengths: Tensor, start: int, end: int) -> list[MaskPredictOutput]:
     """All positions in one pass, up to the first END."""
     unknown = torch.full((len(memory), model.config.fixed_length), start, device=memory.device)
-    likely, token = log_probabilities(model, model.fill(unknown, None, memory, lengths), (PAD, start)).max(-1)
+    likely, token = logprobs(model, model.decode_parallel(unknown, None, memory, lengths), (PAD, start)).max(-1)
     targets = []
     for ids, values in zip(token.tolist(), likely.tolist(), strict=True):
         size = ids.index(end) + 1 if end in ids else len(ids)
         score = math.fsum(values[:size]) / size
-        targets.append(Filled(ids[:size], "stop" if end in ids else "length", 1, score, values[:size]))
+        targets.append(MaskPredictOutput(ids[:size], "stop" if end in ids else "length", 1, score, values[:size]))
     return targets
 
 
@@ -151,7 +153,7 @@ def ranks(values: Tensor) -> Tensor:
     return torch.empty_like(order).scatter_(1, order, rank)
 
 
-def log_probabilities(model: Any, hidden: Tensor, special_tokens: tuple[int, ...]) -> Tensor:
+def logprobs(model: Any, hidden: Tensor, special_tokens: tuple[int, ...]) -> Tensor:
     """States (B, T, D) -> log-probabilities (B, T, V) among the tokens that may stand there: all but special tokens."""
     logits: Tensor = model.head(hidden).float()
     logits[..., list(special_tokens)] = -math.inf

@@ -77,9 +77,9 @@ class Request:
     sampling: Sampling = Sampling()
     number: int = 0
     """Which of several answers to the same prompt this is."""
-    echo: bool = False
+    prompt_logprobs: bool = False
     """Tell log-probabilities of the prompt's own tokens too."""
-    filling: MaskPredict | None = None
+    mask_predict: MaskPredict | None = None
     """How a model that makes all tokens at once does so; None leaves it to the model."""
     source: Tensor | None = field(default=None, compare=False)
     """Features (S, …) that a model answers in place of tokens, such as frames of sound or patches of an image, as its `encode` takes

@@ -27,10 +27,10 @@ PADDING = 0
 class ModelRunner:
     """What a row gives does not depend on the rows beside it, but for the order in which numbers are added up."""
 
-    def __init__(self, model: Any, *, cached: bool = True, invariant: bool = False, graphs: PrefillGraphs | None = None):
+    def __init__(self, model: Any, *, cached: bool = True, batch_invariant: bool = False, graphs: PrefillGraphs | None = None):
         """cached: read every token once, where the model can. invariant: what `decode` gives to a row, and `prefill` to one that is alone,
         is the same to the last bit, whatever rows are beside it. graphs: what reads rows from their first token on."""
-        self.invariant = invariant
+        self.batch_invariant = batch_invariant
         self.graphs = graphs
         self.model, self.ids = model, list[list[int]]()
         self.device = next(model.parameters()).device
@@ -40,9 +40,9 @@ class ModelRunner:
         """Most tokens that the model sees; 0 where there is no limit."""
 
     @cached_property
-    def steps(self) -> Any:
+    def decode_step(self) -> Any:
         """What reads one more token of each row, chosen when first asked for; None where the model's own layers do."""
-        made = select.decoder(self.model, invariant=self.invariant) if isinstance(self.state, KVCache) else None
+        made = select.decoder(self.model, batch_invariant=self.batch_invariant) if isinstance(self.state, KVCache) else None
         if isinstance(self.state, KVCache) and isinstance(made, CPUDecodeStep):
             self.state.kv = self.state.kv.float()  # one row looks at them sooner than at those of 16 bits
         return made
@@ -90,9 +90,9 @@ class ModelRunner:
     def decode(self, last: Tensor) -> Tensor:
         """The last token of each row (B,), which the host need not know yet -> logits (B, V). Only the state notes what was read."""
         assert self.state is not None
-        if isinstance(self.steps, DecodeStep) and isinstance(self.state, KVCache):  # invariant by itself
-            return self.steps(last, self.state)
-        if not self.invariant:
+        if isinstance(self.decode_step, DecodeStep) and isinstance(self.state, KVCache):  # invariant by itself
+            return self.decode_step(last, self.state)
+        if not self.batch_invariant:
             return self._decode(last, self.state)
         self.state.reserve(len(last), max(self.state.lengths) + 1)  # each row by itself, as if it were alone
         logits = [self._decode(last[row : row + 1], self.state.row(row)) for row in range(len(last))]
@@ -100,8 +100,8 @@ class ModelRunner:
         return torch.cat(logits)
 
     def _decode(self, last: Tensor, state: SequenceState) -> Tensor:
-        if self.steps:
-            logits: Tensor = self.steps(last, state)
+        if self.decode_step:
+            logits: Tensor = self.decode_step(last, state)
             return logits
         logits = self.model.head(self.model.hidden(last[:, None], state)[:, -1])
         state.count([1] * len(last))
@@ -116,7 +116,7 @@ class ModelRunner:
         """Rows of the same length together: those that are read whole need no padding."""
         groups = defaultdict(list)
         for row in rows:
-            groups[row if self.invariant else len(self.ids[row])].append(row)
+            groups[row if self.batch_invariant else len(self.ids[row])].append(row)
         return list(groups.values())
 
     def join(self, other: ModelRunner, row: int | None = None) -> None:

@@ -35,15 +35,15 @@ class Speculation:
     """Proposals of the draft model, and how many of them the target model accepted."""
 
     @property
-    def acceptance(self) -> float:
+    def acceptance_rate(self) -> float:
         """Share of the proposals that were accepted."""
         return self.accepted / max(1, self.proposed)
 
 
 @torch.inference_mode()
-def speculate(model: Any, draft: Any, tokenizer: Any, request: Request, *, ahead: int = 4) -> Speculation:
+def speculate(model: Any, draft: Any, tokenizer: Any, request: Request, *, num_draft_tokens: int = 4) -> Speculation:
     """An answer of the target model, helped by a draft model of the same tokens that proposes so many tokens ahead."""
-    check(model, draft, tokenizer, request, ahead)
+    check(model, draft, tokenizer, request, num_draft_tokens)
     active, sampler = ActiveRequest(1, request, tokenizer), Sampler([request], tokenizer.size, next(model.parameters()).device)
     ends = end_tokens(tokenizer)
     target, drafter = Verifier(model, request.ids[:-1]), ModelRunner(draft)
@@ -53,12 +53,12 @@ def speculate(model: Any, draft: Any, tokenizer: Any, request: Request, *, ahead
     while True:
         ids = [*request.ids, *active.answer]
         left = [request.sampling.max_new_tokens, *([room] if room else [])]
-        number = min(ahead, *(limit - len(active.answer) - 1 for limit in left))
-        proposals, odds, snapshot = propose(drafter, sampler, ids, max(number, 0), tokenizer.size)
+        number = min(num_draft_tokens, *(limit - len(active.answer) - 1 for limit in left))
+        proposals, draft_probs, snapshot = propose(drafter, sampler, ids, max(number, 0), tokenizer.size)
         logits = model.head(target.read(ids, proposals))[:, : tokenizer.size]
-        wanted = torch.cat([sampler.probabilities(each) for each in logits.split(1)])
-        accepted, last = accept(wanted, odds, proposals, partial(draw_at, sampler, len(ids)))
-        target.keep(accepted)
+        target_probs = torch.cat([sampler.probabilities(each) for each in logits.split(1)])
+        accepted, last = accept_draft(target_probs, draft_probs, proposals, partial(draw_at, sampler, len(ids)))
+        target.accept(accepted)
         drafter.rewind(0, len(ids) + accepted, snapshot)
         done.target_steps, done.proposed, done.accepted = done.target_steps + 1, done.proposed + len(proposals), done.accepted + accepted
         for index, number in enumerate([*proposals[:accepted], last]):
@@ -88,29 +88,29 @@ class Verifier:
         self.runner = ModelRunner(model)
         self.truncates = self.runner.state is None or self.runner.state.can_truncate
         self.runner.add_rows(1 if self.truncates else 2)
-        self.settled, self.proposed = 0, 0
+        self.accepted_length, self.proposed = 0, 0
         if ids:
             self.runner.prefill([ids] * len(self.runner))
 
     def read(self, ids: Sequence[int], proposals: Sequence[int]) -> Tensor:
         """All tokens that are settled, and proposals behind them -> hidden states of the last token and of the proposals (N + 1, D)."""
         new = list(ids[len(self.runner.ids[0]) :])
-        self.settled, self.proposed = len(ids), len(proposals)
+        self.accepted_length, self.proposed = len(ids), len(proposals)
         return self.runner.prefill([*([] if self.truncates else [new]), [*new, *proposals]])[-1][-self.proposed - 1 :]
 
-    def keep(self, accepted: int) -> None:
+    def accept(self, accepted: int) -> None:
         """So many of the proposals are settled too."""
         if self.truncates:
-            self.runner.rewind(0, self.settled + accepted, None)
+            self.runner.rewind(0, self.accepted_length + accepted, None)
         else:
             row = 1 if accepted == self.proposed else 0
             self.runner.select([row, row])
 
 
-def check(model: Any, draft: Any, tokenizer: Any, request: Request, ahead: int) -> None:
+def check(model: Any, draft: Any, tokenizer: Any, request: Request, num_draft_tokens: int) -> None:
     request.sampling.check()
-    if ahead < 1:
-        raise ConfigError(f"a draft model must propose at least one token ahead, not {ahead}")
+    if num_draft_tokens < 1:
+        raise ConfigError(f"a draft model must propose at least one token ahead, not {num_draft_tokens}")
     if counts(request.sampling):
         raise ConfigError("penalties change with every token, so proposals cannot be read at once; leave them out, or the draft model")
     if request.sampling.max_new_tokens < 1 or not request.ids:
@@ -122,27 +122,27 @@ def check(model: Any, draft: Any, tokenizer: Any, request: Request, ahead: int) 
 
 def propose(drafter: ModelRunner, sampler: Sampler, ids: list[int], number: int, size: int) -> Proposals:
     """So many tokens after these ids."""
-    proposals, odds = list[int](), list[Tensor]()
+    proposals, draft_probs = list[int](), list[Tensor]()
     if not number:
-        return proposals, odds, None
+        return proposals, draft_probs, None
     states = drafter.prefill([ids[len(drafter.ids[0]) :]])[0]
     snapshot = drafter.snapshot(0)
     for index in range(number):
         probabilities = sampler.probabilities(drafter.model.head(states[-1:])[:, :size])[0]
-        odds.append(probabilities)
+        draft_probs.append(probabilities)
         proposals.append(draw(probabilities, draw_at(sampler, len(ids) + index, "guess")))
         if index + 1 < number:
             states = drafter.prefill([proposals[-1:]])[0]
-    return proposals, odds, snapshot
+    return proposals, draft_probs, snapshot
 
 
-def accept(wanted: Tensor, odds: list[Tensor], proposals: list[int], share: Callable[[str], float]) -> tuple[int, int]:
-    """wanted (N + 1, V): the target model's own distributions -> how many proposals are accepted, and the token after them."""
-    for index, (number, proposed) in enumerate(zip(proposals, odds, strict=True)):
-        if share(f"keep {index}") * float(proposed[number]) >= float(wanted[index, number]):
-            rest = (wanted[index] - proposed).clamp(min=0)
+def accept_draft(target_probs: Tensor, draft_probs: list[Tensor], proposals: list[int], share: Callable[[str], float]) -> tuple[int, int]:
+    """target_probs (N + 1, V): the target model's own distributions -> how many proposals are accepted, and the token after them."""
+    for index, (number, proposed) in enumerate(zip(proposals, draft_probs, strict=True)):
+        if share(f"keep {index}") * float(proposed[number]) >= float(target_probs[index, number]):
+            rest = (target_probs[index] - proposed).clamp(min=0)
             return index, draw(rest / rest.sum(), share("rest"))
-    return len(proposals), draw(wanted[-1], share("rest"))
+    return len(proposals), draw(target_probs[-1], share("rest"))
 
 
 def draw(probabilities: Tensor, share: float) -> int:

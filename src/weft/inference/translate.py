@@ -15,8 +15,8 @@ from torch import Tensor
 from weft.core.errors import CapabilityError
 from weft.inference.beam import Beam, Hypothesis, finish
 from weft.inference.beam_models import translating
-from weft.inference.mask_predict import MaskPredict, fill_in
-from weft.models.base import Answers, Fills, need, offers
+from weft.inference.mask_predict import MaskPredict, mask_predict
+from weft.models.base import EncoderDecoder, NonAutoregressiveDecoder, need, offers
 
 PAD, START, END = 0, 1, 2
 
@@ -27,7 +27,7 @@ def start_and_end(tokenizer: Any) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class Answered:
+class Seq2SeqOutput:
     """An answer, and how it came about."""
 
     text: str
@@ -39,13 +39,13 @@ class Answered:
     """How often the decoder was asked: once for each token, or once for all tokens together and again to improve on them."""
     score: float = 0.0
     """What answers are compared by."""
-    log_probability: float | None = None
+    logprob: float | None = None
     """Of the tokens, one after the other; None where they were made at once."""
 
 
 def can_answer(model: Any) -> bool:
     """Whether a model answers a text, token by token or at once."""
-    return offers(model, Answers) or offers(model, Fills)
+    return offers(model, EncoderDecoder) or offers(model, NonAutoregressiveDecoder)
 
 
 def answer(model: Any, tokenizer: Any, texts: Sequence[str], **settings: Any) -> list[str]:
@@ -53,7 +53,7 @@ def answer(model: Any, tokenizer: Any, texts: Sequence[str], **settings: Any) ->
     return [each.text for each in answered(model, tokenizer, texts, **settings)]
 
 
-def answered(model: Any, tokenizer: Any, texts: Sequence[str], **settings: Any) -> list[Answered]:
+def answered(model: Any, tokenizer: Any, texts: Sequence[str], **settings: Any) -> list[Seq2SeqOutput]:
     """The model's best answer to each text; settings as in `best_answers`."""
     return [best[0] for best in best_answers(model, tokenizer, texts, **settings)]
 
@@ -64,50 +64,50 @@ def best_answers(
     texts: Sequence[str],
     *,
     beams: int = 5,
-    alpha: float = 0.6,
-    beta: float = 0.0,
-    filling: MaskPredict | None = None,
+    length_penalty: float = 0.6,
+    coverage_penalty: float = 0.0,
+    mask_predict: MaskPredict | None = None,
     batch: int = 64,
-) -> list[list[Answered]]:
+) -> list[list[Seq2SeqOutput]]:
     """The model's best answers to each text, best first; texts of similar length are read together, which changes no answer.
 
     beams, alpha and beta (as in `beam`) are for a model that decodes token by token and finds up to `beams` answers, filling for one that
     makes all tokens at once and finds one.
     """
     if not can_answer(model):
-        need(model, Answers)
+        need(model, EncoderDecoder)
     if tokenizer is None:
         raise CapabilityError("this checkpoint holds no tokenizer, so text cannot be turned into tokens")
     room, (_, end) = getattr(model.config, "context", 0) or 1 << 30, start_and_end(tokenizer)
     encoded = [[*tokenizer.encode(text).tolist()[: room - 1], end] for text in texts]
     order = sorted(range(len(texts)), key=lambda i: len(encoded[i]))
     device = next(model.parameters()).device
-    said: dict[int, list[Answered]] = {}
+    said: dict[int, list[Seq2SeqOutput]] = {}
     for first in range(0, len(order), batch):
         numbers = order[first : first + batch]
         rows = [encoded[i] for i in numbers]
         lengths = torch.tensor([len(row) for row in rows], device=device)
         source = torch.tensor([row + [PAD] * (len(rows[-1]) - len(row)) for row in rows], device=device)
-        if offers(model, Answers):
-            best = searched(model, tokenizer, source, lengths, Beam(beams, alpha, beta))
+        if offers(model, EncoderDecoder):
+            best = searched(model, tokenizer, source, lengths, Beam(beams, length_penalty, coverage_penalty))
         else:
-            best = filled(model, tokenizer, source, lengths, filling)
+            best = filled(model, tokenizer, source, lengths, mask_predict)
         said |= zip(numbers, best, strict=True)
     return [said[i] for i in range(len(texts))]
 
 
-def searched(model: Any, tokenizer: Any, source: Tensor, lengths: Tensor, beam: Beam) -> list[list[Answered]]:
+def searched(model: Any, tokenizer: Any, source: Tensor, lengths: Tensor, beam: Beam) -> list[list[Seq2SeqOutput]]:
     return [
         [answer_of(tokenizer, one) for one in best] for best in finish(translating(model, source, lengths, *start_and_end(tokenizer), beam))
     ]
 
 
-def answer_of(tokenizer: Any, one: Hypothesis) -> Answered:
+def answer_of(tokenizer: Any, one: Hypothesis) -> Seq2SeqOutput:
     """A hypothesis as an answer."""
     stop = "stop" if one.ids[-1] == start_and_end(tokenizer)[1] else "length"
-    return Answered(tokenizer.decode(one.ids), len(one.ids), stop, len(one.ids), one.score, one.log_probability)
+    return Seq2SeqOutput(tokenizer.decode(one.ids), len(one.ids), stop, len(one.ids), one.score, one.logprob)
 
 
-def filled(model: Any, tokenizer: Any, source: Tensor, lengths: Tensor, how: MaskPredict | None) -> list[list[Answered]]:
-    made = fill_in(model, source, lengths, START, END, how)
-    return [[Answered(tokenizer.decode(each.ids), len(each.ids), each.stop, each.iterations, each.score)] for each in made]
+def filled(model: Any, tokenizer: Any, source: Tensor, lengths: Tensor, how: MaskPredict | None) -> list[list[Seq2SeqOutput]]:
+    made = mask_predict(model, source, lengths, START, END, how)
+    return [[Seq2SeqOutput(tokenizer.decode(each.ids), len(each.ids), each.stop, each.iterations, each.score)] for each in made]

@@ -1,4 +1,4 @@
-"""Cores of attention that compute what `nn.attention.fused_attention` does, and `SelfAttention.mix` by kernels for packed q, k and v.
+"""Cores of attention that compute what `nn.attention.fused_attention` does, and `SelfAttention.attend` by kernels for packed q, k and v.
 
 B batch, T query time, S key time, D width, H heads, K head width.
 """
@@ -14,10 +14,10 @@ from torch import Tensor
 from weft.kernels.block_passes import kind_of_products
 from weft.kernels.causal_attention import causal_attention
 from weft.kernels.implementation import Implementation, install
-from weft.kernels.spec import AttentionSpec, Use
+from weft.kernels.spec import AttentionSpec, UsageSpec
 from weft.nn.attention import SelfAttention, explicit_attention, fused_attention
 from weft.nn.document_mask import block_attention, is_blocks
-from weft.nn.position import rotate
+from weft.nn.position import apply_rope
 from weft.nn.state import LayerKV
 
 SHORTEST = 128
@@ -61,8 +61,8 @@ def cudnn_attention(
     """The same by cuDNN's kernel where it serves, the fastest on Hopper; PyTorch would ask for it last."""
     if mask is not None or bias is not None or not served(q, k, causal):
         return gpu_attention(q, k, v, mask, causal, dropout, bias, scale)
-    learn = torch.is_grad_enabled()
-    out: Tensor = torch.ops.aten._scaled_dot_product_cudnn_attention(q, k, v, None, learn, dropout, causal, False, scale=scale)[0]
+    with_grad = torch.is_grad_enabled()
+    out: Tensor = torch.ops.aten._scaled_dot_product_cudnn_attention(q, k, v, None, with_grad, dropout, causal, False, scale=scale)[0]
     return out
 
 
@@ -73,28 +73,28 @@ CORES: dict[str, Callable[..., Tensor]] = {"fused": fused_attention, "cudnn": cu
 def packed_heads(attention: SelfAttention, x: Tensor, rotary: Tensor | None) -> Tensor:
     """Queries, keys and values side by side (B, T, 3, H, K), of x (B, T, D)."""
     b, t, _ = x.shape
-    qkv = attention.qkv(x).view(b, t, 3 * attention.heads, attention.head)
+    qkv = attention.qkv(x).view(b, t, 3 * attention.heads, attention.head_dim)
     if rotary is not None or attention.qk_norm:
         qk, v = qkv.split([2 * attention.heads, attention.heads], dim=2)
         if attention.qk_norm:
-            qk = torch.nn.functional.rms_norm(qk, (attention.head,), eps=1e-6).to(v.dtype)
-        qkv = torch.cat([qk if rotary is None else rotate(qk, rotary), v], dim=2)
-    packed: Tensor = qkv.view(b, t, 3, attention.heads, attention.head)
+            qk = torch.nn.functional.rms_norm(qk, (attention.head_dim,), eps=1e-6).to(v.dtype)
+        qkv = torch.cat([qk if rotary is None else apply_rope(qk, rotary), v], dim=2)
+    packed: Tensor = qkv.view(b, t, 3, attention.heads, attention.head_dim)
     return packed
 
 
-def mix_by_products(attention: SelfAttention, x: Tensor, mask: Any, rotary: Tensor | None, store: LayerKV | None = None) -> Tensor:
-    """`SelfAttention.mix` by `causal_attention`."""
-    if mask is not None or store is not None:
-        return SelfAttention.mix(attention, x, mask, rotary, store)
+def attend_matmul(attention: SelfAttention, x: Tensor, mask: Any, rotary: Tensor | None, layer_kv: LayerKV | None = None) -> Tensor:
+    """`SelfAttention.attend` by `causal_attention`."""
+    if mask is not None or layer_kv is not None:
+        return SelfAttention.attend(attention, x, mask, rotary, layer_kv)
     return causal_attention(packed_heads(attention, x, rotary), attention.dropout if attention.training else 0.0)
 
 
-def mix_short(attention: SelfAttention, x: Tensor, mask: Any, rotary: Tensor | None, store: LayerKV | None = None) -> Tensor:
-    """`SelfAttention.mix` by `short_attention`."""
+def attend_short(attention: SelfAttention, x: Tensor, mask: Any, rotary: Tensor | None, layer_kv: LayerKV | None = None) -> Tensor:
+    """`SelfAttention.attend` by `short_attention`."""
     half = kind_of_products(x) in (torch.bfloat16, torch.float16)
-    if mask is not None or store is not None or not (x.is_cuda and half and x.size(1) <= SHORTEST):
-        return SelfAttention.mix(attention, x, mask, rotary, store)
+    if mask is not None or layer_kv is not None or not (x.is_cuda and half and x.size(1) <= SHORTEST):
+        return SelfAttention.attend(attention, x, mask, rotary, layer_kv)
     from weft.kernels.triton.short_attention import short_attention
 
     seed = torch.randint(0, 2**31, (1,), device=x.device)
@@ -103,19 +103,21 @@ def mix_short(attention: SelfAttention, x: Tensor, mask: Any, rotary: Tensor | N
 
 
 class Core(Implementation):
-    """Any attention whose class offers its `core`."""
+    """Any attention whose class offers its `attention_fn`."""
 
-    file, slot, where = "kernels/attention.py", "core", ""
+    file, slot = "kernels/attention.py", "attention_fn"
 
     def __init__(self, name: str):
         self.name = name
+        self.where = "where no mask is given, else fused" if name == "cudnn" else ""
 
-    def refuses(self, spec: AttentionSpec, use: Use) -> str:
+    def refuses(self, spec: AttentionSpec, use: UsageSpec) -> str:
         if self.name != use.attention:
-            return f"{use.attention} is {'asked for' if use.attention_asked else 'the choice here'}"
-        return "it is for a GPU" if self.name == "cudnn" and use.machine.device != "cuda" else ""
+            instead = self.name == "fused" and cudnn_refuses(spec, use)  # of which only a model knows
+            return "" if instead else f"{use.attention} is {'asked for' if use.attention_asked else 'the choice here'}"
+        return cudnn_refuses(spec, use) if self.name == "cudnn" else ""
 
-    def install(self, module: Any, use: Use) -> None:
+    def install(self, module: Any, use: UsageSpec) -> None:
         gpu = use.machine.device == "cuda"
         core = gpu_attention if gpu and self.name == "fused" else CORES[self.name]
         if core is not fused_attention:
@@ -124,36 +126,49 @@ class Core(Implementation):
             install(module, self, True, slot="document_blocks")
 
 
-class CausalProducts(Implementation):
-    name, file, slot = "causal matrix products", "kernels/causal_attention.py", "mix"
+def cudnn_refuses(spec: AttentionSpec, use: UsageSpec) -> str:
+    """Why cuDNN's kernel computes no call of this attention; nothing where it does, or where it is not wanted."""
+    if use.attention != "cudnn":
+        return ""
+    if use.machine.device != "cuda":
+        return "it is for a GPU"
+    if use.precision != "bf16":
+        return "it is for 16 bits"
+    return f"heads are {spec.head_dim} wide" if spec.packed and (spec.head_dim % 8 or spec.head_dim > 128) else ""
+
+
+class CausalMatmulAttention(Implementation):
+    name, file, slot = "causal matrix products", "kernels/causal_attention.py", "attend"
     where = "where no mask is given"
 
-    def refuses(self, spec: AttentionSpec, use: Use) -> str:
+    def refuses(self, spec: AttentionSpec, use: UsageSpec) -> str:
         if use.attention != "explicit":
             return f"{use.attention} is {'asked for' if use.attention_asked else 'the choice here'}"
         return not_packed(spec)
 
-    def install(self, module: Any, use: Use) -> None:
-        install(module, self, mix_by_products)
+    def install(self, module: Any, use: UsageSpec) -> None:
+        install(module, self, attend_matmul)
 
 
 class ShortAttention(Implementation):
-    name, file, slot = "short attention", "kernels/triton/short_attention.py", "mix"
+    name, file, slot = "short attention", "kernels/triton/short_attention.py", "attend"
     where = f"for up to {SHORTEST} tokens of 16 bits where no mask is given"
 
-    def refuses(self, spec: AttentionSpec, use: Use) -> str:
+    def refuses(self, spec: AttentionSpec, use: UsageSpec) -> str:
         if use.machine.device != "cuda":
             return "it is for a GPU"
         if not use.machine.triton:
             return "Triton is not installed"
         if use.attention == "explicit" or use.attention_asked:
             return f"{use.attention} is asked for"
-        if spec.packed and spec.head not in HEADS:
-            return f"heads are {spec.head} wide"
+        if use.precision != "bf16":
+            return "it is for 16 bits"
+        if spec.packed and spec.head_dim not in HEADS:
+            return f"heads are {spec.head_dim} wide"
         return not_packed(spec)
 
-    def install(self, module: Any, use: Use) -> None:
-        install(module, self, mix_short)
+    def install(self, module: Any, use: UsageSpec) -> None:
+        install(module, self, attend_short)
 
 
 def not_packed(spec: AttentionSpec) -> str:
@@ -161,9 +176,9 @@ def not_packed(spec: AttentionSpec) -> str:
         return f"queries, keys and values of {spec.kind} come of several products"
     if not spec.causal:
         return "it is not causal"
-    return "heads share their keys" if spec.groups != spec.heads else ""
+    return "it uses grouped-query attention" if spec.kv_heads != spec.heads else ""
 
 
-PACKED: tuple[Implementation, ...] = (ShortAttention(), CausalProducts())
-"""In place of all of `SelfAttention.mix`; the core serves calls that they do not."""
+PACKED: tuple[Implementation, ...] = (ShortAttention(), CausalMatmulAttention())
+"""In place of all of `SelfAttention.attend`; the core serves calls that they do not."""
 ALL_CORES: tuple[Implementation, ...] = tuple(map(Core, CORES))

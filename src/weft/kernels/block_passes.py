@@ -1,7 +1,7 @@
 """The passes of `gpt_block_cuda` between its products; the norm as an operation with a gradient of its own.
 
 The compiler sums over rows, for biases and norms, in passes that read everything once more. Here these sums are made where their
-numbers are read or written anyway (`wide_kernels`). So a bias goes two ways: its product adds it, as ever, but the gradient reaches
+numbers are read or written anyway (`gpt_block_kernels`). So a bias goes two ways: its product adds it, as ever, but the gradient reaches
 it through the operation that makes its sum, to which it is given for that sake alone. Without a GPU all is plain arithmetic.
 Shapes: B batch, T time, D width, M = B T rows, N columns.
 """
@@ -28,7 +28,7 @@ SHAPES: dict[str, dict[str, int]] = {
 # -- norm ---------------------------------------------------------------------------------------------------------------
 
 
-def beside_norm(x: Tensor, norm: nn.LayerNorm, before: Tensor | None = None, behind: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def residual_and_norm(x: Tensor, norm: nn.LayerNorm, before: Tensor | None = None, behind: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """x (B, T, D) as it goes on, and its norm in the precision of the products.
 
     `before` and `behind` are biases (D,) of what was last added to x and of what will be added next.
@@ -115,10 +115,10 @@ def _keep_norm(ctx: Any, inputs: Any, output: Any) -> None:
     ctx.set_materialize_grads(False)
 
 
-def _norm_gradients(ctx: Any, onward: Tensor | None, change: Tensor | None, *_: Any) -> Any:
+def _norm_gradients(ctx: Any, grad_residual: Tensor | None, grad_out: Tensor | None, *_: Any) -> Any:
     x, mean, rate, scale = ctx.saved_tensors
-    onward, change = (torch.zeros_like(x) if part is None else part for part in (onward, change))
-    back, sums = norm_back(onward, change, x, mean, rate, scale, ctx.biases)
+    grad_residual, grad_out = (torch.zeros_like(x) if part is None else part for part in (grad_residual, grad_out))
+    back, sums = norm_back(grad_residual, grad_out, x, mean, rate, scale, ctx.biases)
     by_scale, by_shift, *rest = (part.to(scale.dtype) for part in sums.unbind(0))
     behind, before = rest or (None, None)
     return back.view(x.shape), by_scale, by_shift, before, behind, None, None
@@ -128,32 +128,36 @@ stream_and_norm.register_autograd(_norm_gradients, setup_context=_keep_norm)
 
 
 @torch.library.custom_op("weft::norm_back", mutates_args=())
-def norm_back(onward: Tensor, change: Tensor, x: Tensor, mean: Tensor, rate: Tensor, scale: Tensor, biases: bool) -> tuple[Tensor, Tensor]:
+def norm_back(
+    grad_residual: Tensor, grad_out: Tensor, x: Tensor, mean: Tensor, rate: Tensor, scale: Tensor, biases: bool
+) -> tuple[Tensor, Tensor]:
     """The gradient of x (B, T, D) from that of the stream and of the norm; the sums (2 or 4, D) for scale, shift and both biases."""
     d = x.size(-1)
-    onward, change, x = (part.contiguous().view(-1, d) for part in (onward, change, x))
+    grad_residual, grad_out, x = (part.contiguous().view(-1, d) for part in (grad_residual, grad_out, x))
     mean, rate = mean.view(-1, 1), rate.view(-1, 1)
     if x.is_cuda:
-        return _norm_back(onward, change, x, mean, rate, scale, biases)
-    exact, unit = change.float(), (x.float() - mean) * rate
+        return _norm_back(grad_residual, grad_out, x, mean, rate, scale, biases)
+    exact, unit = grad_out.float(), (x.float() - mean) * rate
     g = exact * scale
-    back = (g - g.mean(1, keepdim=True) - unit * (g * unit).mean(1, keepdim=True)) * rate + onward.float()
-    sums = [exact * unit, exact, *([onward.float(), back] if biases else [])]
+    back = (g - g.mean(1, keepdim=True) - unit * (g * unit).mean(1, keepdim=True)) * rate + grad_residual.float()
+    sums = [exact * unit, exact, *([grad_residual.float(), back] if biases else [])]
     return back.to(x.dtype), torch.stack([part.sum(0) for part in sums])
 
 
-def _norm_back(onward: Tensor, change: Tensor, x: Tensor, mean: Tensor, rate: Tensor, scale: Tensor, biases: bool) -> tuple[Tensor, Tensor]:
+def _norm_back(
+    grad_residual: Tensor, grad_out: Tensor, x: Tensor, mean: Tensor, rate: Tensor, scale: Tensor, biases: bool
+) -> tuple[Tensor, Tensor]:
     from weft.kernels.triton import gpt_block_kernels
 
     m, d = x.shape
     programs, shape = shape_of("norm_backward", m, d)
     back, parts = torch.empty_like(x), x.new_empty(programs, 4 if biases else 2, d, dtype=torch.float32)
-    gpt_block_kernels.norm_backward[(programs,)](onward, change, x, mean, rate, scale, back, parts, m, N=d, BIASES=biases, **shape)
+    gpt_block_kernels.norm_backward[(programs,)](grad_residual, grad_out, x, mean, rate, scale, back, parts, m, N=d, BIASES=biases, **shape)
     return back, added(parts)
 
 
 @norm_back.register_fake
-def _(onward: Tensor, change: Tensor, x: Tensor, mean: Tensor, rate: Tensor, scale: Tensor, biases: bool) -> tuple[Tensor, Tensor]:
+def _(grad_residual: Tensor, grad_out: Tensor, x: Tensor, mean: Tensor, rate: Tensor, scale: Tensor, biases: bool) -> tuple[Tensor, Tensor]:
     return x.new_empty(x.numel() // x.size(-1), x.size(-1)), x.new_empty(4 if biases else 2, x.size(-1), dtype=torch.float32)
 
 
@@ -193,19 +197,21 @@ def gelu(x: Tensor, out: Tensor, tanh: bool) -> None:
     gpt_block_kernels.gelu_forward[(triton.cdiv(x.numel(), shape["BLOCK"]),)](x, out, x.numel(), TANH=tanh, **shape)
 
 
-def gelu_back(change: Tensor, x: Tensor, tanh: bool, again: Tensor | None = None) -> Tensor:
+def gelu_back(grad_out: Tensor, x: Tensor, tanh: bool, recompute: Tensor | None = None) -> Tensor:
     """The gradient of GELU's result (M, N) becomes that of x, which is GELU's input; its sum over rows (N,). again: room for the result."""
     if not x.is_cuda:
-        if again is not None:
-            gelu(x, again, tanh)
-        found: Tensor = torch.ops.aten.gelu_backward(change.float(), x.float(), approximate="tanh" if tanh else "none")
-        change.copy_(found)
+        if recompute is not None:
+            gelu(x, recompute, tanh)
+        found: Tensor = torch.ops.aten.gelu_backward(grad_out.float(), x.float(), approximate="tanh" if tanh else "none")
+        grad_out.copy_(found)
         return found.sum(0)
     from weft.kernels.triton import gpt_block_kernels
 
     parts, columns, shape = cut("gelu_backward", x)
-    flags = {"N": x.size(1), "TANH": tanh, "AGAIN": again is not None}
-    gpt_block_kernels.gelu_backward[(columns, len(parts))](change, x, change if again is None else again, parts, len(x), **flags, **shape)
+    flags = {"N": x.size(1), "TANH": tanh, "AGAIN": recompute is not None}
+    gpt_block_kernels.gelu_backward[(columns, len(parts))](
+        grad_out, x, grad_out if recompute is None else recompute, parts, len(x), **flags, **shape
+    )
     return added(parts)
 
 

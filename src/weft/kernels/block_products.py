@@ -1,6 +1,6 @@
 """The products of a wide Transformer block in training, as operations that a compiler leaves as they are, with gradients of their own.
 
-Each is made by the fastest way that its shape has (`tuned_products`). The two of a feed-forward network are one operation, with GELU in
+Each is made by the fastest way that its shape has (`cublaslt_matmul`). The two of a feed-forward network are one operation, with GELU in
 the first of them: going back, one pass makes the gradient before GELU, its sum for the bias and, where it was not kept, GELU once more.
 Without a GPU all is plain arithmetic. Shapes: B batch, T time, M = B T rows, D width, I inner width, N outputs.
 """
@@ -31,14 +31,14 @@ def _(x: Tensor, weight: Tensor, bias: Tensor, onto: Tensor | None) -> Tensor:
 
 
 @torch.library.custom_op("weft::product_back", mutates_args=())
-def product_back(change: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+def product_back(grad_out: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     """The gradients of x and of weight."""
-    change, rows = rows_of(change), rows_of(x)
-    return multiply(change, weight).view(x.shape), multiply(change.t(), rows)
+    grad_out, rows = rows_of(grad_out), rows_of(x)
+    return multiply(grad_out, weight).view(x.shape), multiply(grad_out.t(), rows)
 
 
 @product_back.register_fake
-def _(change: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+def _(grad_out: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     return x.new_empty(x.shape), weight.new_empty(weight.shape)
 
 
@@ -54,14 +54,14 @@ def _keep(ctx: Any, inputs: Any, output: Any) -> None:
     ctx.save_for_backward(*inputs[:2])
 
 
-def _gradients(ctx: Any, change: Tensor) -> Any:
-    back, by_weight = product_back(change, *ctx.saved_tensors)
-    return back, by_weight, summed(change) if ctx.needs_input_grad[2] else None, change if ctx.needs_input_grad[3] else None
+def _gradients(ctx: Any, grad_out: Tensor) -> Any:
+    back, by_weight = product_back(grad_out, *ctx.saved_tensors)
+    return back, by_weight, summed(grad_out) if ctx.needs_input_grad[2] else None, grad_out if ctx.needs_input_grad[3] else None
 
 
-def summed(change: Tensor) -> Tensor:
+def summed(grad_out: Tensor) -> Tensor:
     """The gradient of a bias that nothing else makes."""
-    return change.float().flatten(0, -2).sum(0).to(change.dtype)
+    return grad_out.float().flatten(0, -2).sum(0).to(grad_out.dtype)
 
 
 product.register_autograd(_gradients, setup_context=_keep)
@@ -77,9 +77,9 @@ def feed_forward(
     down: Tensor,
     down_bias: Tensor,
     onto: Tensor | None,
-    learner: Tensor,
+    bias_grad_to: Tensor,
     tanh: bool,
-    again: bool,
+    recompute: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """x (..., D), weights (I, D) and (D, I) with biases -> (..., D), added to `onto`, and what is kept: GELU's result (M, I), unless it is
     made again, and its input (M, I). learner: what has the gradient of the first bias, unrounded. tanh: GELU by its approximation."""
@@ -90,7 +90,7 @@ def feed_forward(
         inner, before = (x.new_empty(len(rows), len(up)) for _ in range(2))
         _up(rows, up, up_bias, tanh, inner, before)
     out = multiply(inner, down.t(), down_bias, plus=rows_or_none(onto)).view(x.shape)
-    return out, inner.new_empty(0) if again else inner, before
+    return out, inner.new_empty(0) if recompute else inner, before
 
 
 def _up(x: Tensor, weight: Tensor, bias: Tensor, tanh: bool, inner: Tensor, before: Tensor) -> None:
@@ -106,45 +106,45 @@ def _(
     down: Tensor,
     down_bias: Tensor,
     onto: Tensor | None,
-    learner: Tensor,
+    bias_grad_to: Tensor,
     tanh: bool,
-    again: bool,
+    recompute: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     before = x.new_empty(x.numel() // x.size(-1), len(up))
-    return x.new_empty(x.shape), x.new_empty(0) if again else torch.empty_like(before), before
+    return x.new_empty(x.shape), x.new_empty(0) if recompute else torch.empty_like(before), before
 
 
 @torch.library.custom_op("weft::feed_forward_back", mutates_args=())
 def feed_forward_back(
-    change: Tensor, x: Tensor, up: Tensor, down: Tensor, inner: Tensor, before: Tensor, tanh: bool
+    grad_out: Tensor, x: Tensor, up: Tensor, down: Tensor, inner: Tensor, before: Tensor, tanh: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The gradients of x, of up and its bias, and of down."""
-    change, rows = rows_of(change), rows_of(x)
-    middle, again = multiply(change, down), None if inner.numel() else torch.empty_like(before)
-    sums = gelu_back(middle, before, tanh, again)
-    by_down = multiply(change.t(), inner if again is None else again)
+    grad_out, rows = rows_of(grad_out), rows_of(x)
+    middle, recompute = multiply(grad_out, down), None if inner.numel() else torch.empty_like(before)
+    sums = gelu_back(middle, before, tanh, recompute)
+    by_down = multiply(grad_out.t(), inner if recompute is None else recompute)
     return multiply(middle, up).view(x.shape), multiply(middle.t(), rows), sums, by_down
 
 
 @feed_forward_back.register_fake
 def _(
-    change: Tensor, x: Tensor, up: Tensor, down: Tensor, inner: Tensor, before: Tensor, tanh: bool
+    grad_out: Tensor, x: Tensor, up: Tensor, down: Tensor, inner: Tensor, before: Tensor, tanh: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     sums = up.new_empty(len(up), dtype=torch.float32)
     return x.new_empty(x.shape), up.new_empty(up.shape), sums, down.new_empty(down.shape)
 
 
 def _keep_both(ctx: Any, inputs: Any, output: Any) -> None:
-    x, up, _, down, _, _, learner, ctx.tanh, _ = inputs
-    ctx.like = learner.dtype
+    x, up, _, down, _, _, bias_grad_to, ctx.tanh, _ = inputs
+    ctx.like = bias_grad_to.dtype
     ctx.save_for_backward(x, up, down, *output[1:])
     ctx.set_materialize_grads(False)
 
 
-def _gradients_of_both(ctx: Any, change: Tensor, *_: Any) -> Any:
-    back, by_rise, sums, by_down = feed_forward_back(change, *ctx.saved_tensors, ctx.tanh)
-    by_bias = summed(change) if ctx.needs_input_grad[4] else None
-    return back, by_rise, None, by_down, by_bias, change if ctx.needs_input_grad[5] else None, sums.to(ctx.like), None, None
+def _gradients_of_both(ctx: Any, grad_out: Tensor, *_: Any) -> Any:
+    back, by_up, sums, by_down = feed_forward_back(grad_out, *ctx.saved_tensors, ctx.tanh)
+    by_bias = summed(grad_out) if ctx.needs_input_grad[4] else None
+    return back, by_up, None, by_down, by_bias, grad_out if ctx.needs_input_grad[5] else None, sums.to(ctx.like), None, None
 
 
 feed_forward.register_autograd(_gradients_of_both, setup_context=_keep_both)

@@ -46,12 +46,12 @@ def attend(qkv: Tensor, dropout: float = 0.0) -> tuple[Tensor, Tensor, list[Tens
     return out.view(b, t, h * k), laid, blocks, kept
 
 
-def attend_back(change: Tensor, laid: Tensor, blocks: list[Tensor], kept: list[Tensor]) -> Tensor:
+def attend_back(grad_out: Tensor, laid: Tensor, blocks: list[Tensor], kept: list[Tensor]) -> Tensor:
     """The gradient of q, k and v (B, T, 3, H, K) from that of what the heads found (B, T, H K)."""
-    (q, key, value), (b, t, d), k = laid, change.shape, laid.size(-1)
+    (q, key, value), (b, t, d), k = laid, grad_out.shape, laid.size(-1)
     h = d // k
-    do = change.view(b, t, h, k).transpose(1, 2).reshape(b * h, t, k)
-    out = change.new_empty(b, t, 3, h, k)
+    do = grad_out.view(b, t, h, k).transpose(1, 2).reshape(b * h, t, k)
+    out = grad_out.new_empty(b, t, 3, h, k)
     sums: list[Tensor] = []  # for keys and values (B H, T, K)
     for i in reversed(range(len(blocks))):  # the last rows look at all columns
         rows, weights = slice(i * ROWS, min((i + 1) * ROWS, t)), blocks[i]

@@ -42,27 +42,27 @@ def chunked_cross_entropy(head: nn.Linear, hidden: Tensor, targets: Tensor, logi
 
 
 @torch.library.custom_op("weft::chunked_loss", mutates_args=())
-def chunked_loss(hidden: Tensor, weight: Tensor, targets: Tensor, learn: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """hidden (N, D), weight (V, D), targets (N,) -> the summed loss and, to `learn`, its gradients (N, D) and (V, D)."""
+def chunked_loss(hidden: Tensor, weight: Tensor, targets: Tensor, with_grad: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """hidden (N, D), weight (V, D), targets (N,) -> the summed loss and, to `with_grad`, its gradients (N, D) and (V, D)."""
     size, (rows, width) = len(weight), hidden.shape
     padded = -(-size // MULTIPLE) * MULTIPLE if hidden.is_cuda else size
     table = hidden.new_empty(padded, width)  # products are made in the precision of the states
     table[:size].copy_(weight)
     table[size:].zero_()
     losses = torch.empty(rows, dtype=torch.promote_types(hidden.dtype, torch.float32), device=hidden.device)
-    back = torch.empty_like(hidden, memory_format=torch.contiguous_format) if learn else hidden.new_empty(0)
-    change = torch.empty(padded, width, dtype=losses.dtype, device=hidden.device) if learn else weight.new_empty(0)
+    grad_hidden = torch.empty_like(hidden, memory_format=torch.contiguous_format) if with_grad else hidden.new_empty(0)
+    grad_weight = torch.empty(padded, width, dtype=losses.dtype, device=hidden.device) if with_grad else weight.new_empty(0)
     step = chunk_rows(rows, padded)
     held = hidden.new_empty(step, padded)
     for start in range(0, rows, step):
         some, wanted = hidden[start : start + step], targets[start : start + step]
         logits = multiply(some, table.t(), out=held[: len(some)])
-        losses[start : start + step] = row_losses(logits, size, wanted, learn)
-        if learn:
-            multiply(logits, table, out=back[start : start + step])
-            usual = partial(add_product, change, logits.t(), some, first=not start)
-            cublaslt_matmul.add_product(change, logits.t(), some, usual, first=not start)
-    return losses.sum(), back, change[:size].to(weight.dtype) if learn else change
+        losses[start : start + step] = row_losses(logits, size, wanted, with_grad)
+        if with_grad:
+            multiply(logits, table, out=grad_hidden[start : start + step])
+            usual = partial(add_product, grad_weight, logits.t(), some, first=not start)
+            cublaslt_matmul.add_product(grad_weight, logits.t(), some, usual, first=not start)
+    return losses.sum(), grad_hidden, grad_weight[:size].to(weight.dtype) if with_grad else grad_weight
 
 
 def chunk_rows(rows: int, vocabulary: int) -> int:
@@ -72,22 +72,22 @@ def chunk_rows(rows: int, vocabulary: int) -> int:
     return -(-each // TILE) * TILE if each > 4 * TILE else each
 
 
-def row_losses(logits: Tensor, size: int, targets: Tensor, learn: bool) -> Tensor:
-    """-log p of each row's target by its first `size` logits (N,); to `learn`, the logits become the gradient of their sum."""
+def row_losses(logits: Tensor, size: int, targets: Tensor, with_grad: bool) -> Tensor:
+    """-log p of each row's target by its first `size` logits (N,); to `with_grad`, the logits become the gradient of their sum."""
     if logits.is_cuda and importlib.util.find_spec("triton"):
         from weft.kernels.triton.cross_entropy import losses_of_rows
 
-        return losses_of_rows(logits, size, targets, learn)
+        return losses_of_rows(logits, size, targets, with_grad)
     counted = targets != IGNORE
     own = logits[:, :size]
     exact = own.to(torch.promote_types(own.dtype, torch.float32))
     place = targets.where(counted, 0)[:, None]
     whole = exact.logsumexp(-1)
     found = (whole - exact.gather(1, place).squeeze(1)).where(counted, 0.0)
-    if learn:
-        change = (exact - whole[:, None]).exp()
-        change.scatter_add_(1, place, torch.full_like(place, -1.0, dtype=change.dtype))
-        own.copy_(change * counted[:, None])
+    if with_grad:
+        grad_weight = (exact - whole[:, None]).exp()
+        grad_weight.scatter_add_(1, place, torch.full_like(place, -1.0, dtype=grad_weight.dtype))
+        own.copy_(grad_weight * counted[:, None])
     return found
 
 
@@ -116,9 +116,9 @@ def adds_exactly(kind: torch.dtype) -> bool:
 
 
 @chunked_loss.register_fake
-def _(hidden: Tensor, weight: Tensor, targets: Tensor, learn: bool) -> tuple[Tensor, Tensor, Tensor]:
+def _(hidden: Tensor, weight: Tensor, targets: Tensor, with_grad: bool) -> tuple[Tensor, Tensor, Tensor]:
     loss = hidden.new_empty((), dtype=torch.promote_types(hidden.dtype, torch.float32))
-    if not learn:
+    if not with_grad:
         return loss, hidden.new_empty(0), weight.new_empty(0)
     return loss, torch.empty_like(hidden, memory_format=torch.contiguous_format), torch.empty_like(weight)
 
@@ -129,8 +129,8 @@ def _save(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
 
 
 def _differentiate(ctx, factor, _, __):  # type: ignore[no-untyped-def]
-    back, change = ctx.saved_tensors
-    return back * factor, change * factor, None, None
+    grad_hidden, grad_weight = ctx.saved_tensors
+    return grad_hidden * factor, grad_weight * factor, None, None
 
 
 chunked_loss.register_autograd(_differentiate, setup_context=_save)

@@ -18,7 +18,7 @@ from weft.core.errors import WeftError
 from weft.kernels.cuda import decode_rows, megakernel
 from weft.kernels.cuda.megakernel import Megakernel
 from weft.kernels.implementation import Implementation
-from weft.kernels.spec import StackSpec, Use
+from weft.kernels.spec import StackSpec, UsageSpec
 from weft.nn.feed_forward import GatedFeedForward
 from weft.nn.state import KVCache
 
@@ -35,26 +35,26 @@ WARM_UP = 2
 class GPUStep(Implementation):
     name, file, slot, where = "captured decode step", "kernels/decode_step.py", "", ""
 
-    def refuses(self, spec: StackSpec, use: Use) -> str:
+    def refuses(self, spec: StackSpec, use: UsageSpec) -> str:
         machine = use.machine
         missing = "it is for a GPU" if machine.device != "cuda" else "" if machine.triton else "Triton is not installed"
         return missing or refuses_stack(spec, use)
 
-    def install(self, module: Any, use: Use) -> None: ...
+    def install(self, module: Any, use: UsageSpec) -> None: ...
 
 
-def refuses_stack(spec: StackSpec, use: Use) -> str:
+def refuses_stack(spec: StackSpec, use: UsageSpec) -> str:
     """What no step serves, on whichever device."""
     blocks = spec.blocks
     norms = [(spec.norm, spec.norm_weights), *((block.norm, block.norm_weights) for block in blocks)]
     reasons = {
         "it is for decoding": use.mode != "decode",
         "there are no blocks": not blocks,
-        "blocks read the embedding again": spec.skips,
+        "blocks have embedding skips": spec.skips,
         "attention is not causal": not all(block.attention.causal for block in blocks),
-        "queries and keys are normed": any(block.attention.qk_norm for block in blocks),
-        "the blocks differ in their heads": len({(b.attention.heads, b.attention.groups, b.attention.head) for b in blocks}) > 1,
-        "norms come first in some blocks and last in others": len({block.order for block in blocks}) > 1,
+        "it uses QK-norm": any(block.attention.qk_norm for block in blocks),
+        "the blocks differ in their heads": len({(b.attention.heads, b.attention.kv_heads, b.attention.head_dim) for b in blocks}) > 1,
+        "some blocks are pre-norm and others post-norm": len({block.order for block in blocks}) > 1,
         "a norm has no scale": any(norm != "none" and weights not in ("all", "scales") for norm, weights in norms),
         "a block has no norm": any(block.norm == "none" for block in blocks),
         "linear layers are of several kinds": any(block.linear != spec.head for block in blocks),
@@ -84,17 +84,17 @@ def parts_of(weight: Tensor) -> int:
 class DecodeStep:
     """Beside others, whichever, a row gets the same to the last bit; where that is asked for (invariant), also when it is alone."""
 
-    def __init__(self, model: Any, *, invariant: bool = False):
-        """invariant: a row that is alone is read by the kernels for several, though the one of `one_row` is faster."""
+    def __init__(self, model: Any, *, batch_invariant: bool = False):
+        """invariant: a row that is alone is read by the kernels for several, though `megakernel` is faster."""
         self.model = model
         self.alone: Megakernel | None = None
-        self.tries_alone = not invariant
+        self.tries_alone = not batch_invariant
         blocks = list(model.blocks)
         self.pre = all(block.order == "pre" for block in blocks)
         self.windows: list[int] = getattr(model, "windows", [0] * len(blocks))
         self.rotary: Tensor | None = getattr(model, "rotary", None)
         self.graphs: dict[Any, tuple[torch.cuda.CUDAGraph, Tensor]] = {}
-        self.held: Any = None
+        self.cache_at: Any = None
         self.inputs: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
         self.known: list[int] = []
         """Lengths as the device has them."""
@@ -106,12 +106,12 @@ class DecodeStep:
         rows, lengths = len(ids), cache.lengths
         bucket = 1 << (rows - 1).bit_length()
         cache.reserve(bucket, max(lengths) + 1)
-        if (cache.kv.data_ptr(), cache.kv.shape) != self.held:  # graphs know where it was
+        if (cache.kv.data_ptr(), cache.kv.shape) != self.cache_at:  # graphs know where it was
             self.graphs.clear()
-            self.held = (cache.kv.data_ptr(), cache.kv.shape)
-        given, places, alive = self._inputs(bucket, ids)
+            self.cache_at = (cache.kv.data_ptr(), cache.kv.shape)
+        given, positions, alive = self._inputs(bucket, ids)
         if self.known != lengths or len(self.known) != rows:
-            places.copy_(torch.tensor(lengths + [0] * (bucket - rows)), non_blocking=True)
+            positions.copy_(torch.tensor(lengths + [0] * (bucket - rows)), non_blocking=True)
             alive.copy_(torch.tensor([1] * rows + [0] * (bucket - rows)), non_blocking=True)
         given[:rows].copy_(ids)
         parts = 1 << (-(-max(lengths) // KERNELS.SPLIT) - 1).bit_length() if max(lengths) > KERNELS.SPLIT else 1
@@ -126,7 +126,7 @@ class DecodeStep:
             return None
         try:
             if self.alone is None or not self.alone.is_current(cache):
-                self.alone = Megakernel(self.model) if megakernel.fits(self.model) else None
+                self.alone = Megakernel(self.model) if megakernel.supports(self.model) else None
                 self.tries_alone = self.alone is not None
             return self.alone(ids, cache) if self.alone else None
         except (WeftError, OSError) as error:
@@ -143,15 +143,15 @@ class DecodeStep:
     def _replay(self, bucket: int, parts: int, cache: KVCache) -> Tensor:
         key = (bucket, parts)
         if key not in self.graphs:
-            _, places, _ = self.inputs[bucket]
-            before = places.clone()
+            _, positions, _ = self.inputs[bucket]
+            before = positions.clone()
             side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
             side.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(side):
                 for _ in range(WARM_UP):
                     self._read(bucket, parts, cache)
             torch.cuda.current_stream().wait_stream(side)
-            places.copy_(before)
+            positions.copy_(before)
             graph = torch.cuda.CUDAGraph()
             with capturing(graph):
                 logits = self._read(bucket, parts, cache)
@@ -161,23 +161,27 @@ class DecodeStep:
         return logits
 
     def _read(self, bucket: int, parts: int, cache: KVCache) -> Tensor:
-        ids, places, alive = self.inputs[bucket]
-        x: Tensor = self.model.embedded(ids[:, None], places[:, None])[:, 0].contiguous()
-        heads, head = self.model.blocks[0].attention.heads, self.model.blocks[0].attention.head
-        room = None
+        ids, positions, alive = self.inputs[bucket]
+        x: Tensor = self.model.embedded(ids[:, None], positions[:, None])[:, 0].contiguous()
+        heads, head = self.model.blocks[0].attention.heads, self.model.blocks[0].attention.head_dim
+        workspace = None
         if parts > 1:
-            room = tuple(x.new_empty(shape, dtype=torch.float32) for shape in ((parts, bucket, heads, head), *[(parts, bucket, heads)] * 2))
-        stores = [(keys[:bucket], values[:bucket]) for keys, values in zip(*cache.kv, strict=True)]
-        logits = self._blocks(x, stores, places, room)
-        places.add_(alive)
+            workspace = tuple(
+                x.new_empty(shape, dtype=torch.float32) for shape in ((parts, bucket, heads, head), *[(parts, bucket, heads)] * 2)
+            )
+        layer_kvs = [(keys[:bucket], values[:bucket]) for keys, values in zip(*cache.kv, strict=True)]
+        logits = self._blocks(x, layer_kvs, positions, workspace)
+        positions.add_(alive)
         return logits
 
-    def _look(self, number: int, block: Any, qkv: Tensor, store: tuple[Tensor, Tensor], places: Tensor, room: Any) -> Tensor:
-        mixed = qkv.new_empty(len(qkv), block.attention.heads * block.attention.head)
-        KERNELS.look(qkv, *store, places, self.rotary, mixed, room, window=self.windows[number], heads=block.attention.heads)
-        return mixed
+    def _attend(self, number: int, block: Any, qkv: Tensor, layer_kv: tuple[Tensor, Tensor], positions: Tensor, workspace: Any) -> Tensor:
+        attn_out = qkv.new_empty(len(qkv), block.attention.heads * block.attention.head_dim)
+        KERNELS.decode_attention(
+            qkv, *layer_kv, positions, self.rotary, attn_out, workspace, window=self.windows[number], heads=block.attention.heads
+        )
+        return attn_out
 
-    def _blocks(self, x: Tensor, stores: Any, places: Tensor, room: Any) -> Tensor:
+    def _blocks(self, x: Tensor, layer_kvs: Any, positions: Tensor, workspace: Any) -> Tensor:
         blocks, rows, post = list(self.model.blocks), len(x), not self.pre
         y = torch.empty_like(x)
         KERNELS.add_and_norm(x, None, None, NO_NORM if post else norm_of(blocks[0].norm1), y)
@@ -185,10 +189,10 @@ class DecodeStep:
             attention, feed = block.attention, block.feedforward
             qkv, hidden_units = x.new_empty(rows, attention.qkv.out_features), x.new_empty(rows, feed.down.in_features)
             KERNELS.read_many(y, attention.qkv.weight, attention.qkv.bias, qkv)
-            mixed = self._look(number, block, qkv, stores[number], places, room)
-            self._branch(x, mixed, attention.out, norm_of(block.norm1 if post else block.norm2), y, post)
+            attn_out = self._attend(number, block, qkv, layer_kvs[number], positions, workspace)
+            self._branch(x, attn_out, attention.out, norm_of(block.norm1 if post else block.norm2), y, post)
             KERNELS.read_many(
-                y, feed.expansion.weight, feed.expansion.bias, hidden_units, kind=feed.activation, gated=isinstance(feed, GatedFeedForward)
+                y, feed.up_proj.weight, feed.up_proj.bias, hidden_units, kind=feed.activation, gated=isinstance(feed, GatedFeedForward)
             )
             following = block.norm2 if post else blocks[number + 1].norm1 if number + 1 < len(blocks) else self.model.norm
             self._branch(x, hidden_units, feed.down, norm_of(following), y, post)

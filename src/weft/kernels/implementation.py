@@ -1,7 +1,8 @@
 """What computes the same as plain layers, faster, and how it takes their place.
 
-An installed implementation is an attribute of the instance: `forward` of a block, `mix` or `core` of attention. So hooks, compilation,
-wrappers that share out weights, copies and the names of weights know no difference, and taking the attribute away gives the plain layer.
+An installed implementation is an attribute of the instance: `forward` of a block, `attend` or `attention_fn` of attention. So hooks,
+compilation, wrappers that share out weights, copies and the names of weights know no difference, and taking the attribute away gives the
+plain layer.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Implementation(Protocol):
 def install(module: nn.Module, implementation: Implementation, what: Any, slot: str = "") -> None:
     """Put something in the place of an attribute of a module; a function becomes its method, but for a core, which is none."""
     slot = slot or implementation.slot
-    method = isinstance(what, FunctionType) and slot != "core"
+    method = isinstance(what, FunctionType) and slot != "attention_fn"
     vars(module)[slot] = MethodType(what, module) if method else what
     vars(module).setdefault("implementations", {})[slot] = implementation.name
 

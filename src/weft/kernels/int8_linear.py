@@ -1,4 +1,4 @@
-"""A linear layer whose weights are rounded to 8 bits, each output's by a scale of its own.
+"""A linear layer of int8 weights (weight-only quantization), each output's by a scale of its own.
 
 The processor multiplies whole numbers of 8 bits. The inputs are therefore written as numbers of two digits, so that next to nothing is
 lost of them, and each digit is multiplied by itself; reading the weights takes the time, not multiplying them. Sums of whole numbers do
@@ -92,8 +92,8 @@ def packed(whole: Tensor, scale: Tensor) -> Any:
         return torch.ops.quantized.linear_prepack(tensor, None)
 
 
-def round_weights(model: nn.Module) -> None:
-    """Put rounded layers into the place of a model's linear layers, its head included; tables of tokens stay as they are.
+def quantize_weights(model: nn.Module) -> None:
+    """Put int8 layers into the place of a model's linear layers, its head included; tables of tokens stay as they are.
 
     It can then be used, not trained.
     """

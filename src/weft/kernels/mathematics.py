@@ -22,30 +22,45 @@ from typing import Any
 
 FILE = Path(__file__).with_name("mathematics.json")
 CHECKED: dict[str, tuple[str, ...]] = {
-    "weft.nn.attention": ("fused_attention", "_future", "_triangle", "spread", "rotate"),
-    "weft.nn.attention:SelfAttention": ("forward", "mix", "look"),
-    "weft.nn.position": ("rotate", "rotary"),
+    "weft.nn.attention": ("fused_attention", "_causal_mask", "_make_causal_mask", "repeat_kv", "apply_rope"),
+    "weft.nn.attention:SelfAttention": ("forward", "attend", "cached_attention"),
+    "weft.nn.position": ("apply_rope", "rope_table"),
     "weft.nn.block:Block": ("forward",),
     "weft.nn.block:Blocks": ("forward",),
     "weft.nn.feed_forward": ("squared_relu",),
-    "weft.nn.feed_forward:FeedForward": ("forward", "expansion"),
-    "weft.nn.feed_forward:GatedFeedForward": ("forward", "expansion"),
+    "weft.nn.feed_forward:FeedForward": ("forward", "up_proj"),
+    "weft.nn.feed_forward:GatedFeedForward": ("forward", "up_proj"),
     "weft.nn.dropout:Dropout": ("forward",),
-    "weft.nn.dropout:BranchDropout": ("forward",),
+    "weft.nn.dropout:DropPath": ("forward",),
     "weft.nn.norm:LayerNorm": ("forward",),
     "weft.nn.norm:RMSNorm": ("forward",),
     "weft.kernels.int8_linear:Int8Linear": ("forward", "_sums"),
     "weft.models.decoder:Decoder": ("embedded", "_rope_table"),
-    "weft.models.gpt:GPT": ("hidden", "embedded", "forward", "windows", "_band", "decoder_stack"),
+    "weft.models.gpt:GPT": ("hidden", "embedded", "forward", "windows", "_sliding_window_mask", "_through_blocks", "decoder_stack"),
+    "weft.models.speedrun_gpt:SpeedrunGPT": (
+        "hidden",
+        "embedded",
+        "forward",
+        "windows",
+        "_sliding_window_mask",
+        "_through_blocks",
+        "decoder_stack",
+    ),
     "weft.models.llama:Llama": ("hidden", "embedded", "forward", "decoder_stack"),
 }
 """Functions of a module or a class that kernels stand in for."""
 BUILT_ON: dict[str, tuple[str, ...]] = {
     "weft.nn.attention:SelfAttention": ("weft.nn.attention", "weft.nn.position"),
-    "weft.nn.dropout:BranchDropout": ("weft.nn.dropout:Dropout",),
+    "weft.nn.dropout:DropPath": ("weft.nn.dropout:Dropout",),
     "weft.nn.feed_forward:FeedForward": ("weft.nn.feed_forward",),
     "weft.nn.feed_forward:GatedFeedForward": ("weft.nn.feed_forward",),
     "weft.models.gpt:GPT": ("weft.models.decoder:Decoder", "weft.nn.position", "weft.nn.block:Blocks"),
+    "weft.models.speedrun_gpt:SpeedrunGPT": (
+        "weft.models.gpt:GPT",
+        "weft.models.decoder:Decoder",
+        "weft.nn.position",
+        "weft.nn.block:Blocks",
+    ),
     "weft.models.llama:Llama": ("weft.nn.position",),
 }
 """What else the mathematics of a class is made of."""

@@ -38,17 +38,19 @@ def _(packed: Tensor, queries: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 @torch.library.custom_op("weft::packed_attention_back", mutates_args=())
-def packed_attention_back(change: Tensor, packed: Tensor, out: Tensor, sums: Tensor, seed: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
+def packed_attention_back(
+    grad_out: Tensor, packed: Tensor, out: Tensor, sums: Tensor, seed: Tensor, offset: Tensor
+) -> tuple[Tensor, Tensor]:
     """The gradients of packed (B, T, 3, H, K) and of the queries' bias (D,)."""
     b, t, _, h, k = packed.shape
-    change, out = (part.contiguous().view(b, t, h, k).transpose(1, 2) for part in (change, out))
+    grad_out, out = (part.contiguous().view(b, t, h, k).transpose(1, 2) for part in (grad_out, out))
     way = written if writes_in_place() else copied
-    back = way(packed, change, out, sums, seed, offset)
+    back = way(packed, grad_out, out, sums, seed, offset)
     return back, column_sums(back.view(b * t, 3, h * k)[:, 0])
 
 
 @packed_attention_back.register_fake
-def _(change: Tensor, packed: Tensor, out: Tensor, sums: Tensor, seed: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
+def _(grad_out: Tensor, packed: Tensor, out: Tensor, sums: Tensor, seed: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
     width = packed[0, 0, 0].numel()
     return torch.empty_like(packed, memory_format=torch.contiguous_format), packed.new_empty(width, dtype=torch.float32)
 
@@ -59,8 +61,8 @@ def _keep(ctx: Any, inputs: Any, output: Any) -> None:
     ctx.set_materialize_grads(False)
 
 
-def _gradients(ctx: Any, change: Tensor, *_: Any) -> Any:
-    back, sums = packed_attention_back(change, *ctx.saved_tensors)
+def _gradients(ctx: Any, grad_out: Tensor, *_: Any) -> Any:
+    back, sums = packed_attention_back(grad_out, *ctx.saved_tensors)
     return back, sums.to(ctx.like)
 
 
@@ -89,9 +91,11 @@ class Into(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return func.redispatch(torch._C.DispatchKeySet(torch._C.DispatchKey.CUDA), *args, **kwargs)
 
 
-def backward(parts: list[Tensor], length: int, change: Tensor, *given: Tensor) -> Any:
+def backward(parts: list[Tensor], length: int, grad_out: Tensor, *given: Tensor) -> Any:
     """Gradients like parts (B, H, T, K). By the length PyTorch only tells calls apart, as it remembers how cuDNN is to run each kind."""
-    return torch.ops.aten._scaled_dot_product_cudnn_attention_backward(change, *parts, *given, None, None, None, length, length, 0.0, True)
+    return torch.ops.aten._scaled_dot_product_cudnn_attention_backward(
+        grad_out, *parts, *given, None, None, None, length, length, 0.0, True
+    )
 
 
 def written(packed: Tensor, *given: Tensor) -> Tensor:

@@ -37,7 +37,7 @@ class PackedBF16Linear(nn.Module):
         return out if added is None else out.add_(added)
 
 
-class ManyRows(nn.Module):
+class CastLinear(nn.Module):
     def __init__(self, layer: nn.Linear):
         super().__init__()
         self.weight, self.bias = layer.weight.detach(), None if layer.bias is None else layer.bias.detach()

@@ -7,6 +7,7 @@ itself, and falls back to the plain layer. Whoever changes a model afterwards as
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +17,9 @@ from torch import nn
 
 from weft.kernels.attention import ALL_CORES, PACKED
 from weft.kernels.c.cpu_decode_step import CPUDecodeStep, CPUStep
-from weft.kernels.c.decode_stack import OneRowInC
+from weft.kernels.c.decode_stack import CDecode
 from weft.kernels.c.gpt_block_cpu import CPUBlock
-from weft.kernels.cuda.megakernel import OneRow
+from weft.kernels.cuda.megakernel import MegakernelDecode
 from weft.kernels.decode_step import DecodeStep, GPUStep
 from weft.kernels.gpt_block_cuda import CUDABlock
 from weft.kernels.implementation import Implementation, install, uninstall
@@ -29,15 +30,18 @@ from weft.kernels.spec import (
     Machine,
     StackSpec,
     Unknown,
-    Use,
+    UsageSpec,
     a,
+    check_known,
     check_own,
+    check_unchanged,
     decoding,
     describe_attention,
     describe_block,
     describe_stack,
     described,
 )
+from weft.nn import attention
 from weft.nn.attention import SelfAttention, fused_attention
 from weft.nn.block import Block, Blocks
 from weft.nn.checkpointed import checkpointed
@@ -45,7 +49,7 @@ from weft.nn.checkpointed import checkpointed
 STACKS: tuple[Implementation, ...] = (NarrowBlocks(),)
 BLOCKS: tuple[Implementation, ...] = (CUDABlock(), CPUBlock())
 DECODERS: tuple[Implementation, ...] = (GPUStep(), CPUStep())
-ONE_ROW: tuple[Implementation, ...] = (OneRow(), OneRowInC())
+ONE_ROW: tuple[Implementation, ...] = (MegakernelDecode(), CDecode())
 IMPLEMENTATIONS: tuple[Implementation, ...] = (*STACKS, *BLOCKS, *PACKED, *ALL_CORES, *DECODERS, *ONE_ROW)
 """All there are; for each kind of thing the first that does not refuse is chosen."""
 PLAIN = "plain"
@@ -83,12 +87,12 @@ class Choice:
         return [{**common, "implementation": name, "refused": reason} for name, reason in given.items()]
 
 
-def choose(model: nn.Module, use: Use) -> list[Choice]:
+def choose(model: nn.Module, use: UsageSpec) -> list[Choice]:
     """What would compute each kind of block and attention of a model."""
     return [*_choices(model, use, install_them=False)]
 
 
-def install_chosen(model: nn.Module, use: Use) -> list[Choice]:
+def install_chosen(model: nn.Module, use: UsageSpec) -> list[Choice]:
     """Put what is chosen in the place of a model's plain blocks and attention, and of what was there before."""
     uninstall(model)
     for module in model.modules():
@@ -97,13 +101,13 @@ def install_chosen(model: nn.Module, use: Use) -> list[Choice]:
     return [*_choices(model, use, install_them=True)]
 
 
-def _choices(model: nn.Module, use: Use, install_them: bool) -> Iterator[Choice]:
+def _choices(model: nn.Module, use: UsageSpec, install_them: bool) -> Iterator[Choice]:
     within: dict[int, tuple[str, ...]] = {}
-    yield from _chosen_blocks(model, use, told_by_stack(model), install_them, within)
+    yield from _chosen_blocks(model, use, stack_positions(model), install_them, within)
     yield from _chosen_attention(model, use, install_them, within)
 
 
-def told_by_stack(model: nn.Module) -> dict[int, tuple[str, int]]:
+def stack_positions(model: nn.Module) -> dict[int, tuple[str, int]]:
     """Of the blocks of a model that says how it is made: how positions are told to their attention, and their windows."""
     positions_of: dict[int, tuple[str, int]] = {}
     for module in model.modules():
@@ -115,7 +119,7 @@ def told_by_stack(model: nn.Module) -> dict[int, tuple[str, int]]:
 
 
 def _chosen_blocks(
-    model: nn.Module, use: Use, positions_of: dict[int, tuple[str, int]], install_them: bool, within: dict[int, tuple[str, ...]]
+    model: nn.Module, use: UsageSpec, positions_of: dict[int, tuple[str, int]], install_them: bool, within: dict[int, tuple[str, ...]]
 ) -> Iterator[Choice]:
     """within: is told which attention is computed within which blocks."""
     found: dict[tuple[Any, str], list[nn.Module]] = {}
@@ -148,7 +152,7 @@ def is_block(module: nn.Module) -> bool:
 
 
 def _chosen_stacks(
-    model: nn.Module, use: Use, positions_of: dict[int, tuple[str, int]], install_them: bool
+    model: nn.Module, use: UsageSpec, positions_of: dict[int, tuple[str, int]], install_them: bool
 ) -> Iterator[tuple[Implementation, set[int], str]]:
     """What computes whole stacks of blocks: the implementation, the blocks, and why it does not."""
     for module in model.modules():
@@ -161,14 +165,14 @@ def _chosen_stacks(
                     one.install(module, use)
 
 
-def describe_blocks(blocks: Any, use: Use, positions_of: dict[int, tuple[str, int]]) -> tuple[BlockSpec, ...]:
+def describe_blocks(blocks: Any, use: UsageSpec, positions_of: dict[int, tuple[str, int]]) -> tuple[BlockSpec, ...]:
     if type(blocks) is not Blocks:
         raise Unknown(f"the blocks are {a(type(blocks).__name__)}, not Blocks")
     check_own(blocks, "the stack of blocks", set(), None)
     return tuple(describe_block(block, use, *positions_of.get(id(block), ())) for block in blocks)
 
 
-def install_checkpointing(block: Block, use: Use) -> None:
+def install_checkpointing(block: Block, use: UsageSpec) -> None:
     """Have a block keep for its backward pass only what it is told to."""
     plain = type(block).forward
 
@@ -193,10 +197,10 @@ class Checkpointing(Implementation):
 CHECKPOINTING: Implementation = Checkpointing()
 
 
-def _chosen_attention(model: nn.Module, use: Use, install_them: bool, within: dict[int, tuple[str, ...]]) -> Iterator[Choice]:
+def _chosen_attention(model: nn.Module, use: UsageSpec, install_them: bool, within: dict[int, tuple[str, ...]]) -> Iterator[Choice]:
     found: dict[tuple[Any, str, tuple[str, ...]], list[nn.Module]] = {}
     for module in model.modules():
-        if hasattr(type(module), "core"):
+        if hasattr(type(module), "attention_fn"):
             spec = described(describe_any_attention, module)
             found.setdefault((spec, type(module).__name__, within.get(id(module), ())), []).append(module)
     for (spec, name, blocks), modules in found.items():
@@ -219,15 +223,16 @@ def describe_any_attention(module: nn.Module) -> AttentionSpec:
     if type(module) is SelfAttention:
         return describe_attention(module)
     kind = type(module)
-    if "core" not in vars(kind) or kind.core is not fused_attention:  # type: ignore[attr-defined]
+    if "attention_fn" not in vars(kind) or kind.attention_fn is not fused_attention:  # type: ignore[attr-defined]
         raise Unknown(f"{kind.__name__} is not SelfAttention and offers no plain core of its own")
-    if "core" in vars(module) and "core" not in vars(module).get("implementations", {}):
+    if "attention_fn" in vars(module) and "attention_fn" not in vars(module).get("implementations", {}):
         raise Unknown(f"{kind.__name__} has a core of its own")
+    check_unchanged(attention)
     return AttentionSpec(kind=kind.__name__)
 
 
 def first_of(
-    implementations: tuple[Implementation, ...], spec: Any, use: Use, never: str = ""
+    implementations: tuple[Implementation, ...], spec: Any, use: UsageSpec, never: str = ""
 ) -> tuple[Implementation | None, list[tuple[str, str]]]:
     """The first that computes what is described; and why the others do not, or are not asked."""
     chosen, reasons = None, []
@@ -242,12 +247,21 @@ def first_of(
 
 def use_attention(model: nn.Module, name: str, device: str = "cpu") -> None:
     """Have all attention of a model computed by a named core, where it can be."""
-    install_chosen(model, Use(machine=Machine(device=device), attention=name, attention_asked=True, no_blocks="attention alone was chosen"))
+    asked = UsageSpec(machine=Machine(device=device), precision="bf16", attention=name, attention_asked=True)
+    install_chosen(model, dataclasses.replace(asked, no_blocks="attention alone was chosen"))
+
+
+def head_refused(head: Any) -> str:
+    """Why the loss cannot read a head's matrix itself (`chunked_cross_entropy`) instead of asking the head; nothing where it can."""
+    if head is None:
+        return "the model has no head"
+    why = described(check_known, head, "the head", nn.Linear) or ""
+    return why or ("the head has a bias" if head.bias is not None else "")
 
 
 def for_evaluation(model: nn.Module, device: torch.device) -> list[Choice]:
     """Choose for a model that was trained and is now used."""
-    return install_chosen(model, Use(machine=Machine.of(device), mode="evaluate"))
+    return install_chosen(model, UsageSpec(machine=Machine.of(device), mode="evaluate"))
 
 
 # -- decoding ----------------------------------------------------------------------------------------------------------
@@ -265,9 +279,9 @@ def choose_decoder(model: Any) -> Choice:
     return Choice("decoder", kind, 1, names, where, (*reasons, *more))
 
 
-def decoder(model: Any, *, invariant: bool = False) -> DecodeStep | CPUDecodeStep | None:
+def decoder(model: Any, *, batch_invariant: bool = False) -> DecodeStep | CPUDecodeStep | None:
     """What reads one more token of each row of a model; None where its own layers do."""
     chosen = choose_decoder(model).chosen
     if GPUStep.name in chosen:
-        return DecodeStep(model, invariant=invariant)
+        return DecodeStep(model, batch_invariant=batch_invariant)
     return CPUDecodeStep(model) if CPUStep.name in chosen else None

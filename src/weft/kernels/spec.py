@@ -22,8 +22,8 @@ from weft.kernels.int8_linear import Int8Linear
 from weft.nn import attention, norm
 from weft.nn.attention import SelfAttention
 from weft.nn.block import Block, Blocks
-from weft.nn.checkpointed import Kept
-from weft.nn.dropout import BranchDropout, Dropout
+from weft.nn.checkpointed import Checkpointing
+from weft.nn.dropout import Dropout, DropPath
 from weft.nn.feed_forward import ACTIVATIONS, FeedForward, GatedFeedForward
 
 Mode = Literal["train", "evaluate", "decode"]
@@ -34,11 +34,11 @@ NORM = {"normalized_shape", "eps", "elementwise_affine"}
 ATTRIBUTES: dict[type, set[str]] = {
     Block: {"order"},
     Blocks: set(),
-    SelfAttention: {"heads", "groups", "causal", "dropout", "qk_norm", "head"},
+    SelfAttention: {"heads", "kv_heads", "causal", "dropout", "qk_norm", "head_dim"},
     FeedForward: {"activation"},
     GatedFeedForward: {"activation"},
     Dropout: {"share"},
-    BranchDropout: {"share"},
+    DropPath: {"share"},
     norm.LayerNorm: NORM,
     norm.RMSNorm: NORM,
     nn.LayerNorm: NORM,
@@ -50,7 +50,7 @@ ATTRIBUTES: dict[type, set[str]] = {
 }
 """Known types, and what each instance has besides."""
 CHILDREN: dict[type, set[str]] = {
-    Block: {"attention", "feedforward", "norm1", "norm2", "dropout", "skipped"},
+    Block: {"attention", "feedforward", "norm1", "norm2", "dropout", "drop_path"},
     SelfAttention: {"qkv", "out"},
     FeedForward: {"up", "down"},
     GatedFeedForward: {"gate_up", "down"},
@@ -105,7 +105,7 @@ class Machine:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Use:
+class UsageSpec:
     """How a model is used: what is true of a whole run, whichever layer it is about."""
 
     machine: Machine = Machine()
@@ -116,11 +116,13 @@ class Use:
     """A name of `kernels.attention.CORES`."""
     attention_asked: bool = False
     """Whether the user asked for it by name; then no other one is used."""
+    compiled: bool = False
+    """Whether PyTorch's compiler makes the step."""
     no_blocks: str = ""
     """Why blocks are computed operation by operation, whatever they are; nothing where kernels may serve."""
-    checkpointing: Kept = "none"
+    checkpointing: Checkpointing = "none"
     """What is kept for the backward pass."""
-    pieces: frozenset[str] = frozenset({"norm", "feed", "attention", "products"})
+    parts: frozenset[str] = frozenset({"norm", "feed", "attention", "products"})
     """Parts of the CUDA block that have kernels of their own; a benchmark takes some away."""
 
 
@@ -129,8 +131,8 @@ class AttentionSpec:
     kind: str
     width: int = 0
     heads: int = 1
-    groups: int = 1
-    head: int = 0
+    kv_heads: int = 1
+    head_dim: int = 0
     causal: bool = False
     qk_norm: bool = False
     dropout: float = 0.0
@@ -140,7 +142,7 @@ class AttentionSpec:
     def __str__(self) -> str:
         if not self.packed:
             return self.kind
-        more = [f"groups {self.groups}"] * (self.groups != self.heads) + ["causal"] * self.causal
+        more = [f"groups {self.kv_heads}"] * (self.kv_heads != self.heads) + ["causal"] * self.causal
         return f"{self.kind}({', '.join([f'width {self.width}', f'heads {self.heads}', *more])})"
 
 
@@ -149,7 +151,7 @@ class BlockSpec:
     """A `Block` in every detail that changes what it computes."""
 
     attention: AttentionSpec
-    inner: int
+    ffn_width: int
     gated: bool
     activation: str
     order: str
@@ -161,7 +163,7 @@ class BlockSpec:
     bias: str
     """Which of the linear layers have a bias: all, none or some."""
     dropout: float
-    branch_dropout: float
+    drop_path: float
     positions: str = ""
     """How its attention is told positions: rope, none, or nothing where each call may say."""
     window: int = 0
@@ -174,11 +176,11 @@ class BlockSpec:
     plain_tensors: bool = True
     alignment: int = 16
     """Bytes of which the place of every weight is a multiple, 16 at most."""
-    use: Use = Use()
+    use: UsageSpec = UsageSpec()
 
     def __str__(self) -> str:
         a = self.attention
-        kind = [f"width {a.width}", f"heads {a.heads}", *[f"groups {a.groups}"] * (a.groups != a.heads)]
+        kind = [f"width {a.width}", f"heads {a.heads}", *[f"groups {a.kv_heads}"] * (a.kv_heads != a.heads)]
         kind += [f"{'gated ' * self.gated}{self.activation}", *[f"{self.norm} norm"] * (self.norm != "layer")]
         kind += ["post-norm"] * (self.order == "post") + [f"window {self.window}"] * (self.window > 0)
         return f"Block({', '.join(kind)})"
@@ -212,7 +214,7 @@ class StackSpec:
     alignment: int
     devices: int
     """How many devices hold weights."""
-    use: Use
+    use: UsageSpec
 
     def __str__(self) -> str:
         kinds = dict.fromkeys(str(block) for block in self.blocks)
@@ -271,17 +273,17 @@ def describe_attention(module: Any, name: str = "attention") -> AttentionSpec:
     linear = [module.qkv, module.out]
     for layer, title in zip(linear, ("qkv", "out"), strict=True):
         check_known(layer, f"{name}.{title}", nn.Linear, Int8Linear)
-    if SelfAttention.core is not attention.fused_attention:
+    if SelfAttention.attention_fn is not attention.fused_attention:
         raise Unknown("the core of SelfAttention was replaced")
-    width, rows = module.heads * module.head, (module.heads + 2 * module.groups) * module.head
+    width, rows = module.heads * module.head_dim, (module.heads + 2 * module.kv_heads) * module.head_dim
     if [(layer.in_features, layer.out_features) for layer in linear] != [(width, rows), (width, width)]:
         raise Unknown(f"{name} has layers of other sizes than its heads")
     return AttentionSpec(
         kind="SelfAttention",
         width=width,
         heads=module.heads,
-        groups=module.groups,
-        head=module.head,
+        kv_heads=module.kv_heads,
+        head_dim=module.head_dim,
         causal=bool(module.causal),
         qk_norm=bool(module.qk_norm),
         dropout=float(module.dropout),
@@ -289,26 +291,26 @@ def describe_attention(module: Any, name: str = "attention") -> AttentionSpec:
     )
 
 
-def describe_block(block: Any, use: Use, positions: str = "", window: int = 0) -> BlockSpec:
+def describe_block(block: Any, use: UsageSpec, positions: str = "", window: int = 0) -> BlockSpec:
     """positions and window: where the model is known to say them."""
     check_known(block, "the block", Block)
     attending, feed, norms = describe_attention(block.attention), block.feedforward, [block.norm1, block.norm2]
     check_known(feed, "feedforward", FeedForward, GatedFeedForward)
     check_known(block.dropout, "dropout", Dropout)
-    check_known(block.skipped, "skipped", BranchDropout)
-    gated, up = type(feed) is GatedFeedForward, feed.expansion
+    check_known(block.drop_path, "drop_path", DropPath)
+    gated, up = type(feed) is GatedFeedForward, feed.up_proj
     for layer, title in ((up, "up"), (feed.down, "down")):
         check_known(layer, f"feedforward.{title}", nn.Linear, Int8Linear)
     if ACTIVATIONS.get(feed.activation) is not PLAIN_ACTIVATIONS.get(feed.activation, ...):
         raise Unknown(f"the activation {feed.activation} is unknown")
-    inner, width = feed.down.in_features, attending.width
-    if (up.in_features, up.out_features, feed.down.out_features) != (width, (2 if gated else 1) * inner, width):
+    ffn_width, width = feed.down.in_features, attending.width
+    if (up.in_features, up.out_features, feed.down.out_features) != (width, (2 if gated else 1) * ffn_width, width):
         raise Unknown("feedforward has layers of other sizes than the block")
     linear = [block.attention.qkv, block.attention.out, up, feed.down]
     kinds, eps, norm_weights = describe_norms(norms, width)
     return BlockSpec(
         attention=attending,
-        inner=inner,
+        ffn_width=ffn_width,
         gated=gated,
         activation=feed.activation,
         order=block.order,
@@ -317,7 +319,7 @@ def describe_block(block: Any, use: Use, positions: str = "", window: int = 0) -
         norm_weights=norm_weights,
         bias=some_of([layer.bias is not None for layer in linear], "all", "none"),
         dropout=float(block.dropout.share),
-        branch_dropout=float(block.skipped.share),
+        drop_path=float(block.drop_path.share),
         positions=positions,
         window=window,
         linear=some_of([type(layer) is nn.Linear for layer in linear], "linear", "int8"),
@@ -385,7 +387,7 @@ def alignment(tensors: Iterable[Tensor]) -> int:
     return least
 
 
-def describe_stack(model: Any, use: Use) -> StackSpec:
+def describe_stack(model: Any, use: UsageSpec) -> StackSpec:
     """Of a model whose own class says of what parts it is made (`decoder_stack`); a subclass has to say so anew."""
     kind = type(model)
     if "decoder_stack" not in vars(kind):
@@ -436,10 +438,10 @@ def describe_stack(model: Any, use: Use) -> StackSpec:
     )
 
 
-def decoding(model: nn.Module) -> Use:
+def decoding(model: nn.Module) -> UsageSpec:
     """How a model is used that continues texts where it is."""
     first = next(model.parameters(), None)
-    return Use(machine=Machine.of(torch.device("cpu") if first is None else first.device), mode="decode")
+    return UsageSpec(machine=Machine.of(torch.device("cpu") if first is None else first.device), mode="decode")
 
 
 def with_use(spec: Any, **changes: Any) -> Any:

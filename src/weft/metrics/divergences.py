@@ -28,7 +28,7 @@ def best_discriminator(p: Tensor, q: Tensor) -> Tensor:
     return torch.where(p + q > 0, p / (p + q).clamp(min=1e-300), 0.5)
 
 
-def game_value(p: Tensor, q: Tensor, discriminator: Tensor) -> Tensor:
+def gan_value(p: Tensor, q: Tensor, discriminator: Tensor) -> Tensor:
     """E_p log D + E_q log(1 - D), which the discriminator makes large."""
     return (torch.xlogy(p, discriminator) + torch.xlogy(q, 1 - discriminator)).sum(-1)
 

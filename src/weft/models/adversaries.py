@@ -28,7 +28,7 @@ def check_shape(config: Any) -> None:
         raise ConfigError(f"--model.image {config.image} does not hold {config.features} numbers; leave it out to take it from the data")
 
 
-class Verdict(nn.Module):
+class DiscriminatorHead(nn.Module):
     """What a discriminator says from its last features."""
 
     def __init__(self, features: int, *, classes: int, conditional: bool, classifier: bool, kernels: int = 0, weight_norm: bool = False):
@@ -42,7 +42,7 @@ class Verdict(nn.Module):
         if kernels < 0:
             raise ConfigError(f"--model.minibatch_kernels must not be negative, not {kernels}")
         self.classes, self.classifier = classes, classifier
-        self.closeness = MinibatchDiscrimination(features, kernels) if kernels else None
+        self.minibatch_discrimination = MinibatchDiscrimination(features, kernels) if kernels else None
         width = features + kernels
         self.output = (WeightNormLinear if weight_norm else nn.Linear)(width, classes if classifier else 1)
         self.label_embedding = nn.Parameter(torch.randn(classes, width) * width**-0.5) if conditional else None
@@ -50,16 +50,18 @@ class Verdict(nn.Module):
     def logits(self, features: Tensor) -> Tensor:
         """features (B, F) -> class logits (B, K)."""
         if not self.classifier:
-            raise CapabilityError("this discriminator tells no classes; train one with --model.classifier true --objective.label 1")
-        out: Tensor = self.output(features if self.closeness is None else self.closeness(features)).float()
+            raise CapabilityError(
+                "this discriminator tells no classes; train one with --model.classifier true --objective.classification_weight 1"
+            )
+        out: Tensor = self.output(features if self.minibatch_discrimination is None else self.minibatch_discrimination(features)).float()
         return out
 
     def forward(self, features: Tensor, label: Tensor | None = None) -> Tensor:
         """features (B, F), label (B,) of a conditional model -> log-odds that each is real, (B,)."""
         if self.classifier:
             return self.logits(features).logsumexp(1)
-        if self.closeness is not None:
-            features = self.closeness(features)
+        if self.minibatch_discrimination is not None:
+            features = self.minibatch_discrimination(features)
         odds: Tensor = self.output(features).float().squeeze(1)
         if self.label_embedding is None:
             return odds
@@ -68,8 +70,8 @@ class Verdict(nn.Module):
         return odds + (features.float() * (one_hot(label, self.classes) @ self.label_embedding).float()).sum(1)
 
 
-class Adversaries(nn.Module):
-    """A generator (`generator`) and a discriminator of two parts: `discriminator.features` and `discriminator.verdict`."""
+class GANBase(nn.Module):
+    """A generator (`generator`) and a discriminator of two parts: `discriminator.features` and `discriminator.head`."""
 
     generator: nn.Module
     discriminator: Discriminator
@@ -119,16 +121,16 @@ class Adversaries(nn.Module):
 
     def discriminate(self, x: Tensor, label: Tensor | None = None) -> Tensor:
         """x (B, ...) -> log-odds that each is real (a critic's value where it is trained as one), (B,)."""
-        odds: Tensor = self.discriminator.verdict(self.features(x), label)
+        odds: Tensor = self.discriminator.head(self.features(x), label)
         return odds
 
     def classify(self, x: Tensor) -> Tensor:
         """x (B, ...) -> class logits (B, K)."""
-        return self.discriminator.verdict.logits(self.features(x))
+        return self.discriminator.head.logits(self.features(x))
 
 
 class Discriminator(nn.Module):
-    def __init__(self, features: nn.Module, verdict: Verdict):
+    def __init__(self, features: nn.Module, head: DiscriminatorHead):
         super().__init__()
         self.features = features
-        self.verdict = verdict
+        self.head = head

@@ -35,7 +35,7 @@ class Refuses(Protocol):
     """False where bf16 would lose the answer."""
 
 
-class Scores(Protocol):
+class NextTokenLogits(Protocol):
     """Gives logits over a vocabulary at every position, through `hidden` and `head`."""
 
     def hidden(self, ids: Tensor) -> Tensor: ...
@@ -65,7 +65,7 @@ class SamplesClass(Protocol):
     def sample_class(self, key: Tensor, label: Tensor) -> Tensor: ...
 
 
-class Walks(Protocol):
+class HasLatents(Protocol):
     """Draws latents, one per key, and shows the example of any latent, so that one can walk between them."""
 
     def latents(self, key: Tensor) -> Tensor: ...
@@ -85,25 +85,25 @@ class Inverts(Protocol):
     def to_data(self, z: Tensor) -> Tensor: ...
 
 
-class Draws(Protocol):
+class SamplesWithLogProb(Protocol):
     """Draws examples, one per key, each with its log-density; both carry a gradient."""
 
     def draw(self, key: Tensor) -> tuple[Tensor, Tensor]: ...
 
 
-class Completes(Protocol):
+class Inpaints(Protocol):
     """Fills in what is missing of an example, where a mask of the same shape says what is known of it; draws with a key per example."""
 
-    def complete(self, x: Tensor, known: Tensor, key: Tensor | None = None) -> Tensor: ...
+    def inpaint(self, x: Tensor, known: Tensor, key: Tensor | None = None) -> Tensor: ...
 
 
-class Restyles(Protocol):
-    """Translates images into images of another domain, one way "there" and, where it can, "back"."""
+class TranslatesImages(Protocol):
+    """Translates images into images of another domain, in the direction "a2b" and, where it can, "b2a"."""
 
-    def translate(self, x: Tensor, way: str) -> Tensor: ...
+    def translate(self, x: Tensor, direction: str) -> Tensor: ...
 
 
-class TwoSides(Protocol):
+class BipartiteEnergy(Protocol):
     """Has visible and hidden binary units, those of one side independent given the other, and tells the log-odds of each side."""
 
     def visible_logits(self, h: Tensor) -> Tensor: ...
@@ -138,7 +138,7 @@ class Extracts(Protocol):
     def classify_features(self, features: Tensor) -> Tensor: ...
 
 
-class Tells(Protocol):
+class ClassifiesText(Protocol):
     """Gives logits to classes and to choices from the last state of a text, and to the next token from every state."""
 
     def hidden(self, ids: Tensor) -> Tensor: ...
@@ -147,7 +147,7 @@ class Tells(Protocol):
     def choice_logits(self, hidden: Tensor, lengths: Tensor) -> Tensor: ...
 
 
-class Answers(Protocol):
+class EncoderDecoder(Protocol):
     """Gives a target to a source, through an encoder and a decoder.
 
     A source (B, S, …) is token ids, or features such as frames of sound or patches of an image.
@@ -164,17 +164,17 @@ class Subsamples(Protocol):
     def encoded_lengths(self, lengths: Tensor) -> Tensor: ...
 
 
-class Fills(Protocol):
+class NonAutoregressiveDecoder(Protocol):
     """Gives a target to a source at once: tells its length, then all tokens from those that are known."""
 
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Tensor: ...
     def length_logits(self, memory: Tensor, lengths: Tensor) -> Tensor: ...
-    def fill(self, target: Tensor, sizes: Tensor | None, memory: Tensor, lengths: Tensor | None = None) -> Tensor: ...
+    def decode_parallel(self, target: Tensor, sizes: Tensor | None, memory: Tensor, lengths: Tensor | None = None) -> Tensor: ...
     def head(self, hidden: Tensor) -> Tensor: ...
 
 
 def check_sizes(config: ModelConfig, **least: int) -> None:
-    """Refuse settings below their least value: `check_sizes(config, layers=1, inner=0)`."""
+    """Refuse settings below their least value: `check_sizes(config, layers=1, ffn_width=0)`."""
     for name, low in least.items():
         if name == "classes" and getattr(config, name) == 0 < low:
             raise ConfigError(

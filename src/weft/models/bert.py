@@ -1,7 +1,7 @@
 """BERT, a Transformer encoder read in both directions (Devlin et al., 2018, arXiv:1810.04805).
 
-Pretraining has two heads: the token at a masked place, from that place's state, and whether the second sentence follows the
-first, from the state of the first token ([CLS]). A model for another task has that task's head instead.
+Pretraining has two heads: the token at a masked position, from its state (masked language model, MLM), and whether the
+second sentence follows the first, from the state of the first token ([CLS]). A model for another task has that task's head instead.
 
 Shapes: B batch, T time, D width, V vocabulary, C classes, N choices.
 """
@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_shares, check_sizes
 from weft.nn import init
-from weft.nn.attention import SelfAttention, visible
-from weft.nn.bilstm import BothWays
+from weft.nn.attention import SelfAttention, padding_mask
+from weft.nn.bilstm import BiLSTM
 from weft.nn.block import Block
 from weft.nn.feed_forward import ACTIVATIONS, Activation, FeedForward
 from weft.nn.norm import LayerNorm
@@ -47,7 +47,7 @@ class BERTConfig(ModelConfig):
     """Attention heads per block."""
     width: int = 768
     """Size D of the states."""
-    inner: int = 0
+    ffn_width: int = 0
     """Width of the feed-forward layer; 0 is four times the width."""
     activation: Activation = "gelu"
     """Non-linearity of the feed-forward layer."""
@@ -55,7 +55,7 @@ class BERTConfig(ModelConfig):
     """Share of the embedding and of each residual branch zeroed in training."""
     attention_dropout: float = 0.1
     """Share of the attention weights zeroed in training."""
-    left_to_right: bool = False
+    causal: bool = False
     """Let a token see only those before it, as GPT does: what reading in both directions is worth."""
     lstm: bool = False
     """Read the states once more with an LSTM in each direction before the head of a task: what that mends of reading left to right."""
@@ -94,8 +94,8 @@ class BERT(nn.Module):
     def __init__(self, config: BERTConfig):
         super().__init__()
         c = self.config = config
-        self.causal = c.left_to_right and not c.lstm  # scores that look at both sides cannot continue a text
-        check_sizes(c, vocabulary=1, context=1, segments=1, layers=1, heads=1, width=1, inner=0, init_std=0)
+        self.causal = c.causal and not c.lstm  # scores that look at both sides cannot continue a text
+        check_sizes(c, vocabulary=1, context=1, segments=1, layers=1, heads=1, width=1, ffn_width=0, init_std=0)
         check_shares(c, "dropout", "attention_dropout")
         if c.width % c.heads:
             raise ConfigError(f"model.width {c.width} is not a multiple of model.heads {c.heads}")
@@ -107,7 +107,7 @@ class BERT(nn.Module):
         self.norm = LayerNorm(c.width, eps=c.eps)
         self.dropout = nn.Dropout(c.dropout)
         self.blocks = nn.ModuleList(self._block() for _ in range(c.layers))
-        self.lstm = BothWays(c.width) if c.lstm else None
+        self.lstm = BiLSTM(c.width) if c.lstm else None
         self.pooler = nn.Linear(c.width, c.width)
         if c.task == "pretrain":
             self.head: nn.Module = TokenHead(c, self.embed)
@@ -119,8 +119,8 @@ class BERT(nn.Module):
 
     def _block(self) -> Block:
         c = self.config
-        attention = SelfAttention(c.width, c.heads, causal=c.left_to_right, dropout=c.attention_dropout)
-        feedforward = FeedForward(c.width, c.inner or 4 * c.width, activation=c.activation)
+        attention = SelfAttention(c.width, c.heads, causal=c.causal, dropout=c.attention_dropout)
+        feedforward = FeedForward(c.width, c.ffn_width or 4 * c.width, activation=c.activation)
         return Block(attention, feedforward, partial(LayerNorm, c.width, eps=c.eps), order="post", dropout=c.dropout)
 
     def _initialise(self, module: nn.Module) -> None:
@@ -154,7 +154,7 @@ class BERT(nn.Module):
             raise ConfigError(f"{t} tokens do not fit a context of {self.config.context}")
         kind = self.segment.weight[0] if segments is None else self.segment(segments)
         x: Tensor = self.dropout(self.norm(self.embed(ids) + self.position.weight[:t] + kind))
-        mask = visible(lengths, t)
+        mask = padding_mask(lengths, t)
         if mask is not None:
             x = x.masked_fill(~mask[:, 0, 0, :, None], 0.0)  # a weight of 0 does not hide what is not a number
         return x, mask
@@ -166,7 +166,7 @@ class BERT(nn.Module):
         direction it is where each of them ends.
         """
         state = hidden[:, 0]
-        if self.config.left_to_right or self.lstm:
+        if self.config.causal or self.lstm:
             last = hidden[:, -1]
             if lengths is not None:
                 last = hidden.gather(1, (lengths - 1).clamp(min=0)[:, None, None].expand(-1, 1, hidden.size(2)))[:, 0]

@@ -81,7 +81,7 @@ class BiGAN(nn.Module):
         """key (B,) -> one example per key, (B, *image)."""
         return self.to_data(self.latents(key))
 
-    def judge_pair(self, x: Tensor, z: Tensor) -> Tensor:
+    def discriminate_pair(self, x: Tensor, z: Tensor) -> Tensor:
         """x (B, ...), z (B, Z) -> log-odds that x is real and z its code, not z noise and x made of it, (B,)."""
         odds: Tensor = self.discriminator(x.flatten(1), z).float()
         return odds.squeeze(1)

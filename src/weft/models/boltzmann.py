@@ -20,7 +20,7 @@ from weft.core.errors import CapabilityError
 from weft.models import energy
 from weft.models.base import ModelConfig, check_sizes
 from weft.nn import init
-from weft.sampling import restoring
+from weft.sampling import denoising
 from weft.sampling.gibbs import Chance, gibbs
 
 
@@ -106,13 +106,13 @@ class Boltzmann(nn.Module):
         s = self.gibbs((noise < 0.5).to(self.weight.dtype), random.fold(key, "sweeps"), sweeps)
         return s[:, : self.config.features].reshape(-1, *(self.config.image or (self.config.features,)))
 
-    def complete(self, x: Tensor, known: Tensor, key: Tensor | None = None, sweeps: int = 50) -> Tensor:
+    def inpaint(self, x: Tensor, known: Tensor, key: Tensor | None = None, sweeps: int = 50) -> Tensor:
         """x (B, ...), given where known (B, ...) is true -> the chance that each other pixel is 1, the known ones as they are."""
-        return restoring.complete(self, x.flatten(1), known.flatten(1), key, sweeps).view_as(x)
+        return denoising.inpaint(self, x.flatten(1), known.flatten(1), key, sweeps).view_as(x)
 
     def denoise(self, x: Tensor, flipped: float, key: Tensor | None = None, sweeps: int = 50) -> Tensor:
         """x (B, ...), of which a share was turned over by chance -> the chance (B, ...) that each pixel was 1."""
-        return restoring.denoise(self, x.flatten(1), flipped, key, sweeps).view_as(x)
+        return denoising.denoise(self, x.flatten(1), flipped, key, sweeps).view_as(x)
 
     def forward(self, s: Tensor) -> Tensor:
         """s (B, N) -> E(s) (B,)."""

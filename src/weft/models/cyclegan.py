@@ -1,7 +1,8 @@
 """Image translation between two domains without pairs, CycleGAN (Zhu et al., 2017, arXiv:1703.10593).
 
-Two generators translate there and back, and a discriminator in each domain judges what arrives. A generator is a small residual
-network: convolutions that halve the side (twice), residual blocks, convolutions that double it again, with norms over one image.
+Two generators translate from domain a to b and from b to a, and a discriminator in each domain tells real images from translated
+ones. A generator is a small residual network: convolutions that halve the side (twice), residual blocks, convolutions that double it
+again, with norms over one image.
 Shapes: B batch, C channels, S side of an image, P side of the grid of patches.
 """
 
@@ -37,7 +38,7 @@ class CycleGANConfig(ModelConfig):
 
 
 class CycleGAN(nn.Module):
-    """`generators.there` and `.back`, `discriminators.here` and `.there`."""
+    """`generators.a2b` and `.b2a` between domains a and b, `discriminators.a` and `.b`."""
 
     def __init__(self, config: CycleGANConfig):
         super().__init__()
@@ -48,24 +49,22 @@ class CycleGAN(nn.Module):
         if c.image[1] % 2**c.downsamplings or c.image[1] >> c.downsamplings < 2:
             raise ConfigError(f"--model.downsamplings: a side of {c.image[1]} cannot be halved {c.downsamplings} times and leave 2 pixels")
         channels, side = c.image[0], c.image[1]
-        self.generators = nn.ModuleDict({name: Residual(channels, c.width, c.downsamplings, c.blocks, side) for name in ("there", "back")})
-        self.discriminators = nn.ModuleDict(
-            {name: PatchGAN(channels, c.width, c.patch_layers, side, c.patch_norm) for name in ("here", "there")}
-        )
+        self.generators = nn.ModuleDict({name: Residual(channels, c.width, c.downsamplings, c.blocks, side) for name in ("a2b", "b2a")})
+        self.discriminators = nn.ModuleDict({name: PatchGAN(channels, c.width, c.patch_layers, side, c.patch_norm) for name in ("a", "b")})
 
-    def translate(self, x: Tensor, way: str) -> Tensor:
-        """x (B, C, S, S) in [0, 1], way "there" or "back" -> the same in the other domain."""
-        made: Tensor = self.generators[way](2 * x - 1)
+    def translate(self, x: Tensor, direction: str) -> Tensor:
+        """x (B, C, S, S) in [0, 1], direction "a2b" or "b2a" -> the same in the other domain."""
+        made: Tensor = self.generators[direction](2 * x - 1)
         return (made.float() + 1) / 2
 
-    def discriminate(self, x: Tensor, place: str) -> Tensor:
-        """x (B, C, S, S) in [0, 1], place "here" or "there" -> scores of patches (B, P, P)."""
-        score: Tensor = self.discriminators[place](2 * x - 1).float()
+    def discriminate(self, x: Tensor, domain: str) -> Tensor:
+        """x (B, C, S, S) in [0, 1], domain "a" or "b" -> scores of patches (B, P, P)."""
+        score: Tensor = self.discriminators[domain](2 * x - 1).float()
         return score
 
     def forward(self, x: Tensor) -> Tensor:
         """x (B, C, S, S) in [0, 1] of the first domain -> the second."""
-        return self.translate(x, "there")
+        return self.translate(x, "a2b")
 
 
 class Residual(nn.Module):

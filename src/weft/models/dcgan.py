@@ -16,9 +16,9 @@ from typing import Literal
 from torch import Tensor, nn
 
 from weft.core.errors import ConfigError
-from weft.models.adversaries import Adversaries, Discriminator, Verdict
+from weft.models.adversaries import Discriminator, DiscriminatorHead, GANBase
 from weft.models.base import ModelConfig, check_sizes
-from weft.models.gan import Norm, Reference, layers, normalised
+from weft.models.gan import Norm, WithReferenceBatch, layers, normalised
 
 SMALLEST = 4
 """Side of an image that is not halved any more."""
@@ -51,7 +51,7 @@ class DCGANConfig(ModelConfig):
         return DCGAN(self)
 
 
-class DCGAN(Adversaries):
+class DCGAN(GANBase):
     def __init__(self, config: DCGANConfig):
         c = self.config = self.check(config)
         super().__init__(c.latent, c.classes, c.conditional)
@@ -59,11 +59,11 @@ class DCGAN(Adversaries):
         self.config = config
         start, widths = plan(c.image[1], c.width)
         generator = self._perceptron() if c.mlp_width else self._generator(start, widths)
-        self.generator = Reference(generator, self.inputs) if c.generator_norm == "virtual" and not c.mlp_width else generator
-        verdict = Verdict(
+        self.generator = WithReferenceBatch(generator, self.inputs) if c.generator_norm == "virtual" and not c.mlp_width else generator
+        head = DiscriminatorHead(
             widths[0] * start * start, classes=c.classes, conditional=c.conditional, classifier=c.classifier, kernels=c.minibatch_kernels
         )
-        self.discriminator = Discriminator(self._features(widths), verdict)
+        self.discriminator = Discriminator(self._features(widths), head)
         self.apply(draw_weights)
 
     @staticmethod

@@ -19,7 +19,7 @@ from weft.nn.block import Block, Order
 from weft.nn.dropout import Dropout
 from weft.nn.feed_forward import FeedForward
 from weft.nn.norm import LayerNorm
-from weft.nn.position import rotary, sinusoidal
+from weft.nn.position import rope_table, sinusoidal
 
 
 class Decoder(nn.Module):
@@ -34,23 +34,25 @@ class Decoder(nn.Module):
         check_shares(c, "embedding_dropout", "attention_dropout", "residual_dropout")
         if c.width % c.heads:
             raise ConfigError(f"model.width {c.width} is not a multiple of model.heads {c.heads}")
-        if c.position == "rotary" and c.width // c.heads % 2:
+        if c.position_embedding == "rotary" and c.width // c.heads % 2:
             raise ConfigError(f"rotary positions need heads of even width, not {c.width // c.heads} (model.width / model.heads)")
         self.embed = nn.Embedding(c.vocabulary, c.width)
-        if c.position == "learned":
+        if c.position_embedding == "learned":
             self.position = nn.Embedding(c.context, c.width)
-        elif c.position == "sinusoidal":
+        elif c.position_embedding == "sinusoidal":
             self.register_buffer("positions", sinusoidal(c.context, c.width), persistent=False)
         else:
-            self.register_buffer("rotary", rotary(c.context, c.width // c.heads), persistent=False)
+            self.register_buffer("rotary", rope_table(c.context, c.width // c.heads), persistent=False)
         self.dropout = Dropout(c.embedding_dropout)
 
     def _block(self, order: Order = "pre") -> Block:
         c = self.config
-        qk_norm = getattr(c, "qk_norm", False)
-        attention = SelfAttention(c.width, c.heads, causal=True, dropout=c.attention_dropout, bias=c.bias, qk_norm=qk_norm)
-        feedforward = FeedForward(c.width, c.inner or 4 * c.width, activation=c.activation, bias=c.bias)
-        return Block(attention, feedforward, partial(LayerNorm, c.width, bias=c.bias), order=order, dropout=c.residual_dropout)
+        feedforward = FeedForward(c.width, c.ffn_width or 4 * c.width, activation=c.activation, bias=c.bias)
+        return Block(self._attention(), feedforward, partial(LayerNorm, c.width, bias=c.bias), order=order, dropout=c.residual_dropout)
+
+    def _attention(self) -> SelfAttention:
+        c = self.config
+        return SelfAttention(c.width, c.heads, causal=True, dropout=c.attention_dropout, bias=c.bias)
 
     def _initialise(self) -> None:
         for name, parameter in self.named_parameters():
@@ -66,23 +68,23 @@ class Decoder(nn.Module):
         else:
             init.normal(parameter)
 
-    def embedded(self, ids: Tensor, place: Tensor | None = None) -> Tensor:
-        """ids (B, T) -> tokens with their positions (B, T, D); place (B, T) where not from 0 on."""
+    def embedded(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
+        """ids (B, T) -> tokens with their positions (B, T, D); positions (B, T) where not from 0 on."""
         t = ids.size(1)
         if t > self.config.context:
             raise ConfigError(f"{t} tokens do not fit a context of {self.config.context}")
         x = self.embed(ids)
-        if self.config.position in ("learned", "sinusoidal"):
-            table = self.position.weight if self.config.position == "learned" else self.positions
-            x = x + (table[:t] if place is None else table[place.clamp(max=len(table) - 1)])  # what only fills up may stand beyond
+        if self.config.position_embedding in ("learned", "sinusoidal"):
+            table = self.position.weight if self.config.position_embedding == "learned" else self.positions
+            x = x + (table[:t] if positions is None else table[positions.clamp(max=len(table) - 1)])  # what only fills up may stand beyond
         x = self.dropout(x)
         if torch.is_autocast_enabled(x.device.type) and not self.fp32_stream:  # else it is kept in the precision of products
             x = x.to(torch.get_autocast_dtype(x.device.type))
         embedded: Tensor = x
         return embedded
 
-    def _rope_table(self, t: int, place: Tensor | None = None) -> Tensor | None:
-        """The rotary table of t positions (2, T, K), or of a place in each row (2, B, T, K); None where positions are told otherwise."""
-        if self.config.position != "rotary":
+    def _rope_table(self, t: int, positions: Tensor | None = None) -> Tensor | None:
+        """The rotary table of t positions (2, T, K), or of positions in each row (2, B, T, K); None where positions are told otherwise."""
+        if self.config.position_embedding != "rotary":
             return None
-        return self.rotary[:, :t] if place is None else self.rotary[:, place.clamp(max=self.rotary.size(1) - 1)]
+        return self.rotary[:, :t] if positions is None else self.rotary[:, positions.clamp(max=self.rotary.size(1) - 1)]

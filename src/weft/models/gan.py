@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from weft.core import random
 from weft.core.errors import ConfigError
-from weft.models.adversaries import Adversaries, Discriminator, Verdict, check_shape
+from weft.models.adversaries import Discriminator, DiscriminatorHead, GANBase, check_shape
 from weft.models.base import ModelConfig, check_shares, check_sizes
 from weft.models.mlp import Initial
 from weft.nn import init
@@ -68,7 +68,7 @@ class GANConfig(ModelConfig):
         return GAN(self)
 
 
-class Reference(nn.Module):
+class WithReferenceBatch(nn.Module):
     """A network with virtual batch normalisation, which sees a fixed batch of noise in front of every batch."""
 
     def __init__(self, network: nn.Module, inputs: int):
@@ -95,7 +95,7 @@ def normalised(norm: Norm, channels: int, images: bool = False) -> list[nn.Modul
     return [VirtualBatchNorm(channels, REFERENCE)] if norm == "virtual" else []
 
 
-class GAN(Adversaries):
+class GAN(GANBase):
     def __init__(self, config: GANConfig):
         c = self.check(config)
         super().__init__(c.latent, c.classes, c.conditional)
@@ -106,13 +106,13 @@ class GAN(Adversaries):
         )
         last = nn.Linear((self.inputs, *c.generator)[-1], c.features)
         network = nn.Sequential(*body, last)
-        self.generator = Reference(network, self.inputs) if c.norm == "virtual" else network
+        self.generator = WithReferenceBatch(network, self.inputs) if c.norm == "virtual" else network
         linear: Callable[[int, int], nn.Module] = WeightNormLinear if c.weight_norm else nn.Linear
         sees = layers(
             (c.features, *c.discriminator), linear, lambda size: [nn.LeakyReLU(0.2), Dropout(c.dropout), Noise(c.noise[1])]
         )  # fmt: skip
         width = (c.features, *c.discriminator)[-1]
-        verdict = Verdict(
+        head = DiscriminatorHead(
             width,
             classes=c.classes,
             conditional=c.conditional,
@@ -120,7 +120,7 @@ class GAN(Adversaries):
             kernels=c.minibatch_kernels,
             weight_norm=c.weight_norm,
         )
-        self.discriminator = Discriminator(nn.Sequential(nn.Flatten(), Noise(c.noise[0]), *sees), verdict)
+        self.discriminator = Discriminator(nn.Sequential(nn.Flatten(), Noise(c.noise[0]), *sees), head)
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 init.NAMED[c.weight_init](module.weight)

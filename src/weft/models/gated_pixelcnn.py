@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from weft.models.pixelcnn import PixelCNNConfig, PixelModel, check, outward
 from weft.nn.dropout import Dropout
-from weft.nn.masked_convolution import AboveConv2d, Kind, MaskedConv2d
+from weft.nn.masked_convolution import Kind, MaskedConv2d, VerticalConv2d
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class Layer(nn.Module):
         super().__init__()
         first = kind == "A"
         rows = side // 2 if first else side // 2 + 1
-        self.vertical = AboveConv2d(inputs, 2 * width, (rows, side), first)
+        self.vertical = VerticalConv2d(inputs, 2 * width, (rows, side), first)
         self.link = nn.Conv2d(2 * width, 2 * width, 1)
         self.horizontal = MaskedConv2d(inputs, 2 * width, (1, side), kind, colours)
         self.mix = MaskedConv2d(width, width, (1, 1), "B", colours)

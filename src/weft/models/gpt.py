@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft.core.errors import ConfigError
@@ -19,7 +18,7 @@ from weft.models.base import ModelConfig, check_shares, check_sizes
 from weft.models.decoder import Decoder
 from weft.nn.block import Blocks, Order
 from weft.nn.decoder_stack import DecoderStack
-from weft.nn.document_mask import document_mask, places
+from weft.nn.document_mask import document_mask, document_positions
 from weft.nn.dropout import Dropout
 from weft.nn.feed_forward import Activation
 from weft.nn.norm import LayerNorm
@@ -40,25 +39,17 @@ class GPTConfig(ModelConfig):
     """Attention heads per block."""
     width: int = 384
     """Size D of the residual stream."""
-    inner: int = 0
+    ffn_width: int = 0
     """Width of the feed-forward layer; 0 is four times the width."""
-    position: Literal["learned", "sinusoidal", "rotary"] = "learned"
-    """How positions are told."""
+    position_embedding: Literal["learned", "sinusoidal", "rotary"] = "learned"
+    """Position embedding: learned, sinusoidal or rotary (RoPE)."""
     norm: Order = "pre"
     """Layer norm before each branch (GPT-2) or after each sum (GPT-1)."""
-    window: int = 0
+    sliding_window: int = 0
     """Tokens that every second block looks back at, itself included (GPT-3's banded layers); 0 for all. A mask, which saves no time."""
     activation: Activation = "gelu"
     """Non-linearity of the feed-forward layer."""
-    qk_norm: bool = False
-    """RMS-normalise queries and keys per head (QK-norm), which keeps attention stable at high learning rates."""
-    norm_embedding: bool = False
-    """Give all embedded tokens the same length before the first block."""
-    skips: bool = False
-    """Add the embedded tokens to what every block reads, by a learned share that begins at 0."""
-    zero_outputs: bool = False
-    """Begin with zeros in the last layer of every branch, and in a head of its own: each block begins as nothing."""
-    tied: bool = True
+    tie_embeddings: bool = True
     """Share the embedding with the output head."""
     bias: bool = True
     """Biases in linear layers and norms."""
@@ -87,7 +78,7 @@ class GPT(Decoder):
 
     def __init__(self, config: GPTConfig):
         c = config
-        check_sizes(c, vocabulary=1, context=1, layers=1, heads=1, width=1, inner=0, window=0, classes=0)
+        check_sizes(c, vocabulary=1, context=1, layers=1, heads=1, width=1, ffn_width=0, sliding_window=0, classes=0)
         check_shares(c, "task_dropout")
         super().__init__(config)
         self.blocks = Blocks(self._block(c.norm) for _ in range(c.layers))
@@ -96,17 +87,9 @@ class GPT(Decoder):
         if c.classes:
             self.task_dropout = Dropout(c.task_dropout)
             self.task_head = nn.Linear(c.width, c.classes)
-        if c.skips:
-            self.skips = nn.Parameter(torch.zeros(c.layers))
         self._initialise()
-        if c.tied:
+        if c.tie_embeddings:
             self.head.weight = self.embed.weight
-
-    def _initialise_matrix(self, name: str, parameter: Tensor) -> None:
-        if self.config.zero_outputs and name.endswith(("out.weight", "down.weight", "head.weight")):
-            nn.init.zeros_(parameter)
-        else:
-            super()._initialise_matrix(name, parameter)
 
     def new_state(self) -> KVCache:
         """An empty KV cache for `hidden`, in the precision of the weights."""
@@ -119,59 +102,47 @@ class GPT(Decoder):
         lengths (B,) of the new tokens change nothing: the keys and values of padding are not counted, so nothing sees them. With
         documents (B, T), numbers that never fall along a row, each is read as if it stood alone.
         """
-        place, mask, stores = state.extend(ids.size(1)) if state else (None, None, None)
-        table = self._rope_table(ids.size(1), place)  # these turns tell distances, which are the same in a document and in its row
+        positions, mask, layer_kvs = state.extend(ids.size(1)) if state else (None, None, None)
+        table = self._rope_table(ids.size(1), positions)  # RoPE depends on distances only, which are the same in a document and in its row
         if documents is not None:
             mask = document_mask(documents, self._takes_blocks)
-        band = self._band(ids, place, mask) if self.config.window else mask
-        masks = None if band is None and mask is None else [band if window else mask for window in self.windows]
-        x = self.embedded(ids, place if documents is None else places(documents))
-        if self.config.skips:
-            out: Tensor = self.norm(self._with_skips(x, masks, table, stores))
-        else:
-            out = self.norm(self.blocks(x, masks, table, stores))
+        window_mask = self._sliding_window_mask(ids, positions, mask) if self.config.sliding_window else mask
+        masks = None if window_mask is None and mask is None else [window_mask if window else mask for window in self.windows]
+        x = self.embedded(ids, positions if documents is None else document_positions(documents))
+        out: Tensor = self.norm(self._through_blocks(x, masks, table, layer_kvs))
         return out
 
-    def _with_skips(self, first: Tensor, masks: Any, table: Tensor | None, stores: Any) -> Tensor:
-        """The blocks one after another, each of which reads a share of the embedded tokens (B, T, D) again -> (B, T, D)."""
-        x = first
-        for number, block in enumerate(self.blocks):
-            x = x + self.skips[number].to(x.dtype) * first
-            x = block(x, masks[number] if masks else None, table, stores[number] if stores else None)
-        return x
+    def _through_blocks(self, x: Tensor, masks: Any, rope_table: Tensor | None, layer_kvs: Any) -> Tensor:
+        """x (B, T, D) -> (B, T, D)."""
+        out: Tensor = self.blocks(x, masks, rope_table, layer_kvs)
+        return out
 
     def decoder_stack(self) -> DecoderStack:
         c = self.config
         return DecoderStack(
-            positions=c.position,
+            positions=c.position_embedding,
             windows=tuple(self.windows),
             dropout=any((c.embedding_dropout, c.attention_dropout, c.residual_dropout)),
-            embedding_norm=c.norm_embedding,
-            skips=c.skips,
             parts=("position", "dropout", "task_dropout", "task_head"),
-            weights=("positions", "rotary", "skips"),
+            weights=("positions", "rotary"),
         )
-
-    def embedded(self, ids: Tensor, place: Tensor | None = None) -> Tensor:
-        x = super().embedded(ids, place)
-        return F.rms_norm(x, (x.size(-1),), eps=1e-6).to(x.dtype) if self.config.norm_embedding else x
 
     @property
     def _takes_blocks(self) -> bool:
         """Whether its attention serves blocks of documents: nothing is dropped, and all blocks look as far."""
         dropped = self.config.attention_dropout and self.training
-        return not dropped and not self.config.window and self.blocks[0].attention.document_blocks  # type: ignore[union-attr, return-value]
+        return not dropped and not self.config.sliding_window and self.blocks[0].attention.document_blocks  # type: ignore[union-attr, return-value]
 
     @property
     def windows(self) -> list[int]:
         """How many tokens each block looks back at; 0 for all."""
-        return [self.config.window if number % 2 else 0 for number in range(len(self.blocks))]
+        return [self.config.sliding_window if number % 2 else 0 for number in range(len(self.blocks))]
 
-    def _band(self, ids: Tensor, place: Tensor | None, mask: Tensor | None) -> Tensor:
+    def _sliding_window_mask(self, ids: Tensor, positions: Tensor | None, mask: Tensor | None) -> Tensor:
         """True (1 or B, 1, T, S) where a key is near enough; without a mask, what lies ahead is the attention's own affair."""
-        queries = torch.arange(ids.size(1), device=ids.device)[None] if place is None else place
+        queries = torch.arange(ids.size(1), device=ids.device)[None] if positions is None else positions
         keys = torch.arange(ids.size(1) if mask is None else mask.size(-1), device=ids.device)
-        near: Tensor = (queries[:, :, None] - keys < self.config.window).unsqueeze(1)
+        near: Tensor = (queries[:, :, None] - keys < self.config.sliding_window).unsqueeze(1)
         return near if mask is None else near & mask
 
     def forward(self, ids: Tensor) -> Tensor:
@@ -181,8 +152,8 @@ class GPT(Decoder):
 
     def last_state(self, hidden: Tensor, lengths: Tensor) -> Tensor:
         """hidden (..., T, D), lengths (...) -> the state of each sequence's last token, which has seen all of it (..., D)."""
-        place = (lengths - 1)[..., None, None].expand(*lengths.shape, 1, hidden.size(-1))
-        state: Tensor = self.task_dropout(hidden.gather(-2, place).squeeze(-2))
+        last = (lengths - 1)[..., None, None].expand(*lengths.shape, 1, hidden.size(-1))
+        state: Tensor = self.task_dropout(hidden.gather(-2, last).squeeze(-2))
         return state
 
     def class_logits(self, hidden: Tensor, lengths: Tensor) -> Tensor:
@@ -210,7 +181,7 @@ def gpt2(layers: int, heads: int, width: int) -> GPTConfig:
 
 def gpt3(layers: int, heads: int, width: int) -> GPTConfig:
     # the paper gives no width of the band
-    return GPTConfig(vocabulary=50257, context=2048, layers=layers, heads=heads, width=width, activation="gelu_tanh", window=256)
+    return GPTConfig(vocabulary=50257, context=2048, layers=layers, heads=heads, width=width, activation="gelu_tanh", sliding_window=256)
 
 
 PRESETS = {

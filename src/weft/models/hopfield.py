@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from weft.core import random
 from weft.models import energy
 from weft.models.base import ModelConfig, check_sizes
-from weft.sampling import restoring
+from weft.sampling import denoising
 from weft.sampling.gibbs import Chance
 
 
@@ -96,9 +96,9 @@ class Hopfield(nn.Module):
                 break
         return x
 
-    def complete(self, x: Tensor, known: Tensor, key: Tensor | None = None, sweeps: int = 20) -> Tensor:
+    def inpaint(self, x: Tensor, known: Tensor, key: Tensor | None = None, sweeps: int = 20) -> Tensor:
         """x (B, ...) of 0 and 1, given where known (B, ...) is true -> what the network recalls (B, ...)."""
-        key = restoring.numbered(x) if key is None else key
+        key = denoising.numbered(x) if key is None else key
         noise = (random.uniform(random.fold(key, "start"), self.config.features) < 0.5).to(x.dtype)
         start = torch.where(known.flatten(1), x.flatten(1), noise)
         return ((self.recall(2 * start - 1, sweeps, known.flatten(1)) + 1) / 2).view_as(x)

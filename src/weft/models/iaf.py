@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from weft.models.base import ModelConfig, check_sizes
 from weft.models.flow import Flow, chain
 from weft.models.maf import autoregressive
-from weft.nn.bijections import Chain, Inverted
+from weft.nn.bijections import Chain, Inverse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class IAF(Flow):
     def __init__(self, config: IAFConfig):
         check_sizes(config, features=1, layers=1)
         size = (config.features,)
-        backwards = Inverted(Chain(autoregressive(config.features, config.layers, config.hidden)))
+        backwards = Inverse(Chain(autoregressive(config.features, config.layers, config.hidden)))
         super().__init__(chain([backwards], config.margin), size, config.image or size)
         self.config = config
 

@@ -21,7 +21,7 @@ from weft.nn.decoder_stack import DecoderStack
 from weft.nn.document_mask import document_mask
 from weft.nn.feed_forward import GatedFeedForward
 from weft.nn.norm import RMSNorm
-from weft.nn.position import rotary
+from weft.nn.position import rope_table
 from weft.nn.state import KVCache
 
 
@@ -39,13 +39,13 @@ class LlamaConfig(ModelConfig):
     """Key/value heads of grouped-query attention (GQA), each shared by heads / kv_heads query heads; 0 is as many as `heads`."""
     width: int = 512
     """Size D of the residual stream."""
-    inner: int = 0
+    ffn_width: int = 0
     """Width of the feed-forward layer; 0 is 8/3 of the width, rounded up to a multiple of 64."""
     rope_base: float = 10000.0
     """Base theta of the rotary position embedding (RoPE): the slowest wavelength over 2π."""
     eps: float = 1e-5
     """Added to the mean square in norms."""
-    tied: bool = True
+    tie_embeddings: bool = True
     """Share the embedding with the output head."""
 
     def build(self) -> Llama:
@@ -54,7 +54,7 @@ class LlamaConfig(ModelConfig):
     @property
     def hidden_units(self) -> int:
         """Width of the feed-forward layer."""
-        return self.inner or -(-8 * self.width // (3 * 64)) * 64
+        return self.ffn_width or -(-8 * self.width // (3 * 64)) * 64
 
 
 class Llama(nn.Module):
@@ -67,7 +67,7 @@ class Llama(nn.Module):
         c = self.config = config
         check(c)
         self.embed = nn.Embedding(c.vocabulary, c.width)
-        self.register_buffer("rotary", rotary(c.context, c.width // c.heads, c.rope_base), persistent=False)
+        self.register_buffer("rotary", rope_table(c.context, c.width // c.heads, c.rope_base), persistent=False)
         self.blocks = nn.ModuleList(self._block() for _ in range(c.layers))
         self.norm = RMSNorm(c.width, eps=c.eps)
         self.head = nn.Linear(c.width, c.vocabulary, bias=False)
@@ -76,12 +76,12 @@ class Llama(nn.Module):
                 init.residual(parameter, c.layers)
             elif parameter.ndim == 2:
                 init.normal(parameter)
-        if c.tied:
+        if c.tie_embeddings:
             self.head.weight = self.embed.weight
 
     def _block(self) -> Block:
         c = self.config
-        attention = SelfAttention(c.width, c.heads, causal=True, bias=False, groups=c.kv_heads)
+        attention = SelfAttention(c.width, c.heads, causal=True, bias=False, kv_heads=c.kv_heads)
         return Block(attention, GatedFeedForward(c.width, c.hidden_units), partial(RMSNorm, c.width, eps=c.eps))
 
     def new_state(self) -> KVCache:
@@ -98,21 +98,21 @@ class Llama(nn.Module):
         t = ids.size(1)
         if t > self.config.context:
             raise ConfigError(f"{t} tokens do not fit a context of {self.config.context}")
-        place, mask, stores = state.extend(t) if state else (None, None, [None] * len(self.blocks))
+        positions, mask, layer_kvs = state.extend(t) if state else (None, None, [None] * len(self.blocks))
         # what only fills up a row may stand beyond the last position
-        table = self.rotary[:, :t] if place is None else self.rotary[:, place.clamp(max=self.config.context - 1)]
+        table = self.rotary[:, :t] if positions is None else self.rotary[:, positions.clamp(max=self.config.context - 1)]
         if documents is not None:
             mask = document_mask(documents, blocks=self.blocks[0].attention.document_blocks)  # type: ignore[union-attr, arg-type]
         x = self.embedded(ids)
-        for block, store in zip(self.blocks, stores, strict=True):
-            x = block(x, mask, table, store)
+        for block, layer_kv in zip(self.blocks, layer_kvs, strict=True):
+            x = block(x, mask, table, layer_kv)
         out: Tensor = self.norm(x)
         return out
 
     def decoder_stack(self) -> DecoderStack:
         return DecoderStack(positions="rotary", windows=(0,) * len(self.blocks), dropout=False, weights=("rotary",))
 
-    def embedded(self, ids: Tensor, place: Tensor | None = None) -> Tensor:
+    def embedded(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
         """ids (B, T) -> tokens (B, T, D), in the precision of the products; where they stand is told to the heads."""
         x: Tensor = self.embed(ids)
         return x.to(torch.get_autocast_dtype(x.device.type)) if torch.is_autocast_enabled(x.device.type) else x
@@ -125,7 +125,7 @@ class Llama(nn.Module):
 
 def check(c: LlamaConfig) -> None:
     """Refuse settings that make no model."""
-    check_sizes(c, vocabulary=1, context=1, layers=1, heads=1, kv_heads=0, width=1, inner=0)
+    check_sizes(c, vocabulary=1, context=1, layers=1, heads=1, kv_heads=0, width=1, ffn_width=0)
     if c.width % (2 * c.heads):
         raise ConfigError(f"--model.width {c.width} must be a multiple of twice --model.heads {c.heads}: rotary positions turn pairs")
     if c.kv_heads and c.heads % c.kv_heads:
@@ -136,6 +136,8 @@ TINY = LlamaConfig(layers=2, heads=4, kv_heads=2, width=32)
 """Small enough for a test."""
 PRESETS = {
     "tiny": TINY,
-    "smollm2-135m": LlamaConfig(vocabulary=49152, context=8192, layers=30, heads=9, kv_heads=3, width=576, inner=1536, rope_base=100000.0),
-    "llama-7b": LlamaConfig(vocabulary=32000, context=4096, layers=32, heads=32, width=4096, inner=11008, tied=False),
+    "smollm2-135m": LlamaConfig(
+        vocabulary=49152, context=8192, layers=30, heads=9, kv_heads=3, width=576, ffn_width=1536, rope_base=100000.0
+    ),
+    "llama-7b": LlamaConfig(vocabulary=32000, context=4096, layers=32, heads=32, width=4096, ffn_width=11008, tie_embeddings=False),
 }

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_sizes
 from weft.models.flow import Flow, chain
-from weft.nn.bijections import Bijection, Reversed, Stretch
+from weft.nn.bijections import Bijection, ElementwiseAffine, ReversePermutation
 from weft.nn.made import Autoregressive
 
 
@@ -50,8 +50,8 @@ def autoregressive(features: int, layers: int, hidden: tuple[int, ...]) -> list[
         raise ConfigError(f"--model.hidden: every width must be at least 1, not {hidden}")
     found: list[Bijection] = []
     for number in range(layers):
-        found += [Reversed()] if number else []
-        found += [Autoregressive(features, hidden), Stretch(features)]
+        found += [ReversePermutation()] if number else []
+        found += [Autoregressive(features, hidden), ElementwiseAffine(features)]
     return found
 
 

@@ -1,9 +1,9 @@
 """Non-autoregressive Transformer (Gu et al., 2017, arXiv:1711.02281), a model of masked targets (Ghazvininejad et al., 2019).
 
-The encoder is the Transformer's. A head over its states tells how long the target will be; the decoder then reads as many places
+The encoder is the Transformer's. A head over its states predicts how long the target will be; the decoder then reads as many positions
 at once, each with its position and either a token that is known or START where none is yet, and gives logits to all of them: it
 sees to both sides, so one pass makes a whole target, and further passes improve on what is least sure. Instead of a length, a
-model may have a fixed number of places, all START, and is cut at the first END that it gives.
+model may have a fixed number of positions, all START, and is cut at the first END that it gives.
 
 Shapes: B batch, S source time, T target time, D width, V vocabulary, C context.
 """
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_shares, check_sizes
 from weft.nn import init
-from weft.nn.attention import SelfAttention, visible
+from weft.nn.attention import SelfAttention, padding_mask
 from weft.nn.block import Block
 from weft.nn.cross_attention import CrossAttention
 from weft.nn.dropout import Dropout
@@ -34,7 +34,7 @@ class NonAutoregressiveConfig(ModelConfig):
     vocabulary: int = 0
     """Number of tokens V, of source and target together; 0 takes it from the data."""
     context: int = 0
-    """Longest source C, and longest target that can be foretold; 0 takes it from the data."""
+    """Longest source C, and longest target that can be predicted; 0 takes it from the data."""
     layers: int = 6
     """Number of blocks of the encoder."""
     decoder_layers: int = 0
@@ -43,7 +43,7 @@ class NonAutoregressiveConfig(ModelConfig):
     """Attention heads per block."""
     width: int = 512
     """Size D of the states."""
-    inner: int = 0
+    ffn_width: int = 0
     """Width of the feed-forward layer; 0 is four times the width."""
     fixed_length: int = 0
     """Length at which every target is generated, to be cut at its first END; 0 predicts the length of each target first."""
@@ -56,7 +56,7 @@ class NonAutoregressiveConfig(ModelConfig):
         return NonAutoregressive(self)
 
 
-class ParallelBlock(nn.Module):
+class CMLMDecoderBlock(nn.Module):
     """x + attention to all targets, x + attention to the source, x + feed-forward, each after a norm."""
 
     def __init__(self, config: NonAutoregressiveConfig):
@@ -65,7 +65,7 @@ class ParallelBlock(nn.Module):
         self.dropout = Dropout(c.dropout)
         self.attention = SelfAttention(c.width, c.heads, causal=False, dropout=c.attention_dropout)
         self.cross = CrossAttention(c.width, c.heads, dropout=c.attention_dropout)
-        self.feedforward = FeedForward(c.width, c.inner or 4 * c.width, activation="relu")
+        self.feedforward = FeedForward(c.width, c.ffn_width or 4 * c.width, activation="relu")
         self.norm1, self.norm2, self.norm3 = (LayerNorm(c.width) for _ in range(3))
 
     def forward(self, x: Tensor, memory: Tensor, seen: Tensor | None, mask: Tensor | None) -> Tensor:
@@ -88,11 +88,11 @@ class NonAutoregressive(nn.Module):
         c = self.config = config
         check(c)
         self.embed = nn.Embedding(c.vocabulary, c.width)
-        # twice the context and an END, so that every target that can be foretold may be made twice as long
+        # twice the context and an END, so that every target that can be predicted may be made twice as long
         self.register_buffer("positions", sinusoidal(max(2 * c.context, c.fixed_length) + 1, c.width), persistent=False)
         self.dropout = Dropout(c.dropout)
         self.encoder = nn.ModuleList(self._encoder_block() for _ in range(c.layers))
-        self.decoder = nn.ModuleList(ParallelBlock(c) for _ in range(c.decoder_layers or c.layers))
+        self.decoder = nn.ModuleList(CMLMDecoderBlock(c) for _ in range(c.decoder_layers or c.layers))
         self.encoder_norm, self.norm = LayerNorm(c.width), LayerNorm(c.width)
         self.head = nn.Linear(c.width, c.vocabulary, bias=False)
         self.head.weight = self.embed.weight
@@ -102,7 +102,7 @@ class NonAutoregressive(nn.Module):
     def _encoder_block(self) -> Block:
         c = self.config
         attention = SelfAttention(c.width, c.heads, causal=False, dropout=c.attention_dropout)
-        feedforward = FeedForward(c.width, c.inner or 4 * c.width, activation="relu")
+        feedforward = FeedForward(c.width, c.ffn_width or 4 * c.width, activation="relu")
         return Block(attention, feedforward, partial(LayerNorm, c.width), order="pre", dropout=c.dropout)
 
     def _initialise(self) -> None:
@@ -133,7 +133,7 @@ class NonAutoregressive(nn.Module):
         """source (B, S), lengths (B,) -> memory (B, S, D). Tokens from lengths on are padding, which nothing sees."""
         if source.size(1) > self.config.context:
             raise ConfigError(f"{source.size(1)} tokens do not fit a context of {self.config.context}")
-        mask = visible(lengths, source.size(1))
+        mask = padding_mask(lengths, source.size(1))
         x = self._embedded(source, mask)
         for block in self.encoder:
             x = block(x, mask)
@@ -147,20 +147,20 @@ class NonAutoregressive(nn.Module):
         has a row of the table of positions, so that lengths which are near each other are alike from the beginning.
         """
         if self.difference is None:
-            raise ConfigError(f"a model of {self.config.fixed_length} places tells no length: it is cut at END")
+            raise ConfigError(f"a model of {self.config.fixed_length} positions predicts no length: it is cut at END")
         c = self.config.context
         inside = torch.arange(memory.size(1), device=memory.device) < lengths[:, None]  # (B, S)
-        place = torch.arange(c, device=memory.device) + c - lengths[:, None]  # of each length among the differences from 1 - C to C
+        position = torch.arange(c, device=memory.device) + c - lengths[:, None]  # of each length among the differences from 1 - C to C
         with torch.autocast(memory.device.type, enabled=False):  # rounded products would not tell neighbours apart
             mean = memory.float().masked_fill(~inside.unsqueeze(-1), 0.0).sum(1) / lengths.clamp(min=1)[:, None]  # (B, D)
             logits: Tensor = self.difference(mean) @ self.positions[: 2 * c].T  # (B, 2 C)
-        return logits.gather(1, place)
+        return logits.gather(1, position)
 
-    def fill(self, target: Tensor, sizes: Tensor | None, memory: Tensor, lengths: Tensor | None = None) -> Tensor:
+    def decode_parallel(self, target: Tensor, sizes: Tensor | None, memory: Tensor, lengths: Tensor | None = None) -> Tensor:
         """target (B, T) with START where nothing is known, its sizes (B,), memory, lengths of the source (B,) -> states (B, T, D)."""
         if target.size(1) > len(self.positions):
             raise ConfigError(f"{target.size(1) - 1} tokens are more than the {self.longest} that a target may have")
-        seen, mask = visible(sizes, target.size(1)), visible(lengths, memory.size(1))
+        seen, mask = padding_mask(sizes, target.size(1)), padding_mask(lengths, memory.size(1))
         x = self._embedded(target, seen)
         for block in self.decoder:
             x = block(x, memory, seen, mask)
@@ -169,13 +169,13 @@ class NonAutoregressive(nn.Module):
 
     def forward(self, source: Tensor, lengths: Tensor | None, target: Tensor, sizes: Tensor | None = None) -> Tensor:
         """source (B, S), its lengths (B,), target (B, T) with START where nothing is known, its sizes (B,) -> logits (B, T, V)."""
-        logits: Tensor = self.head(self.fill(target, sizes, self.encode(source, lengths), lengths))
+        logits: Tensor = self.head(self.decode_parallel(target, sizes, self.encode(source, lengths), lengths))
         return logits
 
 
 def check(c: NonAutoregressiveConfig) -> None:
     """Refuse settings that make no model."""
-    check_sizes(c, vocabulary=1, context=1, layers=1, decoder_layers=0, heads=1, width=1, inner=0, fixed_length=0)
+    check_sizes(c, vocabulary=1, context=1, layers=1, decoder_layers=0, heads=1, width=1, ffn_width=0, fixed_length=0)
     check_shares(c, "dropout", "attention_dropout")
     if c.width % c.heads:
         raise ConfigError(f"model.width {c.width} is not a multiple of model.heads {c.heads}")

@@ -23,7 +23,7 @@ from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_sizes
 from weft.models.decoder import Decoder
 from weft.nn import init
-from weft.nn.cross_attention import CrossAttention, sees
+from weft.nn.cross_attention import CrossAttention, causal_mask
 from weft.nn.dropout import Dropout
 from weft.nn.feed_forward import Activation, FeedForward
 from weft.nn.norm import LayerNorm
@@ -47,10 +47,10 @@ class PerceiverConfig(ModelConfig):
     """Attention heads per block."""
     width: int = 256
     """Size D of the residual stream."""
-    inner: int = 0
+    ffn_width: int = 0
     """Width of the feed-forward layer; 0 is four times the width."""
-    position: Literal["learned", "sinusoidal", "rotary"] = "learned"
-    """How positions are told."""
+    position_embedding: Literal["learned", "sinusoidal", "rotary"] = "learned"
+    """Position embedding: learned, sinusoidal or rotary (RoPE)."""
     activation: Activation = "gelu"
     """Non-linearity of the feed-forward layer."""
     bias: bool = True
@@ -73,7 +73,7 @@ class CrossBlock(nn.Module):
         super().__init__()
         c, self.normed = config, normed
         self.attention = CrossAttention(c.width, c.heads, dropout=c.attention_dropout, bias=c.bias)
-        self.feedforward = FeedForward(c.width, c.inner or 4 * c.width, activation=c.activation, bias=c.bias)
+        self.feedforward = FeedForward(c.width, c.ffn_width or 4 * c.width, activation=c.activation, bias=c.bias)
         self.norm1, self.norm2 = LayerNorm(c.width, bias=c.bias), LayerNorm(c.width, bias=c.bias)
         self.dropout = Dropout(c.residual_dropout)
 
@@ -116,23 +116,23 @@ class Perceiver(Decoder):
 
     def _through_basis(self, x: Tensor) -> Tensor:
         """x (B, T, D) -> (B, T, D). No position sees a latent after it, so those from T on are left out."""
-        places = torch.arange(x.size(1), device=x.device)
-        latent = places[: self.config.latents]  # latent i stands where input i stands
-        table, latent_table = self._rotary_at(places), self._rotary_at(latent)
+        positions = torch.arange(x.size(1), device=x.device)
+        latent = positions[: self.config.latents]  # latent i stands where input i stands
+        table, latent_table = self._rotary_at(positions), self._rotary_at(latent)
         z = self.basis[:, : len(latent)].to(x.dtype)
-        z = self.down(z, x, sees(latent, x.size(1)), latent_table, table)  # (B, M, D)
+        z = self.down(z, x, causal_mask(latent, x.size(1)), latent_table, table)  # (B, M, D)
         for block in self.blocks:
             z = block(z, rotary=latent_table)
-        out: Tensor = self.norm(self.up(x, z, sees(places, len(latent)), table, latent_table))
+        out: Tensor = self.norm(self.up(x, z, causal_mask(positions, len(latent)), table, latent_table))
         return out
 
     def _through_last(self, x: Tensor, ids: Tensor) -> Tensor:
         """x (B, T, D) -> (B, T, D)."""
-        places = torch.arange(x.size(1), device=x.device)
+        positions = torch.arange(x.size(1), device=x.device)
         latent = self.latent_positions(ids)  # (B, M)
-        table, latent_table = self._rotary_at(places), self._rotary_at(latent)
+        table, latent_table = self._rotary_at(positions), self._rotary_at(latent)
         where = latent.unsqueeze(-1).expand(-1, -1, x.size(-1))  # (B, M, D)
-        z = self.down(x.gather(1, where), x, sees(latent, x.size(1)), latent_table, table)
+        z = self.down(x.gather(1, where), x, causal_mask(latent, x.size(1)), latent_table, table)
         for block in self.blocks:
             z = block(z, rotary=latent_table)
         normed: Tensor = self.norm(z)
@@ -141,14 +141,14 @@ class Perceiver(Decoder):
     def latent_positions(self, ids: Tensor) -> Tensor:
         """ids (B, T) -> the positions (B, M) of "last"; a row with fewer real tokens has its first M. Never waits for the device."""
         latents: int = min(self.config.latents, ids.size(1))
-        places = torch.arange(ids.size(1), device=ids.device)
+        positions = torch.arange(ids.size(1), device=ids.device)
         pad: int = self.config.pad
-        real = torch.where(ids == pad, 0, places + 1).amax(1, keepdim=True)  # (B, 1), up to the last that is no padding
-        return (real - latents).clamp(min=0) + places[:latents]
+        real = torch.where(ids == pad, 0, positions + 1).amax(1, keepdim=True)  # (B, 1), up to the last that is no padding
+        return (real - latents).clamp(min=0) + positions[:latents]
 
-    def _rotary_at(self, places: Tensor) -> Tensor | None:
-        """places (T,) or (B, T) -> their rotary table (2, T, K) or (2, B, T, K), where positions are rotary."""
-        return self.rotary[:, places] if self.config.position == "rotary" else None
+    def _rotary_at(self, positions: Tensor) -> Tensor | None:
+        """positions (T,) or (B, T) -> their rotary table (2, T, K) or (2, B, T, K), where positions are rotary."""
+        return self.rotary[:, positions] if self.config.position_embedding == "rotary" else None
 
     def forward(self, ids: Tensor) -> Tensor:
         """ids (B, T) -> logits (B, T, V)."""
@@ -158,7 +158,7 @@ class Perceiver(Decoder):
 
 def check(c: PerceiverConfig) -> None:
     """Refuse settings that make no model."""
-    check_sizes(c, vocabulary=1, context=1, latents=1, pad=-1, heads=1, width=1, inner=0)
+    check_sizes(c, vocabulary=1, context=1, latents=1, pad=-1, heads=1, width=1, ffn_width=0)
     least = 3 if c.queries == "learned" else 2
     if c.layers < least:
         parts = "one into the latents, one over them" + (", one out of them" if least == 3 else "")

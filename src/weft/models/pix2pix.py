@@ -54,10 +54,10 @@ class Pix2Pix(nn.Module):
         made: Tensor = self.generator(2 * source - 1)
         return (made.float() + 1) / 2
 
-    def translate(self, x: Tensor, way: str) -> Tensor:
-        """x (B, C, S, S) in [0, 1] -> (B, D, S, S); only "there", as targets are not translated back."""
-        if way != "there":
-            raise CapabilityError(f"{type(self).__name__} was trained to translate one way only, so it does not go {way}")
+    def translate(self, x: Tensor, direction: str) -> Tensor:
+        """x (B, C, S, S) in [0, 1] -> (B, D, S, S); only "a2b", as targets are not translated back."""
+        if direction != "a2b":
+            raise CapabilityError(f"{type(self).__name__} was trained to translate in one direction only, a2b, not {direction}")
         made: Tensor = self(x)
         return made
 

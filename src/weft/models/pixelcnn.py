@@ -69,7 +69,7 @@ class PixelModel(nn.Module):
         nothing = torch.zeros(len(key), *self.image, device=key.device, dtype=next(self.parameters()).dtype)
         return self._fill(nothing, nothing.bool(), key)
 
-    def complete(self, x: Tensor, known: Tensor, key: Tensor | None = None) -> Tensor:
+    def inpaint(self, x: Tensor, known: Tensor, key: Tensor | None = None) -> Tensor:
         """x (B, ...), given where known (B, ...) is true, a beginning in reading order -> the rest drawn, in the shape of x."""
         key = random.keys(0, torch.arange(len(x))).to(x.device) if key is None else key
         known = as_examples(self, known, self.image)

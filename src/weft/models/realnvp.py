@@ -13,7 +13,7 @@ from torch import nn
 from weft.models.base import ModelConfig, check_sizes
 from weft.models.flow import Flow, chain
 from weft.models.mlp import Layers
-from weft.nn.bijections import Bijection, Coupling, Stretch, halves
+from weft.nn.bijections import AffineCoupling, Bijection, ElementwiseAffine, half_mask
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class RealNVP(Flow):
         for number in range(config.layers):
             network = Layers((size, *config.hidden, 2 * size))
             nn.init.zeros_(network.head.weight)
-            layers += [Coupling(halves(size, number % 2), network), Stretch(size)]
+            layers += [AffineCoupling(half_mask(size, number % 2), network), ElementwiseAffine(size)]
         super().__init__(chain(layers, config.margin), (size,), config.image or (size,))
         self.config = config
 

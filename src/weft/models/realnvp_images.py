@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_shares, check_sizes
 from weft.models.flow import Flow, chain
-from weft.nn.bijections import Bijection, Chain, Coupling, Squeeze, Stretch, checkerboard, halves, no_change
+from weft.nn.bijections import AffineCoupling, Bijection, Chain, ElementwiseAffine, Squeeze, checkerboard, half_mask, no_change
 from weft.nn.dropout import Dropout
 
 
@@ -127,12 +127,12 @@ class RealNVPImages(Flow):
         channels, height, width = shape
         scale = round(math.log2(c.image[1] // height))
         network = Network(channels, c.width * 2**scale, c.blocks, c.dropout)
-        return Chain([Coupling(checkerboard(height, width, number % 2), network), Stretch(channels)])
+        return Chain([AffineCoupling(checkerboard(height, width, number % 2), network), ElementwiseAffine(channels)])
 
     @staticmethod
     def _channels(c: RealNVPImagesConfig, channels: int, scale: int, number: int) -> Bijection:
         network = Network(channels, c.width * 2 ** (scale + 1), c.blocks, c.dropout)
-        return Chain([Coupling(halves(channels, number % 2)[:, None, None], network), Stretch(channels)])
+        return Chain([AffineCoupling(half_mask(channels, number % 2)[:, None, None], network), ElementwiseAffine(channels)])
 
 
 def check(config: RealNVPImagesConfig) -> None:

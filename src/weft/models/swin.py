@@ -57,14 +57,14 @@ class SwinConfig(ModelConfig):
         return Swin(self)
 
 
-def cut(x: Tensor, window: int) -> Tensor:
+def window_partition(x: Tensor, window: int) -> Tensor:
     """x (B, Y, X, D), its sides multiples of the window -> (B, N, T, D), windows row by row."""
     b, rows, columns, d = x.shape
     x = x.view(b, rows // window, window, columns // window, window, d)
     return x.transpose(2, 3).reshape(b, -1, window * window, d)
 
 
-def join(windows: Tensor, window: int, rows: int, columns: int) -> Tensor:
+def window_reverse(windows: Tensor, window: int, rows: int, columns: int) -> Tensor:
     """The windows (B, N, T, D) of a map as the map (B, Y, X, D)."""
     b, _, _, d = windows.shape
     x = windows.view(b, rows // window, columns // window, window, window, d)
@@ -87,21 +87,21 @@ def offsets(window: int, largest: int) -> Tensor:
     return apart[..., 0] * (2 * largest - 1) + apart[..., 1]
 
 
-def neighbours(window: int, shift: int, rows: int, columns: int) -> Tensor:
+def shift_mask(window: int, shift: int, rows: int, columns: int) -> Tensor:
     """(N, T, T): True where two patches of a window were neighbours before the map was rolled by -shift.
 
     The last windows hold patches from opposite ends of the map, which do not see each other.
     """
     low, right = torch.arange(rows) >= rows - shift, torch.arange(columns) >= columns - shift
     end = 2 * low[:, None] + right  # (Y, X): which of the four ends a patch comes from
-    end = cut(end[None, ..., None], window)[0, ..., 0]  # (N, T)
+    end = window_partition(end[None, ..., None], window)[0, ..., 0]  # (N, T)
     return end[:, :, None] == end[:, None]
 
 
 class WindowAttention(nn.Module):
     """Attention inside windows, with a learned bias for how far apart query and key are."""
 
-    core = staticmethod(fused_attention)
+    attention_fn = staticmethod(fused_attention)
     """What queries find among keys and values. `kernels.select` may put another function there that computes the same."""
 
     def __init__(self, width: int, heads: int, window: int, *, dropout: float = 0.0):
@@ -120,13 +120,13 @@ class WindowAttention(nn.Module):
         qkv = self.qkv(x).view(b, n, t, 3, self.heads, -1).permute(3, 0, 1, 4, 2, 5)
         q, k, v = qkv.flatten(2, 3)  # each (B, N * H, T, K): to the kernel a window is one more head, so one bias serves all images
         dropout = self.dropout if self.training else 0.0
-        mixed = self.core(q, k, v, dropout=dropout, bias=bias.flatten(0, 1))
+        mixed = self.attention_fn(q, k, v, dropout=dropout, bias=bias.flatten(0, 1))
         out: Tensor = self.out(mixed.view(b, n, self.heads, t, -1).transpose(2, 3).reshape(b, n, t, d))
         return out
 
 
-class DepthDropout(nn.Module):
-    """Stochastic depth (Huang et al., 2016, arXiv:1603.09382): a share of the examples goes without a residual branch."""
+class StochasticDepth(nn.Module):
+    """Drop path (Huang et al., 2016, arXiv:1603.09382), drawn otherwise than `nn.dropout.DropPath`, which trained Swins depend on."""
 
     def __init__(self, share: float):
         super().__init__()
@@ -158,9 +158,9 @@ class SwinBlock(nn.Module):
         self.attention = WindowAttention(width, c.heads[stage], c.window, dropout=c.attention_dropout)
         self.feedforward = FeedForward(width, c.mlp_ratio * width, activation=c.activation)
         self.norm1, self.norm2 = LayerNorm(width), LayerNorm(width)
-        self.dropout, self.drop_path = Dropout(c.dropout), DepthDropout(drop_path)
+        self.dropout, self.drop_path = Dropout(c.dropout), StochasticDepth(drop_path)
         self.register_buffer("offsets", offsets(self.window, c.window), persistent=False)
-        seen = neighbours(self.window, self.shift, *self.padded) if self.shift else None
+        seen = shift_mask(self.window, self.shift, *self.padded) if self.shift else None
         self.register_buffer("seen", seen, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -173,12 +173,12 @@ class SwinBlock(nn.Module):
         """x (B, Y, X, D) -> (B, Y, X, D): pad, shift, cut into windows, attend, and all of it back."""
         rows, columns = x.shape[1:3]
         x = F.pad(x, (0, 0, 0, self.padded[1] - columns, 0, self.padded[0] - rows))
-        windows = cut(roll(x, -self.shift), self.window)
-        mixed = join(self.attention(windows, self.offsets, self.seen), self.window, *self.padded)
+        windows = window_partition(roll(x, -self.shift), self.window)
+        mixed = window_reverse(self.attention(windows, self.offsets, self.seen), self.window, *self.padded)
         return roll(mixed, self.shift)[:, :rows, :columns]
 
 
-class Merge(nn.Module):
+class PatchMerging(nn.Module):
     """Four neighbouring patches become one of twice the width."""
 
     def __init__(self, width: int):
@@ -213,7 +213,7 @@ class Swin(nn.Module):
         self.stages, self.merges = nn.ModuleList(), nn.ModuleList()
         for stage in range(len(c.layers)):
             self.stages.append(self._stage(stage, grid))
-            self.merges.append(Merge(c.width * 2**stage) if stage < last else nn.Identity())
+            self.merges.append(PatchMerging(c.width * 2**stage) if stage < last else nn.Identity())
             grid = (-(-grid[0] // 2), -(-grid[1] // 2))
         self.norm = LayerNorm(c.width * 2**last)
         self.head = nn.Linear(c.width * 2**last, c.classes)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_shares, check_sizes
 from weft.nn import init
-from weft.nn.attention import fused_attention, visible
+from weft.nn.attention import fused_attention, padding_mask
 from weft.nn.dropout import Dropout
 from weft.nn.norm import RMSNorm
 from weft.nn.state import NO_CACHE, DecoderLayerKV, EncoderDecoderState, KVCache, LayerKV
@@ -40,11 +40,11 @@ class T5Config(ModelConfig):
     """Width K of an attention head; the heads together need not be as wide as the states."""
     width: int = 512
     """Size D of the residual stream."""
-    inner: int = 0
+    ffn_width: int = 0
     """Width of the feed-forward layer; 0 is four times the width."""
     gated: bool = False
     """Feed-forward layers gated by GELU (version 1.1), instead of ReLU."""
-    tied: bool = True
+    tie_embeddings: bool = True
     """Share the embedding with the output head, which then sees states scaled by 1 / sqrt(D)."""
     relative_buckets: int = 32
     """Buckets of the relative position bias."""
@@ -81,9 +81,9 @@ class RelativeBias(nn.Module):
         self.config, self.causal = config, causal
         self.table = nn.Embedding(config.relative_buckets, config.heads)
 
-    def forward(self, place: Tensor, keys: int) -> Tensor:
+    def forward(self, positions: Tensor, keys: int) -> Tensor:
         """Where queries stand (1 or B, T), and the number of keys S -> bias (1 or B, H, T, S)."""
-        offset = torch.arange(keys, device=place.device) - place.unsqueeze(-1)  # (B, T, S)
+        offset = torch.arange(keys, device=positions.device) - positions.unsqueeze(-1)  # (B, T, S)
         bias: Tensor = self.table(bucket(offset, self.config.relative_buckets, self.config.max_distance, self.causal))  # (B, T, S, H)
         return bias.permute(0, 3, 1, 2)
 
@@ -91,7 +91,7 @@ class RelativeBias(nn.Module):
 class Attention(nn.Module):
     """Every query looks at the keys of its own sequence (at earlier ones only where causal), or of another."""
 
-    core = staticmethod(fused_attention)
+    attention_fn = staticmethod(fused_attention)
     """What queries find among keys and values. `kernels.select` may put another function there that computes the same."""
 
     def __init__(self, config: T5Config, *, causal: bool):
@@ -108,16 +108,16 @@ class Attention(nn.Module):
         return k, v
 
     def forward(
-        self, x: Tensor, known: tuple[Tensor, Tensor], mask: Tensor | None, bias: Tensor | None = None, store: LayerKV | None = None
+        self, x: Tensor, key_values: tuple[Tensor, Tensor], mask: Tensor | None, bias: Tensor | None = None, layer_kv: LayerKV | None = None
     ) -> Tensor:
-        """x (B, T, D), known as `project` gives it, mask (B, 1, 1, S) True where a key may be seen, bias (1, H, T, S) -> (B, T, D).
+        """x (B, T, D), keys and values of `project`, mask (B, 1, 1, S) True where a key may be seen, bias (1, H, T, S) -> (B, T, D).
 
-        With a store, what is known is new and stands behind what it holds; mask and bias are then of all of its places.
+        With a KV cache, the keys and values are new and stand behind what it holds; mask and bias are then of all of its positions.
         """
         q = self.q(x).view(len(x), -1, self.heads, self.head).transpose(1, 2)  # (B, H, T, K)
-        k, v = known if store is None else (each.to(q.dtype) for each in store.update(*known))
-        dropout, causal = self.dropout if self.training else 0.0, self.causal and store is None
-        mixed = self.core(q, k, v, mask, causal, dropout, bias, scale=1.0)
+        k, v = key_values if layer_kv is None else (each.to(q.dtype) for each in layer_kv.update(*key_values))
+        dropout, causal = self.dropout if self.training else 0.0, self.causal and layer_kv is None
+        mixed = self.attention_fn(q, k, v, mask, causal, dropout, bias, scale=1.0)
         out: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
         return out
 
@@ -128,13 +128,13 @@ class FeedForward(nn.Module):
     def __init__(self, config: T5Config):
         super().__init__()
         c = config
-        inner = c.inner or 4 * c.width
+        ffn_width = c.ffn_width or 4 * c.width
         self.gated, self.dropout = c.gated, Dropout(c.dropout)
         if c.gated:
-            self.gate_up = nn.Linear(c.width, 2 * inner, bias=False)
+            self.gate_up = nn.Linear(c.width, 2 * ffn_width, bias=False)
         else:
-            self.up = nn.Linear(c.width, inner, bias=False)
-        self.down = nn.Linear(inner, c.width, bias=False)
+            self.up = nn.Linear(c.width, ffn_width, bias=False)
+        self.down = nn.Linear(ffn_width, c.width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """x (B, T, D) -> (B, T, D)."""
@@ -201,7 +201,7 @@ class T5(nn.Module):
         self.dropout = Dropout(c.dropout)
         self.head = nn.Linear(c.width, c.vocabulary, bias=False)
         self._initialise()
-        if c.tied:
+        if c.tie_embeddings:
             self.head.weight = self.embed.weight
 
     def _initialise(self) -> None:
@@ -223,7 +223,7 @@ class T5(nn.Module):
 
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Tensor:
         """source (B, S), lengths (B,) -> memory (B, S, D). Tokens from lengths on are padding, which nothing sees."""
-        x, mask = self._embedded(source), visible(lengths, source.size(1))
+        x, mask = self._embedded(source), padding_mask(lengths, source.size(1))
         if mask is not None:
             x = x.masked_fill(~mask[:, 0, 0, :, None], 0.0)  # a weight of 0 does not hide what is not a number
         bias = self.encoder_bias(torch.arange(source.size(1), device=source.device)[None], source.size(1))
@@ -248,11 +248,11 @@ class T5(nn.Module):
         if state:
             positions, seen, cached = state.extend(t, [partial(block.cross.project, memory) for block in blocks])
             size = seen.size(-1)
-        x, bias, mask = self._embedded(target), self.decoder_bias(positions, size), visible(lengths, memory.size(1))
+        x, bias, mask = self._embedded(target), self.decoder_bias(positions, size), padding_mask(lengths, memory.size(1))
         for block, layer in zip(blocks, cached, strict=True):
             x = block(x, bias, memory, mask, layer)
         out: Tensor = self.dropout(self.norm(x))
-        return out * self.config.width**-0.5 if self.config.tied else out
+        return out * self.config.width**-0.5 if self.config.tie_embeddings else out
 
     def hidden(self, source: Tensor, lengths: Tensor | None, target: Tensor) -> Tensor:
         """source (B, S), its lengths (B,), target (B, T) -> states for the head (B, T, D)."""
@@ -266,7 +266,7 @@ class T5(nn.Module):
 
 def check(c: T5Config) -> None:
     """Refuse settings that make no model."""
-    check_sizes(c, vocabulary=1, layers=1, decoder_layers=0, heads=1, head_dim=1, width=1, inner=0, relative_buckets=4, max_distance=1)
+    check_sizes(c, vocabulary=1, layers=1, decoder_layers=0, heads=1, head_dim=1, width=1, ffn_width=0, relative_buckets=4, max_distance=1)
     check_shares(c, "dropout")
     if c.max_distance <= c.relative_buckets // 2:
         raise ConfigError(
@@ -274,13 +274,13 @@ def check(c: T5Config) -> None:
         )
 
 
-def first(layers: int, heads: int, width: int, inner: int, head: int = 64) -> T5Config:
-    return T5Config(vocabulary=32128, layers=layers, heads=heads, head_dim=head, width=width, inner=inner)
+def first(layers: int, heads: int, width: int, ffn_width: int, head: int = 64) -> T5Config:
+    return T5Config(vocabulary=32128, layers=layers, heads=heads, head_dim=head, width=width, ffn_width=ffn_width)
 
 
-def second(layers: int, heads: int, width: int, inner: int) -> T5Config:
+def second(layers: int, heads: int, width: int, ffn_width: int) -> T5Config:
     """Version 1.1."""
-    return T5Config(vocabulary=32128, layers=layers, heads=heads, width=width, inner=inner, gated=True, tied=False)
+    return T5Config(vocabulary=32128, layers=layers, heads=heads, width=width, ffn_width=ffn_width, gated=True, tie_embeddings=False)
 
 
 TINY = T5Config(layers=2, heads=2, head_dim=16, width=32)

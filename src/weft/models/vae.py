@@ -133,7 +133,7 @@ class VAE(Autoencoder):
         """key (B,) -> the mean of p(x | z) at a code z ~ N(0, I) of each key, (B, *image)."""
         return self.to_data(self.latents(key))
 
-    def complete(self, x: Tensor, known: Tensor, key: Tensor | None = None) -> Tensor:
+    def inpaint(self, x: Tensor, known: Tensor, key: Tensor | None = None) -> Tensor:
         """x (B, ...) and what of it is known, bool (B, ...) -> x with the rest filled in; good after training on hidden parts.
 
         Nothing is drawn: key (B,) changes nothing.
@@ -147,7 +147,7 @@ class VAE(Autoencoder):
     def classify_code(self, mean: Tensor) -> Tensor:
         """Mean (B, Z) of a code -> class logits (B, C)."""
         if self.classifier is None:
-            raise CapabilityError("this VAE has no classifier; train one with --model.classifier true --objective.label 1")
+            raise CapabilityError("this VAE has no classifier; train one with --model.classifier true --objective.classification_weight 1")
         logits: Tensor = self.classifier(mean)
         return logits
 

@@ -42,7 +42,7 @@ class ViTConfig(ModelConfig):
     """Attention heads per block."""
     width: int = 768
     """Size D of the states."""
-    inner: int = 0
+    ffn_width: int = 0
     """Width of the feed-forward layer; 0 is four times the width."""
     activation: Activation = "gelu"
     """Non-linearity of the feed-forward layer."""
@@ -88,7 +88,7 @@ class ViT(nn.Module):
 
     def _check(self) -> None:
         c = self.config
-        check_sizes(c, classes=1, patch=1, layers=1, heads=1, width=1, inner=0, eps=0, init_std=0)
+        check_sizes(c, classes=1, patch=1, layers=1, heads=1, width=1, ffn_width=0, eps=0, init_std=0)
         check_shares(c, "dropout", "attention_dropout", "drop_path")
         if len(c.image) - 1 not in CONVOLUTIONS or c.image[0] < 1:
             raise ConfigError(f"--model.image must be channels and one to three sides, such as 3 224 224, not {c.image}")
@@ -100,9 +100,9 @@ class ViT(nn.Module):
     def _block(self, layer: int) -> Block:
         c = self.config
         attention = SelfAttention(c.width, c.heads, causal=False, dropout=c.attention_dropout)
-        feedforward = FeedForward(c.width, c.inner or 4 * c.width, activation=c.activation)
+        feedforward = FeedForward(c.width, c.ffn_width or 4 * c.width, activation=c.activation)
         skipped = c.drop_path * layer / max(c.layers - 1, 1)
-        return Block(attention, feedforward, partial(LayerNorm, c.width, eps=c.eps), dropout=c.dropout, skipped=skipped)
+        return Block(attention, feedforward, partial(LayerNorm, c.width, eps=c.eps), dropout=c.dropout, drop_path=skipped)
 
     def hidden(self, image: Tensor) -> Tensor:
         """image (B, C, height, width) -> the last layer's normed states (B, 1 + N, D), that of the class token first."""

@@ -49,7 +49,7 @@ class Chain(Bijection):
         return z, total
 
 
-class Inverted(Bijection):
+class Inverse(Bijection):
     """A layer run backwards."""
 
     def __init__(self, layer: Bijection):
@@ -87,7 +87,7 @@ class Logit(Bijection):
         return (z.sigmoid() - self.margin) / inside, change.flatten(1).sum(1)
 
 
-class Reversed(Bijection):
+class ReversePermutation(Bijection):
     """The numbers of a vector in reverse order, a permutation that leaves volumes alone."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -111,7 +111,7 @@ class Squeeze(Bijection):
         return parts.reshape(b, c // 4, 2 * h, 2 * w), no_change(z)
 
 
-class Stretch(Bijection):
+class ElementwiseAffine(Bijection):
     """z = exp(scale) (x + shift), learned for each number of a vector or each channel of an image.
 
     It does the work of the batch norms of Dinh et al. (2017), but an example's density depends on no other example.
@@ -131,7 +131,7 @@ class Stretch(Bijection):
         return z * (-scale).exp() - along(self.shift, z), -scale.expand(z.shape).flatten(1).sum(1)
 
 
-class Coupling(Bijection):
+class AffineCoupling(Bijection):
     """Affine coupling (Dinh et al., 2017, arXiv:1605.08803): what the mask keeps decides how the rest is stretched and moved.
 
     z = x where the mask is 1, else x exp(s) + t, with s and t from a network that sees only what is kept. The Jacobian is
@@ -213,6 +213,6 @@ def checkerboard(height: int, width: int, first: int) -> Tensor:
     return ((rows + columns + first) % 2)[None]
 
 
-def halves(size: int, first: int) -> Tensor:
+def half_mask(size: int, first: int) -> Tensor:
     """(size,): ones in the first half if `first`, else in the second."""
     return (torch.arange(size) < size // 2) == bool(first)

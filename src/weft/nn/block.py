@@ -8,7 +8,7 @@ from typing import Any, Literal
 from torch import Tensor, nn
 
 from weft.nn.attention import SelfAttention
-from weft.nn.dropout import BranchDropout, Dropout
+from weft.nn.dropout import Dropout, DropPath
 from weft.nn.state import LayerKV
 
 Order = Literal["pre", "post"]
@@ -25,21 +25,21 @@ class Block(nn.Module):
         *,
         order: Order = "pre",
         dropout: float = 0.0,
-        skipped: float = 0.0,
+        drop_path: float = 0.0,
     ):
         super().__init__()
-        self.order, self.dropout, self.skipped = order, Dropout(dropout), BranchDropout(skipped)
+        self.order, self.dropout, self.drop_path = order, Dropout(dropout), DropPath(drop_path)
         self.attention, self.feedforward = attention, feedforward
         self.norm1, self.norm2 = norm(), norm()
 
-    def forward(self, x: Tensor, mask: Any = None, rotary: Tensor | None = None, store: LayerKV | None = None) -> Tensor:
+    def forward(self, x: Tensor, mask: Any = None, rotary: Tensor | None = None, layer_kv: LayerKV | None = None) -> Tensor:
         """x (B, T, D) -> (B, T, D); mask, rotary and store as `SelfAttention` takes them."""
         if self.order == "pre":
-            x = x + self.skipped(self.dropout(self.attention(self.norm1(x), mask, rotary, store)))
-            x = x + self.skipped(self.dropout(self.feedforward(self.norm2(x))))
+            x = x + self.drop_path(self.dropout(self.attention(self.norm1(x), mask, rotary, layer_kv)))
+            x = x + self.drop_path(self.dropout(self.feedforward(self.norm2(x))))
         else:
-            x = self.norm1(x + self.skipped(self.dropout(self.attention(x, mask, rotary, store))))
-            x = self.norm2(x + self.skipped(self.dropout(self.feedforward(x))))
+            x = self.norm1(x + self.drop_path(self.dropout(self.attention(x, mask, rotary, layer_kv))))
+            x = self.norm2(x + self.drop_path(self.dropout(self.feedforward(x))))
         return x
 
 
@@ -47,9 +47,9 @@ class Blocks(nn.ModuleList):
     """Blocks, one after another."""
 
     def forward(
-        self, x: Tensor, masks: Sequence[Any] | None = None, rotary: Tensor | None = None, stores: Sequence[LayerKV] | None = None
+        self, x: Tensor, masks: Sequence[Any] | None = None, rotary: Tensor | None = None, layer_kvs: Sequence[LayerKV] | None = None
     ) -> Tensor:
         """x (B, T, D) -> (B, T, D); masks and stores: one for each block."""
         for number, block in enumerate(self):
-            x = block(x, masks[number] if masks else None, rotary, stores[number] if stores else None)
+            x = block(x, masks[number] if masks else None, rotary, layer_kvs[number] if layer_kvs else None)
         return x

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
-Kept = Literal["none", "selective", "full"]
+Checkpointing = Literal["none", "selective", "full"]
 SHARE = {"none": 1.0, "selective": 3 / 4}
 """Memory of a block, about, of that of all. Of GPT's 16 widths for each token, the activation is 4."""
 PRODUCTS = ("mm", "addmm", "product", "feed_forward")
@@ -28,7 +28,7 @@ def policy(context: Any, operation: Any, *given: Any, **named: Any) -> Checkpoin
     return CheckpointPolicy.MUST_SAVE if name.startswith(COSTLY) else CheckpointPolicy.PREFER_RECOMPUTE
 
 
-def checkpointed(kept: Kept, function: Callable[..., Tensor], *given: Any) -> Tensor:
+def checkpointed(kept: Checkpointing, function: Callable[..., Tensor], *given: Any) -> Tensor:
     """Call a function whose backward pass finds only what `kept` says."""
     if kept == "none" or not torch.is_grad_enabled():
         return function(*given)

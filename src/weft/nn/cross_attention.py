@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from weft.nn.attention import fused_attention
-from weft.nn.position import rotate
+from weft.nn.position import apply_rope
 
 
-def sees(queries: Tensor, keys: int) -> Tensor:
+def causal_mask(queries: Tensor, keys: int) -> Tensor:
     """True where a query at a position (T,) or (B, T) may see one of the first S keys: (1 or B, 1, T, S)."""
     mask = torch.arange(keys, device=queries.device) <= queries.unsqueeze(-1)
     return mask.view(-1, 1, queries.size(-1), keys)
@@ -21,7 +21,7 @@ def sees(queries: Tensor, keys: int) -> Tensor:
 class CrossAttention(nn.Module):
     """Every query looks at the keys of another sequence."""
 
-    core = staticmethod(fused_attention)
+    attention_fn = staticmethod(fused_attention)
     """What queries find among keys and values. `kernels.select` may put another function there that computes the same."""
 
     def __init__(self, width: int, heads: int, *, dropout: float = 0.0, bias: bool = True):
@@ -39,7 +39,7 @@ class CrossAttention(nn.Module):
         mask: Tensor | None = None,
         rotary: Tensor | None = None,
         memory_rotary: Tensor | None = None,
-        known: tuple[Tensor, Tensor] | None = None,
+        cross_kv: tuple[Tensor, Tensor] | None = None,
     ) -> Tensor:
         """x (1 or B, T, D), memory (B, S, D), mask (1 or B, 1, T, S) True where a key may be seen -> (B, T, D).
 
@@ -49,11 +49,11 @@ class CrossAttention(nn.Module):
         (b, _, d), t = memory.shape, x.size(1)
         q = self.q(x).view(-1, t, self.heads, d // self.heads)
         if rotary is not None:
-            q = rotate(q, rotary)
-        k, v = known or self.project(memory, memory_rotary)
+            q = apply_rope(q, rotary)
+        k, v = cross_kv or self.project(memory, memory_rotary)
         q = q.expand(b, -1, -1, -1)  # queries common to all rows are projected once
         dropout = self.dropout if self.training else 0.0
-        mixed = self.core(q.transpose(1, 2), k, v, mask, False, dropout)  # (B, H, T, K)
+        mixed = self.attention_fn(q.transpose(1, 2), k, v, mask, False, dropout)  # (B, H, T, K)
         out: Tensor = self.out(mixed.transpose(1, 2).reshape(b, t, d))
         return out
 
@@ -61,4 +61,4 @@ class CrossAttention(nn.Module):
         """Keys and values of a memory (B, S, D), each (B, H, S, K)."""
         b, s, d = memory.shape
         k, v = self.kv(memory).view(b, s, 2, self.heads, d // self.heads).unbind(2)
-        return (k if rotary is None else rotate(k, rotary)).transpose(1, 2), v.transpose(1, 2)
+        return (k if rotary is None else apply_rope(k, rotary)).transpose(1, 2), v.transpose(1, 2)

@@ -25,12 +25,12 @@ def same_document(documents: Tensor) -> Tensor:
     return (documents[:, :, None] == documents[:, None, :]).unsqueeze(1)
 
 
-def places(documents: Tensor) -> Tensor:
+def document_positions(documents: Tensor) -> Tensor:
     """Where each token stands in its document, or in what the row has of it (B, T)."""
-    place = torch.arange(documents.size(1), device=documents.device)
+    positions = torch.arange(documents.size(1), device=documents.device)
     begins = torch.zeros_like(documents)
-    begins[:, 1:] = torch.where(documents[:, 1:] != documents[:, :-1], place[1:], 0)
-    return place - begins.cummax(dim=1).values
+    begins[:, 1:] = torch.where(documents[:, 1:] != documents[:, :-1], positions[1:], 0)
+    return positions - begins.cummax(dim=1).values
 
 
 def document_mask(documents: Tensor, blocks: bool) -> Any:

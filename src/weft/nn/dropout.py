@@ -37,7 +37,7 @@ class Dropout(nn.Module):
         return F.dropout(x, self.share)
 
 
-class BranchDropout(Dropout):
+class DropPath(Dropout):
     """The same of whole examples: a residual branch is left out for a share of them (stochastic depth: Huang et al., 2016,
     arXiv:1603.09382)."""
 

@@ -32,14 +32,14 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class FeedForward(nn.Module):
     """D -> inner -> D at every position."""
 
-    def __init__(self, width: int, inner: int, *, activation: Activation = "gelu", bias: bool = True):
+    def __init__(self, width: int, ffn_width: int, *, activation: Activation = "gelu", bias: bool = True):
         super().__init__()
-        self.up = nn.Linear(width, inner, bias=bias)
-        self.down = nn.Linear(inner, width, bias=bias)
+        self.up = nn.Linear(width, ffn_width, bias=bias)
+        self.down = nn.Linear(ffn_width, width, bias=bias)
         self.activation = activation
 
     @property
-    def expansion(self) -> nn.Linear:
+    def up_proj(self) -> nn.Linear:
         """What makes the inner units."""
         return self.up
 
@@ -52,14 +52,14 @@ class FeedForward(nn.Module):
 class GatedFeedForward(nn.Module):
     """The same with a second product that opens or closes each of its inner units (Shazeer, 2020, arXiv:2002.05202)."""
 
-    def __init__(self, width: int, inner: int, *, activation: Activation = "silu", bias: bool = False):
+    def __init__(self, width: int, ffn_width: int, *, activation: Activation = "silu", bias: bool = False):
         super().__init__()
-        self.gate_up = nn.Linear(width, 2 * inner, bias=bias)
-        self.down = nn.Linear(inner, width, bias=bias)
+        self.gate_up = nn.Linear(width, 2 * ffn_width, bias=bias)
+        self.down = nn.Linear(ffn_width, width, bias=bias)
         self.activation = activation
 
     @property
-    def expansion(self) -> nn.Linear:
+    def up_proj(self) -> nn.Linear:
         """What makes the inner units."""
         return self.gate_up
 

@@ -69,10 +69,10 @@ class Autoregressive(Bijection):
     def inverse(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Pass i finds x_i, as all before it are known."""
         x, scale = torch.zeros_like(z), z
-        place = torch.arange(z.size(1), device=z.device)
+        position = torch.arange(z.size(1), device=z.device)
         for i in range(z.size(1)):
             mean, scale = self._decide(x)
-            x = torch.where(place <= i, z * scale.exp() + mean, 0.0)
+            x = torch.where(position <= i, z * scale.exp() + mean, 0.0)
         return x, scale.sum(1)
 
     def _decide(self, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -44,7 +44,7 @@ def causal_mask(inputs: int, outputs: int, size: tuple[int, int], kind: Kind, co
     return mask
 
 
-class AboveConv2d(nn.Conv2d):
+class VerticalConv2d(nn.Conv2d):
     """A convolution over rows above a pixel and columns to both sides of it.
 
     The first layer sees the `rows` rows strictly above; one after it the pixel's own row too, which by then stands for rows above.

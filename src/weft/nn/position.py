@@ -16,7 +16,7 @@ def sinusoidal(length: int, width: int) -> Tensor:
     return table
 
 
-def rotary(length: int, width: int, base: float = 10000.0) -> Tensor:
+def rope_table(length: int, width: int, base: float = 10000.0) -> Tensor:
     """Cosines and sines (2, T, K) of rotary positions (Su et al., 2021, arXiv:2104.09864), halves layout."""
     rate = base ** (-torch.arange(0, width, 2, dtype=torch.float32) / width)
     angle = torch.outer(torch.arange(length, dtype=torch.float32), rate)  # (T, K/2)
@@ -24,7 +24,7 @@ def rotary(length: int, width: int, base: float = 10000.0) -> Tensor:
     return torch.stack([angle.cos(), angle.sin()])
 
 
-def rotate(x: Tensor, table: Tensor) -> Tensor:
+def apply_rope(x: Tensor, table: Tensor) -> Tensor:
     """Turn each head vector by its position: x (B, T, ..., H, K), table (2, T, K), or (2, B, T, K) where rows differ."""
     first, second = x.chunk(2, dim=-1)
     turned = torch.cat([-second, first], dim=-1)

@@ -123,10 +123,10 @@ class KVCache:
 
     can_truncate = True
 
-    def __init__(self, layers: int, groups: int, head: int, limit: int, like: Tensor):
+    def __init__(self, layers: int, kv_heads: int, head: int, limit: int, like: Tensor):
         """like: a tensor on the device and in the precision to keep them in."""
         self.limit, self.lengths = limit, list[int]()
-        self.kv = like.new_zeros(2, layers, 0, groups, 1, head)  # keys and values (2, L, B or more, G, S + 1, K)
+        self.kv = like.new_zeros(2, layers, 0, kv_heads, 1, head)  # keys and values (2, L, B or more, G, S + 1, K)
 
     def extend(self, t: int) -> AttentionMetadata:
         """Make room for t new tokens in each row."""

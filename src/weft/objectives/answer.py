@@ -3,7 +3,7 @@
 A question is answered character by character, each the likeliest one. That gives the right answer exactly if every character
 of it is the likeliest after those before it, so one pass over question and answer tells what answering would.
 
-Batch: ids (B, T), targets (B, T) with IGNORE outside the answer. The first target is the mark that ends the question: it is
+Batch: ids (B, T), targets (B, T) with IGNORE outside the answer. The first target is the special token that ends the question: it is
 learned, but whoever asks writes it.
 """
 

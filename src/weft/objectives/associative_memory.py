@@ -31,11 +31,11 @@ class AssociativeMemoryConfig(ObjectiveConfig):
     flipped: float = 0.2
     """Share of the units turned over before validation asks for the pattern."""
 
-    def build(self) -> Memory:
-        return Memory(self)
+    def build(self) -> AssociativeMemory:
+        return AssociativeMemory(self)
 
 
-class Memory(Objective):
+class AssociativeMemory(Objective):
     needs = Recalls
     autocast = False
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from weft.data.base import Batch
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, Turn, count
 from weft.objectives.distribution_distance import frechet, moments
-from weft.objectives.gan_losses import sure_fake, sure_real
+from weft.objectives.gan_losses import bce_fake, bce_real
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,11 +42,11 @@ class Bidirectional(Objective):
         own = turn == "generator"
         with torch.set_grad_enabled(torch.is_grad_enabled() and own):
             code, made = model.to_latent(x), model.to_data(z)
-        real, fake = model.judge_pair(x, code), model.judge_pair(made, z)  # (B,)
+        real, fake = model.discriminate_pair(x, code), model.discriminate_pair(made, z)  # (B,)
         if own:
-            return Terms({"loss": (sure_fake(real) + sure_real(fake)).sum()})
+            return Terms({"loss": (bce_fake(real) + bce_real(fake)).sum()})
         metrics = {"real": real.detach().sigmoid().sum(), "fake": fake.detach().sigmoid().sum()}
-        return Terms({"loss": (sure_real(real) + sure_fake(fake)).sum()}, metrics)
+        return Terms({"loss": (bce_real(real) + bce_fake(fake)).sum()}, metrics)
 
     def measure(self, model: Any, batch: Batch) -> dict[str, Tensor]:
         """Squared error of G(E(x)) and E(G(z)), and sums for the distance of pixels."""

@@ -76,7 +76,7 @@ class BoltzmannLearning(Objective):
         """Share of wrong pixels where the second half of each image is filled in from the first."""
         x = batch["image"].flatten(1)
         known = (torch.arange(x.size(1), device=x.device) < x.size(1) // 2).expand_as(x)
-        found = model.complete(x, known, random.fold(batch["key"], "complete")) >= 0.5
+        found = model.inpaint(x, known, random.fold(batch["key"], "complete")) >= 0.5
         wrong = (found != (x > 0.5)).float()[:, x.size(1) // 2 :].mean(1)
         sums = {"completion_error": wrong.sum()}
         return sums if self.config.hidden else {**sums, "pseudo_log_likelihood": model.pseudo_log_likelihood(x).sum()}

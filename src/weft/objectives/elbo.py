@@ -30,9 +30,9 @@ class ELBOConfig(ObjectiveConfig):
     """Name of the input in a batch."""
     beta: float = 1.0
     """Weight of the KL term; 1 makes the loss a bound on -log p(x)."""
-    label: float = 0.0
+    classification_weight: float = 0.0
     """Weight of the cross-entropy of the labelled examples' classes, told from the code; 0 uses no labels."""
-    hide: float = 0.0
+    mask_size: float = 0.0
     """Side of a square hidden from the encoder, as a share of the image's; somewhere else each time. 0 hides nothing."""
     image: tuple[int, ...] = ()
     """Shape of an image, (channels, height, width), of which a square is hidden; () takes it from the data."""
@@ -44,20 +44,20 @@ class ELBOConfig(ObjectiveConfig):
 class ELBO(Objective):
     def __init__(self, config: ELBOConfig):
         super().__init__()
-        if config.label < 0:
-            raise ConfigError(f"--objective.label must not be negative, not {config.label}")
-        if not 0.0 <= config.hide <= 1.0:
-            raise ConfigError(f"--objective.hide must be from 0 to 1, not {config.hide}")
-        if config.hide and len(config.image) != 3:
-            raise ConfigError(f"--objective.hide is for images, but the data has the shape {config.image}")
-        self.config, self.classes = config, "label" if config.label else ""
-        self.weights = {"kl": config.beta, "label": config.label}
-        self.side = round(config.hide * min(config.image[1:])) if config.hide else 0
+        if config.classification_weight < 0:
+            raise ConfigError(f"--objective.classification_weight must not be negative, not {config.classification_weight}")
+        if not 0.0 <= config.mask_size <= 1.0:
+            raise ConfigError(f"--objective.mask_size must be from 0 to 1, not {config.mask_size}")
+        if config.mask_size and len(config.image) != 3:
+            raise ConfigError(f"--objective.mask_size is for images, but the data has the shape {config.image}")
+        self.config, self.classes = config, "label" if config.classification_weight else ""
+        self.weights = {"kl": config.beta, "label": config.classification_weight}
+        self.side = round(config.mask_size * min(config.image[1:])) if config.mask_size else 0
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         examples = count(len(batch["key"]), like=batch["key"])
         counts = {"reconstruction": examples, "kl": examples}
-        if self.config.label:
+        if self.config.classification_weight:
             counts["label"] = counts["accuracy"] = labelled(batch["label"])
         if self.side:
             counts["hidden_error"] = examples * self.config.image[0] * self.side**2
@@ -73,7 +73,7 @@ class ELBO(Objective):
         if known is not None:
             error = (made.mean.detach() - x.flatten(1)).square()  # (B, X)
             metrics["hidden_error"] = (error * ~known.flatten(1)).sum()
-        if self.config.label:
+        if self.config.classification_weight:
             logits = model.classify_code(mean)
             sums["label"] = label_loss(logits, batch["label"])
             metrics["accuracy"] = correct(logits, batch["label"])

@@ -1,7 +1,7 @@
 """Cross-entropy of a class, or of the right choice, and beside it that of the text itself (Radford et al., 2018, section 3.2).
 
 Going on to predict the next token while the task is learned makes the model generalise better and learn sooner. The first is a
-mean over examples, the second over all tokens that have one before them, marks included.
+mean over examples, the second over all tokens that have one before them, special tokens included.
 
 Batch: ids (B, T) or, of N sequences for each example, (B, N, T); lengths (B,) or (B, N); label (B,), the class, or the place of
 the right choice among N.
@@ -19,7 +19,7 @@ from torch import Tensor
 from weft.core.errors import ConfigError
 from weft.data.base import IGNORE, Batch
 from weft.kernels.chunked_cross_entropy import chunked_cross_entropy
-from weft.models.base import Tells
+from weft.models.base import ClassifiesText
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 from weft.objectives.classification import correct, label_loss, labelled, of_two, rightness
 
@@ -36,7 +36,7 @@ class FinetuningConfig(ObjectiveConfig):
 
 
 class Finetuning(Objective):
-    needs = Tells
+    needs = ClassifiesText
     classes = "label"
     logits_backend = "whole"
     """"whole" or "chunked": the trainer chooses by device and vocabulary."""
@@ -58,13 +58,13 @@ class Finetuning(Objective):
         hidden = model.hidden(ids.flatten(0, -2)).view(*ids.shape, -1)  # (B, T, D) or (B, N, T, D)
         logits = (model.choice_logits if self.config.choices else model.class_logits)(hidden, lengths)
         right = {"accuracy": correct(logits, label)} if self.config.choices else rightness(logits, label)
-        return Terms({"task": label_loss(logits, label), "text": text_loss(model, hidden, ids, lengths, self.logits_backend)}, right)
+        return Terms({"task": label_loss(logits, label), "text": lm_loss(model, hidden, ids, lengths, self.logits_backend)}, right)
 
     def summary(self, means: dict[str, Tensor]) -> dict[str, float]:
         return super().summary(means) | of_two(means.get("outcomes"))
 
 
-def text_loss(model: Any, hidden: Tensor, ids: Tensor, lengths: Tensor, logits: str = "whole") -> Tensor:
+def lm_loss(model: Any, hidden: Tensor, ids: Tensor, lengths: Tensor, logits: str = "whole") -> Tensor:
     """Summed -log p of every token but the first of its sequence and what fills up; hidden (..., T, D), ids (..., T)."""
     place = torch.arange(1, ids.size(-1), device=ids.device)
     following = ids[..., 1:].masked_fill(place >= lengths[..., None], IGNORE)

@@ -1,7 +1,7 @@
-"""The losses of the two sides of an adversarial game, and what may be added to them.
+"""The losses of discriminator and generator, and what may be added to them.
 
 Scores are numbers per example, (B,) or (B, ...) for several patches of one: log-odds that it is real, or a critic's value.
-Every loss here is to be made small, so the gradient penalty is added to the critic's loss (and would be subtracted where a text
+Every loss here is minimised, so the gradient penalty is added to the critic's loss (and would be subtracted where a text
 maximises over the critic).
 """
 
@@ -22,8 +22,8 @@ Part = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
-class Game:
-    """What each side loses by a score."""
+class GANLoss:
+    """The loss of each side by a score."""
 
     real: Part
     """The discriminator, by the score of a real example."""
@@ -33,44 +33,44 @@ class Game:
     """The generator, by the score of what it generated."""
 
 
-def doubtful(loss: Part, other: Part, doubt: float) -> Part:
-    """A loss whose target is 1 - doubt instead of 1."""
-    return lambda score: (1 - doubt) * loss(score) + doubt * other(score)
+def label_smoothed(loss: Part, other: Part, smoothing: float) -> Part:
+    """A loss whose target is 1 - smoothing instead of 1."""
+    return lambda score: (1 - smoothing) * loss(score) + smoothing * other(score)
 
 
-def sure_real(score: Tensor) -> Tensor:
+def bce_real(score: Tensor) -> Tensor:
     """-log D, from log-odds, which no score makes infinite."""
     return F.softplus(-score)
 
 
-def sure_fake(score: Tensor) -> Tensor:
+def bce_fake(score: Tensor) -> Tensor:
     """-log(1 - D), from log-odds."""
     return F.softplus(score)
 
 
-GAMES = {
+GAN_LOSSES = {
     # Goodfellow et al. (2014, arXiv:1406.2661): -log D(generated), or the minimax game's log(1 - D(generated))
-    "non_saturating": Game(sure_real, sure_fake, sure_real),
-    "saturating": Game(sure_real, sure_fake, lambda score: -F.softplus(score)),
+    "non_saturating": GANLoss(bce_real, bce_fake, bce_real),
+    "saturating": GANLoss(bce_real, bce_fake, lambda score: -F.softplus(score)),
     # Arjovsky et al. (2017, arXiv:1701.07875)
-    "wasserstein": Game(torch.neg, lambda score: score, torch.neg),
+    "wasserstein": GANLoss(torch.neg, lambda score: score, torch.neg),
     # Lim & Ye (2017, arXiv:1705.02894)
-    "hinge": Game(lambda score: F.relu(1 - score), lambda score: F.relu(1 + score), torch.neg),
+    "hinge": GANLoss(lambda score: F.relu(1 - score), lambda score: F.relu(1 + score), torch.neg),
     # Mao et al. (2016, arXiv:1611.04076)
-    "least_squares": Game(lambda score: (score - 1).square(), torch.square, lambda score: (score - 1).square()),
+    "least_squares": GANLoss(lambda score: (score - 1).square(), torch.square, lambda score: (score - 1).square()),
 }
 
 
-def game(loss: Loss, smoothing: tuple[float, float] = (0.0, 0.0)) -> Game:
-    """The losses of that name. smoothing: doubt in the targets of real and of generated examples, for the two losses by odds.
+def gan_loss(loss: Loss, smoothing: tuple[float, float] = (0.0, 0.0)) -> GANLoss:
+    """The losses of that name. smoothing: smoothing in the targets of real and of generated examples, for the two losses by odds.
 
-    With doubts a and b the best D is ((1 - a) p + b q) / (p + q). A doubt b leaves D = b where there is no data at all, so the
+    With doubts a and b the best D is ((1 - a) p + b q) / (p + q). A smoothing b leaves D = b where there is no data at all, so the
     generator is not driven away from there: one-sided smoothing has b = 0 (Salimans et al., 2016).
     """
-    plain = GAMES[loss]
+    plain = GAN_LOSSES[loss]
     if not any(smoothing):
         return plain
-    return Game(doubtful(sure_real, sure_fake, smoothing[0]), doubtful(sure_fake, sure_real, smoothing[1]), plain.generator)
+    return GANLoss(label_smoothed(bce_real, bce_fake, smoothing[0]), label_smoothed(bce_fake, bce_real, smoothing[1]), plain.generator)
 
 
 def per_example(loss: Tensor) -> Tensor:
@@ -93,6 +93,6 @@ def gradient_penalty(critic: Part, real: Tensor, fake: Tensor, key: Tensor) -> T
     return (length - 1).square()
 
 
-def feature_gap(real: Tensor, fake: Tensor) -> Tensor:
+def feature_matching_loss(real: Tensor, fake: Tensor) -> Tensor:
     """|mean of features of real examples - mean of those of generated ones|², each (B, F) (Salimans et al., 2016)."""
     return (real.mean(0) - fake.mean(0)).square().sum()

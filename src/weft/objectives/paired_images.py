@@ -17,13 +17,13 @@ from weft.core.errors import ConfigError
 from weft.data.base import Batch
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, Turn, count
 from weft.objectives.distribution_distance import frechet, moments
-from weft.objectives.gan_losses import game, per_example
+from weft.objectives.gan_losses import gan_loss, per_example
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairedImagesConfig(ObjectiveConfig):
-    adversarial: float = 1.0
-    """Weight of the game in the generator's loss; 0 leaves it to the error."""
+    adversarial_weight: float = 1.0
+    """Weight of the adversarial loss in the generator's loss; 0 leaves it to the L1 loss."""
     l1_weight: float = 100.0
     """Weight of the L1 loss (mean absolute error), of values from -1 to 1; 0 leaves it to the adversarial loss."""
 
@@ -37,12 +37,11 @@ class PairedImages(Objective):
     def __init__(self, config: PairedImagesConfig):
         super().__init__()
         self.config = config
-        if min(config.adversarial, config.l1_weight) < 0 or not config.adversarial + config.l1_weight > 0:
-            raise ConfigError(
-                f"--objective.adversarial and error must be weights, not {config.adversarial} and {config.l1_weight}; one above 0"
-            )
-        self.weights = {"game": config.adversarial, "error": config.l1_weight}
-        self.game = game("non_saturating")
+        if min(config.adversarial_weight, config.l1_weight) < 0 or not config.adversarial_weight + config.l1_weight > 0:
+            weights = f"{config.adversarial_weight} and {config.l1_weight}"
+            raise ConfigError(f"--objective.adversarial_weight and l1_weight must be at least 0 and one above 0, not {weights}")
+        self.weights = {"game": config.adversarial_weight, "error": config.l1_weight}
+        self.gan_loss = gan_loss("non_saturating")
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         examples = count(len(batch["key"]), like=batch["key"])
@@ -55,9 +54,9 @@ class PairedImages(Objective):
         score = model.discriminate(source, made)  # (B, P, P)
         if turn == "generator":
             error = 2 * (made - target).abs().flatten(1).mean(1)
-            return Terms({"game": per_example(self.game.generator(score)).sum(), "error": error.sum()})
+            return Terms({"game": per_example(self.gan_loss.generator(score)).sum(), "error": error.sum()})
         real = model.discriminate(source, target)
-        loss = per_example(self.game.real(real)) + per_example(self.game.fake(score))
+        loss = per_example(self.gan_loss.real(real)) + per_example(self.gan_loss.fake(score))
         metrics = {name: per_example(odds.detach().sigmoid()).sum() for name, odds in (("real", real), ("fake", score))}
         return Terms({"loss": 0.5 * loss.sum()}, metrics)  # halved, so that it learns no faster than the generator
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from weft.core.errors import ConfigError
 from weft.data.base import Batch
-from weft.models.base import Draws
+from weft.models.base import SamplesWithLogProb
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 
 Target = Literal["lobes", "wave", "fork"]
@@ -36,7 +36,7 @@ class ReverseKLConfig(ObjectiveConfig):
 
 
 class ReverseKL(Objective):
-    needs = Draws
+    needs = SamplesWithLogProb
     autocast = False
 
     def __init__(self, config: ReverseKLConfig):

@@ -29,7 +29,7 @@ from weft.objectives.elbo import negative_bound
 class SemiSupervisedELBOConfig(ObjectiveConfig):
     input: str = "image"
     """Name of the input in a batch."""
-    label: float = 1.0
+    classification_weight: float = 1.0
     """Weight of the cross-entropy of the labelled examples' classes."""
     classes_by: Literal["sum", "gumbel"] = "sum"
     """For examples without a label: go through every class, exactly, or draw a relaxed one."""
@@ -45,12 +45,12 @@ class SemiSupervisedELBO(Objective):
 
     def __init__(self, config: SemiSupervisedELBOConfig):
         super().__init__()
-        if not 0 <= config.label < math.inf:
-            raise ConfigError(f"--objective.label must not be negative, not {config.label}")
+        if not 0 <= config.classification_weight < math.inf:
+            raise ConfigError(f"--objective.classification_weight must not be negative, not {config.classification_weight}")
         if not 0 < config.temperature < math.inf:
             raise ConfigError(f"--objective.temperature must be above 0, not {config.temperature}")
         self.config = config
-        self.weights = {"label": config.label}
+        self.weights = {"label": config.classification_weight}
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         number = labelled(batch["label"])

@@ -70,7 +70,7 @@ class Seq2Seq(Objective):
         losses = [F.cross_entropy(each, wanted, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing) for each in passes]
         loss = torch.stack(losses).mean()
         if twice:
-            loss = loss + self.config.r_drop / 4 * disagreement(flat, passes[1], wanted != IGNORE)
+            loss = loss + self.config.r_drop / 4 * r_drop_kl(flat, passes[1], wanted != IGNORE)
         plain = F.cross_entropy(flat.detach(), wanted, ignore_index=IGNORE, reduction="sum")
         right = (flat.detach().argmax(-1) == wanted).sum().float()
         return Terms({"loss": loss}, {"log_loss": plain, "accuracy": right})
@@ -78,7 +78,7 @@ class Seq2Seq(Objective):
     def answers(self, model: Any, source: Tensor, lengths: Tensor) -> list[list[int]]:
         """The best target of each source, as evaluation takes it."""
         c = self.config
-        return [best[0].ids for best in translate(model, source, lengths, c.start, c.end, beams=c.beams, alpha=c.length_penalty)]
+        return [best[0].ids for best in translate(model, source, lengths, c.start, c.end, beams=c.beams, length_penalty=c.length_penalty)]
 
     def search(self, model: Any) -> dict[str, Any]:
         """How answers are found, for the record."""
@@ -91,7 +91,7 @@ class Seq2Seq(Objective):
         start, end, lengths = self.config.start, self.config.end, batch["source_length"]
         there = (lengths > 0).nonzero().squeeze(1)
         longest = batch["target"].size(1) + 10
-        found = translate(model, batch["source"][there], lengths[there], start, end, beams=1, alpha=0.0, longest=longest)
+        found = translate(model, batch["source"][there], lengths[there], start, end, beams=1, length_penalty=0.0, longest=longest)
         total = torch.zeros(10, dtype=torch.float64)
         for best, row in zip(found, batch["target"][there].tolist(), strict=True):
             answer = [token for token in best[0].ids if token != end]
@@ -107,7 +107,7 @@ class Seq2Seq(Objective):
         return found
 
 
-def disagreement(first: Tensor, second: Tensor, counted: Tensor) -> Tensor:
+def r_drop_kl(first: Tensor, second: Tensor, counted: Tensor) -> Tensor:
     """KL divergence of one from the other and back, summed over the rows that count: logits (N, V) twice, counted (N,) -> ()."""
     p, q = first.log_softmax(-1), second.log_softmax(-1)
     return ((p.exp() - q.exp()) * (p - q)).sum(-1).masked_fill(~counted, 0.0).sum()

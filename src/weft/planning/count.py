@@ -20,6 +20,7 @@ from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sd
 from weft.objectives.base import Objective
 from weft.planning.fake_tensors import build, fake_tensors
 from weft.planning.subject import Subject
+from weft.training.execution import refused
 
 PARTS = ("attention", "feedforward")
 """Modules that are told apart, by the last word of their name; the rest is embedding, head and loss."""
@@ -96,11 +97,15 @@ def run(model: nn.Module, objective: Objective, batch: dict[str, Tensor]) -> tup
     """FLOPs forward by part, FLOPs backward and those made again among them, bytes kept in between, and calls, over all turns."""
     forward = dict.fromkeys([*PARTS, "rest"], 0.0)
     backward = again = kept = calls = 0.0
+    bf16 = not refused(model, objective, "autocast")
     for turn in objective.turns:
         tally = Calls()  # type: ignore[no-untyped-call]
         with tally, by_part(model, tally, forward):
             before = sum(forward[part] for part in PARTS)
-            with saving_activations(model) as held, torch.autocast("cpu", torch.bfloat16, enabled=objective.autocast):
+            with (
+                saving_activations(model) as held,
+                torch.autocast("cpu", torch.bfloat16, enabled=bf16),
+            ):
                 loss = torch.stack([*objective(model, batch, turn.name).sums.values()]).sum()
             there = tally.flops
             forward["rest"] += there - (sum(forward[part] for part in PARTS) - before)

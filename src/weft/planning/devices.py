@@ -28,11 +28,11 @@ class Device:
     """Bytes/s of reading and writing together."""
     attention: tuple[float, float]
     """FLOP/s of fused attention forward and backward, for heads of 64."""
-    near: float
+    intra_node: float
     """Bytes/s to another device of the same machine."""
-    far: float
+    inter_node: float
     """Bytes/s to another machine."""
-    together: int
+    per_node: int
     """Devices in a machine."""
     watts: float
     """Drawn by one device and its share of the machine."""
@@ -47,19 +47,19 @@ class Device:
 DEVICES = {
     "h200": Device(
         "NVIDIA H200", memory=139.0 * GiB, peak=989e12, products=838e12, copy=4.3e12, attention=(330e12, 250e12),
-        near=360e9, far=40e9, together=8, watts=1000.0, context=0.7 * GiB, launch=2.5e-6, slack=1.0,
+        intra_node=360e9, inter_node=40e9, per_node=8, watts=1000.0, context=0.7 * GiB, launch=2.5e-6, slack=1.0,
     ),
     "h100": Device(
         "NVIDIA H100 SXM", memory=79.0 * GiB, peak=989e12, products=800e12, copy=2.9e12, attention=(330e12, 250e12),
-        near=360e9, far=40e9, together=8, watts=1000.0, context=0.7 * GiB, launch=2.5e-6, slack=1.0,
+        intra_node=360e9, inter_node=40e9, per_node=8, watts=1000.0, context=0.7 * GiB, launch=2.5e-6, slack=1.0,
     ),
     "a100": Device(
         "NVIDIA A100 80GB", memory=79.0 * GiB, peak=312e12, products=265e12, copy=1.75e12, attention=(150e12, 110e12),
-        near=240e9, far=20e9, together=8, watts=600.0, context=0.6 * GiB, launch=3e-6, slack=1.0,
+        intra_node=240e9, inter_node=20e9, per_node=8, watts=600.0, context=0.6 * GiB, launch=3e-6, slack=1.0,
     ),
     "cpu": Device(
         "two CPU cores", memory=8.0 * GiB, peak=0.76e12, products=0.38e12, copy=42e9, attention=(0.1e12, 0.1e12),
-        near=10e9, far=1e9, together=1, watts=30.0, context=0.4 * GiB, launch=1e-5, slack=1.3,
+        intra_node=10e9, inter_node=1e9, per_node=1, watts=30.0, context=0.4 * GiB, launch=1e-5, slack=1.3,
     ),
 }  # fmt: skip
 """The slack of the GPUs is the mean of measured over estimated times of a step of GPT-2, 124M, 350M and 1.5B, on an H200: 0.94 to 1.06."""

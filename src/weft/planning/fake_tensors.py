@@ -24,7 +24,7 @@ from weft.training import execution
 HERE = threading.local()
 """Only this thread pretends: another may be answering questions meanwhile."""
 ONE_AT_A_TIME = threading.RLock()
-KEPT = ((attention, "_kept_triangle"), (causal_attention, "_corner"))
+CACHED = ((attention, "_kept_triangle"), (causal_attention, "_corner"))
 """Masks that layers make once and keep: here they make them each time, so that none without numbers is left behind."""
 
 
@@ -32,19 +32,19 @@ KEPT = ((attention, "_kept_triangle"), (causal_attention, "_corner"))
 def fake_tensors() -> Iterator[None]:
     """Everything made inside has no numbers."""
     with ONE_AT_A_TIME:
-        yield from _pretending()
+        yield from _faking()
 
 
-def _pretending() -> Iterator[None]:
-    kept, HERE.pretends = [getattr(module, name) for module, name in KEPT], True
-    for (module, name), function in zip(KEPT, kept, strict=True):
+def _faking() -> Iterator[None]:
+    kept, HERE.fake = [getattr(module, name) for module, name in CACHED], True
+    for (module, name), function in zip(CACHED, kept, strict=True):
         setattr(module, name, getattr(function, "__wrapped__", function))
     try:
         with FakeTensorMode():
             yield
     finally:
-        HERE.pretends = False
-        for (module, name), function in zip(KEPT, kept, strict=True):
+        HERE.fake = False
+        for (module, name), function in zip(CACHED, kept, strict=True):
             setattr(module, name, function)
 
 
@@ -59,7 +59,7 @@ def one_kernel(
     scale: float | None = None,
 ) -> Tensor:
     """Attention with the memory and FLOPs of a GPU's kernel; a bias that is learned is the exception, which has a gradient of its own."""
-    if not getattr(HERE, "pretends", False):
+    if not getattr(HERE, "fake", False):
         return attention.fused_attention(q, k, v, mask, causal, dropout, bias, scale)
     if bias is not None:
         return attention.fused_attention(q, k, v, None, causal, 0.0, bias, scale)
@@ -71,11 +71,11 @@ def build(subject: Subject, backend: str = "fused", gpu: bool = False) -> tuple[
     model, objective = subject.model.build().train(), subject.objective.build()
     select.use_attention(model, backend)
     for module in model.modules():
-        if hasattr(type(module), "core") and backend == "fused":
-            setattr(module, "core", one_kernel)  # noqa: B010
+        if hasattr(type(module), "attention_fn") and backend == "fused":
+            setattr(module, "attention_fn", one_kernel)  # noqa: B010
         if isinstance(module, Dropout):
             module.share = 0.0
     if hasattr(objective, "logits_backend"):
-        chosen = execution.settle(subject.train.logits, execution.of_logits(gpu, model, objective))[0]
+        chosen = execution.resolve(subject.train.cross_entropy, execution.of_cross_entropy(gpu, model, objective))[0]
         setattr(objective, "logits_backend", chosen)  # noqa: B010
     return model, objective

@@ -16,7 +16,7 @@ from weft.planning.count import Counts, count
 from weft.planning.fake_tensors import build, fake_tensors
 from weft.planning.subject import Subject
 from weft.planning.trace import Work, trace
-from weft.training.execution import head_size
+from weft.training.execution import head_size, refused
 
 SOME, MANY = 32, 64
 """Examples of the traces."""
@@ -25,7 +25,7 @@ SOME, MANY = 32, 64
 def shallow(subject: Subject) -> tuple[int, int]:
     """Layers of the traces; even where layers of two kinds take turns. (0, 0) for a model that is traced whole."""
     layers = getattr(subject.model, "layers", 0)
-    pair = (2, 4) if getattr(subject.model, "window", 0) else (1, 2)
+    pair = (2, 4) if getattr(subject.model, "sliding_window", 0) else (1, 2)
     if not isinstance(layers, int) or layers <= pair[1]:
         return 0, 0
     try:
@@ -37,7 +37,7 @@ def shallow(subject: Subject) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class Growth:
+class LinearFit:
     fixed: float
     per_layer: float
     per_example: float
@@ -52,7 +52,7 @@ class Footprint:
     counts: Counts
     layers: int
     """Blocks that can be cut apart; 1 where the model is taken whole."""
-    growth: dict[str, Growth]
+    growth: dict[str, LinearFit]
     """Of each number of a trace."""
     compiled: bool
     """Whether the compiler's graphs could be read; otherwise memory is what plain autograd keeps."""
@@ -76,15 +76,15 @@ def measure(subject: Subject, compiled: bool = True) -> Footprint:
     return Footprint(counts, layers, growth, True, chunked(subject))
 
 
-def fit(values: dict[tuple[int, int], float], depths: tuple[int, int]) -> Growth:
+def fit(values: dict[tuple[int, int], float], depths: tuple[int, int]) -> LinearFit:
     """The four numbers from values at (layers, examples)."""
     few, more = depths
     slopes = {depth: (values[depth, MANY] - values[depth, SOME]) / (MANY - SOME) for depth in depths}
     starts = {depth: values[depth, SOME] - slope * SOME for depth, slope in slopes.items()}
     if few == more:
-        return Growth(starts[few], 0.0, slopes[few], 0.0)
+        return LinearFit(starts[few], 0.0, slopes[few], 0.0)
     both, layer = ((part[more] - part[few]) / (more - few) for part in (slopes, starts))
-    return Growth(starts[few] - layer * few, layer, slopes[few] - both * few, both)
+    return LinearFit(starts[few] - layer * few, layer, slopes[few] - both * few, both)
 
 
 def thinner(subject: Subject, layers: int) -> Subject:
@@ -97,7 +97,7 @@ def traced(subject: Subject, layers: int, examples: int) -> Work | None:
     try:
         with fake_tensors():
             model, objective = build(small, gpu=True)
-            return trace(model, objective, small.make(examples)) if objective.compile else None
+            return trace(model, objective, small.make(examples)) if not refused(model, objective, "compile") else None
     except (RuntimeError, NotImplementedError, TypeError, AssertionError):  # numbers are asked for where there are none
         return None
 
@@ -125,11 +125,11 @@ def counts_of(subject: Subject) -> Counts:
     return Counts(**{f.name: grown(getattr(small, f.name), getattr(large, f.name)) for f in dataclasses.fields(Counts)})
 
 
-def plain(counts: Counts, subject: Subject) -> dict[str, Growth]:
+def plain(counts: Counts, subject: Subject) -> dict[str, LinearFit]:
     """Without the compiler: what autograd keeps, written once and read twice, and the counted FLOPs."""
-    nothing = Growth(0.0, 0.0, 0.0, 0.0)
-    kept, flops = Growth(0.0, 0.0, counts.kept, 0.0), Growth(0.0, 0.0, counts.total * subject.tokens, 0.0)
+    nothing = LinearFit(0.0, 0.0, 0.0, 0.0)
+    kept, flops = LinearFit(0.0, 0.0, counts.kept, 0.0), LinearFit(0.0, 0.0, counts.total * subject.tokens, 0.0)
     travel = dataclasses.replace(kept, per_example=3 * counts.kept)
-    calls = Growth(counts.calls, 0.0, 0.0, 0.0)
+    calls = LinearFit(counts.calls, 0.0, 0.0, 0.0)
     known = {"saved": kept, "peak": kept, "products": flops, "traffic": travel, "kernels": calls}
     return {f.name: known.get(f.name, nothing) for f in dataclasses.fields(Work)}

@@ -31,9 +31,9 @@ class Layout:
     shard: int = 1
     tensor: int = 1
     pipeline: int = 1
-    micro: int = 1
+    micro_batch: int = 1
     """Examples of a micro-batch on one device."""
-    checkpoint: bool = False
+    activation_checkpointing: bool = False
     """Keep only each block's input and compute the rest again in the backward pass."""
 
     @property
@@ -47,22 +47,23 @@ class Layout:
 
     def accumulation(self, batch: int) -> int:
         """Micro-batches of a step."""
-        return max(1, -(-batch // (self.data * self.micro)))
+        return max(1, -(-batch // (self.data * self.micro_batch)))
 
     def words(self, batch: int) -> str:
         grid = " x ".join(f"{name} {n}" for name in LAYOUT if (n := getattr(self, name)) > 1)
-        how = f"micro-batches of {self.micro}, {self.accumulation(batch)} per step, checkpointing {'on' if self.checkpoint else 'off'}"
+        saved = "on" if self.activation_checkpointing else "off"
+        how = f"micro-batches of {self.micro_batch}, {self.accumulation(batch)} per step, checkpointing {saved}"
         return f"{grid or 'one device'}; {how}"
 
-    def command(self, together: int, batch: int = 0) -> str:
+    def command(self, per_node: int, batch: int = 0) -> str:
         """How training is started on it, on machines of so many devices; nothing for one device."""
         if self.devices == 1:
             return ""
-        each = max(n for n in range(1, together + 1) if self.devices % n == 0)
+        each = max(n for n in range(1, per_node + 1) if self.devices % n == 0)
         machines = f"--nnodes {self.devices // each} " if each < self.devices else ""
         grid = [f"--parallel.{name} {n}" for name in LAYOUT if (n := getattr(self, name)) > 1]
-        pieces = [f"--train.micro_batch {self.micro}"] if self.accumulation(batch) > 1 else []
-        again = ["--train.activation_checkpointing full"] if self.checkpoint else []
+        pieces = [f"--train.micro_batch {self.micro_batch}"] if self.accumulation(batch) > 1 else []
+        again = ["--train.activation_checkpointing full"] if self.activation_checkpointing else []
         return f"torchrun {machines}--nproc-per-node {each} -m weft train … {' '.join(grid + pieces + again)}"
 
 
@@ -78,7 +79,7 @@ class Weights:
     """Blocks of the model; 0 where it has no such stack."""
     heads: int
     """Heads of keys of each block, which tensor parallelism divides; 0 where it cannot."""
-    inner: int
+    ffn_width: int
     """Inner units of each block, which it divides, too."""
     block: Counter[tuple[str, Shape]]
     """Of one block."""
@@ -140,11 +141,11 @@ def weights(subject: Subject) -> Weights:
 
 
 def splitting(model: Any) -> tuple[int, int]:
-    """Heads of keys and inner units of each block, as tensor parallelism divides them; (0, 0) where it cannot."""
+    """Heads of keys and feed-forward units of each block, as tensor parallelism divides them; (0, 0) where it cannot."""
     blocks = [*getattr(model, "blocks", ())]
     if not blocks or not all(hasattr(block, "attention") and hasattr(block, "feedforward") for block in blocks):
         return 0, 0
-    return blocks[0].attention.groups, blocks[0].feedforward.down.in_features
+    return blocks[0].attention.kv_heads, blocks[0].feedforward.down.in_features
 
 
 def staging(model: Any, objective: Objective) -> bool:

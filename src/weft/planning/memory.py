@@ -26,7 +26,7 @@ ROOM = 0.94
 
 
 @dataclass(frozen=True)
-class Need:
+class MemoryEstimate:
     parts: dict[str, float]
 
     @property
@@ -42,13 +42,15 @@ class Need:
         return self.total <= ROOM * device.memory
 
 
-def need(subject: Subject, footprint: Footprint, weights: Weights, layout: Layout, device: Device, batch: int) -> Need:
+def need(subject: Subject, footprint: Footprint, weights: Weights, layout: Layout, device: Device, batch: int) -> MemoryEstimate:
     """Of the stage that needs most."""
     stages = {0, layout.pipeline - 1}
     return max((of_stage(subject, footprint, weights, layout, device, batch, stage) for stage in stages), key=lambda n: n.total)
 
 
-def of_stage(subject: Subject, footprint: Footprint, weights: Weights, layout: Layout, device: Device, batch: int, stage: int) -> Need:
+def of_stage(
+    subject: Subject, footprint: Footprint, weights: Weights, layout: Layout, device: Device, batch: int, stage: int
+) -> MemoryEstimate:
     local = weights.local(layout, stage)
     steps = layout.accumulation(batch)
     block = 4.0 * weights.whole_block(layout)
@@ -63,7 +65,7 @@ def of_stage(subject: Subject, footprint: Footprint, weights: Weights, layout: L
     end |= {"activations": kept / max(1, footprint.layers // layout.pipeline), "logits and loss": 0.0}
     parts = {"weights": 4.0 * local, "optimiser state": state(subject.optim, weights, layout, local)}
     parts |= start if sum(start.values()) > sum(end.values()) else end
-    return Need(parts | {"context": device.context + (1.0 * GiB if layout.devices > 1 else 0.0)})
+    return MemoryEstimate(parts | {"context": device.context + (1.0 * GiB if layout.devices > 1 else 0.0)})
 
 
 def state(optim: Any, weights: Weights, layout: Layout, local: int) -> float:
@@ -83,7 +85,7 @@ def keeps(subject: Subject, footprint: Footprint, device: Device) -> str:
     if footprint.layers == 1 or not footprint.compiled:
         return "none"
     options = execution.of_activations(footprint.counts.parameters, device.memory)
-    return execution.settle(subject.train.activation_checkpointing, options)[0]
+    return execution.resolve(subject.train.activation_checkpointing, options)[0]
 
 
 def kept_share(subject: Subject, footprint: Footprint, device: Device) -> float:
@@ -98,9 +100,9 @@ def activations(subject: Subject, footprint: Footprint, layout: Layout, steps: i
     stream = residual(subject)
     open_ = min(steps, layout.pipeline - stage)
     block = min(2 * stream, each) + max(0.0, each - 2 * stream) / layout.tensor  # the stream itself is on every device
-    if not layout.checkpoint or footprint.layers == 1:
-        return share * block * layers * layout.micro * open_
-    return (stream * layers * open_ + block) * layout.micro
+    if not layout.activation_checkpointing or footprint.layers == 1:
+        return share * block * layers * layout.micro_batch * open_
+    return (stream * layers * open_ + block) * layout.micro_batch
 
 
 def residual(subject: Subject) -> float:
@@ -113,9 +115,9 @@ def of_loss(footprint: Footprint, layout: Layout) -> float:
     """What is alive beside the blocks where the backward pass begins: logits, their gradient, the last states. Or a chunk of logits."""
     saved, peak = footprint.growth["saved"], footprint.growth["peak"]
     if footprint.layers == 1:
-        return max(0.0, peak.per_example - saved.per_example) * layout.micro
-    chunk = 2.0 * min(CHUNK, footprint.logits * layout.micro)
-    return chunk + max(0.0, peak.per_example) * layout.micro
+        return max(0.0, peak.per_example - saved.per_example) * layout.micro_batch
+    chunk = 2.0 * min(CHUNK, footprint.logits * layout.micro_batch)
+    return chunk + max(0.0, peak.per_example) * layout.micro_batch
 
 
 def copies_of(footprint: Footprint, weights: Weights, layout: Layout) -> float:

@@ -22,14 +22,14 @@ AGAIN = {"none": False, "selective": False, "full": True}
 
 
 @dataclass(frozen=True)
-class Wishes:
+class PlanRequest:
     """What is asked beside the subject; 0 leaves a choice open."""
 
     gpus: int = 1
     tokens: float = 0.0
     mfu: float = 0.0
-    micro: int = 0
-    checkpoint: bool | None = None
+    micro_batch: int = 0
+    activation_checkpointing: bool | None = None
     asked: Layout = ANY
     pue: float = devices.PUE
     carbon: float = devices.CARBON
@@ -37,10 +37,10 @@ class Wishes:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     subject: Subject
     device: Device
-    wishes: Wishes
+    request: PlanRequest
     footprint: Footprint
     weights: Weights
     choice: Choice
@@ -48,9 +48,9 @@ class Plan:
     @property
     def seconds(self) -> float:
         """Of a step."""
-        if not self.wishes.mfu:
+        if not self.request.mfu:
             return self.choice.time.total
-        return self.flops_step / (self.wishes.mfu * self.device.peak * self.wishes.gpus)
+        return self.flops_step / (self.request.mfu * self.device.peak * self.request.gpus)
 
     @property
     def logits(self) -> str:
@@ -58,7 +58,7 @@ class Plan:
 
     @property
     def activations(self) -> str:
-        return "full" if self.choice.layout.checkpoint else keeps(self.subject, self.footprint, self.device)
+        return "full" if self.choice.layout.activation_checkpointing else keeps(self.subject, self.footprint, self.device)
 
     @property
     def flops_step(self) -> float:
@@ -68,7 +68,7 @@ class Plan:
 
     @property
     def mfu(self) -> float:
-        return self.flops_step / self.seconds / (self.device.peak * self.wishes.gpus)
+        return self.flops_step / self.seconds / (self.device.peak * self.request.gpus)
 
     @property
     def rate(self) -> float:
@@ -77,18 +77,18 @@ class Plan:
 
     @property
     def tokens(self) -> float:
-        return self.wishes.tokens or self.subject.total
+        return self.request.tokens or self.subject.total
 
     @property
     def days(self) -> float:
         return self.tokens / self.rate / DAY
 
     def energy(self) -> dict[str, float]:
-        return devices.energy(self.device.watts, self.days * 24 * self.wishes.gpus, self.wishes.pue, self.wishes.carbon)
+        return devices.energy(self.device.watts, self.days * 24 * self.request.gpus, self.request.pue, self.request.carbon)
 
     @property
     def cost(self) -> float:
-        return self.wishes.price * self.energy()["device_hours"]
+        return self.request.price * self.energy()["device_hours"]
 
     def facts(self) -> dict[str, Any]:
         """Everything as plain values."""
@@ -98,7 +98,7 @@ class Plan:
         return {
             "subject": self.subject.name,
             "device": self.device.name,
-            "gpus": self.wishes.gpus,
+            "gpus": self.request.gpus,
             "parameters": counts.parameters,
             "parameters_by_part": counts.parts,
             "flops_per_token": {"forward": counts.forward, "backward": counts.backward, "total": counts.total},
@@ -111,7 +111,7 @@ class Plan:
             "logits": self.logits,
             "activations": self.activations,
             "step_seconds": self.seconds,
-            "step_seconds_by_part": {} if self.wishes.mfu else self.choice.time.parts,
+            "step_seconds_by_part": {} if self.request.mfu else self.choice.time.parts,
             "mfu": self.mfu,
             "tokens_per_second": self.rate,
             "tokens": self.tokens,
@@ -120,10 +120,10 @@ class Plan:
             "v100_years": scaling.v100_years(flop),
             "days": self.days,
             **self.energy(),
-            **({"price": self.wishes.price, "cost": self.cost} if self.wishes.price else {}),
+            **({"price": self.request.price, "cost": self.cost} if self.request.price else {}),
             "watts": self.device.watts,
-            "pue": self.wishes.pue,
-            "carbon_kg_per_kwh": self.wishes.carbon,
+            "pue": self.request.pue,
+            "carbon_kg_per_kwh": self.request.carbon,
             "compute_optimal": {"parameters": size, "tokens": data} if self.subject.scaled else {},
             "chinchilla_loss": scaling.chinchilla_loss(counts.parameters, self.tokens) if flop and self.subject.scaled else None,
             "notes": self.subject.notes,
@@ -141,29 +141,31 @@ def followed(subject: Subject, device: str) -> Footprint:
         raise CapabilityError(f"{subject.name}: no plan, as a step of it cannot be followed without its numbers ({kind})") from error
 
 
-def check(wishes: Wishes) -> None:
+def check(request: PlanRequest) -> None:
     """Refuse numbers of devices and shares that cannot be, before anything is built."""
-    if not 1 <= wishes.gpus <= MOST:
-        raise ConfigError(f"--gpus must be at least 1 and at most {MOST:,}, not {wishes.gpus}")
-    if not 0.0 <= wishes.mfu < 1.0:
-        raise ConfigError(f"--mfu must be a share below 1, such as 0.4, not {wishes.mfu}")
-    given = {name: size for name in LAYOUT if (size := getattr(wishes.asked, name))}
+    if not 1 <= request.gpus <= MOST:
+        raise ConfigError(f"--gpus must be at least 1 and at most {MOST:,}, not {request.gpus}")
+    if not 0.0 <= request.mfu < 1.0:
+        raise ConfigError(f"--mfu must be a share below 1, such as 0.4, not {request.mfu}")
+    given = {name: size for name in LAYOUT if (size := getattr(request.asked, name))}
     for name, size in given.items():
         if size < 0:
             raise ConfigError(f"--parallel.{name} must be at least 1, or 0 to leave it to the plan, not {size}")
     product = prod(given.values())
-    if wishes.gpus % product or (len(given) == len(LAYOUT) and wishes.gpus != product):
+    if request.gpus % product or (len(given) == len(LAYOUT) and request.gpus != product):
         sizes = " x ".join(f"--parallel.{name} {size}" for name, size in given.items())
-        trouble = f"does not divide --gpus {wishes.gpus}" if len(given) == 1 else f"is {product}, but --gpus is {wishes.gpus}"
+        trouble = f"does not divide --gpus {request.gpus}" if len(given) == 1 else f"is {product}, but --gpus is {request.gpus}"
         raise ConfigError(f"{sizes} {trouble}; say --gpus {product} or leave the sizes to the plan")
 
 
-def make(subject: Subject, device: str = "h200", wishes: Wishes | None = None) -> Plan:
+def make(subject: Subject, device: str = "h200", request: PlanRequest | None = None) -> TrainingPlan:
     """The plan of a subject, or a ConfigError that names the nearest layout that fits."""
-    wishes = wishes or Wishes()
-    check(wishes)
+    request = request or PlanRequest()
+    check(request)
     kind = devices.find(device)
     footprint, held = followed(subject, device), weights(subject)
-    again = AGAIN.get(subject.train.activation_checkpointing) if wishes.checkpoint is None else wishes.checkpoint
-    search = Search(subject, footprint, held, kind, subject.batch, wishes.asked, wishes.micro or subject.train.micro_batch, again)
-    return Plan(subject, kind, wishes, footprint, held, search.choose(wishes.gpus))
+    again = (
+        AGAIN.get(subject.train.activation_checkpointing) if request.activation_checkpointing is None else request.activation_checkpointing
+    )
+    search = Search(subject, footprint, held, kind, subject.batch, request.asked, request.micro_batch or subject.train.micro_batch, again)
+    return TrainingPlan(subject, kind, request, footprint, held, search.choose(request.gpus))

@@ -9,7 +9,7 @@ from weft.core.errors import ConfigError
 from weft.planning.devices import Device, GiB
 from weft.planning.footprint import Footprint
 from weft.planning.layout import ANY, Layout, Weights
-from weft.planning.memory import ROOM, Need, need
+from weft.planning.memory import ROOM, MemoryEstimate, need
 from weft.planning.speed import Time, step
 from weft.planning.subject import Subject
 
@@ -26,7 +26,7 @@ DEEPEST = 16
 @dataclass(frozen=True)
 class Choice:
     layout: Layout
-    need: Need
+    need: MemoryEstimate
     time: Time
 
 
@@ -39,8 +39,8 @@ class Search:
     batch: int
     asked: Layout
     """Sizes of the grid that are given; 0 where they are free."""
-    micro: int = 0
-    checkpoint: bool | None = None
+    micro_batch: int = 0
+    activation_checkpointing: bool | None = None
 
     def choose(self, devices: int) -> Choice:
         """The fastest layout of so many devices that fits."""
@@ -80,19 +80,21 @@ class Search:
 
     def divides(self, tensor: int, pipeline: int) -> bool:
         w = self.weights
-        if tensor > 1 and (not w.heads or w.heads % tensor or w.inner % tensor or tensor > self.device.together):
+        if tensor > 1 and (not w.heads or w.heads % tensor or w.ffn_width % tensor or tensor > self.device.per_node):
             return False
         return pipeline == 1 or (w.staged and w.blocks % pipeline == 0)
 
     def cut(self, grid: Layout) -> Iterator[Layout]:
         """The grid with micro-batches as the trainer makes them: the share of each device in pieces as equal as can be."""
         least, most = self.batch // grid.data, -(-self.batch // grid.data)
-        sizes = [self.micro] if self.micro else [*SIZES, most]
-        for micro in dict.fromkeys(-(-most // min(-(-most // size), least)) for size in sizes):
-            layout = replace(grid, micro=micro)
+        sizes = [self.micro_batch] if self.micro_batch else [*SIZES, most]
+        for micro_batch in dict.fromkeys(-(-most // min(-(-most // size), least)) for size in sizes):
+            layout = replace(grid, micro_batch=micro_batch)
             if grid.pipeline == 1 or layout.accumulation(self.batch) >= grid.pipeline:
-                for checkpoint in (False, True) if self.checkpoint is None else (self.checkpoint,):
-                    yield replace(layout, checkpoint=checkpoint)
+                for activation_checkpointing in (
+                    (False, True) if self.activation_checkpointing is None else (self.activation_checkpointing,)
+                ):
+                    yield replace(layout, activation_checkpointing=activation_checkpointing)
 
     def refusal(self, devices: int) -> str:
         """Why nothing fits, in one sentence, with the nearest that does."""
@@ -105,7 +107,7 @@ class Search:
             why = f"{self.subject.name} cannot be spread over {where}: {self.trouble()}"
         if self.weights.indivisible and not tried:
             return f"{why}; use --gpus 1"
-        anything = replace(self, asked=ANY, micro=0, checkpoint=None)
+        anything = replace(self, asked=ANY, micro_batch=0, activation_checkpointing=None)
         if anything != self and (same := anything.best(devices, ANY)):
             return f"{why}; the nearest that fits is {same.layout.words(self.batch)}"
         for other in doublings(devices) if tried else around(devices):
@@ -120,7 +122,7 @@ class Search:
         if w.indivisible:
             return w.indivisible
         if asked.tensor > 1 and not self.divides(asked.tensor, 1):
-            known = f"{w.heads} heads of keys and {w.inner} inner units, at most {self.device.together} in a machine"
+            known = f"{w.heads} KV heads and {w.ffn_width} feed-forward units, at most {self.device.per_node} in a machine"
             return f"--parallel.tensor {asked.tensor} must divide {known if w.heads else 'the blocks of a Transformer, and it has none'}"
         if asked.pipeline > 1 and not self.divides(1, asked.pipeline):
             known = f"{w.blocks} blocks" if w.staged else "one stack of blocks such as GPT's, which it has not"
@@ -145,4 +147,4 @@ def around(devices: int) -> list[int]:
 
 def plainness(layout: Layout) -> tuple[int, ...]:
     """Smaller for what is easier to run."""
-    return (layout.pipeline, layout.tensor, int(layout.checkpoint), layout.shard, -layout.micro)
+    return (layout.pipeline, layout.tensor, int(layout.activation_checkpointing), layout.shard, -layout.micro_batch)

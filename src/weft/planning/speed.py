@@ -45,12 +45,12 @@ def step(subject: Subject, footprint: Footprint, weights: Weights, layout: Layou
 def computing(subject: Subject, footprint: Footprint, layout: Layout, device: Device) -> dict[str, float]:
     """Of one micro-batch on the busiest stage."""
     if footprint.layers == 1:
-        return rates(footprint.work(layout.micro), subject, device)
-    whole, none = footprint.work(layout.micro), ends(footprint, layout.micro)
-    again = 4.0 / 3.0 if layout.checkpoint else 1.0
+        return rates(footprint.work(layout.micro_batch), subject, device)
+    whole, none = footprint.work(layout.micro_batch), ends(footprint, layout.micro_batch)
+    again = 4.0 / 3.0 if layout.activation_checkpointing else 1.0
     blocks = {name: again * (getattr(whole, name) - getattr(none, name)) / layout.pipeline / layout.tensor for name in vars(whole)}
     blocks["kernels"] *= layout.tensor
-    dropped = 0.0 if layout.checkpoint else 1.0 - kept_share(subject, footprint, device)
+    dropped = 0.0 if layout.activation_checkpointing else 1.0 - kept_share(subject, footprint, device)
     blocks["traffic"] += 2.0 * dropped * blocks["saved"]  # read and written once more
     return rates(Work(**{name: blocks[name] + getattr(none, name) for name in blocks}), subject, device)
 
@@ -77,20 +77,22 @@ def exchanging(
 ) -> dict[str, float]:
     """Seconds of a step spent waiting for others."""
     share = weights.local(Layout(tensor=layout.tensor, pipeline=layout.pipeline))
-    stream = residual(subject) * layout.micro
+    stream = residual(subject) * layout.micro_batch
     layers = footprint.layers / layout.pipeline
     t, s, r = layout.tensor, layout.shard, layout.replicate
-    found = {"tensor exchanges": (6 if layout.checkpoint else 4) * steps * layers * 2 * (t - 1) / t * stream / link(device, t)}
+    found = {
+        "tensor exchanges": (6 if layout.activation_checkpointing else 4) * steps * layers * 2 * (t - 1) / t * stream / link(device, t)
+    }
     gathered = 8.0 * share * (s - 1) / s / link(device, t * s) * steps
     found["shard exchanges"] = max(0.0, gathered - HIDDEN * micro * steps)
     summed = 4.0 * share / s * 2 * (r - 1) / r / link(device, t * s * r)
     found["replica exchanges"] = max(0.0, summed - HIDDEN * micro / 2)
     if layout.pipeline > 1:
         found["idle stages"] = (layout.pipeline - 1) * micro
-        found["pipeline exchanges"] = 2 * steps * stream / device.far
+        found["pipeline exchanges"] = 2 * steps * stream / device.inter_node
     return found
 
 
 def link(device: Device, group: int) -> float:
     """Bytes/s between neighbours of a group of devices that stand side by side."""
-    return device.near if group <= device.together else device.far
+    return device.intra_node if group <= device.per_node else device.inter_node

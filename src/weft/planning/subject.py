@@ -19,7 +19,7 @@ from torch import Tensor
 from weft.core import registry
 from weft.core.errors import ConfigError, DataError
 from weft.core.untrusted import parsing, read_json
-from weft.data.base import Batch, Source
+from weft.data.base import Batch, DataLoader
 from weft.data.shards.shard_windows import ShardsConfig
 from weft.models.base import ModelConfig
 from weft.objectives.base import ObjectiveConfig
@@ -30,10 +30,10 @@ from weft.training.optimizer.settings import AdamW
 from weft.training.settings import Train
 
 OBJECTIVE_OF = {
-    **dict.fromkeys(("gpt", "llama", "perceiver"), "next_token"),
+    **dict.fromkeys(("gpt", "speedrun_gpt", "llama", "perceiver"), "next_token"),
     **dict.fromkeys(("t5", "transformer"), "seq2seq"),
     **dict.fromkeys(("vit", "swin", "mlp"), "classification"),
-    "bert": "masked_pair",
+    "bert": "mlm_nsp",
 }
 """What a model is pretrained with, by its registry name: the objective of a preset."""
 
@@ -63,9 +63,9 @@ class Subject:
 
     @property
     def scaled(self) -> bool:
-        """Whether scaling laws speak of it: they are of decoders that foretell the next token of such text."""
+        """Whether scaling laws speak of it: they are of decoders that predict the next token of such text."""
         kinds = registry.name_of(type(self.model)), registry.name_of(type(self.objective))
-        return self.text and kinds[0] in ("gpt", "llama") and kinds[1] == "next_token"
+        return self.text and kinds[0] in ("gpt", "speedrun_gpt", "llama") and kinds[1] == "next_token"
 
 
 def presets() -> dict[str, ModelConfig]:
@@ -230,7 +230,7 @@ def largest(data: Any) -> int | None:
 def drawn(data: Any, example: int | None = None) -> Maker:
     """Batches with the shapes of the data's own, or of this example, which may itself be a batch of several rows."""
     if example is None:
-        two = Source(data.train, 0, torch.device("cpu")).batch(0, 2)
+        two = DataLoader(data.train, 0, torch.device("cpu")).batch(0, 2)
     else:
         keys = torch.zeros(2, dtype=torch.int64)
         two = {**data.train.batch(torch.tensor([example, example]), keys), "key": keys}
@@ -251,7 +251,7 @@ def made_up(config: Any, objective: Any, tokens: int) -> Maker:
         if kind == "seq2seq":
             both = {"source": whole(n, tokens), "target": whole(n, tokens + 1)}
             return both | {"source_length": whole(n), "target_length": whole(n), "key": whole(n)}
-        if kind == "masked_pair":
+        if kind == "mlm_nsp":
             return {"ids": whole(n, tokens), "segments": whole(n, tokens), "lengths": whole(n), "pair": whole(n), "key": whole(n)}
         shape = getattr(config, "image", None) or (config.features,)
         return {objective.inputs[0]: torch.zeros(n, *shape), "label": whole(n), "key": whole(n)}

@@ -20,6 +20,7 @@ from torch.nn.utils.stateless import _reparametrize_module
 
 from weft.data.base import Batch
 from weft.objectives.base import Objective
+from weft.training.execution import refused
 
 PRODUCTS = ("aten.mm.", "aten.addmm.", "aten.bmm.", "aten.baddbmm.", "aten.convolution")
 ATTENTION = "aten._scaled_dot_product"
@@ -56,12 +57,13 @@ class Work:
 
 
 def trace(model: nn.Module, objective: Objective, batch: Batch) -> Work:
-    """The work of every turn of an objective, one after the other. Model and batch are without numbers (pretence.py)."""
+    """The work of every turn of an objective, one after the other. Model and batch are fake tensors (fake_tensors.py)."""
     work, whole = Work(), nn.ModuleList([model, objective])
+    bf16 = not refused(model, objective, "autocast")
     for turn in objective.turns:
 
         def loss(tensors: dict[str, Tensor], batch: Batch, turn: str = turn.name) -> Tensor:
-            with torch.autocast("cpu", torch.bfloat16, enabled=objective.autocast), _reparametrize_module(whole, tensors, tie_weights=True):
+            with torch.autocast("cpu", torch.bfloat16, enabled=bf16), _reparametrize_module(whole, tensors, tie_weights=True):
                 return torch.stack([*objective(model, batch, turn).sums.values()]).sum()
 
         forward, backward = graphs(loss, dict(whole.named_parameters()) | dict(whole.named_buffers()), batch)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.core.units import duration
 from weft.planning import scaling
 from weft.planning.devices import GiB
-from weft.planning.plan import Plan
+from weft.planning.plan import TrainingPlan
 
 Rows = list[tuple[str, ...]]
 FITTED = 50e6
@@ -29,12 +29,12 @@ def shares(parts: dict[str, float]) -> str:
     return ", ".join(f"{name} {100 * part / whole:.1f} %" for name, part in parts.items() if part)
 
 
-def rows(plan: Plan) -> Rows:
+def rows(plan: TrainingPlan) -> Rows:
     """What a plan says, by subject."""
     return [*of_model(plan), ("", ""), *of_memory(plan), ("", ""), *of_time(plan), *[("note", note) for note in plan.subject.notes]]
 
 
-def of_model(plan: Plan) -> Rows:
+def of_model(plan: TrainingPlan) -> Rows:
     counts, subject = plan.footprint.counts, plan.subject
     unit = "token" if subject.tokens > 1 else "example"
     estimate = f"; the estimate 6 N + 12 L D T is {counts.estimate:.4g}" if subject.tokens > 1 else ""
@@ -44,11 +44,11 @@ def of_model(plan: Plan) -> Rows:
         ("", f"backward {counts.backward:.4g}{estimate}"),
         ("batch", f"{subject.batch:,} examples" + (f" of {subject.tokens:,} tokens" if subject.tokens > 1 else "")),
         ("layout", plan.choice.layout.words(subject.batch)),
-        *([("", command)] if (command := plan.choice.layout.command(plan.device.together, subject.batch)) else []),
+        *([("", command)] if (command := plan.choice.layout.command(plan.device.per_node, subject.batch)) else []),
     ]
 
 
-def of_memory(plan: Plan) -> Rows:
+def of_memory(plan: TrainingPlan) -> Rows:
     need, device = plan.choice.need, plan.device
     kind = "compiled" if plan.footprint.compiled else "not compiled"
     lines = [("memory per device", f"{memory(need.total)} of {memory(device.memory)} at the fullest moment of a step, {kind}")]
@@ -57,17 +57,17 @@ def of_memory(plan: Plan) -> Rows:
     return [*lines, *((f"  {name}", memory(size)) for name, size in need.parts.items() if size)]
 
 
-def of_time(plan: Plan) -> Rows:
+def of_time(plan: TrainingPlan) -> Rows:
     unit, power = "tokens" if plan.subject.tokens > 1 else "examples", plan.energy()
-    asked = "asked for" if plan.wishes.mfu else "estimated"
+    asked = "asked for" if plan.request.mfu else "estimated"
     reached = f"MFU {100 * plan.mfu:.1f} % of {plan.device.peak / 1e12:,.3g} TFLOP/s ({asked})"
     lines = [("step", f"{plan.seconds:.3g} s, {quantity(plan.rate)} {unit}/s, {reached}")]
-    if not plan.wishes.mfu:
+    if not plan.request.mfu:
         lines += [(f"  {name}", f"{seconds:.3g} s") for name, seconds in plan.choice.time.parts.items()]
     if not plan.tokens:
         return [*lines, ("run", f"say how many {unit} with --tokens")]
     flop = scaling.compute(plan.footprint.counts.parameters, plan.tokens)
-    watts = f"{plan.device.watts:,.0f} W each, PUE {plan.wishes.pue}, {plan.wishes.carbon} kg CO2 per kWh"
+    watts = f"{plan.device.watts:,.0f} W each, PUE {plan.request.pue}, {plan.request.carbon} kg CO2 per kWh"
     lines += [
         ("", ""),
         ("run", f"{quantity(plan.tokens)} {unit}: {duration(plan.days * 86400)}, {power['device_hours']:,.4g} device-hours"),
@@ -82,7 +82,7 @@ def of_time(plan: Plan) -> Rows:
             lines.append(("loss to expect", f"{loss:.2f} nats per token of web text in pieces of words (Hoffmann et al. 2022)"))
         lines.append(("compute-optimal", f"{quantity(size)} parameters on {quantity(data)} tokens (20 each, Hoffmann et al. 2022)"))
     lines.append(("energy", f"{power['kwh']:,.3g} kWh, {power['co2_kg']:,.3g} kg CO2 ({watts})"))
-    return [*lines, *([("cost", f"{plan.cost:,.3g} at {plan.wishes.price:,g} for a device-hour")] if plan.wishes.price else [])]
+    return [*lines, *([("cost", f"{plan.cost:,.3g} at {plan.request.price:,g} for a device-hour")] if plan.request.price else [])]
 
 
 def growth() -> Rows:

@@ -65,7 +65,7 @@ def _fill(part: Any, info: dict[str, Any]) -> Any:
 
 
 def _grow(model: Any, info: dict[str, Any]) -> Any:
-    """A model that has all tokens of the data but those that the data adds, as finetuning adds marks, gets these too."""
+    """A model that has all tokens of the data but those that the data adds, as finetuning adds special tokens, gets these too."""
     has, wanted = getattr(model, "vocabulary", 0), info.get("vocabulary", 0)
     return dataclasses.replace(model, vocabulary=wanted) if wanted - info.get("added_tokens", 0) <= has < wanted else model
 

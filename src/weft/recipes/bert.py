@@ -15,12 +15,12 @@ from weft.data.base import DataConfig
 from weft.data.text.sentence_pairs import SentencePairsConfig
 from weft.models.bert import BERTConfig
 from weft.objectives.base import ObjectiveConfig
-from weft.objectives.choice import ChoiceConfig
 from weft.objectives.classification import ClassificationConfig
-from weft.objectives.masked_pair import MaskedPairConfig
+from weft.objectives.extractive_qa import ExtractiveQAConfig
+from weft.objectives.mlm_nsp import MLMNSPConfig
+from weft.objectives.multiple_choice import MultipleChoiceConfig
 from weft.objectives.regression import RegressionConfig
-from weft.objectives.span import SpanConfig
-from weft.objectives.tagging import TaggingConfig
+from weft.objectives.token_classification import TokenClassificationConfig
 from weft.recipes.base import Progress, Recipe
 from weft.training.optimizer.settings import AdamW
 from weft.training.schedule import Schedule
@@ -36,7 +36,7 @@ def pairs() -> Recipe:
     return Recipe(
         data=SentencePairsConfig(context=32, vocabulary=2000),
         model=BERTConfig(layers=2, heads=4, width=64, dropout=0.0, attention_dropout=0.0, init_std=0.1),
-        objective=MaskedPairConfig(),
+        objective=MLMNSPConfig(),
         optim=AdamW(lr=3e-3, clip_norm=1.0, schedule=Schedule(kind="linear", warmup=100)),
         train=Train(steps=2000, batch=32, eval_every=250, eval_examples=1024),
     )
@@ -162,7 +162,7 @@ def choice() -> Recipe:
 
     Run:      weft train bert/choice --data.path mine.jsonl --init BERT
     """
-    recipe = finetuned(ChoicesConfig(), epoch=300, objective=ChoiceConfig())
+    recipe = finetuned(ChoicesConfig(), epoch=300, objective=MultipleChoiceConfig())
     return override(recipe, {"model.task": "choose", "optim.lr": 2e-5, "train.batch": 16})
 
 
@@ -172,7 +172,7 @@ def answers() -> Recipe:
     Run:      weft train bert/answers --data.path mine.json --init BERT
               weft evaluate runs/bert-answers
     """
-    return override(finetuned(SpansConfig(), epoch=300, objective=SpanConfig()), {"model.task": "answer"})
+    return override(finetuned(SpansConfig(), epoch=300, objective=ExtractiveQAConfig()), {"model.task": "answer"})
 
 
 def squad() -> Recipe:
@@ -182,7 +182,7 @@ def squad() -> Recipe:
               weft evaluate runs/bert-squad --data.path squad/squad_part_valid.json.gz
     """
     data = SpansConfig(path="squad/squad_part_train.json.gz")
-    return override(finetuned(data, epoch=280, objective=SpanConfig()), {"model.task": "answer"})
+    return override(finetuned(data, epoch=280, objective=ExtractiveQAConfig()), {"model.task": "answer"})
 
 
 def tags() -> Recipe:
@@ -191,7 +191,7 @@ def tags() -> Recipe:
     Run:      weft train bert/tags --data.path mine.tsv --init BERT
               weft evaluate runs/bert-tags
     """
-    return override(finetuned(TaggedConfig(), epoch=300, objective=TaggingConfig()), {"model.task": "tag"})
+    return override(finetuned(TaggedConfig(), epoch=300, objective=TokenClassificationConfig()), {"model.task": "tag"})
 
 
 def brown() -> Recipe:
@@ -203,4 +203,4 @@ def brown() -> Recipe:
     Expect:   94.1 % of the held-out words right after the second (one seed); nine minutes on one busy core.
     """
     data = TaggedConfig(path="nltk/brown.zip", cut="-+*", context=64)
-    return override(finetuned(data, epoch=1613, objective=TaggingConfig()), {"model.task": "tag"})
+    return override(finetuned(data, epoch=1613, objective=TokenClassificationConfig()), {"model.task": "tag"})

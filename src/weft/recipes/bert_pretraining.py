@@ -7,7 +7,7 @@ import dataclasses
 from weft.data.text.sentence_pairs import SentencePairsConfig
 from weft.data.text.token_windows import TextConfig
 from weft.models.bert import BERTConfig
-from weft.objectives.masked_pair import MaskedPairConfig
+from weft.objectives.mlm_nsp import MLMNSPConfig
 from weft.objectives.next_token import NextTokenConfig
 from weft.recipes.base import Recipe
 from weft.training.optimizer.settings import AdamW
@@ -32,8 +32,10 @@ def pretrain() -> Recipe:
               weft train bert/pretrain --data.context 128 --train.batch 128 --train.steps 12000 --out runs/short
               weft train bert/pretrain --init runs/short --train.steps 8000 --optim.lr 3e-4
     """
-    data = SentencePairsConfig(path=TEXTS, tokenizer="wordpiece", vocabulary=16_000, context=CONTEXT, validation=0.1, same=0.5)
-    return Recipe(data=data, model=MODEL, objective=MaskedPairConfig(), optim=OPTIM, train=TRAIN)
+    data = SentencePairsConfig(
+        path=TEXTS, tokenizer="wordpiece", vocabulary=16_000, context=CONTEXT, validation=0.1, same_document_rate=0.5
+    )
+    return Recipe(data=data, model=MODEL, objective=MLMNSPConfig(), optim=OPTIM, train=TRAIN)
 
 
 def no_pairs() -> Recipe:
@@ -43,7 +45,7 @@ def no_pairs() -> Recipe:
     """
     made = pretrain()
     assert isinstance(made.data, SentencePairsConfig)
-    return dataclasses.replace(made, data=dataclasses.replace(made.data, swapped=0.0), objective=MaskedPairConfig(pair_weight=0.0))
+    return dataclasses.replace(made, data=dataclasses.replace(made.data, negative_rate=0.0), objective=MLMNSPConfig(pair_weight=0.0))
 
 
 def left_to_right() -> Recipe:
@@ -52,5 +54,5 @@ def left_to_right() -> Recipe:
     Run:      weft train bert/pretrain_left_to_right
     """
     data = TextConfig(path=TEXTS, tokenizer="wordpiece", vocabulary=16_000, context=CONTEXT, validation=0.1)
-    model = dataclasses.replace(MODEL, left_to_right=True)
+    model = dataclasses.replace(MODEL, causal=True)
     return dataclasses.replace(pretrain(), data=data, model=model, objective=NextTokenConfig())

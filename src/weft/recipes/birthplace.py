@@ -24,12 +24,12 @@ from weft.training.settings import Train
 
 WIKI, TRAIN, DEV = "birthplace/wiki.txt", "birthplace/birth_places_train.tsv", "birthplace/birth_dev.tsv"
 DROPOUT: dict[str, Any] = {"embedding_dropout": 0.1, "attention_dropout": 0.1, "residual_dropout": 0.1}
-MIXED: dict[str, Any] = {"words": True, "thinned": 0.5, "closing": True, "questions": 0.2, "questions_path": TRAIN}
+MIXED: dict[str, Any] = {"whole_words": True, "context_dropout": 0.5, "final_mask": True, "questions": 0.2, "questions_path": TRAIN}
 ACCURACY = Progress(metric="accuracy", goal="max")
 
 
 def vanilla_model(position: Literal["learned", "rotary"] = "learned") -> GPTConfig:
-    return GPTConfig(layers=4, heads=8, width=256, tied=False, position=position, **DROPOUT)
+    return GPTConfig(layers=4, heads=8, width=256, tie_embeddings=False, position_embedding=position, **DROPOUT)
 
 
 def reference() -> Recipe:
@@ -75,9 +75,9 @@ def perceiver_ar() -> Recipe:
 
     Run:      weft train birthplace/perceiver_ar && weft train birthplace/questions_mixed --init runs/birthplace-perceiver_ar
     """
-    model = PerceiverConfig(layers=4, heads=8, width=256, latents=96, queries="last", position="rotary", **DROPOUT)
+    model = PerceiverConfig(layers=4, heads=8, width=256, latents=96, queries="last", position_embedding="rotary", **DROPOUT)
     # beyond the latents a character is seen, but not read: a name there could not be told from others, so documents are cut to fit
-    data = SpanCorruptionConfig(path=WIKI, predicted=96, min_length=60, max_length=93, **MIXED)
+    data = SpanCorruptionConfig(path=WIKI, predicted_tokens=96, min_length=60, max_length=93, **MIXED)
     return changed(rotary(), data=data, model=model)
 
 
@@ -87,7 +87,7 @@ def best() -> Recipe:
     Run:      weft train birthplace/best && weft train birthplace/questions_mixed --init runs/birthplace-best
     """
     dropout = {**DROPOUT, "embedding_dropout": 0.2, "residual_dropout": 0.2}
-    model = GPTConfig(layers=8, heads=8, width=512, tied=False, position="rotary", **dropout)
+    model = GPTConfig(layers=8, heads=8, width=512, tie_embeddings=False, position_embedding="rotary", **dropout)
     return changed(rotary(), model=model, optim=muon(3e-3))
 
 
@@ -133,7 +133,7 @@ def questions_only() -> Recipe:
 
 
 MADE_UP: dict[str, Any] = {"context": 72, "biographies": BiographiesConfig(people=500, places=100)}
-SMALL: dict[str, Any] = {"layers": 3, "heads": 4, "width": 128, "position": "rotary"}
+SMALL: dict[str, Any] = {"layers": 3, "heads": 4, "width": 128, "position_embedding": "rotary"}
 
 
 def made_up() -> Recipe:
@@ -143,8 +143,8 @@ def made_up() -> Recipe:
     """
     schedule = Schedule(kind="cosine", warmup=50, min_lr_ratio=0.05)
     return Recipe(
-        data=SpanCorruptionConfig(min_length=40, closing=True, **MADE_UP),
-        model=GPTConfig(tied=False, **SMALL),
+        data=SpanCorruptionConfig(min_length=40, final_mask=True, **MADE_UP),
+        model=GPTConfig(tie_embeddings=False, **SMALL),
         objective=NextTokenConfig(),
         optim=Muon(lr=5e-3, adamw_lr=5e-3, weight_decay=0.1, clip_norm=1.0, schedule=schedule),
         train=Train(steps=1900, batch=32, log_every=50, eval_every=0, save_every=500),
@@ -156,7 +156,7 @@ def made_up_perceiver() -> Recipe:
 
     Run:      weft train birthplace/made_up_perceiver
     """
-    data = SpanCorruptionConfig(min_length=40, max_length=61, closing=True, predicted=64, **(MADE_UP | {"context": 65}))
+    data = SpanCorruptionConfig(min_length=40, max_length=61, final_mask=True, predicted_tokens=64, **(MADE_UP | {"context": 65}))
     model = PerceiverConfig(queries="last", latents=64, context=MADE_UP["context"], **SMALL)  # room for the longest question
     return changed(made_up(), data=data, model=model, train=dataclasses.replace(made_up().train, steps=1700))
 

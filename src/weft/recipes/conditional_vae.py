@@ -54,7 +54,7 @@ def m2_digits() -> Recipe:
     return Recipe(
         data=DigitsConfig(binarise="threshold", labelled=0.05, repeat_labelled=5),
         model=SemiSupervisedVAEConfig(latent=12, hidden=(256,), dropout=0.2),
-        objective=SemiSupervisedELBOConfig(label=10.0),
+        objective=SemiSupervisedELBOConfig(classification_weight=10.0),
         optim=adamw(1e-3),
         train=Train(steps=1500, batch=64, log_every=50, eval_every=150, ema=0.99),
         progress=ACCURACY,
@@ -79,7 +79,7 @@ def m2_mnist() -> Recipe:
             augment=Augment(crop=2, rotate=15.0, scale=(0.85, 1.15)),
         ),
         model=SemiSupervisedVAEConfig(latent=16, hidden=(512,), classifier_channels=(32, 64, 64), dropout=0.3),
-        objective=SemiSupervisedELBOConfig(label=10.0),
+        objective=SemiSupervisedELBOConfig(classification_weight=10.0),
         optim=long(1e-3),
         train=Train(steps=20_000, batch=256, log_every=200, eval_every=1000, save_every=10_000, ema=0.999),
         progress=ACCURACY,

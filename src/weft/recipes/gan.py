@@ -1,4 +1,4 @@
-"""Generative adversarial networks of perceptrons, and small conditional and semi-supervised ones."""
+"""Generative adversarial networks of MLPs, and small conditional and semi-supervised ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def adam(lr: float) -> Adam:
 
 
 def digits() -> Recipe:
-    """GAN of two perceptrons on scikit-learn's digits.
+    """GAN of two MLPs on scikit-learn's digits.
 
     Run:      weft train gan/digits
     """
@@ -39,7 +39,7 @@ def digits() -> Recipe:
 
 
 def mnist() -> Recipe:
-    """GAN of two perceptrons on MNIST, from a hundred numbers of noise; without norms in the generator the discriminator soon wins.
+    """GAN of two MLPs on MNIST, from a hundred numbers of noise; without norms in the generator the discriminator soon wins.
 
     Run:      weft train gan/mnist
     """
@@ -112,7 +112,7 @@ def semi_digits() -> Recipe:
     return Recipe(
         data=DigitsConfig(labelled=0.05, repeat_labelled=5),
         model=semi_supervised(32, (0.1, 0.3), (256, 256), (256, 256, 256)),
-        objective=AdversarialConfig(adversarial=0.0, feature_matching=1.0, label=1.0),
+        objective=AdversarialConfig(adversarial_weight=0.0, feature_matching=1.0, classification_weight=1.0),
         optim={"discriminator": adam(1e-3), "generator": adam(1e-3)},
         train=Train(steps=2000, batch=128, log_every=50, eval_every=200, ema=0.99),
         progress=Progress(metric="accuracy", goal="max"),
@@ -132,7 +132,7 @@ def semi_mnist() -> Recipe:
     return Recipe(
         data=ImagesConfig(path="mnist", flat=True, labelled=100 / 54_000, repeat_labelled=135, augment=change),
         model=semi_supervised(100, (0.3, 0.5), (500, 500), (1000, 500, 250, 250, 250)),
-        objective=AdversarialConfig(adversarial=0.0, feature_matching=1.0, label=1.0),
+        objective=AdversarialConfig(adversarial_weight=0.0, feature_matching=1.0, classification_weight=1.0),
         optim={"discriminator": rate, "generator": rate},
         train=Train(steps=25_000, batch=200, log_every=200, eval_every=2500, save_every=5000, ema=0.999, precision="tf32"),
         progress=Progress(metric="accuracy", goal="max"),

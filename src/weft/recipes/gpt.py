@@ -25,7 +25,7 @@ def quickstart() -> Recipe:
     """
     return Recipe(
         data=PythonSourceConfig(context=128, megabytes=4.0),
-        model=GPTConfig(layers=4, heads=4, width=128, position="rotary"),
+        model=GPTConfig(layers=4, heads=4, width=128, position_embedding="rotary"),
         objective=NextTokenConfig(),
         optim=AdamW(lr=2e-3, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0, schedule=cosine(50)),
         train=Train(steps=1000, batch=32, log_every=50, eval_every=200, eval_examples=256, save_every=500),
@@ -39,7 +39,7 @@ def text() -> Recipe:
     """
     return Recipe(
         data=TextConfig(context=128),
-        model=GPTConfig(layers=4, heads=4, width=128, position="rotary", residual_dropout=0.1),
+        model=GPTConfig(layers=4, heads=4, width=128, position_embedding="rotary", residual_dropout=0.1),
         objective=NextTokenConfig(),
         optim=AdamW(lr=2e-3, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0, schedule=cosine(50)),
         train=Train(steps=2000, batch=32, log_every=50, eval_every=200, eval_examples=512, save_every=500),
@@ -53,7 +53,7 @@ def byte_level() -> Recipe:
     """
     return Recipe(
         data=PythonSourceConfig(tokenizer="bytes", context=256, megabytes=8.0),
-        model=GPTConfig(layers=6, heads=6, width=384, position="rotary"),
+        model=GPTConfig(layers=6, heads=6, width=384, position_embedding="rotary"),
         objective=NextTokenConfig(),
         optim=AdamW(lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0, schedule=cosine(100)),
         train=Train(steps=2000, batch=32, eval_every=250, eval_examples=512),
@@ -83,7 +83,7 @@ def shakespeare_cpu() -> Recipe:
     """
     return Recipe(
         data=TextConfig(path="tinyshakespeare/input.txt", context=64),
-        model=GPTConfig(layers=4, heads=4, width=128, bias=False, position="rotary"),
+        model=GPTConfig(layers=4, heads=4, width=128, bias=False, position_embedding="rotary"),
         objective=NextTokenConfig(),
         optim=AdamW(lr=2e-3, betas=(0.9, 0.99), weight_decay=0.1, clip_norm=1.0, schedule=cosine(100)),
         train=Train(steps=2000, batch=12, eval_every=250, log_every=50),
@@ -97,7 +97,7 @@ def novels() -> Recipe:
     """
     return Recipe(
         data=TextConfig(path="novels/novels_18.tar.xz", tokenizer="byte_bpe", vocabulary=8000, context=256, validation=0.02),
-        model=GPTConfig(layers=6, heads=6, width=384, position="rotary", attention_dropout=0.1, residual_dropout=0.1),
+        model=GPTConfig(layers=6, heads=6, width=384, position_embedding="rotary", attention_dropout=0.1, residual_dropout=0.1),
         objective=NextTokenConfig(),
         optim=AdamW(lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0, schedule=cosine(300)),
         train=Train(steps=6000, batch=64, log_every=100, eval_every=500, eval_examples=512, save_every=1000),
@@ -113,7 +113,7 @@ def shards() -> Recipe:
     """
     return Recipe(
         data=ShardsConfig(context=1024),
-        model=GPTConfig(layers=12, heads=12, width=768, position="rotary", bias=False),
+        model=GPTConfig(layers=12, heads=12, width=768, position_embedding="rotary", bias=False),
         objective=NextTokenConfig(),
         optim=AdamW(lr=6e-4, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0, schedule=cosine(700)),
         train=Train(steps=20_000, batch=480, micro_batch=32, log_every=10, eval_every=250, eval_examples=640, save_every=1000),

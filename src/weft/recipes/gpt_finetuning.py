@@ -7,7 +7,7 @@ small model of these recipes learns from the task alone.
 from __future__ import annotations
 
 from weft.core.config import override
-from weft.data.annotated.framed import FramedChoicesConfig, FramedTextsConfig
+from weft.data.annotated.gpt_finetuning import GPTFinetuningChoicesConfig, GPTFinetuningTextsConfig
 from weft.data.base import DataConfig
 from weft.models.gpt import GPTConfig
 from weft.objectives.finetuning import FinetuningConfig
@@ -20,7 +20,7 @@ from weft.training.settings import Train
 def finetuned(data: DataConfig) -> Recipe:
     return Recipe(
         data=data,
-        model=GPTConfig(layers=4, heads=4, width=128, position="rotary", residual_dropout=0.1),
+        model=GPTConfig(layers=4, heads=4, width=128, position_embedding="rotary", residual_dropout=0.1),
         objective=FinetuningConfig(),
         optim=AdamW(lr=6.25e-5, weight_decay=0.01, clip_norm=1.0, schedule=Schedule(kind="linear", warmup=2)),
         train=Train(steps=900, batch=32, log_every=50, eval_every=300, save_every=300, keep_checkpoints=1),
@@ -34,7 +34,7 @@ def classify() -> Recipe:
     Run:      weft train gpt/classify --data.path mine.tsv --init GPT
               weft train gpt/classify --data.path alike.tsv --data.both-orders --init GPT
     """
-    return finetuned(FramedTextsConfig())
+    return finetuned(GPTFinetuningTextsConfig())
 
 
 def choose() -> Recipe:
@@ -42,4 +42,4 @@ def choose() -> Recipe:
 
     Run:      weft train gpt/choose --data.path mine.jsonl --init GPT
     """
-    return override(finetuned(FramedChoicesConfig()), {"model.classes": 1, "train.batch": 16})
+    return override(finetuned(GPTFinetuningChoicesConfig()), {"model.classes": 1, "train.batch": 16})

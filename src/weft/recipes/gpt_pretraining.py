@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from weft.data.shards.shard_windows import ShardsConfig
 from weft.models.gpt import GPTConfig
+from weft.models.speedrun_gpt import SpeedrunGPTConfig
 from weft.objectives.next_token import NextTokenConfig
 from weft.recipes.base import Recipe
 from weft.training.optimizer.settings import AdamW, Muon
@@ -40,19 +41,7 @@ def speedrun() -> Recipe:
     """
     return Recipe(
         data=ShardsConfig(context=1024, document_mask=True),
-        model=GPTConfig(
-            layers=12,
-            heads=6,
-            width=768,
-            position="rotary",
-            activation="squared_relu",
-            qk_norm=True,
-            norm_embedding=True,
-            skips=True,
-            zero_outputs=True,
-            tied=False,
-            bias=False,
-        ),
+        model=SpeedrunGPTConfig(layers=12, heads=6, width=768),
         objective=NextTokenConfig(),
         optim=Muon(
             lr=5e-3,

@@ -117,7 +117,7 @@ def cyclegan_folders() -> Recipe:
     return Recipe(
         data=UnpairedImagesConfig(),
         model=CycleGANConfig(),
-        objective=CycleConfig(identity=5.0),
+        objective=CycleConfig(identity_weight=5.0),
         optim={"generators": rate, "discriminators": rate},
         train=Train(steps=20_000, batch=1, log_every=100, eval_every=2000, save_every=5000),
         progress=Progress(metric="cycle_error", goal="min"),

@@ -6,7 +6,7 @@ from weft.core.config import override
 from weft.data.text.number_words import NumberWordsConfig
 from weft.data.text.pairs import PairsConfig
 from weft.models.nonautoregressive import NonAutoregressiveConfig
-from weft.objectives.masked_target import MaskedTargetConfig
+from weft.objectives.cmlm import CMLMConfig
 from weft.recipes.base import Progress, Recipe
 from weft.training.optimizer.settings import AdamW
 from weft.training.schedule import Schedule
@@ -24,7 +24,7 @@ def numbers() -> Recipe:
     return Recipe(
         data=NumberWordsConfig(),
         model=NonAutoregressiveConfig(layers=2, heads=4, width=128, dropout=0.0),
-        objective=MaskedTargetConfig(label_smoothing=0.0, length_weight=0.5),
+        objective=CMLMConfig(label_smoothing=0.0, length_weight=0.5),
         optim=adamw(2e-3, warmup=50),
         train=Train(steps=500, batch=64, log_every=50, eval_every=250, eval_examples=64),
         progress=BLEU,
@@ -40,8 +40,8 @@ def pairs() -> Recipe:
     """
     return Recipe(
         data=PairsConfig(tokenizer="byte_bpe", vocabulary=8000, max_length=96),
-        model=NonAutoregressiveConfig(layers=4, heads=4, width=256, inner=512, dropout=0.3),
-        objective=MaskedTargetConfig(),
+        model=NonAutoregressiveConfig(layers=4, heads=4, width=256, ffn_width=512, dropout=0.3),
+        objective=CMLMConfig(),
         optim=adamw(1e-3, warmup=400),
         train=Train(steps=6000, batch=128, eval_every=500, eval_examples=512),
         progress=BLEU,
@@ -65,8 +65,8 @@ def multi30k() -> Recipe:
     )
     return Recipe(
         data=data,
-        model=NonAutoregressiveConfig(layers=4, heads=8, width=512, inner=1024, dropout=0.3),
-        objective=MaskedTargetConfig(r_drop=5.0),
+        model=NonAutoregressiveConfig(layers=4, heads=8, width=512, ffn_width=1024, dropout=0.3),
+        objective=CMLMConfig(r_drop=5.0),
         optim=adamw(1e-3, warmup=800),
         # eight widths of batches: compiling for each would take longer than it gains
         train=Train(steps=12000, batch=1, log_every=50, eval_every=600, save_every=300, keep_checkpoints=12, compile="off"),
@@ -75,7 +75,7 @@ def multi30k() -> Recipe:
 
 
 def multi30k_cut() -> Recipe:
-    """The same in one pass of 64 places, cut at the first END; nothing foretells a length.
+    """The same in one pass of 64 positions, cut at the first END; no length is predicted.
 
     Run:      weft train nat/multi30k_cut && weft evaluate runs/nat-multi30k_cut@average10 bleu
     """

@@ -23,7 +23,7 @@ def source() -> Recipe:
     """
     return Recipe(
         data=PythonSourceConfig(context=128, megabytes=4.0),
-        model=PerceiverConfig(layers=4, heads=4, width=128, latents=64, position="rotary"),
+        model=PerceiverConfig(layers=4, heads=4, width=128, latents=64, position_embedding="rotary"),
         objective=NextTokenConfig(),
         optim=AdamW(
             lr=2e-3, betas=(0.9, 0.95), weight_decay=0.1, clip_norm=1.0, schedule=Schedule(kind="cosine", warmup=50, min_lr_ratio=0.1)

@@ -14,7 +14,7 @@ from weft.training.settings import Train
 
 def small() -> T5Config:
     """In the form of version 1.1: with a tied head a model has to unlearn first that a token follows itself."""
-    return T5Config(layers=2, heads=4, head_dim=32, width=128, gated=True, tied=False, dropout=0.0)
+    return T5Config(layers=2, heads=4, head_dim=32, width=128, gated=True, tie_embeddings=False, dropout=0.0)
 
 
 def relative(lr: float, schedule: Schedule) -> AdamW:
@@ -60,7 +60,7 @@ def novels() -> Recipe:
     """
     return Recipe(
         data=T5SpanCorruptionConfig(path="novels/novels_18.tar.xz", vocabulary=8000, context=256, validation=0.1),
-        model=T5Config(layers=4, heads=4, head_dim=64, width=256, gated=True, tied=False),
+        model=T5Config(layers=4, heads=4, head_dim=64, width=256, gated=True, tie_embeddings=False),
         objective=Seq2SeqConfig(label_smoothing=0.0, decode=False),
         optim=relative(2e-2, Schedule(kind="cosine", warmup=500, min_lr_ratio=0.05)),
         train=Train(steps=10_000, batch=64, log_every=200, eval_every=1000, eval_examples=512, save_every=2000),
@@ -75,7 +75,7 @@ def sst2() -> Recipe:
     """
     return Recipe(
         data=PairsConfig(path="glue/SST-2/train.tsv.gz", tokenizer="byte_bpe", vocabulary=8000, max_length=64, validation=0.01),
-        model=T5Config(layers=4, heads=4, head_dim=64, width=256, gated=True, tied=False),
+        model=T5Config(layers=4, heads=4, head_dim=64, width=256, gated=True, tie_embeddings=False),
         objective=Seq2SeqConfig(label_smoothing=0.0, beams=1),
         optim=relative(1e-2, Schedule(kind="linear", warmup=300)),
         train=Train(steps=4000, batch=64, log_every=200, eval_every=1000),

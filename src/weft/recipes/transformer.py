@@ -40,7 +40,7 @@ def pairs() -> Recipe:
     """
     return Recipe(
         data=PairsConfig(tokenizer="byte_bpe", vocabulary=8000, max_length=96),
-        model=TransformerConfig(layers=4, heads=4, width=256, inner=512, dropout=0.3),
+        model=TransformerConfig(layers=4, heads=4, width=256, ffn_width=512, dropout=0.3),
         objective=Seq2SeqConfig(),
         optim=noam(),
         train=Train(steps=4000, batch=128, eval_every=500, eval_examples=512),
@@ -65,7 +65,7 @@ def multi30k() -> Recipe:
     )
     return Recipe(
         data=data,
-        model=TransformerConfig(layers=4, heads=8, width=512, inner=1024, norm="pre", dropout=0.3),
+        model=TransformerConfig(layers=4, heads=8, width=512, ffn_width=1024, norm="pre", dropout=0.3),
         objective=Seq2SeqConfig(r_drop=5.0),
         optim=noam(512),
         # eight widths of batches: compiling for each would take longer than it gains

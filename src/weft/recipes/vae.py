@@ -43,7 +43,7 @@ def beta() -> Recipe:
     Images of 64 pixels hold so little that 3 would leave nothing in the code; larger ones bear 4 and more.
 
     Run:      weft train vae/beta
-              weft sample RUN --walk along
+              weft sample RUN --latents traverse
     """
     return Recipe(
         data=DigitsConfig(binarise="threshold"),
@@ -62,7 +62,7 @@ def inpainting() -> Recipe:
     return Recipe(
         data=DigitsConfig(flat=False),
         model=VAEConfig(latent=16, hidden=(256, 128), decoder="gaussian"),
-        objective=ELBOConfig(hide=0.5),
+        objective=ELBOConfig(mask_size=0.5),
         optim=adamw(1e-3),
         train=Train(steps=3000, batch=64, log_every=50, eval_every=300),
         progress=HIDDEN,
@@ -70,7 +70,7 @@ def inpainting() -> Recipe:
 
 
 def mnist_mlp() -> Recipe:
-    """VAE of perceptrons with two hidden layers on dynamically binarised MNIST.
+    """VAE of MLPs with two hidden layers on dynamically binarised MNIST.
 
     Run:      weft train vae/mnist_mlp
               weft evaluate RUN loss iwae=1000 --data.validate_on test
@@ -150,7 +150,7 @@ def semi_supervised() -> Recipe:
     return Recipe(
         data=DigitsConfig(labelled=0.05),
         model=VAEConfig(latent=32, hidden=(512,), decoder="gaussian", classifier=True),
-        objective=ELBOConfig(label=30.0),
+        objective=ELBOConfig(classification_weight=30.0),
         optim=adamw(1e-3),
         train=Train(steps=1500, batch=64, log_every=50, eval_every=150),
     )

@@ -10,16 +10,16 @@ import torch
 from torch import Tensor
 
 from weft.core.errors import WeftError
-from weft.data.base import Source
+from weft.data.base import DataLoader
 from weft.data.tokenizers.base import ClassNames
 from weft.inference.generate import can_continue, generate
 from weft.inference.neighbours import known_words, neighbours
 from weft.inference.translate import answer, can_answer
-from weft.models.base import Embeds, Restyles, Samples, offers
+from weft.models.base import Embeds, Samples, TranslatesImages, offers
 from weft.report import plane
 from weft.visual.grids import draw as draw_images
 from weft.visual.grids import png
-from weft.visual.restyled import beside
+from weft.visual.image_translation import source_and_translation
 
 if TYPE_CHECKING:
     from weft.runs.load import Loaded
@@ -53,7 +53,7 @@ def draw(loaded: Loaded) -> list[Sample]:
         if offers(loaded.model, Samples):
             sheet = base64.b64encode(png(draw_images(loaded.model, IMAGES), columns=10)).decode()
             return [Sample(f"Images drawn {step}", image=f"data:image/png;base64,{sheet}")]
-        if offers(loaded.model, Restyles):
+        if offers(loaded.model, TranslatesImages):
             sheet = base64.b64encode(png(translated(loaded), columns=6)).decode()
             title = f"Images, what became of them {step}, and what they should be (or are, brought back again)"
             return [Sample(title, image=f"data:image/png;base64,{sheet}")]
@@ -68,8 +68,8 @@ def translated(loaded: Loaded) -> Tensor:
     """The first images that were not trained on, each with its translation and what it should be, or what comes back of it."""
     data = loaded.recipe.data.build_with(loaded.tokenizer)
     held = data.validation or data.train
-    source = Source(held, loaded.recipe.train.seed, next(loaded.model.parameters()).device, shuffle=False)
-    return beside(loaded.model, source.batch(0, min(TRANSLATED, len(held))))
+    source = DataLoader(held, loaded.recipe.train.seed, next(loaded.model.parameters()).device, shuffle=False)
+    return source_and_translation(loaded.model, source.batch(0, min(TRANSLATED, len(held))))
 
 
 def answered(loaded: Loaded) -> list[tuple[str, str]]:

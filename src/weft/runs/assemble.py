@@ -18,7 +18,7 @@ from torch import nn
 from weft.core import config, registry
 from weft.core.errors import CapabilityError, ConfigError, WeftError
 from weft.core.untrusted import kept
-from weft.data.base import Data, Source
+from weft.data.base import Data, DataLoader
 from weft.data.text.lanes import check_lanes
 from weft.data.tokenizers import base as tokenizers
 from weft.models.base import need
@@ -34,10 +34,10 @@ from weft.runs.record import recipe_of
 from weft.training import execution
 from weft.training.checkpoint import checkpoint, files
 from weft.training.checkpoint.hook import Checkpoints
-from weft.training.hooks import Agreement, Average, Hook, Signals, Validation, evaluate
+from weft.training.hooks import EMA, Hook, Signals, SignalSync, Validation, evaluate
 from weft.training.log import Log
 from weft.training.parallel import processes
-from weft.training.parallel.team import ALONE, Team
+from weft.training.parallel.team import SINGLE_PROCESS, Team
 from weft.training.settings import Train
 from weft.training.trainer import Trainer
 
@@ -65,7 +65,7 @@ class Run:
         return next((h for h in self.trainer.hooks if isinstance(h, Validation)), None)
 
 
-def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Sequence[Hook] = (), team: Team = ALONE) -> Run:
+def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Sequence[Hook] = (), team: Team = SINGLE_PROCESS) -> Run:
     """Build everything a recipe describes and, where the folder holds its run already, continue from there."""
     check(recipe)
     files.check_folder(folder)
@@ -94,11 +94,11 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     plan = execution.choose(resolved.train, model, objective, resolved.optim, team.world_size, team.stages)
     size = sum(p.numel() for p in model.parameters())
     train = resolved.train
-    source = Source(data.train, train.seed, plan.device)
+    source = DataLoader(data.train, train.seed, plan.device)
     keeper = Checkpoints(folder, config.to_dict(resolved), tokenizer, train.save_every, train.keep_checkpoints)
     signals = Signals()
-    hooks: list[Hook] = [Agreement(signals)] if team.world_size > 1 else []
-    hooks += [Average(train.ema)] if train.ema else []
+    hooks: list[Hook] = [SignalSync(signals)] if team.world_size > 1 else []
+    hooks += [EMA(train.ema)] if train.ema else []
     hooks += validating(data, resolved, plan.device)
     known = cost.promised(plan.device)
     share = cost.flops_of_draw(resolved, data, objective) / (known.peak * team.world_size) if known and team.first else 0.0
@@ -121,7 +121,7 @@ def validating(data: Data, recipe: Recipe, device: torch.device) -> list[Hook]:
         if train.patience:
             log.warning("--train.patience %d has no effect: nothing is validated, so the run does not stop early", train.patience)
         return []
-    held = Source(data.validation, train.seed, device, shuffle=False)
+    held = DataLoader(data.validation, train.seed, device, shuffle=False)
     at_once = max(train.micro_batch or train.batch, 64)
     return [Validation(held, train.eval_every, train.eval_examples, at_once, goal.metric, goal.goal, train.patience)]
 
@@ -132,7 +132,7 @@ def check_model(recipe: Recipe, data: Data, model: nn.Module, objective: Objecti
     given = registry.name_of(type(recipe.model))
     if own in (None, given):
         return
-    source = Source(data.train, recipe.train.seed, torch.device("cpu"), shuffle=False)
+    source = DataLoader(data.train, recipe.train.seed, torch.device("cpu"), shuffle=False)
     try:
         evaluate(model, objective, source, examples=8, batch=8)
     except WeftError:
@@ -148,7 +148,7 @@ def check_metric(recipe: Recipe, data: Data, model: nn.Module, objective: Object
     wanted = recipe.progress.metric
     if data.validation is None or not recipe.train.eval_every or (wanted == "loss" and len(objective.turns) == 1):
         return
-    held = Source(data.validation, recipe.train.seed, torch.device("cpu"), shuffle=False)
+    held = DataLoader(data.validation, recipe.train.seed, torch.device("cpu"), shuffle=False)
     reported = evaluate(model, objective, held, examples=1, batch=1)
     if wanted not in reported:
         raise ConfigError(f"--progress.metric: validation reports no {wanted!r}{registry.nearest(wanted, list(reported))}")
@@ -201,5 +201,5 @@ def adopt(recipe: Recipe, init: str) -> Recipe:
     if type(model) is type(recipe.model):
         model = dataclasses.replace(model, **{name: getattr(recipe.model, name) for name in model.of_task})
     if type(data) is type(found.data):
-        data = dataclasses.replace(data, **{name: getattr(found.data, name) for name in data.of_model})
+        data = dataclasses.replace(data, **{name: getattr(found.data, name) for name in data.model_preprocessing})
     return dataclasses.replace(recipe, model=model, data=data)

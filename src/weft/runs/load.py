@@ -46,14 +46,14 @@ class Loaded:
         """n examples (N, ...) of a model that draws them, of one class where a label is given: those of `weft sample`."""
         return grids.draw(self.model, n, seed, label)
 
-    def answer(self, text: str, **settings: Any) -> list[translate.Answered]:
+    def answer(self, text: str, **settings: Any) -> list[translate.Seq2SeqOutput]:
         """The best answers of a model that turns one text into another, best first; settings as in generation.answer."""
         return translate.best_answers(self.model, self.tokenizer, [text], **settings)[0]
 
 
 def load(name: str | Path, device: str = "auto") -> Loaded:
     """The model of a run (its best checkpoint if it was validated, else its last), in evaluation mode."""
-    where = execution.pick_device(device)
+    where = execution.select_device(device)
     loaded = checkpoint.find_usable(name, opened)
     loaded.model = loaded.model.to(where).eval()
     select.for_evaluation(loaded.model, where)

@@ -11,7 +11,7 @@ from typing import Any
 
 from weft.core import config, renamed
 from weft.core.errors import CheckpointError, WeftError
-from weft.core.untrusted import kept, mismatch, natural, parse_json, parsing, read_bytes, read_json
+from weft.core.untrusted import kept, measured, mismatch, natural, parse_json, parsing, read_bytes, read_json
 from weft.recipes.base import load as load_recipe
 from weft.recipes.base import recipe
 from weft.training.checkpoint import checkpoint
@@ -38,7 +38,7 @@ COST: dict[str, Any] = {
     **dict.fromkeys(("pue", "carbon_kg_per_kwh"), float | int),
 }
 """What is read of cost.json, which is known whole or not at all."""
-LINE = {"step": natural, "seconds": float | int, "train": {str: float | int | None}, "validation": {str: float | int | None}}
+LINE = {"step": natural, "seconds": float | int, "train": {str: measured}, "validation": {str: measured}}
 """What is read of a line of metrics.jsonl."""
 
 
@@ -139,7 +139,7 @@ def whole_lines(path: Path) -> list[dict[str, Any]]:
         return []
     for line in lines:
         with contextlib.suppress(ValueError):
-            if "step" in (content := kept(parse_json(line), LINE)):
+            if "step" in (content := kept(parse_json(line, finite=False), LINE)):
                 found.append(content)
     return found
 

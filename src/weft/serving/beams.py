@@ -67,6 +67,6 @@ def answer_of(model: ServedModel, prompt: Sequence[int], one: Hypothesis, number
     ended = one.ids[-1] == end_of(model)
     text = Detokenizer(model.tokenizer, (), () if model.answers else prompt)
     said = text.push(one.ids[:-1] if ended else one.ids) + text.finish()
-    more = {"score": one.score, "log_probability": one.log_probability}
+    more = {"score": one.score, "log_probability": one.logprob}
     request = Request(tuple(prompt), Sampling(max_new_tokens=len(one.ids)), number)
     return PartialAnswer(request, said, [Token(number) for number in one.ids], "stop" if ended else "length", more)

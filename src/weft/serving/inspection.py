@@ -19,7 +19,7 @@ from torch import Tensor
 from weft.core.errors import CapabilityError
 from weft.inference.attention_weights import Recorder
 from weft.inference.beam_models import translate
-from weft.inference.mask_predict import MaskPredict, fill_in
+from weft.inference.mask_predict import MaskPredict, mask_predict
 from weft.inference.translate import END, PAD, START, start_and_end
 from weft.serving.errors import ApiError, packed, timed_out
 from weft.serving.request_params import opened
@@ -71,8 +71,8 @@ async def inspected(service: Service, body: AttentionRequest) -> Response:
         else tokens_of(model, body.text)
     )
     check_length(model, ids)
-    compute = partial(attention_of_filled, how=model.filling) if model.filling else attention_of_text
-    if model.answers and not model.filling:
+    compute = partial(attention_of_filled, how=model.mask_predict) if model.mask_predict else attention_of_text
+    if model.answers and not model.mask_predict:
         start, end = start_and_end(model.tokenizer)
         compute = partial(attention_of_translation, start=start, end=end)
     views = await model.worker.call(partial(compute, model.model, ids))
@@ -125,13 +125,13 @@ def attention_of_filled(model: Any, ids: list[int], how: MaskPredict) -> list[Vi
     """An answer that was made at once, and then read once more with all its tokens known."""
     device = next(model.parameters()).device
     source, lengths = torch.tensor([ids], device=device), torch.tensor([len(ids)], device=device)
-    written = fill_in(model, source, lengths, START, END, how)[0].ids
+    written = mask_predict(model, source, lengths, START, END, how)[0].ids
     read = written if model.config.fixed_length else [*written, END]
     read = [*read, *[END] * (model.config.fixed_length - len(read))]
     if len(read) > MOST_TOKENS:
         raise ApiError(400, f"attention is shown for at most {MOST_TOKENS} tokens, but the answer has {len(read)}", param="text")
     with Recorder(model) as recorder:
-        model.fill(torch.tensor([read], device=device), None, model.encode(source, lengths), lengths)
+        model.decode_parallel(torch.tensor([read], device=device), None, model.encode(source, lengths), lengths)
     return three_views(model, recorder, ids, read, read)
 
 

@@ -37,7 +37,7 @@ class PartialAnswer:
     @property
     def made(self) -> list[Token]:
         """The tokens of the answer."""
-        return self.tokens[len(self.request.ids) if self.request.echo else 0 :]
+        return self.tokens[len(self.request.ids) if self.request.prompt_logprobs else 0 :]
 
     @property
     def score(self) -> float:

@@ -55,7 +55,7 @@ def prompt_ids(model: ServedModel, text: str, special: bool) -> list[int]:
 
 
 def opened(model: ServedModel, text: str, special: bool) -> list[int]:
-    """Tokens of a text to be continued: the marks that open one, but not those that close it."""
+    """Tokens of a text to be continued: the special tokens that open one, but not those that close it."""
     return open_prompt(model.tokenizer, text) if special else encode_prompt(model.tokenizer, text).tolist()
 
 
@@ -85,13 +85,13 @@ def new_tokens(service: Service, model: ServedModel, prompt: int, asked: int | N
 
 def target_tokens(model: ServedModel, source: int, asked: int | None, most: int) -> int:
     """As above where source and answer have a context each, in which the special token of the start or the end has a position."""
-    room = model.model.longest if model.filling else max(1, model.context - 1)
+    room = model.model.longest if model.mask_predict else max(1, model.context - 1)
     if source > model.context or (asked or 0) > room:
         said, param = (f"a text of {source}", "prompt") if source > model.context else (f"an answer of {asked}", "max_tokens")
         most = room if param == "max_tokens" else model.context - 1
-        message = f"this model reads and writes at most {most} tokens, and the mark of an end, but {said} was asked for"
+        message = f"this model reads and writes at most {most} tokens, and an end token, but {said} was asked for"
         raise ApiError(400, message, param=param, code="context_length_exceeded")
-    return asked or min(most, room, room if model.filling else LONGER * source + LONGER_BY)
+    return asked or min(most, room, room if model.mask_predict else LONGER * source + LONGER_BY)
 
 
 async def complete(service: Service, http: HttpRequest, body: CompletionRequest) -> Response:
@@ -114,7 +114,7 @@ async def complete(service: Service, http: HttpRequest, body: CompletionRequest)
     for ids in prompts:
         long = replace(sampling, max_new_tokens=new_tokens(service, model, len(ids), body.max_tokens, DEFAULT_TOKENS))
         echo = body.echo and body.logprobs is not None
-        requests += [Request(tuple(ids), long, number, echo, body.filling) for number in range(count)]
+        requests += [Request(tuple(ids), long, number, echo, body.mask_predict) for number in range(count)]
     texts = [well_formed(one) if isinstance(one, str) else model.tokens.decode(one) for one in separate(body.prompt)] if body.echo else []
     echoed = [text for text in texts for _ in range(count)]
     answers = [PartialAnswer(request) for request in requests]
@@ -126,10 +126,10 @@ async def complete(service: Service, http: HttpRequest, body: CompletionRequest)
 def check_fields(model: ServedModel, body: CompletionRequest) -> None:
     """Refuse what is offered by other models only."""
     given = {name for name in ("iterations", "length_factor") if getattr(body, name) is not None}
-    if given and not model.filling:
+    if given and not model.mask_predict:
         name = sorted(given)[0]
         raise ApiError(400, f"{name} is for models that make all tokens at once, and {model.name!r} goes token by token", param=name)
-    if model.filling and (body.beams or max(body.n, body.best_of or 1) > 1):
+    if model.mask_predict and (body.beams or max(body.n, body.best_of or 1) > 1):
         name = "beams" if body.beams else "n" if body.n > 1 else "best_of"
         raise ApiError(400, f"{name}: {model.name!r} makes all tokens at once, and one answer to a text", param=name)
     if body.coverage_penalty and not model.answers:
@@ -201,7 +201,7 @@ async def watched(service: Service, model: ServedModel, submission: Submission, 
         if index in waiting:
             waiting.discard(index)
             service.metrics.until_first.add(now - begin)
-            service.metrics.answer_tokens[model.name] -= len(request.ids) if request.echo else 0
+            service.metrics.answer_tokens[model.name] -= len(request.ids) if request.prompt_logprobs else 0
         service.metrics.answer_tokens[model.name] += len(delta.tokens)
         if delta.finish_reason:
             service.metrics.whole.add(now - begin)

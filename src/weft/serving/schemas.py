@@ -163,7 +163,7 @@ class CompletionRequest(Sampled):
     logprobs: int | None = Field(None, ge=0, le=MOST_COMPLETION_LOGPROBS)
     suffix: str = ""
     add_special_tokens: bool = True
-    """Put the marks its model is used to before a prompt given as text."""
+    """Put the special tokens of its model before a prompt given as text."""
     beams: int | None = Field(None, ge=1, le=MOST_BEAMS)
     """Search for the likeliest answers with so many hypotheses, of which the best n are sent, instead of drawing."""
     length_penalty: float = Field(0.6, ge=0.0, le=10.0)
@@ -173,7 +173,7 @@ class CompletionRequest(Sampled):
     iterations: int | None = Field(None, ge=1, le=MOST_ITERATIONS)
     """Passes of a model that makes all tokens at once; where it is left out, as many as the model was made for."""
     length_factor: float | None = Field(None, gt=0.0, le=LONGEST_FACTOR)
-    """The foretold length of such an answer is multiplied by this."""
+    """The predicted length of such an answer is multiplied by this."""
 
     @model_validator(mode="after")
     def check_together(self) -> CompletionRequest:
@@ -189,7 +189,7 @@ class CompletionRequest(Sampled):
         return self
 
     @property
-    def filling(self) -> MaskPredict | None:
+    def mask_predict(self) -> MaskPredict | None:
         """How all tokens are to be made at once; None where nothing is said of it."""
         if self.iterations is None and self.length_factor is None:
             return None
@@ -200,7 +200,7 @@ class CompletionRequest(Sampled):
         if self.beams is None:
             for name in ("length_penalty", "coverage_penalty"):
                 if name in self.model_fields_set:
-                    raise ValueError(f"{name} is of a search: it needs beams")
+                    raise ValueError(f"{name} needs beam search: it needs beams")
             return
         fields = type(self).model_fields
         changed = (name for name in NOT_WITH_BEAMS if getattr(self, name) != fields[name].get_default(call_default_factory=True))
@@ -253,9 +253,9 @@ class TokenizeRequest(Body):
     prompt: str | None = None
     messages: Annotated[list[Message], FailFast()] = Field(default_factory=list)
     add_special_tokens: bool = True
-    """Put the marks its model is used to around a prompt."""
+    """Put the special tokens of its model around a prompt."""
     parse_special: bool = True
-    """Take a text that looks like a mark for one; completions never do."""
+    """Take a text that looks like a special token for one; completions never do."""
 
     @model_validator(mode="after")
     def check_one(self) -> TokenizeRequest:

@@ -18,7 +18,7 @@ from weft.inference.engine import Engine as TextEngine
 from weft.inference.generate import can_continue
 from weft.inference.mask_predict import MaskPredict
 from weft.inference.non_autoregressive import NonAutoregressiveEngine
-from weft.models.base import Answers, Fills, offers
+from weft.models.base import EncoderDecoder, NonAutoregressiveDecoder, offers
 from weft.runs.load import Loaded
 from weft.serving.errors import ApiError
 from weft.serving.image_size import Canvas, canvas_of
@@ -69,7 +69,7 @@ class ServedModel:
     embeds: bool
     answers: bool = False
     """A prompt is a source, and what comes back another text."""
-    filling: MaskPredict | None = None
+    mask_predict: MaskPredict | None = None
     """How such an answer is made at once, where it is not made token by token."""
     canvas: Canvas | None = None
     """What its images are like, where it draws any."""
@@ -105,8 +105,12 @@ class ServedModel:
 
     def describe(self) -> dict[str, Any]:
         about: dict[str, Any] = {"id": self.name, "object": "model", "created": self.created, "owned_by": "weft"}
-        if self.filling:
-            about["filling"] = {**vars(self.filling), "fixed": bool(self.model.config.fixed_length), "longest": self.model.longest}
+        if self.mask_predict:
+            about["mask_predict"] = {
+                **vars(self.mask_predict),
+                "fixed": bool(self.model.config.fixed_length),
+                "longest": self.model.longest,
+            }
         if self.canvas:
             about["images"] = self.canvas.describe()
         return {**about, "max_model_len": self.context or None, "offers": self.offers}
@@ -178,25 +182,25 @@ def serve_model(
     *,
     slots: int = 32,
     max_queue: int = 256,
-    invariant: bool | None = None,
+    batch_invariant: bool | None = None,
     make_engine: Callable[[], Engine] | None = None,
 ) -> ServedModel:
     """A loaded model with a worker that is not yet started; refused where it can do nothing with a text."""
     model, tokenizer = loaded.model, loaded.tokenizer
     text = tokenizer is not None and not isinstance(tokenizer, ClassNames)
-    whole = filling_of(loaded) if offers(model, Fills) and text else None
-    answers = text and (offers(model, Answers) or whole is not None)
+    whole = filling_of(loaded) if offers(model, NonAutoregressiveDecoder) and text else None
+    answers = text and (offers(model, EncoderDecoder) or whole is not None)
     continues = text and can_continue(model, tokenizer) and not answers
     embeds = text and offers(model, States) and not answers  # the states of a translator are those of two texts
     canvas = canvas_of(loaded) if not text else None
     if not (continues or embeds or answers or canvas):
         raise CapabilityError(f"{name}: {type(model).__name__} has neither text nor images to serve, which are what `weft serve` takes")
-    if invariant and not continues:
-        raise ConfigError(f"{name}: --invariant on is for models that continue a text; leave it out for {type(model).__name__}")
+    if batch_invariant and not continues:
+        raise ConfigError(f"{name}: --batch-invariant on is for models that continue a text; leave it out for {type(model).__name__}")
     engines: dict[str, Any] = {
-        "whole": partial(NonAutoregressiveEngine, filling=whole),
+        "whole": partial(NonAutoregressiveEngine, mask_predict=whole),
         "source": EncoderDecoderEngine,
-        "text": partial(TextEngine, invariant=invariant),
+        "text": partial(TextEngine, batch_invariant=batch_invariant),
     }
     kind = engines.get("whole" if whole else "source" if answers else "text" if continues else "none")
     make = make_engine or (partial(kind, model, tokenizer, slots=slots) if kind else None)

@@ -27,7 +27,7 @@ PLAIN = """\
 PLAIN_STOPS = ("\nUser:",)
 """A model that was not trained to chat goes on with both parts."""
 QUESTION = "{{ messages[-1].content }}" + MASK_CHARACTER
-"""Models of the birthplace task answer a question between two marks."""
+"""Models of the birthplace task answer a question between two special tokens."""
 
 
 @dataclass(frozen=True)
@@ -106,11 +106,11 @@ class Renderer:
 
 
 HIDDEN = "\ue000\ue001\ue000"
-"""Stands around the number of a text that looks like a mark, while a template is rendered."""
+"""Stands around the number of a text that looks like a special token, while a template is rendered."""
 
 
 def hide(messages: Sequence[Mapping[str, str]], special_tokens: Sequence[str]) -> tuple[list[dict[str, str]], list[str]]:
-    """Messages in which texts that look like marks are replaced, so that nobody can end a turn by writing so; and those texts."""
+    """Messages in which texts that look like special tokens are replaced, so that nobody can end a turn by writing so; and those texts."""
     shown: list[str] = []
     hidden = []
     for message in messages:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.data.annotated.framed import FramedTokenizer
+from weft.data.annotated.gpt_finetuning import GPTFinetuningTokenizer
 from weft.data.annotated.label_tokens import LabelledTokenizer
 from weft.data.io.files import well_formed
 from weft.data.tokenizers.base import ByteTokenizer
@@ -34,7 +34,7 @@ def innermost(tokenizer: Any) -> Any:
     """The tokenizer inside those that add something and leave its ids as they are."""
     if isinstance(tokenizer, LabelledTokenizer):
         return innermost(tokenizer.tokens)
-    return innermost(tokenizer.inner) if isinstance(tokenizer, FramedTokenizer) else tokenizer
+    return innermost(tokenizer.inner) if isinstance(tokenizer, GPTFinetuningTokenizer) else tokenizer
 
 
 class TokenTexts:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from weft.core import config
-from weft.data.base import Data, Source
+from weft.data.base import Data, DataLoader
 from weft.recipes.base import Recipe
 from weft.training import execution
 from weft.training.hooks import Hook, evaluate
@@ -40,7 +40,7 @@ def train(recipe: Recipe, changes: dict[str, Any], look: Callable[[Trainer], Non
     torch.manual_seed(resolved.train.seed)
     model, objective = resolved.model.build(), resolved.objective.build()
     plan = execution.choose(resolved.train, model, objective)
-    source = Source(data.train, resolved.train.seed, plan.device)
+    source = DataLoader(data.train, resolved.train.seed, plan.device)
     hooks = [Watch(look, every)] if look else []
     trainer = Trainer(model, objective, source, resolved.train, resolved.optim, plan, hooks)  # type: ignore[arg-type]
     trainer.fit()
@@ -50,5 +50,5 @@ def train(recipe: Recipe, changes: dict[str, Any], look: Callable[[Trainer], Non
 def measured(trainer: Trainer, data: Data, examples: int = 1000) -> dict[str, float]:
     """The objective's numbers on validation data."""
     assert data.validation is not None
-    held = Source(data.validation, trainer.settings.seed, trainer.plan.device, shuffle=False)
+    held = DataLoader(data.validation, trainer.settings.seed, trainer.plan.device, shuffle=False)
     return evaluate(trainer.model, trainer.objective, held, min(examples, len(data.validation)), 256)

@@ -24,14 +24,14 @@ from weft.core.config import Config
 from weft.core.errors import CapabilityError, ConfigError
 from weft.data.annotated.sentences import Sentence
 from weft.data.annotated.tagged import Tagged, TaggedConfig, TagTokenizer
-from weft.data.base import Problems, Source
+from weft.data.base import DataLoader, Problems
 from weft.data.split import number_classes, shuffled
 from weft.data.text.sentence_pairs import SentencePairsConfig
 from weft.data.tokenizers.encoder_tokens import encoder_tokenizer
 from weft.models.bert import BERT, BERTConfig
 from weft.objectives.base import Objective
-from weft.objectives.masked_pair import MaskedPairConfig
-from weft.objectives.tagging import TaggingConfig
+from weft.objectives.mlm_nsp import MLMNSPConfig
+from weft.objectives.token_classification import TokenClassificationConfig
 from weft.report.svg import Curve, chart
 from weft.runs.load import load
 from weft.studies.base import Finding
@@ -62,7 +62,7 @@ class Settings(Config):
     """Steps of that pretraining."""
     sentences: int = 2000
     """Tagged sentences to learn from."""
-    held: int = 2000
+    held_out: int = 2000
     """Others to validate on."""
     epochs: int = 10
     """Passes over the tagged sentences."""
@@ -99,7 +99,7 @@ class OnFeatures(nn.Module):
 class Accuracy(Hook):
     """The share of right tags after every epoch."""
 
-    held: Source
+    held: DataLoader
     every: int
     points: list[tuple[int, float]] = field(default_factory=list)
     name = "accuracy"
@@ -124,10 +124,12 @@ def prepare(settings: Settings) -> Task:
     """Read the sentences, and bring or pretrain the model."""
     source, problems = TaggedConfig(path=settings.path, cut=settings.cut, context=settings.context), Problems()
     sentences = source.read(settings.path, problems)
-    if not 0 < settings.sentences < settings.sentences + settings.held < len(sentences):
-        raise ConfigError(f"--sentences {settings.sentences} and --held {settings.held} must leave some of the {len(sentences)} there are")
+    if not 0 < settings.sentences < settings.sentences + settings.held_out < len(sentences):
+        raise ConfigError(
+            f"--sentences {settings.sentences} and --held-out {settings.held_out} must leave some of the {len(sentences)} there are"
+        )
     order = shuffled(len(sentences), "features").tolist()
-    chosen, held = order[: settings.sentences], set(order[settings.sentences : settings.sentences + settings.held])
+    chosen, held = order[: settings.sentences], set(order[settings.sentences : settings.sentences + settings.held_out])
     train, other = [sentences[i] for i in chosen], [sentences[i] for i in sorted(held)]
     bert, known = brought(settings) if settings.init else pretrained([s for i, s in enumerate(sentences) if i not in held], settings)
     tokens = encoder_tokenizer(known, source.tokenizer, [], 0)
@@ -155,12 +157,14 @@ def pretrained(sentences: list[Sentence], settings: Settings) -> tuple[BERT, Any
     torch.manual_seed(settings.seed)
     model = BERTConfig(vocabulary=data.tokenizer.size, context=settings.context, layers=4, heads=4, width=128, init_std=0.09).build()
     facts = {name: data.info[name] for name in ("vocabulary", "special_tokens", "mask")}
-    source = Source(data.train, settings.seed, execution.pick_device("auto"))
-    learn(model, MaskedPairConfig(**facts).build(), source, settings.pretraining, 1e-3, settings.seed)
+    source = DataLoader(data.train, settings.seed, execution.select_device("auto"))
+    learn(model, MLMNSPConfig(**facts).build(), source, settings.pretraining, 1e-3, settings.seed)
     return model, data.tokenizer
 
 
-def learn(model: nn.Module, objective: Objective, source: Source, steps: int, rate: float, seed: int, hooks: tuple[Hook, ...] = ()) -> None:
+def learn(
+    model: nn.Module, objective: Objective, source: DataLoader, steps: int, rate: float, seed: int, hooks: tuple[Hook, ...] = ()
+) -> None:
     settings = Train(steps=steps, batch=BATCH, seed=seed, compile="off", cuda_graphs="off")  # an LSTM asks the host for lengths
     optim = AdamW(lr=rate, weight_decay=0.01, clip_norm=1.0, schedule=Schedule(kind="linear", warmup=steps // 10))
     Trainer(model, objective, source, settings, optim, execution.choose(settings, model, objective), hooks).fit()
@@ -182,17 +186,17 @@ LAYERS = {"embedding": slice(0, 1), "last layer": slice(-1, None), "last four la
 def compare(task: Task, settings: Settings) -> dict[str, list[tuple[int, float]]]:
     """The share of right tags after every epoch, of every way to use the model."""
     found = {}
-    device = execution.pick_device("auto")
+    device = execution.select_device("auto")
     task.bert.to(device)
     for name in ("finetuned", "not pretrained", *LAYERS):
         torch.manual_seed(settings.seed)
         on_features = name in LAYERS
         model = OnFeatures(task.bert, LAYERS[name], len(task.tokenizer.classes)) if on_features else finetuned(task, name != "finetuned")
         epoch = -(-len(task.train) // BATCH)
-        accuracy = Accuracy(Source(task.held, settings.seed, device, shuffle=False), epoch)
-        source = Source(task.train, settings.seed, device)
+        accuracy = Accuracy(DataLoader(task.held, settings.seed, device, shuffle=False), epoch)
+        source = DataLoader(task.train, settings.seed, device)
         rate = 2e-3 if on_features else settings.rate
-        learn(model, TaggingConfig().build(), source, epoch * settings.epochs, rate, settings.seed, (accuracy,))
+        learn(model, TokenClassificationConfig().build(), source, epoch * settings.epochs, rate, settings.seed, (accuracy,))
         found[name] = accuracy.points
     return found
 

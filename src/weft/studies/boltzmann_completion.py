@@ -20,7 +20,7 @@ from torch import Tensor
 from weft.core import random
 from weft.core.config import Config
 from weft.core.errors import ConfigError
-from weft.data.base import Dataset, Source
+from weft.data.base import DataLoader, Dataset
 from weft.data.images.pixels import ImagesConfig
 from weft.recipes.base import recipe
 from weft.report.parts import card
@@ -69,7 +69,7 @@ def trained(settings: Settings, folder: Path) -> Run:
 
 def images(data: Dataset, most: int, device: torch.device) -> Tensor:
     """The first images (N, X) of a data set."""
-    found: Tensor = Source(data, 0, device, shuffle=False).batch(0, min(most, len(data)))["image"].flatten(1)
+    found: Tensor = DataLoader(data, 0, device, shuffle=False).batch(0, min(most, len(data)))["image"].flatten(1)
     return found
 
 
@@ -111,7 +111,7 @@ def results(made: Run, settings: Settings) -> Results:
     key = random.keys(random.seed_of(settings.seed, "restore"), torch.arange(len(x))).to(device)
     known = (torch.arange(x.size(1), device=device) < x.size(1) // 2).expand_as(x)
     noisy = torch.where(random.uniform(random.fold(key, "flip"), x.size(1)) < FLIPPED, 1 - x, x)
-    filled = model.complete(x, known, random.fold(key, "complete"), 100)
+    filled = model.inpaint(x, known, random.fold(key, "complete"), 100)
     cleaned = model.denoise(noisy, FLIPPED, random.fold(key, "denoise"), 100)
     return Results(x, known, filled, noisy, cleaned, images(made.data.train, 10_000, device).mean(0))
 

@@ -24,7 +24,7 @@ from weft.data.base import Problems
 from weft.data.text.token_windows import read_text
 from weft.inference.beam import Beam
 from weft.inference.beam_models import continuations
-from weft.inference.engine import Engine, answer_all
+from weft.inference.engine import Engine, generate_all
 from weft.inference.generate import need_continuing
 from weft.inference.request import Request, Sampling
 from weft.recipes.base import recipe
@@ -110,8 +110,8 @@ def continued(loaded: Loaded, prompts: Texts, settings: Settings) -> dict[str, T
     found = {f"beam {settings.beams}": [best[0].ids for best in search]}
     for name, how in drawn.items():
         sampling = Sampling(max_new_tokens=settings.tokens, ignore_end=True, seed=settings.seed, **how)  # type: ignore[arg-type]
-        engine = Engine(loaded.model, loaded.tokenizer, slide=True)
-        answers = answer_all(engine, [Request(tuple(ids), sampling, number) for number, ids in enumerate(prompts)])
+        engine = Engine(loaded.model, loaded.tokenizer, sliding_context=True)
+        answers = generate_all(engine, [Request(tuple(ids), sampling, number) for number, ids in enumerate(prompts)])
         found[name] = [[token.id for token in answer.tokens] for answer in answers]
     return found
 

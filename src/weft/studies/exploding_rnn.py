@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from weft.core import random
 from weft.core.config import Config
 from weft.core.errors import ConfigError
-from weft.data.base import Source, TensorDataset
+from weft.data.base import DataLoader, TensorDataset
 from weft.objectives.classification import ClassificationConfig
 from weft.report.svg import Curve, chart
 from weft.studies.base import Finding
@@ -97,7 +97,7 @@ def train(settings: Settings, clip: float, seed: int) -> Widths:
     model, objective, seen = Recurrent(settings), ClassificationConfig(inputs=("x",)).build(), Widths()
     run = Train(steps=settings.steps, batch=32, seed=seed, device="cpu", precision="fp32", compile="off", nonfinite="skip")
     plan = execution.choose(run, model, objective)
-    source, held = (Source(sequences(number, settings.length, kind), seed, plan.device) for kind, number in ((1, EXAMPLES), (2, HELD)))
+    source, held = (DataLoader(sequences(number, settings.length, kind), seed, plan.device) for kind, number in ((1, EXAMPLES), (2, HELD)))
     Trainer(model, objective, source, run, SGD(lr=settings.lr, clip_norm=clip), plan, [seen]).fit()
     seen.accuracy = evaluate(model, objective, held, HELD, HELD)["accuracy"]
     return seen

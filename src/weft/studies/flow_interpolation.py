@@ -16,7 +16,7 @@ from torch import Tensor
 from weft.api import train
 from weft.core.config import Config
 from weft.core.errors import ConfigError, DataError
-from weft.data.base import Dataset, Source
+from weft.data.base import DataLoader, Dataset
 from weft.models.base import Inverts, need
 from weft.objectives.likelihood import dequantise
 from weft.recipes.base import recipe
@@ -53,7 +53,7 @@ def chosen(loaded: Loaded, numbers: tuple[int, ...]) -> Tensor:
     held: Dataset | None = loaded.recipe.data.build_with(loaded.tokenizer).validation
     if held is None or not all(0 <= number < len(held) for number in numbers):
         raise DataError(f"--images: {numbers} must be numbers of the {len(held) if held else 0} validation images, counted from 0")
-    source = Source(held, loaded.recipe.train.seed, next(loaded.model.parameters()).device, shuffle=False)
+    source = DataLoader(held, loaded.recipe.train.seed, next(loaded.model.parameters()).device, shuffle=False)
     batches, levels = [source.batch(number, 1) for number in numbers], getattr(loaded.recipe.objective, "levels", 0)
     return torch.cat([dequantise(b["image"], b["key"], levels) if levels else b["image"] for b in batches])
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from weft.core import random
 from weft.core.config import Config
-from weft.data.base import Source, TensorDataset
+from weft.data.base import DataLoader, TensorDataset
 from weft.models.gan import GANConfig
 from weft.objectives.adversarial import AdversarialConfig
 from weft.report.svg import Curve, chart
@@ -38,7 +38,7 @@ class Settings(Config):
     """Of the data."""
     steps: int = 1500
     """Updates of each player."""
-    turns: int = 1
+    discriminator_steps: int = 1
     """Updates k of the discriminator before one of the generator."""
     compare: tuple[int, ...] = (1, 5)
     """Values of k whose courses are compared; () for none."""
@@ -79,7 +79,7 @@ def follow(settings: Settings) -> list[Panel]:
     points = settings.mean + settings.deviation * random.normal(key, 1)
     torch.manual_seed(settings.seed)
     model = GANConfig(features=1, latent=1, generator=(32, 32), discriminator=(32, 32), output="linear").build()
-    objective = AdversarialConfig(input="point", discriminator_steps=settings.turns).build()
+    objective = AdversarialConfig(input="point", discriminator_steps=settings.discriminator_steps).build()
     run = Train(steps=settings.steps, batch=256, seed=settings.seed, device="cpu", precision="fp32")
     plan = execution.choose(run, model, objective)
     panels: list[Panel] = []
@@ -87,7 +87,7 @@ def follow(settings: Settings) -> list[Panel]:
     fading = Schedule(kind="linear", min_lr_ratio=0.05)
     rates: dict[str, OptimConfig] = {name: Adam(lr=lr, betas=(0.5, 0.999), schedule=fading) for name, lr in speeds.items()}
     watch = Watch(lambda trainer: panels.append(look(trainer)), max(1, settings.steps // 10))
-    Trainer(model, objective, Source(TensorDataset({"point": points}), settings.seed, plan.device), run, rates, plan, [watch]).fit()
+    Trainer(model, objective, DataLoader(TensorDataset({"point": points}), settings.seed, plan.device), run, rates, plan, [watch]).fit()
     return panels
 
 
@@ -114,6 +114,6 @@ def comparison(settings: Settings) -> str:
     """How far the generated mean is from the data's, for several k."""
     curves = []
     for number, turns in enumerate(settings.compare):
-        panels = follow(replace(settings, turns=turns))
+        panels = follow(replace(settings, discriminator_steps=turns))
         curves.append(Curve(f"k = {turns}", [(p.step, abs(p.mean - settings.mean)) for p in panels], f"c{number}"))
     return chart("distance of the generated mean from the data's, by step of the generator", curves, tall=True) if curves else ""

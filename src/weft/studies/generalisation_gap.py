@@ -13,7 +13,7 @@ from torch import Tensor
 
 from weft.core import random
 from weft.core.config import Config
-from weft.data.base import Batch, Source, TensorDataset
+from weft.data.base import Batch, DataLoader, TensorDataset
 from weft.data.images.digits import DigitsConfig
 from weft.models.mlp import MLPConfig
 from weft.objectives.classification import ClassificationConfig
@@ -63,8 +63,8 @@ Row = dict[str, Points]
 class Losses(Hook):
     """Both losses after every epoch."""
 
-    train: Source
-    held: Source
+    train: DataLoader
+    held: DataLoader
     every: int
     points: Points = field(default_factory=list)
     name = "losses"
@@ -97,14 +97,14 @@ def train(settings: Settings, variant: Variant) -> Points:
     epoch = max(1, len(data.train) // BATCH)
     run = Train(steps=epoch * settings.epochs, batch=BATCH, seed=settings.seed, device="cpu")
     plan = execution.choose(run, model, objective)
-    held = Source(data.validation, settings.seed, plan.device, shuffle=False)
-    losses = Losses(Source(data.train, settings.seed, plan.device, shuffle=False), held, epoch)
+    held = DataLoader(data.validation, settings.seed, plan.device, shuffle=False)
+    losses = Losses(DataLoader(data.train, settings.seed, plan.device, shuffle=False), held, epoch)
     hooks: list[Hook] = [losses]
     if variant.patience:
         hooks.append(Validation(held, epoch, 0, 512, "loss", "min", variant.patience))
     seen = TensorDataset(data.train.tensors, Noise(variant.noise) if variant.noise else None)
     optim = AdamW(lr=LR, weight_decay=variant.weight_decay)
-    trainer = Trainer(model, objective, Source(seen, settings.seed, plan.device), run, optim, plan, hooks)
+    trainer = Trainer(model, objective, DataLoader(seen, settings.seed, plan.device), run, optim, plan, hooks)
     trainer.fit()
     return losses.points[: -variant.patience or None] if trainer.stop_reason else losses.points
 

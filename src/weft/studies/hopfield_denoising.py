@@ -49,7 +49,7 @@ def completed(patterns: int, settings: Settings) -> float:
     """Share of the unknown half of the units that is right after recall, where the other half is held."""
     network, x, key = stored(patterns, settings)
     known = (torch.arange(settings.units) < settings.units // 2).expand_as(x)
-    found = 2 * network.complete((x + 1) / 2, known, key, sweeps=50) - 1
+    found = 2 * network.inpaint((x + 1) / 2, known, key, sweeps=50) - 1
     return float((found == x)[:, settings.units // 2 :].float().mean())
 
 

@@ -20,7 +20,7 @@ from weft.runs.assemble import Run
 from weft.studies.autoencoders import nats_of_dimensions, trained
 from weft.studies.base import Finding
 from weft.visual.grids import png
-from weft.visual.walks import FAR, STEPS, between, latents, show
+from weft.visual.latent_interpolation import FAR, STEPS, interpolate, latents, show
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ def study(settings: Settings) -> Finding:
     chosen = [*ranked[: settings.rows - 1], ranked[-1]]
     images = traverse(made, chosen, settings.seed)
     change = (images[:, -1] - images[:, 0]).abs().flatten(1).mean(1)  # of a pixel, from one end to the other
-    walk = between(made.trainer.model, 4, seed=settings.seed)
+    walk = interpolate(made.trainer.model, 4, seed=settings.seed)
     figure = sheet("one dimension moved in each row, those with the most nats first", images.flatten(0, 1))
     figure += sheet("from one draw to the next", walk)
     rows = tuple((str(d), f"{float(nats[d]):.3f}", f"{float(c):.4f}") for d, c in zip(chosen, change, strict=True))

@@ -32,7 +32,7 @@ class Settings(Config):
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "vanilla": ("gan/ring", {}),
     "minibatch discrimination": ("gan/ring", {"model.minibatch_kernels": 16}),
-    "feature matching": ("gan/ring", {"objective.adversarial": 0.0, "objective.feature_matching": 1.0}),
+    "feature matching": ("gan/ring", {"objective.adversarial_weight": 0.0, "objective.feature_matching": 1.0}),
     "historical averaging": ("gan/ring", {"objective.historical_averaging": 1e-3}),
     "one-sided smoothing": ("gan/ring", {"objective.label_smoothing": (0.1, 0.0)}),
     "WGAN, clipped": ("wgan/ring", {}),

@@ -22,7 +22,7 @@ from weft.models.nonautoregressive import NonAutoregressiveConfig
 from weft.models.transformer import TransformerConfig
 from weft.report.svg import Curve, chart
 from weft.studies.base import Finding
-from weft.training.execution import pick_device
+from weft.training.execution import select_device
 
 VOCABULARY, START, END, NEVER = 8000, 1, 2, -1
 """NEVER is no token, so a search that ends there goes on to the wanted length."""
@@ -41,7 +41,7 @@ class Settings(Config):
     """Attention heads per block."""
     width: int = 512
     """Size D of the states."""
-    inner: int = 1024
+    ffn_width: int = 1024
     """Width of the feed-forward layer."""
     batch: int = 1
     """Sources translated together."""
@@ -57,8 +57,8 @@ Row = dict[tuple[str, int], float]
 
 def ways(settings: Settings, length: int) -> dict[str, Callable[[], object]]:
     """Functions that each make a target of a length."""
-    device = pick_device(settings.device)
-    sizes = {name: getattr(settings, name) for name in ("layers", "heads", "width", "inner")}
+    device = select_device(settings.device)
+    sizes = {name: getattr(settings, name) for name in ("layers", "heads", "width", "ffn_width")}
     torch.manual_seed(0)
     serial = TransformerConfig(vocabulary=VOCABULARY, context=length + 2, norm="pre", **sizes).build().to(device).eval()
     parallel = NonAutoregressiveConfig(vocabulary=VOCABULARY, context=length + 2, **sizes).build().to(device).eval()
@@ -70,7 +70,7 @@ def ways(settings: Settings, length: int) -> dict[str, Callable[[], object]]:
         return refine(parallel, parallel.encode(source, lengths), lengths, lengths, START, END, iterations)[0].tolist()
 
     found: dict[str, Callable[[], object]] = {
-        ONE_BY_ONE: lambda: translate(serial, source, lengths, START, NEVER, beams=1, alpha=0.0, longest=length)
+        ONE_BY_ONE: lambda: translate(serial, source, lengths, START, NEVER, beams=1, length_penalty=0.0, longest=length)
     }
     return found | {named(number): lambda number=number: at_once(number) for number in settings.iterations}
 
@@ -130,7 +130,7 @@ def conclusion(settings: Settings, found: Row, lengths: list[int], names: list[s
     grown = {way: found[way, high] / found[way, low] for way in names}
     text = f"A target of {high:,} tokens takes {grown[ONE_BY_ONE]:.1f} times as long as one of {low:,} token by token, and "
     text += f"{grown[names[1]]:.1f} times {names[1]}, which is then {found[ONE_BY_ONE, high] / found[names[1], high]:.0f} times as fast."
-    device = pick_device(settings.device)
+    device = select_device(settings.device)
     where = torch.cuda.get_device_name(device) if device.type == "cuda" else threads()
     size = f"{settings.layers} + {settings.layers} blocks of width {settings.width}, fp32, batch {settings.batch}"
     return f"{text} ({size}, on {where}; encoding the source is included.)"

@@ -77,7 +77,7 @@ def model(settings: Settings, case: Case) -> ModelConfig:
     length, latents = case
     sizes: dict[str, Any] = {"vocabulary": VOCABULARY, "context": length}
     sizes |= {"layers": settings.layers, "heads": settings.heads, "width": settings.width}
-    return PerceiverConfig(**sizes, latents=latents, queries=settings.queries) if latents else GPTConfig(**sizes, tied=False)
+    return PerceiverConfig(**sizes, latents=latents, queries=settings.queries) if latents else GPTConfig(**sizes, tie_embeddings=False)
 
 
 def law(settings: Settings, case: Case) -> int:

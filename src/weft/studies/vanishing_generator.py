@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import torch
 
 from weft.core.config import Config
-from weft.data.base import Batch, Source
+from weft.data.base import Batch, DataLoader
 from weft.objectives.adversarial import AdversarialConfig
-from weft.objectives.gan_losses import GAMES
+from weft.objectives.gan_losses import GAN_LOSSES
 from weft.recipes.base import recipe as find_recipe
 from weft.report.svg import Curve, chart
 from weft.studies.base import Finding
@@ -42,7 +42,7 @@ def follow(settings: Settings, loss: str) -> list[Row]:
     torch.manual_seed(settings.seed)
     model = recipe.resolve(data.info).model.build()
     objective = AdversarialConfig(loss=loss, gradient_penalty=10.0 if loss == "wasserstein" else 0.0).build()  # type: ignore[arg-type]
-    source = Source(data.train, settings.seed, torch.device("cpu"))
+    source = DataLoader(data.train, settings.seed, torch.device("cpu"))
     optimizer = torch.optim.Adam(model.discriminator.parameters(), lr=settings.lr)  # type: ignore[union-attr]
     found: list[Row] = []
     for step in range(settings.steps + 1):
@@ -68,7 +68,7 @@ def slope(model: torch.nn.Module, batch: Batch, loss: str) -> float:
     """Norm of the generator's gradient."""
     weights = list(model.generator.parameters())  # type: ignore[union-attr]
     score = model.discriminate(model.sample(batch["key"]))  # type: ignore[operator]
-    parts = torch.autograd.grad(GAMES[loss].generator(score).mean(), weights)
+    parts = torch.autograd.grad(GAN_LOSSES[loss].generator(score).mean(), weights)
     return float(torch.cat([part.flatten() for part in parts]).norm())
 
 

@@ -14,7 +14,7 @@ import torch
 
 from weft.core.config import Config
 from weft.core.errors import ConfigError
-from weft.data.base import Data, Source
+from weft.data.base import Data, DataLoader
 from weft.data.text.number_words import NumberWordsConfig
 from weft.models.transformer import Transformer, TransformerConfig
 from weft.nn.block import Order
@@ -62,7 +62,7 @@ class Settings(Config):
 class Losses(Hook):
     """The validation loss, every few steps."""
 
-    held: Source
+    held: DataLoader
     points: Points = field(default_factory=list)
     name = "losses"
 
@@ -82,9 +82,9 @@ def train(settings: Settings, data: Data, norm: Order, warmup: int) -> Points:
     model, loss = settings.model(norm, data), objective(data)
     run = Train(steps=settings.steps, batch=BATCH, seed=settings.seed, device="cpu", compile="off")
     plan = execution.choose(run, model, loss)
-    losses = Losses(Source(data.validation, settings.seed, plan.device, shuffle=False))
+    losses = Losses(DataLoader(data.validation, settings.seed, plan.device, shuffle=False))
     optim = Adam(lr=settings.lr, betas=(0.9, 0.98), schedule=Schedule(kind="constant", warmup=warmup))
-    Trainer(model, loss, Source(data.train, settings.seed, plan.device), run, optim, plan, [losses]).fit()
+    Trainer(model, loss, DataLoader(data.train, settings.seed, plan.device), run, optim, plan, [losses]).fit()
     return losses.points
 
 

@@ -46,7 +46,7 @@ GENERATORS: dict[str, dict[str, Any]] = {
     "no batch norm": {"model.generator_norm": "none"},
     "fully connected": {"model.mlp_width": 512},
 }
-GAMES: dict[str, dict[str, Any]] = {
+GAN_LOSSES: dict[str, dict[str, Any]] = {
     "vanilla": {"optim.generator.lr": 2e-4, "objective.label_smoothing": (0.0, 0.0)},
     "WGAN-GP": {
         "objective.loss": "wasserstein",
@@ -95,18 +95,20 @@ def distance(extractor: Extractor, trainer: Trainer, data: Data) -> float:
 def study(settings: Settings) -> Finding:
     """Every generator under both games."""
     extractor = Extractor.of(settings.extractor) if settings.extractor else None
-    courses = {(g, name): course(settings, change | how, extractor) for g, change in GENERATORS.items() for name, how in GAMES.items()}
-    found = {g: {name: courses[g, name].pixels[-1][1] for name in GAMES} for g in GENERATORS}
+    courses = {(g, name): course(settings, change | how, extractor) for g, change in GENERATORS.items() for name, how in GAN_LOSSES.items()}
+    found = {g: {name: courses[g, name].pixels[-1][1] for name in GAN_LOSSES} for g in GENERATORS}
     figure = "".join(
         chart(
             f"{name}: Fréchet distance of pixels, by step of the generator",
             [Curve(g, courses[g, name].pixels, f"c{i}") for i, g in enumerate(GENERATORS)],
             tall=True,
         )
-        for name in GAMES
+        for name in GAN_LOSSES
     )
-    rows = tuple((g, *(courses[g, name].summary() for name in GAMES)) for g in GENERATORS)
-    worse = {name: max(values[name] for values in found.values()) / min(values[name] for values in found.values()) for name in GAMES}
+    rows = tuple((g, *(courses[g, name].summary() for name in GAN_LOSSES)) for g in GENERATORS)
+    worse = {name: max(values[name] for values in found.values()) / min(values[name] for values in found.values()) for name in GAN_LOSSES}
     summary = " and ".join(f"{factor:.1f} times for {name}" for name, factor in worse.items())
     kind = f"generator (in brackets FID-{extractor.name})" if extractor else "generator"
-    return Finding("Bad generators", f"From the best to the worst generator the distance grows {summary}.", (kind, *GAMES), rows, figure)
+    return Finding(
+        "Bad generators", f"From the best to the worst generator the distance grows {summary}.", (kind, *GAN_LOSSES), rows, figure
+    )

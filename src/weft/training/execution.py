@@ -18,7 +18,7 @@ from weft.core.errors import ConfigError
 from weft.data.base import Batch
 from weft.kernels import select
 from weft.kernels.select import Choice
-from weft.kernels.spec import Machine, Use
+from weft.kernels.spec import Machine, UsageSpec
 from weft.objectives.base import Objective
 from weft.training.optimizer.settings import OptimConfig, copies_itself
 from weft.training.settings import Train
@@ -28,19 +28,19 @@ Options = list[tuple[bool, str, str]]
 
 
 @dataclass
-class Plan:
+class ExecutionPlan:
     device: torch.device
     precision: str
     compile: bool
     graphs: bool
     attention: str
     blocks: str
-    logits: str
+    cross_entropy: str
     activations: str
-    update: str
+    fused_casts: bool
     deterministic: bool
     reasons: dict[str, str] = field(default_factory=dict)
-    use: Use = field(default_factory=Use)
+    use: UsageSpec = field(default_factory=UsageSpec)
     """How the model is used, as its kernels are asked."""
     kernels: list[Choice] = field(default_factory=list)
     """What computes each kind of block and attention."""
@@ -51,9 +51,9 @@ class Plan:
             "precision": self.precision,
             "compile": "on" if self.compile else "off",
             "cuda_graphs": "on" if self.graphs else "off",
-            "logits": self.logits,
+            "cross_entropy": self.cross_entropy,
             "activation_checkpointing": self.activations,
-            "update": self.update,
+            "fused_casts": "on" if self.fused_casts else "off",
         }
         lines = [f"{name} {value}: {self.reasons[name]}" for name, value in chosen.items()]
         kernel_lines = [f"{one.what} {one.line()}" for one in self.kernels]
@@ -92,7 +92,7 @@ COMPILER: dict[str, Any] = {"combo_kernels": True}
 small model's step."""
 
 
-def pick_device(name: str) -> torch.device:
+def select_device(name: str) -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -118,15 +118,18 @@ def cpu_has_tiles() -> bool:
     return bool(torch.cpu._is_amx_tile_supported())
 
 
-def choose(settings: Train, model: nn.Module, objective: Objective, optim: object = None, processes: int = 1, stages: int = 1) -> Plan:
+def choose(
+    settings: Train, model: nn.Module, objective: Objective, optim: object = None, processes: int = 1, stages: int = 1
+) -> ExecutionPlan:
     """Decide from (device, model, objective) what the settings leave open, and say why; on the optimiser only the update depends."""
-    device = pick_device(settings.device)
+    check_refusals(settings, model, objective)
+    device = select_device(settings.device)
     gpu = device.type == "cuda"
     size = sum(p.numel() for p in model.parameters())
     reasons = {"device": "asked for" if settings.device != "auto" else "a GPU is present" if gpu else "no GPU is present"}
 
     def decide(name: str, asked: str, options: Options) -> str:
-        value, reasons[name] = settle(asked, options)
+        value, reasons[name] = resolve(asked, options)
         return value
 
     bf16 = torch.cuda.is_bf16_supported() if gpu else cpu_has_bf16()
@@ -134,8 +137,7 @@ def choose(settings: Train, model: nn.Module, objective: Objective, optim: objec
         "precision",
         settings.precision,
         [
-            (not objective.autocast, "fp32", "the objective takes small differences of large numbers"),
-            (refuses(model, "autocast"), "fp32", f"{type(model).__name__} refuses bf16"),
+            (bool(why := refused(model, objective, "autocast")), "fp32", why),
             (not bf16, "fp32", "no bf16 instructions on this device"),
             (not gpu and size < 100_000, "fp32", f"{size:,} parameters are too few to gain from bf16"),
             (True, "bf16", "matrix products are about twice as fast; weights and sums stay fp32"),
@@ -145,8 +147,7 @@ def choose(settings: Train, model: nn.Module, objective: Objective, optim: objec
         "compile",
         settings.compile,
         [
-            (not objective.compile, "off", "the objective takes a second derivative"),
-            (refuses(model, "compile"), "off", f"{type(model).__name__} refuses to be compiled"),
+            (bool(why := refused(model, objective, "compile")), "off", why),
             (stages > 1, "off", "a stage leaves the objective in its middle"),
             (not gpu, "off", "on a CPU it costs 11 to 18 s and gained nothing where measured"),
             (importlib.util.find_spec("triton") is None, "off", "triton is not installed"),
@@ -160,8 +161,7 @@ def choose(settings: Train, model: nn.Module, objective: Objective, optim: objec
         [
             (not gpu, "off", "only a GPU has them"),
             (processes > 1, "off", "several processes add up their gradients within an update"),
-            (not objective.capture, "off", "the objective decides things on the host"),
-            (refuses(model, "capture"), "off", f"{type(model).__name__} decides things on the host"),
+            (bool(why := refused(model, objective, "capture")), "off", why),
             (True, "on", "one launch per update instead of hundreds"),
         ],
     )
@@ -177,51 +177,80 @@ def choose(settings: Train, model: nn.Module, objective: Objective, optim: objec
         ],
     )
     blocks = decide(
-        "blocks",
-        settings.blocks,
+        "block_kernels",
+        settings.block_kernels,
         [
-            (not gpu and precision == "bf16" and cpu_has_tiles(), "plain", "PyTorch multiplies by this CPU's tiles, functions in C do not"),
+            (
+                not gpu and precision == "bf16" and cpu_has_tiles(),
+                "plain",
+                "PyTorch multiplies by this CPU's matrix tiles, the C kernels do not",
+            ),
             (not objective.compile and not gpu, "plain", "the objective takes a second derivative"),
             (processes > 1, "plain", "several processes share out their weights"),
-            (gpu and precision != "bf16", "plain", "products are not made in bf16"),
+            (gpu and precision != "bf16", "plain", "matmuls are not in bf16"),
             (gpu and importlib.util.find_spec("triton") is None, "plain", "Triton is not installed"),
             (True, "fused", "by kernels of our own where these serve"),
         ],
     )
-    logits = decide("logits", settings.logits, of_logits(gpu, model, objective))
+    cross_entropy = decide("cross_entropy", settings.cross_entropy, of_cross_entropy(gpu, model, objective))
     memory = torch.cuda.get_device_properties(device).total_memory if gpu else 0
     activations = decide("activation_checkpointing", settings.activation_checkpointing, of_activations(size, memory))
     why = never_fused(settings, gpu, precision, objective, optim, processes)
-    update = decide("update", settings.update, of_update(why, logits))
-    if update == "fused" and why:
-        update, reasons["update"] = "apart", f"fused was asked for, but {why}"
+    casts = decide("fused_casts", settings.fused_casts, of_fused_casts(why, cross_entropy))
+    if casts == "on" and why:
+        casts, reasons["fused_casts"] = "off", f"on was asked for, but {why}"
+    if cross_entropy == "chunked" and (why := never_chunked(model, objective)):
+        cross_entropy, reasons["cross_entropy"] = "whole", f"chunked was asked for, but {why}"
     if graphs == "on" and not gpu:
         graphs, reasons["cuda_graphs"] = "off", "on was asked for, but only a GPU has them"
     if attention == "cudnn" and not gpu:
         attention, reasons["attention"] = "fused", "cudnn was asked for, but it needs a GPU"
-    choices = (attention, blocks, logits, activations, update)
-    use = Use(
+    choices = (attention, blocks, cross_entropy, activations, casts == "on")
+    use = UsageSpec(
         machine=Machine.of(device),
         precision=precision,
         attention=attention,
         attention_asked=settings.attention == attention,
-        no_blocks="" if blocks == "fused" else f"plain was {reasons['blocks']}" if settings.blocks == "plain" else reasons["blocks"],
+        compiled=compiled == "on",
+        no_blocks=""
+        if blocks == "fused"
+        else f"plain was {reasons['block_kernels']}"
+        if settings.block_kernels == "plain"
+        else reasons["block_kernels"],
         checkpointing=activations,  # type: ignore[arg-type]
     )
     kernels = select.choose(model, use)
-    return Plan(device, precision, compiled == "on", graphs == "on", *choices, settings.deterministic, reasons, use, kernels)
+    return ExecutionPlan(device, precision, compiled == "on", graphs == "on", *choices, settings.deterministic, reasons, use, kernels)
 
 
-def refuses(model: nn.Module, what: str) -> bool:
-    """Whether a model says that it must not be compiled (`compile`), captured in a CUDA graph (`capture`) or run in bf16 (`autocast`)."""
-    return getattr(model, what, True) is False
+REFUSALS = {
+    "autocast": ("precision", "bf16", "takes small differences of large numbers", "refuses bf16"),
+    "compile": ("compile", "on", "takes a second derivative", "refuses to be compiled"),
+    "capture": ("cuda_graphs", "on", "decides things on the host", "refuses CUDA graphs"),
+}
+"""What an objective, a model or a part of one forbids by an attribute that is False: the setting, its value, and how it is said of each."""
 
 
-def of_update(never_fused: str, logits: str) -> Options:
+def refused(model: nn.Module, objective: Objective, what: str) -> str:
+    """Why a step must not be run in bf16 (autocast), compiled, or captured in a CUDA graph (capture); nothing where it may."""
+    _, _, of_objective, of_model = REFUSALS[what]
+    if getattr(objective, what) is False:
+        return f"the objective {of_objective}"
+    return next((f"{type(module).__name__} {of_model}" for module in model.modules() if getattr(module, what, True) is False), "")
+
+
+def check_refusals(settings: Train, model: nn.Module, objective: Objective) -> None:
+    """Raise where a setting asks for what the model or the objective forbids."""
+    for what, (setting, value, *_) in REFUSALS.items():
+        if getattr(settings, setting) == value and (why := refused(model, objective, what)):
+            raise ConfigError(f"--train.{setting} {value} cannot be had: {why}; leave it out")
+
+
+def of_fused_casts(never_fused: str, cross_entropy: str) -> Options:
     return [
-        (bool(never_fused), "apart", never_fused),
-        (logits != "chunked", "apart", "the casts of a small model's matrices take no time"),
-        (True, "fused", "Adam itself reads bf16 gradients of matrices and writes their bf16 copies, which spares a pass for each"),
+        (bool(never_fused), "off", never_fused),
+        (cross_entropy != "chunked", "off", "the casts of a small model's matrices take no time"),
+        (True, "on", "Adam itself reads bf16 gradients of matrices and writes their bf16 copies, which spares a pass for each"),
     ]
 
 
@@ -229,10 +258,10 @@ def never_fused(settings: Train, gpu: bool, precision: str, objective: Objective
     """Why Adam cannot hold bf16 copies of the matrices; nothing where it can."""
     reasons = {
         "it needs a GPU and Triton": not gpu or importlib.util.find_spec("triton") is None,
-        "products are not made in bf16": precision != "bf16",
+        "matmuls are not in bf16": precision != "bf16",
         "bf16 gradients should not be added up over micro-batches": 0 < settings.micro_batch < settings.batch,
         "it does not know several processes": processes > 1,
-        "it is for Adam and AdamW without l1, l2, clip_value, relative and eps_inside_sqrt": not isinstance(optim, OptimConfig)
+        "it is for Adam and AdamW without l1, l2, clip_value, scale_parameter and eps_inside_sqrt": not isinstance(optim, OptimConfig)
         or not copies_itself(optim),
         "the objective has several turns or changes weights itself": len(objective.turns) > 1
         or type(objective).after_update is not Objective.after_update,
@@ -240,7 +269,7 @@ def never_fused(settings: Train, gpu: bool, precision: str, objective: Objective
     return next((why for why, holds in reasons.items() if holds), "")
 
 
-def settle(asked: str, options: Options) -> tuple[str, str]:
+def resolve(asked: str, options: Options) -> tuple[str, str]:
     """What was asked for, or the first option whose condition holds; and why."""
     return (asked, "asked for") if asked != "auto" else next((value, why) for condition, value, why in options if condition)
 
@@ -249,10 +278,10 @@ LARGE = 4096
 """From which vocabulary on logits are made in chunks."""
 
 
-def of_logits(gpu: bool, model: nn.Module, objective: Objective) -> Options:
-    vocabulary = head_size(model) if hasattr(objective, "logits_backend") else 0
+def of_cross_entropy(gpu: bool, model: nn.Module, objective: Objective) -> Options:
+    refused, vocabulary = never_chunked(model, objective), head_size(model)
     return [
-        (not vocabulary, "whole", "the objective has no head over a vocabulary"),
+        (bool(refused), "whole", refused),
         (not gpu, "whole", "memory is no limit on a CPU"),
         (vocabulary < LARGE, "whole", f"a vocabulary of {vocabulary:,} is small"),
         (True, "chunked", "the logits of a batch would be its largest tensor by far"),
@@ -266,10 +295,16 @@ def of_activations(size: int, memory: float) -> Options:
     return [(share > 1 / 8, "selective", costly), (True, "none", "nothing is computed twice")]
 
 
+def never_chunked(model: nn.Module, objective: Objective) -> str:
+    """Why logits cannot be made in chunks, from the matrix of the head; nothing where they can."""
+    if not hasattr(objective, "logits_backend"):
+        return "the objective has no head over a vocabulary"
+    return select.head_refused(getattr(model, "head", None))
+
+
 def head_size(model: nn.Module) -> int:
-    """Rows of a head that is one matrix; 0 where there is none."""
-    head = getattr(model, "head", None)
-    return head.out_features if isinstance(head, nn.Linear) and head.bias is None else 0
+    """Rows of a head over a vocabulary; 0 where there is none."""
+    return getattr(getattr(model, "head", None), "out_features", 0)
 
 
 def keep_memory() -> None:
@@ -281,7 +316,7 @@ def keep_memory() -> None:
         libc.mallopt(m_trim_threshold, (1 << 31) - 1)
 
 
-def apply(plan: Plan, model: nn.Module, objective: Objective | None = None) -> None:
+def apply(plan: ExecutionPlan, model: nn.Module, objective: Objective | None = None) -> None:
     """Set what is global, and tell the layers and the objective that offer a choice."""
     if plan.device.type == "cpu":
         keep_memory()
@@ -293,7 +328,7 @@ def apply(plan: Plan, model: nn.Module, objective: Objective | None = None) -> N
         torch.use_deterministic_algorithms(plan.deterministic)
     plan.kernels = select.install_chosen(model, plan.use)
     if hasattr(objective, "logits_backend"):
-        setattr(objective, "logits_backend", plan.logits)  # noqa: B010
+        setattr(objective, "logits_backend", plan.cross_entropy)  # noqa: B010
 
 
 class Captured:

@@ -18,11 +18,11 @@ import torch
 from torch import Tensor, nn
 
 from weft.core.errors import ConfigError
-from weft.core.untrusted import checked, natural
-from weft.data.base import Batch, Source
+from weft.core.untrusted import checked, measured, natural
+from weft.data.base import Batch, DataLoader
 from weft.objectives.base import Objective, Terms
 from weft.training.means import Means
-from weft.training.parallel.team import ALONE, SumsAndMetrics, Team, copy, once, saved
+from weft.training.parallel.team import SINGLE_PROCESS, SumsAndMetrics, Team, copy, once, saved
 
 if TYPE_CHECKING:
     from weft.training.trainer import Trainer
@@ -50,7 +50,7 @@ class Hook:
     def load_state(self, tensors: Mapping[str, Tensor], plain: dict[str, Any]) -> None: ...
 
 
-class Average(Hook):
+class EMA(Hook):
     """Exponential moving average of the weights; validation and the checkpoint's users see the average.
 
     Only weights that training made count, from its first step on: with the first ones in it, which are random, the average of 1,600 steps
@@ -69,15 +69,15 @@ class Average(Hook):
         own, team = once(trainer.model.state_dict(), trainer.team), trainer.team
         for name, value in own.items():
             if name in self.loaded:
-                self.average[name] = team.part(self.loaded[name].to(value.device), value).clone()
+                self.average[name] = team.shard(self.loaded[name].to(value.device), value).clone()
             elif name not in self.average:
-                self.average[name] = team.local(value).detach().clone()
+                self.average[name] = team.to_local(value).detach().clone()
         self.loaded = {}
 
     @torch.no_grad()
     def after_step(self, trainer: Trainer) -> None:
         own = trainer.model.state_dict()
-        current = {name: trainer.team.local(own[name]) for name in self.average}
+        current = {name: trainer.team.to_local(own[name]) for name in self.average}
         moving = [name for name, value in current.items() if value.is_floating_point()]
         share = (1 - self.decay) / (1 - self.decay**trainer.step)  # as Adam corrects its means
         torch._foreach_lerp_([self.average[n] for n in moving], [current[n] for n in moving], share)
@@ -85,10 +85,10 @@ class Average(Hook):
             self.average[name].copy_(current[name])
 
     @contextlib.contextmanager
-    def applied(self, model: nn.Module, team: Team = ALONE) -> Iterator[None]:
+    def applied(self, model: nn.Module, team: Team = SINGLE_PROCESS) -> Iterator[None]:
         """Put the average in the model's place for a while."""
         state = model.state_dict()
-        held = {name: team.local(state[name]) for name in self.average}
+        held = {name: team.to_local(state[name]) for name in self.average}
         own = {name: value.clone() for name, value in held.items()}
         copy(held, self.average)
         try:
@@ -105,12 +105,7 @@ class Average(Hook):
         self.loaded = tensors
 
 
-def number(value: Any) -> bool:
-    """For a schema: a number, finite or not, or none yet."""
-    return value is None or type(value) in (int, float)
-
-
-VALIDATION = {"best": number, "best_step": natural, "waited": natural, "latest": {str: number}, "latest_step": natural}
+VALIDATION = {"best": measured, "best_step": natural, "waited": natural, "latest": {str: measured}, "latest_step": natural}
 """What validation saves of itself."""
 
 
@@ -119,7 +114,7 @@ class Validation(Hook):
 
     name = "validation"
 
-    def __init__(self, source: Source, every: int, examples: int, batch: int, metric: str, goal: str, patience: int = 0):
+    def __init__(self, source: DataLoader, every: int, examples: int, batch: int, metric: str, goal: str, patience: int = 0):
         self.source, self.every, self.batch = source, every, batch
         self.examples = min(examples or len(source.dataset), len(source.dataset))
         self.metric, self.goal, self.patience = metric, goal, patience
@@ -138,7 +133,7 @@ class Validation(Hook):
             self.run(trainer)
 
     def run(self, trainer: Trainer) -> None:
-        average = next((h for h in trainer.hooks if isinstance(h, Average)), None)
+        average = next((h for h in trainer.hooks if isinstance(h, EMA)), None)
         weights = average.applied(trainer.model, trainer.team) if average else contextlib.nullcontext()
         with weights, trainer.plan.tf32(), trainer.plan.autocast():
             given = (trainer.model, trainer.objective, self.source, self.examples, self.batch, trainer.team)
@@ -173,23 +168,25 @@ class Validation(Hook):
 
 
 @torch.no_grad()
-def evaluate(model: nn.Module, objective: Objective, source: Source, examples: int, batch: int, team: Team = ALONE) -> dict[str, float]:
+def evaluate(
+    model: nn.Module, objective: Objective, source: DataLoader, examples: int, batch: int, team: Team = SINGLE_PROCESS
+) -> dict[str, float]:
     """Exact means over the first `examples` of a source, in evaluation mode."""
     training = model.training
     model.eval()
     means = Means(objective)
     for first in range(0, examples, batch):
-        start, count = team.share(first, min(batch, examples - first))
+        start, count = team.local_batch(first, min(batch, examples - first))
         data = source.batch(start, max(count, 1))  # a process without a part does what the others do, and it counts for nothing
         counts = objective.counts(data)
         for index, turn in enumerate(objective.turns):
-            found = Terms(*team.evaluate(judged, model, objective, data, turn.name, index == 0))
+            found = Terms(*team.evaluate(validation_step, model, objective, data, turn.name, index == 0))
             means.add(turn.name, found if count else nothing(found), counts if count else zeros(counts))
     model.train(training)
-    return means.read(team.add)
+    return means.read(team.all_reduce)
 
 
-def judged(model: nn.Module, objective: Objective, data: Batch, turn: str, measured: bool) -> SumsAndMetrics:
+def validation_step(model: nn.Module, objective: Objective, data: Batch, turn: str, measured: bool) -> SumsAndMetrics:
     """What validation sums up of a batch."""
     terms = objective(model, data, turn)
     return terms.sums, {**terms.metrics, **(objective.measure(model, data) if measured else {})}
@@ -233,7 +230,7 @@ class Signals(Hook):
             signal.signal(number, handler)
 
 
-class Agreement(Hook):
+class SignalSync(Hook):
     """Comes first: a signal that one process received stops all after the same step."""
 
     name = "agreement"
@@ -242,7 +239,7 @@ class Agreement(Hook):
         self.signals = signals
 
     def after_step(self, trainer: Trainer) -> None:
-        number = trainer.team.largest(self.signals.received or 0)
+        number = trainer.team.all_reduce_max(self.signals.received or 0)
         if number:
             self.signals.received = number
             self.signals.stop(trainer)

@@ -70,7 +70,7 @@ class Log(Hook):
         self.write(line, trainer)
 
     def training(self, trainer: Trainer) -> dict[str, float]:
-        numbers = trainer.means.read(trainer.team.add)
+        numbers = trainer.means.read(trainer.team.all_reduce)
         trainer.means.clear()
         for turn, updater in trainer.updaters.items():
             prefix = f"{turn}_" if turn else ""
@@ -96,7 +96,7 @@ class Log(Hook):
         failing = file.failing
         if file.gone():
             if not self.run.is_dir():
-                raise CheckpointError(f"{self.run}: was deleted while it was trained, with all that was saved; train it again, or restore it")
+                raise CheckpointError(f"{self.run}: was deleted while it was trained, and all that was saved; train it again")
             logger.warning("%s was deleted while it was written; its lines so far are lost, and new ones begin another", file.path)
             file.begin_again()
         try:

@@ -64,14 +64,14 @@ class Train(Config):
     """Capture each update as one CUDA graph."""
     attention: Literal["auto", "fused", "cudnn", "explicit"] = "auto"
     """Attention as one fused kernel (PyTorch's choice or cuDNN's) or as matrix products and a softmax."""
-    blocks: Literal["auto", "fused", "plain"] = "auto"
+    block_kernels: Literal["auto", "fused", "plain"] = "auto"
     """Transformer blocks by kernels of our own where these serve, or operation by operation."""
-    logits: Literal["auto", "whole", "chunked"] = "auto"
+    cross_entropy: Literal["auto", "whole", "chunked"] = "auto"
     """Make the logits of a batch at once, or for some tokens at a time without ever keeping them."""
     activation_checkpointing: Literal["auto", "none", "selective", "full"] = "auto"
     """Recompute activations of each Transformer block in the backward pass instead of keeping them: none, selective (all but the outputs of
     matrix products and attention) or full (all but the input of the block)."""
-    update: Literal["auto", "apart", "fused"] = "auto"
+    fused_casts: Literal["auto", "on", "off"] = "auto"
     """Whether Adam itself reads bf16 gradients of matrices and writes their bf16 copies, or each is cast apart."""
     deterministic: bool = False
     """Use only kernels that give the same bits each time (always so on the CPU)."""

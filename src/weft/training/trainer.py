@@ -17,17 +17,17 @@ from torch import Tensor, nn
 
 from weft.core import random
 from weft.core.errors import ConfigError, NonFiniteError
-from weft.data.base import Batch, Source
+from weft.data.base import Batch, DataLoader
 from weft.objectives.base import Objective, Terms, Turn
 from weft.training import execution
 from weft.training.checkpoint.tensors import below
-from weft.training.execution import Captured, Plan
+from weft.training.execution import Captured, ExecutionPlan
 from weft.training.hooks import Hook
 from weft.training.means import Means
 from weft.training.optimizer.bf16_weights import BF16Weights
 from weft.training.optimizer.settings import OptimConfig, copies_itself
 from weft.training.optimizer.updater import Updater
-from weft.training.parallel.team import ALONE, Team
+from weft.training.parallel.team import SINGLE_PROCESS, Team
 from weft.training.settings import Train
 
 Counts = dict[str, Tensor]
@@ -43,10 +43,10 @@ class Trainer:
         self,
         model: nn.Module,
         objective: Objective,
-        source: Source,
+        source: DataLoader,
         settings: Train,
         optim: OptimConfig | dict[str, OptimConfig],
-        plan: Plan,
+        plan: ExecutionPlan,
         hooks: Sequence[Hook] = (),
         tokens: int = 1,
         team: Team | None = None,
@@ -55,12 +55,12 @@ class Trainer:
         objective.bind(model)
         self.model, self.objective = model.to(plan.device), objective.to(plan.device)
         self.source, self.settings, self.plan, self.hooks, self.tokens = source, settings, plan, list(hooks), tokens
-        self.team = team or ALONE
+        self.team = team or SINGLE_PROCESS
         self.team.prepare(self.model, self.objective)
         self.step, self.cursor = 0, 0
         self.stop_reason = ""
         self.means = Means(objective)
-        self.bf16_weights = BF16Weights(self.model) if plan.update == "fused" else None
+        self.bf16_weights = BF16Weights(self.model) if plan.fused_casts else None
         self.updaters = {turn.name: self._updater(turn, optim) for turn in objective.turns}
         self.examples = self._compiled(self._examples) if plan.graphs else self._examples
         self.functions = {turn.name: self._compiled(self._function(turn)) for turn in objective.turns}
@@ -86,7 +86,7 @@ class Trainer:
     def cut(self) -> list[tuple[int, int]]:
         """This process's draws of the next batch as micro-batches: (first, count)."""
         size = self.batch_size(self.cursor)
-        cuts = self.team.cut(self.cursor, size, self.settings.micro_batch)
+        cuts = self.team.micro_batches(self.cursor, size, self.settings.micro_batch)
         self.cursor += size
         return cuts
 
@@ -108,8 +108,8 @@ class Trainer:
         updater = self.updaters[turn.name]
         micro = [self.examples(batch) for batch in drawn]
         updater.zero_grad()
-        counts = self.team.add({name: sum_of([own[name] for _, own in micro]) for name in micro[0][1]})
-        found = self.team.learn(self.functions[turn.name], [batch for batch, _ in micro], counts)
+        counts = self.team.all_reduce({name: sum_of([own[name] for _, own in micro]) for name in micro[0][1]})
+        found = self.team.forward_backward(self.functions[turn.name], [batch for batch, _ in micro], counts)
         with self.bf16_weights.in_place() if self.bf16_weights else nullcontext():
             for (sums, metrics), (_, own) in zip(found, micro, strict=True):
                 self.means.add(turn.name, Terms(sums, metrics), own)
@@ -187,7 +187,7 @@ class Trainer:
         alone = not any(id(p) in others for _, module in modules for p in module.parameters())
         if self.bf16_weights and not copies_itself(config):
             without = "l1, l2, clip_value, relative and eps_inside_sqrt"
-            raise ConfigError(f"--train.update fused needs Adam or AdamW without {without}; leave it away")
+            raise ConfigError(f"--train.fused_casts on needs Adam or AdamW without {without}; leave it away")
         bf16_weights = self.bf16_weights.copies if self.bf16_weights else None
         return Updater(config, modules, halt=self.settings.nonfinite != "skip", alone=alone, team=self.team, bf16_weights=bf16_weights)
 
@@ -219,15 +219,15 @@ class Trainer:
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Everything but the weights that the rest of the run depends on, as tensors (those that this process saves) and as JSON."""
         tensors = {f"objective/{name}": value for name, value in self.objective.state_dict().items()}
-        tensors |= {f"means/{name}": value for name, value in self.team.add(self.means.state_tensors()).items()}
-        tensors = tensors if self.team.keeps() else {}
+        tensors |= {f"means/{name}": value for name, value in self.team.all_reduce(self.means.state_tensors()).items()}
+        tensors = tensors if self.team.is_saver() else {}
         refused = {turn: float(updater.refused) for turn, updater in self.updaters.items()}
         plain: dict[str, Any] = {"step": self.step, "cursor": self.cursor, "refused": refused, "hooks": {}}
         for turn, updater in self.updaters.items():
             tensors |= {f"optim/{turn}/{name}": value for name, value in updater.state_tensors().items()}
         for hook in self.hooks:
             hook_tensors, plain["hooks"][hook.name] = hook.state()
-            tensors |= {f"hooks/{hook.name}/{name}": value for name, value in hook_tensors.items() if self.team.keeps()}
+            tensors |= {f"hooks/{hook.name}/{name}": value for name, value in hook_tensors.items() if self.team.is_saver()}
         return tensors, plain
 
     def load_state(self, tensors: Mapping[str, Tensor], plain: dict[str, Any]) -> None:

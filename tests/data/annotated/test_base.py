@@ -17,7 +17,7 @@ from weft.data.base import Data, Problems, TensorDataset
 from weft.data.tokenizers.base import Tokenizer
 from weft.data.tokenizers.encoder_tokens import MIN_CONTEXT
 
-SOURCES = ("labelled_texts", "choices", "tagged", "spans", "framed_texts", "framed_choices")
+SOURCES = ("labelled_texts", "choices", "tagged", "spans", "gpt_finetuning_texts", "gpt_finetuning_choices")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ def test_every_source_has_the_same_settings() -> None:
         made = registry.find("data", name)()
         assert isinstance(made, AnnotatedConfig)
         assert (made.path, made.validation_path, made.validation, made.vocabulary) == ("", "", 0.1, 0)
-        assert made.tokenizer == ("byte_bpe" if name.startswith("framed") else "wordpiece")
+        assert made.tokenizer == ("byte_bpe" if name.startswith("gpt_finetuning") else "wordpiece")
         assert made.context == (256 if name == "spans" else 128)
 
 

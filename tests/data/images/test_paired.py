@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from weft.core.errors import ConfigError, DataError
-from weft.data.base import Source
+from weft.data.base import DataLoader
 from weft.data.images.domains import DomainsConfig, restyle, to_grey
 from weft.data.images.paired import ImagePairsConfig, OutlinesConfig, outlines
 from weft.data.images.unpaired import UnpairedImagesConfig
@@ -38,13 +38,13 @@ def test_halves_stay_together(packed: bool, tmp_path: Path) -> None:
     assert data.validation is not None
     assert (len(data.train), len(data.validation)) == (9, 3)
     assert data.info["image"] == data.info["source_image"] == (3, 8, 8)
-    batch = Source(data.train, 1, torch.device("cpu")).batch(0, 9)
+    batch = DataLoader(data.train, 1, torch.device("cpu")).batch(0, 9)
     assert batch["source"].shape == batch["image"].shape == (9, 3, 8, 8)
     torch.testing.assert_close(batch["source"][:, 1], torch.full((9, 8, 8), 200 / 255))  # the right half by default
     torch.testing.assert_close(batch["image"][:, 0], torch.full((9, 8, 8), 100 / 255))
     torch.testing.assert_close(batch["source"][:, 2], batch["image"][:, 2])  # both of one file
     other = ImagePairsConfig(path=str(path), size=10, crop_size=8, source="left").build()
-    assert float(Source(other.train, 1, torch.device("cpu")).batch(0, 2)["source"][:, 0].min()) > 0.3
+    assert float(DataLoader(other.train, 1, torch.device("cpu")).batch(0, 2)["source"][:, 0].min()) > 0.3
 
 
 def test_flaws_are_told(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_pixels_of_sixteen_bits_keep_their_brightness_and_one_column_is_no_pair(
     image.new("L", (1, 8)).save(tmp_path / "thin.png")
     data = ImagePairsConfig(path=str(tmp_path), size=8, crop_size=0, validation=0.0).build()
     assert len(data.train) == 1
-    batch = Source(data.train, 1, torch.device("cpu")).batch(0, 1)
+    batch = DataLoader(data.train, 1, torch.device("cpu")).batch(0, 1)
     torch.testing.assert_close(batch["source"], torch.full((1, 3, 8, 8), 128 / 255))
     assert "thin.png (one pixel wide, which has no halves)" in data.problems.lines()[0]
 
@@ -84,7 +84,7 @@ def test_outlines_are_the_rim_of_what_is_bright() -> None:
 def test_digits_have_outlines() -> None:
     pytest.importorskip("sklearn")
     data = OutlinesConfig().build()
-    batch = Source(data.train, 1, torch.device("cpu")).batch(0, 5)
+    batch = DataLoader(data.train, 1, torch.device("cpu")).batch(0, 5)
     torch.testing.assert_close(batch["source"], outlines(batch["image"]))
     assert data.info["source_image"] == (1, 8, 8)
     with pytest.raises(ConfigError):
@@ -95,7 +95,7 @@ def test_digits_have_outlines() -> None:
 def test_no_image_is_in_both_domains(style: str) -> None:
     pytest.importorskip("sklearn")
     data = DomainsConfig(style=style).build()  # type: ignore[arg-type]
-    source = Source(data.train, 1, torch.device("cpu"), shuffle=False)
+    source = DataLoader(data.train, 1, torch.device("cpu"), shuffle=False)
     batch = source.batch(0, len(data.train))
     channels = data.info["image"][0]
     assert batch["image"].shape[1:] == batch["other"].shape[1:] == (channels, 8, 8)
@@ -121,7 +121,7 @@ def test_two_folders_are_two_domains(tmp_path: Path) -> None:
     assert (len(data.train), data.info["other_examples"]) == (8, 16)
     assert data.validation is not None
     for part in (data.train, data.validation):
-        batch = Source(part, 1, torch.device("cpu")).batch(0, 5)
+        batch = DataLoader(part, 1, torch.device("cpu")).batch(0, 5)
         assert set(batch) == {"image", "other", "key"}
         assert batch["image"].shape == batch["other"].shape == (5, 1, 8, 8)
         assert float(batch["image"].max()) == 0

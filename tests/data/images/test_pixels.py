@@ -57,8 +57,9 @@ def test_a_file_is_read_as_what_its_suffixes_may_be_and_no_program_is_asked(tmp_
     (tmp_path / "gs").write_text(f"#!/bin/sh\ntouch {tmp_path}/asked\nexit 1\n")
     (tmp_path / "gs").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    for config in (ImagesConfig(path=str(tmp_path / "photos"), size=8), ImagePairsConfig(path=str(tmp_path / "photos"), size=8, crop_size=8)):
-        with pytest.raises(DataError, match="can be read|could be read"):
+    path = str(tmp_path / "photos")
+    for config in (ImagesConfig(path=path, size=8), ImagePairsConfig(path=path, size=8, crop_size=8)):
+        with pytest.raises(DataError, match="be read"):
             config.build()
     assert not (tmp_path / "asked").exists()
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from weft.core.errors import ConfigError, DataError
-from weft.data.base import IGNORE, Source
+from weft.data.base import IGNORE, DataLoader
 from weft.data.shards.builder import BuildConfig, build
 from weft.data.shards.document_stream import DocumentStream
 from weft.data.shards.shard_files import Shards
@@ -44,7 +44,7 @@ def test_windows_are_pieces_of_the_packed_documents(tmp_path: Path) -> None:
     assert len(Shards(tmp_path / "a").shards) > 5
     assert data.validation is None
     ring = tokens_of(texts) * 2
-    batch = Source(data.train, 1, CPU).batch(0, 50)
+    batch = DataLoader(data.train, 1, CPU).batch(0, 50)
     for ids, targets in zip(batch["ids"].tolist(), batch["targets"].tolist(), strict=True):
         assert bytes(ids) in ring
         assert ids[1:] == targets[:-1]
@@ -82,7 +82,7 @@ def test_validation_covers_every_token_once(tmp_path: Path) -> None:
     data = ShardsConfig(path=paths, validation_path=paths, context=16).build()
     held = data.validation
     assert isinstance(held, ValidationWindows)
-    source = Source(held, 1, CPU, shuffle=False)
+    source = DataLoader(held, 1, CPU, shuffle=False)
     batch = source.batch(0, len(held))
     counted = batch["targets"] != IGNORE
     assert int(counted.sum()) == sum(stream.tokens - 1 for stream in held.streams)
@@ -96,7 +96,7 @@ def test_a_mixture_has_its_proportions_and_says_its_epochs(tmp_path: Path) -> No
     paths = tuple(made(tmp_path, str(number), sentences(50 * (3 - number), own)) for number, own in enumerate(letters))
     data = ShardsConfig(path=paths, weights=(6, 3, 2), context=8, validation=0.0).build()
     draws = 20_000
-    batch = Source(data.train, 7, CPU).batch(0, draws)
+    batch = DataLoader(data.train, 7, CPU).batch(0, draws)
     text = bytes(batch["ids"][:, 1:7].flatten().tolist()).replace(b"\n", b"")
     shares = data.train.shares(draws, 7)
     for own, share, weight in zip(letters, shares, (6 / 11, 3 / 11, 2 / 11), strict=True):

@@ -11,7 +11,7 @@ import torch
 
 from weft.core.config import from_dict, to_dict
 from weft.core.errors import ConfigError, DataError
-from weft.data.base import Data, Dataset, Problems, Source
+from weft.data.base import Data, DataLoader, Dataset, Problems
 from weft.data.io.records import Records, read_records
 from weft.data.tables.table import TableConfig
 from weft.data.tokenizers import base as tokenizers
@@ -42,7 +42,7 @@ def test_text_and_label(tmp_path: Path) -> None:
     assert data.info["class_names"] == ["neg", "pos"]
     assert (data.info["features"], data.info["classes"], data.info["columns"]) == (4096, 2, {"1": "text"})
     assert (data.info["training_examples"], data.info["validation_examples"]) == (54, 6)
-    batch = Source(data.train, 0, torch.device("cpu")).batch(0, 8)
+    batch = DataLoader(data.train, 0, torch.device("cpu")).batch(0, 8)
     assert batch["x"].shape == (8, 4096)
     used = (batch["x"] > 0).sum(1)
     assert torch.allclose((batch["x"] ** 2).sum(1), used.float(), rtol=1e-5)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from weft.core.errors import ConfigError, DataError
-from weft.data.base import Source
+from weft.data.base import DataLoader
 from weft.data.text.lanes import LaneWindows
 from weft.data.text.token_windows import TextConfig
 
@@ -14,7 +14,7 @@ from weft.data.text.token_windows import TextConfig
 @pytest.mark.parametrize(("tokens", "lanes", "batch"), [(101, 4, 4), (100, 4, 2), (137, 5, 3), (9, 1, 1)])
 def test_each_example_goes_on_where_its_lane_stopped(tokens: int, lanes: int, batch: int) -> None:
     windows = LaneWindows(torch.arange(tokens, dtype=torch.uint8), 8, lanes)
-    source = Source(windows, 3, torch.device("cpu"))
+    source = DataLoader(windows, 3, torch.device("cpu"))
     ends: dict[int, int] = {}
     seen: list[int] = []
     for first in range(0, len(windows) // batch * batch, batch):

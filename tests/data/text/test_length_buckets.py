@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from weft.core.errors import ConfigError, DataError
-from weft.data.base import Source
+from weft.data.base import DataLoader
 from weft.data.text.length_buckets import ABSENT, LengthBuckets, widths
 from weft.data.text.pairs import PairsConfig
 from weft.data.tokenizers.special_tokens import PAD
@@ -113,7 +113,7 @@ def test_a_batch_holds_its_pairs_cut_to_its_width(tmp_path: Path) -> None:
 def test_the_order_is_that_of_any_data_set(tmp_path: Path) -> None:
     batches = config(tmp_path, batch_tokens=512).build().train
     device = torch.device("cpu")
-    first, again = Source(batches, 3, device), Source(batches, 3, device)
+    first, again = DataLoader(batches, 3, device), DataLoader(batches, 3, device)
     again.batch(0, 1)
     assert torch.equal(first.batch(7, 1)["source"], again.batch(7, 1)["source"])
     assert not first.resident or first.device.type == "cpu"

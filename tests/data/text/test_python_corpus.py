@@ -36,7 +36,7 @@ def documents(path: Path) -> list[dict[str, Any]]:
 
 
 def test_whole_packages_are_held_out_by_the_hash_of_their_names(tmp_path: Path) -> None:
-    made = build_corpus(tmp_path / "out", [packages(tmp_path / "in")], CorpusConfig(held_out=0.3, largest=0.5))
+    made = build_corpus(tmp_path / "out", [packages(tmp_path / "in")], CorpusConfig(held_out=0.3, max_package_share=0.5))
     names = {f"p{number}" for number in range(12)}
     held = {name for name in names if hash_fraction(name, 1) < 0.3}
     found = {part: {d["path"].split("/")[0] for d in documents(tmp_path / "out" / f"{part}.jsonl")} for part in ("train", "held")}
@@ -47,15 +47,15 @@ def test_whole_packages_are_held_out_by_the_hash_of_their_names(tmp_path: Path) 
 
 def test_the_same_files_give_the_same_corpus(tmp_path: Path) -> None:
     folder = packages(tmp_path / "in")
-    first, second = (build_corpus(tmp_path / name, [folder], CorpusConfig(held_out=0.3, largest=0.5)) for name in ("one", "two"))
+    first, second = (build_corpus(tmp_path / name, [folder], CorpusConfig(held_out=0.3, max_package_share=0.5)) for name in ("one", "two"))
     assert first == second == json.loads((tmp_path / "one" / "corpus.json").read_text())
     (folder / "p3" / "m0.py").write_text(source(99))
-    assert build_corpus(tmp_path / "three", [folder], CorpusConfig(held_out=0.3, largest=0.5))["sha256"] != first["sha256"]
+    assert build_corpus(tmp_path / "three", [folder], CorpusConfig(held_out=0.3, max_package_share=0.5))["sha256"] != first["sha256"]
 
 
 def test_copies_of_what_is_trained_on_are_not_held_out(tmp_path: Path) -> None:
     folder = packages(tmp_path / "in")
-    config = CorpusConfig(held_out=0.3, largest=0.5)
+    config = CorpusConfig(held_out=0.3, max_package_share=0.5)
     held = next(name for name in (f"p{n}" for n in range(12)) if hash_fraction(name, 1) < 0.3)
     trained = next(name for name in (f"p{n}" for n in range(12)) if hash_fraction(name, 1) >= 0.3)
     text = (folder / trained / "m0.py").read_text()
@@ -63,7 +63,7 @@ def test_copies_of_what_is_trained_on_are_not_held_out(tmp_path: Path) -> None:
     (folder / held / "nearly.py").write_text("\n".join(text.splitlines()[:16]) + "\n" + source(77, 4))
     (folder / held / "half.py").write_text("\n".join(text.splitlines()[:10]) + "\n" + source(78, 10))
     made = build_corpus(tmp_path / "out", [folder], config)
-    paths = {d["path"] for d in documents(tmp_path / "out" / "held.jsonl")}
+    paths = {d["path"] for d in documents(tmp_path / "out" / "held_out.jsonl")}
     assert f"{held}/half.py" in paths and not paths & {f"{held}/copy.py", f"{held}/nearly.py"}
     assert made["left_out"] == {"copies": 2}
 
@@ -74,7 +74,7 @@ def test_a_large_package_is_always_trained_on(tmp_path: Path) -> None:
         if hash_fraction(f"p{number}", 1) < 0.3:
             (folder / f"p{number}" / "large.py").write_text(source(500 + number, 2000))
             break
-    made = build_corpus(tmp_path / "out", [folder], CorpusConfig(held_out=0.3, largest=0.5))
+    made = build_corpus(tmp_path / "out", [folder], CorpusConfig(held_out=0.3, max_package_share=0.5))
     assert made["held_packages"] and f"p{number}" not in made["held_packages"]
 
 
@@ -98,7 +98,7 @@ def test_what_cannot_be_read_is_counted(tmp_path: Path, monkeypatch: pytest.Monk
     (folder / "p0" / "latin.py").write_bytes(b"name = '\xe9'\n" + source(1).encode())
     monkeypatch.setattr(python_corpus, "HUGE", 5000)
     (folder / "p0" / "large.py").write_text(source(300, 200))
-    made = build_corpus(tmp_path / "out", [folder], CorpusConfig(held_out=0.3, largest=0.5))
+    made = build_corpus(tmp_path / "out", [folder], CorpusConfig(held_out=0.3, max_package_share=0.5))
     assert made["left_out"] == {"files that are not UTF-8 or cannot be read": 1, "files too large to be written by hand": 1}
 
 

@@ -90,7 +90,7 @@ def test_the_two_examples_of_the_paper() -> None:
     pytest.importorskip("tokenizers")
     from weft.data.tokenizers.subword_engines import bert
     from weft.data.tokenizers.subwords import WordPiece
-    from weft.objectives.masked_pair import MaskedPairConfig
+    from weft.objectives.mlm_nsp import MLMNSPConfig
 
     words = "the man went to store he bought a gallon of milk penguin ##s are flight ##less birds they swim"
     pieces = [*SPECIAL_TOKENS, *words.split(" ")]
@@ -102,7 +102,7 @@ def test_the_two_examples_of_the_paper() -> None:
     pairs = SentencePairs(torch.cat(sentences), starts, mates, torch.tensor([1]), 16, SpecialTokens(CLS, SEP, PAD, UNKNOWN))
     key = random.keys(0, torch.arange(4000))
     batch = {**pairs.batch(torch.zeros(4000, dtype=torch.int64), key), "key": key}
-    shown = MaskedPairConfig(vocabulary=len(pieces), special_tokens=len(SPECIAL_TOKENS), mask=4).build().corrupt(batch)[0]
+    shown = MLMNSPConfig(vocabulary=len(pieces), special_tokens=len(SPECIAL_TOKENS), mask=4).build().corrupt(batch)[0]
     found = {
         " ".join(pieces[i] for i in ids[:length]): pair
         for ids, length, pair in zip(shown.tolist(), batch["lengths"].tolist(), batch["pair"].tolist(), strict=True)
@@ -176,20 +176,20 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
 def test_pieces_of_words_and_no_swapping(tmp_path: Path) -> None:
     pytest.importorskip("tokenizers")
     path = build_file(tmp_path)
-    data = SentencePairsConfig(path=path, tokenizer="wordpiece", vocabulary=200, swapped=0.0, validation=0.0).build()
+    data = SentencePairsConfig(path=path, tokenizer="wordpiece", vocabulary=200, negative_rate=0.0, validation=0.0).build()
     assert data.info["mask"] == data.tokenizer.special_tokens["mask"] < data.info["special_tokens"] == 5
     index = torch.arange(len(data.train))
     batch = data.train.batch(index, index)
     assert int(batch["pair"].sum()) == 0
     assert set(batch["ids"][:, 0].tolist()) == {data.tokenizer.special_tokens["cls"]}
-    with pytest.raises(ConfigError, match=r"--data\.swapped must be from 0 to 1"):
-        SentencePairsConfig(path=path, swapped=2.0).build()
+    with pytest.raises(ConfigError, match=r"--data\.negative_rate must be from 0 to 1"):
+        SentencePairsConfig(path=path, negative_rate=2.0).build()
 
 
 def test_in_training_wrong_parts_may_come_from_the_same_long_document(tmp_path: Path) -> None:
     path = tmp_path / "long.txt"
     path.write_text("\n\n".join(" ".join(f"d{d}s{s} d{d}s{s}." for s in range(60)) for d in range(4)))
-    config = SentencePairsConfig(path=str(path), validation_path=str(path), context=16, swapped=1.0, same=1.0)
+    config = SentencePairsConfig(path=str(path), validation_path=str(path), context=16, negative_rate=1.0, same_document_rate=1.0)
     data = config.build()
     batch = drawn(data, 500)
     for ids, segments in zip(batch["ids"], batch["segments"], strict=True):
@@ -199,6 +199,6 @@ def test_in_training_wrong_parts_may_come_from_the_same_long_document(tmp_path: 
         number, following = (int(word.split("s")[1]) for word in ends)
         assert following != number + 1
     assert isinstance(data.validation, SentencePairs)
-    assert data.validation.same == 0.0
-    with pytest.raises(ConfigError, match=r"data\.same"):
-        SentencePairsConfig(path=str(path), same=1.5).build()
+    assert data.validation.same_document_rate == 0.0
+    with pytest.raises(ConfigError, match=r"data\.same_document_rate"):
+        SentencePairsConfig(path=str(path), same_document_rate=1.5).build()

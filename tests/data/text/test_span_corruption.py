@@ -13,7 +13,7 @@ from tests.data.test_fuzz import TEXTS, use
 from weft.core import random
 from weft.core.config import from_dict, to_dict
 from weft.core.errors import ConfigError, DataError
-from weft.data.base import IGNORE, Batch, Data, DataConfig, Dataset, Source
+from weft.data.base import IGNORE, Batch, Data, DataConfig, DataLoader, Dataset
 from weft.data.text.biographies import ALPHABET, BiographiesConfig
 from weft.data.text.questions import QuestionsConfig
 from weft.data.text.span_corruption import Lengths, SpanCorruption, SpanCorruptionConfig, first_sentence_length
@@ -50,7 +50,7 @@ def test_one_example_exactly(tmp_path: Path) -> None:
     a, b, c = 3, 4, 5  # 2 is the newline
     assert batch["ids"].tolist() == [[a, MASK, c, MASK, b, PAD, PAD]] * 20
     assert batch["targets"].tolist() == [[MASK, c, MASK, b, IGNORE, IGNORE, IGNORE]] * 20
-    closing = SpanCorruptionConfig(**{**vars(config), "closing": True, "predicted": 2})
+    closing = SpanCorruptionConfig(**{**vars(config), "final_mask": True, "predicted_tokens": 2})
     batch = drawn(closing.build().train, 20)
     assert batch["ids"].tolist() == [[a, MASK, c, MASK, b, MASK, PAD]] * 20
     assert batch["targets"].tolist() == [[IGNORE] * 3 + [b, MASK, IGNORE, IGNORE]] * 20
@@ -75,10 +75,10 @@ def test_documents_come_back_and_targets_follow(
         min_length=shortest,
         max_length=longest,
         lengths=lengths,
-        inside=inside,
-        closing=closing,
+        keep_ends=inside,
+        final_mask=closing,
         empty=empty,
-        predicted=predicted,
+        predicted_tokens=predicted,
     )
     with tempfile.TemporaryDirectory() as folder:
         data = SpanCorruptionConfig(**{**vars(config), "path": write(Path(folder) / "a.txt", "\n".join(lines) + "\n")}).build()
@@ -107,10 +107,10 @@ def test_documents_come_back_and_targets_follow(
 @pytest.mark.parametrize("lengths", get_args(Lengths))
 @pytest.mark.parametrize("inside", [True, False])
 def test_a_quarter_is_hidden_and_every_length_occurs(tmp_path: Path, lengths: Lengths, inside: bool) -> None:
-    data = SpanCorruptionConfig(path=long_lines(tmp_path), lengths=lengths, inside=inside).build()
+    data = SpanCorruptionConfig(path=long_lines(tmp_path), lengths=lengths, keep_ends=inside).build()
     assert isinstance(data.train, SpanCorruption)
     key = random.keys(1, torch.arange(DRAWS))
-    piece = data.train.hidden_span(torch.arange(DRAWS) % 5, key)
+    piece = data.train.masked_span(torch.arange(DRAWS) % 5, key)
     length, before, hidden = piece.length, piece.before, piece.hidden
     assert torch.equal(length.unique(), torch.arange(4, 113, dtype=length.dtype))
     assert length.bincount(minlength=113)[4:].float().std() < 3 * (DRAWS / 109) ** 0.5
@@ -130,13 +130,13 @@ def test_whole_words_are_hidden_and_what_stands_around_them_is_thinned(lines: li
     with tempfile.TemporaryDirectory() as folder:
         path = write(Path(folder) / "a.txt", "\n".join(lines) + "\n")
         config = SpanCorruptionConfig(
-            path=path, context=40, min_length=8, max_length=37, inside=inside, words=True, thinned=thinned, closing=True
+            path=path, context=40, min_length=8, max_length=37, keep_ends=inside, whole_words=True, context_dropout=thinned, final_mask=True
         )
         data = config.build()
     documents, number = [line[:37] for line in lines], 24
     index, key = torch.arange(number) % len(documents), random.keys(0, torch.arange(number))
     assert isinstance(data.train, SpanCorruption)
-    piece, batch = data.train.hidden_span(index, key), drawn(data.train, number)
+    piece, batch = data.train.masked_span(index, key), drawn(data.train, number)
     for row in range(number):
         text, edge = documents[row % len(documents)], int(inside)
         length, before, hidden = int(piece.length[row]), int(piece.before[row]), int(piece.hidden[row])
@@ -170,7 +170,7 @@ def test_the_distributions_are_what_they_are_called(tmp_path: Path) -> None:
     def hidden(lengths: Lengths) -> torch.Tensor:
         data = SpanCorruptionConfig(path=path, lengths=lengths, min_length=80, max_length=80).build()
         assert isinstance(data.train, SpanCorruption)
-        return data.train.hidden_span(torch.arange(DRAWS) % 5, random.keys(2, torch.arange(DRAWS))).hidden.double()
+        return data.train.masked_span(torch.arange(DRAWS) % 5, random.keys(2, torch.arange(DRAWS))).hidden.double()
 
     expected = {"uniform": (10, 30, 5.8), "half": (1, 39, 11.3), "gaussian": (1, 78, 9.8), "binomial": (3, 40, 3.87), "beta": (1, 78, 15.3)}
     for name, (least, most, spread) in expected.items():
@@ -184,7 +184,7 @@ def test_the_distributions_are_what_they_are_called(tmp_path: Path) -> None:
 def test_a_short_document_is_drawn_from_by_its_own_length(tmp_path: Path) -> None:
     data = SpanCorruptionConfig(path=write(tmp_path / "a.txt", "abcdefgh\n"), lengths="half").build()
     assert isinstance(data.train, SpanCorruption)
-    piece = data.train.hidden_span(torch.zeros(2000, dtype=torch.int64), random.keys(0, torch.arange(2000)))
+    piece = data.train.masked_span(torch.zeros(2000, dtype=torch.int64), random.keys(0, torch.arange(2000)))
     length, hidden = piece.length, piece.hidden
     assert float((length == 8).float().mean()) > 0.9
     assert hidden[length == 8].unique().tolist() == [1, 2, 3]
@@ -192,7 +192,7 @@ def test_a_short_document_is_drawn_from_by_its_own_length(tmp_path: Path) -> Non
 
 def test_a_batch_does_not_depend_on_how_it_was_cut_and_changes_with_the_key() -> None:
     train, key = (
-        SpanCorruptionConfig(biographies=FEW, questions=0.3, words=True, thinned=0.5).build().train,
+        SpanCorruptionConfig(biographies=FEW, questions=0.3, whole_words=True, context_dropout=0.5).build().train,
         random.keys(0, torch.arange(20)),
     )
     whole, part = train.batch(torch.arange(20), key), train.batch(torch.arange(5, 9), key[5:9])
@@ -205,7 +205,9 @@ def test_a_batch_does_not_depend_on_how_it_was_cut_and_changes_with_the_key() ->
 def test_nothing_of_a_batch_is_read_by_the_host(lengths: Lengths) -> None:
     """The meta device has shapes but no values: what needs one cannot be part of a captured graph."""
     meta = torch.device("meta")
-    config = SpanCorruptionConfig(biographies=FEW, questions=0.3, lengths=lengths, closing=True, predicted=5, words=True, thinned=0.5)
+    config = SpanCorruptionConfig(
+        biographies=FEW, questions=0.3, lengths=lengths, final_mask=True, predicted_tokens=5, whole_words=True, context_dropout=0.5
+    )
     index = torch.zeros(6, dtype=torch.int64, device=meta)
     batch = config.build().train.to(meta).batch(index, index)
     assert {name: (tensor.shape, tensor.dtype) for name, tensor in batch.items()} == {
@@ -216,7 +218,7 @@ def test_nothing_of_a_batch_is_read_by_the_host(lengths: Lengths) -> None:
 
 @pytest.mark.gpu
 def test_a_captured_graph_gives_the_same_batch() -> None:
-    train = SpanCorruptionConfig(biographies=FEW, questions=0.3, words=True, thinned=0.5).build().train
+    train = SpanCorruptionConfig(biographies=FEW, questions=0.3, whole_words=True, context_dropout=0.5).build().train
     expected = drawn(train, 64)
     resident, index = train.to(torch.device("cuda")), (torch.arange(64) % len(train)).cuda()
     key = torch.zeros(64, dtype=torch.int64, device="cuda")
@@ -230,7 +232,7 @@ def test_a_captured_graph_gives_the_same_batch() -> None:
 
 
 def test_training_questions_are_mixed_in(tmp_path: Path) -> None:
-    config = SpanCorruptionConfig(biographies=FEW, questions=0.25, questions_held_out=5, closing=True)
+    config = SpanCorruptionConfig(biographies=FEW, questions=0.25, questions_held_out=5, final_mask=True)
     data = config.build()
     assert data.info["mixed_questions"] == 10
     batch = drawn(data.train, 4000)
@@ -255,7 +257,7 @@ def test_the_made_up_people_need_no_file() -> None:
     assert data.tokenizer.size == data.info["vocabulary"] == len(ALPHABET) + 2
     assert {"documents": 10_000, "context": 128, "tokens": 127, "validation_documents": 0}.items() <= data.info.items()
     assert data.problems.lines() == []
-    batch = Source(data.train, 0, torch.device("cpu")).batch(0, 8)
+    batch = DataLoader(data.train, 0, torch.device("cpu")).batch(0, 8)
     assert batch["ids"].shape == batch["targets"].shape == (8, 127)
     config = SpanCorruptionConfig(lengths="beta", biographies=FEW)
     assert from_dict(to_dict(config), SpanCorruptionConfig) == config
@@ -298,9 +300,9 @@ def test_the_tokens_of_a_model_are_kept(tmp_path: Path) -> None:
         ({"min_length": 0}, "--data.min_length is 0"),
         ({"min_length": 113}, "--data.min_length is 113"),
         ({"max_length": 127}, "--data.max_length 127"),
-        ({"max_length": 126, "closing": True}, "from 1 to 125"),
+        ({"max_length": 126, "final_mask": True}, "from 1 to 125"),
         ({"max_length": -1}, "--data.max_length -1"),
-        ({"predicted": -1}, "--data.predicted"),
+        ({"predicted_tokens": -1}, "--data.predicted_tokens"),
         ({"questions": 1.5}, "--data.questions must"),
         ({"questions": float("nan")}, "--data.questions must"),
         ({"questions": 0.5, "questions_held_out": 15}, "--data.questions-held-out must be from 0 to 14"),
@@ -319,7 +321,7 @@ def test_any_bytes_work_or_are_one_sentence(content: bytes) -> None:
         file.write_bytes(content)
         configs: list[DataConfig] = [
             SpanCorruptionConfig(path=str(file), context=16, validation=0.3),
-            SpanCorruptionConfig(path=str(file), context=16, empty=True, closing=True, validation_path=str(file)),
+            SpanCorruptionConfig(path=str(file), context=16, empty=True, final_mask=True, validation_path=str(file)),
         ]
         for config in configs:
             use(config)

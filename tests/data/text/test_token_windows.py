@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from weft.core.errors import ConfigError, DataError
-from weft.data.base import IGNORE, Problems, Source
+from weft.data.base import IGNORE, DataLoader, Problems
 from weft.data.text.sentence_pairs import SentencePairsConfig
 from weft.data.text.span_corruption import SpanCorruptionConfig
 from weft.data.text.token_windows import TextConfig, TokenWindows, language_data, read_text
@@ -42,7 +42,7 @@ def test_validation_windows_predict_each_token_once(length: int) -> None:
 
 def test_a_text_in_one_command(tmp_path: Path) -> None:
     data = TextConfig(path=write(tmp_path / "a.txt", "hello world\n" * 50), context=16).build()
-    batch = Source(data.train, 0, torch.device("cpu")).batch(0, 5)
+    batch = DataLoader(data.train, 0, torch.device("cpu")).batch(0, 5)
     assert batch["ids"].shape == (5, 16)
     assert data.info["vocabulary"] == len(set("hello world\n"))
     assert (data.info["training_tokens"], data.info["validation_tokens"]) == (540, 60)
@@ -65,7 +65,7 @@ def test_a_text_shorter_than_the_context_works_and_says_so(tmp_path: Path, conte
     data = TextConfig(path=write(tmp_path / "a.txt", content), tokenizer=unit, validation=0.0, context=64).build()  # type: ignore[arg-type]
     assert data.validation is None
     assert "no longer than one example" in data.problems.lines()[0]
-    batch = Source(data.train, 0, torch.device("cpu")).batch(0, 3)
+    batch = DataLoader(data.train, 0, torch.device("cpu")).batch(0, 3)
     assert batch["ids"].shape == (3, 64)
     assert ((batch["targets"] != IGNORE).sum(1) == len(content) - 1).all()
 

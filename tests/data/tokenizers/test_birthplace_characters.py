@@ -15,9 +15,9 @@ from weft.data.tokenizers.birthplace_characters import (
     PAD,
     PAD_CHARACTER,
     BirthplaceCharacters,
-    HiddenSpan,
+    MaskedSpan,
     PackedRows,
-    as_marked_characters,
+    as_birthplace_characters,
     refuse_special_characters,
     shifted,
 )
@@ -56,8 +56,8 @@ def test_what_cannot_be_told_is_one_sentence() -> None:
     with pytest.raises(DataError, match="tokenizer cannot be read"):
         tokenizers.load(b'{"type": "birthplace_characters", "characters": "ab"}')
     with pytest.raises(DataError, match="trained on 'characters' tokens"):
-        as_marked_characters(CharacterTokenizer("ab"))
-    assert as_marked_characters(None) is None
+        as_birthplace_characters(CharacterTokenizer("ab"))
+    assert as_birthplace_characters(None) is None
 
 
 def arranged(texts: list[str], length: list[int], before: list[int], hidden: list[int], context: int, closing: bool = False) -> list[str]:
@@ -65,7 +65,7 @@ def arranged(texts: list[str], length: list[int], before: list[int], hidden: lis
     rows = PackedRows.pack(texts, tokenizer)
     used, start, piece = (torch.tensor(part, dtype=rows.sizes.dtype) for part in (length, before, hidden))
     return [
-        tokenizer.decode(row) for row in rows.move_hidden_to_end(HiddenSpan(rows.starts, used, start, piece), context, closing).tolist()
+        tokenizer.decode(row) for row in rows.move_hidden_to_end(MaskedSpan(rows.starts, used, start, piece), context, closing).tolist()
     ]
 
 
@@ -79,7 +79,7 @@ def test_the_hidden_piece_moves_to_the_end() -> None:
         "⁇⁇□□□□□□□□□",
         "ijkl⁇⁇□□□□□",
     ]
-    assert arranged(texts, length, before, hidden, 11, closing=True) == [
+    assert arranged(texts, length, before, hidden, 11, final_mask=True) == [
         "ab⁇fgh⁇cde⁇",
         "a⁇c⁇b⁇□□□□□",
         "⁇cd⁇ab⁇□□□□",

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from weft.evaluation.fewshot.intervals import estimate
-from weft.evaluation.fewshot.judging import translation
+from weft.evaluation.fewshot.metrics import translation
 from weft.evaluation.fewshot.templates import Item
 
 

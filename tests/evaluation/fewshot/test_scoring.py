@@ -32,13 +32,13 @@ def test_scores_are_those_of_single_texts_in_any_batch(name: str, batch: int) ->
         alone = Scorer(loaded, 1).score([(context, continuation)])[0]
         assert score.logprobs == pytest.approx(by_hand(loaded, context.encode() or b"\n", continuation.encode()), abs=1e-5)
         assert score.logprobs == pytest.approx(alone.logprobs, abs=1e-5)
-        assert (score.greedy, score.cut, score.bytes) == (alone.greedy, 0, len(continuation.lstrip().encode()))
+        assert (score.greedy, score.truncated_tokens, score.bytes) == (alone.greedy, 0, len(continuation.lstrip().encode()))
 
 
 def test_lengths_divide_the_sum() -> None:
     score = Scorer(tiny()).score([("ab", "né")])[0]
     assert (len(score.logprobs), score.bytes) == (3, 3)
-    assert score.per_token == pytest.approx(score.sum / 3) == pytest.approx(score.per_byte)
+    assert score.per_token == pytest.approx(score.logprob / 3) == pytest.approx(score.per_byte)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -48,7 +48,7 @@ def test_long_contexts_lose_their_beginning(name: str) -> None:
     seen = text[-(CONTEXT + 1 - 5) :]
     long, short = Scorer(loaded).score([(text, "12345"), (seen, "12345")])
     assert long.logprobs == pytest.approx(short.logprobs, abs=1e-5)
-    assert (long.cut, short.cut) == (len(text) - len(seen), 0)
+    assert (long.truncated_tokens, short.truncated_tokens) == (len(text) - len(seen), 0)
 
 
 def test_a_continuation_longer_than_the_context_is_scored_once_each_in_full_windows() -> None:
@@ -65,7 +65,7 @@ def test_a_continuation_longer_than_the_context_is_scored_once_each_in_full_wind
 def test_greedy_says_what_the_model_would_write() -> None:
     scorer = Scorer(bigram("abcd"))
     assert [score.greedy for score in scorer.score([("a", "bcda"), ("a", "bcdb"), ("a", "cd"), ("d", "a")])] == [True, False, False, True]
-    assert scorer.score([("a", "bc")])[0].sum == pytest.approx(0.0, abs=1e-5)
+    assert scorer.score([("a", "bc")])[0].logprob == pytest.approx(0.0, abs=1e-5)
 
 
 def test_answers_of_one_token_to_a_question_take_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +74,7 @@ def test_answers_of_one_token_to_a_question_take_one_row(monkeypatch: pytest.Mon
     monkeypatch.setattr(scoring, "filled", lambda rows: sizes.append(len(rows)) or filled(rows))
     found = Scorer(tiny()).score([("question", "A"), ("question", "B"), ("question", "C"), ("other", "A")])
     assert sizes == [2]
-    assert len({score.sum for score in found}) == 4
+    assert len({score.logprob for score in found}) == 4
 
 
 def test_long_rows_are_few_together() -> None:

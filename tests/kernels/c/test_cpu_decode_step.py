@@ -8,10 +8,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.gpt_configs import gpt_config
 from tests.kernels.test_decode_step import CONFIGS, SIZES, prompts, tokens
 from weft.core.errors import ConfigError
 from weft.data.text.python_source import python_files
-from weft.inference.quantize import Weights, keep_weights
+from weft.inference.quantize import Precision, quantize_model
 from weft.inference.runner import ModelRunner
 from weft.kernels.c import compiler, cpu_decode_step, decode_stack
 from weft.kernels.c.cpu_decode_step import FEW, CPUDecodeStep
@@ -19,10 +20,10 @@ from weft.kernels.select import choose_decoder, decoder
 from weft.models.gpt import GPTConfig
 from weft.models.mlp import MLPConfig
 
-KINDS: list[Weights] = ["int8", "bf16"]
+KINDS: list[Precision] = ["int8", "bf16"]
 
 
-def built(name: str, kind: Weights) -> tuple[Any, Any]:
+def built(name: str, kind: Precision) -> tuple[Any, Any]:
     """A model as it is, and with its weights kept in fewer bits."""
     torch.manual_seed(0)
     model = CONFIGS[name].build().eval()
@@ -30,7 +31,7 @@ def built(name: str, kind: Weights) -> tuple[Any, Any]:
         if parameter.ndim == 1:  # norms and biases that do something
             nn.init.normal_(parameter, 1.0, 0.3)
     kept = copy.deepcopy(model)
-    keep_weights(kept, kind)
+    quantize_model(kept, kind)
     return model, kept
 
 
@@ -43,11 +44,11 @@ def last(model: Any, ids: tuple[int, ...]) -> Tensor:
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("rows", [1, 3, FEW + 2])
-def test_a_step_gives_what_the_model_gives(name: str, kind: Weights, rows: int) -> None:
+def test_a_step_gives_what_the_model_gives(name: str, kind: Precision, rows: int) -> None:
     model, kept = built(name, kind)
     asked = prompts(12)[-rows:]
     runner = ModelRunner(kept)
-    assert isinstance(runner.steps, CPUDecodeStep)
+    assert isinstance(runner.decode_step, CPUDecodeStep)
     runner.add_rows(rows)
     runner.prefill([ids[:-1] for ids in asked])
     found = runner.decode(torch.tensor([ids[-1] for ids in asked])).float()
@@ -58,20 +59,22 @@ def test_a_step_gives_what_the_model_gives(name: str, kind: Weights, rows: int) 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_answers_are_the_same_alone_and_beside_others(kind: Weights) -> None:
+def test_answers_are_the_same_alone_and_beside_others(kind: Precision) -> None:
     _, kept = built("llama", kind)
-    invariant = kind == "bf16"  # sums of 8 bits do not depend on their order
+    batch_invariant = kind == "bf16"  # sums of 8 bits do not depend on their order
     asked = prompts(4)
-    assert tokens(kept, asked, invariant=invariant) == [tokens(kept, [ids], invariant=invariant)[0] for ids in asked]
+    assert tokens(kept, asked, batch_invariant=batch_invariant) == [
+        tokens(kept, [ids], batch_invariant=batch_invariant)[0] for ids in asked
+    ]
 
 
 def test_what_does_not_fit() -> None:
     assert decoder(CONFIGS["gpt"].build().eval()) is None
     model = MLPConfig(features=4, classes=2).build()
     assert decoder(model) is None
-    keep_weights(model, "fp32")
-    with pytest.raises(ConfigError, match="--weights int8 is for GPT, Llama"):
-        keep_weights(model, "int8")
+    quantize_model(model, "fp32")
+    with pytest.raises(ConfigError, match="--precision int8 is for GPT, Llama"):
+        quantize_model(model, "int8")
 
 
 def test_eight_bits_cost_less_than_a_hundredth_of_the_perplexity() -> None:
@@ -91,7 +94,7 @@ def test_eight_bits_cost_less_than_a_hundredth_of_the_perplexity() -> None:
     held = torch.randint(len(data) - 65, (64,))
     with torch.no_grad():
         before = loss(held).item()
-        keep_weights(model, "int8")
+        quantize_model(model, "int8")
         after = loss(held).item()
     assert before < 3.5, "it has learned something"
     assert math.exp(after - before) < 1.01
@@ -112,7 +115,7 @@ def test_a_step_that_was_traced_serves_other_rows_and_lengths() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_pages_are_left_alone_where_the_weights_are_few(kind: Weights, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_are_left_alone_where_the_weights_are_few(kind: Precision, monkeypatch: pytest.MonkeyPatch) -> None:
     _, kept = built("gpt", kind)
     asked: list[int] = []
     monkeypatch.setattr(cpu_decode_step, "use_large_pages", lambda: asked.append(1))
@@ -126,26 +129,26 @@ def test_pages_are_left_alone_where_the_weights_are_few(kind: Weights, monkeypat
 MORE: dict[str, Any] = {
     **CONFIGS,
     "silu": GPTConfig(**SIZES, activation="silu"),
-    "squared": GPTConfig(**SIZES, activation="squared_relu", bias=False, norm_embedding=True),
-    "odd sizes": GPTConfig(vocabulary=501, context=300, layers=3, heads=3, width=66, inner=130, activation="relu", window=5),
+    "squared": gpt_config(**SIZES, activation="squared_relu", bias=False, embedding_norm=True),
+    "odd sizes": GPTConfig(vocabulary=501, context=300, layers=3, heads=3, width=66, ffn_width=130, activation="relu", sliding_window=5),
 }
 
 
 def in_c(kept: Any) -> ModelRunner:
     """Its step must be in C."""
     runner = ModelRunner(kept)
-    if runner.steps.native is None:
+    if runner.decode_step.native is None:
         pytest.skip("nothing compiles it here")
     return runner
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", MORE)
-def test_the_step_in_c_gives_what_torch_gives(name: str, kind: Weights, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_step_in_c_gives_what_torch_gives(name: str, kind: Precision, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CONFIGS, name, MORE[name])
     _, kept = built(name, kind)
     readers = [in_c(kept), in_c(kept), ModelRunner(kept)]
-    readers[2].steps.native = None
+    readers[2].decode_step.native = None
     for runner in readers:
         runner.add_rows(1)
         runner.prefill([prompts(12)[4]])
@@ -188,5 +191,5 @@ def test_without_a_compiler_torch_takes_the_step(monkeypatch: pytest.MonkeyPatch
     runner.add_rows(1)
     runner.prefill([[1, 2, 3]])
     found, own = runner.decode(torch.tensor([4]))[0], last(kept, (1, 2, 3, 4))
-    assert runner.steps.native is None
+    assert runner.decode_step.native is None
     assert (found - own).norm() < 1e-3 * own.norm()

@@ -14,12 +14,12 @@ from torch import Tensor, nn
 from weft.kernels.c import gpt_block_cpu as module
 from weft.kernels.c import passes
 from weft.kernels.select import install_chosen
-from weft.kernels.spec import Use
+from weft.kernels.spec import UsageSpec
 from weft.models.gpt import GPTConfig
 from weft.nn.attention import SelfAttention
 from weft.nn.block import Block
 from weft.nn.feed_forward import FeedForward
-from weft.nn.position import rotary
+from weft.nn.position import rope_table
 
 in_c = pytest.mark.skipif(not passes.passes_for(torch.float32), reason="no compiler")
 
@@ -34,9 +34,9 @@ def memory_of_nan(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.use_deterministic_algorithms(False)
 
 
-def block(width: int = 48, bias: bool = True, inner: int = 0, **settings: Any) -> Block:
+def block(width: int = 48, bias: bool = True, ffn_width: int = 0, **settings: Any) -> Block:
     torch.manual_seed(0)
-    feed = FeedForward(width, inner or 4 * width, activation=settings.pop("activation", "gelu"), bias=bias)
+    feed = FeedForward(width, ffn_width or 4 * width, activation=settings.pop("activation", "gelu"), bias=bias)
     attention = SelfAttention(width, 3, causal=True, bias=bias)
     layer = Block(attention, feed, partial(nn.LayerNorm, width, bias=bias), **settings)
     for name, parameter in layer.named_parameters():
@@ -55,7 +55,7 @@ def kept_in(kept: torch.dtype) -> passes.Passes:
 
 
 def choose(model: nn.Module, backend: str, precision: str = "fp32") -> None:
-    (choice, *_) = install_chosen(model, Use(precision=precision, no_blocks="" if backend == "fused" else "plain was asked for"))
+    (choice, *_) = install_chosen(model, UsageSpec(precision=precision, no_blocks="" if backend == "fused" else "plain was asked for"))
     assert bool(choice.chosen) == (backend == "fused")
 
 
@@ -112,7 +112,7 @@ def test_any_number_of_threads_finds_the_same_each_time(threads: int, kept: torc
 
 @in_c
 @both
-@pytest.mark.parametrize("settings", [{"bias": False}, {"activation": "gelu_tanh"}, {"inner": 31}], ids=str)
+@pytest.mark.parametrize("settings", [{"bias": False}, {"activation": "gelu_tanh"}, {"ffn_width": 31}], ids=str)
 def test_other_blocks_of_this_kind(settings: dict[str, Any], kept: torch.dtype) -> None:
     agree(block(**settings), torch.randn(3, 7, 48, requires_grad=True), kept)
 
@@ -122,7 +122,7 @@ def test_other_blocks_of_this_kind(settings: dict[str, Any], kept: torch.dtype) 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 5), (2, 65)], ids=str)
 @pytest.mark.parametrize("width", [48, 54])
 def test_rotary_positions(shape: tuple[int, int], width: int, kept: torch.dtype) -> None:
-    table = rotary(shape[1] + 3, width // 3)[:, : shape[1]]  # which does not lie in order
+    table = rope_table(shape[1] + 3, width // 3)[:, : shape[1]]  # which does not lie in order
     agree(block(width), torch.randn(*shape, width, requires_grad=True), kept, table)
 
 
@@ -174,7 +174,7 @@ def test_a_model_with_a_shared_head_learns_the_same() -> None:
 
 def test_what_a_call_may_change_goes_the_plain_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "gpt_block_cpu", lambda *_: pytest.fail("used where it does not serve"))
-    x, rows = torch.randn(2, 5, 48), rotary(5, 16).unsqueeze(1).expand(2, 2, 5, 16)  # of a place in each row
+    x, rows = torch.randn(2, 5, 48), rope_table(5, 16).unsqueeze(1).expand(2, 2, 5, 16)  # of a place in each row
     layer = block()
     choose(layer, "fused")
     layer(x, torch.ones(2, 1, 1, 5, dtype=torch.bool))
@@ -280,17 +280,17 @@ def test_bf16_is_rounded_to_the_nearest() -> None:
 @pytest.mark.parametrize("bias", [True, False])
 def test_norms_in_c(shape: tuple[int, int], bias: bool, kept: torch.dtype) -> None:
     torch.manual_seed(0)
-    c, x, added, change = kept_in(kept), torch.randn(shape) + 1, torch.randn(shape), torch.randn(shape)
+    c, x, added, grad_out = kept_in(kept), torch.randn(shape) + 1, torch.randn(shape), torch.randn(shape)
     scale, shift = torch.randn(shape[1]), torch.randn(shape[1]) if bias else None
     inputs = [tensor.double().requires_grad_() for tensor in (x, scale)]
     expected = F.layer_norm(inputs[0], [shape[1]], inputs[1], None if shift is None else shift.double())
-    dx, dscale = torch.autograd.grad(expected, inputs, change.double())
+    dx, dscale = torch.autograd.grad(expected, inputs, grad_out.double())
     out, mean, rate = c.norm(x, scale, shift, 1e-5)
     alike(out, expected.detach().float(), kept)
-    back, found, dshift, sums = c.norm_back(change.clone(), x, mean, rate, scale, added)
+    back, found, dshift, sums = c.norm_back(grad_out.clone(), x, mean, rate, scale, added)
     alike(back, dx.float() + added)
     alike(found, dscale.float())
-    alike(dshift, change.sum(0))
+    alike(dshift, grad_out.sum(0))
     alike(sums, back.sum(0))
     alike(c.columns(back), back.sum(0))
 
@@ -300,11 +300,11 @@ def test_norms_in_c(shape: tuple[int, int], bias: bool, kept: torch.dtype) -> No
 @pytest.mark.parametrize("shape", [(1, 1, 1, 1), (2, 5, 3, 7), (1, 64, 2, 16), (2, 65, 1, 40), (1, 150, 3, 32), (1, 133, 1, 65)], ids=str)
 def test_attention_in_c(shape: tuple[int, int, int, int], kept: torch.dtype) -> None:
     (b, t, h, k), c = shape, kept_in(kept)
-    qkv, change = torch.randn(b, t, 3, h, k).to(kept), torch.randn(b, t, h * k).to(kept)
+    qkv, grad_out = torch.randn(b, t, 3, h, k).to(kept), torch.randn(b, t, h * k).to(kept)
     exact = qkv.float().requires_grad_()
     q, key, value = exact.double().permute(2, 0, 3, 1, 4)
     expected = F.scaled_dot_product_attention(q, key, value, is_causal=True).transpose(1, 2).flatten(2).float()
-    (back, sums), wanted = c.attend_back(change, qkv), torch.autograd.grad(expected, exact, change.float())[0]
+    (back, sums), wanted = c.attend_back(grad_out, qkv), torch.autograd.grad(expected, exact, grad_out.float())[0]
     if kept == FP32:
         alike(c.attend(qkv), expected.detach())
         alike(back, wanted)
@@ -319,7 +319,7 @@ def test_a_machine_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passes.compiler, "load", lambda *_: None)
     passes.passes_for.cache_clear()
     try:
-        (choice, *_) = install_chosen(block(), Use())
+        (choice, *_) = install_chosen(block(), UsageSpec())
         assert ("C block", "no C compiler is found") in choice.reasons
     finally:
         passes.passes_for.cache_clear()

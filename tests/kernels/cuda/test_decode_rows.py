@@ -1,11 +1,24 @@
-"""The kernels for several rows, as far as no GPU is needed: how products are divided. `generation/test_steps.py` runs them."""
+"""The kernels for several rows, as far as no GPU is needed: how products are divided. `tests/kernels/test_decode_step.py` runs them."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from weft.kernels.cuda.decode_rows import INPUTS, MOST_OUTPUTS, MOST_OWN, MOST_WARPS, UNIT, Cut, Look, Product, cut, cut_of, looks, warps_of
+from weft.kernels.cuda.decode_rows import (
+    INPUTS,
+    MOST_OUTPUTS,
+    MOST_OWN,
+    MOST_WARPS,
+    UNIT,
+    AttentionArgs,
+    Cut,
+    MatmulArgs,
+    cut,
+    cut_of,
+    supports_attention,
+    warps_of,
+)
 
 BLOCKS, SHARED = 132, 232_448
 WIDTHS = (64, 256, 576, 768, 1024, 1280, 1600)
@@ -47,11 +60,11 @@ def test_what_does_not_fit_is_left_to_others(outputs: int, inputs: int) -> None:
 
 
 def test_arguments_lie_as_the_kernels_have_them() -> None:
-    assert [getattr(Product, name).offset for name, _ in Product._fields_] == list(range(0, 48, 8))
-    assert [getattr(Look, name).offset for name, *_ in Look._fields_] == list(range(0, 112, 8))
+    assert [getattr(MatmulArgs, name).offset for name, _ in MatmulArgs._fields_] == list(range(0, 48, 8))
+    assert [getattr(AttentionArgs, name).offset for name, *_ in AttentionArgs._fields_] == list(range(0, 112, 8))
 
 
 def test_other_devices_are_not_served() -> None:
     for device in ("cpu", "meta"):
         assert cut_of(torch.empty(64, 64, dtype=torch.bfloat16, device=device), whole=True) is None
-        assert not looks(torch.empty(2, 2, 8, 64, dtype=torch.bfloat16, device=device), 2)
+        assert not supports_attention(torch.empty(2, 2, 8, 64, dtype=torch.bfloat16, device=device), 2)

@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import nn
 
-from weft.kernels.cuda.megakernel import Arguments, OneRow, all_shares, fits, sizes_fit, sizes_of
-from weft.kernels.spec import Machine, StackSpec, Use, describe_stack, described
+from tests.gpt_configs import gpt_config
+from weft.kernels.cuda.megakernel import Arguments, MegakernelDecode, all_shares, sizes_fit, sizes_of, supports
+from weft.kernels.spec import Machine, StackSpec, UsageSpec, describe_stack, described
 from weft.models.gpt import PRESETS, GPTConfig
 from weft.models.llama import LlamaConfig
 
@@ -26,13 +27,13 @@ def built(name: str) -> Any:
 
 def small(**settings: Any) -> Any:
     with torch.device("meta"):
-        return GPTConfig(**SMALL | settings).build().bfloat16()
+        return gpt_config(**SMALL | settings).build().bfloat16()
 
 
-def use(blocks: int) -> Use:
+def use(blocks: int) -> UsageSpec:
     """Of a Hopper GPU that this machine does not have."""
     machine = Machine(device="cuda", capability=(9, 0), triton=True, processors=blocks, shared_memory=SHARED)
-    return Use(machine=machine, mode="decode")
+    return UsageSpec(machine=machine, mode="decode")
 
 
 def told(model: Any, blocks: int = 132) -> StackSpec:
@@ -42,7 +43,7 @@ def told(model: Any, blocks: int = 132) -> StackSpec:
 
 def refused(model: Any, blocks: int = 132) -> str:
     spec = described(describe_stack, model.eval(), use(blocks))
-    return spec if isinstance(spec, str) else OneRow().refuses(spec, use(blocks))
+    return spec if isinstance(spec, str) else MegakernelDecode().refuses(spec, use(blocks))
 
 
 @pytest.mark.parametrize(("name", "blocks"), SIZES)
@@ -76,13 +77,22 @@ def test_arguments_are_pointers_and_numbers_of_eight_bytes() -> None:
     assert [getattr(Arguments, name).offset for name in Arguments.NAMES] == list(range(0, 8 * len(Arguments.NAMES), 8))
 
 
-@pytest.mark.parametrize("settings", [{}, {"tied": False}, {"bias": False}, {"activation": "silu"}, {"inner": 512}, {"heads": 32}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"tie_embeddings": False}, {"bias": False}, {"activation": "silu"}, {"ffn_width": 512}, {"heads": 32}]
+)
 def test_variants_of_gpt2_are_served(settings: dict[str, Any]) -> None:
     assert not refused(small(**settings))
 
 
 @pytest.mark.parametrize(
-    "settings", [{"norm": "post"}, {"position": "rotary"}, {"position": "sinusoidal"}, {"window": 16}, {"norm_embedding": True}]
+    "settings",
+    [
+        {"norm": "post"},
+        {"position_embedding": "rotary"},
+        {"position_embedding": "sinusoidal"},
+        {"sliding_window": 16},
+        {"embedding_norm": True},
+    ],
 )
 def test_models_of_another_kind_are_not(settings: dict[str, Any]) -> None:
     assert refused(small(**settings))
@@ -107,8 +117,8 @@ def test_llama_other_precisions_and_changed_modules_are_not() -> None:
     [
         ({"width": 4096}, 132),
         ({"width": 240}, 132),
-        ({"inner": 768}, 132),
-        ({"inner": 300}, 132),
+        ({"ffn_width": 768}, 132),
+        ({"ffn_width": 300}, 132),
         ({"heads": 32}, 16),
         ({"width": 2048}, 8),
     ],
@@ -118,4 +128,4 @@ def test_sizes_that_the_kernel_cannot_divide_are_not(settings: dict[str, Any], b
 
 
 def test_a_model_on_a_cpu_is_not() -> None:
-    assert not fits(GPTConfig(**SMALL).build().bfloat16())
+    assert not supports(GPTConfig(**SMALL).build().bfloat16())

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from weft.kernels.select import install_chosen
-from weft.kernels.spec import Machine, Use
+from weft.kernels.spec import Machine, UsageSpec
 from weft.nn.attention import SelfAttention
 from weft.nn.block import Block, Blocks
 from weft.nn.dropout import kept
@@ -64,7 +64,7 @@ def test_blocks_take_it_where_it_serves(monkeypatch: pytest.MonkeyPatch) -> None
     from weft.kernels.triton import narrow_block
 
     layers = Blocks([block(128, 0.1), block(128, 0.1)])
-    (choice, *_) = install_chosen(layers, Use(machine=Machine.of(torch.device("cuda")), precision="bf16"))
+    (choice, *_) = install_chosen(layers, UsageSpec(machine=Machine.of(torch.device("cuda")), precision="bf16"))
     assert "narrow blocks" in choice.chosen
     served: list[int] = []
     monkeypatch.setattr(narrow_block, "fused_blocks", lambda blocks, x: served.append(x.size(1)) or x)

@@ -173,12 +173,12 @@ def test_a_recipe_that_said_binary_says_how(binary: bool, how: str, tmp_path: Pa
 class Thread(Team):
     """One of two threads that do as processes do."""
 
-    processes, leader = 2, 77
+    processes, main_pid = 2, 77
 
     def __init__(self, rank: int, table: list[Any], barrier: threading.Barrier):
         self.rank, self.table, self.barrier = rank, table, barrier
 
-    def gather(self, thing: Any) -> list[Any]:
+    def all_gather_object(self, thing: Any) -> list[Any]:
         self.table[self.rank] = thing
         self.barrier.wait()
         told = list(self.table)

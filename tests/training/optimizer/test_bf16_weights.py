@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from tests.training import toys
-from weft.data.base import Source, TensorDataset
+from weft.data.base import DataLoader, TensorDataset
 from weft.models.gpt import GPTConfig
 from weft.objectives.next_token import NextTokenConfig
 from weft.training import execution
 from weft.training.optimizer.bf16_weights import BF16Weights
 from weft.training.optimizer.settings import AdamW
-from weft.training.parallel.team import ALONE
+from weft.training.parallel.team import SINGLE_PROCESS
 from weft.training.settings import Train
 from weft.training.trainer import Trainer
 
@@ -58,13 +58,13 @@ def test_copies_follow_weights_that_were_changed() -> None:
 def test_the_norm_of_mixed_gradients_is_not_rounded() -> None:
     parts = [torch.randn(1000).to(torch.bfloat16), torch.randn(10, 10)]
     expected = torch.cat([part.flatten().double() for part in parts]).norm()
-    assert float(ALONE.norm(parts, [1, 1])) == pytest.approx(float(expected), rel=1e-5)
+    assert float(SINGLE_PROCESS.norm(parts, [1, 1])) == pytest.approx(float(expected), rel=1e-5)
 
 
 def test_what_cannot_be_fused_is_said() -> None:
     model, objective = toys.Linear(), toys.Regression()
-    plan = execution.choose(Train(device="cpu", update="fused"), model, objective)
-    assert plan.update == "apart" and "needs a GPU" in plan.reasons["update"]
+    plan = execution.choose(Train(device="cpu", fused_casts="on"), model, objective)
+    assert not plan.fused_casts and "needs a GPU" in plan.reasons["fused_casts"]
 
 
 def trained(device: str, update: str, optim: AdamW, **settings: Any) -> Trainer:
@@ -75,7 +75,7 @@ def trained(device: str, update: str, optim: AdamW, **settings: Any) -> Trainer:
     plan = dataclasses.replace(execution.choose(train, model, objective), update=update)
     ids = torch.randint(0, 300, (16, 9), generator=torch.Generator().manual_seed(1))
     data = TensorDataset({"ids": ids[:, :-1], "targets": ids[:, 1:]})
-    trainer = Trainer(model, objective, Source(data, 1, plan.device), train, optim, plan, (), 8)
+    trainer = Trainer(model, objective, DataLoader(data, 1, plan.device), train, optim, plan, (), 8)
     trainer.fit()
     return trainer
 

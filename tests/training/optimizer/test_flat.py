@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.training import toys
-from weft.training.optimizer.flat import Flat
+from weft.training.optimizer.flat import FlatParameter
 from weft.training.optimizer.settings import SGD, Adam, AdamW, Momentum, Muon, OptimConfig, RMSProp
 from weft.training.optimizer.updater import Updater
 
@@ -39,7 +39,7 @@ def make(config: OptimConfig, device: torch.device, flat: bool, monkeypatch: pyt
     model = Scaled().to(device)
     with monkeypatch.context() as patch:
         if not flat:
-            patch.setattr(Flat, "serves", staticmethod(lambda named: False))
+            patch.setattr(FlatParameter, "serves", staticmethod(lambda named: False))
         return model, Updater(config, [("", model)], halt=True)
 
 
@@ -64,7 +64,7 @@ def test_a_parameter_is_a_view_of_the_buffer() -> None:
     model = Scaled()
     named = dict(model.named_parameters())
     before = toys.weights(model)
-    flat = Flat(named)
+    flat = FlatParameter(named)
     same(before, toys.weights(model))
     with torch.no_grad():
         flat.buffer.mul_(2)
@@ -88,7 +88,7 @@ def test_weights_of_an_rnn_stay_where_cudnn_wants_them(device: torch.device) -> 
 
 def test_gradients_are_laid_together_and_a_missing_one_is_zero() -> None:
     model = Scaled()
-    flat = Flat(dict(model.named_parameters()))
+    flat = FlatParameter(dict(model.named_parameters()))
     model.first.weight.grad = torch.ones_like(model.first.weight)
     flat.gather()
     laid = flat.views(flat.buffer.grad)  # type: ignore[arg-type]

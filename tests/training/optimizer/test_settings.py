@@ -15,7 +15,7 @@ from weft.core.errors import ConfigError
 from weft.models.gpt import GPTConfig
 from weft.training.optimizer.muon import MuonOptimizer, orthogonalise
 from weft.training.optimizer.settings import SGD, Adam, AdamW, Momentum, Muon, OptimConfig, RMSProp
-from weft.training.optimizer.updater import Updater, audit
+from weft.training.optimizer.updater import Updater, parameter_kinds
 from weft.training.parallel.team import Team
 from weft.training.schedule import Schedule
 
@@ -220,7 +220,7 @@ def test_muon_agrees_with_torch(shape: tuple[int, int]) -> None:
 
 
 def test_muon_takes_matrices_and_adamw_the_rest() -> None:
-    model = GPTConfig(vocabulary=11, context=8, layers=1, heads=2, width=16, tied=False).build()
+    model = GPTConfig(vocabulary=11, context=8, layers=1, heads=2, width=16, tie_embeddings=False).build()
     update = updater(Muon(lr=0.02, adamw_lr=0.003), model)
     muon, adamw = update.optimizers
     mine, rest = names_in(update, muon), names_in(update, adamw)
@@ -232,7 +232,7 @@ def test_muon_takes_matrices_and_adamw_the_rest() -> None:
 
 
 def test_muon_gives_a_head_of_its_own_a_rate_of_its_own() -> None:
-    model = GPTConfig(vocabulary=11, context=8, layers=1, heads=2, width=16, tied=False).build()
+    model = GPTConfig(vocabulary=11, context=8, layers=1, heads=2, width=16, tie_embeddings=False).build()
     update = updater(Muon(lr=0.02, adamw_lr=0.003, head_lr=0.004), model)
     update.set_rate(1, 10)
     head, rest = update.optimizers[1].param_groups
@@ -266,8 +266,8 @@ class Everything(nn.Module):
 
 
 def test_no_decay_on_biases_norms_and_embeddings() -> None:
-    kinds = audit([("", Everything())])
-    assert {name for name, kind in kinds.items() if kind != "plain"} == {"layer.weight", "convolution.weight", "head.weight"}
+    kinds = parameter_kinds([("", Everything())])
+    assert {name for name, kind in kinds.items() if kind != "no_decay"} == {"layer.weight", "convolution.weight", "head.weight"}
     assert kinds["head.weight"] == "head"
     assert len(kinds) == len(list(Everything().named_parameters()))
 
@@ -288,7 +288,7 @@ def names_in(update: Updater, holder: torch.optim.Optimizer | set[int]) -> set[s
 
 
 def test_laid_end_to_end_or_not_the_update_is_the_same() -> None:
-    """Flat buffers change how many calls an update takes, and nothing else; their state has each parameter's name."""
+    """FlatParameter buffers change how many calls an update takes, and nothing else; their state has each parameter's name."""
     results, states = [], []
     for alone in (True, False):
         torch.manual_seed(0)
@@ -313,9 +313,9 @@ def test_laid_end_to_end_or_not_the_update_is_the_same() -> None:
 
 
 def test_a_head_tied_to_an_embedding_counts_as_an_embedding() -> None:
-    model = GPTConfig(vocabulary=11, context=8, layers=1, heads=2, width=16, tied=True).build()
-    kinds = audit([("", model)])
-    assert kinds["embed.weight"] == "plain"
+    model = GPTConfig(vocabulary=11, context=8, layers=1, heads=2, width=16, tie_embeddings=True).build()
+    kinds = parameter_kinds([("", model)])
+    assert kinds["embed.weight"] == "no_decay"
     assert "head.weight" not in kinds
     assert len(updater(AdamW(), model).parameters) == len(list(model.parameters()))
 

@@ -17,13 +17,13 @@ from torch import Tensor, nn
 from tests.training import toys
 from tests.training.parallel.processes import together
 from weft.core.errors import ConfigError, ProcessError
-from weft.data.base import Batch, Source, TensorDataset
+from weft.data.base import Batch, DataLoader, TensorDataset
 from weft.models.gpt import GPTConfig
 from weft.models.llama import LlamaConfig
 from weft.objectives.base import Objective
 from weft.objectives.next_token import NextTokenConfig
 from weft.training import execution
-from weft.training.hooks import Agreement, Average, Hook, Signals, Validation
+from weft.training.hooks import EMA, Hook, Signals, SignalSync, Validation
 from weft.training.optimizer.settings import SGD, Adam, AdamW, Momentum, Muon, OptimConfig
 from weft.training.parallel import processes
 from weft.training.parallel.team import Team
@@ -78,23 +78,23 @@ def trained(team: Team | None, kind: str, optim: OptimConfig, hooks: Sequence[Ho
     model, objective = (make() for make in KINDS[kind])
     train = Train(**FP32, **{"steps": 5, "batch": 7, **settings})
     plan = execution.choose(train, model, objective)
-    source = Source(TensorDataset(toys.regression()), 1, plan.device)
+    source = DataLoader(TensorDataset(toys.regression()), 1, plan.device)
     trainer = Trainer(model, objective, source, train, optim, plan, hooks, 1, team)
     trainer.fit()
-    means = trainer.means.read(trainer.team.add)
+    means = trainer.means.read(trainer.team.all_reduce)
     refused = sum(float(updater.refused) for updater in trainer.updaters.values())
     return {"weights": toys.weights(model) if team is None else wholes(trainer), "means": means, "refused": refused, "step": trainer.step}
 
 
 def wholes(trainer: Trainer) -> dict[str, Tensor]:
     team = trainer.team
-    return {name: team.whole(team.local(value), value).clone() for name, value in trainer.model.state_dict().items()}
+    return {name: team.full_tensor(team.to_local(value), value).clone() for name, value in trainer.model.state_dict().items()}
 
 
 def team(layout: tuple[int, ...]) -> Team:
-    from weft.training.parallel.data_parallel import Many
+    from weft.training.parallel.data_parallel import DistributedTeam
 
-    return Many(Parallel(**dict(zip(processes.LAYOUT, layout))), torch.device("cpu"))
+    return DistributedTeam(Parallel(**dict(zip(processes.LAYOUT, layout))), torch.device("cpu"))
 
 
 def assert_same(one: dict[str, Any], many: list[dict[str, Any]], tolerance: float = 1e-6) -> None:
@@ -144,12 +144,12 @@ def language_model(
     ids = torch.randint(0, 11, (16, 9), generator=torch.Generator().manual_seed(1))
     data = TensorDataset({"ids": ids[:, :-1], "targets": ids[:, 1:]})
     plan = execution.choose(train, model, objective)
-    trainer = Trainer(model, objective, Source(data, 1, plan.device), train, optim, plan, (), 8, team)
+    trainer = Trainer(model, objective, DataLoader(data, 1, plan.device), train, optim, plan, (), 8, team)
     trainer.fit()
     after = toys.weights(model) if team is None else wholes(trainer)
-    held = sum(trainer.team.local(p).numel() for p in model.blocks.parameters())
+    held = sum(trainer.team.to_local(p).numel() for p in model.blocks.parameters())
     change = {name: before[name] - value for name, value in after.items()}
-    loss = trainer.means.read(trainer.team.add)["loss"]
+    loss = trainer.means.read(trainer.team.all_reduce)["loss"]
     return {"change": change, "held": held, "norm": float(trainer.updaters[""].norm), "loss": loss}
 
 
@@ -157,7 +157,7 @@ def language_model(
 def test_gradients_of_a_language_model(layouts: list[tuple[int, ...]], tmp_path: Path) -> None:
     """One step at rate 1, so that the change of the weights is the gradient; also with chunks of logits and less that is kept, where
     the backward pass gathers again what it computes with again."""
-    optim, little = SGD(lr=1.0), [{"logits": "chunked", "activation_checkpointing": kept} for kept in ("selective", "full")]
+    optim, little = SGD(lr=1.0), [{"cross_entropy": "chunked", "activation_checkpointing": kept} for kept in ("selective", "full")]
     cases = [(name, layout, settings) for name in MODELS for layout in layouts for settings in ({}, *(little if name == "gpt" else []))]
     one = {name: language_model(None, name, optim, 1) for name in MODELS}
     many = together(math.prod(layouts[0]), tmp_path, lambda: [language_model(team(at), name, optim, 1, how) for name, at, how in cases])
@@ -183,9 +183,9 @@ def test_optimisers_of_divided_heads(optim: OptimConfig, steps: int, tolerance: 
 
 
 def validated(team: Team | None) -> dict[str, Any]:
-    held = Source(TensorDataset(toys.regression()), 1, torch.device("cpu"), shuffle=False)
+    held = DataLoader(TensorDataset(toys.regression()), 1, torch.device("cpu"), shuffle=False)
     validation = Validation(held, 2, 11, 5, "loss", "min")  # the last batch has one example, so one process has none
-    found = trained(team, "half labelled", AdamW(lr=0.05), [Average(0.9), validation])
+    found = trained(team, "half labelled", AdamW(lr=0.05), [EMA(0.9), validation])
     return {**found, "means": validation.latest}
 
 
@@ -235,7 +235,7 @@ class Interrupt(Hook):
 
 def interrupted() -> tuple[int, int | None]:
     signals = Signals()
-    found = trained(team((2, 1)), "half labelled", SGD(lr=0.1), [Agreement(signals), Interrupt(), signals], steps=50)
+    found = trained(team((2, 1)), "half labelled", SGD(lr=0.1), [SignalSync(signals), Interrupt(), signals], steps=50)
     return found["step"], signals.received
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +9,19 @@ import pytest
 import torch
 from torch import nn
 
+from tests.gpt_configs import gpt_config
 from tests.training import toys
 from tests.training.parallel.processes import together
 from tests.training.parallel.test_data_parallel import FP32, MODELS, language_model, team
 from weft.core.errors import ConfigError
-from weft.data.base import Batch, Source, TensorDataset
+from weft.data.base import Batch, DataLoader, TensorDataset
 from weft.models.gpt import GPTConfig
+from weft.models.speedrun_gpt import SpeedrunGPTConfig
 from weft.objectives.base import Terms
 from weft.objectives.finetuning import FinetuningConfig
 from weft.objectives.next_token import NextToken, NextTokenConfig
 from weft.training import execution
-from weft.training.hooks import Average, Validation
+from weft.training.hooks import EMA, Validation
 from weft.training.optimizer.settings import SGD, AdamW, Muon
 from weft.training.parallel import pipeline
 from weft.training.parallel.team import Team
@@ -31,8 +32,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of fork
 TWO: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt": ("gpt", {}),
     "llama": ("llama", {}),
-    "three banded blocks, a head of its own": ("gpt", {"layers": 3, "tied": False, "window": 3}),
-    "post-norm, rotary": ("gpt", {"norm": "post", "position": "rotary"}),
+    "three banded blocks, a head of its own": ("gpt", {"layers": 3, "tie_embeddings": False, "sliding_window": 3}),
+    "post-norm, rotary": ("gpt", {"norm": "post", "position_embedding": "rotary"}),
 }
 FOUR: dict[str, tuple[tuple[int, ...], str, dict[str, Any]]] = {
     "copies": ((2, 1, 1, 2), "gpt", {}),
@@ -89,7 +90,7 @@ class Twice(NextToken):
 def trainer_of(own: Team | None, model: nn.Module, objective: Any, data: Batch, hooks: list[Any], **settings: Any) -> Trainer:
     train = Train(**{**FP32, **settings}, steps=2, batch=5)
     plan = execution.choose(train, model, objective)
-    return Trainer(model, objective, Source(TensorDataset(data), 1, plan.device), train, Muon(lr=0.01), plan, hooks, 8, own)
+    return Trainer(model, objective, DataLoader(TensorDataset(data), 1, plan.device), train, Muon(lr=0.01), plan, hooks, 8, own)
 
 
 def observed(piped: bool) -> dict[str, Any]:
@@ -97,20 +98,20 @@ def observed(piped: bool) -> dict[str, Any]:
     found: dict[str, Any] = {}
     ids = torch.randint(0, 11, (16, 9), generator=torch.Generator().manual_seed(1))
     text = {"ids": ids[:, :-1], "targets": ids[:, 1:], "documents": torch.tensor([0, 0, 0, 1, 1, 1, 1, 2]).expand(16, -1).clone()}
-    held = Source(TensorDataset(text), 1, torch.device("cpu"), shuffle=False)
+    held = DataLoader(TensorDataset(text), 1, torch.device("cpu"), shuffle=False)
     cases: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         ("plain", {}, {}),
-        ("little kept", {"norm_embedding": True}, {"logits": "chunked", "activation_checkpointing": "full"}),
+        ("little kept", {"embedding_norm": True}, {"cross_entropy": "chunked", "activation_checkpointing": "full"}),
         ("bf16", {}, {"precision": "bf16"}),
         ("dropout", {"residual_dropout": 0.2}, {}),
     ]
     for what, changes, settings in cases:
         for again in range(1 + (what == "dropout")):
             torch.manual_seed(0)
-            model = GPTConfig(vocabulary=11, context=8, layers=2, heads=4, width=16, **changes).build()
+            model = gpt_config(vocabulary=11, context=8, layers=2, heads=4, width=16, **changes).build()
             validation = Validation(held, 1, 7, 3, "loss", "min")
             own = team((1, 1, 1, 2)) if piped else None
-            trainer_of(own, model, NextTokenConfig().build(), text, [Average(0.5), validation], **settings).fit()
+            trainer_of(own, model, NextTokenConfig().build(), text, [EMA(0.5), validation], **settings).fit()
             found[f"{what} {again}"] = validation.latest["loss"]
     torch.manual_seed(0)
     model = GPTConfig(vocabulary=11, context=8, layers=2, heads=4, width=16, classes=3, task_dropout=0.0).build()
@@ -143,7 +144,12 @@ def test_what_the_last_stage_finds_is_known_to_all(tmp_path: Path) -> None:
     ("model", "objective", "stages", "words"),
     [
         (toys.Linear(), toys.Regression(), 2, "into stages; Linear has layer besides"),
-        (dataclasses.replace(MODELS["gpt"], skips=True).build(), NextTokenConfig().build(), 2, "GPT has skips besides"),
+        (
+            SpeedrunGPTConfig(vocabulary=11, context=8, layers=2, heads=4, width=16).build(),
+            NextTokenConfig().build(),
+            2,
+            "SpeedrunGPT has skips besides",
+        ),
         (MODELS["gpt"].build(), NextTokenConfig().build(), 3, "--parallel.pipeline 3 needs a block for every stage; the model has 2"),
         (MODELS["gpt"].build(), toys.Rivals(), 2, "Rivals asks the model more than once"),
     ],

@@ -14,7 +14,7 @@ DATA = {
     "toys": Entry("weft.data.tables.toys:ToysConfig", 0, "points in the plane: moons, a ring of Gaussians, a checkerboard, circles"),
     "image_pairs": Entry("weft.data.images.paired:ImagePairsConfig", 0, "images that are two halves, side by side"),
     "outlines": Entry("weft.data.images.paired:OutlinesConfig", 0, "images and their outlines"),
-    "domains": Entry("weft.data.images.domains:DomainsConfig", 0, "images, and other images in another style"),
+    "domains": Entry("weft.data.images.domains:DomainsConfig", 0, "unpaired images: images, and other images in another style"),
     "unpaired_images": Entry("weft.data.images.unpaired:UnpairedImagesConfig", 0, "images of two folders, without pairs"),
     "noise_only": Entry(
         "weft.data.tables.noise_only:NoiseOnlyConfig", 0, "no data but the noise of each example, for a target known as a density"
@@ -25,21 +25,29 @@ DATA = {
     "labelled_texts": Entry(
         "weft.data.annotated.labelled_texts:LabelledTextsConfig", 0, "texts, or pairs of texts, each with a class or a number"
     ),
-    "choices": Entry("weft.data.annotated.choices:ChoicesConfig", 0, "texts with several ways to go on, one of them right"),
-    "framed_texts": Entry(
-        "weft.data.annotated.framed:FramedTextsConfig", 2018, "labelled texts or pairs between marks, as GPT is finetuned on them"
+    "choices": Entry("weft.data.annotated.choices:ChoicesConfig", 0, "multiple choice: texts with several endings, one of them right"),
+    "gpt_finetuning_texts": Entry(
+        "weft.data.annotated.gpt_finetuning:GPTFinetuningTextsConfig",
+        2018,
+        "labelled texts or pairs between special tokens, as GPT is finetuned on them",
     ),
-    "framed_choices": Entry(
-        "weft.data.annotated.framed:FramedChoicesConfig", 2018, "choices between special tokens, as GPT is finetuned on them"
+    "gpt_finetuning_choices": Entry(
+        "weft.data.annotated.gpt_finetuning:GPTFinetuningChoicesConfig", 2018, "choices between special tokens, as GPT is finetuned on them"
     ),
-    "sentence_pairs": Entry("weft.data.text.sentence_pairs:SentencePairsConfig", 0, "adjacent sentences, half of them swapped"),
-    "spans": Entry("weft.data.annotated.spans:SpansConfig", 0, "questions about paragraphs, in the layout of SQuAD"),
-    "tagged": Entry("weft.data.annotated.tagged:TaggedConfig", 0, "sentences whose words have tags"),
+    "sentence_pairs": Entry(
+        "weft.data.text.sentence_pairs:SentencePairsConfig", 0, "next sentence prediction: adjacent sentences, half of the pairs negative"
+    ),
+    "spans": Entry(
+        "weft.data.annotated.spans:SpansConfig", 0, "extractive question answering: questions about paragraphs, in the layout of SQuAD"
+    ),
+    "tagged": Entry("weft.data.annotated.tagged:TaggedConfig", 0, "token classification: sentences whose words have tags"),
     "cooccurrence": Entry("weft.data.text.cooccurrence:CooccurrenceConfig", 0, "centre and context words of a text"),
     "audio": Entry("weft.data.audio.waves:AudioConfig", 0, "a folder of WAV files"),
-    "span_corruption": Entry("weft.data.text.span_corruption:SpanCorruptionConfig", 0, "lines of a text with a piece moved to their end"),
+    "span_corruption": Entry(
+        "weft.data.text.span_corruption:SpanCorruptionConfig", 0, "span corruption: lines of a text with a masked span moved to their end"
+    ),
     "t5_span_corruption": Entry(
-        "weft.data.text.sentinels:T5SpanCorruptionConfig", 2019, "text with several pieces cut out, as T5 learns from it"
+        "weft.data.text.sentinels:T5SpanCorruptionConfig", 2019, "span corruption with sentinels, as T5 is pretrained"
     ),
     "questions": Entry("weft.data.text.questions:QuestionsConfig", 0, "questions with an answer of a few characters"),
 }

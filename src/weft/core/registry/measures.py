@@ -4,9 +4,11 @@ from weft.core.registry.entry import Entry
 
 MEASURES = {
     "seq2seq": Entry("weft.evaluation.translation:measure", 2002, "BLEU and chrF of whole translations"),
-    "masked_target": Entry("weft.evaluation.translation:measure", 2002, "BLEU and chrF of whole translations made at once"),
-    "span": Entry("weft.evaluation.best_span:measure", 2016, "exact match and F1 of answers as text"),
-    "tagging": Entry("weft.evaluation.entities:measure", 2003, "sentences without a mistake; precision, recall and F1 of entities"),
-    "regression": Entry("weft.evaluation.ranks:measure", 0, "Spearman's correlation of the numbers told"),
+    "cmlm": Entry("weft.evaluation.translation:measure", 2002, "BLEU and chrF of whole translations made at once"),
+    "extractive_qa": Entry("weft.evaluation.best_span:measure", 2016, "exact match and F1 of answers as text"),
+    "token_classification": Entry(
+        "weft.evaluation.entities:measure", 2003, "sentences without a mistake; precision, recall and F1 of entities"
+    ),
+    "regression": Entry("weft.evaluation.ranks:measure", 0, "Spearman's correlation of the predicted numbers"),
     "contrastive_divergence": Entry("weft.evaluation.ais:measure", 2008, "log-likelihood by annealed importance sampling, from both ends"),
 }

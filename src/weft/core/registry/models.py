@@ -4,6 +4,7 @@ from weft.core.registry.entry import Entry
 
 MODELS = {
     "gpt": Entry("weft.models.gpt:GPTConfig", 2018, "decoder-only Transformer"),
+    "speedrun_gpt": Entry("weft.models.speedrun_gpt:SpeedrunGPTConfig", 2024, "GPT with QK-norm, embedding skips and zero initialisation"),
     "llama": Entry("weft.models.llama:LlamaConfig", 2023, "decoder-only Transformer with RMS norms, rotary positions and gates"),
     "bert": Entry("weft.models.bert:BERTConfig", 2018, "Transformer encoder with token and sentence-pair heads"),
     "transformer": Entry("weft.models.transformer:TransformerConfig", 2017, "encoder-decoder Transformer"),

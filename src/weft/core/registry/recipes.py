@@ -33,7 +33,7 @@ RECIPES = {
     "vae/digits": Entry("weft.recipes.vae:digits", 2013, "VAE on scikit-learn's digits"),
     "vae/beta": Entry("weft.recipes.vae:beta", 2017, "beta-VAE on scikit-learn's digits: a heavier KL, fewer dimensions in use"),
     "vae/inpainting": Entry("weft.recipes.vae:inpainting", 2013, "VAE that fills in a hidden square of a digit"),
-    "vae/mnist_mlp": Entry("weft.recipes.vae:mnist_mlp", 2013, "VAE of perceptrons on MNIST"),
+    "vae/mnist_mlp": Entry("weft.recipes.vae:mnist_mlp", 2013, "VAE of MLPs on MNIST"),
     "vae/mnist": Entry("weft.recipes.vae:mnist", 2016, "convolutional VAE on MNIST"),
     "vae/fashion": Entry("weft.recipes.vae:fashion", 2016, "convolutional VAE on Fashion-MNIST"),
     "vae/cifar10": Entry("weft.recipes.vae:cifar10", 2016, "convolutional VAE on CIFAR-10"),

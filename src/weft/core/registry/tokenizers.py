@@ -12,7 +12,9 @@ TOKENIZERS = {
     "unigram": Entry("weft.data.tokenizers.subwords:Unigram", 2018, "pieces of words, the likeliest ones"),
     "bert_words": Entry("weft.data.text.sentence_pairs:BERTWordTokenizer", 0, "words and the special tokens that BERT puts between them"),
     "labelled": Entry("weft.data.annotated.label_tokens:LabelledTokenizer", 0, "another tokenizer with the names of classes"),
-    "framed": Entry("weft.data.annotated.framed:FramedTokenizer", 2018, "another tokenizer with the special tokens of finetuning"),
+    "gpt_finetuning": Entry(
+        "weft.data.annotated.gpt_finetuning:GPTFinetuningTokenizer", 2018, "another tokenizer with the special tokens of finetuning"
+    ),
     "classes": Entry("weft.data.tokenizers.base:ClassNames", 0, "the names of classes"),
     "tagged": Entry("weft.data.annotated.tagged:TagTokenizer", 0, "another tokenizer with the names of tags"),
     "table": Entry("weft.data.tables.columns:Columns", 0, "the columns of a table"),
@@ -26,6 +28,6 @@ TOKENIZERS = {
     ),
     "sentinels": Entry("weft.data.text.sentinels:SentinelTokenizer", 2019, "another tokenizer with special tokens and sentinels"),
     "birthplace_characters": Entry(
-        "weft.data.tokenizers.birthplace_characters:BirthplaceCharacters", 0, "one token per character, marks for padding and mask"
+        "weft.data.tokenizers.birthplace_characters:BirthplaceCharacters", 0, "one token per character, special tokens for padding and mask"
     ),
 }

@@ -24,7 +24,7 @@ SIDE = 8
 
 @dataclass(frozen=True, kw_only=True)
 class DigitsConfig(DataConfig):
-    own_files: ClassVar[str] = "images"
+    file_source: ClassVar[str] = "images"
 
     validation: float = 0.2
     """Share of the digits held out for validation."""

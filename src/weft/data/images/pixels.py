@@ -42,7 +42,7 @@ VALIDATION = ("val", "valid", "validation", "dev")
 
 @dataclass(frozen=True, kw_only=True)
 class ImagesConfig(DataConfig):
-    of_model: ClassVar[tuple[str, ...]] = ("size", "squash", "crop_size", "channels", "mean", "std", "binarise")
+    model_preprocessing: ClassVar[tuple[str, ...]] = ("size", "squash", "crop_size", "channels", "mean", "std", "binarise")
 
     path: str = ""
     """A folder: one subfolder of images per class (or train/ and val/ or test/ of such), loose images, IDX, CIFAR binary files."""

@@ -51,7 +51,7 @@ def in_words(number: int) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class NumberWordsConfig(PairsConfig):
-    own_files = "pairs"
+    file_source = "pairs"
 
     max_length: int = 64
     """Longest text in tokens; longer ones are truncated."""

@@ -1,6 +1,6 @@
 """A corpus of the installed Python source: cleaned, deduplicated, with whole packages held out.
 
-train.jsonl, held.jsonl   one file per line: "text", and "path" relative to its root folder
+train.jsonl, held_out.jsonl   one file per line: "text", and "path" relative to its root folder
 corpus.json               sha256 and sizes of both, counts of files left out by reason, and the packages held out
 
 Packages are held out by a hash of their names; one that is a large part of the corpus is always trained on.
@@ -45,15 +45,15 @@ MIN_LINE = 20
 class CorpusConfig(Config):
     held_out: float = 0.1
     """Share of the packages that is held out, by the hash of their names."""
-    largest: float = 0.05
+    max_package_share: float = 0.05
     """Share of all bytes above which a package is never held out."""
-    copied: float = 0.7
+    max_duplicate_lines: float = 0.7
     """Share of a file's lines (20 characters or more, each counted once) that may occur in earlier files."""
     seed: int = 1
     """Of the hash of names."""
 
     def check(self) -> None:
-        for name in ("held_out", "largest", "copied"):
+        for name in ("held_out", "max_package_share", "max_duplicate_lines"):
             if not 0.0 < getattr(self, name) <= 1.0:
                 raise ConfigError(f"--{name.replace('_', '-')} must be above 0 and at most 1, not {getattr(self, name)}")
 
@@ -93,7 +93,7 @@ def held_out_packages(files: list[File], config: CorpusConfig) -> set[str]:
     sizes: dict[str, int] = {}
     for file in files:
         sizes[file.package] = sizes.get(file.package, 0) + file.size
-    largest = config.largest * sum(sizes.values())
+    largest = config.max_package_share * sum(sizes.values())
     return {name for name, size in sizes.items() if size <= largest and hash_fraction(name, config.seed) < config.held_out}
 
 
@@ -165,16 +165,16 @@ def build_corpus(out: str | Path, roots: Iterable[str | Path] = (), config: Corp
         if not os.path.isdir(root):
             raise DataError(f"{show(root)}: is no folder of Python files")
     files = find_files([Path(root) for root in roots] or installed_folders())
-    held_out, copies = held_out_packages(files, config), CopyDetector(config.copied)
+    held_out, copies = held_out_packages(files, config), CopyDetector(config.max_duplicate_lines)
     folder.mkdir(parents=True, exist_ok=True)
     parts = {
         "train": write_jsonl(folder / "train.jsonl", usable_texts((f for f in files if f.package not in held_out), copies, problems)),
-        "held": write_jsonl(folder / "held.jsonl", usable_texts((f for f in files if f.package in held_out), copies, problems)),
+        "held": write_jsonl(folder / "held_out.jsonl", usable_texts((f for f in files if f.package in held_out), copies, problems)),
     }
     for name, part in parts.items():
         if not part["files"]:
             raise DataError(
-                f"{show(folder)}: no file is left in the {name} part of {len(files):,} Python files; give more folders with --from"
+                f"{show(folder)}: no file is left in the {name} part of {len(files):,} Python files; give more folders with --folder"
             )
     description = {
         "sha256": hashlib.sha256("".join(part["sha256"] for part in parts.values()).encode()).hexdigest(),
@@ -182,7 +182,12 @@ def build_corpus(out: str | Path, roots: Iterable[str | Path] = (), config: Corp
         "found": {"files": len(files), "bytes": sum(file.size for file in files)},
         "left_out": problems.counts,
         "held_packages": sorted(held_out),
-        "settings": {"held_out": config.held_out, "largest": config.largest, "copied": config.copied, "seed": config.seed},
+        "settings": {
+            "held_out": config.held_out,
+            "max_package_share": config.max_package_share,
+            "max_duplicate_lines": config.max_duplicate_lines,
+            "seed": config.seed,
+        },
     }
     write_atomically(folder / "corpus.json", to_json_bytes(description))
     return description

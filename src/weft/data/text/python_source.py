@@ -50,7 +50,7 @@ def split_files(files: list[Path], validation: float) -> tuple[list[Path], list[
 
 @dataclass(frozen=True, kw_only=True)
 class PythonSourceConfig(DataConfig):
-    own_files: ClassVar[str] = "text"
+    file_source: ClassVar[str] = "text"
     tokenizer: Unit = "characters"
     """Tokenizer that is trained on the data, where no model brings its own."""
     vocabulary: int = 0

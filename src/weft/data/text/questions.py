@@ -26,9 +26,9 @@ from weft.data.tokenizers.birthplace_characters import (
     MASK_CHARACTER,
     PAD_CHARACTER,
     BirthplaceCharacters,
-    HiddenSpan,
+    MaskedSpan,
     PackedRows,
-    as_marked_characters,
+    as_birthplace_characters,
     shifted,
 )
 
@@ -53,7 +53,7 @@ class Questions(Dataset):
             part.index_select(0, index) for part in (self.rows.starts, self.rows.sizes, self.question_lengths)
         )
         return shifted(
-            self.rows.move_hidden_to_end(HiddenSpan(start, length, question_lengths, torch.zeros_like(question_lengths)), self.context),
+            self.rows.move_hidden_to_end(MaskedSpan(start, length, question_lengths, torch.zeros_like(question_lengths)), self.context),
             question_lengths,
         )
 
@@ -191,7 +191,7 @@ class QuestionsConfig(DataConfig):
         check_context(self.context)
         problems = Problems()
         rows, held_out = self.rows(problems)
-        tokenizer = as_marked_characters(tokenizer) or self._vocabulary(rows + held_out, problems)
+        tokenizer = as_birthplace_characters(tokenizer) or self._vocabulary(rows + held_out, problems)
         rows, held_out = map_splits(partial(drop_unencodable, tokenizer=tokenizer, problems=problems), rows, held_out)
         if not rows:
             raise DataError(f"{show(self.path or 'biographies')}: every row has a character outside the vocabulary of the model or text")

@@ -70,19 +70,19 @@ class SentencePairs(Dataset):
         seconds: Tensor,
         context: int,
         special_tokens: SpecialTokens,
-        swapped: float = 0.5,
-        same: float = 0.0,
+        negative_rate: float = 0.5,
+        same_document_rate: float = 0.0,
     ):
         """tokens (N,); starts (S + 1,) of the sentences, and the end of the last; document_ranges (S, 2), the sentences of its document;
         seconds (P,), the sentences that follow another of their document."""
         self.tokens, self.starts, self.document_ranges, self.seconds, self.context = tokens, starts, document_ranges, seconds, context
-        self.special_tokens, self.swapped, self.same = special_tokens, swapped, same
+        self.special_tokens, self.negative_rate, self.same_document_rate = special_tokens, negative_rate, same_document_rate
 
     def __len__(self) -> int:
         return len(self.seconds)
 
     def batch(self, index: Tensor, key: Tensor) -> Batch:
-        pair = (random.uniform(random.fold(key, "swap"), 1).squeeze(1) < self.swapped).long()  # (B,)
+        pair = (random.uniform(random.fold(key, "swap"), 1).squeeze(1) < self.negative_rate).long()  # (B,)
         second_sentence = self.seconds[index]
         return {
             **self.pack(second_sentence, torch.where(pair == 1, self.random_sentence(second_sentence, key), second_sentence)),
@@ -95,11 +95,11 @@ class SentencePairs(Dataset):
         number = random.integers(random.fold(key, "elsewhere"), 1 << 62, 1).squeeze(1)
         draw = number % (len(self.document_ranges) - (end - begin))
         other = torch.where(draw >= begin, draw + (end - begin), draw)
-        if not self.same:
+        if not self.same_document_rate:
             return other
         inside = begin + number % (end - begin - 1).clamp(min=1)  # any but the one that follows
         inside = torch.where(inside >= sentence, inside + 1, inside)
-        near = (random.uniform(random.fold(key, "same"), 1).squeeze(1) < self.same) & (end - begin > MIN_SENTENCES)
+        near = (random.uniform(random.fold(key, "same"), 1).squeeze(1) < self.same_document_rate) & (end - begin > MIN_SENTENCES)
         return torch.where(near, inside, other)
 
     def pack(self, first: Tensor, second: Tensor) -> Batch:
@@ -126,7 +126,9 @@ class SentencePairs(Dataset):
         tokens, starts, document_ranges, seconds = (
             tensor.to(device) for tensor in (self.tokens, self.starts, self.document_ranges, self.seconds)
         )
-        return SentencePairs(tokens, starts, document_ranges, seconds, self.context, self.special_tokens, self.swapped, self.same)
+        return SentencePairs(
+            tokens, starts, document_ranges, seconds, self.context, self.special_tokens, self.negative_rate, self.same_document_rate
+        )
 
     @property
     def device(self) -> torch.device:
@@ -147,9 +149,9 @@ class SentencePairsConfig(DataConfig):
     """Largest number of words or pieces, the five special tokens included."""
     context: int = 64
     """Tokens per example T, special tokens included; longer pairs are truncated."""
-    swapped: float = 0.5
+    negative_rate: float = 0.5
     """Share of the pairs whose second part is taken from elsewhere."""
-    same: float = 0.0
+    same_document_rate: float = 0.0
     """Share of those that, in training, are taken from the same document where it is long; validation takes all from others."""
 
     def build(self) -> Data:
@@ -158,13 +160,13 @@ class SentencePairsConfig(DataConfig):
     def build_with(self, tokenizer: Any) -> Data:
         if self.context < 5 or self.vocabulary <= len(SPECIAL_TOKENS):
             raise ConfigError(f"--data.context must be at least 5 and --data.vocabulary above 5, not {self.context} and {self.vocabulary}")
-        for name in ("swapped", "same"):
+        for name in ("negative_rate", "same_document_rate"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ConfigError(f"--data.{name} must be from 0 to 1, not {getattr(self, name)}")
         problems = Problems()
         train, validation = documents(self.path, self.validation_path, self.validation, problems)
         tokenizer = encoder_tokenizer(tokenizer, self.tokenizer, train, self.vocabulary)
-        first, second = self._dataset(train, tokenizer, self.same), self._dataset(validation, tokenizer, 0.0)
+        first, second = self._dataset(train, tokenizer, self.same_document_rate), self._dataset(validation, tokenizer, 0.0)
         if first is None:
             raise DataError(
                 "the text has no two paragraphs, one of them of two sentences; sentences end in . ! or ?, and paragraphs in a blank line"
@@ -183,7 +185,7 @@ class SentencePairsConfig(DataConfig):
         }
         return Data(first, second, info, tokenizer, problems)
 
-    def _dataset(self, group: list[str], tokenizer: Tokenizer, same: float) -> SentencePairs | None:
+    def _dataset(self, group: list[str], tokenizer: Tokenizer, same_document_rate: float) -> SentencePairs | None:
         """The pairs of some documents, or None where there are no pairs, or no negatives."""
         sentences: list[np.ndarray] = []
         document_ranges: list[tuple[int, int]] = []
@@ -199,4 +201,4 @@ class SentencePairsConfig(DataConfig):
         tokens = as_tensor(np.concatenate(sentences), tokenizer.size)
         starts = torch.from_numpy(np.cumsum([0, *map(len, sentences)]))
         parts = (tokens, starts, torch.tensor(document_ranges), torch.tensor(seconds))
-        return SentencePairs(*parts, self.context, special_tokens_of(tokenizer), self.swapped, same)
+        return SentencePairs(*parts, self.context, special_tokens_of(tokenizer), self.negative_rate, same_document_rate)

@@ -1,4 +1,4 @@
-"""Span corruption for a decoder: documents with a hidden span moved to their end.
+"""Span corruption for a decoder: documents with a masked span moved to their end.
 
 A document, one line of a text, is truncated to a random length; a span of random length, on average a quarter of it, is hidden at a
 random position: prefix MASK suffix MASK hidden PAD …. All of that is predicted, character by character. All random numbers
@@ -27,9 +27,9 @@ from weft.data.text.token_windows import read_text, refuse_padding
 from weft.data.tokenizers.base import Tokenizer
 from weft.data.tokenizers.birthplace_characters import (
     BirthplaceCharacters,
-    HiddenSpan,
+    MaskedSpan,
     PackedRows,
-    as_marked_characters,
+    as_birthplace_characters,
     refuse_special_characters,
     shifted,
 )
@@ -38,8 +38,8 @@ SENTENCE_END = re.compile(r"\w\w\.(?= )")
 Lengths = Literal["uniform", "half", "gaussian", "binomial", "beta"]
 
 
-def hidden_length(kind: Lengths, length: Tensor, draw: Tensor, key: Tensor, longest: int) -> Tensor:
-    """Length of the hidden span for length (B,), a quarter on average: draw (B,) in [0, 1) -> (B,), not yet clipped."""
+def masked_length(kind: Lengths, length: Tensor, draw: Tensor, key: Tensor, longest: int) -> Tensor:
+    """Length of the masked span for length (B,), a quarter on average: draw (B,) in [0, 1) -> (B,), not yet clipped."""
     if kind == "half":
         return 1 + (draw * (2 * (length // 4) - 1)).to(length.dtype)
     if kind == "binomial":
@@ -85,44 +85,44 @@ class SpanCorruption(Dataset):
 
     def batch(self, index: Tensor, key: Tensor) -> Batch:
         config = self.config
-        span = self.hidden_span(index, key)
-        first = span.length + (2 + config.closing - config.predicted) if config.predicted else None
-        return shifted(self.rows.move_hidden_to_end(span, config.context, config.closing), first)
+        span = self.masked_span(index, key)
+        first = span.length + (2 + config.final_mask - config.predicted_tokens) if config.predicted_tokens else None
+        return shifted(self.rows.move_hidden_to_end(span, config.context, config.final_mask), first)
 
-    def hidden_span(self, index: Tensor, key: Tensor) -> HiddenSpan:
+    def masked_span(self, index: Tensor, key: Tensor) -> MaskedSpan:
         """The part used of each document, and the span hidden in it."""
         config = self.config
         start, size = self.rows.starts.index_select(0, index), self.rows.sizes.index_select(0, index)
         cut, share, position = random.uniform(random.fold(key, "corruption"), 3).unbind(1)
         length = torch.minimum(size, config.min_length + (cut * (self.longest - config.min_length + 1)).to(size.dtype))
-        edge = int(config.inside)
-        hidden = hidden_length(config.lengths, length, share, key, self.longest).clamp(min=1)
+        edge = int(config.keep_ends)
+        hidden = masked_length(config.lengths, length, share, key, self.longest).clamp(min=1)
         hidden = torch.minimum(torch.minimum(hidden, (length - 2 * edge).clamp(min=1)), length)
         rest = length - hidden
         before = torch.minimum(edge + (position * (rest + 1 - 2 * edge).clamp(min=1)).to(size.dtype), rest)
-        span = HiddenSpan(start, length, before, hidden)
+        span = MaskedSpan(start, length, before, hidden)
         if self.edges is not None:
             span = self.widen_to_words(span, self.edges)
         return span if self.sentence_lengths is None else self.thin_context(span, self.sentence_lengths.index_select(0, index), key)
 
-    def widen_to_words(self, span: HiddenSpan, edges: Tensor) -> HiddenSpan:
-        """The hidden span widened to whole words."""
-        edge = int(self.config.inside)
+    def widen_to_words(self, span: MaskedSpan, edges: Tensor) -> MaskedSpan:
+        """The masked span widened to whole words."""
+        edge = int(self.config.keep_ends)
         before, after = span.before, span.before + span.hidden
         first = (before - edges[0].index_select(0, span.start + before)).clamp(min=edge)
         last = torch.minimum(after + edges[1].index_select(0, span.start + after - 1), span.length - edge)
         first, last = torch.minimum(first, before), torch.maximum(last, after)  # not widened at the edges of the document
-        return HiddenSpan(span.start, span.length, first, last - first)
+        return MaskedSpan(span.start, span.length, first, last - first)
 
-    def thin_context(self, span: HiddenSpan, first_sentence_length: Tensor, key: Tensor) -> HiddenSpan:
+    def thin_context(self, span: MaskedSpan, first_sentence_length: Tensor, key: Tensor) -> MaskedSpan:
         """Some of the spans with less context: the first sentence, the last characters before the span and the first after it."""
         chosen, left, right = random.uniform(random.fold(key, "thinned"), 3).unbind(1)
-        chosen, kind = chosen < self.config.thinned, first_sentence_length.dtype
+        chosen, kind = chosen < self.config.context_dropout, first_sentence_length.dtype
         skipped = torch.where(chosen, (left * ((span.before - first_sentence_length).clamp(min=0) + 1)).to(kind), 0)
         suffix = span.length - span.before - span.hidden
         dropped = torch.where(chosen, (right * (suffix + 1)).to(kind), 0)
         length = span.length - skipped - dropped
-        return HiddenSpan(span.start, length, span.before - skipped, span.hidden, (first_sentence_length, skipped))
+        return MaskedSpan(span.start, length, span.before - skipped, span.hidden, (first_sentence_length, skipped))
 
     def to(self, device: torch.device) -> Dataset:
         edges, sentence_lengths = (None if tensor is None else tensor.to(device) for tensor in (self.edges, self.sentence_lengths))
@@ -172,15 +172,15 @@ class SpanCorruptionConfig(DataConfig):
     """Largest one; 0 is seven eighths of the context."""
     lengths: Lengths = "uniform"
     """How much of the length t is hidden: t/8 to 3t/8, 1 to 2(t//4)-1, normal(t/4, t/8), binomial(t, 1/4), or t times Beta(1, 3)."""
-    inside: bool = True
+    keep_ends: bool = True
     """Hide neither the first nor the last character, where there are three."""
-    words: bool = False
-    """Widen the hidden span to whole words."""
-    thinned: float = 0.0
-    """Share of the examples that keep, besides the first sentence, only some of the characters around the hidden span."""
-    closing: bool = False
-    """A third MASK after the hidden span, as after an answer."""
-    predicted: int = 0
+    whole_words: bool = False
+    """Widen the masked span to whole words."""
+    context_dropout: float = 0.0
+    """Share of the examples that keep, besides the first sentence, only some of the characters around the masked span."""
+    final_mask: bool = False
+    """A third MASK after the masked span, as after an answer."""
+    predicted_tokens: int = 0
     """Characters predicted, the last ones before the padding; 0 for all."""
     empty: bool = False
     """Keep empty lines as documents, also the one after the last newline, as the reference does."""
@@ -191,7 +191,7 @@ class SpanCorruptionConfig(DataConfig):
     questions_held_out: int = 0
     """Rows of that file held out: as many as when the model is finetuned on questions."""
     questions_seed: int = 0
-    """Seed of the choice of held-out rows: the held_seed of the questions."""
+    """Seed of the choice of held-out rows: the held_out_seed of the questions."""
     biographies: BiographiesConfig = field(default_factory=BiographiesConfig)
     """The people described where no path is given."""
 
@@ -202,7 +202,7 @@ class SpanCorruptionConfig(DataConfig):
         self.check()
         problems = Problems()
         text, other = map_splits(partial(self._text, problems=problems), self.path, self.validation_path or self.path)
-        tokenizer = as_marked_characters(tokenizer) or BirthplaceCharacters.train(text if self.path else ALPHABET)
+        tokenizer = as_birthplace_characters(tokenizer) or BirthplaceCharacters.train(text if self.path else ALPHABET)
         (train, empty), (validation, _) = map_splits(partial(self._documents, problems=problems), text, other)
         if not self.validation_path:
             train_indices, validation_indices = hold_out(np.zeros(len(train), dtype=np.int64), self.validation, problems)
@@ -225,19 +225,19 @@ class SpanCorruptionConfig(DataConfig):
 
     def longest(self) -> int:
         """The largest length: as set, or what leaves room for the special tokens."""
-        return self.max_length or min(int(self.context * 7 / 8), self.context - 2 - self.closing)
+        return self.max_length or min(int(self.context * 7 / 8), self.context - 2 - self.final_mask)
 
     def check(self) -> None:
         check_context(self.context)
         check_share(self.validation)
-        for name, share in (("questions", self.questions), ("thinned", self.thinned)):
+        for name, share in (("questions", self.questions), ("context_dropout", self.context_dropout)):
             if not 0.0 <= share <= 1.0:
                 raise ConfigError(f"--data.{name} must be from 0 to 1, not {share}")
         if self.questions and self.path and not self.questions_path:
             raise ConfigError("--data.questions mixes questions in, but there are none; name a file of them with --data.questions-path")
-        if self.predicted < 0:
-            raise ConfigError(f"--data.predicted must be at least 0, not {self.predicted}")
-        room = self.context - 2 - self.closing
+        if self.predicted_tokens < 0:
+            raise ConfigError(f"--data.predicted_tokens must be at least 0, not {self.predicted_tokens}")
+        room = self.context - 2 - self.final_mask
         if not 1 <= self.min_length <= self.longest() <= room:
             raise ConfigError(
                 f"--data.min_length is {self.min_length} and --data.max_length {self.longest()}; in a context of {self.context}"
@@ -264,8 +264,10 @@ class SpanCorruptionConfig(DataConfig):
     def _dataset(self, lines: list[str], tokenizer: Tokenizer) -> SpanCorruption:
         cut = [line[: self.longest()] for line in lines]
         rows = PackedRows.pack(cut, tokenizer)
-        sentence_lengths = torch.tensor([first_sentence_length(line) for line in cut], dtype=rows.sizes.dtype) if self.thinned else None
-        return SpanCorruption(rows, self, word_edges(cut) if self.words else None, sentence_lengths)
+        sentence_lengths = (
+            torch.tensor([first_sentence_length(line) for line in cut], dtype=rows.sizes.dtype) if self.context_dropout else None
+        )
+        return SpanCorruption(rows, self, word_edges(cut) if self.whole_words else None, sentence_lengths)
 
     def _questions(self, tokenizer: Tokenizer, problems: Problems) -> list[QuestionRow]:
         rows = training_rows(self.questions_path, self.biographies, self.context, False, problems)

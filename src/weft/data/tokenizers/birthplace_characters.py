@@ -52,7 +52,7 @@ def refuse_special_characters(text: str) -> None:
             )
 
 
-def as_marked_characters(tokenizer: Tokenizer | None) -> BirthplaceCharacters | None:
+def as_birthplace_characters(tokenizer: Tokenizer | None) -> BirthplaceCharacters | None:
     """The tokenizer of a trained model, refused unless it has PAD and MASK."""
     if tokenizer is None or isinstance(tokenizer, BirthplaceCharacters):
         return tokenizer
@@ -62,8 +62,8 @@ def as_marked_characters(tokenizer: Tokenizer | None) -> BirthplaceCharacters | 
 
 
 @dataclass
-class HiddenSpan:
-    """The part used of each row, and the hidden span in it, all (B,): `length` ids from `start`, `hidden` of them after the first `before`.
+class MaskedSpan:
+    """The part used of each row, and the masked span in it, all (B,): `length` ids from `start`, `hidden` of them after the first `before`.
 
     skipped: a position in the row and the number of ids left out there; length and before do not count these.
     """
@@ -97,15 +97,15 @@ class PackedRows:
     def to(self, device: torch.device) -> PackedRows:
         return PackedRows(self.tokens.to(device), self.starts.to(device), self.sizes.to(device))
 
-    def move_hidden_to_end(self, span: HiddenSpan, context: int, closing: bool = False) -> Tensor:
-        """Sequences with the hidden span moved to the end: prefix MASK suffix MASK hidden -> (B, context).
+    def move_hidden_to_end(self, span: MaskedSpan, context: int, final_mask: bool = False) -> Tensor:
+        """Sequences with the masked span moved to the end: prefix MASK suffix MASK hidden -> (B, context).
 
-        With `closing`, a MASK follows the hidden span, unless it is empty.
+        With `final_mask`, a MASK follows the masked span, unless it is empty.
         """
         start, length, before, hidden = span.start, span.length, span.before, span.hidden
         t = torch.arange(context, device=start.device, dtype=start.dtype)
         second = length - hidden + 1  # position of the second MASK
-        end = length + 2 + (hidden > 0) if closing else length + 2
+        end = length + 2 + (hidden > 0) if final_mask else length + 2
         suffix_offset, hidden_offset = start + hidden - 1, start + before - second - 1
         shift = torch.where(t <= second[:, None], suffix_offset[:, None], hidden_offset[:, None])
         source = t + torch.where(t <= before[:, None], start[:, None], shift)
@@ -115,7 +115,7 @@ class PackedRows:
         source.masked_fill_(t >= end[:, None], 0)  # a PAD
         ids = self.tokens.index_select(0, source.view(-1)).view(source.shape).long()
         is_mask = (t == before[:, None]) | (t == second[:, None])
-        if closing:
+        if final_mask:
             is_mask |= t == end[:, None] - 1
         return ids.masked_fill_(is_mask, MASK)
 

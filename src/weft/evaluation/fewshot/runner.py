@@ -14,10 +14,10 @@ from weft.core import registry
 from weft.core.errors import ConfigError
 from weft.data.base import Problems
 from weft.data.io.files import locate, show
-from weft.evaluation.evaluate import Evaluation, Findings
+from weft.evaluation.evaluate import Evaluation, TaskMetrics
 from weft.evaluation.fewshot import records
-from weft.evaluation.fewshot.asking import Outcome
 from weft.evaluation.fewshot.intervals import estimate
+from weft.evaluation.fewshot.request_types import Outcome
 from weft.evaluation.fewshot.scoring import Progress, Scorer
 from weft.evaluation.fewshot.tasks import Task
 from weft.evaluation.fewshot.templates import Prompt, Template
@@ -73,10 +73,10 @@ def run_task(
     begin = time.perf_counter()
     numbers = records.asked(len(items), examples, seed)
     prompts = [form.prompt(items[number], records.shown(number, items, shots, seed, pool)) for number in numbers]
-    outcomes = task.way(loaded, scorer, prompts)
+    outcomes = task.request_type(loaded, scorer, prompts)
     found = {metric: estimate(metric, [one.statistics[metric] for one in outcomes], seed) for metric in outcomes[0].statistics}
     metrics = {metric: value for metric, (value, _) in found.items()}
-    if cut := sum(one.cut > 0 for one in outcomes):
+    if cut := sum(one.truncated_tokens > 0 for one in outcomes):
         problems.add(f"prompts longer than the context of {scorer.context} tokens, whose beginning was left out", name, cut)
     return TaskEvaluation(
         checkpoint=str(loaded.path),
@@ -85,7 +85,7 @@ def run_task(
         metrics=metrics,
         seconds=time.perf_counter() - begin,
         problems=problems.lines(),
-        findings=Findings(metrics, said(numbers, prompts, outcomes), ".json"),
+        findings=TaskMetrics(metrics, said(numbers, prompts, outcomes), ".json"),
         task=name,
         shots=shots,
         seed=seed,
@@ -104,7 +104,7 @@ def said(numbers: Sequence[int], prompts: Sequence[Prompt], outcomes: Sequence[O
             "right": list(prompt.item.references) or prompt.item.answer,
             "said": outcome.said,
             "statistics": outcome.statistics,
-            "cut": outcome.cut,
+            "truncated_tokens": outcome.truncated_tokens,
             **outcome.details,
         }
         for number, prompt, outcome in zip(numbers, prompts, outcomes, strict=True)

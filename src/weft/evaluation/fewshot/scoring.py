@@ -35,20 +35,20 @@ class Score:
     """Whether always taking the likeliest token gives this continuation."""
     bytes: int = 0
     """Length of the continuation in UTF-8, without spaces in front of it."""
-    cut: int = 0
+    truncated_tokens: int = 0
     """Tokens of the context that the model could not see, those farthest away."""
 
     @property
-    def sum(self) -> float:
+    def logprob(self) -> float:
         return sum(self.logprobs)
 
     @property
     def per_token(self) -> float:
-        return self.sum / max(1, len(self.logprobs))
+        return self.logprob / max(1, len(self.logprobs))
 
     @property
     def per_byte(self) -> float:
-        return self.sum / max(1, self.bytes)
+        return self.logprob / max(1, self.bytes)
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Scorer:
         return tuple(self.tokenizer.encode(text).tolist()) if text else ()
 
     def first(self) -> int:
-        """The token after which a text begins that has nothing before it: the mark of a start or end, or what `generate` takes."""
+        """The token after which a text begins that has nothing before it: the start or end token, or what `generate` takes."""
         special = getattr(self.tokenizer, "special_tokens", {})
         return int(special.get("start", special.get("end", encode_prompt(self.tokenizer, "")[-1])))
 
@@ -109,7 +109,7 @@ class Scorer:
         for window, (values, likeliest) in zip(windows, self.run(windows), strict=True):
             logprobs[window.pair] += values
             greedy[window.pair] &= likeliest
-        return [Score(values, likeliest, cut=lost) for values, likeliest, lost in zip(logprobs, greedy, cut, strict=True)]
+        return [Score(values, likeliest, truncated_tokens=lost) for values, likeliest, lost in zip(logprobs, greedy, cut, strict=True)]
 
     @torch.inference_mode()
     def run(self, windows: Sequence[Window]) -> list[tuple[tuple[float, ...], bool]]:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from weft.evaluation.fewshot.asking import Choose, Complete, Way, Write
-from weft.evaluation.fewshot.judging import first_number, last_number, same_text, translation
+from weft.evaluation.fewshot.metrics import first_number, last_number, same_text, translation
+from weft.evaluation.fewshot.request_types import GenerateUntil, LogLikelihood, MultipleChoice, RequestType
 from weft.evaluation.fewshot.templates import Item
 
 Record = dict[str, Any]
@@ -41,7 +41,7 @@ class Task:
     """What a record holds."""
     template: str
     """How it is asked; see templates.py."""
-    way: Way
+    request_type: RequestType
     published: Published | None = None
 
 
@@ -115,40 +115,44 @@ WMT14_NOTE = "39.5 and 40.2, sometimes quoted for English and French, are Romani
 QUESTION = "{query}\nAnswer: {answer}"
 RUNNING = "{query} {answer}"
 
-LAMBADA = Task(LAMBADA_FILE, last_word, "{context} {answer}", Complete(), Published(0.762, None, None, 0, LAMBADA_NOTE))
-FILL_IN = Task(LAMBADA_FILE, last_word, "{context} ____. → {answer}", Complete(), Published(None, 0.725, 0.864, 15, LAMBADA_NOTE))
-HELLASWAG = Task(local("hellaswag_val_1000"), video, "{activity}: {context} {answer}", Choose("token"), Published(0.789, 0.781, 0.793, 20))
+LAMBADA = Task(LAMBADA_FILE, last_word, "{context} {answer}", LogLikelihood(), Published(0.762, None, None, 0, LAMBADA_NOTE))
+FILL_IN = Task(LAMBADA_FILE, last_word, "{context} ____. → {answer}", LogLikelihood(), Published(None, 0.725, 0.864, 15, LAMBADA_NOTE))
+HELLASWAG = Task(
+    local("hellaswag_val_1000"), video, "{activity}: {context} {answer}", MultipleChoice("token"), Published(0.789, 0.781, 0.793, 20)
+)
 STORYCLOZE = Task(
-    "storycloze/cloze_test_val__spring2016.csv", story, "{context} {answer}", Choose("token"), Published(0.832, 0.847, 0.877, 70)
+    "storycloze/cloze_test_val__spring2016.csv", story, "{context} {answer}", MultipleChoice("token"), Published(0.832, 0.847, 0.877, 70)
 )
-COPA = Task(local("copa"), choices, RUNNING, Choose("token"), Published(0.91, 0.87, 0.92, 32, SUPERGLUE))
-PIQA = Task(local("piqa"), choices, QUESTION, Choose("token"), Published(0.805, 0.805, 0.828, 50, "few-shot on the test set"))
-ARC_EASY = Task(local("arc_easy"), choices, QUESTION, Choose("unconditional"), Published(0.688, 0.712, 0.701, 50))
-ARC_CHALLENGE = Task(local("arc_challenge"), choices, QUESTION, Choose("unconditional"), Published(0.514, 0.532, 0.515, 50))
-OPENBOOK_QA = Task(local("openbook_qa"), choices, RUNNING, Choose("unconditional"), Published(0.576, 0.588, 0.654, 100))
-COMMONSENSE_QA = Task(local("commonsense_qa"), choices, RUNNING, Choose("sum"))
-SIQA = Task(local("siqa"), choices, RUNNING, Choose("sum"))
-BOOLQ = Task(local("boolq"), choices, QUESTION, Choose("sum"), Published(0.605, 0.767, 0.764, 32, SUPERGLUE))
-WINOGRANDE = Task(local("winogrande"), schema, "{answer}{ending}", Choose("sum", partial=True), Published(0.702, 0.732, 0.777, 50))
-WINOGRAD = Task(local("winograd_wsc"), schema, "{answer}{ending}", Choose("sum", partial=True), Published(0.883, 0.897, 0.886, 7))
-TRIVIAQA = Task(local("triviaqa_sm_sub"), trivia, "{context} {answer}", Write(same_text), Published(0.643, 0.68, 0.712, 64))
+COPA = Task(local("copa"), choices, RUNNING, MultipleChoice("token"), Published(0.91, 0.87, 0.92, 32, SUPERGLUE))
+PIQA = Task(local("piqa"), choices, QUESTION, MultipleChoice("token"), Published(0.805, 0.805, 0.828, 50, "few-shot on the test set"))
+ARC_EASY = Task(local("arc_easy"), choices, QUESTION, MultipleChoice("unconditional"), Published(0.688, 0.712, 0.701, 50))
+ARC_CHALLENGE = Task(local("arc_challenge"), choices, QUESTION, MultipleChoice("unconditional"), Published(0.514, 0.532, 0.515, 50))
+OPENBOOK_QA = Task(local("openbook_qa"), choices, RUNNING, MultipleChoice("unconditional"), Published(0.576, 0.588, 0.654, 100))
+COMMONSENSE_QA = Task(local("commonsense_qa"), choices, RUNNING, MultipleChoice("sum"))
+SIQA = Task(local("siqa"), choices, RUNNING, MultipleChoice("sum"))
+BOOLQ = Task(local("boolq"), choices, QUESTION, MultipleChoice("sum"), Published(0.605, 0.767, 0.764, 32, SUPERGLUE))
+WINOGRANDE = Task(local("winogrande"), schema, "{answer}{ending}", MultipleChoice("sum", partial=True), Published(0.702, 0.732, 0.777, 50))
+WINOGRAD = Task(local("winograd_wsc"), schema, "{answer}{ending}", MultipleChoice("sum", partial=True), Published(0.883, 0.897, 0.886, 7))
+TRIVIAQA = Task(local("triviaqa_sm_sub"), trivia, "{context} {answer}", GenerateUntil(same_text), Published(0.643, 0.68, 0.712, 64))
 NATURAL_QUESTIONS = Task(
-    local("nq_open_dev"), question, "Question: {question}?\nAnswer: {answer}", Write(same_text), Published(0.146, 0.23, 0.299, 64)
+    local("nq_open_dev"), question, "Question: {question}?\nAnswer: {answer}", GenerateUntil(same_text), Published(0.146, 0.23, 0.299, 64)
 )
-JEOPARDY = Task(local("jeopardy_all"), continued, "{context}\nAnswer: {answer}", Write(same_text))
-ARITHMETIC = Task(local("simple_arithmetic_nospaces"), continued, "{context}{answer}", Write(first_number, tokens=12))
-GSM8K = Task(local("gsm8k"), word_problem, "Question: {context}\nAnswer: {answer}", Write(last_number, tokens=256, until="Question:"))
+JEOPARDY = Task(local("jeopardy_all"), continued, "{context}\nAnswer: {answer}", GenerateUntil(same_text))
+ARITHMETIC = Task(local("simple_arithmetic_nospaces"), continued, "{context}{answer}", GenerateUntil(first_number, tokens=12))
+GSM8K = Task(
+    local("gsm8k"), word_problem, "Question: {context}\nAnswer: {answer}", GenerateUntil(last_number, tokens=256, until="Question:")
+)
 EN_FR = Task(
     WMT14_FILE,
     pair("en", "fr"),
     "English: {source}\nFrench: {answer}",
-    Write(translation, tokens=200),
+    GenerateUntil(translation, tokens=200),
     Published(25.2, 28.3, 32.6, 64, WMT14_NOTE),
 )
 FR_EN = Task(
     WMT14_FILE,
     pair("fr", "en"),
     "French: {source}\nEnglish: {answer}",
-    Write(translation, tokens=200),
+    GenerateUntil(translation, tokens=200),
     Published(21.2, 33.7, 39.2, 64, WMT14_NOTE),
 )

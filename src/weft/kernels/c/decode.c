@@ -1,9 +1,9 @@
-/* One more token of a text, through a stack of Transformer blocks to the logits (see generation/c_steps.py).
+/* One more token of a text, through a stack of Transformer blocks to the logits (see kernels/c/decode_stack.py).
 
 The time of a step is that of reading the weights: each is read once, in the order in which it lies in memory, which a processor fetches
 ahead best. What is done between two products is little: rather than wait for one another, all threads do it for themselves.
 
-Shapes: D width, H heads in G groups that share keys, K head width, S places of the cache. All other numbers are float. */
+Shapes: D width, H heads in G groups (KV heads), K head width, S places of the cache. All other numbers are float. */
 
 #include <math.h>
 #include <omp.h>
@@ -19,7 +19,7 @@ Shapes: D width, H heads in G groups that share keys, K head width, S places of 
 
 enum { NO_NORM, LAYER_NORM, RMS_NORM };
 enum { GELU, GELU_TANH, RELU, SQUARED_RELU, SILU };
-enum { BASE = 128, HIGHEST = 63 }; /* of the two digits of an input to weights of 8 bits, as in layers/rounded.py */
+enum { BASE = 128, HIGHEST = 63 }; /* of the two digits of an input to weights of 8 bits, as in kernels/int8_linear.py */
 #define PATIENCE 20000             /* looks at what is waited for, some 20 microseconds */
 #define LINE 16                    /* numbers of a cache line, which two threads should not both write */
 
@@ -47,7 +47,7 @@ typedef struct {
     const Layer *layers;
     Norm norm;
     Linear head;
-    int64_t count, width, heads, groups, head_width, widest, pre, gated, activation;
+    int64_t count, width, heads, kv_heads, head_width, widest, pre, gated, activation;
 } Stack;
 typedef struct { /* keys and values (2, L, G, S, K), by the distances between their parts */
     float *parts;
@@ -229,8 +229,8 @@ static void look(const float *query, const float *keys, const float *values, int
 /* The heads of a group: the new token's key and value are stored, then all that is stored is looked at */
 static void attend(const Stack *s, float *qkv, float *keys, float *values, int64_t length, int64_t window, const float *turns,
                    int64_t group, float *scores, float *mixed) {
-    int64_t k = s->head_width, shared = s->heads / s->groups, from = window && length >= window ? length + 1 - window : 0;
-    float *key = qkv + (s->heads + group) * k, *value = key + s->groups * k;
+    int64_t k = s->head_width, shared = s->heads / s->kv_heads, from = window && length >= window ? length + 1 - window : 0;
+    float *key = qkv + (s->heads + group) * k, *value = key + s->kv_heads * k;
     if (turns) turn(key, turns, k);
     memcpy(keys + length * k, key, k * sizeof *key);
     memcpy(values + length * k, value, k * sizeof *value);
@@ -304,7 +304,7 @@ static void run(const Stack *s, const Worker *w, const Room *room, const Store *
         const Layer *l = s->layers + i;
         linear(w, &l->qkv, s->pre ? &l->norm1 : NULL, x, NULL, room->qkv);
         meet(w);
-        for (int64_t g = w->thread; g < s->groups; g += w->threads) {
+        for (int64_t g = w->thread; g < s->kv_heads; g += w->threads) {
             float *keys = store->parts + i * store->layer + g * store->group;
             attend(s, room->qkv, keys, keys + store->kind, store->length, l->window, turns, g, w->scores, room->mixed);
         }

@@ -17,7 +17,7 @@ from weft.kernels.c import compiler
 from weft.kernels.decode_step import norm_of, refuses_stack
 from weft.kernels.implementation import Implementation
 from weft.kernels.int8_linear import Int8Linear
-from weft.kernels.spec import StackSpec, Use, decoding, describe_stack, described
+from weft.kernels.spec import StackSpec, UsageSpec, decoding, describe_stack, described
 from weft.nn.feed_forward import GatedFeedForward
 
 SOURCE = Path(__file__).with_name("decode.c")
@@ -38,7 +38,7 @@ class Linear(ctypes.Structure):
     _fields_ = [("weight", Pointer), ("scale", Pointer), ("bias", Vector), ("inputs", Number), ("outputs", Number)]
 
 
-class Layer(ctypes.Structure):
+class LayerArgs(ctypes.Structure):
     _fields_ = [
         *[(name, Norm) for name in ("norm1", "norm2")],
         *[(name, Linear) for name in ("qkv", "out", "up", "down")],
@@ -46,12 +46,12 @@ class Layer(ctypes.Structure):
     ]
 
 
-class Stack(ctypes.Structure):
+class StackArgs(ctypes.Structure):
     _fields_ = [
-        ("layers", ctypes.POINTER(Layer)),
+        ("layers", ctypes.POINTER(LayerArgs)),
         ("norm", Norm),
         ("head", Linear),
-        *[(name, Number) for name in ("count", "width", "heads", "groups", "head_width", "widest", "pre", "gated", "activation")],
+        *[(name, Number) for name in ("count", "width", "heads", "kv_heads", "head_width", "widest", "pre", "gated", "activation")],
     ]
 
 
@@ -59,7 +59,7 @@ class KVPointer(ctypes.Structure):
     _fields_ = [("parts", Pointer), *[(name, Number) for name in ("kind", "layer", "group", "length")]]
 
 
-class Room(ctypes.Structure):
+class Workspace(ctypes.Structure):
     shared, own = ("qkv", "mixed", "hidden", "middle", "end"), ("wide", "normed", "stream", "scores", "digits")
     _fields_ = [*[(name, Pointer) for name in (*shared, *own)], ("places", Number)]
 
@@ -72,42 +72,42 @@ class CStack:
         """Tensors whose addresses the function is told."""
         blocks = list(model.blocks)
         windows = getattr(model, "windows", [0] * len(blocks))
-        layers = (Layer * len(blocks))(*map(self._layer, blocks, windows))
+        layers = (LayerArgs * len(blocks))(*map(self._layer, blocks, windows))
         attention, feed = blocks[0].attention, blocks[0].feedforward
         linears = [module for module in model.modules() if isinstance(module, (nn.Linear, Int8Linear))]
         self.widest = max(module.in_features for module in linears)
         self.width, self.outputs = model.head.in_features, model.head.out_features
-        self.shared = [attention.qkv.out_features, attention.out.in_features, feed.expansion.out_features, self.width, self.width]
-        self.stack = Stack(
+        self.shared = [attention.qkv.out_features, attention.out.in_features, feed.up_proj.out_features, self.width, self.width]
+        self.stack = StackArgs(
             layers, self._norm(model.norm), self._linear(model.head), len(blocks), self.width,
-            attention.heads, attention.groups, attention.head, self.widest,
+            attention.heads, attention.kv_heads, attention.head_dim, self.widest,
             blocks[0].order == "pre", isinstance(feed, GatedFeedForward), ACTIVATIONS.index(feed.activation),
         )  # fmt: skip
-        self.rooms: dict[tuple[int, int], Room] = {}
+        self.workspaces: dict[tuple[int, int], Workspace] = {}
 
-    def __call__(self, x: Tensor, length: int, parts: Tensor, turns: Tensor | None) -> Tensor:
+    def __call__(self, x: Tensor, length: int, parts: Tensor, rope: Tensor | None) -> Tensor:
         """x (1, D) -> logits (1, V). parts: keys and values (2, L, 1, G, S, K), with room for one more than the length; it is written.
         turns: of a rotary position (2, 1, K)."""
         threads = torch.get_num_threads()
         logits = x.new_empty(1, self.outputs)
         kind, layer, _, group = parts.stride()[:4]
-        store, room = KVPointer(parts.data_ptr(), kind, layer, group, length), self._room(parts.size(4), threads)
-        given = (x.data_ptr(), None if turns is None else turns.data_ptr(), logits.data_ptr())
-        self.function(ctypes.byref(self.stack), ctypes.byref(store), ctypes.byref(room), *map(Pointer, given), Number(threads))
+        layer_kv, workspace = KVPointer(parts.data_ptr(), kind, layer, group, length), self._workspace(parts.size(4), threads)
+        given = (x.data_ptr(), None if rope is None else rope.data_ptr(), logits.data_ptr())
+        self.function(ctypes.byref(self.stack), ctypes.byref(layer_kv), ctypes.byref(workspace), *map(Pointer, given), Number(threads))
         return logits
 
-    def _room(self, places: int, threads: int) -> Room:
-        if (places, threads) not in self.rooms:
-            own = [threads * size for size in (self.widest, self.widest, self.width, places)]
+    def _workspace(self, positions: int, threads: int) -> Workspace:
+        if (positions, threads) not in self.workspaces:
+            own = [threads * size for size in (self.widest, self.widest, self.width, positions)]
             self.tensors = [torch.empty(size) for size in self.shared + own]
             self.tensors.append(torch.empty(threads * 2 * self.widest, dtype=torch.int8))
-            self.rooms = {(places, threads): Room(*(tensor.data_ptr() for tensor in self.tensors), places)}
-        return self.rooms[places, threads]
+            self.workspaces = {(positions, threads): Workspace(*(tensor.data_ptr() for tensor in self.tensors), positions)}
+        return self.workspaces[positions, threads]
 
-    def _layer(self, block: Any, window: int) -> Layer:
+    def _layer(self, block: Any, window: int) -> LayerArgs:
         attention, feed = block.attention, block.feedforward
         norms = [self._norm(norm) for norm in (block.norm1, block.norm2)]
-        return Layer(*norms, *[self._linear(layer) for layer in (attention.qkv, attention.out, feed.expansion, feed.down)], window)
+        return LayerArgs(*norms, *[self._linear(layer) for layer in (attention.qkv, attention.out, feed.up_proj, feed.down)], window)
 
     def _norm(self, module: nn.Module) -> Norm:
         kind, scale, shift, least = norm_of(module)
@@ -130,11 +130,11 @@ class CStack:
         return tensor.data_ptr()
 
 
-class OneRowInC(Implementation):
+class CDecode(Implementation):
     name, file, slot, where = "C decode step", "kernels/c/decode_stack.py", "", "for one row at a time"
 
-    def refuses(self, spec: StackSpec, use: Use) -> str:
-        kinds = {(b.order, b.attention.heads, b.attention.groups, b.gated, b.activation, b.inner, b.norm) for b in spec.blocks}
+    def refuses(self, spec: StackSpec, use: UsageSpec) -> str:
+        kinds = {(b.order, b.attention.heads, b.attention.kv_heads, b.gated, b.activation, b.ffn_width, b.norm) for b in spec.blocks}
         reasons = {
             "it is for a CPU": use.machine.device != "cpu",
             "the blocks differ": len(kinds) != 1,
@@ -146,13 +146,13 @@ class OneRowInC(Implementation):
         why = next((why for why, holds in reasons.items() if holds), "") or refuses_stack(spec, use)
         return why or ("" if compiler.load(SOURCE) else "no C compiler is found")
 
-    def install(self, module: Any, use: Use) -> None: ...
+    def install(self, module: Any, use: UsageSpec) -> None: ...
 
 
 def compiled(model: Any) -> CStack | None:
     """A model's step in C; None where nothing compiles it, or the model is of other parts."""
     spec = described(describe_stack, model, use := decoding(model))
-    if not isinstance(spec, StackSpec) or OneRowInC().refuses(spec, use):
+    if not isinstance(spec, StackSpec) or CDecode().refuses(spec, use):
         return None
     library = compiler.load(SOURCE)
     assert library

@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 from weft.kernels.c import passes
 from weft.kernels.c.passes import Passes
 from weft.kernels.implementation import Implementation, install
-from weft.kernels.spec import PLAIN_TENSORS, BlockSpec, Use
+from weft.kernels.spec import PLAIN_TENSORS, BlockSpec, UsageSpec
 from weft.nn.block import Block
 from weft.nn.state import LayerKV
 
@@ -28,18 +28,20 @@ class CPUBlock(Implementation):
     name, file, slot, whole = "C block", "kernels/c/gpt_block_cpu.py", "forward", True
     where = "in training where no mask is given"
 
-    def refuses(self, spec: BlockSpec, use: Use) -> str:
+    def refuses(self, spec: BlockSpec, use: UsageSpec) -> str:
         attention = spec.attention
         reasons = {
             "it is for a CPU": use.machine.device != "cpu",
             "it is for training": use.mode != "train",
-            f"the norm comes {spec.order}": spec.order != "pre",
+            "the step is compiled": use.compiled,
+            f"{use.attention} attention is asked for": use.attention_asked,
+            "it is post-norm": spec.order != "pre",
             f"residual dropout {spec.dropout:g} is on": spec.dropout,
             f"attention dropout {attention.dropout:g} is on": attention.dropout,
-            f"branch dropout {spec.branch_dropout:g} is on": spec.branch_dropout,
+            f"drop path {spec.drop_path:g} is on": spec.drop_path,
             "attention is not causal": not attention.causal,
-            "heads share their keys": attention.groups != attention.heads,
-            "queries and keys are normed": attention.qk_norm,
+            "it uses grouped-query attention": attention.kv_heads != attention.heads,
+            "it uses QK-norm": attention.qk_norm,
             f"a window of {spec.window} is a mask": spec.window,
             "the feed-forward layer is gated": spec.gated,
             f"the activation is {spec.activation}": spec.activation not in ACTIVATIONS,
@@ -55,15 +57,15 @@ class CPUBlock(Implementation):
         }
         return next((why for why, holds in reasons.items() if holds), "")
 
-    def install(self, module: Any, use: Use) -> None:
+    def install(self, module: Any, use: UsageSpec) -> None:
         install(module, self, forward)
 
 
-def forward(block: Block, x: Tensor, mask: Any = None, rotary: Tensor | None = None, store: LayerKV | None = None) -> Tensor:
+def forward(block: Block, x: Tensor, mask: Any = None, rotary: Tensor | None = None, layer_kv: LayerKV | None = None) -> Tensor:
     """`Block.forward`."""
-    if block.training and mask is None and store is None and serves(block, x, rotary):
+    if block.training and mask is None and layer_kv is None and serves(block, x, rotary):
         return gpt_block_cpu(block, x, rotary)
-    return Block.forward(block, x, mask, rotary, store)
+    return Block.forward(block, x, mask, rotary, layer_kv)
 
 
 def serves(block: Block, x: Tensor, rotary: Tensor | None) -> bool:
@@ -75,7 +77,7 @@ def serves(block: Block, x: Tensor, rotary: Tensor | None) -> bool:
         and x.numel() > 0
         and type(x) in PLAIN_TENSORS
         and (rotary is None or (type(rotary) is Tensor and rotary.dtype == torch.float32 and rotary.shape[:-1] == (2, x.size(1))))
-        and all(type(p) in PLAIN_TENSORS and p.dtype == torch.float32 and p.is_contiguous() for p in held_by(block) if p is not None)
+        and all(type(p) in PLAIN_TENSORS and p.dtype == torch.float32 and p.is_contiguous() for p in block_weights(block) if p is not None)
         and passes.passes_for(kept_type()) is not None
     )
 
@@ -85,7 +87,7 @@ def kept_type() -> torch.dtype:
     return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else torch.float32
 
 
-def held_by(block: Any) -> list[Tensor | None]:
+def block_weights(block: Any) -> list[Tensor | None]:
     """The weights of a block in the order of `BlockWeights`."""
     attention, feed = block.attention, block.feedforward
     parts = (block.norm1, attention.qkv, attention.out, block.norm2, feed.up, feed.down)
@@ -95,7 +97,7 @@ def held_by(block: Any) -> list[Tensor | None]:
 def gpt_block_cpu(block: Any, x: Tensor, rotary: Tensor | None) -> Tensor:
     """`Block.forward`, x (B, T, D), rotary (2, T, K) -> (B, T, D)."""
     settings = (block.attention.heads, block.norm1.eps, block.feedforward.activation)
-    out: Tensor = _Block.apply(x, rotary, passes.passes_for(kept_type()), *settings, *held_by(block))  # type: ignore[no-untyped-call]
+    out: Tensor = _Block.apply(x, rotary, passes.passes_for(kept_type()), *settings, *block_weights(block))  # type: ignore[no-untyped-call]
     return out
 
 
@@ -119,12 +121,12 @@ class BlockWeights(NamedTuple):
 class _Block(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, rotary: Tensor | None, c: Passes, heads: int, eps: float, activation: str, *held: Tensor | None
+        ctx: Any, x: Tensor, rotary: Tensor | None, c: Passes, heads: int, eps: float, activation: str, *weights: Tensor | None
     ) -> Tensor:
         rotary, rows = None if rotary is None else rotary.contiguous(), x.reshape(-1, x.size(2)).contiguous()
         out = torch.empty_like(x, memory_format=torch.contiguous_format)  # no view, as FSDP wants none from a block
-        kept = forth(c, rows, out.view_as(rows), BlockWeights(*held), x.size(1), heads, eps, activation, rotary)
-        ctx.save_for_backward(*held, *kept, rotary)
+        kept = block_forward(c, rows, out.view_as(rows), BlockWeights(*weights), x.size(1), heads, eps, activation, rotary)
+        ctx.save_for_backward(*weights, *kept, rotary)
         ctx.passes, ctx.shape = c, x.shape
         return out
 
@@ -133,9 +135,9 @@ class _Block(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
         number = len(BlockWeights._fields)
         w, kept = BlockWeights(*ctx.saved_tensors[:number]), ctx.saved_tensors[number:]
-        found = BlockGrads(ctx.passes, ctx.needs_input_grad[-number:])
-        out = back(ctx.passes, gradients[0].reshape(-1, ctx.shape[-1]).contiguous(), w, found, ctx.shape, *kept)
-        return out.view(ctx.shape), None, None, None, None, None, *(found.get(name) for name in BlockWeights._fields)
+        grads = BlockGrads(ctx.passes, ctx.needs_input_grad[-number:])
+        out = block_backward(ctx.passes, gradients[0].reshape(-1, ctx.shape[-1]).contiguous(), w, grads, ctx.shape, *kept)
+        return out.view(ctx.shape), None, None, None, None, None, *(grads.get(name) for name in BlockWeights._fields)
 
 
 class BlockGrads(dict[str, Tensor]):
@@ -144,25 +146,25 @@ class BlockGrads(dict[str, Tensor]):
     def __init__(self, c: Passes, wanted: Sequence[bool]):
         self.c, self.wanted = c, {name for name, want in zip(BlockWeights._fields, wanted, strict=True) if want}
 
-    def layer(self, name: str, change: Tensor, x: Tensor, sums: Tensor) -> None:
+    def layer(self, name: str, grad_out: Tensor, x: Tensor, sums: Tensor) -> None:
         """What a layer's output's gradient (M, O), with the sums (O,) of its columns, and its input (M, I) make of its weight (O, I) and
         bias (O,)."""
         if name in self.wanted:
-            self[name] = self.c.rows_product(change, x)
+            self[name] = self.c.rows_product(grad_out, x)
         if f"{name}_bias" in self.wanted:
             self[f"{name}_bias"] = sums
 
     def norm(
-        self, number: int, change: Tensor, x: Tensor, mean: Tensor, rate: Tensor, w: BlockWeights, added: Tensor
+        self, number: int, grad_out: Tensor, x: Tensor, mean: Tensor, rate: Tensor, w: BlockWeights, added: Tensor
     ) -> tuple[Tensor, Tensor]:
         """The gradient of x (M, D) from that of its norm, whose weights get theirs, plus what is added, and its sums (D,)."""
         names = (f"scale{number}", f"shift{number}")
-        out, *changes, sums = self.c.norm_back(change, x, mean, rate, getattr(w, names[0]), added)
+        out, *changes, sums = self.c.norm_back(grad_out, x, mean, rate, getattr(w, names[0]), added)
         self.update({name: value for name, value in zip(names, changes, strict=True) if name in self.wanted})
         return out, sums
 
 
-def forth(
+def block_forward(
     c: Passes, rows: Tensor, place: Tensor, w: BlockWeights, t: int, heads: int, eps: float, activation: str, rotary: Tensor | None
 ) -> list[Tensor]:
     """What a block makes of sequences' rows (M, D) goes to `place`; what the backward pass needs is returned."""
@@ -172,16 +174,16 @@ def forth(
     mixed = c.attend(qkv, rotary).view(-1, d)
     middle, _ = c.product(mixed, w.out.t(), w.out_bias, "plus", rows)
     normed2, mean2, rate2 = c.norm(middle, w.scale2, w.shift2, eps)
-    slope, active = c.product(normed2, w.up.t(), w.up_bias, activation)
+    act_grad, active = c.product(normed2, w.up.t(), w.up_bias, activation)
     c.product(active, w.down.t(), w.down_bias, "plus", middle, out=place)
-    return [rows, normed1, mean1, rate1, qkv, mixed, middle, normed2, mean2, rate2, slope, active]
+    return [rows, normed1, mean1, rate1, qkv, mixed, middle, normed2, mean2, rate2, act_grad, active]
 
 
-def back(
+def block_backward(
     c: Passes,
-    change: Tensor,
+    grad_out: Tensor,
     w: BlockWeights,
-    found: BlockGrads,
+    grads: BlockGrads,
     shape: tuple[int, ...],
     rows: Tensor,
     normed1: Tensor,
@@ -193,17 +195,17 @@ def back(
     normed2: Tensor,
     mean2: Tensor,
     rate2: Tensor,
-    slope: Tensor,
+    act_grad: Tensor,
     active: Tensor,
     rotary: Tensor | None,
 ) -> Tensor:
-    """The gradient of those rows (M, D) from that of what was made of them; those of the weights go to `found`."""
-    found.layer("down", change, active, c.columns(change))
-    inner, sums = c.product(change, w.down, then="times", other=slope)
-    found.layer("up", inner, normed2, sums)
-    onward, sums = found.norm(2, c.product(inner, w.up)[0], middle, mean2, rate2, w, change)
-    found.layer("out", onward, mixed, sums)
-    dqkv, sums = c.attend_back(c.product(onward, w.out, then="round")[0].view(shape), qkv, rotary)
-    packed = dqkv.view(len(change), -1)
-    found.layer("qkv", packed, normed1, sums)
-    return found.norm(1, c.product(packed, w.qkv)[0], rows, mean1, rate1, w, onward)[0]
+    """The gradient of those rows (M, D) from that of what was made of them; those of the weights go to `grads`."""
+    grads.layer("down", grad_out, active, c.columns(grad_out))
+    inner, sums = c.product(grad_out, w.down, then="times", other=act_grad)
+    grads.layer("up", inner, normed2, sums)
+    grad_residual, sums = grads.norm(2, c.product(inner, w.up)[0], middle, mean2, rate2, w, grad_out)
+    grads.layer("out", grad_residual, mixed, sums)
+    dqkv, sums = c.attend_back(c.product(grad_residual, w.out, then="round")[0].view(shape), qkv, rotary)
+    packed = dqkv.view(len(grad_out), -1)
+    grads.layer("qkv", packed, normed1, sums)
+    return grads.norm(1, c.product(packed, w.qkv)[0], rows, mean1, rate1, w, grad_residual)[0]

@@ -1,4 +1,4 @@
-/* What a Transformer block does in training between its large products (see layers/passes.py). Sums are in fp32.
+/* What a Transformer block does in training between its large products (see kernels/c/passes.py). Sums are in fp32.
 
 Each pass reads and writes what it needs once. Threads take rows, or heads, in equal parts and in order, so that a number of threads
 always finds the same. Shapes: M rows, N columns, B batch, T time, H heads, K head width; W is K, or more where vectors are longer. */
@@ -189,7 +189,7 @@ static inline void put(void *x, int full, int64_t i, float value) {
 
 /* A head's vectors, in fp32 or as they are kept, by the angles of their places, or back by them; table: cosines and sines (2, T, K), or
    none */
-static inline __attribute__((always_inline)) void rotate(void *rows, int full, int64_t apart, const float *table, float back, int64_t t,
+static inline __attribute__((always_inline)) void apply_rope(void *rows, int full, int64_t apart, const float *table, float back, int64_t t,
                                                          int64_t k) {
     for (int64_t i = 0; table && i < t; i++) {
         const float *restrict cosine = table + i * k, *restrict sine = cosine + t * k;
@@ -265,7 +265,7 @@ void attend(const Kept *qkv, const float *table, Kept *out, float *space, int64_
         float *pairs = queries + v * p, *found = pairs + p * w, *scores = found + p * w, *rounded = scores + BAND * p;
         for (int i = 0; i < 3; i++) foresee(next + i * h * k, all, t, k, 0), take(from + i * h * k, all, q + i * t * v, t, k, v);
         foresee(out + begin(head, t, 1, h, k), h * k, t, k, 1);
-        rotate(q, 0, PAIR * v, table, 1, t, k), rotate(key, 0, PAIR * v, table, 1, t, k);
+        apply_rope(q, 0, PAIR * v, table, 1, t, k), apply_rope(key, 0, PAIR * v, table, 1, t, k);
         turn(q, queries, t, v);
         const float *values = paired(value, pairs, t, v, w);
         for (int64_t start = 0; start < t; start += BAND) {
@@ -304,7 +304,7 @@ void attend_back(const Kept *change, const Kept *qkv, const float *table, Kept *
             take(qkv + place + i * h * k, all, q + i * t * v, t, k, v);
         }
         foresee(change + begin(head + 1, t, 1, h, k), h * k, t, k, 0), take(change + begin(head, t, 1, h, k), h * k, dout, t, k, v);
-        rotate(q, 0, PAIR * v, table, 1, t, k), rotate(key, 0, PAIR * v, table, 1, t, k);
+        apply_rope(q, 0, PAIR * v, table, 1, t, k), apply_rope(key, 0, PAIR * v, table, 1, t, k);
         turn(q, queries, t, v), turn(dout, douts, t, v);
         Matrix qs = {paired(q, pairs, t, v, w), w, 1}, keys = {paired(key, pairs + p * w, t, v, w), w, 1};
         Matrix found = {paired(dout, pairs + 2 * p * w, t, v, w), w, 1};
@@ -333,7 +333,7 @@ void attend_back(const Kept *change, const Kept *qkv, const float *table, Kept *
                 multiply(rows, w, words, dweight, (Matrix){qs.at + behind, w, 1}, dkey + j * w, w, start < last);
             }
         }
-        rotate(dq, 1, w, table, -1, t, k), rotate(dkey, 1, w, table, -1, t, k);
+        apply_rope(dq, 1, w, table, -1, t, k), apply_rope(dkey, 1, w, table, -1, t, k);
         for (int i = 0; i < 3; i++) {
             give(dq + i * t * w, out + place + i * h * k, all, t, k, w);
             add_up(dq + i * t * w, queries, partly + omp_get_thread_num() * all + (i * h + head % h) * k, t, k, w);

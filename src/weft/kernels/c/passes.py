@@ -95,15 +95,15 @@ class Passes:
         return out, mean, rate
 
     def norm_back(
-        self, change: Tensor, x: Tensor, mean: Tensor, rate: Tensor, scale: Tensor, added: Tensor
+        self, grad_out: Tensor, x: Tensor, mean: Tensor, rate: Tensor, scale: Tensor, added: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """The gradient of x (M, N) from that of its norm in fp32, which is used up, plus what is added; those of scale and shift (N,), and
         the sums (N,) of the first's columns."""
         (m, n), threads = x.shape, torch.get_num_threads()
         dscale, dshift, sums, space = (x.new_empty(size) for size in (n, n, n, threads * 6 * n))
-        places = [tensor.data_ptr() for tensor in (change, x, mean, rate, scale, added, dscale, dshift, sums, space)]
+        places = [tensor.data_ptr() for tensor in (grad_out, x, mean, rate, scale, added, dscale, dshift, sums, space)]
         self.c["norm_back"](*places, m, n, threads)
-        return change, dscale, dshift, sums
+        return grad_out, dscale, dshift, sums
 
     def attend(self, qkv: Tensor, rotary: Tensor | None = None) -> Tensor:
         """What the heads of qkv (B, T, 3, H, W) find (B, T, H W), turned by rotary positions (2, T, W) where there are any."""
@@ -114,13 +114,13 @@ class Passes:
         self.c["attend"](*places, b, t, h, w, threads)
         return out
 
-    def attend_back(self, change: Tensor, qkv: Tensor, rotary: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def attend_back(self, grad_out: Tensor, qkv: Tensor, rotary: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The gradient of qkv (B, T, 3, H, W) from that of what its heads found (B, T, H W), and the sums (3 H W,) of its columns."""
         b, t, _, h, w = qkv.shape
         threads = torch.get_num_threads()
         out, sums = torch.empty_like(qkv), qkv.new_empty(3 * h * w, dtype=torch.float32)
         space = sums.new_empty(threads * (self.c["room"](t, w) + 3 * h * w))
-        places = [None if tensor is None else tensor.data_ptr() for tensor in (change, qkv, rotary, out, sums, space)]
+        places = [None if tensor is None else tensor.data_ptr() for tensor in (grad_out, qkv, rotary, out, sums, space)]
         self.c["attend_back"](*places, b, t, h, w, threads)
         return out, sums
 

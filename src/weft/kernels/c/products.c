@@ -1,4 +1,4 @@
-/* Products of a Transformer block in training, each with what follows it, done while its numbers are at hand (see layers/passes.py).
+/* Products of a Transformer block in training, each with what follows it, done while its numbers are at hand (see kernels/c/passes.py).
 
 What is multiplied is first laid out in words, rounded to the type in which it is kept, so that what a tile reads lies together; rows stay
 where they are if they can be read there. Sums are in fp32. Threads take equal parts in order, and no sum depends on where it is found, so

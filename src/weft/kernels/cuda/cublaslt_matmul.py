@@ -157,7 +157,7 @@ def line(matrix: Tensor) -> int:
     return matrix.stride(0) if matrix.stride(1) == 1 else matrix.stride(1)
 
 
-class Plan:
+class MatmulPlan:
     """The kernels that cublasLt has for a product of some shape."""
 
     def __init__(self, key: Any, a: Tensor, b: Tensor, out: Tensor, bias: Tensor | None, before: Tensor | None):
@@ -235,16 +235,16 @@ class Plan:
             raise WeftError(f"cuBLAS refused a product of {self.key}: error {failed}")
 
 
-PLANS: dict[Any, Plan | None] = {}
+PLANS: dict[Any, MatmulPlan | None] = {}
 
 
-def plan_of(a: Tensor, b: Tensor, out: Tensor, bias: Tensor | None, before: Tensor | None, adds: bool = False) -> Plan | None:
+def plan_of(a: Tensor, b: Tensor, out: Tensor, bias: Tensor | None, before: Tensor | None, adds: bool = False) -> MatmulPlan | None:
     """None where cublasLt is not there or has nothing to propose. adds: something else than what `out` holds."""
     shapes = tuple((tuple(part.shape), part.stride(1) == 1, line(part)) for part in (a, b))
     key = (a.device, shapes, out.dtype, bias is not None, before is not None, adds)
     if key not in PLANS:
         try:
-            plan = Plan(key, a, b, out, bias, before)
+            plan = MatmulPlan(key, a, b, out, bias, before)
             PLANS[key] = plan if plan.proposals else None
         except (WeftError, OSError) as error:
             log.warning("products are made by PyTorch's choice of kernels, which may take longer: %s", error)

@@ -34,9 +34,9 @@ SPARE = 10
 """One multiprocessor in so many is left, for blocks of the kernel after to begin on."""
 PART = 10_000
 """What a part of the inputs costs, in inputs that a block reads."""
-LOOK_WARPS, LOOK_STAGES, MOST_QUERIES = 2, 3, 8
+ATTENTION_WARPS, ATTENTION_STAGES, MOST_QUERIES = 2, 3, 8
 ALIGNED = 16
-TURNS = {torch.float32: 1, torch.bfloat16: 2}
+ROPE_KINDS = {torch.float32: 1, torch.bfloat16: 2}
 """Kinds of numbers in a table of turns, as the kernel has them."""
 BROKEN: set[torch.device] = set()
 """Devices whose kernels could not be compiled."""
@@ -117,13 +117,13 @@ def cut_of(weight: Tensor, whole: bool) -> Cut | None:
     return cut_on(outputs, inputs, whole, weight.device) if runs_on(weight.device) and held and outputs % 2 == 0 else None
 
 
-class Product(ctypes.Structure):
+class MatmulArgs(ctypes.Structure):
     """As `Args` of decode_matmul.cu."""
 
     _fields_ = [(name, ctypes.c_uint64) for name in ("x", "weight", "bias", "out", "rows", "outputs")]
 
 
-class Look(ctypes.Structure):
+class AttentionArgs(ctypes.Structure):
     """As `Args` of decode_attention.cu."""
 
     TENSORS = ("qkv", "keys", "values", "lengths", "table", "out", "mixes", "tops", "totals")
@@ -140,33 +140,33 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor, found: 
     }  # fmt: skip
     start = found_kernel("decode_matmul", defines, x.device, 32 * found.warps + 32, found.shared)
     if start:
-        given = Product(x.data_ptr(), weight.data_ptr(), 0 if bias is None else bias.data_ptr(), out.data_ptr(), rows, outputs)
+        given = MatmulArgs(x.data_ptr(), weight.data_ptr(), 0 if bias is None else bias.data_ptr(), out.data_ptr(), rows, outputs)
         start.early(given, (-(-outputs // found.outputs), found.parts, -(-rows // ROWS)))
     return start is not None
 
 
-def looks(keys: Tensor, heads: int) -> bool:
+def supports_attention(keys: Tensor, heads: int) -> bool:
     """Whether attention to such a cache (R, G, S, K) is served."""
-    _, groups, _, head = keys.shape
-    fits = head in (32, 64, 128) and heads % groups == 0 and heads // groups <= MOST_QUERIES
+    _, kv_heads, _, head = keys.shape
+    fits = head in (32, 64, 128) and heads % kv_heads == 0 and heads // kv_heads <= MOST_QUERIES
     return runs_on(keys.device) and fits and keys.dtype == torch.bfloat16 and keys.stride(2) == head and keys.data_ptr() % ALIGNED == 0
 
 
-def look(
-    qkv: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, rotary: Tensor | None, out: Tensor, room: Any, *, window: int, heads: int,
-    split: int,
+def decode_attention(
+    qkv: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, rotary: Tensor | None, out: Tensor, workspace: Any, *, window: int,
+    heads: int, split: int,
 ) -> bool:  # fmt: skip
-    """As `step_kernels.look`, less the weighing of parts, of `split` places each -> whether it was done."""
-    rows, groups, places, head = keys.shape
+    """As `decode_kernels.decode_attention`, less the weighing of parts, of `split` places each -> whether it was done."""
+    rows, kv_heads, places, head = keys.shape
     defines = {
-        "HEADS": heads, "GROUPS": groups, "K": head, "WARPS": LOOK_WARPS, "STAGES": LOOK_STAGES, "SPLIT": split,
-        "ROTARY": 0 if rotary is None else TURNS[rotary.dtype], "WHOLE": int(room is None),
+        "HEADS": heads, "GROUPS": kv_heads, "K": head, "WARPS": ATTENTION_WARPS, "STAGES": ATTENTION_STAGES, "SPLIT": split,
+        "ROTARY": 0 if rotary is None else ROPE_KINDS[rotary.dtype], "WHOLE": int(workspace is None),
     }  # fmt: skip
-    rings, fresh = LOOK_WARPS * LOOK_STAGES * 32 * (2 * head + 16), 2 * (MOST_QUERIES * (head + 8) + 2 * head)
-    start = found_kernel("decode_attention", defines, qkv.device, 32 * LOOK_WARPS, rings + fresh)
+    rings, fresh = ATTENTION_WARPS * ATTENTION_STAGES * 32 * (2 * head + 16), 2 * (MOST_QUERIES * (head + 8) + 2 * head)
+    start = found_kernel("decode_attention", defines, qkv.device, 32 * ATTENTION_WARPS, rings + fresh)
     if start:
-        tensors = (qkv, keys, values, lengths, qkv if rotary is None else rotary, out, *(room or (out, out, out)))
+        tensors = (qkv, keys, values, lengths, qkv if rotary is None else rotary, out, *(workspace or (out, out, out)))
         positions = 0 if rotary is None else rotary.size(1)
-        given = Look(*(t.data_ptr() for t in tensors), positions, keys.stride(0), keys.stride(1), window or places + 1, head**-0.5)
-        start.early(given, (rows, groups, len(room[1]) if room else 1))
+        given = AttentionArgs(*(t.data_ptr() for t in tensors), positions, keys.stride(0), keys.stride(1), window or places + 1, head**-0.5)
+        start.early(given, (rows, kv_heads, len(workspace[1]) if workspace else 1))
     return start is not None

@@ -1,7 +1,7 @@
 """One more token of one row of a decoder like GPT-2, as one kernel on a Hopper GPU (`kernels/cuda/megakernel.cu`).
 
-A single row waits for weights only. This kernel fetches them without a pause, where `steps` starts some hundred kernels, each of which
-waits for the one before. Its sums are made in another order than those of several rows.
+A single row waits for weights only. This kernel fetches them without a pause, where `decode_step` starts some hundred kernels, each of
+which waits for the one before. Its sums are made in another order than those of several rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from weft.kernels.cuda.compiler import is_shared, kernel
 from weft.kernels.implementation import Implementation
-from weft.kernels.spec import StackSpec, Use, decoding, describe_stack, described
+from weft.kernels.spec import StackSpec, UsageSpec, decoding, describe_stack, described
 from weft.nn.state import KVCache
 
 HOPPER = 9
@@ -59,13 +59,13 @@ def largest(shares: list[int]) -> int:
     return max(end - begin for begin, end in pairwise(shares))
 
 
-def products_of(block: Any) -> list[Any]:
+def linears_of(block: Any) -> list[Any]:
     return [block.attention.qkv, block.attention.out, block.feedforward.up, block.feedforward.down]
 
 
 def slots_of(model: Any) -> list[Slot]:
     """Where a model keeps its weights, in the kernel's order."""
-    layers = [layer for block in model.blocks for layer in (*products_of(block), block.norm1, block.norm2)]
+    layers = [layer for block in model.blocks for layer in (*linears_of(block), block.norm1, block.norm2)]
     found = [(layer._parameters, name) for layer in layers for name in ("weight", "bias")]
     last = [(model.embed, "weight"), (model.position, "weight"), (model.norm, "weight"), (model.norm, "bias"), (model.head, "weight")]
     return found + [(layer._parameters, name) for layer, name in last]
@@ -78,7 +78,7 @@ def addresses(slots: list[Slot]) -> list[int]:
 def sizes_of(spec: StackSpec, blocks: int, shared: int) -> Sizes:
     """What the kernel is compiled for, with so many blocks and bytes of shared memory."""
     first, width = spec.blocks[0], spec.width
-    heads, factor = first.attention.heads, first.inner // width
+    heads, factor = first.attention.heads, first.ffn_width // width
     parts = max(1, min(blocks // heads, PARTS))
     mail = (5 + factor + parts) * width + 2 * heads * parts
     qkv, rows, up, _ = all_shares(width, factor, spec.vocabulary, blocks)
@@ -92,8 +92,8 @@ def sizes_of(spec: StackSpec, blocks: int, shared: int) -> Sizes:
 
 def sizes_fit(spec: StackSpec, blocks: int, shared: int) -> bool:
     """Whether the kernel can divide a model like GPT-2 among so many blocks."""
-    width, heads, inner = spec.width, spec.blocks[0].attention.heads, spec.blocks[0].inner
-    if width % heads or width // heads not in (8, 16, 32, 64, 128, 256) or inner not in (width, 2 * width, 4 * width) or heads > blocks:
+    width, heads, ffn_width = spec.width, spec.blocks[0].attention.heads, spec.blocks[0].ffn_width
+    if width % heads or width // heads not in (8, 16, 32, 64, 128, 256) or ffn_width not in (width, 2 * width, 4 * width) or heads > blocks:
         return False
     sizes = sizes_of(spec, blocks, shared)
     return bool(max(width // 8, sizes["BATCH"]) <= 32 * sizes["WARPS"])
@@ -104,10 +104,10 @@ def runs_on(device: torch.device) -> bool:
     return device.type == "cuda" and torch.cuda.get_device_capability(device)[0] == HOPPER and not is_shared(device)
 
 
-class OneRow(Implementation):
+class MegakernelDecode(Implementation):
     name, file, slot, where = "megakernel", "kernels/cuda/megakernel.py", "", "for one row at a time"
 
-    def refuses(self, spec: StackSpec, use: Use) -> str:
+    def refuses(self, spec: StackSpec, use: UsageSpec) -> str:
         """But for whether other processes use the GPU, which may change (`runs_on`)."""
         blocks, machine = spec.blocks, use.machine
         first = blocks[0]
@@ -117,15 +117,15 @@ class OneRow(Implementation):
             "it is for a Hopper GPU": not machine.hopper,
             "it is for decoding": use.mode != "decode",
             f"positions are {spec.positions}": spec.positions != "learned",
-            "embedded tokens are normed": spec.embedding_norm,
-            "blocks read the embedding again": spec.skips,
+            "embeddings are normalised": spec.embedding_norm,
+            "blocks have embedding skips": spec.skips,
             "a block has a window": any(block.window for block in blocks),
-            f"the norm comes {first.order}": any(block.order != "pre" for block in blocks),
+            "it is post-norm": any(block.order != "pre" for block in blocks),
             "a feed-forward layer is gated": any(block.gated for block in blocks),
             "attention is not causal": not all(block.attention.causal for block in blocks),
-            "heads share their keys": any(block.attention.groups != block.attention.heads for block in blocks),
-            "queries and keys are normed": any(block.attention.qk_norm for block in blocks),
-            "the blocks differ": len({(block.attention.heads, block.inner, block.activation) for block in blocks}) != 1,
+            "it uses grouped-query attention": any(block.attention.kv_heads != block.attention.heads for block in blocks),
+            "it uses QK-norm": any(block.attention.qk_norm for block in blocks),
+            "the blocks differ": len({(block.attention.heads, block.ffn_width, block.activation) for block in blocks}) != 1,
             f"the activation is {first.activation}": first.activation not in KINDS,
             "linear layers are of 8 bits": spec.head != "linear" or any(block.linear != "linear" for block in blocks),
             "norms are of another kind": spec.norm != "layer" or any(block.norm != "layer" for block in blocks),
@@ -140,17 +140,17 @@ class OneRow(Implementation):
             return why
         return "" if sizes_fit(spec, machine.processors, machine.shared_memory) else "its sizes cannot be divided among processors"
 
-    def install(self, module: Any, use: Use) -> None: ...
+    def install(self, module: Any, use: UsageSpec) -> None: ...
 
 
-def fits(model: Any) -> bool:
+def supports(model: Any) -> bool:
     """Whether the kernel serves a decoder where it is, now."""
     spec = described(describe_stack, model, use := decoding(model))
-    return isinstance(spec, StackSpec) and not OneRow().refuses(spec, use) and runs_on(next(model.parameters()).device)
+    return isinstance(spec, StackSpec) and not MegakernelDecode().refuses(spec, use) and runs_on(next(model.parameters()).device)
 
 
 class Megakernel:
-    """The same call as `steps.DecodeStep` has, for one row of a model that fits."""
+    """The same call as `decode_step.DecodeStep` has, for one row of a model that fits."""
 
     def __init__(self, model: Any):
         device, use = next(model.parameters()).device, decoding(model)

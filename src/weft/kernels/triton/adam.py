@@ -89,7 +89,7 @@ def _squares(gradients, sums, sizes, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def _judge(sums, norm, refused, refuse, divisor, count, limit, HALT: tl.constexpr, BLOCK: tl.constexpr):
+def _check_gradients(sums, norm, refused, refuse, divisor, count, limit, HALT: tl.constexpr, BLOCK: tl.constexpr):
     """sums (count) -> the norm; whether it, or (HALT) an earlier one, forbids the update; what clipping divides gradients by."""
     total = tl.zeros([BLOCK], tl.float32)
     for first in range(0, count, BLOCK):
@@ -124,7 +124,7 @@ class GPUAdam(Optimizer):
         sums = torch.empty(sum(counts), device=norm.device)
         for group, own in zip(groups, sums.split(counts), strict=True):
             _squares[(len(own),)](group, own, tuple(g.numel() for g in group), BLOCK=block)
-        _judge[(1,)](sums, norm, refused, self.found_inf, self.grad_scale, len(sums), limit, HALT=halt, BLOCK=1024)
+        _check_gradients[(1,)](sums, norm, refused, self.found_inf, self.grad_scale, len(sums), limit, HALT=halt, BLOCK=1024)
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]

@@ -49,8 +49,8 @@ def _row(logits, targets, losses, width, size, IGNORED: tl.constexpr, LEARN: tl.
         if LEARN:
             for start in range(0, width, BLOCK):
                 place = start + tl.arange(0, BLOCK)
-                change = tl.exp2(_read(logits, place, width, size) - whole) - tl.where(place == target, 1.0, 0.0)
-                tl.store(logits + place, change.to(kind), mask=place < width)
+                grad_out = tl.exp2(_read(logits, place, width, size) - whole) - tl.where(place == target, 1.0, 0.0)
+                tl.store(logits + place, grad_out.to(kind), mask=place < width)
 
 
 @triton.jit

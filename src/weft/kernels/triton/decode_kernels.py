@@ -21,7 +21,7 @@ from weft.kernels.cuda import decode_rows
 SPLIT = 256
 """Places of the cache that one program looks at."""
 PRODUCT = {"BLOCK_N": 32, "BLOCK_M": 128, "AHEAD": 128, "num_stages": 4, "num_warps": 4}
-LOOK = {"BLOCK_S": 32, "num_warps": 2}
+ATTENTION = {"BLOCK_S": 32, "num_warps": 2}
 """Sizes of tiles; AHEAD are the inputs whose weights are fetched before the kernel before has ended."""
 
 
@@ -36,7 +36,7 @@ def launch() -> dict[str, bool]:
 
 
 @triton.jit
-def follow(EARLY: tl.constexpr):  # type: ignore[no-untyped-def]
+def grid_dependency_wait(EARLY: tl.constexpr):  # type: ignore[no-untyped-def]
     """Wait for the kernel before this one, and let the next begin."""
     if EARLY:
         tl.extra.cuda.gdc_wait()
@@ -78,7 +78,7 @@ def many_rows(  # type: ignore[no-untyped-def]
         second = tl.load(weight + rows + ahead[:, None] + N.to(tl.int64) * M, known, other=0.0)
     if bias is not None:
         shift = tl.load(bias + n, n < N, other=0.0).to(tl.float32)
-    follow(EARLY)  # by now these weights are on their way
+    grid_dependency_wait(EARLY)  # by now these weights are on their way
     given = tl.load(x + r[:, None] * M + ahead[None, :], (r < R)[:, None] & (ahead < end)[None, :], other=0.0)
     sums = tl.zeros([ROWS, BLOCK_N], tl.float32)
     gates = tl.zeros([ROWS, BLOCK_N], tl.float32)
@@ -113,7 +113,7 @@ def many_rows(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def settle(  # type: ignore[no-untyped-def]
+def add_and_norm_kernel(  # type: ignore[no-untyped-def]
     x, parts, bias, scale, shift, out, R, D, eps, PARTS: tl.constexpr, NORM: tl.constexpr, POST: tl.constexpr, BLOCK: tl.constexpr,
     EARLY: tl.constexpr,
 ):  # fmt: skip
@@ -126,7 +126,7 @@ def settle(  # type: ignore[no-untyped-def]
         shifts = tl.load(shift + k, inside, other=0.0).to(tl.float32)
     if bias is not None:
         biases = tl.load(bias + k, inside, other=0.0).to(tl.float32)
-    follow(EARLY)  # parameters are on their way
+    grid_dependency_wait(EARLY)  # parameters are on their way
     value = tl.load(x + row * D + k, inside, other=0.0).to(tl.float32)
     if PARTS > 0:
         branch = tl.zeros([BLOCK], tl.float32)
@@ -155,7 +155,7 @@ def settle(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def turned(base, cosines, sines, k, inside, K, ROTARY: tl.constexpr):  # type: ignore[no-untyped-def]
+def with_rope(base, cosines, sines, k, inside, K, ROTARY: tl.constexpr):  # type: ignore[no-untyped-def]
     """A head vector, turned by its position where positions are told so."""
     x = tl.load(base + k, inside, other=0.0).to(tl.float32)
     if ROTARY:
@@ -168,7 +168,7 @@ def turned(base, cosines, sines, k, inside, K, ROTARY: tl.constexpr):  # type: i
 
 @triton.jit
 def attend(  # type: ignore[no-untyped-def]
-    qkv, keys, values, lengths, table, out, mixes, tops, totals, positions, row_stride, group_stride, window, scale,
+    qkv, keys, values, lengths, table, out, partial_out, partial_max, partial_sum, positions, row_stride, group_stride, window, scale,
     H: tl.constexpr, G: tl.constexpr, K: tl.constexpr, ROTARY: tl.constexpr, WHOLE: tl.constexpr, SPLIT: tl.constexpr,
     BLOCK_S: tl.constexpr, BLOCK_K: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
@@ -184,58 +184,58 @@ def attend(  # type: ignore[no-untyped-def]
     mine = qkv + row * (H + 2 * G) * K
     cosines = table + length * K
     sines = cosines + positions * K
-    held = row.to(tl.int64) * row_stride + group * group_stride
+    cache_at = row.to(tl.int64) * row_stride + group * group_stride
     begin = tl.maximum(part * SPLIT, length + 1 - window)
     end = tl.minimum((part + 1) * SPLIT, length)
     s = begin + tl.arange(0, BLOCK_S)
     there = (s < end)[:, None] & inside[None, :]
-    at = held + s[:, None] * K + k[None, :]
+    at = cache_at + s[:, None] * K + k[None, :]
     near, worth = tl.load(keys + at, there, other=0.0), tl.load(values + at, there, other=0.0)
-    follow(EARLY)  # what earlier steps kept is on its way
-    q = turned(mine + head * K, cosines, sines, k, inside, K, ROTARY) * scale
+    grid_dependency_wait(EARLY)  # what earlier steps kept is on its way
+    q = with_rope(mine + head * K, cosines, sines, k, inside, K, ROTARY) * scale
     own = part == 0
-    key = turned(mine + (H + group) * K, cosines, sines, k, inside, K, ROTARY)
+    key = with_rope(mine + (H + group) * K, cosines, sines, k, inside, K, ROTARY)
     value = tl.load(mine + (H + G + group) * K + k, inside, other=0.0).to(tl.float32)
     keeps = inside & own & (head % (H // G) == 0)
-    tl.store(keys + held + length * K + k, key, keeps)
-    tl.store(values + held + length * K + k, value, keeps)
+    tl.store(keys + cache_at + length * K + k, key, keeps)
+    tl.store(values + cache_at + length * K + k, value, keeps)
     top = tl.where(own, tl.sum(q * key), float("-inf"))
     total = tl.where(own, 1.0, 0.0)
-    mixed = tl.where(own, value, 0.0)
+    attn_out = tl.where(own, value, 0.0)
     for place in range(begin, end, BLOCK_S):
         s = place + tl.arange(0, BLOCK_S)
         later = s + BLOCK_S  # asked for before these are looked at
         there = (later < end)[:, None] & inside[None, :]
-        at = held + later[:, None] * K + k[None, :]
+        at = cache_at + later[:, None] * K + k[None, :]
         near_later, worth_later = tl.load(keys + at, there, other=0.0), tl.load(values + at, there, other=0.0)
         score = tl.sum(near.to(tl.float32) * q[None, :], 1)
         score = tl.where(s < end, score, float("-inf"))
         higher = tl.maximum(top, tl.max(score))
         weight, kept = tl.exp(score - higher), tl.exp(top - higher)
         total = total * kept + tl.sum(weight)
-        mixed = mixed * kept + tl.sum(weight[:, None] * worth.to(tl.float32), 0)
+        attn_out = attn_out * kept + tl.sum(weight[:, None] * worth.to(tl.float32), 0)
         top = higher
         near, worth = near_later, worth_later
     if WHOLE:
-        tl.store(out + (row * H + head) * K + k, mixed / total, inside)
+        tl.store(out + (row * H + head) * K + k, attn_out / total, inside)
     else:
         place = (part * tl.num_programs(0) + row) * H + head
-        tl.store(mixes + place * K + k, mixed, inside)
-        tl.store(tops + place, top)
-        tl.store(totals + place, total)
+        tl.store(partial_out + place * K + k, attn_out, inside)
+        tl.store(partial_max + place, top)
+        tl.store(partial_sum + place, total)
 
 
 @triton.jit
-def gather(mixes, tops, totals, out, parts, K, BLOCK_P: tl.constexpr, BLOCK_K: tl.constexpr, EARLY: tl.constexpr):  # type: ignore[no-untyped-def]
+def gather(partial_out, partial_max, partial_sum, out, parts, K, BLOCK_P: tl.constexpr, BLOCK_K: tl.constexpr, EARLY: tl.constexpr):  # type: ignore[no-untyped-def]
     """What the parts of a head found, weighed together."""
-    follow(EARLY)
+    grid_dependency_wait(EARLY)
     heads, head = tl.num_programs(0), tl.program_id(0)
     p, k = tl.arange(0, BLOCK_P), tl.arange(0, BLOCK_K)
     place = p * heads + head
-    top = tl.load(tops + place, p < parts, other=float("-inf"))
+    top = tl.load(partial_max + place, p < parts, other=float("-inf"))
     weight = tl.exp(top - tl.max(top))
-    total = tl.sum(weight * tl.load(totals + place, p < parts, other=0.0))
-    mix = tl.load(mixes + place[:, None] * K + k[None, :], (p < parts)[:, None] & (k < K)[None, :], other=0.0)
+    total = tl.sum(weight * tl.load(partial_sum + place, p < parts, other=0.0))
+    mix = tl.load(partial_out + place[:, None] * K + k[None, :], (p < parts)[:, None] & (k < K)[None, :], other=0.0)
     tl.store(out + head * K + k, tl.sum(weight[:, None] * mix, 0) / total, k < K)
 
 
@@ -285,28 +285,39 @@ def add_and_norm(x: Tensor, parts: Tensor | None, bias: Tensor | None, norm: Any
     """norm: its kind, scale, shift and least variance."""
     rows, d = x.shape
     block = triton.next_power_of_2(d)
-    settle[(rows,)](
+    add_and_norm_kernel[(rows,)](
         x, parts, bias, norm[1], norm[2], out, rows, d, norm[3],
         PARTS=0 if parts is None else len(parts), NORM=norm[0], POST=post, BLOCK=block, num_warps=4 if block <= 1024 else 8, **launch(),
     )  # fmt: skip
 
 
-def look(qkv: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, rotary: Tensor | None, out: Tensor, room: Any, *, window: int,
-         heads: int) -> None:  # fmt: skip
-    """qkv (R, (H + 2 G) K), keys and values (R, G, S, K) of a cache -> out (R, H K). room: tensors for several parts, or None."""
-    rows, groups, places, head = keys.shape
+def decode_attention(
+    qkv: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, rotary: Tensor | None, out: Tensor, workspace: Any, *, window: int,
+    heads: int,
+) -> None:  # fmt: skip
+    """qkv (R, (H + 2 G) K), keys and values (R, G, S, K) of a cache -> out (R, H K). workspace: tensors for several parts, or None."""
+    rows, kv_heads, places, head = keys.shape
     table = qkv if rotary is None else rotary
-    mixes, tops, totals = room or (out, out, out)
-    parts, block_k = len(tops) if room else 1, triton.next_power_of_2(head)
-    given = (qkv, keys, values, lengths, rotary, out, room)
-    if not (decode_rows.looks(keys, heads) and decode_rows.look(*given, window=window, heads=heads, split=SPLIT)):
+    partial_out, partial_max, partial_sum = workspace or (out, out, out)
+    parts, block_k = len(partial_max) if workspace else 1, triton.next_power_of_2(head)
+    given = (qkv, keys, values, lengths, rotary, out, workspace)
+    if not (decode_rows.supports_attention(keys, heads) and decode_rows.decode_attention(*given, window=window, heads=heads, split=SPLIT)):
         attend[(rows, heads, parts)](
-            qkv, keys, values, lengths, table, out, mixes, tops, totals, 0 if rotary is None else rotary.size(1),
+            qkv, keys, values, lengths, table, out, partial_out, partial_max, partial_sum, 0 if rotary is None else rotary.size(1),
             keys.stride(0), keys.stride(1), window or places + 1, head**-0.5,
-            H=heads, G=groups, K=head, ROTARY=rotary is not None, WHOLE=not room, SPLIT=SPLIT, BLOCK_K=block_k, **LOOK,
+            H=heads, G=kv_heads, K=head, ROTARY=rotary is not None, WHOLE=not workspace, SPLIT=SPLIT, BLOCK_K=block_k, **ATTENTION,
             **launch(),
         )  # fmt: skip
-    if room:
+    if workspace:
         gather[(rows * heads,)](
-            mixes, tops, totals, out, parts, head, BLOCK_P=triton.next_power_of_2(parts), BLOCK_K=block_k, num_warps=1, **launch()
+            partial_out,
+            partial_max,
+            partial_sum,
+            out,
+            parts,
+            head,
+            BLOCK_P=triton.next_power_of_2(parts),
+            BLOCK_K=block_k,
+            num_warps=1,
+            **launch(),
         )

@@ -1,7 +1,7 @@
 """Triton kernels for what stands between the products of a wide Transformer block, in training.
 
 Each pass reads and writes every number once and makes, on its way, the sums over all rows that biases and norms need for their
-gradients: one row of partial sums for each stretch of rows, which `block_kernels.add_up` adds in one order, so that no run differs
+gradients: one row of partial sums for each stretch of rows, which `narrow_block.add_up` adds in one order, so that no run differs
 from another. Shapes: M rows, N columns.
 """
 
@@ -20,10 +20,10 @@ def activated(x, TANH: constexpr):
     if TANH:
         square = x * x
         share = tl.sigmoid(x * (1.59576912 + 0.07135481 * square))
-        found, slope = x * share, share + x * share * (1.0 - share) * (1.59576912 + 0.21406444 * square)
+        found, act_grad = x * share, share + x * share * (1.0 - share) * (1.59576912 + 0.21406444 * square)
     else:
-        found, slope = gelu(x)
-    return found, slope
+        found, act_grad = gelu(x)
+    return found, act_grad
 
 
 @triton.jit
@@ -35,8 +35,8 @@ def gelu_forward(x, out, size, TANH: constexpr, BLOCK: constexpr):
 
 @triton.jit
 def gelu_backward(
-    change, x, again, parts, M,
-    N: constexpr, TANH: constexpr, AGAIN: constexpr, ROWS: constexpr, COLS: constexpr, EACH: constexpr, STAGES: constexpr,
+    grad_out, x, again, parts, M,
+    N: constexpr, TANH: constexpr, RECOMPUTE: constexpr, ROWS: constexpr, COLS: constexpr, EACH: constexpr, STAGES: constexpr,
 ):  # fmt: skip
     """The gradient (M, N) of GELU's input in the place of its result's, its sums over EACH rows for the bias before it, and GELU AGAIN."""
     cols, begin = tl.program_id(0) * COLS + tl.arange(0, COLS), tl.program_id(1) * EACH
@@ -45,11 +45,11 @@ def gelu_backward(
         rows = first + tl.arange(0, ROWS)
         inside, place = (rows < M)[:, None], rows[:, None] * N + cols[None, :]
         z = tl.load(x + place, inside, other=0.0).to(tl.float32)
-        g = tl.load(change + place, inside, other=0.0).to(tl.float32)
-        found, slope = activated(z, TANH)
-        g = g * slope
-        tl.store(change + place, g.to(change.dtype.element_ty), inside)
-        if AGAIN:
+        g = tl.load(grad_out + place, inside, other=0.0).to(tl.float32)
+        found, act_grad = activated(z, TANH)
+        g = g * act_grad
+        tl.store(grad_out + place, g.to(grad_out.dtype.element_ty), inside)
+        if RECOMPUTE:
             tl.store(again + place, found.to(again.dtype.element_ty), inside)
         sums += g
     tl.store(parts + tl.program_id(1) * N + cols, tl.sum(sums, 0))
@@ -87,7 +87,7 @@ def norm_forward(x, scale, shift, normed, mean, rate, M, eps, N: constexpr, BLOC
 
 @triton.jit
 def norm_backward(
-    onward, change, x, mean, rate, scale, back, parts, M,
+    grad_residual, grad_out, x, mean, rate, scale, back, parts, M,
     N: constexpr, BLOCK: constexpr, ROWS: constexpr, BIASES: constexpr, STAGES: constexpr,
 ):  # fmt: skip
     """The gradient (M, N) of a norm's input: through the norm (change), and past it (onward). A program takes every so manieth row.
@@ -103,9 +103,9 @@ def norm_backward(
     for first in tl.range(tl.program_id(0) * ROWS, M, tl.num_programs(0) * ROWS, num_stages=STAGES):
         rows = first + tl.arange(0, ROWS)
         inside, place = (rows < M)[:, None] & valid, rows[:, None] * N + cols[None, :]
-        g = tl.load(change + place, inside, other=0.0).to(tl.float32)
+        g = tl.load(grad_out + place, inside, other=0.0).to(tl.float32)
         z = tl.load(x + place, inside, other=0.0).to(tl.float32)
-        past = tl.load(onward + place, inside, other=0.0).to(tl.float32)
+        past = tl.load(grad_residual + place, inside, other=0.0).to(tl.float32)
         r = tl.load(rate + rows, rows < M, other=0.0)[:, None]
         unit = tl.where(valid, (z - tl.load(mean + rows, rows < M, other=0.0)[:, None]) * r, 0.0)
         scales += g * unit

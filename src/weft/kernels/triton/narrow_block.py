@@ -1,4 +1,4 @@
-"""Narrow pre-norm Transformer blocks with dropout, one after another, as one operation per direction, made of `block_kernels`.
+"""Narrow pre-norm Transformer blocks with dropout, one after another, as one operation per direction, made of `narrow_block_kernels`.
 
 Norms, biases, activation, dropout and residuals happen where a product is made, or in one pass behind it. Weights come twice: as they
 are, for the sake of their gradients, which stay fp32, and rounded to the type of the stream, for the products.

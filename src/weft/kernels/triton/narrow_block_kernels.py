@@ -92,14 +92,14 @@ def product(
         rows = first + tl.arange(0, ROWS)
         inside, place = (rows < M)[:, None], rows[:, None] * N + cols[None, :]
         if GELU == "backward":
-            slope = tl.load(slopes + place, inside, other=0.0)
+            act_grad = tl.load(slopes + place, inside, other=0.0)
         ahead = rows + step
         following = tl.load(a + ahead[:, None] * K + k[None, :], (ahead < M)[:, None], other=0.0)
         z = tl.dot(left, right, input_precision="ieee")
-        z = z * slope.to(tl.float32) if GELU == "backward" else z + tl.load(bias + cols)[None, :]
+        z = z * act_grad.to(tl.float32) if GELU == "backward" else z + tl.load(bias + cols)[None, :]
         if GELU == "forward":
-            z, slope = gelu(z)
-            tl.store(slopes + place, slope.to(slopes.dtype.element_ty), inside)
+            z, act_grad = gelu(z)
+            tl.store(slopes + place, act_grad.to(slopes.dtype.element_ty), inside)
         tl.store(out + place, z.to(out.dtype.element_ty), inside)
         left = following
 
@@ -161,7 +161,7 @@ def norm_backward(
 
 @triton.jit
 def weights(
-    dqkv, xqkv, dout, xout, dup, xrise, ddown, xfall, parts, M,
+    dqkv, xqkv, dout, xout, dup, x_up, ddown, x_down, parts, M,
     D: constexpr, INNER: constexpr, SHARE: constexpr, HIGH: constexpr, WIDE: constexpr, ROWS: constexpr, STAGES: constexpr,
 ):  # fmt: skip
     """Gradients of the weights (outputs, inputs) of the block's products, then of their biases, over one stretch of rows each."""
@@ -170,10 +170,10 @@ def weights(
     ends: constexpr = WIDE * HIGH
     if tile >= (4 * D * D + D * INNER) // ends:
         tile -= (4 * D * D + D * INNER) // ends
-        g, x, n, m, at, bias = ddown, xfall, D, INNER, at + 4 * D * D + D * INNER, bias + 4 * D + INNER
+        g, x, n, m, at, bias = ddown, x_down, D, INNER, at + 4 * D * D + D * INNER, bias + 4 * D + INNER
     elif tile >= 4 * D * D // ends:
         tile -= 4 * D * D // ends
-        g, x, n, m, at, bias = dup, xrise, INNER, D, at + 4 * D * D, bias + 4 * D
+        g, x, n, m, at, bias = dup, x_up, INNER, D, at + 4 * D * D, bias + 4 * D
     elif tile >= 3 * D * D // ends:
         tile -= 3 * D * D // ends
         g, x, n, m, at, bias = dout, xout, D, D, at + 3 * D * D, bias + 3 * D

@@ -1,4 +1,4 @@
-"""Asking a model: each answer is the likeliest character after the other, until the mark that ends it.
+"""Asking a model: each answer is the likeliest character after the other, until the special token that ends it.
 
 Rows of different lengths are answered together. What stands behind a row's last character does not matter to a causal model.
 """
@@ -37,7 +37,7 @@ class Answer:
 def ask(model: Any, tokenizer: Any, asked: Sequence[tuple[str, str | None]], batch: int = 256) -> list[Answer]:
     """Questions, each with the right place where it is known -> the model's answers."""
     if not isinstance(tokenizer, BirthplaceCharacters):
-        raise CapabilityError("this model was not trained on questions: its characters have no mark for the end of one")
+        raise CapabilityError("this model was not trained on questions: its characters have no special token for the end of one")
     room = model.config.context - LONGEST - 1
     encoded = []
     for number, (question, _) in enumerate(asked, 1):

@@ -1,9 +1,9 @@
 """The birthplace task on the real data: pretrain, finetune, answer, over several seeds.
 
 python -m weft bench birthplace reference best [--seeds 1 2 3] [--record results]
-python -m weft bench birthplace best --held 300 --finetune optim.lr=5e-5     select on training questions set aside
+python -m weft bench birthplace best --held-out 300 --finetune optim.lr=5e-5     select on training questions set aside
 
-With --held the development set is not looked at: both stages leave out the same rows, and these are asked.
+With --held-out the development set is not looked at: both stages leave out the same rows, and these are asked.
 """
 
 from __future__ import annotations
@@ -92,12 +92,12 @@ def write_system(name: str, rows: list[dict[str, Any]], options: Namespace, pars
     """The seeds of a system as a record."""
     found = measurements(
         [{"examples": row["total"], **{key: value for key, value in row.items() if key not in FACTS}} for row in rows],
-        split=dict.fromkeys(("accuracy", "correct"), "validation" if options.held else "dev") | {"loss": "train"},
+        split=dict.fromkeys(("accuracy", "correct"), "validation" if options.held_out else "dev") | {"loss": "train"},
         recipe=STAGES[name][-1],
     )
     facts: dict[str, Any] = {key: rows[0][key] for key in ("system", "parameters") if key in rows[0]}
     facts |= {"steps": [row["steps"] for row in rows]} if "steps" in rows[0] else {}
-    details = {**facts, "recipes": STAGES[name], "held": options.held}
+    details = {**facts, "recipes": STAGES[name], "held": options.held_out}
     given = {"pretrain": settings(options.pretrain), "finetune": settings(options.finetune)}
     seconds = statistics.median(row.get("pretrain_seconds", 0.0) + row["finetune_seconds"] for row in rows)
     own = {**parser.run(Namespace(**{**vars(options), "systems": [name]})), "seconds": seconds}
@@ -110,7 +110,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = Arguments(__doc__, "birthplace")
     parser.add_names("systems", STAGES, nargs="+")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
-    parser.add_argument("--held", type=at_least(0), default=0, help="training questions set aside and asked, not the development set")
+    parser.add_argument("--held-out", type=at_least(0), default=0, help="training questions set aside and asked, not the development set")
     parser.add_argument("--pretrain", nargs="*", default=[], metavar="NAME=VALUE", help="settings of the first stage to change")
     parser.add_argument("--finetune", nargs="*", default=[], metavar="NAME=VALUE", help="settings of the second stage to change")
     parser.add_argument("--out", type=Path, default=Path("runs/birthplace"), help="folder of the runs")
@@ -119,7 +119,7 @@ def main(arguments: list[str] | None = None) -> None:
     for name in options.systems:
         rows = []
         for seed in options.seeds:
-            row = experiment(name, seed, options.out, options.held, settings(options.pretrain), settings(options.finetune))
+            row = experiment(name, seed, options.out, options.held_out, settings(options.pretrain), settings(options.finetune))
             rows.append(row)
             print(json.dumps(row), flush=True)
         scores = [row["accuracy"] for row in rows]

@@ -66,7 +66,7 @@ def as_reference(name: str) -> Recipe:
 
 
 def fit_latents(data: DataConfig, latents: int) -> DataConfig:
-    """Documents cut so that they and their marks lie within the latents, which are all that is predicted."""
+    """documents cut so that they and their special tokens lie within the latents, which are all that is predicted."""
     longest = min(latents - 3, 112)
     if longest < 4:
         raise ConfigError(f"--bottleneck_dim must be at least 7 for perceiver-ar, not {latents}")
@@ -159,7 +159,7 @@ def fitting(name: str, corpus: str, path: str, device: str = "auto") -> Loaded:
 
 def kind(model: ModelConfig) -> tuple[object, ...]:
     """What tells the variants apart."""
-    return type(model), getattr(model, "queries", ""), getattr(model, "position", "")
+    return type(model), getattr(model, "queries", ""), getattr(model, "position_embedding", "")
 
 
 def trained_rows(loaded: Loaded) -> list[tuple[str, str]]:

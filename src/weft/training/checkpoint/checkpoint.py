@@ -25,10 +25,10 @@ from weft.core import renamed
 from weft.core.errors import CheckpointError
 from weft.core.untrusted import checked, natural, parse_json, parsing, read_json
 from weft.training.checkpoint import files, tensors
-from weft.training.checkpoint.tensors import Lazy, Renamed
+from weft.training.checkpoint.tensors import LazyTensors, Renamed
 from weft.training.checkpoint.tensors import pack as pack
 from weft.training.checkpoint.verified import read_file, read_manifest
-from weft.training.parallel.team import ALONE, Team, copy
+from weft.training.parallel.team import SINGLE_PROCESS, Team, copy
 
 FORMAT = 4
 INFERENCE = ("recipe.json", "model.safetensors", "ema.safetensors", "tokenizer.json", "metrics.json", "chat_template.jinja")
@@ -52,7 +52,7 @@ class Checkpoint:
         with parsing(f"{self.path}: {name}", CheckpointError):
             return parse_json(self.files[name], finite=False)
 
-    def lazy(self, name: str) -> Lazy:
+    def lazy(self, name: str) -> LazyTensors:
         """The whole tensors that all processes have written into files of this name, each made when it is asked for."""
         return tensors.wholes((data for file, data in self.files.items() if tensors.kind(file) == name), f"{self.path}: {name}")
 
@@ -90,11 +90,11 @@ UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: name_binar
 """From format n to n + 1, one function each. Format 3 may have several files of a kind; with one it is format 2."""
 
 
-def load_weights(model: nn.Module, weights: Mapping[str, Tensor], place: str, team: Team = ALONE) -> None:
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor], place: str, team: Team = SINGLE_PROCESS) -> None:
     """Copy weights into a model; a missing or unknown name is an error, a shared tensor may be named once."""
     own = model.state_dict()
     unknown = sorted(set(weights) - set(own) - team.names)
-    storages = {name: team.local(value).data_ptr() for name, value in own.items()}
+    storages = {name: team.to_local(value).data_ptr() for name, value in own.items()}
     loaded = {storages[name] for name in weights if name in own}
     missing = sorted(name for name in own if name not in weights and storages[name] not in loaded)
     wrong = sorted(name for name in weights if name in own and weights[name].shape != own[name].shape)
@@ -105,15 +105,15 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor], place: str, te
     copy(own, weights, team)
 
 
-def save(path: Path, content: dict[str, bytes], team: Team = ALONE) -> None:
+def save(path: Path, content: dict[str, bytes], team: Team = SINGLE_PROCESS) -> None:
     """Write a checkpoint folder, whole or not at all: each process its own files, then the first the manifest of all.
 
     Where one process cannot write, all raise what it says.
     """
-    folder = files.beside(path, "tmp", team.leader)
+    folder = files.temporary_name(path, "tmp", team.main_pid)
     sums = {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
     try:
-        gathered = agreed(team, lambda: files.add(folder, content), sums)
+        gathered = all_ranks(team, lambda: files.add(folder, content), sums)
         manifest: dict[str, Any] = {"format": FORMAT, "files": {name: digest for part in gathered for name, digest in part.items()}}
         manifest["sha256"] = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
@@ -122,21 +122,21 @@ def save(path: Path, content: dict[str, bytes], team: Team = ALONE) -> None:
                 files.add(folder, {"manifest.json": encode(manifest)})
                 files.put(folder, path)
 
-        agreed(team, end)
+        all_ranks(team, end)
     except BaseException:
         if team.first:
             files.delete(folder)
         raise
 
 
-def agreed(team: Team, act: Callable[[], None], thing: Any = None) -> list[Any]:
+def all_ranks(team: Team, act: Callable[[], None], thing: Any = None) -> list[Any]:
     """Do something that may fail in one process, and let all know: what each of them has to say, or that process's error in all."""
     trouble: OSError | None = None
     try:
         act()
     except OSError as error:
         trouble = error
-    gathered = team.gather((thing, trouble))
+    gathered = team.all_gather_object((thing, trouble))
     for _, failed in gathered:
         if failed:
             raise failed
@@ -230,7 +230,7 @@ def find_usable(name: str | Path, use: Callable[[Checkpoint], T]) -> T:
     run, _, which = str(name).rpartition("@")
     if run and not Path(name).exists() and (number := which.removeprefix("average")).isdecimal() and number != which:
         return use(average(str(name), Path(run), int(number)))
-    *several, last = meant(name)
+    *several, last = candidates_of(name)
     for path in several:
         try:
             return use(read(path, INFERENCE))
@@ -258,10 +258,10 @@ def average(name: str, run: Path, number: int) -> Checkpoint:
 
 def resolve(name: str | Path) -> Path:
     """The checkpoint folder that `RUN`, `RUN@last`, `RUN@1000` or a checkpoint's own path means."""
-    return meant(name)[0]
+    return candidates_of(name)[0]
 
 
-def meant(name: str | Path) -> list[Path]:
+def candidates_of(name: str | Path) -> list[Path]:
     """As `resolve`; of a run, followed by those that stand in where that one is damaged."""
     text = str(name)
     path, _, which = text.rpartition("@") if "@" in Path(text).name and not Path(text).exists() else (text, "", "")

@@ -42,13 +42,13 @@ def sync_folder(path: Path) -> None:
         os.close(descriptor)
 
 
-def beside(path: Path, kind: str, process: int = 0) -> Path:
+def temporary_name(path: Path, kind: str, process: int = 0) -> Path:
     return path.with_name(f".{kind}-{path.name}-{process or os.getpid()}")
 
 
 def replace(path: Path, data: bytes) -> None:
     """Put new content under a name at once; on failure the old content stays and nothing is left behind."""
-    temporary = beside(path, "tmp")
+    temporary = temporary_name(path, "tmp")
     try:
         write(temporary, data)
         os.replace(temporary, path)
@@ -59,7 +59,7 @@ def replace(path: Path, data: bytes) -> None:
 
 def write_folder(path: Path, files: dict[str, bytes]) -> None:
     """Make a folder with these files appear whole; on failure what was there before stays and nothing is left behind."""
-    temporary = beside(path, "tmp")
+    temporary = temporary_name(path, "tmp")
     delete(temporary)
     try:
         add(temporary, files)
@@ -79,7 +79,7 @@ def add(folder: Path, files: dict[str, bytes]) -> None:
 
 def put(temporary: Path, path: Path) -> None:
     """Give a folder its name, in place of what bears it; on failure that stays."""
-    old = beside(path, "old")
+    old = temporary_name(path, "old")
     try:
         sync_folder(temporary)
         if path.exists():
@@ -102,7 +102,7 @@ def put_back(old: Path, path: Path) -> None:
 
 def remove_folder(path: Path) -> None:
     """Delete a folder so that an interruption never leaves half of it under its own name."""
-    trash = beside(path, "trash")
+    trash = temporary_name(path, "trash")
     delete(trash)
     os.replace(path, trash)
     delete(trash)

@@ -13,8 +13,8 @@ from torch import Tensor
 from weft.core.errors import CheckpointError, NonFiniteError
 from weft.core.untrusted import checked, natural, parsing
 from weft.training.checkpoint import checkpoint, files
-from weft.training.checkpoint.tensors import Lazy, numbered
-from weft.training.hooks import Average, Hook, Validation
+from weft.training.checkpoint.tensors import LazyTensors, numbered
+from weft.training.hooks import EMA, Hook, Validation
 from weft.training.log import Log
 from weft.training.parallel.team import once, saved
 
@@ -30,7 +30,7 @@ def weights(trainer: Trainer) -> dict[str, Tensor]:
     """What this process saves of the model."""
     team = trainer.team
     found = once(trainer.model.state_dict(keep_vars=True), team)
-    return {n: piece for name, t in found.items() for n, piece in saved(name, team.local(t.detach()), t, team).items()}
+    return {n: piece for name, t in found.items() for n, piece in saved(name, team.to_local(t.detach()), t, team).items()}
 
 
 class Checkpoints(Hook):
@@ -70,7 +70,7 @@ class Checkpoints(Hook):
                 hook.sync()
         try:
             checkpoint.save(checkpoint.folder(self.run, trainer.step), self.content(trainer, best), team)
-            checkpoint.agreed(team, lambda: checkpoint.mark_saved(self.run, trainer.step) if team.first else None)
+            checkpoint.all_ranks(team, lambda: checkpoint.mark_saved(self.run, trainer.step) if team.first else None)
         except OSError as error:
             self.failed(trainer, error, final)
             return
@@ -100,7 +100,7 @@ class Checkpoints(Hook):
     def content(self, trainer: Trainer, best: bool) -> dict[str, bytes]:
         """The files that this process writes: its tensors and, if it is the first, all that is no tensor."""
         tensors, plain = trainer.state()
-        average = next((h for h in trainer.hooks if isinstance(h, Average)), None)
+        average = next((h for h in trainer.hooks if isinstance(h, EMA)), None)
         parts = {"model": weights(trainer), **({"ema": average.saved(trainer)} if average else {}), "training": tensors}
         rank = trainer.team.rank
         packed = {numbered(f"{n}.safetensors", rank): checkpoint.pack(part) for n, part in parts.items() if part or not rank}
@@ -121,7 +121,7 @@ class Checkpoints(Hook):
                 self.load(trainer, found)
             except CheckpointError as error:
                 trouble = error
-            failed = [error for error in team.gather(trouble) if error]
+            failed = [error for error in team.all_gather_object(trouble) if error]
             if not failed:
                 return True
             if team.first:
@@ -141,7 +141,7 @@ class Checkpoints(Hook):
                 raise CheckpointError(f"{found.path}: holds no training.safetensors")
             makers = found.lazy("training.safetensors").makers
             average = {f"hooks/average/{name}": make for name, make in found.lazy("ema.safetensors").makers.items()}
-            trainer.load_state(Lazy({**makers, **average}), plain)
+            trainer.load_state(LazyTensors({**makers, **average}), plain)
         self.saved_step, self.threads = trainer.step, plain.get("threads", 0)
 
     def newest(self, trainer: Trainer, below: int | None = None) -> checkpoint.Checkpoint | None:
@@ -156,7 +156,7 @@ class Checkpoints(Hook):
             finally:
                 if held != self.lock:
                     os.close(held)
-        step = trainer.team.largest(int(found.path.name) if found else -1)
+        step = trainer.team.all_reduce_max(int(found.path.name) if found else -1)
         return found or (checkpoint.read(checkpoint.folder(self.run, step)) if step >= 0 else None)
 
     def roll_back(self, trainer: Trainer) -> None:
@@ -174,6 +174,6 @@ class Checkpoints(Hook):
             if isinstance(hook, Log):
                 hook.finish(trainer)
                 hook.start(trainer)
-            if isinstance(hook, Average):
+            if isinstance(hook, EMA):
                 hook.start(trainer)
         logger.warning("step %d: a gradient was not finite; returned to step %d with other data", step, trainer.step)

@@ -107,7 +107,7 @@ def unpack(data: Any) -> dict[str, Tensor]:
     }
 
 
-class Lazy(Mapping[str, Tensor]):
+class LazyTensors(Mapping[str, Tensor]):
     """Tensors that are made each time they are asked for."""
 
     def __init__(self, makers: dict[str, Callable[[], Tensor]]):
@@ -123,12 +123,12 @@ class Lazy(Mapping[str, Tensor]):
         return len(self.makers)
 
 
-def below(tensors: Mapping[str, Tensor], prefix: str) -> Lazy:
+def below(tensors: Mapping[str, Tensor], prefix: str) -> LazyTensors:
     """Those whose names begin so, without that beginning."""
-    return Lazy({name[len(prefix) :]: partial(tensors.__getitem__, name) for name in tensors if name.startswith(prefix)})
+    return LazyTensors({name[len(prefix) :]: partial(tensors.__getitem__, name) for name in tensors if name.startswith(prefix)})
 
 
-def wholes(files: Iterable[Any], place: str) -> Lazy:
+def wholes(files: Iterable[Any], place: str) -> LazyTensors:
     """The whole tensors that these files together hold."""
     pieces: dict[str, Pieces] = {}
     with parsing(place, CheckpointError):
@@ -136,7 +136,7 @@ def wholes(files: Iterable[Any], place: str) -> Lazy:
             match = PIECE.fullmatch(name)
             start = [int(number) for number in match[2].split(",")] if match else [0] * tensor.ndim
             pieces.setdefault(match[1] if match else name, []).append((start, tensor))
-    return Lazy({name: partial(joined, parts, f"{place}: {name}") for name, parts in pieces.items()})
+    return LazyTensors({name: partial(joined, parts, f"{place}: {name}") for name, parts in pieces.items()})
 
 
 def joined(parts: Pieces, place: str) -> Tensor:

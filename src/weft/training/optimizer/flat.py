@@ -13,7 +13,7 @@ LIMIT = 1 << 24
 """Numbers up to which copying the gradients together costs less than it gains."""
 
 
-class Flat:
+class FlatParameter:
     def __init__(self, named: dict[str, nn.Parameter]):
         self.named = named
         self.buffer = nn.Parameter(torch.cat([p.detach().flatten() for p in named.values()]))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from weft.training.parallel.team import ALONE
+from weft.training.parallel.team import SINGLE_PROCESS
 
 
 def orthogonalise(matrices: Tensor, steps: int = 5) -> Tensor:
@@ -34,7 +34,7 @@ class MuonOptimizer(Optimizer):
 
     def __init__(self, params: Iterable[Any], lr: float | Tensor, momentum: float, weight_decay: float):
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
-        self.team = ALONE
+        self.team = SINGLE_PROCESS
         self.wholes: dict[Tensor, Tensor] = {}
         """The parameter of which each tensor is this process's part."""
 
@@ -57,12 +57,12 @@ class MuonOptimizer(Optimizer):
         gradients = [p.grad for p in params if p.grad is not None]
         torch._foreach_lerp_(buffers, gradients, 1 - momentum)
         direction = torch._foreach_lerp(gradients, buffers, momentum)
-        whole = [self.team.whole(part, self.wholes.get(p, p)) for part, p in zip(direction, params, strict=True)]
+        whole = [self.team.full_tensor(part, self.wholes.get(p, p)) for part, p in zip(direction, params, strict=True)]
         update = orthogonalise(torch.stack(whole).flatten(2)).to(params[0].dtype)  # a convolution is a matrix (out, in * k * k)
         # the size of an AdamW update does not depend on the shape; an orthogonal matrix's does (Liu et al., 2025)
         scale = 0.2 * max(update.shape[1:]) ** 0.5
         for p, u in zip(params, update.unbind(), strict=True):
-            own = self.team.part(u.reshape(shape), self.wholes.get(p, p))
+            own = self.team.shard(u.reshape(shape), self.wholes.get(p, p))
             p.mul_(1 - lr * group["weight_decay"]).sub_(own * (lr * scale))
 
 

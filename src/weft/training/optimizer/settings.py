@@ -42,7 +42,7 @@ class OptimConfig(Config):
     scale_parameter: bool = False
     """Scale each parameter's learning rate by the root mean square of its numbers, at least 0.001, as Adafactor does: T5 needs it."""
 
-    shaped: ClassVar[bool] = False
+    matrix_params: ClassVar[bool] = False
     """Whether the matrices inside the network must come in their own shape, as "matrices" of a group."""
 
     def check(self, place: str) -> None:
@@ -165,10 +165,10 @@ class Muon(OptimConfig):
     adamw_lr: float = 0.0
     """Peak rate of AdamW; 0 takes lr."""
     head_lr: float = 0.0
-    """Peak rate of AdamW for heads that share nothing with an embedding; 0 takes rest_lr."""
+    """Peak rate of AdamW for heads that share nothing with an embedding; 0 takes adamw_lr."""
     betas: tuple[float, float] = (0.9, 0.95)
     """AdamW's decay of the running mean and square."""
-    shaped: ClassVar[bool] = True
+    matrix_params: ClassVar[bool] = True
 
     def build(self, groups: Groups, like: Tensor) -> list[Optimizer]:
         optimizers: list[Optimizer] = []

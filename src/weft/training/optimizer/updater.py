@@ -10,17 +10,17 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from weft.training.optimizer.bf16_weights import LEAST
-from weft.training.optimizer.flat import Flat
+from weft.training.optimizer.flat import FlatParameter
 from weft.training.optimizer.muon import MuonOptimizer
-from weft.training.optimizer.relative_updates import Relative
+from weft.training.optimizer.scale_parameter import ScaleParameter
 from weft.training.optimizer.settings import OptimConfig, copying
-from weft.training.parallel.team import ALONE, Team, saved
+from weft.training.parallel.team import SINGLE_PROCESS, Team, saved
 
-Kind = Literal["matrix", "head", "plain"]
+Kind = Literal["matrix", "head", "no_decay"]
 
 
-def audit(modules: list[tuple[str, nn.Module]]) -> dict[str, Kind]:
-    """How each parameter is treated: "matrix" and "head" are decayed, "plain" (bias, norm, embedding) is not.
+def parameter_kinds(modules: list[tuple[str, nn.Module]]) -> dict[str, Kind]:
+    """How each parameter is treated: "matrix" and "head" are decayed, "no_decay" (bias, norm, embedding) is not.
 
     A tensor shared between an embedding and a head counts as an embedding.
     """
@@ -33,11 +33,11 @@ def audit(modules: list[tuple[str, nn.Module]]) -> dict[str, Kind]:
                 embedding = isinstance(module, nn.Embedding) or leaf.endswith("embedding")
                 kind: Kind = "matrix"
                 if parameter.ndim < 2 or embedding:
-                    kind = "plain"
+                    kind = "no_decay"
                 elif path.split(".")[-1].endswith("head"):
                     kind = "head"
                 names.setdefault(id(parameter), name)
-                if kinds.get(id(parameter)) != "plain":
+                if kinds.get(id(parameter)) != "no_decay":
                     kinds[id(parameter)] = kind
     return {names[key]: kind for key, kind in kinds.items()}
 
@@ -51,30 +51,30 @@ class Updater:
         modules: list[tuple[str, nn.Module]],
         halt: bool,
         alone: bool = True,
-        team: Team = ALONE,
+        team: Team = SINGLE_PROCESS,
         bf16_weights: dict[Tensor, nn.Parameter] | None = None,
     ):
         """`halt`: refuse every update after the first bad one. `alone`: no other turn updates these parameters. `bf16_weights`: the bf16
         copies of some of them, which get their gradients."""
         self.config, self.halt, self.team, self.bf16_weights = config, halt, team, bf16_weights or {}
         named = {name: p for prefix, m in modules for name, p in _named(prefix, m)}
-        self.kinds = {name: kind for name, kind in audit(modules).items() if name in named}
+        self.kinds = {name: kind for name, kind in parameter_kinds(modules).items() if name in named}
         self.named = {name: named[name] for name in self.kinds}
         self.parameters = [*self.named.values()]
         self.parts: dict[str, nn.Parameter] = {name: _part(p, team) for name, p in self.named.items()}
         """What this process holds of each parameter: all of it, or its part."""
-        self.placed = {name for prefix, m in modules for name in _placed(prefix, m)}
-        self.flats: list[Flat] = []
-        self.held: list[Tensor] = []
+        self.fixed_layout = {name for prefix, m in modules for name in _fixed_layout(prefix, m)}
+        self.flats: list[FlatParameter] = []
+        self.updated_tensors: list[Tensor] = []
         """The tensors that are updated: a flat buffer for many parameters, or the parameters themselves."""
         self.regularised: list[Tensor] = []
         groups = [self._group(alone, decay=True), self._group(alone, decay=False)]
         like = next(iter(self.parts.values()))
         owners = {id(held): next(iter(parts)) for parts, held in self.owners()}
-        self.copies = [team.copies(self.named[owners[id(held)]]) for held in self.held]
+        self.replicas = [team.replicas(self.named[owners[id(held)]]) for held in self.updated_tensors]
         self.optimizers = self._optimizers(groups, like)
-        self._tell_muon()
-        self.relative = Relative([*self.owners()], self.named, team) if config.scale_parameter else None
+        self._configure_muon()
+        self.scale_parameter = ScaleParameter([*self.owners()], self.named, team) if config.scale_parameter else None
         self.peaks = [[float(g["lr"]) for g in o.param_groups] for o in self.optimizers]
         self.lr = 0.0
         self.fused = like.is_cuda and all(o.defaults.get("fused") for o in self.optimizers)
@@ -95,17 +95,17 @@ class Updater:
         return [*own, copying(self.config, groups, {**self.bf16_weights})]
 
     def _group(self, alone: bool, decay: bool) -> dict[str, Any]:
-        members = {name: p for name, p in self.parts.items() if (self.kinds[name] != "plain") == decay}
-        shaped = {name: p for name, p in members.items() if self.config.shaped and self.kinds[name] == "matrix"}
+        members = {name: p for name, p in self.parts.items() if (self.kinds[name] != "no_decay") == decay}
+        shaped = {name: p for name, p in members.items() if self.config.matrix_params and self.kinds[name] == "matrix"}
         others = {name: p for name, p in members.items() if name not in shaped}
-        small = {name: p for name, p in others.items() if name not in self.placed and (p.numel() < LEAST or not self.bf16_weights)}
+        small = {name: p for name, p in others.items() if name not in self.fixed_layout and (p.numel() < LEAST or not self.bf16_weights)}
         in_place = all(self.parts[name] is self.named[name] for name in small)  # a part lies where the model gathers it from
-        alike = len({self.team.copies(p) for p in small.values()}) == 1
+        alike = len({self.team.replicas(p) for p in small.values()}) == 1
         tensors: list[Tensor] = [*others.values()]
-        if alone and in_place and alike and Flat.serves(small):
-            self.flats.append(Flat(small))
+        if alone and in_place and alike and FlatParameter.serves(small):
+            self.flats.append(FlatParameter(small))
             tensors = [self.flats[-1].buffer, *(p for name, p in others.items() if name not in small)]
-        self.held += [*shaped.values(), *tensors]
+        self.updated_tensors += [*shaped.values(), *tensors]
         self.regularised += [*shaped.values(), *tensors] if decay else []
         return {"params": tensors, "decay": decay, "matrices": [*shaped.values()]}
 
@@ -124,22 +124,22 @@ class Updater:
     def step(self) -> None:
         self._gather()
         self._regularise()
-        found = [(self.bf16_weights.get(p, p).grad, number) for p, number in zip(self.held, self.copies, strict=True)]
+        found = [(self.bf16_weights.get(p, p).grad, number) for p, number in zip(self.updated_tensors, self.replicas, strict=True)]
         gradients = [gradient for gradient, _ in found if gradient is not None]
         signs = torch._foreach_sign(self.regularised) if self.config.l1 and self.regularised else []
-        noted = self.relative.before() if self.relative else None
+        noted = self.scale_parameter.before() if self.scale_parameter else None
         if self.checks_gradients:
             self.optimizers[0].check_gradients(gradients, self.norm, self.refused, self.config.clip_norm, self.halt)  # type: ignore[attr-defined]
             for optimizer in self.optimizers:
                 optimizer.step()
         else:
-            self._judge_and_step(gradients, [number for gradient, number in found if gradient is not None])
-        if self.relative and noted:
-            self.relative.after(*noted)
+            self._check_and_step(gradients, [number for gradient, number in found if gradient is not None])
+        if self.scale_parameter and noted:
+            self.scale_parameter.after(*noted)
         for weight, sign in zip(self.regularised, signs):
             weight.masked_fill_(weight * sign < 0, 0.0)  # the kink of |w| holds what would jump over it
 
-    def _judge_and_step(self, gradients: list[Tensor], copies: list[int]) -> None:
+    def _check_and_step(self, gradients: list[Tensor], copies: list[int]) -> None:
         self.norm.copy_(self.team.norm(gradients, copies))
         bad = (~self.norm.isfinite()).float()
         if self.halt:
@@ -157,9 +157,9 @@ class Updater:
                 part.grad = self.team.gradient(whole)
         for flat in self.flats:
             flat.gather()
-        self.team.add_gradients([p.grad for p in self.held if p.grad is not None])
+        self.team.all_reduce_gradients([p.grad for p in self.updated_tensors if p.grad is not None])
 
-    def _tell_muon(self) -> None:
+    def _configure_muon(self) -> None:
         for optimizer in self.optimizers:
             if isinstance(optimizer, MuonOptimizer):
                 optimizer.team, optimizer.wholes = self.team, {self.parts[name]: p for name, p in self.named.items()}
@@ -186,7 +186,7 @@ class Updater:
             for optimizer in self.optimizers:
                 optimizer.grad_scale = divisor  # type: ignore[attr-defined]
         elif norm.is_cuda or norm + 1e-6 > self.config.clip_norm:  # else a CPU, which knows the norm, would multiply by 1
-            nn.utils.clip_grads_with_norm_(self.held, self.config.clip_norm, norm, foreach=True)
+            nn.utils.clip_grads_with_norm_(self.updated_tensors, self.config.clip_norm, norm, foreach=True)
 
     def _apply(self, optimizer: Optimizer, bad: Tensor) -> None:
         if not bad.is_cuda:
@@ -222,7 +222,7 @@ class Updater:
             sizes = [part.numel() for part in parts.values()]
             for key, value in sorted(state.items()):  # in one order in all processes, whatever order they loaded it in
                 if key == "step":
-                    tensors |= {f"{name}/{key}": value.clone() for name in parts if self.team.keeps(self.named[name])}
+                    tensors |= {f"{name}/{key}": value.clone() for name in parts if self.team.is_saver(self.named[name])}
                 else:
                     pieces = torch.split(value.flatten(), sizes)
                     for (name, part), piece in zip(parts.items(), pieces, strict=True):
@@ -241,7 +241,7 @@ class Updater:
 
     def _own(self, tensors: Mapping[str, Tensor], name: str, key: str) -> Tensor:
         like = self.named[name]
-        return self.team.part(tensors[f"{name}/{key}"].to(like.device), like)
+        return self.team.shard(tensors[f"{name}/{key}"].to(like.device), like)
 
     @staticmethod
     def _restore(optimizer: Optimizer, held: Tensor, key: str, value: Tensor) -> None:
@@ -260,11 +260,11 @@ def _tensors(optimizer: Optimizer) -> list[Tensor]:
 
 
 def _part(parameter: nn.Parameter, team: Team) -> nn.Parameter:
-    part = team.local(parameter.detach())
+    part = team.to_local(parameter.detach())
     return parameter if part.shape == parameter.shape and type(parameter.data) is Tensor else nn.Parameter(part)
 
 
-def _placed(prefix: str, root: nn.Module) -> Iterator[str]:
+def _fixed_layout(prefix: str, root: nn.Module) -> Iterator[str]:
     """Parameters that must stay where they lie: cuDNN wants those of an RNN end to end in its own order."""
     for path, module in root.named_modules():
         if isinstance(module, nn.RNNBase):

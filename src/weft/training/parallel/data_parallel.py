@@ -1,4 +1,4 @@
-"""Many processes as one: a batch divided among them, sums added up, and the model copied (replicate), divided (shard) or cut (pipeline).
+"""Data-parallel training: a batch divided among processes, gradients summed, the model copied (replicate), sharded or cut (pipeline).
 
 Replicas add their gradients after the backward pass, as one tensor where the updater lays them together. Shards are FSDP2's
 (Zhao et al., 2023, arXiv:2304.11277): each process holds a part of every parameter, gathers the rest when it is needed, and gets
@@ -25,7 +25,7 @@ from torch.distributed.tensor import DTensor, Replicate
 
 from weft.training.parallel import pipeline
 from weft.training.parallel.pipeline import Pipeline
-from weft.training.parallel.sharding import divided_over, pieces
+from weft.training.parallel.sharding import sharded_over, shards
 from weft.training.parallel.team import SumsAndMetrics, Team, norms_of
 from weft.training.settings import Parallel
 
@@ -34,23 +34,23 @@ WITHIN = ("replicate", "shard", "tensor")
 
 
 @cache
-def meeting() -> tuple[Any, int, int]:
+def rendezvous_store() -> tuple[Any, int, int]:
     """Where the processes find one another, kept as long as the program lives; this process's number, and how many there are."""
     return next(rendezvous("env://"))  # type: ignore[no-untyped-call, no-any-return]
 
 
-MEETINGS = count()
+GROUPS = count()
 """A program may train several times; what the processes told one another before must not be heard again."""
 
 
-def join(backend: str, timeout: timedelta) -> None:
-    store, rank, size = meeting()
+def init_process_group(backend: str, timeout: timedelta) -> None:
+    store, rank, size = rendezvous_store()
     store.set_timeout(timeout)
-    own = dist.PrefixStore(f"weft-{next(MEETINGS)}", store)  # type: ignore[attr-defined]
+    own = dist.PrefixStore(f"weft-{next(GROUPS)}", store)  # type: ignore[attr-defined]
     dist.init_process_group(backend, store=own, rank=rank, world_size=size, timeout=timeout)
 
 
-class Many(Team):
+class DistributedTeam(Team):
     def __init__(self, parallel: Parallel, device: torch.device):
         self.parallel, self.device = parallel, device
         # gathering what is both sharded and divided takes two steps; PyTorch says so each time
@@ -58,13 +58,13 @@ class Many(Team):
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         self.joined = not dist.is_initialized()  # a program may have joined its processes already
         if self.joined:
-            join(backend, timedelta(seconds=parallel.timeout))
+            init_process_group(backend, timedelta(seconds=parallel.timeout))
         sizes = (parallel.pipeline, parallel.replicate, parallel.shard, parallel.tensor)
         self.mesh = init_device_mesh(device.type, sizes, mesh_dim_names=("pipeline", *WITHIN))
         self.data = self.mesh["replicate", "shard"]._flatten("data").get_group()  # those that have other examples
         self.own = self.mesh["pipeline", "shard", "tensor"]._flatten("own").get_group()  # those that hold one copy of the model
         self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
-        self.leader = self.largest(0 if self.rank else os.getpid())
+        self.main_pid = self.all_reduce_max(0 if self.rank else os.getpid())
         self.dp_rank, self.dp_size = dist.get_rank(self.data), dist.get_world_size(self.data)
         self.stage, self.stages = self.mesh.get_local_rank("pipeline"), parallel.pipeline
         self.seed_suffix = (self.dp_rank, self.stage) if self.stages > 1 else (self.dp_rank,)
@@ -75,10 +75,10 @@ class Many(Team):
             dist.distributed_c10d._set_pg_timeout(timedelta(seconds=parallel.timeout), group)
         self.orders: dict[int, Tensor] = {}
         """In which order a divided tensor has its rows, by the address of its part."""
-        self.gate: Any = None
+        self.fsdp_root: Any = None
         """What a divided model is entered through."""
 
-    def part_company(self) -> None:
+    def destroy_process_group(self) -> None:
         if self.joined and dist.is_initialized():
             dist.destroy_process_group()
 
@@ -98,9 +98,9 @@ class Many(Team):
             self.names, tied = frozenset(model.state_dict()), model.head.weight is model.embed.weight
             pipeline.cut(model, self.stage, self.stages)
         if self.parallel.shard > 1:
-            self.gate = divided(model, self.mesh["replicate", "shard"] if self.parallel.replicate > 1 else self.mesh["shard"])
+            self.fsdp_root = shard_model(model, self.mesh["replicate", "shard"] if self.parallel.replicate > 1 else self.mesh["shard"])
         parameters = dict(model.named_parameters())
-        self.orders = {self.local(parameters[name]).data_ptr(): order for name, order in orders.items() if name in parameters}
+        self.orders = {self.to_local(parameters[name]).data_ptr(): order for name, order in orders.items() if name in parameters}
         if self.stages > 1:
             self.pipe = Pipeline(model, self.mesh["pipeline"].get_group(), self.device, self.enter)
             self._share(model if tied else None)
@@ -113,28 +113,28 @@ class Many(Team):
             self.shared = [model.embed.weight] if self.stage in (0, self.stages - 1) else []
 
     def enter(self, function: Callable[..., Any], *given: Any) -> Any:
-        return self.gate(function, *given) if self.gate else function(*given)
+        return self.fsdp_root(function, *given) if self.fsdp_root else function(*given)
 
     @torch.no_grad()
     def visit(self, function: Callable[..., Any], *given: Any) -> Any:
         """As `enter`; changes that the function makes to weights reach the parts."""
-        if not self.gate:
+        if not self.fsdp_root:
             return function(*given)
-        parts = dict(self.gate.model.named_parameters())
-        result = self.gate(function, *given)
-        for name, whole in self.gate.model.named_parameters():
+        parts = dict(self.fsdp_root.model.named_parameters())
+        result = self.fsdp_root(function, *given)
+        for name, whole in self.fsdp_root.model.named_parameters():
             if not isinstance(whole, DTensor):
-                self.local(parts[name]).copy_(self.part(whole.detach(), parts[name]))
-        self.gate.reshard()
+                self.to_local(parts[name]).copy_(self.shard(whole.detach(), parts[name]))
+        self.fsdp_root.reshard()
         return result
 
-    def learn(self, function: Callable[..., Any], batches: list[Any], counts: Any) -> Iterable[SumsAndMetrics]:
+    def forward_backward(self, function: Callable[..., Any], batches: list[Any], counts: Any) -> Iterable[SumsAndMetrics]:
         if not self.pipe:
-            return super().learn(function, batches, counts)
-        found = self.pipe.learn(function, batches, counts)
+            return super().forward_backward(function, batches, counts)
+        found = self.pipe.forward_backward(function, batches, counts)
         with torch.no_grad():
             for parameter in self.shared:
-                dist.all_reduce(self.local(parameter.grad), group=self.ends)  # type: ignore[arg-type]
+                dist.all_reduce(self.to_local(parameter.grad), group=self.ends)  # type: ignore[arg-type]
         return found
 
     def evaluate(self, function: Callable[..., SumsAndMetrics], *given: Any) -> SumsAndMetrics:
@@ -142,20 +142,20 @@ class Many(Team):
 
     # -- batches --------------------------------------------------------------------------------------------------------
 
-    def share(self, first: int, count: int) -> tuple[int, int]:
+    def local_batch(self, first: int, count: int) -> tuple[int, int]:
         start, end = (count * rank // self.dp_size for rank in (self.dp_rank, self.dp_rank + 1))
         return first + start, end - start
 
-    def cut(self, first: int, count: int, micro: int) -> list[tuple[int, int]]:
+    def micro_batches(self, first: int, count: int, micro: int) -> list[tuple[int, int]]:
         """As many micro-batches in every process, as the processes of a divided model go in step."""
         smallest, largest = count // self.dp_size, -(-count // self.dp_size)
         number = min(-(-largest // micro) if micro else 4 * self.stages if self.stages > 1 else 1, smallest)
-        start, own = self.share(first, count)
+        start, own = self.local_batch(first, count)
         return [(start + a, b - a) for a, b in pairwise(own * piece // number for piece in range(number + 1))]
 
     # -- sums -----------------------------------------------------------------------------------------------------------
 
-    def add(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    def all_reduce(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         if not tensors:
             return {}
         named = sorted(tensors.items())  # a process may have loaded them in another order
@@ -165,14 +165,14 @@ class Many(Team):
         summed = {name: piece.view(t.shape).to(t.dtype) for (name, t), piece in zip(named, pieces, strict=True)}
         return {name: summed[name] for name in tensors}
 
-    def add_gradients(self, gradients: list[Tensor]) -> None:
-        if self.gate:  # a divided model adds its own during the backward pass, but for single numbers
+    def all_reduce_gradients(self, gradients: list[Tensor]) -> None:
+        if self.fsdp_root:  # a divided model adds its own during the backward pass, but for single numbers
             gradients = [gradient for gradient in gradients if not gradient.ndim]
         for work in [dist.all_reduce(gradient, group=self.data, async_op=True) for gradient in gradients]:
             work.wait()
 
-    def copies(self, like: Tensor) -> int:
-        alike = {"shard", "tensor"} - divided_over(like)
+    def replicas(self, like: Tensor) -> int:
+        alike = {"shard", "tensor"} - sharded_over(like)
         number: int = prod(getattr(self.parallel, axis) for axis in alike)
         return 2 * number if self._at_both_ends(like) else number
 
@@ -200,7 +200,7 @@ class Many(Team):
         """What this process adds to the square of each tensor's norm."""
         return torch.stack([norm.double().square() / number for norm, number in zip(norms_of(tensors), copies, strict=True)])
 
-    def largest(self, number: int) -> int:
+    def all_reduce_max(self, number: int) -> int:
         held = torch.tensor([number])  # on the CPU: nothing waits for the device
         dist.all_reduce(held, dist.ReduceOp.MAX)
         return int(held)
@@ -213,17 +213,17 @@ class Many(Team):
             return gradient.redistribute(placements=parameter.placements).to_local()
         return gradient
 
-    def local(self, tensor: Tensor) -> Tensor:
+    def to_local(self, tensor: Tensor) -> Tensor:
         return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
-    def whole(self, part: Tensor, like: Tensor) -> Tensor:
+    def full_tensor(self, part: Tensor, like: Tensor) -> Tensor:
         if not isinstance(like, DTensor):
             return part
         laid = DTensor.from_local(part, like.device_mesh, like.placements, shape=like.shape, stride=like.stride())
         order = self.orders.get(like.to_local().data_ptr())
         return laid.full_tensor() if order is None else laid.full_tensor()[order.argsort().to(part.device)]
 
-    def part(self, whole: Tensor, like: Tensor) -> Tensor:
+    def shard(self, whole: Tensor, like: Tensor) -> Tensor:
         if not isinstance(like, DTensor):
             return whole
         order = self.orders.get(like.to_local().data_ptr())
@@ -231,7 +231,7 @@ class Many(Team):
         everywhere = DTensor.from_local(whole, like.device_mesh, [Replicate()] * like.device_mesh.ndim)
         return everywhere.redistribute(placements=like.placements).to_local()
 
-    def keeps(self, like: Tensor | None = None) -> bool:
+    def is_saver(self, like: Tensor | None = None) -> bool:
         return self.first if like is None else self._foremost(like, WITHIN)
 
     def _foremost(self, like: Tensor, axes: Iterable[str]) -> bool:
@@ -241,19 +241,19 @@ class Many(Team):
     def _at_both_ends(self, like: Any) -> bool:
         return any(like is parameter for parameter in self.shared)
 
-    def pieces(self, held: Tensor, like: Tensor) -> dict[str, Tensor]:
-        apart = divided_over(like)
-        if not self._foremost(like, [axis for axis in WITHIN if axis not in apart]) or (apart and not held.numel()):
+    def shards(self, held: Tensor, like: Tensor) -> dict[str, Tensor]:
+        split_axes = sharded_over(like)
+        if not self._foremost(like, [axis for axis in WITHIN if axis not in split_axes]) or (split_axes and not held.numel()):
             return {}
-        return pieces(held, like, self.orders.get(like.to_local().data_ptr())) if isinstance(like, DTensor) else {"": held}
+        return shards(held, like, self.orders.get(like.to_local().data_ptr())) if isinstance(like, DTensor) else {"": held}
 
-    def gather(self, thing: Any) -> list[Any]:
+    def all_gather_object(self, thing: Any) -> list[Any]:
         things: list[Any] = [None] * self.world_size
         dist.all_gather_object(things, thing)
         return things
 
 
-class Gate(nn.Module):
+class FSDPRoot(nn.Module):
     """Where a divided model is entered: while a function runs here, the weights outside the blocks are whole."""
 
     def __init__(self, model: nn.Module):
@@ -264,19 +264,19 @@ class Gate(nn.Module):
         return function(*given)
 
 
-def divided(model: nn.Module, mesh: DeviceMesh) -> Gate:
+def shard_model(model: nn.Module, mesh: DeviceMesh) -> FSDPRoot:
     """Divide every parameter over a mesh but single numbers; the blocks of a deep model are gathered one at a time."""
     from torch.distributed.fsdp import FSDPModule, fully_shard
 
-    gate = Gate(model)
+    root = FSDPRoot(model)
     numbers = {parameter for parameter in model.parameters() if not parameter.ndim}
     blocks = getattr(model, "blocks", None)
     for block in blocks if isinstance(blocks, nn.ModuleList) else ():
-        if not isinstance(block, pipeline.Elsewhere):
+        if not isinstance(block, pipeline.RemoteBlock):
             fully_shard(block, mesh=mesh, ignored_params=numbers)
-    fully_shard(gate, mesh=mesh, ignored_params=numbers)
-    for module in gate.modules():
+    fully_shard(root, mesh=mesh, ignored_params=numbers)
+    for module in root.modules():
         if isinstance(module, FSDPModule):
             module.set_gradient_divide_factor(1.0)  # sums, not means
             module.set_force_sum_reduction_for_comms(True)
-    return gate
+    return root

@@ -23,14 +23,14 @@ from weft.core.errors import ConfigError
 from weft.objectives.base import Objective
 from weft.training.parallel.team import SumsAndMetrics
 
-FRONT, BACK = ("embed", "position"), ("norm", "head", "task_head")
+EMBEDDING_MODULES, HEAD_MODULES = ("embed", "position"), ("norm", "head", "task_head")
 """What stands before the blocks of a model that can be cut, and what stands behind them."""
 
 
 def refuse(model: Any, objective: Objective, stages: int) -> None:
     """What cannot be cut into stages."""
     parts = {name.partition(".")[0]: None for name, _ in model.named_parameters()}
-    others = ", ".join(name for name in parts if name not in ("blocks", *FRONT, *BACK))
+    others = ", ".join(name for name in parts if name not in ("blocks", *EMBEDDING_MODULES, *HEAD_MODULES))
     if others or not hasattr(model, "embedded"):
         trouble = f"{type(model).__name__} " + (f"has {others} besides" if others else "embeds no tokens")
         raise ConfigError(f"--parallel.pipeline cuts one stack of blocks, such as GPT's or Llama's, into stages; {trouble}")
@@ -41,7 +41,7 @@ def refuse(model: Any, objective: Objective, stages: int) -> None:
         raise ConfigError(f"{own.__name__} asks the model more than once, so it cannot be cut into stages; use --parallel.pipeline 1")
 
 
-class Elsewhere(nn.Module):
+class RemoteBlock(nn.Module):
     """A block that another stage has; a model may still ask of its attention which masks it takes."""
 
     def __init__(self, block: Any):
@@ -52,19 +52,19 @@ class Elsewhere(nn.Module):
         return x
 
 
-class Left(Exception):
-    """The function was left on purpose, with what was found there."""
+class StageOutput(Exception):
+    """The function was left on purpose, with what was output there."""
 
-    def __init__(self, found: Any):
+    def __init__(self, output: Any):
         super().__init__()
-        self.found = found
+        self.output = output
 
 
-class Exit(nn.Module):
+class StageExit(nn.Module):
     """Stands behind the last block of a stage that is not the last."""
 
     def forward(self, x: Tensor) -> Tensor:
-        raise Left(x)
+        raise StageOutput(x)
 
 
 def cut(model: Any, stage: int, stages: int) -> None:
@@ -73,14 +73,14 @@ def cut(model: Any, stage: int, stages: int) -> None:
     first, end = (-(-count * number // stages) for number in (stage, stage + 1))
     for number in range(count):
         if not first <= number < end:
-            model.blocks[number] = Elsewhere(model.blocks[number])
+            model.blocks[number] = RemoteBlock(model.blocks[number])
     last = stage == stages - 1
-    dropped = [*(FRONT if stage else ()), *(() if last else BACK)]
+    dropped = [*(EMBEDDING_MODULES if stage else ()), *(() if last else HEAD_MODULES)]
     for name in dropped:
         if hasattr(model, name) and not (name == "embed" and last and tied):
             setattr(model, name, None)
     if not last:
-        model.norm = Exit()
+        model.norm = StageExit()
 
 
 class Stage(nn.Module):
@@ -105,9 +105,9 @@ class Pipeline:
         self.names: dict[Any, Any] = {}
         """What the last stage finds, by name, kind and shape."""
         self.work: tuple[Callable[..., Any], list[Any], Any, list[torch.Size]]
-        self.found: list[SumsAndMetrics] = []
+        self.outputs: list[SumsAndMetrics] = []
         self.received: Tensor | None = None
-        self.measuring = self.asked = False
+        self.measuring = self.called = False
 
     @property
     def last(self) -> bool:
@@ -118,10 +118,10 @@ class Pipeline:
         kind = ids.device.type
         precision = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else torch.float32  # of what stages exchange
         if self.measuring:
-            raise Left((ids.shape, precision))
-        if self.asked:
+            raise StageOutput((ids.shape, precision))
+        if self.called:
             raise ConfigError("the objective asks the model more than once, so it cannot be cut into stages; use --parallel.pipeline 1")
-        self.asked = True
+        self.called = True
         embedded: Tensor = self.embedded(ids, positions) if self.received is None else self.received
         return embedded.to(precision)
 
@@ -130,35 +130,35 @@ class Pipeline:
         self.measuring = True
         try:
             function(*given)
-        except Left as left:
-            shape, dtype = left.found
+        except StageOutput as stage:
+            shape, dtype = stage.output
             return shape, dtype
         finally:
             self.measuring = False
         raise ConfigError("the objective does not read the model's states, so it cannot be cut into stages; use --parallel.pipeline 1")
 
-    def leave(self, function: Callable[..., Any], *given: Any) -> Any:
-        """What the function returns or, where it was left, what was found there."""
-        self.asked = False
+    def run_stage(self, function: Callable[..., Any], *given: Any) -> Any:
+        """What the function returns or, where it was left, what was output there."""
+        self.called = False
         try:
             return function(*given)
-        except Left as left:
-            return left.found
+        except StageOutput as stage:
+            return stage.output
 
     # -- training -------------------------------------------------------------------------------------------------------
 
-    def learn(self, function: Callable[..., Any], batches: list[Any], counts: Any) -> list[SumsAndMetrics]:
-        """The passes of all micro-batches through all stages; what the last one found."""
+    def forward_backward(self, function: Callable[..., Any], batches: list[Any], counts: Any) -> list[SumsAndMetrics]:
+        """The passes of all micro-batches through all stages; what the last one output."""
         measured = [self.measure(function, batch, counts) for batch in batches]
         shapes, dtype = [shape for shape, _ in measured], measured[0][1]
         rows, length = (max(shape[axis] for shape in shapes) for axis in (0, 1))
-        self.work, self.found = (function, batches, counts, shapes), []
+        self.work, self.outputs = (function, batches, counts, shapes), []
         numbers = torch.arange(len(batches))
         try:
             self.schedule(len(batches), rows, length, dtype).step(number=numbers, target=numbers)
         except RuntimeError as error:
             raise error.__cause__ or error from error  # PyTorch wraps what goes wrong within a stage
-        return self.tell(self.found)
+        return self.broadcast(self.outputs)
 
     def schedule(self, number: int, rows: int, length: int, dtype: torch.dtype) -> Any:
         key = (number, rows, length, dtype)
@@ -176,12 +176,12 @@ class Pipeline:
         function, batches, counts, shapes = self.work
         rows, length = shapes[number]
         self.received = received[0][:rows, :length] if received else None
-        found = self.enter(self.leave, function, batches[number], counts)
+        output = self.enter(self.run_stage, function, batches[number], counts)
         if not self.last:
             tallest, longest = (max(shape[axis] for shape in shapes) for axis in (0, 1))
-            return F.pad(found, (0, 0, 0, longest - length, 0, tallest - rows))
-        total: Tensor = found[0]
-        self.found.append((found[1], found[2]))
+            return F.pad(output, (0, 0, 0, longest - length, 0, tallest - rows))
+        total: Tensor = output[0]
+        self.outputs.append((output[1], output[2]))
         return total.reshape(1)
 
     # -- validation -----------------------------------------------------------------------------------------------------
@@ -193,20 +193,20 @@ class Pipeline:
         if self.stage:
             self.received = torch.empty(*shape, self.width, dtype=dtype, device=self.device)
             dist.recv(self.received, group=self.group, group_src=self.stage - 1)
-        found = self.leave(function, *given)
+        output = self.run_stage(function, *given)
         if not self.last:
-            dist.send(found.contiguous(), group=self.group, group_dst=self.stage + 1)
-        return self.tell([found] if self.last else [])[0]
+            dist.send(output.contiguous(), group=self.group, group_dst=self.stage + 1)
+        return self.broadcast([output] if self.last else [])[0]
 
-    def tell(self, found: list[SumsAndMetrics]) -> list[SumsAndMetrics]:
-        """What the last stage found, told to all."""
+    def broadcast(self, output: list[SumsAndMetrics]) -> list[SumsAndMetrics]:
+        """What the last stage output, broadcast to all."""
         key = (torch.is_grad_enabled(), len(self.work[1]) if torch.is_grad_enabled() else 1)
-        if key not in self.names:  # they stay what they are: told once, as this waits for the device
-            named = [[{name: (t.shape, t.dtype) for name, t in part.items()} for part in one] for one in found]
+        if key not in self.names:  # they stay what they are: sent once, as this waits for the device
+            named = [[{name: (t.shape, t.dtype) for name, t in part.items()} for part in one] for one in output]
             names = [named]
             dist.broadcast_object_list(names, group=self.group, group_src=self.stages - 1)
             self.names[key] = names[0]
-        flat = [t.detach().double().flatten() for one in found for part in one for t in part.values()]
+        flat = [t.detach().double().flatten() for one in output for part in one for t in part.values()]
         sizes = [shape.numel() for one in self.names[key] for part in one for shape, _ in part.values()]
         laid = torch.cat(flat) if flat else torch.empty(sum(sizes), dtype=torch.double, device=self.device)
         dist.broadcast(laid, group=self.group, group_src=self.stages - 1)

@@ -20,8 +20,8 @@ from torch import nn
 
 from weft.core.errors import ConfigError, ProcessError, WeftError
 from weft.objectives.base import Objective
-from weft.training.parallel.hung import end_neighbours
-from weft.training.parallel.team import ALONE, Team
+from weft.training.parallel.team import SINGLE_PROCESS, Team
+from weft.training.parallel.watchdog import end_neighbours
 from weft.training.settings import Parallel, Train
 
 GRACE = 2.0
@@ -83,7 +83,7 @@ def refuse(model: nn.Module, objective: Objective, team: Team) -> None:
 def compare(team: Team, *things: bytes) -> None:
     """Refuse to train where the processes were not given the same things."""
     number = int.from_bytes(hashlib.sha256(b"".join(things)).digest()[:7], "big")
-    if (team.largest(number), -team.largest(-number)) != (number, number):
+    if (team.all_reduce_max(number), -team.all_reduce_max(-number)) != (number, number):
         raise ConfigError("the processes have different data or settings; give all the same flags and the same files")
 
 
@@ -109,13 +109,13 @@ def joined(parallel: Parallel, train: Train) -> Iterator[Team]:
     """The team of this run; nothing happens where it is one process."""
     check(parallel, train)
     if started() == 1:
-        yield ALONE
+        yield SINGLE_PROCESS
         return
-    from weft.training.parallel.data_parallel import Many
+    from weft.training.parallel.data_parallel import DistributedTeam
 
     team = None
     try:
-        team = Many(parallel, take_device(train))
+        team = DistributedTeam(parallel, take_device(train))
         yield team
     except RuntimeError as error:
         if unanswered(error):
@@ -123,7 +123,7 @@ def joined(parallel: Parallel, train: Train) -> Iterator[Team]:
         raise lost(error, parallel) or error from error
     finally:
         if team:
-            team.part_company()
+            team.destroy_process_group()
 
 
 def unanswered(error: RuntimeError) -> bool:
@@ -150,7 +150,7 @@ def _errors() -> Any:
     return (dist.DistError,)
 
 
-def hold_back() -> None:
+def delay_nonzero_ranks() -> None:
     """Let the first process speak first."""
     if rank():
         sys.stdout.flush()

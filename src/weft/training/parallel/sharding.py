@@ -8,7 +8,7 @@ from torch.distributed.tensor import DTensor
 from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 
 
-def pieces(held: Tensor, like: DTensor, order: Tensor | None) -> dict[str, Tensor]:
+def shards(held: Tensor, like: DTensor, order: Tensor | None) -> dict[str, Tensor]:
     """This process's part of a tensor divided as `like` is. Rows that were put in another order make a piece for each run of neighbours."""
     if held.shape == like.shape:
         return {"": held}
@@ -19,7 +19,7 @@ def pieces(held: Tensor, like: DTensor, order: Tensor | None) -> dict[str, Tenso
     return {f"[{name}]": piece for name, piece in zip(names, held.tensor_split(cuts), strict=True)}
 
 
-def divided_over(like: Tensor) -> set[str]:
+def sharded_over(like: Tensor) -> set[str]:
     """The axes of processes along which they hold different parts."""
     if not isinstance(like, DTensor):
         return set()

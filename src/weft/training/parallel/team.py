@@ -1,4 +1,4 @@
-"""The processes that train one model together, as the trainer sees them. This one is alone; weft.parallel has those of many.
+"""The processes that train one model together, as the trainer sees them. This one is alone; parallel.data_parallel has those of many.
 
 A batch is divided among the processes, and what they add up is sums, never means: so the division cannot change a gradient.
 A parameter may be held whole or in parts, of which each process has one.
@@ -38,7 +38,7 @@ class Team:
     """Number of this process; the first, 0, is the one that writes."""
     world_size = 1
     """How many there are."""
-    leader = 0
+    main_pid = 0
     """What the first is called by its machine, where it is another one than this."""
     dp_size = 1
     """Parts into which a batch is divided."""
@@ -58,12 +58,12 @@ class Team:
     def prepare(self, model: nn.Module, objective: nn.Module) -> None:
         """Give all processes the first one's state, and lay the model out over them."""
 
-    def cut(self, first: int, count: int, micro: int) -> list[tuple[int, int]]:
+    def micro_batches(self, first: int, count: int, micro: int) -> list[tuple[int, int]]:
         """This process's draws of a batch as micro-batches (first, count); micro 0 for one."""
         micro = micro or count
         return [(first + start, min(micro, count - start)) for start in range(0, count, micro)]
 
-    def share(self, first: int, count: int) -> tuple[int, int]:
+    def local_batch(self, first: int, count: int) -> tuple[int, int]:
         """This process's draws of a batch: a part that may be empty."""
         return first, count
 
@@ -75,7 +75,7 @@ class Team:
         """Call what uses or changes the model's weights without a backward pass."""
         return function(*given)
 
-    def learn(self, function: Callable[..., Any], batches: list[Any], counts: Any) -> Iterable[SumsAndMetrics]:
+    def forward_backward(self, function: Callable[..., Any], batches: list[Any], counts: Any) -> Iterable[SumsAndMetrics]:
         """Forward and backward pass of each micro-batch by a function that gives (total, sums, metrics); sums and metrics."""
         for batch in batches:
             total, sums, metrics = self.enter(function, batch, counts)
@@ -86,14 +86,14 @@ class Team:
         """What a function that reads the model finds, for all processes that share its examples; without a backward pass."""
         return function(*given)
 
-    def add(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    def all_reduce(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         """The sums over all processes."""
         return tensors
 
-    def add_gradients(self, gradients: list[Tensor]) -> None:
+    def all_reduce_gradients(self, gradients: list[Tensor]) -> None:
         """Replace gradients by their sums over all processes."""
 
-    def copies(self, like: Tensor) -> int:
+    def replicas(self, like: Tensor) -> int:
         """How many of the processes that hold one copy of the model have the same part of a parameter."""
         return 1
 
@@ -116,44 +116,44 @@ class Team:
         """What this process holds of a parameter's gradient."""
         return parameter.grad
 
-    def local(self, tensor: Tensor) -> Tensor:
+    def to_local(self, tensor: Tensor) -> Tensor:
         """What this process holds of a tensor of the model."""
         return tensor
 
-    def whole(self, part: Tensor, like: Tensor) -> Tensor:
+    def full_tensor(self, part: Tensor, like: Tensor) -> Tensor:
         """The whole of which each process has a part, divided as `like` is."""
         return part
 
-    def part(self, whole: Tensor, like: Tensor) -> Tensor:
+    def shard(self, whole: Tensor, like: Tensor) -> Tensor:
         """This process's part of a whole, divided as `like` is."""
         return whole
 
-    def keeps(self, like: Tensor | None = None) -> bool:
+    def is_saver(self, like: Tensor | None = None) -> bool:
         """Whether it is this process that saves what several hold alike: all, or those that have this tensor of the model."""
         return True
 
-    def pieces(self, held: Tensor, like: Tensor) -> dict[str, Tensor]:
+    def shards(self, held: Tensor, like: Tensor) -> dict[str, Tensor]:
         """What this process saves of a tensor divided as `like` is, by where it begins in the whole: "" or "[8,0]"."""
         return {"": held}
 
-    def gather(self, thing: Any) -> list[Any]:
+    def all_gather_object(self, thing: Any) -> list[Any]:
         """What each process has, told to all."""
         return [thing]
 
-    def largest(self, number: int) -> int:
+    def all_reduce_max(self, number: int) -> int:
         """The largest of all processes' numbers."""
         return number
 
 
-ALONE = Team()
+SINGLE_PROCESS = Team()
 
 
-def once(tensors: dict[str, Tensor], team: Team = ALONE) -> dict[str, Tensor]:
+def once(tensors: dict[str, Tensor], team: Team = SINGLE_PROCESS) -> dict[str, Tensor]:
     """Tensors of a model, those that share their numbers under the first of their names only."""
     seen: set[int] = set()
     found = {}
     for name, tensor in tensors.items():
-        part = team.local(tensor)
+        part = team.to_local(tensor)
         if not part.numel() or part.data_ptr() not in seen:
             found[name] = tensor
             seen.add(part.data_ptr())
@@ -162,12 +162,12 @@ def once(tensors: dict[str, Tensor], team: Team = ALONE) -> dict[str, Tensor]:
 
 def saved(name: str, held: Tensor, like: Tensor, team: Team) -> dict[str, Tensor]:
     """What this process saves of a tensor, by the names of its pieces."""
-    return {f"{name}{where}": piece for where, piece in team.pieces(held, like).items()}
+    return {f"{name}{where}": piece for where, piece in team.shards(held, like).items()}
 
 
 @torch.no_grad()
-def copy(held: dict[str, Tensor], wholes: Mapping[str, Tensor], team: Team = ALONE) -> None:
+def copy(held: dict[str, Tensor], wholes: Mapping[str, Tensor], team: Team = SINGLE_PROCESS) -> None:
     """Put whole tensors where this process holds its parts of them."""
     for name in [name for name in held if name in wholes]:
-        place = team.local(held[name])
-        place.copy_(team.part(wholes[name].to(place.device), held[name]))
+        place = team.to_local(held[name])
+        place.copy_(team.shard(wholes[name].to(place.device), held[name]))

@@ -1,4 +1,4 @@
-"""Tensor parallelism of Transformer blocks (Shoeybi et al., 2019, arXiv:1909.08053): heads and inner units divided over processes.
+"""Tensor parallelism of Transformer blocks (Shoeybi et al., 2019, arXiv:1909.08053): heads and feed-forward units divided over processes.
 
 What widens (qkv, up) is divided by its outputs and what narrows (out, down) by its inputs, so a branch of the residual needs
 one sum over the processes. qkv holds queries, keys and values one after another, a gated up its gate and its value: each process
@@ -25,19 +25,19 @@ def divide(model: nn.Module, mesh: DeviceMesh) -> dict[str, Tensor]:
     orders: dict[int, Tensor] = {}
     for block in blocks:
         attention, feedforward, count = block.attention, block.feedforward, mesh.size()
-        if attention.groups % count or feedforward.down.in_features % count:
-            sizes = f"{attention.groups} heads of keys and {feedforward.down.in_features} inner units"
+        if attention.kv_heads % count or feedforward.down.in_features % count:
+            sizes = f"{attention.kv_heads} KV heads and {feedforward.down.in_features} feed-forward units"
             raise ConfigError(f"--parallel.tensor {count} must divide {sizes}")
-        inner = feedforward.down.in_features
-        sections = [part * attention.head for part in (attention.heads, attention.groups, attention.groups)]
-        widening = {attention.qkv: sections, feedforward.expansion: [inner] * (feedforward.expansion.out_features // inner)}
+        ffn_width = feedforward.down.in_features
+        sections = [part * attention.head_dim for part in (attention.heads, attention.kv_heads, attention.kv_heads)]
+        widening = {attention.qkv: sections, feedforward.up_proj: [ffn_width] * (feedforward.up_proj.out_features // ffn_width)}
         for layer, sizes_ in widening.items():
             reorder(layer, order := interleaved(sizes_, count))
             parallelize_module(layer, mesh, ColwiseParallel())
             orders |= {id(parameter): order for parameter in layer.parameters()}
         for layer in (attention.out, feedforward.down):
             parallelize_module(layer, mesh, RowwiseParallel())
-        attention.heads, attention.groups = attention.heads // count, attention.groups // count
+        attention.heads, attention.kv_heads = attention.heads // count, attention.kv_heads // count
     return {name: orders[id(parameter)] for name, parameter in model.named_parameters() if id(parameter) in orders}
 
 

@@ -19,7 +19,7 @@ LEAST = 1e-3
 """The root mean square that is taken at least, so that a parameter of zeros moves."""
 
 
-class Relative:
+class ScaleParameter:
     """Around an optimiser's step: `before` notes the weights and their sizes, `after` scales what has changed.
 
     Neither waits for the device, and an update that was refused stays refused.
@@ -31,7 +31,7 @@ class Relative:
             raise ConfigError("--optim.scale_parameter true does not know a model cut into stages; leave --parallel.pipeline at 1")
         self.team, self.held = team, [held for _, held in owners]
         self.parts = [part for parts, _ in owners for part in parts.values()]
-        self.copies = [team.copies(wholes[name]) for parts, _ in owners for name in parts]
+        self.replicas = [team.replicas(wholes[name]) for parts, _ in owners for name in parts]
         roots = [wholes[name].numel() ** 0.5 for parts, _ in owners for name in parts]
         self.roots = torch.tensor(roots, device=self.parts[0].device, dtype=self.parts[0].dtype)
         self.numbers = [len(parts) for parts, _ in owners]
@@ -39,7 +39,7 @@ class Relative:
 
     def before(self) -> tuple[list[Tensor], list[Tensor]]:
         """The tensors as they are, and by what each of their numbers' update is to be multiplied."""
-        scales = torch.split((self.team.norms(self.parts, self.copies) / self.roots).clamp(min=LEAST), self.numbers)
+        scales = torch.split((self.team.norms(self.parts, self.replicas) / self.roots).clamp(min=LEAST), self.numbers)
         factors = [
             scale.repeat_interleave(sizes, output_size=held.numel()) if len(scale) > 1 else scale.squeeze(0)
             for scale, sizes, held in zip(scales, self.sizes, self.held, strict=True)

@@ -16,12 +16,12 @@ from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaggingConfig(ObjectiveConfig):
-    def build(self) -> Tagging:
-        return Tagging()
+class TokenClassificationConfig(ObjectiveConfig):
+    def build(self) -> TokenClassification:
+        return TokenClassification()
 
 
-class Tagging(Objective):
+class TokenClassification(Objective):
     classes = "tags"
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:

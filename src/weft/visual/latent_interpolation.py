@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from weft.models.base import Inverts, Samples, Walks, need, offers
+from weft.models.base import HasLatents, Inverts, Samples, need, offers
 from weft.visual.grids import keys
 
 STEPS = 10
@@ -33,7 +33,7 @@ def arc(first: Tensor, second: Tensor, steps: int) -> Tensor:
 
 
 @torch.inference_mode()
-def between(model: nn.Module, rows: int = 8, steps: int = STEPS, seed: int = 0) -> Tensor:
+def interpolate(model: nn.Module, rows: int = 8, steps: int = STEPS, seed: int = 0) -> Tensor:
     """Examples (R * S, ...) on the ways between neighbouring draws, one way per row."""
     drawn = latents(model, rows + 1, seed)
     flat = drawn.flatten(1)
@@ -42,7 +42,7 @@ def between(model: nn.Module, rows: int = 8, steps: int = STEPS, seed: int = 0) 
 
 
 @torch.inference_mode()
-def along(model: nn.Module, rows: int = 8, steps: int = STEPS, seed: int = 0) -> Tensor:
+def traverse(model: nn.Module, rows: int = 8, steps: int = STEPS, seed: int = 0) -> Tensor:
     """Examples (R * S, ...) where one dimension of a single draw goes from -FAR to FAR, another one in each row."""
     start = latents(model, 1, seed)
     flat = start.flatten(1)
@@ -56,11 +56,11 @@ def along(model: nn.Module, rows: int = 8, steps: int = STEPS, seed: int = 0) ->
 def latents(model: Any, n: int, seed: int) -> Tensor:
     """Latents (n, ...) of the model's own draws; an invertible model finds them from examples that it draws."""
     key = keys(model, n, seed)
-    if offers(model, Inverts) and not offers(model, Walks):
+    if offers(model, Inverts) and not offers(model, HasLatents):
         need(model, Samples)
         found: Tensor = model.to_latent(model.sample(key))
         return found
-    need(model, Walks)
+    need(model, HasLatents)
     drawn: Tensor = model.latents(key)
     return drawn
 

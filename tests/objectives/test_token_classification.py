@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 from weft.data.base import IGNORE
 from weft.models.bert import TINY
-from weft.objectives.tagging import TaggingConfig
+from weft.objectives.token_classification import TokenClassificationConfig
 
 
 def test_loss_and_accuracy_are_over_the_first_tokens_of_words() -> None:
@@ -18,7 +18,7 @@ def test_loss_and_accuracy_are_over_the_first_tokens_of_words() -> None:
     tags = torch.full((2, 8), IGNORE)
     tags[0, 1], tags[0, 3], tags[1, 2] = 2, 0, 3
     data = {"ids": torch.randint(5, 30, (2, 8)), "lengths": torch.tensor([8, 4]), "tags": tags}
-    objective = TaggingConfig().build()
+    objective = TokenClassificationConfig().build()
     terms = objective(model, data, "")
     places = [(0, 1), (0, 3), (1, 2)]
     logits = [model.tag(data["ids"][row : row + 1, : int(data["lengths"][row])])[0, place] for row, place in places]

@@ -2,7 +2,7 @@
 
 Of a target's N tokens a number from 1 to N, each as likely, is hidden: where they stood the decoder reads START. So a model learns
 to predict all tokens at once, a few from the rest, and everything between, which is what passes that improve a target need.
-The length of the target is learned beside it, from the source alone. With `places` nothing is shown and nothing is foretold: a
+The length of the target is learned beside it, from the source alone. With `fixed_length` nothing is shown and no length is predicted: a
 target is followed by END up to so many places, and all of them are predicted. What is hidden is drawn from the key of the pair, so
 it does not depend on how a batch is cut or padded.
 
@@ -22,15 +22,15 @@ from torch import Tensor
 from weft.core import random
 from weft.core.errors import ConfigError
 from weft.data.base import IGNORE, Batch
-from weft.inference.mask_predict import MaskPredict, fill_in, ranks
+from weft.inference.mask_predict import MaskPredict, mask_predict, ranks
 from weft.metrics.ngrams import bleu, statistics
-from weft.models.base import Fills
+from weft.models.base import NonAutoregressiveDecoder
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
-from weft.objectives.seq2seq import disagreement
+from weft.objectives.seq2seq import r_drop_kl
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaskedTargetConfig(ObjectiveConfig):
+class CMLMConfig(ObjectiveConfig):
     label_smoothing: float = 0.1
     """Label smoothing: share of the target probability that is spread evenly over the vocabulary."""
     length_weight: float = 0.1
@@ -46,20 +46,20 @@ class MaskedTargetConfig(ObjectiveConfig):
     candidates: int = 5
     """How many of the likeliest lengths are tried for each answer."""
     length_factor: float = 1.0
-    """The length of an answer is the foretold one times this."""
+    """The length of an answer is the predicted one times this."""
     start: int = 0
     """Id of START; 0 takes it from the data."""
     end: int = 0
     """Id of END; 0 takes it from the data."""
 
-    def build(self) -> MaskedTarget:
-        return MaskedTarget(self)
+    def build(self) -> CMLM:
+        return CMLM(self)
 
 
-class MaskedTarget(Objective):
-    needs = Fills
+class CMLM(Objective):
+    needs = NonAutoregressiveDecoder
 
-    def __init__(self, config: MaskedTargetConfig):
+    def __init__(self, config: CMLMConfig):
         super().__init__()
         self.config, self.weights = config, {"length": config.length_weight}
         if not 0.0 <= config.label_smoothing < 1.0:
@@ -112,12 +112,12 @@ class MaskedTarget(Objective):
         twice = self.config.r_drop > 0 and model.training
         for _ in range(2 if twice else 1):
             memories.append(model.encode(source, lengths))
-            passes.append(model.head(model.fill(shown, filled, memories[-1], lengths)).float().flatten(0, 1))  # (B T, V)
+            passes.append(model.head(model.decode_parallel(shown, filled, memories[-1], lengths)).float().flatten(0, 1))  # (B T, V)
         flat, smoothing = passes[0], self.config.label_smoothing
         losses = [F.cross_entropy(each, wanted, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing) for each in passes]
         loss = torch.stack(losses).mean()
         if twice:
-            loss = loss + self.config.r_drop / 4 * disagreement(flat, passes[1], wanted != IGNORE)
+            loss = loss + self.config.r_drop / 4 * r_drop_kl(flat, passes[1], wanted != IGNORE)
         plain = F.cross_entropy(flat.detach(), wanted, ignore_index=IGNORE, reduction="sum")
         right = (flat.detach().argmax(-1) == wanted).sum().float()
         found = Terms({"token": loss}, {"log_loss": plain, "accuracy": right})
@@ -135,16 +135,16 @@ class MaskedTarget(Objective):
         return found
 
     @property
-    def filling(self) -> MaskPredict:
+    def mask_predict(self) -> MaskPredict:
         return MaskPredict(self.config.iterations, self.config.candidates, self.config.length_factor)
 
     def answers(self, model: Any, source: Tensor, lengths: Tensor) -> list[list[int]]:
         """The target of each source, as evaluation takes it."""
-        return [made.ids for made in fill_in(model, source, lengths, self.config.start, self.config.end, self.filling)]
+        return [made.ids for made in mask_predict(model, source, lengths, self.config.start, self.config.end, self.mask_predict)]
 
     def search(self, model: Any) -> dict[str, Any]:
         """How answers are found, for the record."""
-        return asdict(self.filling.resolve(model))
+        return asdict(self.mask_predict.resolve(model))
 
     def measure(self, model: Any, batch: Batch) -> dict[str, Tensor]:
         """The counts that BLEU is made of, summed over the batch (10,)."""

@@ -22,18 +22,18 @@ from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpanConfig(ObjectiveConfig):
+class ExtractiveQAConfig(ObjectiveConfig):
     max_answer_length: int = 30
     """Longest answer that is searched for, in tokens."""
     null_score_threshold: float = 0.0
     """Margin by which the score of "no answer" (null) must exceed that of the best answer to be given; 0 takes it from the data."""
 
-    def build(self) -> Span:
-        return Span(self)
+    def build(self) -> ExtractiveQA:
+        return ExtractiveQA(self)
 
 
-class Span(Objective):
-    def __init__(self, config: SpanConfig):
+class ExtractiveQA(Objective):
+    def __init__(self, config: ExtractiveQAConfig):
         super().__init__()
         self.config = config
         if config.max_answer_length < 1:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from weft.training.parallel.hung import RUN, neighbours
+from weft.training.parallel.watchdog import RUN, neighbours
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs Linux's /proc")
-GIVE_UP = "from weft.training.parallel import hung; hung.PATIENCE = 0; hung.end_neighbours()"
+GIVE_UP = "from weft.training.parallel import watchdog; watchdog.PATIENCE = 0; watchdog.end_neighbours()"
 
 
 def start(run: str, *command: str) -> subprocess.Popen[bytes]:

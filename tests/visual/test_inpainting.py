@@ -11,7 +11,7 @@ from weft.models.gated_pixelcnn import GatedPixelCNNConfig
 from weft.models.pixelcnn import PixelCNNConfig
 from weft.models.rbm import RBMConfig
 from weft.models.vae import VAEConfig
-from weft.visual.completions import MASKS, complete, known_part
+from weft.visual.inpainting import MASKS, inpaint, known_part
 
 MODELS = {
     "rbm": RBMConfig(features=36, image=(1, 6, 6), hidden=8),
@@ -35,16 +35,16 @@ def test_what_is_known_stays_and_images_do_not_depend_on_each_other(name: str) -
     torch.manual_seed(0)
     model = MODELS[name].build().eval()  # type: ignore[attr-defined]
     x, known = torch.rand(3, 1, 6, 6), known_part("lower", 6, 6)
-    whole = complete(model, x, known, n=2, seed=5)
+    whole = inpaint(model, x, known, n=2, seed=5)
     assert whole.shape == (3, 3, 1, 6, 6)
     shown = x if name == "vae" else x.round()
     for place in range(3):
         assert torch.equal(whole[:, place, 0, :3], shown[:, 0, :3])
-    assert torch.equal(whole, complete(model, x, known, n=2, seed=5))
-    assert torch.allclose(whole[:2], complete(model, x[:2], known, n=2, seed=5), atol=1e-6)
+    assert torch.equal(whole, inpaint(model, x, known, n=2, seed=5))
+    assert torch.allclose(whole[:2], inpaint(model, x[:2], known, n=2, seed=5), atol=1e-6)
     assert name == "vae" or not torch.equal(whole[:, 1], whole[:, 2])
     changed = torch.where(known, x, 1 - x)
-    assert torch.allclose(whole, complete(model, changed, known, n=2, seed=5), atol=1e-6)  # what is missing is not looked at
+    assert torch.allclose(whole, inpaint(model, changed, known, n=2, seed=5), atol=1e-6)  # what is missing is not looked at
 
 
 def test_a_pixelcnn_draws_the_rest_as_if_it_had_drawn_the_beginning() -> None:
@@ -55,13 +55,13 @@ def test_a_pixelcnn_draws_the_rest_as_if_it_had_drawn_the_beginning() -> None:
     drawn = model.sample(key)  # type: ignore[operator]
     known = torch.zeros(5, 5, dtype=torch.bool)
     known[:2], known[2, :3] = True, True
-    assert torch.equal(model.complete(drawn, known.expand_as(drawn), key), drawn)  # type: ignore[operator]
+    assert torch.equal(model.inpaint(drawn, known.expand_as(drawn), key), drawn)  # type: ignore[operator]
     with pytest.raises(CapabilityError, match="only the end of an image"):
-        model.complete(drawn, ~known.expand_as(drawn), key)  # type: ignore[operator]
+        model.inpaint(drawn, ~known.expand_as(drawn), key)  # type: ignore[operator]
 
 
 def test_what_cannot_be_filled_in() -> None:
-    with pytest.raises(CapabilityError, match="does not offer Completes"):
-        complete(GANConfig(features=36, image=(1, 6, 6)).build(), torch.rand(1, 1, 6, 6), known_part("lower", 6, 6))
+    with pytest.raises(CapabilityError, match="does not offer Inpaints"):
+        inpaint(GANConfig(features=36, image=(1, 6, 6)).build(), torch.rand(1, 1, 6, 6), known_part("lower", 6, 6))
     with pytest.raises(ConfigError, match="n must be at least 1"):
-        complete(MODELS["rbm"].build(), torch.rand(1, 1, 6, 6), known_part("lower", 6, 6), n=0)  # type: ignore[attr-defined]
+        inpaint(MODELS["rbm"].build(), torch.rand(1, 1, 6, 6), known_part("lower", 6, 6), n=0)  # type: ignore[attr-defined]

@@ -35,7 +35,7 @@ def test_completion_is_the_posterior_given_what_is_known(kind: str) -> None:
     agrees = (every_state(X)[:, known] == x[known]).all(1)
     wanted = posterior(model, torch.where(agrees, 0.0, -torch.inf))
     many = 400
-    found = model.complete(x.repeat(many, 1), known.repeat(many, 1), random.keys(0, torch.arange(many)), 60)
+    found = model.inpaint(x.repeat(many, 1), known.repeat(many, 1), random.keys(0, torch.arange(many)), 60)
     assert torch.equal(found[:, known], x[known].repeat(many, 1))
     torch.testing.assert_close(found.mean(0), wanted, atol=0.02, rtol=0)
 
@@ -53,8 +53,8 @@ def test_cleaning_is_the_posterior_given_a_noisy_channel(kind: str) -> None:
 def test_images_keep_their_shape_and_shares_are_checked() -> None:
     model = RBMConfig(features=4, image=(1, 2, 2), hidden=2).build()
     x, key = torch.ones(3, 1, 2, 2), random.keys(0, torch.arange(3))
-    assert model.complete(x, x > 0, key, 2).shape == x.shape
-    assert torch.equal(model.complete(x, x < 0), model.complete(x, x < 0))  # the noise is the same where no key is given
+    assert model.inpaint(x, x > 0, key, 2).shape == x.shape
+    assert torch.equal(model.inpaint(x, x < 0), model.inpaint(x, x < 0))  # the noise is the same where no key is given
     assert model.denoise(x, 0.1, key, 2).shape == x.shape
     with pytest.raises(ConfigError, match="between 0 and 1"):
         model.denoise(x, 0.0, key)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from tests.data.test_fuzz import JSON_LINES, TABLES, use
 from weft.core.config import from_dict, to_dict
 from weft.core.errors import ConfigError, DataError
-from weft.data.annotated.framed import FramedChoicesConfig, FramedTextsConfig, FramedTokenizer
+from weft.data.annotated.gpt_finetuning import GPTFinetuningChoicesConfig, GPTFinetuningTextsConfig, GPTFinetuningTokenizer
 from weft.data.annotated.label_tokens import LabelledTokenizer
 from weft.data.base import Batch, Data, DataConfig, Dataset
 from weft.data.tokenizers import base as tokenizers
@@ -31,11 +31,11 @@ def build(kind: type[DataConfig], path: Path, content: str, known: Tokenizer | N
 
 
 def texts(folder: Path, content: str, known: Tokenizer | None = LETTERS, **changes: Any) -> Data:
-    return build(FramedTextsConfig, folder / "a.tsv", content, known, **changes)
+    return build(GPTFinetuningTextsConfig, folder / "a.tsv", content, known, **changes)
 
 
 def choices(folder: Path, *records: dict[str, Any], known: Tokenizer | None = LETTERS, **changes: Any) -> Data:
-    return build(FramedChoicesConfig, folder / "a.jsonl", "\n".join(map(json.dumps, records)), known, **changes)
+    return build(GPTFinetuningChoicesConfig, folder / "a.jsonl", "\n".join(map(json.dumps, records)), known, **changes)
 
 
 def everything(dataset: Dataset | None) -> Batch:
@@ -99,7 +99,7 @@ def test_the_marks_stay_when_texts_are_cut(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("inner", [ByteTokenizer(), LETTERS, WordTokenizer(["<unk>", "ab", "h"])])
 def test_a_tokenizer_keeps_its_ids_and_gets_three_more(inner: Tokenizer) -> None:
-    framed = FramedTokenizer(inner)
+    framed = GPTFinetuningTokenizer(inner)
     assert framed.encode("abh").tolist() == inner.encode("abh").tolist()
     assert (framed.size, list(framed.special_tokens.values())) == (inner.size + 3, [inner.size, inner.size + 1, inner.size + 2])
     ids = [
@@ -111,7 +111,7 @@ def test_a_tokenizer_keeps_its_ids_and_gets_three_more(inner: Tokenizer) -> None
     ]
     assert framed.decode(ids) == "[start]ab[delimiter]h[extract]"
     again = tokenizers.load(tokenizers.dump(framed))
-    assert isinstance(again, FramedTokenizer)
+    assert isinstance(again, GPTFinetuningTokenizer)
     assert again.to_json() == framed.to_json()
 
 
@@ -132,7 +132,7 @@ def test_without_a_model_tokens_are_learned(tmp_path: Path) -> None:
     assert data.tokenizer.tokens.inner.words == ["<unk>", "ab", "\n", "cd"]
     assert everything(data.train)["ids"].tolist() == [[4, 1, 1, 6], [4, 3, 6, 6]]
     pytest.importorskip("tokenizers")
-    default = FramedTextsConfig()
+    default = GPTFinetuningTextsConfig()
     assert default.tokenizer == "byte_bpe"
     learned = texts(tmp_path, "ab ab\tx\ncd\ty\n", None, tokenizer=default.tokenizer)
     assert isinstance(learned.tokenizer.tokens.inner, ByteBPE)
@@ -147,7 +147,7 @@ def test_a_finetuned_model_keeps_its_marks_and_classes(tmp_path: Path) -> None:
     assert everything(other.train)["label"].tolist() == [1, 0]
     chosen = choices(tmp_path, {"context": "a", "choices": ["b", "c"], "label": 0}, known=saved)
     assert (chosen.info["vocabulary"], chosen.tokenizer.to_json()) == (11, first.tokenizer.tokens.to_json())
-    numbers = texts(tmp_path, "a\t1\nb\t3\n", LabelledTokenizer(FramedTokenizer(LETTERS), ["x"]), number=True)
+    numbers = texts(tmp_path, "a\t1\nb\t3\n", LabelledTokenizer(GPTFinetuningTokenizer(LETTERS), ["x"]), number=True)
     assert (numbers.info["vocabulary"], numbers.info["classes"]) == (11, 1)
 
 
@@ -163,10 +163,13 @@ def test_characters_that_a_model_never_met_are_left_out_and_counted(tmp_path: Pa
 
 
 def test_settings_survive_json(tmp_path: Path) -> None:
-    for made in (FramedTextsConfig(path="x", tokenizer="bytes", both_orders=True), FramedChoicesConfig(path="x", tokenizer="words")):
+    for made in (
+        GPTFinetuningTextsConfig(path="x", tokenizer="bytes", both_orders=True),
+        GPTFinetuningChoicesConfig(path="x", tokenizer="words"),
+    ):
         assert from_dict(json.loads(json.dumps(to_dict(made))), DataConfig) == made
     with pytest.raises(ConfigError, match="'bert_words' is not one of"):
-        from_dict({"type": "framed_texts", "tokenizer": "bert_words"}, DataConfig)
+        from_dict({"type": "gpt_finetuning_texts", "tokenizer": "bert_words"}, DataConfig)
 
 
 @pytest.mark.parametrize(
@@ -185,12 +188,12 @@ def test_what_cannot_work_is_one_sentence(tmp_path: Path, content: str, changes:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", [FramedTextsConfig, FramedChoicesConfig])
-def test_any_bytes_work_or_are_one_sentence(tmp_path: Path, kind: type[FramedTextsConfig]) -> None:
-    path = tmp_path / ("a.tsv" if kind is FramedTextsConfig else "a.jsonl")
+@pytest.mark.parametrize("kind", [GPTFinetuningTextsConfig, GPTFinetuningChoicesConfig])
+def test_any_bytes_work_or_are_one_sentence(tmp_path: Path, kind: type[GPTFinetuningTextsConfig]) -> None:
+    path = tmp_path / ("a.tsv" if kind is GPTFinetuningTextsConfig else "a.jsonl")
 
     @settings(max_examples=30)
-    @given(st.one_of(TABLES if kind is FramedTextsConfig else JSON_LINES, st.binary(max_size=300)))
+    @given(st.one_of(TABLES if kind is GPTFinetuningTextsConfig else JSON_LINES, st.binary(max_size=300)))
     def check(content: bytes) -> None:
         path.write_bytes(content)
         use(kind(path=str(path), tokenizer="characters", context=16, validation=0.3))

@@ -13,7 +13,7 @@ from weft.core import random
 from weft.core.errors import ConfigError
 from weft.data.base import IGNORE, Batch
 from weft.models.nonautoregressive import NonAutoregressiveConfig
-from weft.objectives.masked_target import MaskedTarget, MaskedTargetConfig
+from weft.objectives.cmlm import CMLM, CMLMConfig
 
 PAD, START, END = 0, 1, 2
 V = 12
@@ -32,8 +32,8 @@ def model(**settings: Any) -> Any:
     return NonAutoregressiveConfig(**{**sizes, **settings}).build()
 
 
-def objective(**settings: Any) -> MaskedTarget:
-    return MaskedTarget(MaskedTargetConfig(start=START, end=END, **settings))
+def objective(**settings: Any) -> CMLM:
+    return CMLM(CMLMConfig(start=START, end=END, **settings))
 
 
 def many(number: int, length: int) -> Batch:
@@ -148,7 +148,7 @@ class Copies:
     def length_logits(self, memory: Tensor, lengths: Tensor) -> Tensor:
         return F.one_hot(lengths - 2, 10).float()
 
-    def fill(self, target: Tensor, sizes: Tensor | None, memory: Tensor, lengths: Tensor | None = None) -> Tensor:
+    def decode_parallel(self, target: Tensor, sizes: Tensor | None, memory: Tensor, lengths: Tensor | None = None) -> Tensor:
         return F.pad(memory, (0, max(0, target.size(1) - memory.size(1))))[:, : target.size(1)]
 
     def head(self, hidden: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """Masked tokens and sentence pairs (Devlin et al., 2018): two cross-entropies that average over different things.
 
-Of a sequence's ordinary tokens (no mark, no padding, no unknown word) a share is chosen and is to be predicted; most of the
+Of a sequence's ordinary tokens (no special token, no padding, no unknown word) a share is chosen and is to be predicted; most of the
 chosen become [MASK], some another word, some stay. Which, is drawn from the example's key or from its tokens, so it does not
 depend on how a batch is cut or padded, and the number chosen is known before any forward.
 
@@ -26,7 +26,7 @@ GRAIN = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaskedPairConfig(ObjectiveConfig):
+class MLMNSPConfig(ObjectiveConfig):
     mask_rate: float = 0.15
     """Share of the ordinary tokens that is chosen for prediction (masked language modelling)."""
     mask_token_share: float = 0.8
@@ -44,12 +44,12 @@ class MaskedPairConfig(ObjectiveConfig):
     mask: int = 0
     """Id of [MASK]; 0 takes it from the data."""
 
-    def build(self) -> MaskedPair:
-        return MaskedPair(self)
+    def build(self) -> MLMNSP:
+        return MLMNSP(self)
 
 
-class MaskedPair(Objective):
-    def __init__(self, config: MaskedPairConfig):
+class MLMNSP(Objective):
+    def __init__(self, config: MLMNSPConfig):
         super().__init__()
         self.config, self.weights = config, {"pair": config.pair_weight}
         if (

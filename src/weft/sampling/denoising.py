@@ -21,9 +21,9 @@ SURE = 1e4
 """Log-odds of what is known; larger than any field that a model gives a unit."""
 
 
-def complete(model: Conditionals, x: Tensor, known: Tensor, key: Tensor | None, sweeps: int) -> Tensor:
+def inpaint(model: Conditionals, x: Tensor, known: Tensor, key: Tensor | None, sweeps: int) -> Tensor:
     """x (B, X) of 0 and 1, given where known (B, X) is true -> the chance that each other unit is 1, the known ones as they are."""
-    chances = restored(model, x, torch.where(known, (2 * x - 1) * SURE, 0.0), known, key, sweeps)
+    chances = denoised(model, x, torch.where(known, (2 * x - 1) * SURE, 0.0), known, key, sweeps)
     return torch.where(known, x, chances)
 
 
@@ -32,7 +32,7 @@ def denoise(model: Conditionals, x: Tensor, flipped: float, key: Tensor | None, 
     if not 0 < flipped < 1:
         raise ConfigError(f"the share of units turned over must lie between 0 and 1, not {flipped}")
     evidence = (2 * x - 1) * math.log((1 - flipped) / flipped)
-    return restored(model, x, evidence, torch.ones_like(x, dtype=torch.bool), key, sweeps)
+    return denoised(model, x, evidence, torch.ones_like(x, dtype=torch.bool), key, sweeps)
 
 
 def numbered(x: Tensor) -> Tensor:
@@ -40,7 +40,7 @@ def numbered(x: Tensor) -> Tensor:
     return random.keys(0, torch.arange(len(x))).to(x.device)
 
 
-def restored(model: Conditionals, x: Tensor, evidence: Tensor, seen: Tensor, key: Tensor | None, sweeps: int) -> Tensor:
+def denoised(model: Conditionals, x: Tensor, evidence: Tensor, seen: Tensor, key: Tensor | None, sweeps: int) -> Tensor:
     """The chance (B, X) of 1 given the evidence (B, X), by a chain that starts at what was seen, and elsewhere at noise."""
     key = numbered(x) if key is None else key
     low, high = model.values

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 Named = Iterable[tuple[str, nn.Parameter]]
 
 
-class History(nn.Module):
+class HistoricalAverage(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.updates: Tensor

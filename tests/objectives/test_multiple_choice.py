@@ -8,7 +8,7 @@ import torch
 
 from weft.data.base import Batch
 from weft.models.bert import TINY
-from weft.objectives.choice import ChoiceConfig
+from weft.objectives.multiple_choice import MultipleChoiceConfig
 
 B, N, T, V = 5, 4, 9, 30
 
@@ -35,7 +35,7 @@ def test_it_is_a_loop_over_choices_and_a_softmax_over_their_scores() -> None:
         label = int(data["label"][row])
         loss -= math.log(math.exp(scores[label]) / sum(map(math.exp, scores)))
         right += scores.index(max(scores)) == label
-    objective = ChoiceConfig().build()
+    objective = MultipleChoiceConfig().build()
     terms = objective(model, data, "")
     assert float(terms.sums["loss"]) == pytest.approx(loss, abs=1e-4)
     assert float(terms.metrics["accuracy"]) == right
@@ -50,5 +50,5 @@ def test_the_order_of_the_choices_does_not_matter() -> None:
     order = torch.tensor([2, 0, 3, 1])
     other = {name: part[:, order] for name, part in data.items() if name != "label"}
     other["label"] = order.argsort()[data["label"]]
-    objective = ChoiceConfig().build()
+    objective = MultipleChoiceConfig().build()
     torch.testing.assert_close(objective(model, other, "").sums["loss"], objective(model, data, "").sums["loss"])

@@ -8,13 +8,13 @@ from typing import Any, Literal, Protocol
 
 from weft.evaluation.fewshot.scoring import Score, Scorer
 from weft.evaluation.fewshot.templates import Item, Prompt
-from weft.inference.engine import Engine, answer_all
+from weft.inference.engine import Engine, generate_all
 from weft.inference.generate import encode_prompt
 from weft.inference.request import Request, Sampling
 from weft.runs.load import Loaded
 
 Rule = Literal["sum", "token", "byte", "unconditional"]
-Judge = Callable[[str, Item], dict[str, tuple[float, ...]]]
+Metric = Callable[[str, Item], dict[str, tuple[float, ...]]]
 
 
 @dataclass(frozen=True)
@@ -25,17 +25,17 @@ class Outcome:
     """Of each metric, to be added over all prompts; the first is the task's own."""
     said: str
     """The answer that was chosen or written."""
-    cut: int = 0
+    truncated_tokens: int = 0
     """Tokens at the beginning of the prompt that did not fit the model's context."""
     details: dict[str, Any] = field(default_factory=dict)
 
 
-class Way(Protocol):
+class RequestType(Protocol):
     def __call__(self, loaded: Loaded, scorer: Scorer, prompts: Sequence[Prompt]) -> list[Outcome]: ...
 
 
 @dataclass(frozen=True)
-class Choose:
+class MultipleChoice:
     """The likeliest of several answers (Brown et al., 2020, section 2.4).
 
     Rules: "sum" takes the log-probability of an answer as it is, "token" and "byte" divide it by the answer's length, and
@@ -64,31 +64,31 @@ class Choose:
 
     def outcome(self, prompt: Prompt, scores: list[Score], alone: list[Score]) -> Outcome:
         by_rule: dict[str, list[float]] = {
-            "sum": [score.sum for score in scores],
+            "sum": [score.logprob for score in scores],
             "token": [score.per_token for score in scores],
             "byte": [score.per_byte for score in scores],
         }
         if alone:
-            by_rule["unconditional"] = [score.sum - free.sum for score, free in zip(scores, alone, strict=True)]
+            by_rule["unconditional"] = [score.logprob - free.logprob for score, free in zip(scores, alone, strict=True)]
         chosen = {rule: values.index(max(values)) for rule, values in by_rule.items()}
         right = {rule: (float(place == prompt.item.right),) for rule, place in chosen.items()}
         others = {} if self.partial else {f"accuracy_{rule}": value for rule, value in right.items()}  # the same text has one length
         details = {"answers": prompt.item.answers, "scores": by_rule, "greedy": [score.greedy for score in scores]}
         said = prompt.item.answers[chosen[self.rule]]
-        return Outcome({"accuracy": right[self.rule], **others}, said, max(score.cut for score in scores), details)
+        return Outcome({"accuracy": right[self.rule], **others}, said, max(score.truncated_tokens for score in scores), details)
 
 
 @dataclass(frozen=True)
-class Complete:
+class LogLikelihood:
     """Whether the answer is what the model would say, token by token, and how likely it holds it."""
 
     def __call__(self, loaded: Loaded, scorer: Scorer, prompts: Sequence[Prompt]) -> list[Outcome]:
         scores = scorer.score([(prompt.text, prompt.gap + prompt.item.answer) for prompt in prompts])
         return [
             Outcome(
-                {"accuracy": (float(score.greedy),), "perplexity": (-score.sum,)},
+                {"accuracy": (float(score.greedy),), "perplexity": (-score.logprob,)},
                 prompt.item.answer if score.greedy else "",
-                score.cut,
+                score.truncated_tokens,
                 {"logprobs": score.logprobs},
             )
             for prompt, score in zip(prompts, scores, strict=True)
@@ -96,10 +96,10 @@ class Complete:
 
 
 @dataclass(frozen=True)
-class Write:
+class GenerateUntil:
     """What the model writes, always taking the likeliest token, up to a text or a number of tokens."""
 
-    grade: Judge
+    metric: Metric
     """What was written, and the item -> statistics of each metric."""
     tokens: int = 32
     until: str = "\n"
@@ -107,17 +107,17 @@ class Write:
     def __call__(self, loaded: Loaded, scorer: Scorer, prompts: Sequence[Prompt]) -> list[Outcome]:
         said = written(loaded, [prompt.text for prompt in prompts], self.tokens, (self.until,), scorer)
         lost = [max(0, len(scorer.encode(prompt.text)) - scorer.context) for prompt in prompts]
-        return [Outcome(self.grade(text, p.item), text.strip(), cut) for text, p, cut in zip(said, prompts, lost, strict=True)]
+        return [Outcome(self.metric(text, p.item), text.strip(), cut) for text, p, cut in zip(said, prompts, lost, strict=True)]
 
 
 def written(loaded: Loaded, prompts: Sequence[str], tokens: int, until: Sequence[str], scorer: Scorer) -> list[str]:
-    """What a model writes after each prompt, up to the first of some texts or its own mark of an end."""
+    """What a model writes after each prompt, up to the first of some texts or its own end token."""
     sampling = Sampling(temperature=0.0, max_new_tokens=tokens, stop=tuple(text for text in until if text))
     ids = [tuple(encode_prompt(loaded.tokenizer, prompt).tolist())[-scorer.context :] for prompt in prompts]
-    engine = Engine(loaded.model, loaded.tokenizer, slots=scorer.batch, slide=True)
+    engine = Engine(loaded.model, loaded.tokenizer, slots=scorer.batch, sliding_context=True)
 
     def on_done(done: int) -> None:
         if scorer.progress:
             scorer.progress(done, len(prompts))
 
-    return [answer.text for answer in answer_all(engine, [Request(each, sampling) for each in ids], on_done)]
+    return [answer.text for answer in generate_all(engine, [Request(each, sampling) for each in ids], on_done)]

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from weft.core import random
 from weft.core.errors import CapabilityError
-from weft.visual.walks import FAR, STEPS, along, arc, between, latents
+from weft.visual.latent_interpolation import FAR, STEPS, arc, interpolate, latents, traverse
 
 
 class Painter(nn.Module):
@@ -57,14 +57,14 @@ def test_an_arc_keeps_its_ends_and_lengths() -> None:
 
 
 def test_rows_go_from_one_draw_to_the_next() -> None:
-    sheet = between(Painter(), rows=3, seed=4).view(3, STEPS, 6)
+    sheet = interpolate(Painter(), rows=3, seed=4).view(3, STEPS, 6)
     drawn = latents(Painter(), 4, 4)
     torch.testing.assert_close(sheet[:, 0], drawn[:3], atol=1e-4, rtol=1e-4)
     torch.testing.assert_close(sheet[:, -1], drawn[1:], atol=1e-4, rtol=1e-4)
 
 
 def test_one_dimension_moves_in_each_row() -> None:
-    sheet = along(Painter(), rows=20).view(6, STEPS, 6)  # there are no more dimensions
+    sheet = traverse(Painter(), rows=20).view(6, STEPS, 6)  # there are no more dimensions
     start = latents(Painter(), 1, 0)[0]
     for row in range(6):
         torch.testing.assert_close(sheet[row, :, row], torch.linspace(-FAR, FAR, STEPS))
@@ -73,10 +73,10 @@ def test_one_dimension_moves_in_each_row() -> None:
 
 
 def test_an_invertible_model_walks_between_its_own_draws() -> None:
-    assert between(Flow(), rows=2).shape == (2 * STEPS, 1, 2, 3)
+    assert interpolate(Flow(), rows=2).shape == (2 * STEPS, 1, 2, 3)
     torch.testing.assert_close(latents(Flow(), 3, 0), random.normal(random.keys(random.seed_of(0, "sample"), torch.arange(3)), 1, 2, 3))
 
 
 def test_a_model_without_latents_says_so() -> None:
-    with pytest.raises(CapabilityError, match="does not offer Walks"):
-        between(nn.Linear(1, 1))
+    with pytest.raises(CapabilityError, match="does not offer HasLatents"):
+        interpolate(nn.Linear(1, 1))

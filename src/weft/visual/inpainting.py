@@ -12,7 +12,7 @@ from torch import Tensor
 
 from weft.core import random
 from weft.core.errors import ConfigError
-from weft.models.base import Completes, need
+from weft.models.base import Inpaints, need
 
 MASKS = ("lower", "upper", "left", "right", "middle")
 HIDDEN = 0.5
@@ -35,19 +35,19 @@ def known_part(mask: str, height: int, width: int) -> Tensor:
 
 
 @torch.no_grad()
-def complete(model: Any, x: Tensor, known: Tensor, n: int = 1, seed: int = 0) -> Tensor:
+def inpaint(model: Any, x: Tensor, known: Tensor, n: int = 1, seed: int = 0) -> Tensor:
     """x (B, C, H, W) in [0, 1], known (H, W) -> (B, 1 + n, C, H, W): each image, what is missing grey, and n completions of it.
 
     What a completion draws is a function of (seed, image, its number among the n) alone.
     """
-    need(model, Completes)
+    need(model, Inpaints)
     if n < 1:
         raise ConfigError(f"n must be at least 1, not {n}")
     device = next(model.parameters()).device
     x = as_read(model, x).to(device)
     seen = known.to(device).expand_as(x)
     base = random.keys(random.seed_of(seed, "complete"), torch.arange(len(x))).to(device)
-    made = [model.complete(x, seen, random.fold(base, number)).float() for number in range(n)]
+    made = [model.inpaint(x, seen, random.fold(base, number)).float() for number in range(n)]
     return torch.stack([torch.where(seen, x, torch.full_like(x, HIDDEN)), *made], dim=1)
 
 

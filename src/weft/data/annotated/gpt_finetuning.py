@@ -31,10 +31,10 @@ from weft.data.tokenizers.encoder_tokens import base_tokenizer
 SPECIAL_TOKENS = ("start", "delimiter", "extract")
 
 
-class FramedTokenizer(Tokenizer):
+class GPTFinetuningTokenizer(Tokenizer):
     """Another tokenizer with three special tokens after its ids. A text that looks like one is only text."""
 
-    name = "framed"
+    name = "gpt_finetuning"
 
     def __init__(self, inner: Tokenizer):
         self.inner = inner
@@ -59,27 +59,27 @@ class FramedTokenizer(Tokenizer):
         return {"type": self.name, "inner": self.inner.to_json()}
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> FramedTokenizer:
+    def from_json(cls, data: dict[str, Any]) -> GPTFinetuningTokenizer:
         return cls(registry.find("tokenizers", data["inner"]["type"]).from_json(data["inner"]))
 
 
 @dataclass(frozen=True, kw_only=True)
-class FramedConfig(AnnotatedConfig):
+class GPTFinetuningDataConfig(AnnotatedConfig):
     """Settings of a source whose texts are framed by the three special tokens."""
 
     tokenizer: Unit = "byte_bpe"  # type: ignore[assignment]
     """Tokenizer that is trained on the data, where no model brings its own."""
 
-    def tokens(self, tokenizer: Tokenizer | None, texts: list[str]) -> FramedTokenizer:
+    def tokens(self, tokenizer: Tokenizer | None, texts: list[str]) -> GPTFinetuningTokenizer:
         base = base_tokenizer(tokenizer, self.tokenizer, texts, self.vocabulary)
-        return base if isinstance(base, FramedTokenizer) else FramedTokenizer(base)
+        return base if isinstance(base, GPTFinetuningTokenizer) else GPTFinetuningTokenizer(base)
 
     def finish(self, train: Dataset, validation: Dataset, tokenizer: Tokenizer, problems: Problems, facts: dict[str, Any]) -> Data:
         return super().finish(train, validation, tokenizer, problems, {**facts, "added_tokens": len(SPECIAL_TOKENS)})
 
 
 @dataclass(frozen=True, kw_only=True)
-class FramedTextsConfig(FramedConfig, LabelledTextsConfig):
+class GPTFinetuningTextsConfig(GPTFinetuningDataConfig, LabelledTextsConfig):
     both_orders: bool = False
     """Read a pair in both orders and classify both together, for pairs of which neither text comes first."""
 
@@ -92,5 +92,5 @@ class FramedTextsConfig(FramedConfig, LabelledTextsConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FramedChoicesConfig(FramedConfig, ChoicesConfig):
+class GPTFinetuningChoicesConfig(GPTFinetuningDataConfig, ChoicesConfig):
     """The settings are those of its parents."""

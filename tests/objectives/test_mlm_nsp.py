@@ -8,9 +8,9 @@ import torch.nn.functional as F
 
 from weft.core import random
 from weft.core.errors import ConfigError
-from weft.data.base import IGNORE, Batch, Source, TensorDataset
+from weft.data.base import IGNORE, Batch, DataLoader, TensorDataset
 from weft.models.bert import BERT, TINY
-from weft.objectives.masked_pair import MaskedPair, MaskedPairConfig
+from weft.objectives.mlm_nsp import MLMNSP, MLMNSPConfig
 from weft.training.execution import choose
 from weft.training.means import Means
 from weft.training.optimizer.settings import SGD
@@ -38,8 +38,8 @@ def batch(size: int) -> Batch:
     return {**examples(size), "key": random.keys(0, torch.arange(size))}
 
 
-def objective(**settings: float | bool) -> MaskedPair:
-    return dataclasses.replace(MaskedPairConfig(vocabulary=VOCABULARY, special_tokens=MARKS, mask=MASK), **settings).build()  # type: ignore[arg-type]
+def objective(**settings: float | bool) -> MLMNSP:
+    return dataclasses.replace(MLMNSPConfig(vocabulary=VOCABULARY, special_tokens=MARKS, mask=MASK), **settings).build()  # type: ignore[arg-type]
 
 
 def bert(dropout: float = 0.0) -> BERT:
@@ -147,7 +147,7 @@ def test_two_terms_over_ragged_micro_batches_equal_one_big_batch() -> None:
     for micro in (0, 5, 1):
         model, masked = bert(), objective()
         settings = Train(steps=3, batch=13, micro_batch=micro, device="cpu", precision="fp32")
-        source = Source(TensorDataset(examples(64)), 1, torch.device("cpu"))
+        source = DataLoader(TensorDataset(examples(64)), 1, torch.device("cpu"))
         run = Trainer(model, masked, source, settings, SGD(lr=0.1), choose(settings, model, masked))
         for _ in range(3):
             run.run_step()

@@ -14,7 +14,7 @@ from torch import Tensor
 from weft.core.errors import ConfigError
 from weft.data.base import Batch
 from weft.models.bert import BERT, TINY
-from weft.objectives.span import SpanConfig, best_spans
+from weft.objectives.extractive_qa import ExtractiveQAConfig, best_spans
 from weft.training.means import Means
 
 T, INF = 12, math.inf
@@ -59,7 +59,7 @@ def test_the_best_spans_are_those_of_trying_all(seed: int, size: int, longest: i
 
 
 def test_the_loss_and_the_best_answer_by_hand() -> None:
-    data, model, objective = batch(), bert(), SpanConfig(max_answer_length=3).build()
+    data, model, objective = batch(), bert(), ExtractiveQAConfig(max_answer_length=3).build()
     terms = objective(model, data, "")
     with torch.no_grad():
         scores, first, last, null = objective.decode(model, data, number=2)
@@ -83,7 +83,7 @@ def test_the_loss_and_the_best_answer_by_hand() -> None:
 
 
 def test_means_are_over_windows_and_over_those_with_an_answer() -> None:
-    data, model, objective = batch(), bert(), SpanConfig().build()
+    data, model, objective = batch(), bert(), ExtractiveQAConfig().build()
     counts = objective.counts(data)
     assert {name: float(value) for name, value in counts.items()} == {"loss": 3.0, "accuracy": 2.0}
     means = Means(objective)
@@ -96,7 +96,7 @@ def test_means_are_over_windows_and_over_those_with_an_answer() -> None:
 
 
 def test_padding_changes_nothing_and_gets_no_gradient() -> None:
-    data, model, objective = batch(), bert(), SpanConfig().build()
+    data, model, objective = batch(), bert(), ExtractiveQAConfig().build()
     other = {**data, "ids": torch.where(torch.arange(T) < data["lengths"][:, None], data["ids"], 7)}
     assert torch.equal(objective(model, data, "").sums["loss"], objective(model, other, "").sums["loss"])
     objective(model, data, "").sums["loss"].backward()
@@ -105,4 +105,4 @@ def test_padding_changes_nothing_and_gets_no_gradient() -> None:
 
 def test_a_longest_answer_of_nothing_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"--objective\.max_answer_length must be at least 1, not 0"):
-        SpanConfig(max_answer_length=0).build()
+        ExtractiveQAConfig(max_answer_length=0).build()

@@ -16,12 +16,12 @@ from weft.objectives.classification import correct, label_loss, labelled
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChoiceConfig(ObjectiveConfig):
-    def build(self) -> Choice:
-        return Choice()
+class MultipleChoiceConfig(ObjectiveConfig):
+    def build(self) -> MultipleChoice:
+        return MultipleChoice()
 
 
-class Choice(Objective):
+class MultipleChoice(Objective):
     classes = "label"
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
