@@ -131,7 +131,7 @@ def below(tensors: Mapping[str, Tensor], prefix: str) -> LazyTensors:
 def wholes(files: Iterable[Any], place: str) -> LazyTensors:
     """The whole tensors that these files together hold."""
     pieces: dict[str, Pieces] = {}
-    with parsing(place, CheckpointError):
+    with parsing(place, CheckpointError, " is not in the form of safetensors"):
         for name, tensor in ((name, tensor) for data in files for name, tensor in unpack(data).items()):
             match = PIECE.fullmatch(name)
             start = [int(number) for number in match[2].split(",")] if match else [0] * tensor.ndim
