@@ -449,7 +449,7 @@ def main() -> int:
     pages[ROOT / "docs" / "energy.md"] = {"images": images("rbm")}
     pages[ROOT / "docs" / "vae.md"] = {"images": images("vae", "classifier")}
     games = images("gan", "dcgan", "wgan", "wgan_gp", "bigan", "pix2pix", "cyclegan")
-    pages[ROOT / "docs" / "gan.md"] = {"images": games, "pace": pace()}
+    pages[ROOT / "docs" / "lab" / "gan.md"] = {"images": games, "pace": pace()}
     texts = {help.INDEX: help.make_index({name: (recipe(name), registry.find("recipes", name)) for name in registry.RECIPES})}
     for path, parts in pages.items():
         texts[path] = path.read_text()

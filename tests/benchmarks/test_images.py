@@ -43,7 +43,7 @@ def test_what_is_held_out_from_training_is_not_called_test_data() -> None:
         experiment = EXPERIMENTS.get(str(record.details["experiment"]))
         if experiment and not experiment.report and not experiment.recipe.endswith("/ring"):
             assert "test" not in {measured.split for measured in record.measurements}, record.name
-    for line in Path("docs/gan.md").read_text().splitlines():
+    for line in Path("docs/lab/gan.md").read_text().splitlines():
         assert not ("facades" in line and "test images" in line), line
 
 

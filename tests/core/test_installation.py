@@ -115,3 +115,12 @@ def test_the_name_is_that_of_pyproject_and_documents_name_no_other() -> None:
                 assert name == DISTRIBUTION, path
                 assert set(extra.split(",")) <= extras, path
         assert "pip install weft" not in path.read_text(encoding="utf-8").replace(f"pip install {DISTRIBUTION}", ""), path
+
+
+def test_what_documents_depend_on_is_this_distribution() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    lines = [
+        line for path in pages for line in re.findall(r"^\s*dependencies\s*=\s*(.*)", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    ]
+    names = [name for line in lines for name in re.findall(r"[\"']([\w.-]+)", line)]
+    assert DISTRIBUTION in names and "weft" not in names

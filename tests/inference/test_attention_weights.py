@@ -44,7 +44,7 @@ TRANSLATORS = {
 def values_of(layer: Any, inputs: tuple[Any, ...]) -> Tensor:
     """What a layer multiplies its weights by: (B, H, S, K)."""
     if isinstance(layer, SelfAttention):
-        packed = layer.qkv(inputs[0]).unflatten(-1, (-1, layer.head))
+        packed = layer.qkv(inputs[0]).unflatten(-1, (-1, layer.head_dim))
         return repeat_kv(packed[:, :, layer.heads + layer.kv_heads :].transpose(1, 2), layer.heads // layer.kv_heads)
     value: Tensor = (layer.project(inputs[1]) if isinstance(layer, CrossAttention) else inputs[1])[1]
     return value

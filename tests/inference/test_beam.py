@@ -82,7 +82,7 @@ def test_stopping_early_changes_nothing(beams: int) -> None:
     for seed in range(6):
         score = scorer(table(seed))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("weft.inference.beam.settled", lambda *_: False)
+            patch.setattr("weft.inference.beam.finished", lambda *_: False)
             whole = search(score, 2, START, END, beams=beams, longest=7)
         found = search(score, 2, START, END, beams=beams, longest=7)
         assert [[one.ids for one in row] for row in found] == [[one.ids for one in row] for row in whole]
@@ -140,7 +140,7 @@ def test_coverage_counts_and_stopping_early_still_changes_nothing(beams: int) ->
 
         early = found()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("weft.inference.beam.settled", lambda *_: False)
+            patch.setattr("weft.inference.beam.finished", lambda *_: False)
             assert found() == early
         if beams > 2:
             for row in range(2):

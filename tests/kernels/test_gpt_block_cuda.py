@@ -18,7 +18,7 @@ from weft.kernels import gpt_block_cuda as module
 from weft.kernels import packed_attention as attending
 from weft.kernels.cuda import cublaslt_matmul as tuned_linear
 from weft.kernels.select import install_chosen, use_attention
-from weft.kernels.spec import Machine, UsageSpec
+from weft.kernels.usage import Machine, UsageSpec
 from weft.nn.attention import SelfAttention
 from weft.nn.block import Block
 from weft.nn.checkpointed import Checkpointing, checkpointed

@@ -26,7 +26,7 @@ from weft.inference.runner import ModelRunner
 from weft.kernels import select
 from weft.kernels.attention import explicit_attention
 from weft.kernels.implementation import uninstall
-from weft.kernels.spec import UsageSpec
+from weft.kernels.usage import UsageSpec
 from weft.models.gpt import GPT, GPTConfig
 from weft.models.t5 import T5Config
 from weft.nn import attention as attention_module
@@ -511,7 +511,7 @@ from weft.core.errors import ConfigError
 from weft.inference.quantize import quantize_model
 from weft.inference.runner import ModelRunner
 from weft.kernels import select
-from weft.kernels.spec import UsageSpec
+from weft.kernels.usage import UsageSpec
 from weft.models.gpt import GPTConfig
 
 torch.manual_seed(0)

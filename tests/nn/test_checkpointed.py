@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from weft.kernels.select import install_chosen
-from weft.kernels.spec import UsageSpec
+from weft.kernels.usage import UsageSpec
 from weft.models.gpt import GPTConfig
 
 

@@ -210,7 +210,7 @@ def test_at_least_one_turn_of_the_discriminator() -> None:
     [
         {"weight_clip": -1.0},
         {"gradient_penalty": float("nan")},
-        {"adversarial": 0.0},
+        {"adversarial_weight": 0.0},
         {"label_smoothing": (1.0, 0.0)},
         {"loss": "hinge", "label_smoothing": (0.1, 0.0)},
     ],

@@ -92,7 +92,7 @@ def test_the_entropy_of_logits() -> None:
     assert float(entropy(torch.tensor([[1000.0, 0.0]]))) == pytest.approx(0.0)
 
 
-@pytest.mark.parametrize("wrong", [{"label": -1.0}, {"temperature": 0.0}])
+@pytest.mark.parametrize("wrong", [{"classification_weight": -1.0}, {"temperature": 0.0}])
 def test_wrong_settings_are_named(wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match=f"--objective.{next(iter(wrong))}"):
         SemiSupervisedELBOConfig(**wrong).build()  # type: ignore[arg-type]

@@ -36,7 +36,7 @@ from weft.benchmarks.timing import synchronise, timed
 from weft.data.base import DataLoader
 from weft.data.text.token_windows import TokenWindows
 from weft.kernels import chunked_cross_entropy
-from weft.kernels.spec import UsageSpec
+from weft.kernels.usage import UsageSpec
 from weft.models.gpt import PRESETS, GPTConfig
 from weft.objectives.next_token import NextTokenConfig
 from weft.training import execution

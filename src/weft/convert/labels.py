@@ -34,7 +34,7 @@ def class_names(config: dict[str, Any]) -> ClassNames | None:
     return ClassNames([str(name) for name in names])
 
 
-def labels(tokenizer: Any, classes: int) -> dict[str, Any]:
+def labels(tokenizer: Tokenizer | None, classes: int) -> dict[str, Any]:
     """What config.json says of the classes, where a run knows all of them by name."""
     names = getattr(tokenizer, "names", getattr(tokenizer, "classes", []))
     if not isinstance(tokenizer, (ClassNames, LabelledTokenizer)) or not names or len(names) != classes:
@@ -64,7 +64,7 @@ def fitted(recipe: Recipe) -> Recipe:
     return dataclasses.replace(recipe, data=data, objective=objective)
 
 
-def in_units(tensors: dict[str, Tensor], tokenizer: Any) -> dict[str, Tensor]:
+def in_units(tensors: dict[str, Tensor], tokenizer: Tokenizer | None) -> dict[str, Tensor]:
     """A head that tells numbers as deviations from a mean, made to tell them in their own units: others keep neither."""
     if not isinstance(tokenizer, LabelledTokenizer) or tokenizer.classes or "head.bias" not in tensors:
         return tensors

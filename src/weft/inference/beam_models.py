@@ -15,7 +15,7 @@ from weft.core.errors import CapabilityError, ConfigError
 from weft.inference.attention_weights import Recorder
 from weft.inference.beam import Beam, BeamSteps, Cover, Hypothesis, Score, finish, searching
 from weft.inference.runner import ModelRunner
-from weft.models.base import Decodes, Subsamples, offers
+from weft.models.base import Decodes, NextTokenLogits, Subsamples, offers
 from weft.nn.state import EncoderDecoderState
 
 NEVER = -1
@@ -123,7 +123,7 @@ def continuing(
     return best
 
 
-def continuation_score(runner: ModelRunner, model: Any, vocabulary: int) -> Score:
+def continuation_score(runner: ModelRunner, model: NextTokenLogits, vocabulary: int) -> Score:
     """Scores of what follows in the rows of a runner, which holds all but the last token of each."""
 
     def score(ids: Tensor, row: Tensor, origin: Tensor) -> Tensor:

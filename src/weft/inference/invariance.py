@@ -8,9 +8,9 @@ the number of rows.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
+from torch import nn
 
 from weft.kernels import select
 from weft.kernels.decode_step import GPUStep
@@ -44,7 +44,7 @@ class Invariance:
         return f"{said}; --batch-invariant on makes it the same and cost {self.cost} where measured" if self.cost else ""
 
 
-def choose(model: Any, slots: int) -> Invariance:
+def choose(model: nn.Module, slots: int) -> Invariance:
     """What is done where nobody says: on where it costs at most `MOST`. An engine of one slot has nothing beside an answer."""
     if slots == 1:
         return Invariance(False)

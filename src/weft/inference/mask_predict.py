@@ -116,7 +116,9 @@ def passes(size: int, iterations: int) -> int:
     return sum(masked(size, iterations, step) > 0 for step in range(iterations))
 
 
-def refine(model: Any, memory: Tensor, lengths: Tensor, sizes: Tensor, start: int, end: int, iterations: int) -> tuple[Tensor, Tensor]:
+def refine(
+    model: NonAutoregressiveDecoder, memory: Tensor, lengths: Tensor, sizes: Tensor, start: int, end: int, iterations: int
+) -> tuple[Tensor, Tensor]:
     """memory and lengths of the source, sizes (B,) of the targets -> tokens (B, T) and their log-probabilities, 0 behind the end."""
     longest = int(sizes.max())
     position = torch.arange(longest + 1, device=sizes.device)
@@ -153,7 +155,7 @@ def ranks(values: Tensor) -> Tensor:
     return torch.empty_like(order).scatter_(1, order, rank)
 
 
-def logprobs(model: Any, hidden: Tensor, special_tokens: tuple[int, ...]) -> Tensor:
+def logprobs(model: NonAutoregressiveDecoder, hidden: Tensor, special_tokens: tuple[int, ...]) -> Tensor:
     """States (B, T, D) -> log-probabilities (B, T, V) among the tokens that may stand there: all but special tokens."""
     logits: Tensor = model.head(hidden).float()
     logits[..., list(special_tokens)] = -math.inf

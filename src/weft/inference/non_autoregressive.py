@@ -27,7 +27,7 @@ class NonAutoregressiveEngine:
     """One thread owns it."""
 
     def __init__(self, model: Any, tokenizer: Any, *, slots: int = 32, mask_predict: MaskPredict | None = None):
-        """slots: answers made at once. filling: how, where a request does not say."""
+        """slots: answers made at once. mask_predict: how, where a request does not say."""
         if slots < 1:
             raise ConfigError(f"slots must be at least 1, not {slots}")
         self.model, self.tokenizer, self.slots = model.eval(), tokenizer, slots

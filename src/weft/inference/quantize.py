@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from torch import nn
 
@@ -14,7 +14,7 @@ from weft.models.base import EncoderDecoder, NextTokenLogits, offers
 Precision = Literal["fp32", "bf16", "int8"]
 
 
-def quantize_model(model: Any, precision: Precision) -> None:
+def quantize_model(model: nn.Module, precision: Precision) -> None:
     """Change a model in place. int8: the linear layers by `kernels.int8_linear`, the rest as it was, and no training afterwards."""
     if precision == "fp32":
         return

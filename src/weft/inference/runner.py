@@ -136,7 +136,7 @@ class ModelRunner:
         return None if self.state is None or self.state.can_truncate else self.state.snapshot(row)
 
     def rewind(self, row: int, length: int, snapshot: Snapshot | None) -> None:
-        """Forget what a row holds behind so many tokens, and where it must go back to a mark, behind that."""
+        """Forget what a row holds behind so many tokens, and where it must go back to a snapshot, behind that."""
         if len(self.ids[row]) <= length:
             return
         if snapshot is None:

@@ -71,8 +71,8 @@ def best_answers(
 ) -> list[list[Seq2SeqOutput]]:
     """The model's best answers to each text, best first; texts of similar length are read together, which changes no answer.
 
-    beams, alpha and beta (as in `beam`) are for a model that decodes token by token and finds up to `beams` answers, filling for one that
-    makes all tokens at once and finds one.
+    beams and penalties (as in `beam`) are for a model that decodes token by token and finds up to `beams` answers, mask_predict for one
+    that makes all tokens at once and finds one.
     """
     if not can_answer(model):
         need(model, EncoderDecoder)

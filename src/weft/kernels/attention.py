@@ -14,7 +14,8 @@ from torch import Tensor
 from weft.kernels.block_passes import kind_of_products
 from weft.kernels.causal_attention import causal_attention
 from weft.kernels.implementation import Implementation, install
-from weft.kernels.spec import AttentionSpec, UsageSpec
+from weft.kernels.spec import AttentionSpec
+from weft.kernels.usage import UsageSpec
 from weft.nn.attention import SelfAttention, explicit_attention, fused_attention
 from weft.nn.document_mask import block_attention, is_blocks
 from weft.nn.position import apply_rope

@@ -7,17 +7,18 @@ written packed. Shapes: B batch, T time, H heads, K head width; qkv is (B, T, 3,
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from weft.core.tensor_cache import cached
+
 ROWS = 64
 """Rows of the scores taken together."""
 
 
-@cache
+@cached
 def _corner(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """0 where a row may look, -inf right of the diagonal: (size, size)."""
     with torch.inference_mode(False):

@@ -18,7 +18,8 @@ from weft.core.errors import WeftError
 from weft.kernels.cuda import decode_rows, megakernel
 from weft.kernels.cuda.megakernel import Megakernel
 from weft.kernels.implementation import Implementation
-from weft.kernels.spec import StackSpec, UsageSpec
+from weft.kernels.spec import StackSpec
+from weft.kernels.usage import UsageSpec
 from weft.nn.feed_forward import GatedFeedForward
 from weft.nn.state import KVCache
 

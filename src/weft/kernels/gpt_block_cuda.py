@@ -17,7 +17,8 @@ from weft.kernels.block_products import feed_forward
 from weft.kernels.block_products import product as cublaslt_product
 from weft.kernels.implementation import Implementation, install
 from weft.kernels.packed_attention import packed_attention
-from weft.kernels.spec import BlockSpec, UsageSpec
+from weft.kernels.spec import BlockSpec
+from weft.kernels.usage import UsageSpec
 from weft.nn.attention import SelfAttention
 from weft.nn.block import Block
 from weft.nn.checkpointed import Checkpointing, checkpointed

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from weft.kernels.attention import HEADS, SHORTEST
 from weft.kernels.implementation import Implementation, install
-from weft.kernels.spec import BlockSpec, UsageSpec
+from weft.kernels.spec import BlockSpec
+from weft.kernels.usage import UsageSpec
 from weft.nn.block import Blocks
 from weft.nn.state import LayerKV
 

@@ -27,10 +27,8 @@ from weft.kernels.narrow_blocks import NarrowBlocks
 from weft.kernels.spec import (
     AttentionSpec,
     BlockSpec,
-    Machine,
     StackSpec,
     Unknown,
-    UsageSpec,
     a,
     check_known,
     check_own,
@@ -41,6 +39,7 @@ from weft.kernels.spec import (
     describe_stack,
     described,
 )
+from weft.kernels.usage import Machine, UsageSpec, is_block
 from weft.nn import attention
 from weft.nn.attention import SelfAttention, fused_attention
 from weft.nn.block import Block, Blocks
@@ -49,8 +48,8 @@ from weft.nn.checkpointed import checkpointed
 STACKS: tuple[Implementation, ...] = (NarrowBlocks(),)
 BLOCKS: tuple[Implementation, ...] = (CUDABlock(), CPUBlock())
 DECODERS: tuple[Implementation, ...] = (GPUStep(), CPUStep())
-ONE_ROW: tuple[Implementation, ...] = (MegakernelDecode(), CDecode())
-IMPLEMENTATIONS: tuple[Implementation, ...] = (*STACKS, *BLOCKS, *PACKED, *ALL_CORES, *DECODERS, *ONE_ROW)
+SINGLE_ROW: tuple[Implementation, ...] = (MegakernelDecode(), CDecode())
+IMPLEMENTATIONS: tuple[Implementation, ...] = (*STACKS, *BLOCKS, *PACKED, *ALL_CORES, *DECODERS, *SINGLE_ROW)
 """All there are; for each kind of thing the first that does not refuse is chosen."""
 PLAIN = "plain"
 
@@ -108,7 +107,7 @@ def _choices(model: nn.Module, use: UsageSpec, install_them: bool) -> Iterator[C
 
 
 def stack_positions(model: nn.Module) -> dict[int, tuple[str, int]]:
-    """Of the blocks of a model that says how it is made: how positions are told to their attention, and their windows."""
+    """Of the blocks of a model that says how it is made: the position embedding to their attention, and their windows."""
     positions_of: dict[int, tuple[str, int]] = {}
     for module in model.modules():
         if "decoder_stack" in vars(type(module)):
@@ -144,11 +143,6 @@ def _chosen_blocks(
         kind = str(spec) if isinstance(spec, BlockSpec) else name
         names = tuple(one.name for one in serving if one)
         yield Choice("blocks", kind, len(blocks), names, ", else ".join([*where, PLAIN] if where else []), tuple(reasons))
-
-
-def is_block(module: nn.Module) -> bool:
-    """Whether something is a Transformer block, of whichever family."""
-    return isinstance(module, Block) or (hasattr(module, "attention") and hasattr(module, "feedforward"))
 
 
 def _chosen_stacks(
@@ -267,19 +261,19 @@ def for_evaluation(model: nn.Module, device: torch.device) -> list[Choice]:
 # -- decoding ----------------------------------------------------------------------------------------------------------
 
 
-def choose_decoder(model: Any) -> Choice:
+def choose_decoder(model: nn.Module) -> Choice:
     """What would continue texts with a model where it is, token by token."""
     use = decoding(model)
     spec = described(describe_stack, model, use)
     chosen, reasons = first_of(DECODERS, spec, use)
-    single_row, more = first_of(ONE_ROW, spec, use) if chosen else (None, [])
+    single_row, more = first_of(SINGLE_ROW, spec, use) if chosen else (None, [])
     names = tuple(one.name for one in (single_row, chosen) if one)
     where = ", else ".join(f"{one.name} {one.where}".strip() for one in (single_row, chosen) if one)
     kind = str(spec) if isinstance(spec, StackSpec) else type(model).__name__
     return Choice("decoder", kind, 1, names, where, (*reasons, *more))
 
 
-def decoder(model: Any, *, batch_invariant: bool = False) -> DecodeStep | CPUDecodeStep | None:
+def decoder(model: nn.Module, *, batch_invariant: bool = False) -> DecodeStep | CPUDecodeStep | None:
     """What reads one more token of each row of a model; None where its own layers do."""
     chosen = choose_decoder(model).chosen
     if GPUStep.name in chosen:

@@ -8,10 +8,9 @@ hook, a parametrization, an attribute, weight or submodule more, or mathematics 
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,14 +18,13 @@ from torch.nn.modules import module as hooks
 
 from weft.kernels import mathematics
 from weft.kernels.int8_linear import Int8Linear
+from weft.kernels.usage import Machine, UsageSpec
 from weft.nn import attention, norm
 from weft.nn.attention import SelfAttention
 from weft.nn.block import Block, Blocks
-from weft.nn.checkpointed import Checkpointing
 from weft.nn.dropout import Dropout, DropPath
 from weft.nn.feed_forward import ACTIVATIONS, FeedForward, GatedFeedForward
 
-Mode = Literal["train", "evaluate", "decode"]
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 INTERNALS = {*vars(nn.Module()), "implementations"}
 """Attributes that every module has."""
@@ -74,59 +72,6 @@ class Unknown(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Machine:
-    """A device, as far as kernels ask."""
-
-    device: str = "cpu"
-    capability: tuple[int, int] = (0, 0)
-    """Of a GPU; from (9, 0) on it is a Hopper."""
-    triton: bool = False
-    processors: int = 0
-    """Blocks of a kernel that run at once on a GPU."""
-    shared_memory: int = 0
-    """Bytes of each of them."""
-
-    @classmethod
-    def of(cls, device: torch.device) -> Machine:
-        if device.type != "cuda" or not torch.cuda.is_available():
-            return cls(device=device.type)
-        gpu: Any = torch.cuda.get_device_properties(device)
-        return cls(
-            device="cuda",
-            capability=torch.cuda.get_device_capability(device),
-            triton=importlib.util.find_spec("triton") is not None,
-            processors=gpu.multi_processor_count,
-            shared_memory=gpu.shared_memory_per_block_optin,
-        )
-
-    @property
-    def hopper(self) -> bool:
-        return self.device == "cuda" and self.capability[0] == 9
-
-
-@dataclass(frozen=True, kw_only=True)
-class UsageSpec:
-    """How a model is used: what is true of a whole run, whichever layer it is about."""
-
-    machine: Machine = Machine()
-    mode: Mode = "train"
-    precision: str = "fp32"
-    """Of matrix products: fp32, tf32 or bf16."""
-    attention: str = "fused"
-    """A name of `kernels.attention.CORES`."""
-    attention_asked: bool = False
-    """Whether the user asked for it by name; then no other one is used."""
-    compiled: bool = False
-    """Whether PyTorch's compiler makes the step."""
-    no_blocks: str = ""
-    """Why blocks are computed operation by operation, whatever they are; nothing where kernels may serve."""
-    checkpointing: Checkpointing = "none"
-    """What is kept for the backward pass."""
-    parts: frozenset[str] = frozenset({"norm", "feed", "attention", "products"})
-    """Parts of the CUDA block that have kernels of their own; a benchmark takes some away."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class AttentionSpec:
     kind: str
     width: int = 0
@@ -165,7 +110,7 @@ class BlockSpec:
     dropout: float
     drop_path: float
     positions: str = ""
-    """How its attention is told positions: rope, none, or nothing where each call may say."""
+    """Position embedding of its attention: rope, none, or nothing where each call may say."""
     window: int = 0
     """Tokens that it looks back at, by a mask; 0 for all."""
     linear: str = "linear"
@@ -176,7 +121,7 @@ class BlockSpec:
     plain_tensors: bool = True
     alignment: int = 16
     """Bytes of which the place of every weight is a multiple, 16 at most."""
-    use: UsageSpec = UsageSpec()
+    use: UsageSpec = field(default_factory=UsageSpec)
 
     def __str__(self) -> str:
         a = self.attention

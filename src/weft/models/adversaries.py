@@ -66,7 +66,7 @@ class DiscriminatorHead(nn.Module):
         if self.label_embedding is None:
             return odds
         if label is None:
-            raise CapabilityError("this discriminator judges an example and its class together, but was given no class")
+            raise CapabilityError("this discriminator takes an example and its class together, but was given no class")
         return odds + (features.float() * (one_hot(label, self.classes) @ self.label_embedding).float()).sum(1)
 
 

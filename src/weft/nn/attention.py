@@ -6,7 +6,7 @@ B batch, T query time, S key time, D width, H heads, K head width.
 from __future__ import annotations
 
 import contextlib
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from weft.core.tensor_cache import cached
 from weft.nn.position import apply_rope
 from weft.nn.state import LayerKV
 
@@ -23,13 +24,12 @@ def _make_causal_mask(queries: int, keys: int, device: torch.device) -> Tensor:
         return torch.ones(queries, keys, dtype=torch.bool, device=device).triu(keys - queries + 1)
 
 
-_cached_causal_mask = cache(_make_causal_mask)
+_cached_causal_mask = cached(_make_causal_mask)
 
 
 def _causal_mask(queries: int, keys: int, device: torch.device) -> Tensor:
     """True where a query (row) must not see a key (column); the last query sees every key."""
-    make = _make_causal_mask if torch.compiler.is_compiling() else _cached_causal_mask  # the compiler looks past a cache, and warns of it
-    return make(queries, keys, device)
+    return _cached_causal_mask(queries, keys, device)
 
 
 def zero_masked_kv(k: Tensor, v: Tensor, mask: Tensor, causal: bool) -> tuple[Tensor, Tensor]:

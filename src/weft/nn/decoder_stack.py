@@ -12,7 +12,7 @@ from typing import Literal
 @dataclass(frozen=True, kw_only=True)
 class DecoderStack:
     positions: Literal["learned", "sinusoidal", "rotary"]
-    """How positions are told; learned ones are added from the table `position`."""
+    """Position embedding; learned ones are added from the table `position`."""
     windows: tuple[int, ...]
     """How many tokens each block looks back at; 0 for all."""
     dropout: bool

@@ -40,7 +40,7 @@ class FeedForward(nn.Module):
 
     @property
     def up_proj(self) -> nn.Linear:
-        """What makes the inner units."""
+        """The up projection."""
         return self.up
 
     def forward(self, x: Tensor) -> Tensor:
@@ -60,7 +60,7 @@ class GatedFeedForward(nn.Module):
 
     @property
     def up_proj(self) -> nn.Linear:
-        """What makes the inner units."""
+        """The up projection."""
         return self.gate_up
 
     def forward(self, x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Ways to tell a Transformer where a token stands. B batch, T time, H heads, D width, K head width."""
+"""Position embeddings: sinusoidal and rotary (RoPE). B batch, T time, H heads, D width, K head width."""
 
 from __future__ import annotations
 

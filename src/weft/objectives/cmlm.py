@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from weft.core import random
 from weft.core.errors import ConfigError
@@ -124,7 +124,7 @@ class CMLM(Objective):
         return found if self.config.fixed_length else self.add_length(found, model, batch, memories)
 
     @staticmethod
-    def add_length(found: Terms, model: Any, batch: Batch, memories: list[Tensor]) -> Terms:
+    def add_length(found: Terms, model: NonAutoregressiveDecoder, batch: Batch, memories: list[Tensor]) -> Terms:
         """The cross-entropy of the length beside that of the tokens."""
         tokens, there = sizes(batch), present(batch)
         wanted = (tokens - 1).masked_fill(~there, IGNORE)
@@ -138,11 +138,11 @@ class CMLM(Objective):
     def mask_predict(self) -> MaskPredict:
         return MaskPredict(self.config.iterations, self.config.candidates, self.config.length_factor)
 
-    def answers(self, model: Any, source: Tensor, lengths: Tensor) -> list[list[int]]:
+    def answers(self, model: nn.Module, source: Tensor, lengths: Tensor) -> list[list[int]]:
         """The target of each source, as evaluation takes it."""
         return [made.ids for made in mask_predict(model, source, lengths, self.config.start, self.config.end, self.mask_predict)]
 
-    def search(self, model: Any) -> dict[str, Any]:
+    def search(self, model: nn.Module) -> dict[str, Any]:
         """How answers are found, for the record."""
         return asdict(self.mask_predict.resolve(model))
 

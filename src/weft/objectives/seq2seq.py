@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from weft.core.errors import ConfigError
 from weft.data.base import IGNORE, Batch
@@ -75,12 +75,12 @@ class Seq2Seq(Objective):
         right = (flat.detach().argmax(-1) == wanted).sum().float()
         return Terms({"loss": loss}, {"log_loss": plain, "accuracy": right})
 
-    def answers(self, model: Any, source: Tensor, lengths: Tensor) -> list[list[int]]:
+    def answers(self, model: nn.Module, source: Tensor, lengths: Tensor) -> list[list[int]]:
         """The best target of each source, as evaluation takes it."""
         c = self.config
         return [best[0].ids for best in translate(model, source, lengths, c.start, c.end, beams=c.beams, length_penalty=c.length_penalty)]
 
-    def search(self, model: Any) -> dict[str, Any]:
+    def search(self, model: nn.Module) -> dict[str, Any]:
         """How answers are found, for the record."""
         return {"beams": self.config.beams, "alpha": self.config.length_penalty}
 

@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from weft.kernels import causal_attention, select
-from weft.nn import attention
+from weft.core.tensor_cache import uncached
+from weft.kernels.usage import has_attention
 from weft.nn.dropout import Dropout
 from weft.objectives.base import Objective
 from weft.planning.subject import Subject
@@ -23,29 +23,17 @@ from weft.training import execution
 
 HERE = threading.local()
 """Only this thread pretends: another may be answering questions meanwhile."""
-ONE_AT_A_TIME = threading.RLock()
-CACHED = ((attention, "_kept_triangle"), (causal_attention, "_corner"))
-"""Masks that layers make once and keep: here they make them each time, so that none without numbers is left behind."""
 
 
 @contextmanager
 def fake_tensors() -> Iterator[None]:
-    """Everything made inside has no numbers."""
-    with ONE_AT_A_TIME:
-        yield from _faking()
-
-
-def _faking() -> Iterator[None]:
-    kept, HERE.fake = [getattr(module, name) for module, name in CACHED], True
-    for (module, name), function in zip(CACHED, kept, strict=True):
-        setattr(module, name, getattr(function, "__wrapped__", function))
+    """Everything that this thread makes inside has no numbers."""
+    before, HERE.fake = getattr(HERE, "fake", False), True
     try:
-        with FakeTensorMode():
+        with uncached(), FakeTensorMode():
             yield
     finally:
-        HERE.fake = False
-        for (module, name), function in zip(CACHED, kept, strict=True):
-            setattr(module, name, function)
+        HERE.fake = before
 
 
 def one_kernel(
@@ -59,17 +47,22 @@ def one_kernel(
     scale: float | None = None,
 ) -> Tensor:
     """Attention with the memory and FLOPs of a GPU's kernel; a bias that is learned is the exception, which has a gradient of its own."""
+    from weft.nn.attention import fused_attention
+
     if not getattr(HERE, "fake", False):
-        return attention.fused_attention(q, k, v, mask, causal, dropout, bias, scale)
+        return fused_attention(q, k, v, mask, causal, dropout, bias, scale)
     if bias is not None:
-        return attention.fused_attention(q, k, v, None, causal, 0.0, bias, scale)
+        return fused_attention(q, k, v, None, causal, 0.0, bias, scale)
     return F.scaled_dot_product_attention(q, k, v, is_causal=causal and q.size(-2) == k.size(-2), scale=scale)
 
 
 def build(subject: Subject, backend: str = "fused", gpu: bool = False) -> tuple[nn.Module, Objective]:
     """Model and objective, ready to train, with attention as the trainer would choose it and, for a `gpu`, its logits."""
     model, objective = subject.model.build().train(), subject.objective.build()
-    select.use_attention(model, backend)
+    if has_attention(model):
+        from weft.kernels import select
+
+        select.use_attention(model, backend)
     for module in model.modules():
         if hasattr(type(module), "attention_fn") and backend == "fused":
             setattr(module, "attention_fn", one_kernel)  # noqa: B010

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import torch
+from torch import nn
 
 from weft.core.errors import ConfigError
 from weft.objectives.base import Objective
@@ -78,7 +78,7 @@ class Weights:
     blocks: int
     """Blocks of the model; 0 where it has no such stack."""
     heads: int
-    """Heads of keys of each block, which tensor parallelism divides; 0 where it cannot."""
+    """KV heads of each block, which tensor parallelism divides; 0 where it cannot."""
     ffn_width: int
     """Inner units of each block, which it divides, too."""
     block: Counter[tuple[str, Shape]]
@@ -122,7 +122,7 @@ def piece(name: str, shape: Shape, layout: Layout) -> int:
 
 def weights(subject: Subject) -> Weights:
     with torch.device("meta"):
-        model: Any = subject.model.build()
+        model: nn.Module = subject.model.build()
         objective = subject.objective.build()
     blocks = len(getattr(model, "blocks", ()))
     block, first, last = Counter[tuple[str, Shape]](), Counter[tuple[str, Shape]](), Counter[tuple[str, Shape]]()
@@ -140,15 +140,15 @@ def weights(subject: Subject) -> Weights:
     return Weights(blocks, *splitting(model), block, first, last, shared, staged, indivisible(model, objective))
 
 
-def splitting(model: Any) -> tuple[int, int]:
-    """Heads of keys and feed-forward units of each block, as tensor parallelism divides them; (0, 0) where it cannot."""
+def splitting(model: nn.Module) -> tuple[int, int]:
+    """KV heads and feed-forward units of each block, as tensor parallelism divides them; (0, 0) where it cannot."""
     blocks = [*getattr(model, "blocks", ())]
     if not blocks or not all(hasattr(block, "attention") and hasattr(block, "feedforward") for block in blocks):
         return 0, 0
     return blocks[0].attention.kv_heads, blocks[0].feedforward.down.in_features
 
 
-def staging(model: Any, objective: Objective) -> bool:
+def staging(model: nn.Module, objective: Objective) -> bool:
     """Whether training could cut the model into stages."""
     try:
         pipeline.refuse(model, objective, 2)

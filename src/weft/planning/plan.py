@@ -131,7 +131,7 @@ class TrainingPlan:
 
 
 def followed(subject: Subject, device: str) -> Footprint:
-    """What a step does, from one that is only pretended."""
+    """What a step does, from fake tensors."""
     try:
         return measure(subject, compiled=device != "cpu" and subject.train.compile != "off")
     except WeftError:

@@ -1,4 +1,4 @@
-"""One device's part of a model, built as PyTorch would build it among thousands, on the meta device with a pretended process group.
+"""One device's part of a model, built as PyTorch would build it among thousands, on the meta device with a fake process group.
 
 It proves that a layout exists: tensors are split by DTensor and FSDP2 themselves, and the bytes they leave on a device must be
 those the plan says (layout.py).

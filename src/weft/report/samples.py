@@ -12,9 +12,6 @@ from torch import Tensor
 from weft.core.errors import WeftError
 from weft.data.base import DataLoader
 from weft.data.tokenizers.base import ClassNames
-from weft.inference.generate import can_continue, generate
-from weft.inference.neighbours import known_words, neighbours
-from weft.inference.translate import answer, can_answer
 from weft.models.base import Embeds, Samples, TranslatesImages, offers
 from weft.report import plane
 from weft.visual.grids import draw as draw_images
@@ -42,11 +39,8 @@ def draw(loaded: Loaded) -> list[Sample]:
     step = f"after step {loaded.metrics.get('step', 0):,}"
     tokenizer = None if isinstance(loaded.tokenizer, ClassNames) else loaded.tokenizer  # names of classes are no text
     try:
-        if can_continue(loaded.model, tokenizer):
-            made = generate(loaded.model, loaded.tokenizer, max_new_tokens=TOKENS, temperature=0.8)[0]
-            return [Sample(f"Text written {step}, temperature 0.8", text=made.text)]
-        if can_answer(loaded.model):
-            return [Sample(f"Answers {step}", rows=tuple(answered(loaded)))]
+        if tokenizer is not None and (text := written(loaded, step)):
+            return [text]
         if offers(loaded.model, Samples) and plane.dimensions(loaded.recipe.model):
             cloud = base64.b64encode(plane.drawn(draw_images(loaded.model, POINTS)).encode()).decode()
             return [Sample(f"Points drawn {step}", image=f"data:image/svg+xml;base64,{cloud}")]
@@ -64,6 +58,17 @@ def draw(loaded: Loaded) -> list[Sample]:
     return []
 
 
+def written(loaded: Loaded, step: str) -> Sample | None:
+    """A text, or answers to texts, of a model that writes."""
+    from weft.inference.generate import can_continue, generate  # a model that draws images does without
+    from weft.inference.translate import can_answer
+
+    if can_continue(loaded.model, loaded.tokenizer):
+        made = generate(loaded.model, loaded.tokenizer, max_new_tokens=TOKENS, temperature=0.8)[0]
+        return Sample(f"Text written {step}, temperature 0.8", text=made.text)
+    return Sample(f"Answers {step}", rows=tuple(answered(loaded))) if can_answer(loaded.model) else None
+
+
 def translated(loaded: Loaded) -> Tensor:
     """The first images that were not trained on, each with its translation and what it should be, or what comes back of it."""
     data = loaded.recipe.data.build_with(loaded.tokenizer)
@@ -74,6 +79,8 @@ def translated(loaded: Loaded) -> Tensor:
 
 def answered(loaded: Loaded) -> list[tuple[str, str]]:
     """The first sources of the data that was not trained on, and what the model makes of them."""
+    from weft.inference.translate import answer
+
     data = loaded.recipe.data.build_with(loaded.tokenizer)
     held = data.validation or data.train
     index = torch.arange(min(WORDS, len(held)))
@@ -83,5 +90,7 @@ def answered(loaded: Loaded) -> list[tuple[str, str]]:
 
 def near_words(loaded: Loaded) -> list[tuple[str, str]]:
     """A few words, each with its nearest."""
+    from weft.inference.neighbours import known_words, neighbours
+
     found = neighbours(loaded.model, loaded.tokenizer, " ".join(known_words(loaded.tokenizer, WORDS)), number=5)
     return [(word, ", ".join(other for other, _ in near)) for word, near in found.items()]

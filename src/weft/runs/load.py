@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -13,14 +13,16 @@ from torch import Tensor, nn
 from weft.core.errors import CheckpointError
 from weft.core.untrusted import parsing
 from weft.data.tokenizers import base as tokenizers
-from weft.inference import generate, translate
-from weft.kernels import select
+from weft.kernels.usage import has_attention
 from weft.models import bounded
 from weft.recipes.base import Recipe
 from weft.recipes.base import load as load_recipe
 from weft.training import execution
 from weft.training.checkpoint import checkpoint
 from weft.visual import grids
+
+if TYPE_CHECKING:
+    from weft.inference import generate, translate
 
 
 @dataclass
@@ -39,7 +41,9 @@ class Loaded:
         return self.model(*arguments, **settings)
 
     def generate(self, prompt: str = "", **settings: Any) -> generate.Generation:
-        """One continuation of a prompt; max_new_tokens, temperature, top_k, top_p, seed and stop as in generation.decode."""
+        """One continuation of a prompt; max_new_tokens, temperature, top_k, top_p, seed and stop as in inference.generate."""
+        from weft.inference import generate
+
         return generate.generate(self.model, self.tokenizer, prompt, n=1, **settings)[0]
 
     def sample(self, n: int = 64, seed: int = 0, label: int | None = None) -> Tensor:
@@ -47,7 +51,9 @@ class Loaded:
         return grids.draw(self.model, n, seed, label)
 
     def answer(self, text: str, **settings: Any) -> list[translate.Seq2SeqOutput]:
-        """The best answers of a model that turns one text into another, best first; settings as in generation.answer."""
+        """The best answers of a model that turns one text into another, best first; settings as in inference.translate."""
+        from weft.inference import translate
+
         return translate.best_answers(self.model, self.tokenizer, [text], **settings)[0]
 
 
@@ -56,7 +62,10 @@ def load(name: str | Path, device: str = "auto") -> Loaded:
     where = execution.select_device(device)
     loaded = checkpoint.find_usable(name, opened)
     loaded.model = loaded.model.to(where).eval()
-    select.for_evaluation(loaded.model, where)
+    if has_attention(loaded.model):
+        from weft.kernels import select
+
+        select.for_evaluation(loaded.model, where)
     return loaded
 
 

@@ -188,7 +188,7 @@ def serve_model(
     """A loaded model with a worker that is not yet started; refused where it can do nothing with a text."""
     model, tokenizer = loaded.model, loaded.tokenizer
     text = tokenizer is not None and not isinstance(tokenizer, ClassNames)
-    whole = filling_of(loaded) if offers(model, NonAutoregressiveDecoder) and text else None
+    whole = mask_predict_of(loaded) if offers(model, NonAutoregressiveDecoder) and text else None
     answers = text and (offers(model, EncoderDecoder) or whole is not None)
     continues = text and can_continue(model, tokenizer) and not answers
     embeds = text and offers(model, States) and not answers  # the states of a translator are those of two texts
@@ -209,7 +209,7 @@ def serve_model(
     return ServedModel(name, tokenizer, model, worker, template, continues, embeds, answers, whole, canvas)
 
 
-def filling_of(loaded: Loaded) -> MaskPredict:
+def mask_predict_of(loaded: Loaded) -> MaskPredict:
     """How a model that makes all tokens at once does so, where nobody says."""
     objective = getattr(loaded.recipe, "objective", None)
     return MaskPredict().after(to_dict(objective) if objective else {}).resolve(loaded.model)

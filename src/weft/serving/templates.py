@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.core.errors import DataError
+from weft.data.tokenizers.base import Tokenizer
 from weft.data.tokenizers.birthplace_characters import MASK, MASK_CHARACTER, PAD, BirthplaceCharacters
 from weft.serving.tokens import TokenTexts, innermost
 
@@ -39,7 +40,7 @@ class ChatTemplate:
     stop_tokens: tuple[int, ...] = ()
 
 
-def template_for(tokenizer: Any, source: str = "") -> ChatTemplate:
+def template_for(tokenizer: Tokenizer | None, source: str = "") -> ChatTemplate:
     """The template of a model: its own where it has one."""
     if source:
         return ChatTemplate(source, foreign=True)

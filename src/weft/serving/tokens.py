@@ -11,7 +11,7 @@ import numpy as np
 from weft.data.annotated.gpt_finetuning import GPTFinetuningTokenizer
 from weft.data.annotated.label_tokens import LabelledTokenizer
 from weft.data.io.files import well_formed
-from weft.data.tokenizers.base import ByteTokenizer
+from weft.data.tokenizers.base import ByteTokenizer, Tokenizer
 from weft.data.tokenizers.foreign import special_tokens
 from weft.data.tokenizers.subwords import ByteBPE, Subwords
 
@@ -30,7 +30,7 @@ def byte_letters() -> dict[str, int]:
 LETTERS = byte_letters()
 
 
-def innermost(tokenizer: Any) -> Any:
+def innermost(tokenizer: Tokenizer | None) -> Any:
     """The tokenizer inside those that add something and leave its ids as they are."""
     if isinstance(tokenizer, LabelledTokenizer):
         return innermost(tokenizer.tokens)
@@ -40,7 +40,7 @@ def innermost(tokenizer: Any) -> Any:
 class TokenTexts:
     """The texts of a tokenizer's tokens, each worked out once."""
 
-    def __init__(self, tokenizer: Any):
+    def __init__(self, tokenizer: Tokenizer):
         self.tokenizer, self.inner = tokenizer, innermost(tokenizer)
         self.size: int = tokenizer.size
         self._spelled: dict[int, bytes] = {}

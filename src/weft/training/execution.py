@@ -8,7 +8,7 @@ import importlib.util
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -16,12 +16,13 @@ from torch import nn
 from weft.core.cuda_graph import capturing
 from weft.core.errors import ConfigError
 from weft.data.base import Batch
-from weft.kernels import select
-from weft.kernels.select import Choice
-from weft.kernels.spec import Machine, UsageSpec
+from weft.kernels.usage import Machine, UsageSpec, has_attention
 from weft.objectives.base import Objective
 from weft.training.optimizer.settings import OptimConfig, copies_itself
 from weft.training.settings import Train
+
+if TYPE_CHECKING:
+    from weft.kernels.select import Choice
 
 Options = list[tuple[bool, str, str]]
 """What a choice may be: a condition, the value, and why; the first whose condition holds."""
@@ -219,8 +220,17 @@ def choose(
         else reasons["block_kernels"],
         checkpointing=activations,  # type: ignore[arg-type]
     )
-    kernels = select.choose(model, use)
+    kernels = choose_kernels(model, use)
     return ExecutionPlan(device, precision, compiled == "on", graphs == "on", *choices, settings.deterministic, reasons, use, kernels)
+
+
+def choose_kernels(model: nn.Module, use: UsageSpec, install: bool = False) -> list[Choice]:
+    """What computes each kind of block and attention of a model, which is put into their place where it is to be installed."""
+    if not has_attention(model):
+        return []
+    from weft.kernels import select
+
+    return select.install_chosen(model, use) if install else select.choose(model, use)
 
 
 REFUSALS = {
@@ -299,6 +309,8 @@ def never_chunked(model: nn.Module, objective: Objective) -> str:
     """Why logits cannot be made in chunks, from the matrix of the head; nothing where they can."""
     if not hasattr(objective, "logits_backend"):
         return "the objective has no head over a vocabulary"
+    from weft.kernels import select
+
     return select.head_refused(getattr(model, "head", None))
 
 
@@ -326,7 +338,7 @@ def apply(plan: ExecutionPlan, model: nn.Module, objective: Objective | None = N
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     if torch.are_deterministic_algorithms_enabled() != plan.deterministic:  # setting it imports the compiler, 1.5 s
         torch.use_deterministic_algorithms(plan.deterministic)
-    plan.kernels = select.install_chosen(model, plan.use)
+    plan.kernels = choose_kernels(model, plan.use, install=True)
     if hasattr(objective, "logits_backend"):
         setattr(objective, "logits_backend", plan.cross_entropy)  # noqa: B010
 

@@ -186,7 +186,7 @@ class Trainer:
         others = {id(p) for t in self.objective.turns if t is not turn for m in t.modules for p in self.model.get_submodule(m).parameters()}
         alone = not any(id(p) in others for _, module in modules for p in module.parameters())
         if self.bf16_weights and not copies_itself(config):
-            without = "l1, l2, clip_value, relative and eps_inside_sqrt"
+            without = "l1, l2, clip_value, scale_parameter and eps_inside_sqrt"
             raise ConfigError(f"--train.fused_casts on needs Adam or AdamW without {without}; leave it away")
         bf16_weights = self.bf16_weights.copies if self.bf16_weights else None
         return Updater(config, modules, halt=self.settings.nonfinite != "skip", alone=alone, team=self.team, bf16_weights=bf16_weights)

@@ -51,7 +51,7 @@ def inpaint(model: Any, x: Tensor, known: Tensor, n: int = 1, seed: int = 0) -> 
     return torch.stack([torch.where(seen, x, torch.full_like(x, HIDDEN)), *made], dim=1)
 
 
-def as_read(model: Any, x: Tensor) -> Tensor:
+def as_read(model: object, x: Tensor) -> Tensor:
     """x in [0, 1] in the levels of a model that knows so many: two for one of two-valued units."""
     levels = getattr(model, "levels", 2 if hasattr(model, "values") else 0)
     return (x * (levels - 1)).round() / (levels - 1) if levels else x

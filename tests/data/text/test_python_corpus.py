@@ -39,9 +39,9 @@ def test_whole_packages_are_held_out_by_the_hash_of_their_names(tmp_path: Path) 
     made = build_corpus(tmp_path / "out", [packages(tmp_path / "in")], CorpusConfig(held_out=0.3, max_package_share=0.5))
     names = {f"p{number}" for number in range(12)}
     held = {name for name in names if hash_fraction(name, 1) < 0.3}
-    found = {part: {d["path"].split("/")[0] for d in documents(tmp_path / "out" / f"{part}.jsonl")} for part in ("train", "held")}
+    found = {part: {d["path"].split("/")[0] for d in documents(tmp_path / "out" / f"{part}.jsonl")} for part in ("train", "held_out")}
     assert made["held_packages"] == sorted(held) and 0 < len(held) < 12
-    assert found == {"train": names - held, "held": held}
+    assert found == {"train": names - held, "held_out": held}
     assert made["train"]["files"] == 2 * len(names - held) and made["held"]["packages"] == len(held)
 
 

@@ -60,12 +60,14 @@ def test_what_cannot_be_told_is_one_sentence() -> None:
     assert as_birthplace_characters(None) is None
 
 
-def arranged(texts: list[str], length: list[int], before: list[int], hidden: list[int], context: int, closing: bool = False) -> list[str]:
+def arranged(
+    texts: list[str], length: list[int], before: list[int], hidden: list[int], context: int, final_mask: bool = False
+) -> list[str]:
     tokenizer = BirthplaceCharacters.train("abcdefghijkl")
     rows = PackedRows.pack(texts, tokenizer)
     used, start, piece = (torch.tensor(part, dtype=rows.sizes.dtype) for part in (length, before, hidden))
     return [
-        tokenizer.decode(row) for row in rows.move_hidden_to_end(MaskedSpan(rows.starts, used, start, piece), context, closing).tolist()
+        tokenizer.decode(row) for row in rows.move_hidden_to_end(MaskedSpan(rows.starts, used, start, piece), context, final_mask).tolist()
     ]
 
 
@@ -95,13 +97,13 @@ def test_any_piece_of_any_row_can_be_put_back(data: st.DataObject) -> None:
     hidden = [data.draw(st.integers(0, size)) for size in length]
     before = [data.draw(st.integers(0, size - piece)) for size, piece in zip(length, hidden, strict=True)]
     context = max(length) + 3 + data.draw(st.integers(0, 3))
-    for closing in (False, True):
-        found = arranged(texts, length, before, hidden, context, closing)
+    for final_mask in (False, True):
+        found = arranged(texts, length, before, hidden, context, final_mask)
         for row, text, size, start, piece in zip(found, texts, length, before, hidden, strict=True):
             prefix, suffix, *moved = row.rstrip(PAD_CHARACTER).split(MASK_CHARACTER)
             assert len(row) == context
             assert len(prefix) == start
-            assert moved == ([text[start : start + piece], ""] if closing and piece else [text[start : start + piece]])
+            assert moved == ([text[start : start + piece], ""] if final_mask and piece else [text[start : start + piece]])
             assert prefix + moved[0] + suffix == text[:size]
 
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from weft.kernels.c import gpt_block_cpu as module
 from weft.kernels.c import passes
 from weft.kernels.select import install_chosen
-from weft.kernels.spec import UsageSpec
+from weft.kernels.usage import UsageSpec
 from weft.models.gpt import GPTConfig
 from weft.nn.attention import SelfAttention
 from weft.nn.block import Block

@@ -11,7 +11,8 @@ from torch import nn
 
 from tests.gpt_configs import gpt_config
 from weft.kernels.cuda.megakernel import Arguments, MegakernelDecode, all_shares, sizes_fit, sizes_of, supports
-from weft.kernels.spec import Machine, StackSpec, UsageSpec, describe_stack, described
+from weft.kernels.spec import StackSpec, describe_stack, described
+from weft.kernels.usage import Machine, UsageSpec
 from weft.models.gpt import PRESETS, GPTConfig
 from weft.models.llama import LlamaConfig
 

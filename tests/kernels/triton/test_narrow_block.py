@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from weft.kernels.select import install_chosen
-from weft.kernels.spec import Machine, UsageSpec
+from weft.kernels.usage import Machine, UsageSpec
 from weft.nn.attention import SelfAttention
 from weft.nn.block import Block, Blocks
 from weft.nn.dropout import kept

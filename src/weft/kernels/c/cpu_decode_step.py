@@ -26,7 +26,8 @@ from weft.kernels.decode_step import refuses_stack
 from weft.kernels.implementation import Implementation
 from weft.kernels.int8_linear import Int8Linear
 from weft.kernels.packed_bf16_linear import CastLinear, PackedBF16Linear
-from weft.kernels.spec import StackSpec, UsageSpec
+from weft.kernels.spec import StackSpec
+from weft.kernels.usage import UsageSpec
 from weft.nn.feed_forward import ACTIVATIONS, GatedFeedForward
 from weft.nn.position import apply_rope
 from weft.nn.state import KVCache
@@ -129,7 +130,7 @@ class DecodeStack(nn.Module):
     ) -> Tensor:
         """x (R, D) -> logits (R, V).
 
-        held: keys and values (2, L, R, G, S, K). near: those of them that blocks with a window look at. turns: of rotary positions
+        kv: keys and values (2, L, R, G, S, K). window_kv: those of them that blocks with a window look at. rope: of rotary positions
         (2, R, 1, K), else empty. Where all rows are of one length, spots is the place of the new tokens in what is held; else its number,
         and what each row sees is told by a mask and by a band of it (R, 1, 1, S), to be added.
         """

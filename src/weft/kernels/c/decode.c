@@ -3,7 +3,7 @@
 The time of a step is that of reading the weights: each is read once, in the order in which it lies in memory, which a processor fetches
 ahead best. What is done between two products is little: rather than wait for one another, all threads do it for themselves.
 
-Shapes: D width, H heads in G groups (KV heads), K head width, S places of the cache. All other numbers are float. */
+Shapes: D width, H heads in G groups (KV heads), K head width, S positions of the cache. All other numbers are float. */
 
 #include <math.h>
 #include <omp.h>
@@ -191,8 +191,8 @@ static void multiply(const Linear *layer, const Input *in, const float *added, f
 }
 
 /* Halves of x by a rotary position: cosines, then sines (2, K) */
-static void turn(float *x, const float *turns, int64_t k) {
-    const float *cos = turns, *sin = turns + k;
+static void apply_rope(float *x, const float *rope, int64_t k) {
+    const float *cos = rope, *sin = rope + k;
     for (int64_t i = 0; i < k / 2; i++) {
         float first = x[i], second = x[k / 2 + i];
         x[i] = first * cos[i] - second * sin[i];
@@ -227,15 +227,15 @@ static void look(const float *query, const float *keys, const float *values, int
 }
 
 /* The heads of a group: the new token's key and value are stored, then all that is stored is looked at */
-static void attend(const Stack *s, float *qkv, float *keys, float *values, int64_t length, int64_t window, const float *turns,
+static void attend(const Stack *s, float *qkv, float *keys, float *values, int64_t length, int64_t window, const float *rope,
                    int64_t group, float *scores, float *mixed) {
     int64_t k = s->head_width, shared = s->heads / s->kv_heads, from = window && length >= window ? length + 1 - window : 0;
     float *key = qkv + (s->heads + group) * k, *value = key + s->kv_heads * k;
-    if (turns) turn(key, turns, k);
+    if (rope) apply_rope(key, rope, k);
     memcpy(keys + length * k, key, k * sizeof *key);
     memcpy(values + length * k, value, k * sizeof *value);
     for (int64_t h = group * shared; h < (group + 1) * shared; h++) {
-        if (turns) turn(qkv + h * k, turns, k);
+        if (rope) apply_rope(qkv + h * k, rope, k);
         look(qkv + h * k, keys + from * k, values + from * k, length + 1 - from, scores, mixed + h * k, k);
     }
 }
@@ -245,7 +245,7 @@ typedef struct {
     float *wide, *normed, *stream, *scores;    /* of each thread: (widest), (widest), (D), (S) */
     int8_t *digits;                            /* (2, widest) */
     int64_t places;
-} Room;
+} Workspace;
 typedef struct {
     atomic_int arrived, turn;
 } Meeting;
@@ -299,38 +299,38 @@ static const float *after(const Stack *s, const Worker *w, const Norm *norm, con
     return w->stream;
 }
 
-static void run(const Stack *s, const Worker *w, const Room *room, const Store *store, const float *x, const float *turns, float *logits) {
+static void run(const Stack *s, const Worker *w, const Workspace *workspace, const Store *store, const float *x, const float *rope, float *logits) {
     for (int64_t i = 0; i < s->count; i++) {
         const Layer *l = s->layers + i;
-        linear(w, &l->qkv, s->pre ? &l->norm1 : NULL, x, NULL, room->qkv);
+        linear(w, &l->qkv, s->pre ? &l->norm1 : NULL, x, NULL, workspace->qkv);
         meet(w);
         for (int64_t g = w->thread; g < s->kv_heads; g += w->threads) {
             float *keys = store->parts + i * store->layer + g * store->group;
-            attend(s, room->qkv, keys, keys + store->kind, store->length, l->window, turns, g, w->scores, room->mixed);
+            attend(s, workspace->qkv, keys, keys + store->kind, store->length, l->window, rope, g, w->scores, workspace->mixed);
         }
         meet(w);
-        linear(w, &l->out, NULL, room->mixed, x, room->middle);
+        linear(w, &l->out, NULL, workspace->mixed, x, workspace->middle);
         meet(w);
-        x = after(s, w, &l->norm1, room->middle);
-        up(s, w, &l->up, s->pre ? &l->norm2 : NULL, x, room->hidden);
+        x = after(s, w, &l->norm1, workspace->middle);
+        up(s, w, &l->up, s->pre ? &l->norm2 : NULL, x, workspace->hidden);
         meet(w);
-        linear(w, &l->down, NULL, room->hidden, x, room->end);
+        linear(w, &l->down, NULL, workspace->hidden, x, workspace->end);
         meet(w);
-        x = after(s, w, &l->norm2, room->end);
+        x = after(s, w, &l->norm2, workspace->end);
     }
     linear(w, &s->head, &s->norm, x, NULL, logits);
     meet(w);
 }
 
-/* x (D), turns of a rotary position (2, K) or NULL -> logits (vocabulary); what is stored of the new token is not counted yet */
-void step(const Stack *s, const Store *store, const Room *room, const float *x, const float *turns, float *logits, int64_t threads) {
+/* x (D), rope table of a position (2, K) or NULL -> logits (vocabulary); what is stored of the new token is not counted yet */
+void step(const Stack *s, const Store *store, const Workspace *workspace, const float *x, const float *rope, float *logits, int64_t threads) {
     Meeting meeting = {0, 0};
 #pragma omp parallel num_threads(threads)
     {
         int64_t t = omp_get_thread_num();
-        Input in = {room->wide + t * s->widest, room->digits + t * 2 * s->widest, 0, {0, 0}};
-        Worker w = {t, omp_get_num_threads(), &meeting, &in, room->normed + t * s->widest, room->stream + t * s->width,
-                    room->scores + t * room->places};
-        run(s, &w, room, store, x, turns, logits);
+        Input in = {workspace->wide + t * s->widest, workspace->digits + t * 2 * s->widest, 0, {0, 0}};
+        Worker w = {t, omp_get_num_threads(), &meeting, &in, workspace->normed + t * s->widest, workspace->stream + t * s->width,
+                    workspace->scores + t * workspace->places};
+        run(s, &w, workspace, store, x, rope, logits);
     }
 }

@@ -17,7 +17,8 @@ from weft.kernels.c import compiler
 from weft.kernels.decode_step import norm_of, refuses_stack
 from weft.kernels.implementation import Implementation
 from weft.kernels.int8_linear import Int8Linear
-from weft.kernels.spec import StackSpec, UsageSpec, decoding, describe_stack, described
+from weft.kernels.spec import StackSpec, decoding, describe_stack, described
+from weft.kernels.usage import UsageSpec
 from weft.nn.feed_forward import GatedFeedForward
 
 SOURCE = Path(__file__).with_name("decode.c")
@@ -87,7 +88,7 @@ class CStack:
 
     def __call__(self, x: Tensor, length: int, parts: Tensor, rope: Tensor | None) -> Tensor:
         """x (1, D) -> logits (1, V). parts: keys and values (2, L, 1, G, S, K), with room for one more than the length; it is written.
-        turns: of a rotary position (2, 1, K)."""
+        rope: cosines and sines of its position (2, 1, K)."""
         threads = torch.get_num_threads()
         logits = x.new_empty(1, self.outputs)
         kind, layer, _, group = parts.stride()[:4]

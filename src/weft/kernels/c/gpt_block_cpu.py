@@ -17,7 +17,8 @@ from torch.autograd.function import once_differentiable
 from weft.kernels.c import passes
 from weft.kernels.c.passes import Passes
 from weft.kernels.implementation import Implementation, install
-from weft.kernels.spec import PLAIN_TENSORS, BlockSpec, UsageSpec
+from weft.kernels.spec import PLAIN_TENSORS, BlockSpec
+from weft.kernels.usage import UsageSpec
 from weft.nn.block import Block
 from weft.nn.state import LayerKV
 

@@ -5,7 +5,7 @@
 // weights of places are taken as sums of two rounded numbers each, so that next to nothing is lost.
 //
 // To be defined: HEADS, GROUPS, K head width, WARPS, STAGES of a ring, SPLIT places of a part, ROTARY (0: positions are told otherwise,
-// 1: turns are floats, 2: turns are rounded), WHOLE (one part alone).
+// 1: the RoPE table is of floats, 2: of bf16), WHOLE (one part alone).
 #include "hopper.h"
 
 constexpr int CHUNK = 16, LINE = 2 * K + 16;  // places; bytes of one in shared memory, so that eight lie in different banks
@@ -40,10 +40,10 @@ __device__ inline void copy_chunk(char* to, const half_word* keys, const half_wo
 }
 
 // a number of a head vector, turned by its position where positions are told so
-__device__ inline float turn(const void* table, long long at) { return ROTARY == 1 ? ((const float*)table)[at] : widened(((const half_word*)table)[at]); }
+__device__ inline float rope_at(const void* table, long long at) { return ROTARY == 1 ? ((const float*)table)[at] : widened(((const half_word*)table)[at]); }
 __device__ inline half_word turned(const half_word* vector, int k, const void* table, long long cosines, long long sines) {
     float partner = widened(vector[(k + K / 2) % K]);
-    return rounded(widened(vector[k]) * turn(table, cosines + k) + (k < K / 2 ? -partner : partner) * turn(table, sines + k));
+    return rounded(widened(vector[k]) * rope_at(table, cosines + k) + (k < K / 2 ? -partner : partner) * rope_at(table, sines + k));
 }
 
 // the group's queries, key and value of a row's new token
@@ -63,7 +63,7 @@ struct Args {
     const half_word* qkv;  // (R, (HEADS + 2 GROUPS) K)
     half_word *keys, *values;  // of the cache; those of the new token are kept there
     const long long* lengths;  // (R)
-    const void* table;  // of turns (2, positions, K)
+    const void* table;  // RoPE table (2, positions, K)
     half_word* out;  // (R, HEADS K)
     float *mixes, *tops, *totals;  // of the parts (parts, R, HEADS, K) and (parts, R, HEADS), where there are several
     long long positions, row_stride, group_stride, window;

@@ -37,7 +37,7 @@ PART = 10_000
 ATTENTION_WARPS, ATTENTION_STAGES, MOST_QUERIES = 2, 3, 8
 ALIGNED = 16
 ROPE_KINDS = {torch.float32: 1, torch.bfloat16: 2}
-"""Kinds of numbers in a table of turns, as the kernel has them."""
+"""Kinds of numbers in a RoPE table, as the kernel has them."""
 BROKEN: set[torch.device] = set()
 """Devices whose kernels could not be compiled."""
 

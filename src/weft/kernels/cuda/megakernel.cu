@@ -68,12 +68,12 @@ static_assert(D % (CHUNK * HEADS) == 0 && 32 % LANES == 0 && WARPS % UNITS == 0 
 static_assert(CHUNKS <= THREADS && HEADS * PARTS <= BLOCKS && MOST_PLACES > 0 && K <= THREADS && BATCH <= THREADS && BATCH % UNITS == 0, "sizes");
 
 // mail of a layer, in half words
-constexpr int AFTER_LOOK = 0, AFTER_FEED = D, QKV = 2 * D, RISEN = 5 * D, MIXES = (5 + F) * D, WEIGHTS = MIXES + PARTS * D;
+constexpr int AFTER_LOOK = 0, AFTER_FEED = D, QKV = 2 * D, AFTER_UP = 5 * D, MIXES = (5 + F) * D, WEIGHTS = MIXES + PARTS * D;
 static_assert(WEIGHTS + 2 * HEADS * PARTS <= MAIL && MAIL % CHUNK == 0, "mail");
 
-enum Pointer { QKV_W, QKV_B, OUT_W, OUT_B, RISE_W, RISE_B, FALL_W, FALL_B, NORM1_W, NORM1_B, NORM2_W, NORM2_B };
+enum Pointer { QKV_W, QKV_B, OUT_W, OUT_B, UP_W, UP_B, DOWN_W, DOWN_B, NORM1_W, NORM1_B, NORM2_W, NORM2_B };
 enum Last { EMBED, POSITION, NORM_W, NORM_B, HEAD_W, LAST };
-enum Share { OF_QKV, OF_ROWS, OF_RISE, OF_HEAD, SHARES };
+enum Share { OF_QKV, OF_ROWS, OF_UP, OF_HEAD, SHARES };
 
 struct Args {
     const long_word* pointers;  // POINTERS of each layer, then LAST
@@ -452,18 +452,18 @@ struct Job {
 
     __device__ inline void up(int layer) {
         int first = hidden.first, units = hidden.units;
-        float bias = bias_of(pointer(layer, RISE_B), first, units);
+        float bias = bias_of(pointer(layer, UP_B), first, units);
         uint4 v = make_uint4(0, 0, 0, 0), x[TURNS];
         if (thread < CHUNKS) v = receive(mail + AFTER_LOOK + thread * CHUNK);
         norm(v);
         take(x);
         product(units, x, [&](int unit, float sum) {
-            tell(mail + RISEN + first + unit, rounded(activated(rounded_float(sum + bias))));
+            tell(mail + AFTER_UP + first + unit, rounded(activated(rounded_float(sum + bias))));
         });
     }
 
     __device__ inline void down(int layer) {
-        float bias = bias_of(pointer(layer, FALL_B), first_row, rows);
+        float bias = bias_of(pointer(layer, DOWN_B), first_row, rows);
         expect_first_norm(layer + 1);
         uint4 v[WIDE], x[TURNS];
         for (int i = 0; i < WIDE; ++i) v[i] = make_uint4(ABSENT, ABSENT, ABSENT, ABSENT);
@@ -471,7 +471,7 @@ struct Job {
         for (bool lacking = true; lacking;) {
             lacking = false;
             for (int i = 0; i < WIDE; ++i)
-                if (thread + i * THREADS < F * CHUNKS) look_again(v[i], mail + RISEN + (thread + i * THREADS) * CHUNK);
+                if (thread + i * THREADS < F * CHUNKS) look_again(v[i], mail + AFTER_UP + (thread + i * THREADS) * CHUNK);
             for (int i = 0; i < WIDE; ++i) lacking = lacking || (thread + i * THREADS < F * CHUNKS && lacks(v[i]));
             if (lacking) watch.look();
         }
@@ -511,7 +511,7 @@ extern "C" __global__ void __launch_bounds__(THREADS + 32, 1) megakernel(const _
     bool looks = head < HEADS && part < parts;
     int begin = looks ? (long long)length * part / parts : 0, places = looks ? (long long)length * (part + 1) / parts - begin : 0;
     int together_places = min(MOST_PLACES, max(1, (places + TEAMS - 1) / TEAMS));
-    Units qkv = share(a, OF_QKV), rows = share(a, OF_ROWS), hidden = share(a, OF_RISE), of_head = share(a, OF_HEAD);
+    Units qkv = share(a, OF_QKV), rows = share(a, OF_ROWS), hidden = share(a, OF_UP), of_head = share(a, OF_HEAD);
     Units fallen = {rows.first * F, rows.units * F};
 
     if (thread >= THREADS) {
@@ -523,8 +523,8 @@ extern "C" __global__ void __launch_bounds__(THREADS + 32, 1) megakernel(const _
             long long from = layer * a.layer_stride + head * a.head_stride + (long long)begin * K;
             feeder.cache(a.keys + from, a.values + from, places, together_places);
             feeder.weights(at[OUT_W], rows);
-            feeder.weights(at[RISE_W], hidden);
-            feeder.weights(at[FALL_W], fallen);
+            feeder.weights(at[UP_W], hidden);
+            feeder.weights(at[DOWN_W], fallen);
         }
         feeder.weights(s->pointers[LAYERS * POINTERS + HEAD_W], of_head);
         return;

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from weft.kernels.cuda.compiler import is_shared, kernel
 from weft.kernels.implementation import Implementation
-from weft.kernels.spec import StackSpec, UsageSpec, decoding, describe_stack, described
+from weft.kernels.spec import StackSpec, decoding, describe_stack, described
+from weft.kernels.usage import UsageSpec
 from weft.nn.state import KVCache
 
 HOPPER = 9

@@ -5,7 +5,7 @@ import { answersTexts } from "./models.js";
 const STORED = "weft.sampling";
 const DEFAULTS = { temperature: "0.8", top_p: "1", top_k: "", min_p: "0", max_tokens: "128", iterations: "", length_factor: "", seed: "", stop: "" };
 const DRAWING = ["temperature", "top_p", "top_k", "min_p", "seed"];
-const FILLING = ["iterations", "length_factor"];
+const MASK_PREDICT = ["iterations", "length_factor"];
 let defaults = DEFAULTS;
 const box = document.getElementById("settings");
 const inputs = [...box.querySelectorAll("[name]")];
@@ -35,9 +35,9 @@ function summarise() {
 export function suit(model) {
   defaults = answersTexts(model) ? { ...DEFAULTS, temperature: "0" } : DEFAULTS;
   for (const input of inputs) {
-    const [drawn, filled] = [DRAWING.includes(input.name), FILLING.includes(input.name)];
-    input.closest("label").hidden = model.filling ? drawn || (filled && model.filling.fixed) : filled;
-    if (input.name === "iterations" && model.filling) input.placeholder = model.filling.iterations;
+    const [drawn, filled] = [DRAWING.includes(input.name), MASK_PREDICT.includes(input.name)];
+    input.closest("label").hidden = model.mask_predict ? drawn || (filled && model.mask_predict.fixed) : filled;
+    if (input.name === "iterations" && model.mask_predict) input.placeholder = model.mask_predict.iterations;
   }
   fill({ ...defaults, ...stored() });
 }

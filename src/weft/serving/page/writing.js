@@ -69,7 +69,7 @@ function told(end, count, milliseconds) {
 async function fitting(settings, sized, model, signal) {
   if (!model.max_model_len || !settings.max_tokens) return settings;
   if (answersTexts(model)) {
-    const most = model.filling?.longest ?? model.max_model_len - 1;
+    const most = model.mask_predict?.longest ?? model.max_model_len - 1;
     return { ...settings, max_tokens: Math.max(1, Math.min(settings.max_tokens, most)) };
   }
   const { count } = await json("tokenize", { ...sized, model: model.id }, signal);

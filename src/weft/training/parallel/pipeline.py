@@ -164,8 +164,8 @@ class Pipeline:
         key = (number, rows, length, dtype)
         if key not in self.schedules:
             states = torch.empty(rows, length, self.width, dtype=dtype, device="meta", requires_grad=True)
-            judged = torch.empty(1, device="meta", requires_grad=True)
-            given: dict[str, Any] = {"input_args": (states,) if self.stage else (), "output_args": judged if self.last else states}
+            scalar = torch.empty(1, device="meta", requires_grad=True)
+            given: dict[str, Any] = {"input_args": (states,) if self.stage else (), "output_args": scalar if self.last else states}
             stage = PipelineStage(Stage(self.run), self.stage, self.stages, self.device, group=self.group, **given)
             order = Schedule1F1B if number >= self.stages else ScheduleGPipe
             self.schedules = {key: order(stage, number, loss_fn=lambda output, target: output.sum(), scale_grads=False)}

@@ -1,0 +1,80 @@
+"""How a model is used, and whether kernels have anything to do with it: all that a trainer must know to ask `kernels.select`.
+
+Choosing imports every kernel and the layers they stand in for, which a model without attention can do without.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+from weft.nn.checkpointed import Checkpointing
+
+Mode = Literal["train", "evaluate", "decode"]
+
+
+def has_attention(model: nn.Module) -> bool:
+    """Whether a model has blocks or attention, of whichever family."""
+    return any(is_block(module) or hasattr(type(module), "attention_fn") for module in model.modules())
+
+
+def is_block(module: nn.Module) -> bool:
+    """Whether something is a Transformer block, of whichever family."""
+    return hasattr(module, "attention") and hasattr(module, "feedforward")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """A device, as far as kernels ask."""
+
+    device: str = "cpu"
+    capability: tuple[int, int] = (0, 0)
+    """Of a GPU; from (9, 0) on it is a Hopper."""
+    triton: bool = False
+    processors: int = 0
+    """Blocks of a kernel that run at once on a GPU."""
+    shared_memory: int = 0
+    """Bytes of each of them."""
+
+    @classmethod
+    def of(cls, device: torch.device) -> Machine:
+        if device.type != "cuda" or not torch.cuda.is_available():
+            return cls(device=device.type)
+        gpu: Any = torch.cuda.get_device_properties(device)
+        return cls(
+            device="cuda",
+            capability=torch.cuda.get_device_capability(device),
+            triton=importlib.util.find_spec("triton") is not None,
+            processors=gpu.multi_processor_count,
+            shared_memory=gpu.shared_memory_per_block_optin,
+        )
+
+    @property
+    def hopper(self) -> bool:
+        return self.device == "cuda" and self.capability[0] == 9
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsageSpec:
+    """How a model is used: what is true of a whole run, whichever layer it is about."""
+
+    machine: Machine = Machine()
+    mode: Mode = "train"
+    precision: str = "fp32"
+    """Of matrix products: fp32, tf32 or bf16."""
+    attention: str = "fused"
+    """A name of `kernels.attention.CORES`."""
+    attention_asked: bool = False
+    """Whether the user asked for it by name; then no other one is used."""
+    compiled: bool = False
+    """Whether PyTorch's compiler makes the step."""
+    no_blocks: str = ""
+    """Why blocks are computed operation by operation, whatever they are; nothing where kernels may serve."""
+    checkpointing: Checkpointing = "none"
+    """What is kept for the backward pass."""
+    parts: frozenset[str] = frozenset({"norm", "feed", "attention", "products"})
+    """Parts of the CUDA block that have kernels of their own; a benchmark takes some away."""
