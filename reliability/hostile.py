@@ -112,6 +112,8 @@ def campaign_of(campaign: Campaign, found: Sequence[Specimen], seeds: Sequence[i
     with multiprocessing.get_context("fork").Pool(jobs) as pool:
         for number, seed, done, outcome in pool.imap_unordered(case, cases, chunksize=4):
             name = found[number].name
+            if campaign.checks % 500 == 0:
+                print(f"{campaign.checks:,} checks, {len(campaign.failures)} failures", flush=True)
             ends[number][outcome.trouble or ("worked" if not outcome.code else "refused")] += 1
             slowest[number] = max(slowest[number], round(outcome.seconds * 1000))
             largest[number] = max(largest[number], outcome.memory >> 20)

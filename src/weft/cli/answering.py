@@ -83,8 +83,8 @@ def reply(loaded: Loaded, texts: Sequence[str], options: DecodingOptions) -> lis
     gpu, beam = next(loaded.model.parameters()).is_cuda, options.beam
     settings = {
         "beams": beam.beams,
-        "alpha": beam.length_penalty,
-        "beta": beam.coverage_penalty,
+        "length_penalty": beam.length_penalty,
+        "coverage_penalty": beam.coverage_penalty,
         "mask_predict": use(loaded, options.mask_predict),
     }
     return best_answers(loaded.model, loaded.tokenizer, texts, batch=256 if gpu else 64, **settings)  # type: ignore[arg-type]

@@ -37,7 +37,7 @@ class TensorInfo(NamedTuple):
 
 
 @dataclass
-class Reader:
+class ValueReader:
     """Values of a file, one after another; a ValueError where one would lie beyond its end."""
 
     data: memoryview
@@ -96,7 +96,7 @@ def open_file(path: Path, block_size: Callable[[int], tuple[int, int]]) -> GGUFF
     """The layout of a file; block_size: numbers in a block of a kind, and its bytes, a ValueError for a kind that is not known."""
     with open_regular(path) as file:
         data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    reader, found = Reader(data), GGUFFile(data)
+    reader, found = ValueReader(data), GGUFFile(data)
     if bytes(reader.take(4)) != MAGIC or (version := reader.number("I")) not in VERSIONS:
         raise ValueError("it does not begin as one of version 2 or 3")
     tensors, facts = reader.number("Q"), reader.number("Q")
@@ -119,7 +119,7 @@ def open_file(path: Path, block_size: Callable[[int], tuple[int, int]]) -> GGUFF
     return found
 
 
-def tensor_info(reader: Reader) -> tuple[str, tuple[int, ...], int, int]:
+def tensor_info(reader: ValueReader) -> tuple[str, tuple[int, ...], int, int]:
     """Name, shape, kind and offset of a tensor."""
     name, dimensions = reader.text(), reader.number("I")
     if not 1 <= dimensions <= MOST_DIMENSIONS or len(name) > LONGEST_NAME:

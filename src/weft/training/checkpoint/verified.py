@@ -21,8 +21,11 @@ OBJECTS = ("recipe.json", "metrics.json", "tokenizer.json", "training.json")
 
 def read_manifest(path: Path, newest: int) -> dict[str, Any]:
     """Format and files of a checkpoint, refused unless it is as it was written. Anybody can sign: what it says is checked nevertheless."""
-    with parsing(f"{path}: manifest.json", CheckpointError):
+    try:
         written = read_bytes(path / "manifest.json")
+    except OSError as error:
+        raise CheckpointError(f"{path}: manifest.json cannot be read ({error.strerror})") from error
+    with parsing(f"{path}: manifest.json", CheckpointError):
         manifest: dict[str, Any] = checked(parse_json(written), {**MANIFEST, "sha256": str})
         exact = written == (json.dumps(manifest, indent=2) + "\n").encode()
         claimed = manifest.pop("sha256")
@@ -37,8 +40,10 @@ def read_manifest(path: Path, newest: int) -> dict[str, Any]:
 
 def read_file(path: Path, name: str, expected: str) -> Any:
     """The content of a file of a checkpoint, if it has the sha256 that is expected and the form of its kind."""
-    with parsing(f"{path}: {name}", CheckpointError):
+    try:
         data = tensors.mapped(path / name) if name.endswith(".safetensors") else read_bytes(path / name)
+    except OSError as error:
+        raise CheckpointError(f"{path}: {name} cannot be read ({error.strerror})") from error
     if hashlib.sha256(data).hexdigest() != expected:
         raise CheckpointError(f"{path}: {name} is damaged (its sha256 differs from the manifest)")
     with parsing(f"{path}: {name}", CheckpointError):
