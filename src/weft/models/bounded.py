@@ -39,7 +39,7 @@ def check_sizes(settings: ModelConfig, tensors: int) -> None:
     """Refuse numbers that no model has, and more layers than there are tensors."""
     for name, value in flat(dataclasses.asdict(settings)):
         most = max(tensors, 16) if "layers" in name else LARGEST_SIZE
-        if isinstance(value, int) and not -1 <= value <= most:
+        if isinstance(value, int) and not 0 <= value <= most:
             raise ValueError(f"{name} cannot be {value}")
 
 
