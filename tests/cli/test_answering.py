@@ -67,7 +67,7 @@ def test_a_file_of_texts(command: Callable[..., Outcome], runs: Path, tmp_path: 
         ("transformer", ["7", "--iterations", "3"], "answers token by token"),
         ("transformer", ["7", "--temperature", "0.5"], "--temperature is for models that continue a text, and this one answers it"),
         ("transformer", ["7", "--max-new-tokens", "2"], "--max-new-tokens is for models that continue a text"),
-        ("nat", ["7", "--beams", "3"], "--beams is of a search, and this model makes all tokens at once"),
+        ("nat", ["7", "--beams", "3"], "--beams needs beam search, and this model makes all tokens at once"),
         ("nat", ["--input", "/nowhere", "--out", "x"], "no such file"),
         ("nat", ["--input", "texts"], "--input needs --out"),
         ("nat", ["7", "--input", "texts", "--out", "x"], "no room for the prompt"),

@@ -48,7 +48,7 @@ def test_settings_of_a_recipe_are_flags(command: Callable[..., Outcome], text_fi
     facts = json.loads((tmp_path / "plan.json").read_text())
     vocabulary = len(set(text_file.read_text()))
     assert facts["parameters_by_part"]["embeddings"] == 64 * 2 * vocabulary
-    assert (facts["batch"], facts["tokens_per_example"], facts["layout"]["micro"]) == (12, 32, 3)
+    assert (facts["batch"], facts["tokens_per_example"], facts["layout"]["micro_batch"]) == (12, 32, 3)
     assert facts["memory"]["optimiser state"] < 8 * facts["parameters"]
 
 

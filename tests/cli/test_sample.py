@@ -79,14 +79,13 @@ def test_the_likeliest_texts_of_a_beam(command: Callable[..., Outcome], text_run
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["Ω"], "does not occur"),
         (["two", "words"], "put it into quotes"),
         (["--temperature", "-1"], "temperature must be from 0"),
         (["--top-p", "0"], "top_p must be above 0"),
         (["--max-new-tokens", "0"], "at least 1"),
         (["--beams", "2", "--temperature", "0.5"], "--temperature changes what is drawn, and --beams draws nothing"),
         (["--beams", "2", "--temperature", "0", "--top-k", "3"], "--top-k changes what is drawn"),
-        (["--length-penalty", "1"], "--length-penalty is of a search, and there is none without --beams"),
+        (["--length-penalty", "1"], "--length-penalty needs beam search, and there is none without --beams"),
         (["--iterations", "2"], "--iterations is for models that make all tokens of an answer at once"),
     ],
 )
@@ -117,8 +116,8 @@ def test_images_of_a_class_and_walks(command: Callable[..., Outcome], tmp_path: 
     sizes = {path.name: image.open(io.BytesIO(path.read_bytes())).size for path in (run / "samples").iterdir()}
     wide = 10 * 68 + 4
     assert sizes["00000003-3-seed0.png"] == (2 * 68 + 4, 2 * 68 + 4)
-    assert sizes["00000003-between-seed0.png"] == (wide, 2 * 68 + 4)
-    assert sizes["00000003-along-seed0.png"] == (wide, 3 * 68 + 4)
+    assert sizes["00000003-interpolate-seed0.png"] == (wide, 2 * 68 + 4)
+    assert sizes["00000003-traverse-seed0.png"] == (wide, 3 * 68 + 4)
     assert "is none of the classes" in command("sample", str(run), "--label", "12").err
     assert "do not go together" in command("sample", str(run), "--label", "1", "--latents", "traverse").err
     plain = small_run(tmp_path / "plain", "vae/digits", **{"model.hidden": (16,)})

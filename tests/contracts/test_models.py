@@ -200,7 +200,7 @@ def test_decay_spares_biases_norms_and_embeddings(name: str, tmp_path: Path, dev
             owner, _, leaf = path.rpartition(".")
             parameter, module = model.get_parameter(path), model.get_submodule(owner)
             spared = "bias" in leaf or parameter.ndim < 2 or isinstance(module, nn.Embedding | nn.LayerNorm) or leaf.endswith("embedding")
-            assert (kind == "plain") == spared, path
+            assert (kind == "no_decay") == spared, path
 
 
 @every_model

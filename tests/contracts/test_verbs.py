@@ -22,20 +22,20 @@ TYPED = {
     verbs.ANSWERS: ("seven",),
     verbs.DRAWS: ("--n", "2"),
     verbs.POINTS: ("--n", "5"),
-    verbs.RESTYLES: ("--input", "picture.png", "--out", "restyled"),
+    verbs.TRANSLATES_IMAGES: ("--input", "picture.png", "--out", "restyled"),
     verbs.WORDS: ("the",),
     verbs.PICTURE: ("picture.png",),
     verbs.TEXT: ("the cat likes rain.", "a dog sees rain."),
-    "number of a text": ("the cat likes rain.",),
-    "the likelier way to go on": ("my friend", "likes rain", "hates rain"),
-    "answer in a paragraph": ("what is near the cat ?", "a tree near the cat ."),
-    "tags of words": ("may sees the moon",),
+    "regression": ("the cat likes rain.",),
+    "multiple choice": ("my friend", "likes rain", "hates rain"),
+    "extractive question answering": ("what is near the cat ?", "a tree near the cat ."),
+    "token classification": ("may sees the moon",),
 }
 """What to type after the name of a run to be given what `weft sample` has."""
 TOLD = {
     verbs.DRAWS: "written to",
     verbs.POINTS: "written to",
-    verbs.RESTYLES: "restyled",
+    verbs.TRANSLATES_IMAGES: "restyled",
 }
 
 

@@ -122,7 +122,7 @@ def test_a_model_that_others_cannot_hold_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("abcdefgh " * 100)
     changes = {"data.path": str(tmp_path / "text.txt"), "data.context": 8, "train.steps": 1, "train.device": "cpu"}
     weft.train(weft.recipe("gpt/text", changes), out=tmp_path / "run")
-    with pytest.raises(CheckpointError, match="position 'rotary'; this foreign format has only 'learned'"):
+    with pytest.raises(CheckpointError, match="position_embedding 'rotary'; this foreign format has only 'learned'"):
         convert(str(tmp_path / "run"), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

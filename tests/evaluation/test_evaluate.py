@@ -72,8 +72,20 @@ def test_a_path_means_the_whole_of_another_text_in_the_models_own_tokens(run: Pa
     other.write_text("five jugs. " * 9)
     for data in (str(other), other, {"path": str(other)}, TextConfig(path=str(other), validation_path=str(other), context=10)):
         assert weft.evaluate(loaded, "loss", data=data)["loss"] == pytest.approx(by_hand(loaded, "five jugs. " * 9), rel=1e-6)
-    other.write_text("ärger")
-    with pytest.raises(DataError, match="does not occur"):
+
+
+def test_unknown_characters_are_left_out_counted_and_charged(run: Path, tmp_path: Path) -> None:
+    loaded, plain, other = weft.load(run), tmp_path / "plain.txt", tmp_path / "other.txt"
+    plain.write_text("five jugs. " * 9)
+    other.write_text("five ‘jugs’. " * 9)
+    found, without = weft.evaluate(loaded, data=other), weft.evaluate(loaded, data=plain)
+    assert found["loss"] == without["loss"]
+    assert found.problems == ["18 × characters that the model does not know, left out: '‘' (U+2018), '’' (U+2019), …"]
+    bits = without["loss"] / math.log(2) * 99 + 18 * math.log2(0x110000)
+    assert found["bits_per_byte"] == pytest.approx(bits / len(other.read_bytes()), rel=1e-9)
+    assert found["bits_per_byte"] > without["bits_per_byte"], "what it cannot write does not make it look better"
+    other.write_text("学而时习之")
+    with pytest.raises(DataError, match=r"has 0 tokens .*5 × characters that the model does not know, left out: '学' \(U\+5B66\)"):
         weft.evaluate(loaded, data=other)
 
 

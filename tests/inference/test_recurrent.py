@@ -92,7 +92,7 @@ def test_speculative_decoding_with_a_recurrent_target_or_draft(kinds: tuple[str,
 def test_speculative_decoding_reads_little_twice() -> None:
     model, request = built(), Request((1, 2, 3), Sampling(max_new_tokens=200, ignore_end=True, temperature=0.0))
     helped = speculate(model, built(), Letters(), request, num_draft_tokens=4)
-    assert helped.acceptance == 1.0 and helped.target_steps == 40
+    assert helped.acceptance_rate == 1.0 and helped.target_steps == 40
     helper = built(5)
     read = read_by(model, lambda: speculate(model, helper, Letters(), request, num_draft_tokens=4))
     assert read <= 200 * 2 * 6 and helper.tokens_read <= 200 * 6  # in proportion to the answer

@@ -258,9 +258,9 @@ def test_one_row_is_served_where_every_row_is() -> None:
     for name in DECODERS:
         spec = described(describe_stack, decoder(name).bfloat16(), use)
         assert isinstance(spec, StackSpec)
-        claims[name] = [not one.refuses(spec, use) for one in (select.DECODERS[0], select.ONE_ROW[0])]
+        claims[name] = [not one.refuses(spec, use) for one in (select.DECODERS[0], select.SINGLE_ROW[0])]
         assert claims[name][0] == (name not in REFUSED)
-        assert all(one.refuses(spec, use) for one in (select.DECODERS[1], select.ONE_ROW[1]))
+        assert all(one.refuses(spec, use) for one in (select.DECODERS[1], select.SINGLE_ROW[1]))
     assert {name for name, (_, alone) in claims.items() if alone} == {
         str(more)
         for more in (

@@ -135,7 +135,7 @@ def test_a_kernel_for_one_row_that_fails_is_told_of_once(monkeypatch: pytest.Mon
     def fail(model: Any) -> Any:
         raise WeftError("no compiler is here")
 
-    monkeypatch.setattr(megakernel, "fits", lambda model: True)
+    monkeypatch.setattr(megakernel, "supports", lambda model: True)
     monkeypatch.setattr(decode_step, "Megakernel", fail)
     monkeypatch.setattr(decode_step, "KERNELS", SimpleNamespace(SPLIT=64))
     monkeypatch.setattr(DecodeStep, "_replay", lambda self, bucket, parts, cache: torch.ones(bucket, 500))

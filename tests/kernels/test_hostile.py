@@ -500,7 +500,7 @@ CAPPED = """
 def capped(q, k, v, mask=None, causal=False, dropout=0.0):
     scores = 0.05 * torch.tanh(q @ k.mT)
     if causal:
-        scores = scores.masked_fill(_future(q.size(-2), k.size(-2), q.device), float("-inf"))
+        scores = scores.masked_fill(_causal_mask(q.size(-2), k.size(-2), q.device), float("-inf"))
     if mask is not None:
         scores = scores.masked_fill(~mask, float("-inf"))
     return scores.softmax(-1) @ v

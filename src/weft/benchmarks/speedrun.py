@@ -73,8 +73,8 @@ def prepared(folder: Path, folders: list[str], vocabulary: int) -> dict[str, Any
     """The corpus and its shards, made now where they are not there yet; its description."""
     if not (folder / "corpus.json").is_file():
         build_corpus(folder, folders)
-    parts = {name: str(folder / f"{name}.jsonl") for name in ("train", "held")}
-    if not (folder / f"held-{vocabulary}" / "manifest.json").is_file():
+    parts = {name: str(folder / f"{name}.jsonl") for name in ("train", "held_out")}
+    if not (folder / f"held_out-{vocabulary}" / "manifest.json").is_file():
         tokenizer = train_tokenizer("byte_bpe", vocabulary, [parts["train"]], BuildConfig())
         for name, path in parts.items():
             build([path], folder / f"{name}-{vocabulary}", tokenizer, BuildConfig(), cores())
@@ -224,7 +224,7 @@ class Race:
 
     @property
     def held(self) -> str:
-        return str(self.options.corpus / f"held-{self.size.vocabulary}")
+        return str(self.options.corpus / f"held_out-{self.size.vocabulary}")
 
     def train(self, course: Course, seed: int, lr: float, steps: int) -> dict[str, Any]:
         row = course.train(seed, lr, steps)

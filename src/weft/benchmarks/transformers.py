@@ -22,7 +22,7 @@ from weft.benchmarks.arguments import Arguments, settings
 from weft.benchmarks.record import measurements, write_record
 from weft.core.config import override
 from weft.data.base import Problems
-from weft.data.text.token_windows import read_text
+from weft.data.io.text import read_text
 from weft.evaluation.evaluate import evaluate
 from weft.inference.translate import answer
 from weft.inference.translate_file import answer_lines, fingerprint

@@ -13,7 +13,7 @@ from weft.core.config import to_dict
 from weft.core.errors import ConfigError
 from weft.core.units import duration
 from weft.data.base import Problems
-from weft.data.text.token_windows import read_text
+from weft.data.io.text import read_text
 from weft.inference.beam import Beam
 from weft.inference.mask_predict import MaskPredict
 from weft.inference.translate import Seq2SeqOutput, best_answers

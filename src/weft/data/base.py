@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
@@ -20,6 +21,10 @@ Batch = dict[str, Tensor]
 
 IGNORE = -100
 """The target or label that the loss ignores."""
+
+UNKNOWN_NATS = math.log(0x110000)
+"""What a character that is left out costs where texts are scored: any of Unicode's code points, all as likely, which is 20.1 bits. Were it
+free, what a model cannot write would make it look better."""
 
 UNLABELLED = -1
 """The label of an example whose class is unknown."""

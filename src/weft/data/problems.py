@@ -8,10 +8,12 @@ LISTED = 10
 """Locations that are kept for each kind of problem."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Problems:
     """Counts of rows, files or bytes that could not be used, with the locations of the first few of each kind."""
 
+    encoding: str = ""
+    """Encoding of the files, as the user named it; "" to detect it."""
     counts: dict[str, int] = field(default_factory=dict)
     places: dict[str, list[str]] = field(default_factory=dict)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from weft.core.errors import CapabilityError, require
 from weft.evaluation.fewshot.request_types import written
-from weft.evaluation.fewshot.scoring import Scorer, Tokens
+from weft.evaluation.fewshot.scoring import Score, Scorer, Tokens
 from weft.runs.load import Loaded, load
 
 NAME = "weft"
@@ -68,8 +68,7 @@ def make_class(base: Any) -> type:
 
         def loglikelihood(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
             """Log-probability of each continuation, and whether it is what greedy decoding gives."""
-            pairs = [(request.args, *self.scorer.pair(*moved(*request.args))) for request in requests]
-            return self._loglikelihood_tokens(pairs)
+            return [(score.logprob, score.greedy) for score in self.scorer.score([moved(*request.args) for request in requests])]
 
         def _loglikelihood_tokens(self, requests: Sequence[Any], **others: Any) -> list[tuple[float, bool]]:
             pairs: list[tuple[Tokens, Tokens]] = [(tuple(before), tuple(after)) for _, before, after in requests]
@@ -79,7 +78,8 @@ def make_class(base: Any) -> type:
             """Log-probability of each whole text, in windows where it is longer than the context."""
             texts = [self.scorer.encode(request.args[0]) for request in requests]
             scores = iter(self.scorer.score_tokens([((self.prefix_token_id,), text) for text in texts if text]))
-            return [next(scores).logprob if text else 0.0 for text in texts]
+            found = [next(scores) if text else Score((), True) for text in texts]
+            return [self.scorer.charged(score, request.args[0]).logprob for score, request in zip(found, requests, strict=True)]
 
         def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
             """What the model writes up to one of the texts that end it."""

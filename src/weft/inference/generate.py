@@ -11,6 +11,7 @@ from torch import nn
 
 from weft.core.errors import CapabilityError, ConfigError, DataError
 from weft.data.tokenizers.base import ClassNames
+from weft.data.tokenizers.unknown import warn_unknown
 from weft.inference.beam import Beam, Hypothesis
 from weft.inference.beam_models import NEVER, continuations
 from weft.inference.detokenizer import Detokenizer
@@ -67,6 +68,7 @@ def generate(
     sampling = Sampling(stop=stops, **settings)
     if n < 1 or sampling.max_new_tokens < 1:
         raise ConfigError(f"n and max_new_tokens must be at least 1, not {n} and {sampling.max_new_tokens}")
+    warn_unknown(tokenizer, (prompt,), "prompt")
     ids = tuple(open_prompt(tokenizer, prompt))
     requests = [Request(ids, sampling, number) for number in range(n)]
     if draft is not None:
@@ -80,6 +82,7 @@ def searched(model: nn.Module, tokenizer: Any, prompt: str, n: int, beam: Beam, 
     """The n likeliest continuations, best first."""
     if not 1 <= n <= beam.beams:
         raise ConfigError(f"{beam.beams} beams find 1 to {beam.beams} continuations, not {n}; n must not be above beams")
+    warn_unknown(tokenizer, (prompt,), "prompt")
     ids = open_prompt(tokenizer, prompt)
     end = next(iter(end_tokens(tokenizer)), NEVER)
     [best] = continuations(model, [ids], beam=beam, longest=sampling.max_new_tokens, end=end, vocabulary=tokenizer.size)

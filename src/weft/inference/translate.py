@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from weft.core.errors import CapabilityError
+from weft.data.tokenizers.unknown import warn_unknown
 from weft.inference.beam import Beam, Hypothesis, finish
 from weft.inference.beam_models import translating
 from weft.inference.mask_predict import MaskPredict, mask_predict
@@ -79,6 +80,7 @@ def best_answers(
     if tokenizer is None:
         raise CapabilityError("this checkpoint holds no tokenizer, so text cannot be turned into tokens")
     room, (_, end) = getattr(model.config, "context", 0) or 1 << 30, start_and_end(tokenizer)
+    warn_unknown(tokenizer, texts, "texts")
     encoded = [[*tokenizer.encode(text).tolist()[: room - 1], end] for text in texts]
     order = sorted(range(len(texts)), key=lambda i: len(encoded[i]))
     device = next(model.parameters()).device

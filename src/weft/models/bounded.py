@@ -56,7 +56,8 @@ def check_shapes(own: Mapping[str, Tensor], weights: Mapping[str, Tensor], what:
     for name, tensor in weights.items():
         if name in own and own[name].shape != tensor.shape:
             raise CheckpointError(
-                f"{what}: the weights do not fit the model: {name} is {list(tensor.shape)}, not the {list(own[name].shape)} of its settings"
+                f"{what}: the weights do not fit the model: those of {name} have the shape {list(tensor.shape)}, its settings say "
+                f"{list(own[name].shape)}"
             )
 
 

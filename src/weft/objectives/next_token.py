@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from weft.core.errors import CapabilityError
-from weft.data.base import IGNORE, Batch
+from weft.data.base import IGNORE, UNKNOWN_NATS, Batch
 from weft.kernels.chunked_cross_entropy import chunked_cross_entropy
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 
@@ -22,6 +22,9 @@ from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 class NextTokenConfig(ObjectiveConfig):
     bytes_per_token: float = 0.0
     """Bytes of text a token stands for, on average; 0 takes it from the data. Used for bits per byte."""
+    unknown_per_token: float = 0.0
+    """Characters of the text that the model has no token for, per token; 0 takes it from the data. Each costs 20.1 bits in bits per
+    byte."""
 
     def build(self) -> NextToken:
         return NextToken(self)
@@ -49,5 +52,6 @@ class NextToken(Objective):
         numbers = super().summary(means)
         numbers["perplexity"] = math.exp(min(numbers["loss"], 700.0))
         if self.config.bytes_per_token:
-            numbers["bits_per_byte"] = numbers["loss"] / math.log(2) / self.config.bytes_per_token
+            nats = numbers["loss"] + self.config.unknown_per_token * UNKNOWN_NATS
+            numbers["bits_per_byte"] = nats / math.log(2) / self.config.bytes_per_token
         return numbers

@@ -82,7 +82,7 @@ class Seq2Seq(Objective):
 
     def search(self, model: nn.Module) -> dict[str, Any]:
         """How answers are found, for the record."""
-        return {"beams": self.config.beams, "alpha": self.config.length_penalty}
+        return {"beams": self.config.beams, "length_penalty": self.config.length_penalty}
 
     def measure(self, model: Any, batch: Batch) -> dict[str, Tensor]:
         """The counts that BLEU is made of, summed over the batch (10,)."""

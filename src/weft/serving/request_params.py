@@ -56,6 +56,7 @@ def prompt_ids(model: ServedModel, text: str, special: bool) -> list[int]:
 
 def opened(model: ServedModel, text: str, special: bool) -> list[int]:
     """Tokens of a text to be continued: the special tokens that open one, but not those that close it."""
+    model.tokens.count_unknown(text)
     return open_prompt(model.tokenizer, text) if special else encode_prompt(model.tokenizer, text).tolist()
 
 

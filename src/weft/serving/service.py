@@ -164,7 +164,9 @@ class Service:
         workers = {name: model.worker for name, model in self.models.items()}
         active = {name: worker.engine.active if worker.engine else 0 for name, worker in workers.items()}
         waiting = {name: max(0, worker.open - active[name]) for name, worker in workers.items()}
+        unknown = {name: model._tokens.unknown for name, model in self.models.items() if model._tokens}
         return [
+            *samples("weft_unknown_characters_total", "Characters of requests without a token.", "counter", of_models(unknown)),
             *samples("weft_requests_active", "Requests in the engine's slots.", "gauge", of_models(active)),
             *samples("weft_requests_waiting", "Requests that wait for a slot.", "gauge", of_models(waiting)),
             *samples("weft_requests_cancelled_total", "Answers nobody waited for.", "counter", of_counts(workers, "cancelled")),

@@ -14,6 +14,7 @@ from weft.data.io.files import well_formed
 from weft.data.tokenizers.base import ByteTokenizer, Tokenizer
 from weft.data.tokenizers.foreign import special_tokens
 from weft.data.tokenizers.subwords import ByteBPE, Subwords
+from weft.data.tokenizers.unknown import warn_unknown
 
 BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 WINDOW = 8
@@ -46,6 +47,8 @@ class TokenTexts:
         self._spelled: dict[int, bytes] = {}
         engine = self.inner.engine if isinstance(self.inner, Subwords) else None
         self.special_tokens: dict[str, int] = {text: engine.token_to_id(text) for text in special_tokens(engine) if text} if engine else {}
+        self.unknown = 0
+        """Characters of requests that the model does not know."""
         self.before, self.after = self.inner.around
 
     def spelling(self, number: int) -> bytes:
@@ -103,8 +106,16 @@ class TokenTexts:
     def _length(self, numbers: Sequence[int]) -> int:
         return len(self.decode(numbers).rstrip("\ufffd")) if numbers else 0
 
+    def count_unknown(self, text: str) -> None:
+        """Count the characters of a request that the model does not know; only the first such request is logged."""
+        if number := len(self.tokenizer.unknown(text)):
+            if not self.unknown:
+                warn_unknown(self.tokenizer, (text,), "request (/metrics counts them from now on)")
+            self.unknown += number
+
     def encode(self, text: str, special: bool = True) -> list[int]:
         """Tokens of a text, between the special tokens its model is used to; a text that looks like one is only text."""
+        self.count_unknown(text)
         ids = self.tokenizer.encode(text).tolist()
         return [*self.before, *ids, *self.after] if special else ids
 
@@ -113,6 +124,7 @@ class TokenTexts:
         if not self.special_tokens:
             return self.encode(text, special=False)
         longest_first = sorted(self.special_tokens, key=len, reverse=True)
+        self.count_unknown(text)
         parts = re.split(f"({'|'.join(map(re.escape, longest_first))})", text)
         ids = [np.zeros(0, dtype=np.int64)]
         for part in parts:

@@ -21,7 +21,7 @@ from weft.api import train
 from weft.core.config import Config
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Problems
-from weft.data.text.token_windows import read_text
+from weft.data.io.text import read_text
 from weft.inference.beam import Beam
 from weft.inference.beam_models import continuations
 from weft.inference.engine import Engine, generate_all

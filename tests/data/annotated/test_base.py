@@ -37,7 +37,7 @@ class Lines(AnnotatedConfig):
 
 def test_every_source_has_the_same_settings() -> None:
     common = {field.name for field in dataclasses.fields(AnnotatedConfig)}
-    assert common == {"path", "validation_path", "validation", "tokenizer", "vocabulary", "context"}
+    assert common == {"path", "validation_path", "validation", "tokenizer", "vocabulary", "context", "encoding"}
     for name in SOURCES:
         made = registry.find("data", name)()
         assert isinstance(made, AnnotatedConfig)

@@ -159,7 +159,7 @@ def test_characters_that_a_model_never_met_are_left_out_and_counted(tmp_path: Pa
         [START, EXTRACT, EXTRACT, EXTRACT],
     ]
     path = tmp_path / "a.tsv"
-    assert data.problems.lines() == [f"2 × texts with characters outside the vocabulary, which are left out: {path}:1, {path}:3"]
+    assert data.problems.lines() == [f"2 × texts with characters that the model does not know, left out: {path}:1, {path}:3"]
 
 
 def test_settings_survive_json(tmp_path: Path) -> None:

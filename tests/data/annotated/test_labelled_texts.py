@@ -148,7 +148,7 @@ def test_a_file_of_its_own_to_validate_on(tmp_path: Path) -> None:
 def test_every_unusable_row_is_counted_and_named(tmp_path: Path) -> None:
     content = b"sentence1\tsentence2\tlabel\ngood\tthing\tx\nragged\n\n\tempty\tx\nno label\there\t \nbad\tthing\ty\r\nfin\xe9\tb\tx\n"
     path = write(tmp_path / "a.tsv", content)
-    data = config(path).build()
+    data = config(path, encoding="utf-8").build()
     assert data.info["training_examples"] == 3
     assert data.problems.lines() == [
         f"1 × bytes that are not UTF-8, replaced by U+FFFD: {path}:8 (byte {content.index(0xE9)})",

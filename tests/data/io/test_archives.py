@@ -12,8 +12,8 @@ import pytest
 
 from weft.core.errors import DataError
 from weft.data.base import Problems
+from weft.data.io.text import read_text, read_texts
 from weft.data.text.documentation import documents
-from weft.data.text.token_windows import read_text, read_texts
 
 TEXTS = {"b/two.txt": "second\n", "a/one.txt": "first\r\n", "a/pic.png": "no", "a/.hidden.txt": "no", "__MACOSX/x.txt": "no"}
 

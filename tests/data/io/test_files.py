@@ -1,14 +1,20 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
+import tarfile
+import tracemalloc
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from weft.core.errors import DataError
 from weft.data.base import Problems
+from weft.data.images.idx_cifar import idx_array
 from weft.data.io import files
+from weft.data.io.text import read_text
 
 
 def test_a_path_that_leads_nowhere_is_one_sentence_with_the_fix(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,34 +49,6 @@ def test_what_cannot_be_read_is_a_data_error(tmp_path: Path) -> None:
             files.read_bytes(path)
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
-def test_encodings_with_a_mark_are_read(encoding: str) -> None:
-    problems = Problems()
-    assert files.decode("naïve Ω 😀\n".encode(encoding), Path("x"), problems) == "naïve Ω 😀\n"
-    assert not problems.counts
-
-
-def test_foreign_bytes_are_counted_and_named() -> None:
-    problems = Problems()
-    text = files.decode(
-        "one\ncafé, déjà\n\ufffd\n".encode("latin-1", errors="replace").replace(b"?", "\ufffd".encode()), Path("a.txt"), problems
-    )
-    assert text == "one\ncaf\ufffd, d\ufffdj\ufffd\n\ufffd\n"
-    assert problems.lines() == ["3 × bytes that are not UTF-8, replaced by U+FFFD: a.txt:2 (byte 7)"]
-
-
-def test_a_damaged_utf16_file_is_counted() -> None:
-    problems = Problems()
-    files.decode("ab\n".encode("utf-16") + b"\x00\xd8a\x00b", Path("a.txt"), problems)
-    assert next(iter(problems.counts)).startswith("bytes that are not UTF-16")
-    assert "a.txt:2" in problems.lines()[0]
-
-
-def test_exact_text_keeps_every_byte() -> None:
-    data = bytes(range(256))
-    assert files.decode(data, Path("x"), Problems(), exact=True).encode("utf-8", errors="surrogateescape") == data
-
-
 def test_lone_surrogates_are_mended() -> None:
     assert files.well_formed("a\ud800b\udc00 😀") == "a\ufffdb\ufffd 😀"
 
@@ -95,3 +73,36 @@ def test_names_that_are_no_text_can_be_printed(tmp_path: Path) -> None:
     (found,) = files.walk(tmp_path, (".txt",), Problems())
     assert files.show(found).isprintable()
     files.show(found).encode()
+
+
+def bomb(kind: str, path: Path, size: int) -> Path:
+    """A small file that becomes `size` bytes of zeros."""
+    if kind == "zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
+            zipped.writestr("a.txt", bytes(size))
+    elif kind == "tar":
+        with tarfile.open(path, "w:gz") as tarred:
+            entry = tarfile.TarInfo("a.txt")
+            entry.size = size
+            tarred.addfile(entry, io.BytesIO(bytes(size)))
+    else:
+        path.write_bytes(gzip.compress(bytes(size)))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("gz", "a.txt.gz"), ("zip", "a.zip"), ("tar", "a.tar.gz"), ("gz", "train-images-idx3-ubyte.gz")]
+)
+def test_small_files_that_become_huge_are_refused_before_they_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, name: str
+) -> None:
+    monkeypatch.setattr(files, "INFLATED_BYTES", 1 << 20)
+    path = bomb(kind, tmp_path / name, 20 << 20)
+    tracemalloc.start()
+    with pytest.raises(DataError, match=rf"{name}: its [\d,]+ bytes become more than [\d,]+ when decompressed, .*; decompress it first"):
+        idx_array(path, 3, Problems()) if "idx" in name else read_text(str(path), Problems())
+    assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    tracemalloc.stop()
+    honest = tmp_path / "b.txt.gz"
+    honest.write_bytes(gzip.compress(os.urandom(1 << 21).hex().encode()))
+    assert len(files.read_bytes(honest)) == 4 << 20, "what becomes a few times as large may be as large as it likes"

@@ -206,11 +206,12 @@ def test_input_of_which_nothing_can_be_used(tmp_path: Path) -> None:
 
 def test_documents_that_a_tokenizer_does_not_know(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
-    path.write_text("abc\nabx\ncab")
+    path.write_text("abc\nabx\ncab\nx\n")
     shards = build([str(path)], tmp_path / "out", CharacterTokenizer("abc"), BuildConfig(split="lines"))
-    assert [shards.document(number).tolist() for number in range(2)] == [[0, 1, 2], [2, 0, 1]]
+    assert [shards.document(number).tolist() for number in range(3)] == [[0, 1, 2], [0, 1], [2, 0, 1]]
+    assert shards.manifest["counts"]["documents"] == 3, "nothing is left of the last"
     report = json.loads((tmp_path / "out" / "problems.json").read_bytes())
-    assert report["places"]["documents that the tokenizer cannot encode, left out"][0].startswith(f"{path}:2 (character 'x'")
+    assert report["places"]["documents with characters that the model does not know, left out"][0] == f"{path}:2 ('x'; 'abx')"
 
 
 def test_damage_is_found(tmp_path: Path, tokenizer: Tokenizer) -> None:

@@ -113,7 +113,7 @@ BAD_ROWS = [
 def test_bad_rows_are_counted_with_their_line(tmp_path: Path, size: int) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"\n".join(BAD_ROWS) + b"\n")
-    found, flaws = texts(path, piece_bytes=size)
+    found, flaws = texts(path, piece_bytes=size, encoding="utf-8")
     assert found == ["first", "bad � byte", "half �", "last"]
     assert {what: [line for line, _ in named] for what, (_, named) in flaws.items()} == {
         "rows that are not JSON, left out": [2],
@@ -219,3 +219,39 @@ def test_parquet_without_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "a.parquet").write_bytes(b"")
     with pytest.raises(MissingExtra, match=r"\[parquet\]"):
         texts(tmp_path / "a.parquet")
+
+
+CHINESE = "学而时习之，不亦说乎？有朋自远方来，不亦乐乎？"
+
+
+@pytest.mark.parametrize("ending", [".txt", ".txt.gz", ".jsonl"])
+@pytest.mark.parametrize("encoding", ["gb18030", "utf-16-le", "utf-16"])
+def test_files_of_other_encodings_are_read_as_a_stream(tmp_path: Path, encoding: str, ending: str) -> None:
+    path = tmp_path / f"a{ending}"
+    lines = [f"{CHINESE} {number}" for number in range(500)]
+    content = "".join((f'{{"text": "{line}"}}' if ending == ".jsonl" else line) + "\n" for line in lines).encode(encoding)
+    path.write_bytes(gzip.compress(content) if ending.endswith(".gz") else content)
+    assert texts(path, piece_bytes=1000, split="lines") == (lines, {})
+    problems = Problems()
+    find_inputs([str(path)], ReadOptions(), problems)
+    assert len(problems.counts) == (encoding != "utf-16"), "what was detected is said"
+
+
+def test_what_is_not_utf8_after_a_long_beginning_is_left_out_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"plain\n" * 200_000 + CHINESE.encode("gb18030") * 9 + b"\nplain\n")
+    found, flaws = texts(path, split="lines")
+    assert set(found) == {"plain"}
+    assert [(what, number) for what, (number, _) in flaws.items()] == [
+        ("documents that are not UTF-8, left out; --encoding names another", 1)
+    ]
+
+
+def test_an_encoding_that_is_not_clear_is_refused(tmp_path: Path) -> None:
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_bytes("天地\n".encode("gb18030"))
+    with pytest.raises(DataError, match=r"a\.txt: is not UTF-8 .* name its encoding, as with --encoding \w+"):
+        find_inputs([str(tmp_path / "a.txt")], ReadOptions(), Problems())
+    with pytest.raises(DataError, match=r"no file can be read \(2 × files that cannot be read"):
+        find_inputs([str(tmp_path)], ReadOptions(), Problems())
+    assert texts(tmp_path / "a.txt", encoding="gb18030")[0] == ["天地\n"]

@@ -12,6 +12,7 @@ import torch
 from weft.core.config import from_dict, to_dict
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Data, DataLoader, Dataset, Problems
+from weft.data.io import records
 from weft.data.io.records import Records, read_records
 from weft.data.tables.table import TableConfig
 from weft.data.tokenizers import base as tokenizers
@@ -128,10 +129,28 @@ def test_a_large_file_full_of_lost_quotes_is_read_in_time(tmp_path: Path) -> Non
     assert time.perf_counter() - start < 3
 
 
+def test_a_line_longer_than_any_record_is_refused_before_it_is_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "MAX_LINE", 1000)
+    rows = "text,label\n" + "some words,x\nother words,y\n" * 60
+    assert len(read_records(write(tmp_path / "a.csv", rows), Problems()).cells) == 120
+    for name, long in (("b.csv", "word " * 400 + ",x\n"), ("c.jsonl", '{"text": "' + "word " * 400 + '"}\n')):
+        with pytest.raises(DataError, match=rf"{name}: a line of it is longer than 1,000 bytes .*; cut long texts into several rows"):
+            read_records(write(tmp_path / name, rows + long + rows), Problems())
+
+
+@pytest.mark.timeout(30)
+def test_many_columns_do_not_take_the_square_of_their_number(tmp_path: Path) -> None:
+    """100,000 columns and 10 rows once had no end in 80 seconds."""
+    rows = [",".join(f"{row}.{column}" for column in range(20_000)) + f",{'ab'[row % 2]}" for row in range(10)]
+    header = ",".join(f"c{column}" for column in range(20_000)) + ",label"
+    assert TableConfig(path=write(tmp_path / "a.csv", "\n".join([header, *rows]))).build().info["features"] == 20_000
+    assert len(read_records(write(tmp_path / "b.csv", "\n".join(["x," * 100_000, *rows])), Problems()).names) == 100_001
+
+
 def test_every_unusable_row_is_counted_and_named(tmp_path: Path) -> None:
     content = b"text\tlabel\ngood\tx\nragged\n\none\ttwo\tthree\nno label\t \nbad\ty\r\ngood again\tx\nfine\ty\n\t\n"
     path = write(tmp_path / "a.tsv", b"\xef\xbb\xbf" + content.replace(b"fine", b"fin\xe9 \0"))
-    data = TableConfig(path=path, validation=0.0).build()
+    data = TableConfig(path=path, validation=0.0, encoding="utf-8").build()
     assert data.info["training_examples"] == 4
     told = data.problems.lines()
     assert told == [

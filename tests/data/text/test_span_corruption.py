@@ -286,8 +286,11 @@ def test_empty_lines_are_counted_but_not_the_end_of_the_file(tmp_path: Path) -> 
 def test_the_tokens_of_a_model_are_kept(tmp_path: Path) -> None:
     known = BirthplaceCharacters.train("abcdefghijklmnopqrstuvwxyz0123456789")
     assert SpanCorruptionConfig(path=long_lines(tmp_path)).build_with(known).info["vocabulary"] == 38
-    with pytest.raises(DataError, match="does not occur"):
-        SpanCorruptionConfig(path=long_lines(tmp_path)).build_with(BirthplaceCharacters.train("abc"))
+    with pytest.raises(DataError, match=r"holds no character that the model knows \(6 × characters that"):
+        SpanCorruptionConfig(path=write(tmp_path / "b.txt", "123\n456\n")).build_with(BirthplaceCharacters.train("abc"))
+    some = SpanCorruptionConfig(path=write(tmp_path / "c.txt", "a1b2c3\n" * 9)).build_with(BirthplaceCharacters.train("abc"))
+    assert some.info["documents"] + some.info["validation_documents"] == 9 and some.info["unknown_per_token"] == 27 / (4 * 9)
+    assert some.problems.counts["characters that the model does not know, left out"] == 27
     with pytest.raises(DataError, match="which stands for padding"):
         SpanCorruptionConfig(path=write(tmp_path / "a.txt", "a□b\n")).build_with(known)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,11 @@ import torch
 
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import IGNORE, DataLoader, Problems
+from weft.data.io import text as io_text
+from weft.data.io.text import Text, read_text
 from weft.data.text.sentence_pairs import SentencePairsConfig
 from weft.data.text.span_corruption import SpanCorruptionConfig
-from weft.data.text.token_windows import TextConfig, TokenWindows, language_data, read_text
+from weft.data.text.token_windows import TextConfig, TokenWindows, Unit, language_data
 
 
 def write(path: Path, content: str | bytes) -> str:
@@ -102,7 +105,7 @@ def test_words_are_limited(tmp_path: Path) -> None:
 
 def test_line_ends_are_one_kind_but_bytes_are_kept(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt", b"one\r\ntwo\rthree\n\xff caf\xe9\r\n")
-    problems = Problems()
+    problems = Problems(encoding="utf-8")
     assert read_text(path, problems) == "one\ntwo\nthree\n\ufffd caf\ufffd\n"
     assert problems.lines() == [f"2 × bytes that are not UTF-8, replaced by U+FFFD: {path}:3 (byte 15)"]
     data = TextConfig(path=path, tokenizer="bytes", context=4, validation=0.0).build()
@@ -140,12 +143,42 @@ def test_characters_a_given_tokenizer_does_not_have_are_named(tmp_path: Path) ->
     first = TextConfig(path=write(tmp_path / "a.txt", "abc" * 30), context=4).build()
     again = TextConfig(path=write(tmp_path / "b.txt", "cba" * 30), context=4).build_with(first.tokenizer)
     assert again.info["vocabulary"] == 3
-    with pytest.raises(DataError, match="character 'z'"):
-        TextConfig(path=write(tmp_path / "c.txt", "abz" * 30), context=4).build_with(first.tokenizer)
+    other = TextConfig(path=write(tmp_path / "c.txt", "abzé" * 30), context=4, validation=0.0).build_with(first.tokenizer)
+    assert other.tokenizer.decode(other.train.tokens.tolist()) == "ab" * 30  # type: ignore[attr-defined]
+    assert other.info["unknown_per_token"] == 1.0 and other.info["bytes_per_token"] == 2.5
+    assert other.problems.lines() == ["60 × characters that the model does not know, left out: 'z' (U+007A), 'é' (U+00E9), …"]
+    with pytest.raises(DataError, match=r"has 0 tokens .*\(30 × characters that the model does not know, left out: 'z' \(U\+007A\), …\)"):
+        TextConfig(path=write(tmp_path / "c.txt", "z" * 30), context=4, validation=0.0).build_with(first.tokenizer)
+
+
+def test_a_limited_vocabulary_of_characters_learns_an_unknown_token(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", "abc" * 30 + "d" + "abe" * 4)
+    data = TextConfig(path=path, vocabulary=4, context=4, validation=0.0).build()
+    assert data.tokenizer.characters == "abc\ufffd"
+    assert data.tokenizer.decode(data.tokenizer.encode("aébd").tolist()) == "a\ufffdb\ufffd"
+    assert data.problems.counts == {"characters that the model does not know, read as its unknown token": 5}
+    assert data.info["unknown_per_token"] == 0.0, "the model itself is charged for them"
+    assert TextConfig(path=path, vocabulary=9, context=4).build().tokenizer.characters == "abcde"
+
+
+@pytest.mark.parametrize("tokenizer", ["characters", "bytes"])
+@pytest.mark.parametrize("line", ["the quick brown fox\n", "‘the’ quick brown fox 😀\n", "学而时习之，不亦说乎？\n", "the fox\r\n"])
+def test_memory_is_a_few_times_the_text_whatever_its_characters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, tokenizer: Unit
+) -> None:
+    monkeypatch.setattr(io_text, "PIECE", 1 << 14)
+    path = tmp_path / "a.txt"
+    path.write_bytes(line.encode() * ((1 << 20) // len(line.encode())))
+    tracemalloc.start()
+    data = TextConfig(path=str(path), tokenizer=tokenizer, context=8).build()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(data.train) > 100_000
+    assert peak < 4 * path.stat().st_size
 
 
 def test_two_texts_under_one_tokenizer() -> None:
-    data = language_data("abab" * 5, "acac" * 5, "characters", 0, 4, Problems())
+    data = language_data(Text(b"abab" * 5), Text(b"acac" * 5), "characters", 0, 4, Problems())
     assert data.info["vocabulary"] == 3
     assert data.validation is not None
 

@@ -206,7 +206,7 @@ def test_all_refuse_an_update_that_one_cannot_make(layout: tuple[int, int], tmp_
 def test_every_process_has_a_part_of_every_batch(tmp_path: Path) -> None:
     def parts() -> list[list[tuple[int, int]]]:
         own = team((3, 1))
-        return [own.cut(10, count, micro) for count, micro in ((7, 0), (7, 1), (8, 2), (3, 5))]
+        return [own.micro_batches(10, count, micro) for count, micro in ((7, 0), (7, 1), (8, 2), (3, 5))]
 
     found = together(3, tmp_path, parts)
     for case, count in enumerate((7, 7, 8, 3)):
@@ -220,7 +220,7 @@ def test_sums_do_not_depend_on_the_order_of_names(tmp_path: Path) -> None:
     def summed() -> dict[str, float]:
         own = team((2, 1))
         names = ["a", "b"] if own.first else ["b", "a"]
-        return {name: float(value) for name, value in own.add({name: torch.tensor(float(ord(name))) for name in names}).items()}
+        return {name: float(value) for name, value in own.all_reduce({name: torch.tensor(float(ord(name))) for name in names}).items()}
 
     assert together(2, tmp_path, summed) == [{"a": 194.0, "b": 196.0}] * 2
 

@@ -27,7 +27,7 @@ def parts() -> list[dict[str, Tensor]]:
         model, own = MODELS["llama"].build(), team(layout)
         own.prepare(model, NextTokenConfig().build())
         state = once(model.state_dict(keep_vars=True), own)
-        found.append({n: t.clone() for key, like in state.items() for n, t in saved(key, own.local(like.detach()), like, own).items()})
+        found.append({n: t.clone() for key, like in state.items() for n, t in saved(key, own.to_local(like.detach()), like, own).items()})
     return found
 
 

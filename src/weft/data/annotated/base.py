@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.data.base import Data, DataConfig, Dataset, Problems
+from weft.data.io.encodings import check_encoding
 from weft.data.split import check_share, hold_out, map_splits
 from weft.data.tokenizers.base import Tokenizer
 from weft.data.tokenizers.encoder_tokens import Unit, check_context, encoder_tokenizer
@@ -22,6 +23,8 @@ class AnnotatedConfig(DataConfig):
     """Examples to validate on; by default a share of `path`."""
     validation: float = 0.1
     """Share of the examples held out for validation where no validation_path is given; 0 for no validation."""
+    encoding: str = ""
+    """Encoding of the files, as utf-8, utf-16, gb18030, big5, shift_jis or latin-1; by default a byte-order mark or the bytes tell."""
     tokenizer: Unit = "wordpiece"
     """Tokenizer that is trained on the data, where no model brings its own."""
     vocabulary: int = 0
@@ -34,7 +37,7 @@ class AnnotatedConfig(DataConfig):
 
     def build_with(self, tokenizer: Tokenizer | None) -> Data:
         self.check()
-        problems = Problems()
+        problems = Problems(encoding=check_encoding(self.encoding))
         return self.prepare(*self.split(problems), tokenizer, problems)
 
     def check(self) -> None:

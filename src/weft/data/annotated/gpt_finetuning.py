@@ -48,6 +48,9 @@ class GPTFinetuningTokenizer(Tokenizer):
     def encode(self, text: str) -> np.ndarray:
         return self.inner.encode(text)
 
+    def unknown(self, text: str) -> str:
+        return self.inner.unknown(text)
+
     def decode(self, ids: list[int]) -> str:
         first, parts = self.inner.size, []
         for special, group in groupby(ids, lambda number: number >= first):

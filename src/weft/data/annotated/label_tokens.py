@@ -36,6 +36,9 @@ class LabelledTokenizer(Tokenizer):
     def encode(self, text: str) -> np.ndarray:
         return self.tokens.encode(text)
 
+    def unknown(self, text: str) -> str:
+        return self.tokens.unknown(text)
+
     def decode(self, ids: list[int]) -> str:
         return self.tokens.decode(ids)
 

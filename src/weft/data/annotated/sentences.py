@@ -15,11 +15,10 @@ from typing import Literal, NamedTuple
 
 from weft.core.errors import DataError
 from weft.data.base import Problems
-from weft.data.io.files import decode, locate, read_bytes, reason, show, unix_lines
+from weft.data.io.files import check_inflated, locate, read_bytes, reason, show, unix_lines
+from weft.data.io.text import decode
 
 Layout = Literal["detect", "lines", "slashes"]
-MAX_ARCHIVE_BYTES = 1 << 30
-"""Most bytes of an archive, uncompressed."""
 BETWEEN_DOCUMENTS = "-DOCSTART-"
 
 
@@ -71,8 +70,7 @@ def _archive_files(source: Path, problems: Problems) -> Iterator[TextFile]:
     try:
         with zipfile.ZipFile(source) as archive:
             entries = [entry for entry in archive.infolist() if not entry.is_dir()]
-            if sum(entry.file_size for entry in entries) > MAX_ARCHIVE_BYTES:
-                raise DataError(f"{show(source)}: holds more than {MAX_ARCHIVE_BYTES >> 30} GiB; unpack it and name the files")
+            check_inflated(sum(entry.file_size for entry in entries), source.stat().st_size, source)
             for entry in sorted(entries, key=lambda entry: entry.filename):
                 yield _decode_file(show(f"{source}/{entry.filename}"), archive.read(entry), source, problems)
     except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:

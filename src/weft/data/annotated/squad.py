@@ -14,7 +14,8 @@ from typing import Any
 
 from weft.core.errors import DataError
 from weft.data.base import Problems
-from weft.data.io.files import decode, locate, read_bytes, reason, show, well_formed
+from weft.data.io.files import locate, read_bytes, reason, show, well_formed
+from weft.data.io.text import decode
 
 LAYOUT = '{"data": [{"paragraphs": [{"context": …, "qas": [{"question": …, "answers": […]}]}]}]}'
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import lzma
 import tarfile
 import zipfile
@@ -11,12 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from weft.core.errors import DataError
-from weft.data.io.files import reason, show
+from weft.data.io.files import check_inflated, inflate, reason, show
 from weft.data.problems import Problems
 
 SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2")
-MAX_BYTES = 4 << 30
-"""Most bytes of one member: an archive can claim far more than it holds."""
 
 
 def is_archive(path: Path) -> bool:
@@ -35,7 +32,7 @@ def read_members(path: Path, suffixes: tuple[str, ...], problems: Problems) -> l
             problems.add("files with another suffix, not read", show(path / name))
             continue
         try:
-            files.append((path / name, gzip.decompress(data) if name.endswith(".gz") else data))
+            files.append((path / name, inflate(data, path / name) if name.endswith(".gz") else data))
         except (OSError, EOFError, zlib.error) as error:
             problems.add("files that cannot be read", f"{show(path / name)} ({reason(error)})")
     if not files:
@@ -44,23 +41,27 @@ def read_members(path: Path, suffixes: tuple[str, ...], problems: Problems) -> l
 
 
 def _zip_entries(path: Path) -> Iterator[tuple[str, bytes]]:
+    size, total = path.stat().st_size, 0
     with zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
-            if not member.is_dir() and _is_wanted(path, member.filename, member.file_size):
+            if not member.is_dir() and _is_wanted(member.filename):
+                total += member.file_size  # no more than this is read, whatever the member holds
+                check_inflated(total, size, path)
                 yield member.filename, archive.read(member)
 
 
 def _tar_entries(path: Path) -> Iterator[tuple[str, bytes]]:
+    size, total = path.stat().st_size, 0
     with tarfile.open(path) as archive:
         for member in archive:
-            if member.isfile() and _is_wanted(path, member.name, member.size):
+            if member.isfile() and _is_wanted(member.name):
+                total += member.size
+                check_inflated(total, size, path)
                 file = archive.extractfile(member)
                 assert file is not None
                 yield member.name, file.read()
 
 
-def _is_wanted(path: Path, name: str, size: int) -> bool:
-    """Whether a member is not hidden; one that claims more than MAX_BYTES is refused."""
-    if size > MAX_BYTES:
-        raise DataError(f"{show(path)}: {show(name)} claims {size:,} bytes, more than the {MAX_BYTES:,} accepted; unpack the archive")
+def _is_wanted(name: str) -> bool:
+    """Whether a member is not hidden."""
     return not any(part.startswith((".", "__")) for part in PurePosixPath(name).parts)

@@ -1,8 +1,9 @@
-"""Input files: located, decompressed and decoded, every problem counted and listed with its location."""
+"""Input files: located and decompressed, every problem counted and listed with its location."""
 
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import zlib
 from collections.abc import Iterable
@@ -39,38 +40,39 @@ def read_bytes(path: Path) -> bytes:
         raise DataError(f"{show(path)}: {kind}; name a file with --data.path")
     try:
         data = path.read_bytes()
-        return gzip.decompress(data) if path.suffix == ".gz" else data
+        return inflate(data, path) if path.suffix == ".gz" else data
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{show(path)}: cannot be read ({reason(error)})") from error
+
+
+INFLATED_BYTES, INFLATED_TIMES = 1 << 28, 64
+"""Most bytes that a compressed file may become, and times its size, of which the larger counts: text becomes 3 to 10 times as large."""
+
+
+def check_inflated(size: int, compressed: int, path: str | Path) -> None:
+    """Refuse a compressed file that becomes far larger than text does: a few megabytes can hold gigabytes of nothing."""
+    limit = max(INFLATED_BYTES, INFLATED_TIMES * compressed)
+    if size > limit:
+        raise DataError(
+            f"{show(path)}: its {compressed:,} bytes become more than {limit:,} when decompressed, the most that is accepted; "
+            "decompress it first if it is what you want"
+        )
+
+
+def inflate(data: bytes, path: str | Path) -> bytes:
+    """The content of a gzip file, refused where it becomes too large."""
+    content = bytearray()
+    with gzip.open(io.BytesIO(data), "rb") as file:
+        while piece := file.read(1 << 20):
+            content += piece
+            check_inflated(len(content), len(data), path)
+    return bytes(content)
 
 
 def reason(error: BaseException) -> str:
     """The message of a library's exception, shortened to fit into one sentence."""
     message = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return show(" ".join(message.split())[:200])
-
-
-BYTE_ORDER_MARKS = ((b"\xff\xfe\x00\x00", "utf-32"), (b"\x00\x00\xfe\xff", "utf-32"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
-
-
-def decode(data: bytes, path: Path, problems: Problems, exact: bool = False) -> str:
-    """Decode UTF-8, or UTF-16 or UTF-32 where there is a byte-order mark.
-
-    Undecodable bytes are counted and become U+FFFD; with `exact` they become surrogates, which encode back to them.
-    """
-    encoding = next((name for bom, name in BYTE_ORDER_MARKS if data.startswith(bom)), "utf-8")
-    data = data.removeprefix(b"\xef\xbb\xbf") if encoding == "utf-8" else data
-    try:
-        return data.decode(encoding)
-    except UnicodeDecodeError as error:
-        if exact and encoding == "utf-8":
-            return data.decode(encoding, errors="surrogateescape")
-        text = data.decode(encoding, errors="replace")
-        bad = text.count("\ufffd") - data.decode(encoding, errors="ignore").count("\ufffd")
-        line = data[: error.start].decode(encoding, errors="replace").count("\n") + 1
-        name = encoding.upper().replace("UTF", "UTF-").replace("--", "-")
-        problems.add(f"bytes that are not {name}, replaced by U+FFFD", f"{show(path)}:{line} (byte {error.start})", max(1, bad))
-        return text
 
 
 def well_formed(text: str) -> str:

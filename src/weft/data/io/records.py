@@ -8,25 +8,26 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from weft.core import registry
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Problems
-from weft.data.io.files import decode, locate, read_bytes, show, unix_lines, well_formed
-
-csv.field_size_limit(sys.maxsize)  # else a cell of more than 128 KiB is an error
+from weft.data.io.files import locate, read_bytes, show, unix_lines, well_formed
+from weft.data.io.text import decode
 
 Header = Literal["detect", "yes", "no"]
 Separator = Literal["detect", "tab", "comma", "semicolon"]
 SEPARATORS = {"tab": "\t", "comma": ",", "semicolon": ";"}
 COLUMN_NAMES = {"label", "class", "target", "category", "text", "sentence", "source", "id", "input", "output", "prompt", "completion"}
 """Column names by which a header line is recognised."""
+MAX_LINE = 1 << 22
+"""Bytes that must hold a line end, so that no line, and no cell, is more than twice as long: a cell takes forty times its size as words."""
+csv.field_size_limit(2 * MAX_LINE)  # else a cell of more than 128 KiB is an error
 MAX_RECORD_LINES = 1000
 """Most lines of a quoted CSV record; without a limit one lost quote would swallow the rest of the file."""
 MAX_CELLS = 50_000_000
@@ -42,14 +43,18 @@ class Records:
     """Column names; "1", "2", … where the file has none."""
     cells: list[list[str]]
     lines: list[int]
+    _index: dict[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._index = {name: index for index, name in reversed(list(enumerate(self.names)))}
 
     def location(self, row: int) -> str:
         return f"{show(self.path)}:{self.lines[row]}"
 
     def column(self, name: str, flag: str) -> int:
         """The index of a column, given its name or its number from 1."""
-        if name in self.names:
-            return self.names.index(name)
+        if name in self._index:
+            return self._index[name]
         if name.isdecimal() and len(name) < 9 and 1 <= int(name) <= len(self.names):
             return int(name) - 1
         raise ConfigError(f"{flag}: {show(self.path)} has no column {name!r}{registry.nearest(name, self.names)}")
@@ -63,8 +68,10 @@ def read_records(
 ) -> Records:
     """The records of a file. A first line with the cell `header_name` is a header."""
     file = locate(path)
-    text = unix_lines(decode(read_bytes(file), file, problems))
-    lines = text.split("\n")
+    data = read_bytes(file)
+    refuse_long_lines(data, file)
+    lines = unix_lines(decode(data, file, problems)).split("\n")
+    del data
     if not lines[-1]:
         lines.pop()
     first = next((line for line in lines if line.strip()), None)
@@ -76,6 +83,16 @@ def read_records(
     candidates = {"tsv": "\t", "csv": ",;\t"}.get(suffix, "\t,;")
     delimiter = SEPARATORS[separator] if separator != "detect" else max(candidates, key=first.count)
     return _delimited_records(file, lines, delimiter, header, header_name, problems)
+
+
+def refuse_long_lines(data: bytes, path: Path) -> None:
+    """Refuse a file with a line far longer than a record."""
+    for first in range(0, len(data) - MAX_LINE + 1, MAX_LINE):
+        if data.find(b"\n", first, first + MAX_LINE) < 0 and data.find(b"\r", first, first + MAX_LINE) < 0:
+            raise DataError(
+                f"{show(path)}: a line of it is longer than {MAX_LINE:,} bytes (from byte {first:,} on), the most that is accepted in a "
+                "table; cut long texts into several rows, or train on them as text"
+            )
 
 
 def number(cell: str) -> float | None:
@@ -96,17 +113,25 @@ def _delimited_records(path: Path, lines: list[str], delimiter: str, header: Hea
     has_header = header == "yes" or (header == "detect" and _detect_header(path, records, header_name, problems))
     width = len(records[0][1]) if has_header else Counter(len(cells) for _, cells in records).most_common(1)[0][0]
     words = records[0][1] if has_header else [""] * width
-    names: list[str] = []
-    for line_number, word in enumerate(map(str.strip, words), 1):
+    names: dict[str, int] = {}
+    for column_number, word in enumerate(map(str.strip, words), 1):
         if word and word in names:
-            problems.add("columns with the name of another, called by their number", f"{show(path)} (column {line_number}, {word[:40]!r})")
-        names.append(word if word and word not in names else str(line_number))
+            location = f"{show(path)} (column {column_number}, {word[:40]!r})"
+            problems.add("columns with the name of another, called by their number", location)
+        names[word if word and word not in names else unused(str(column_number), names)] = column_number
     body = records[1:] if has_header else records
     for line, cells in body:
         if len(cells) != width:
             problems.add(f"rows that do not have {width} cells, left out", f"{show(path)}:{line} ({len(cells)})")
     body = [(line, cells) for line, cells in body if len(cells) == width]
-    return Records(path, names, [cells for _, cells in body], [line for line, _ in body])
+    return Records(path, list(names), [cells for _, cells in body], [line for line, _ in body])
+
+
+def unused(name: str, names: dict[str, int]) -> str:
+    """The name, with as many primes behind it as make it unlike the others."""
+    while name in names:
+        name += "'"
+    return name
 
 
 def _split_tabs(lines: list[str]) -> Iterator[tuple[int, list[str]]]:
@@ -153,7 +178,7 @@ def _detect_header(path: Path, records: list[tuple[int, list[str]]], header_name
 def looks_like_header(records: list[list[str]], header_name: str) -> bool:
     """Whether the first record is a header: it has a usual column name, or it alone has no number in a numeric column."""
     words = [cell.strip() for cell in records[0]]
-    if (header_name and header_name in words) or COLUMN_NAMES & {word.lower() for word in words if words.count(word) == 1}:
+    if (header_name and header_name in words) or COLUMN_NAMES & {word.lower() for word, times in Counter(words).items() if times == 1}:
         return True
     if len(set(words)) < len(words) or not all(words[1:]) or any(number(word) is not None for word in words):
         return False

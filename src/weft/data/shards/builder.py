@@ -120,12 +120,13 @@ class ShardBuilder:
 
     def description(self) -> dict[str, Any]:
         """All that the shards depend on, and the modification times of the files, to detect changes."""
-        sources = [(*source, os.stat(source.path).st_mtime_ns) for source in self.sources]
+        sources = [(*source[: 3 + (source.encoding != "utf-8")], os.stat(source.path).st_mtime_ns) for source in self.sources]
         return {"format": FORMAT, "tokenizer": self.sha256, "settings": self.plain_settings(), "sources": sources}
 
     def plain_settings(self) -> dict[str, Any]:
         plain = config.to_dict(self.settings)
-        return {field.name: plain[field.name] for field in dataclasses.fields(BuildConfig)}
+        names = [field.name for field in dataclasses.fields(BuildConfig)]
+        return {name: plain[name] for name in names if name != "encoding" or plain[name]}  # builds from before it was there go on
 
     def finished(self) -> Shards:
         """The finished shards, refused unless they are of the same input and settings."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import codecs
-import gzip
 from collections.abc import Callable, Iterator
 from typing import IO
 
-from weft.data.io.files import BYTE_ORDER_MARKS
-from weft.data.shards.input_chunks import DocumentBoundary, InputChunk, last_character_start
+from weft.data.io.encodings import UTF8_MARK
+from weft.data.shards.input_chunks import DocumentBoundary, InputChunk, last_character_start, open_input
 
-BOM = b"\xef\xbb\xbf"
 ReadBytes = Callable[[int], bytes]
 """Reads the next bytes, at most so many; empty at the end."""
 
@@ -20,10 +18,10 @@ def blocks(chunk: InputChunk, boundary: DocumentBoundary, size: int) -> Iterator
     split = jsonl_blocks if chunk.kind == "jsonl" else text_blocks
     with open_input(chunk.path) as file:
         if chunk.stop is None:
-            yield from split(utf8_reader(file), boundary, size)
+            yield from split(utf8_reader(file, chunk.encoding), boundary, size)
             return
         file.seek(chunk.start)
-        if not chunk.start and file.read(len(BOM)) != BOM:
+        if not chunk.start and file.read(len(UTF8_MARK)) != UTF8_MARK:
             file.seek(0)
         if chunk.kind == "jsonl" and chunk.stop - chunk.start > boundary.max_bytes:
             yield from jsonl_blocks(read_until(file, chunk.stop), boundary, size)
@@ -33,22 +31,16 @@ def blocks(chunk: InputChunk, boundary: DocumentBoundary, size: int) -> Iterator
             raise EOFError("it has become shorter")
 
 
-def open_input(path: str) -> IO[bytes]:
-    return gzip.open(path, "rb") if path.lower().endswith(".gz") else open(path, "rb")  # type: ignore[return-value]
-
-
 def read_until(file: IO[bytes], stop: int) -> ReadBytes:
     """A reader that stops at an offset of the file."""
     return lambda size: file.read(min(size, stop - file.tell()))
 
 
-def utf8_reader(file: IO[bytes]) -> ReadBytes:
+def utf8_reader(file: IO[bytes], encoding: str) -> ReadBytes:
     """A reader of the file as UTF-8, whatever its encoding."""
-    head = file.read(4)
-    file.seek(0)
-    encoding = next((name for bom, name in BYTE_ORDER_MARKS if head.startswith(bom)), "")
-    if not encoding:
-        file.read(len(BOM) if head.startswith(BOM) else 0)
+    if encoding == "utf-8":
+        head = file.read(len(UTF8_MARK))
+        file.seek(0 if head != UTF8_MARK else len(UTF8_MARK))
         return file.read
     decoder = codecs.getincrementaldecoder(encoding)()
 

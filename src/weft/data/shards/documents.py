@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from weft.core.errors import require
 from weft.data.io.files import reason as error_reason
 from weft.data.io.files import well_formed
+from weft.data.io.text import REPLACED
 from weft.data.problems import LISTED
 from weft.data.shards.byte_blocks import blocks
 from weft.data.shards.input_chunks import READ_ERRORS, DocumentBoundary, InputChunk, ReadOptions, document_boundary
@@ -109,20 +110,23 @@ def split_block(block: bytes, boundary: DocumentBoundary) -> Iterator[tuple[int,
         yield start, len(block)
 
 
-def decode_document(data: bytes, location: TextLocation | ParquetLocation) -> Document:
-    """A document from bytes; invalid UTF-8 becomes U+FFFD."""
+def decode_document(data: bytes, location: TextLocation | ParquetLocation) -> Document | None:
+    """A document from bytes; a little invalid UTF-8 becomes U+FFFD."""
     try:
         return Document(data.decode(), data, location)
     except UnicodeDecodeError as error:
-        location.note("documents with bytes that are not UTF-8, replaced by U+FFFD", f"byte {error.start} of the document")
         text = data.decode(errors="replace")
+        if text.count("\ufffd") > max(10, len(text) // REPLACED):
+            location.note("documents that are not UTF-8, left out; --encoding names another", f"byte {error.start} of the document")
+            return None
+        location.note("documents with bytes that are not UTF-8, replaced by U+FFFD", f"byte {error.start} of the document")
         return Document(text, text.encode(), location)
 
 
 def jsonl_document(data: bytes, field: str, location: TextLocation | ParquetLocation) -> Document | None:
     """The document of a JSONL row."""
     row = decode_document(data, location)
-    if not row.text.strip():
+    if not row or not row.text.strip():
         return row
     try:
         record = json.loads(row.text)

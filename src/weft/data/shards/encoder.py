@@ -21,6 +21,7 @@ from weft.data.tokenizers import base as tokenizers
 from weft.data.tokenizers.base import Tokenizer
 from weft.data.tokenizers.subword_engines import split_text
 from weft.data.tokenizers.subwords import Subwords
+from weft.data.tokenizers.unknown import reason
 
 PART = {"sha256": [str], "reports": [{"documents": natural, "lines": natural, "flaws": {str: lambda found: isinstance(found, list)}}]}
 """What the report on a part must hold."""
@@ -140,7 +141,10 @@ class Encoder:
 
     def encode_alone(self, document: Document) -> np.ndarray | None:
         try:
-            return self.tokenizer.encode(document.text).astype(self.dtype)
+            ids = self.tokenizer.encode(document.text).astype(self.dtype)
+            if unknown := self.tokenizer.unknown(document.text):
+                document.location.note(f"documents with {reason(self.tokenizer, unknown[0])}", f"{unknown[0]!r}; {document.text[:40]!r}")
+            return ids if len(ids) else None
         except DataError as error:
             document.location.note("documents that the tokenizer cannot encode, left out", f"{error}; {document.text[:40]!r}")
             return None

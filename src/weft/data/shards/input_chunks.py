@@ -5,6 +5,7 @@ A chunk is a byte range between two documents, a row group of a parquet file, or
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import zlib
@@ -16,7 +17,8 @@ from typing import IO, Literal, NamedTuple
 from weft.core.config import Config
 from weft.core.errors import ConfigError, DataError, require
 from weft.data.io.archives import is_archive
-from weft.data.io.files import BYTE_ORDER_MARKS, locate, show, walk
+from weft.data.io.encodings import check_encoding, encoding_of
+from weft.data.io.files import locate, show, walk
 from weft.data.problems import Problems
 
 JSONL = (".jsonl", ".ndjson", ".json")
@@ -24,6 +26,8 @@ SEPARATORS = {"file": None, "blank_lines": rb"\n(?:(?:[ \t\r\f\v]*\n)+|\Z)", "li
 """A pattern with a fixed first byte is searched many times as fast."""
 SEARCH_WINDOW = 1 << 16
 """Bytes in which the end of a chunk is searched first."""
+HEAD = 1 << 20
+"""Bytes at the beginning of a file by which its encoding is detected."""
 READ_ERRORS = (OSError, EOFError, zlib.error, ValueError, NotImplementedError)
 """Exceptions that libraries raise on malformed files."""
 
@@ -40,6 +44,8 @@ class ReadOptions(Config):
     """Text between two documents of a text file, such as <|endoftext|>; overrides `split`."""
     suffixes: tuple[str, ...] = (".txt", ".md", ".jsonl", ".ndjson", ".parquet", ".gz")
     """Suffixes of the files that are read of a folder; a file named directly may have any."""
+    encoding: str = ""
+    """Encoding of text and JSONL, as utf-8, utf-16, gb18030, big5, shift_jis or latin-1; by default a byte-order mark or the bytes tell."""
     piece_bytes: int = 1 << 21
     """Bytes that a worker reads at once; longer documents of a text file are cut there, at the end of a line, and rows of JSONL
     that are 16 times as long are left out."""
@@ -52,6 +58,7 @@ class InputFile(NamedTuple):
     size: int
     kind: str
     """text, jsonl or parquet."""
+    encoding: str = "utf-8"
 
 
 class InputChunk(NamedTuple):
@@ -68,6 +75,7 @@ class InputChunk(NamedTuple):
     """Whether it is the last chunk of the file."""
     cut: bool = False
     """Whether its end cuts a document."""
+    encoding: str = "utf-8"
 
 
 class DocumentBoundary(NamedTuple):
@@ -91,7 +99,8 @@ def find_inputs(inputs: list[str], options: ReadOptions, problems: Problems, out
     """
     if options.piece_bytes < 1:
         raise ConfigError(f"--piece-bytes must be at least 1, not {options.piece_bytes}")
-    sources = []
+    detected = Problems(encoding=check_encoding(options.encoding, "--encoding"))
+    sources: list[InputFile] = []
     for name in inputs:
         try:
             path = locate(name)
@@ -106,12 +115,43 @@ def find_inputs(inputs: list[str], options: ReadOptions, problems: Problems, out
             raise DataError(f"{show(path)}: the folder holds no file that ends in {', '.join(options.suffixes)}; see --suffixes")
         if not all(map(os.path.isfile, files)):
             raise DataError(f"{show(path)}: is not a regular file")
-        sources += [InputFile(str(file), os.path.getsize(file), file_format(file)) for file in files]
+        sources += input_files(files, detected)
+    problems.include(detected)
+    if not sources and detected.counts:
+        raise DataError(f"{', '.join(map(show, inputs))}: no file can be read{detected.summary()}")
     if not sources:
         raise ConfigError(f"{show(out)} is the input itself; use another folder with --out")
     if any(source.kind == "parquet" for source in sources):
         require("pyarrow.parquet", "parquet")
     return sources
+
+
+def input_files(files: list[Path], problems: Problems) -> list[InputFile]:
+    """The files with their encodings; those whose encoding is not clear are counted and left out, and refused where they are alone."""
+    sources = []
+    for file in files:
+        try:
+            sources.append(InputFile(str(file), os.path.getsize(file), file_format(file), file_encoding(file, problems)))
+        except DataError as error:
+            if len(files) == 1:
+                raise DataError(str(error).replace("--data.encoding", "--encoding")) from error
+            problems.add("files that cannot be read", str(error).replace("--data.encoding", "--encoding"))
+    return sources
+
+
+def file_encoding(file: Path, problems: Problems) -> str:
+    """The encoding of a file by its beginning; what cannot be read is left to the reader of its chunks."""
+    if file_format(file) == "parquet":
+        return "utf-8"
+    try:
+        with open_input(str(file)) as stream:
+            return encoding_of(stream.read(HEAD), file, problems, whole=False)
+    except READ_ERRORS:
+        return "utf-8"
+
+
+def open_input(path: str) -> IO[bytes]:
+    return gzip.open(path, "rb") if path.lower().endswith(".gz") else open(path, "rb")  # type: ignore[return-value]
 
 
 def file_format(path: Path) -> str:
@@ -121,8 +161,9 @@ def file_format(path: Path) -> str:
 
 def input_chunks(number: int, source: InputFile, options: ReadOptions, start: int) -> Iterator[InputChunk]:
     """The chunks of a file from `start` on, the byte or row group at which one of them begins."""
-    whole = InputChunk(number, source.path, source.kind, 0, None, source.size, True)
+    whole = InputChunk(number, source.path, source.kind, 0, None, source.size, True, encoding=source.encoding)
     splittable = source.size > options.piece_bytes and not source.path.lower().endswith(".gz")
+    splittable = splittable and source.encoding == "utf-8"  # others can only be decoded from the beginning
     if source.kind == "parquet":
         yield from row_groups(whole, start)
     elif splittable and os.access(source.path, os.R_OK):
@@ -146,9 +187,6 @@ def row_groups(whole: InputChunk, start: int) -> Iterator[InputChunk]:
 def byte_ranges(whole: InputChunk, options: ReadOptions, start: int) -> Iterator[InputChunk]:
     boundary = document_boundary(whole.kind, options)
     with open(whole.path, "rb") as file:
-        if file.read(4).startswith(tuple(bom for bom, _ in BYTE_ORDER_MARKS)):
-            yield whole  # UTF-16 and UTF-32 can only be decoded from the beginning
-            return
         while start < whole.size:
             offset = start + options.piece_bytes
             jsonl = whole.kind == "jsonl"

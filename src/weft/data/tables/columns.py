@@ -95,13 +95,12 @@ class Columns(Tokenizer):
         standardised = np.zeros((len(rows.cells), len(self.numeric)), dtype=np.float32)
         for position, column in enumerate(self.numeric):
             index = rows.column(column.name, "--data.columns")
-            for row, cells in enumerate(rows.cells):
-                value = number(cells[index])
-                if value is None:
-                    kind = "cells that are not a number" if cells[index].strip() else "empty cells"
-                    problems.add(f"{kind} in a column of numbers, taken as its mean", f"{rows.location(row)} (column {column.name!r})")
-                else:
-                    standardised[row, position] = np.clip((value - column.mean) / column.deviation, -1e6, 1e6)
+            values = [number(cells[index]) for cells in rows.cells]
+            for row in (row for row, value in enumerate(values) if value is None):
+                kind = "cells that are not a number" if rows.cells[row][index].strip() else "empty cells"
+                problems.add(f"{kind} in a column of numbers, taken as its mean", f"{rows.location(row)} (column {column.name!r})")
+            filled = np.array([column.mean if value is None else value for value in values])
+            standardised[:, position] = np.clip((filled - column.mean) / column.deviation, -1e6, 1e6)
         return torch.from_numpy(standardised)
 
     def _bags(self, rows: Records) -> tuple[Ragged, Ragged]:

@@ -10,6 +10,7 @@ from functools import partial
 
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Data, DataConfig, Problems
+from weft.data.io.encodings import check_encoding
 from weft.data.io.files import show
 from weft.data.io.records import Header, Records, Separator, read_records
 from weft.data.split import check_share, hold_out, map_splits, note_single_class, number_classes
@@ -25,6 +26,8 @@ class TableConfig(DataConfig):
     """Rows to validate on; by default a share of `path`."""
     validation: float = 0.1
     """Share of the rows held out for validation where no validation_path is given; 0 for no validation."""
+    encoding: str = ""
+    """Encoding of the files, as utf-8, utf-16, gb18030, big5, shift_jis or latin-1; by default a byte-order mark or the bytes tell."""
     label: str = ""
     """Column of the class, by name or by number from 1; by default the one called label, else the last."""
     columns: tuple[str, ...] = ()
@@ -47,7 +50,7 @@ class TableConfig(DataConfig):
             raise ConfigError(
                 f"--data.hash_buckets must be at least 1 and --data.char_ngram not negative, not {self.hash_buckets} and {self.char_ngram}"
             )
-        problems = Problems()
+        problems = Problems(encoding=check_encoding(self.encoding))
         rows, validation_rows, label = self._read(problems)
         columns = tokenizer if isinstance(tokenizer, Columns) else self._learn(rows, label)
         train, validation = map_splits(partial(columns.encode_rows, problems=problems), rows, validation_rows)

@@ -19,6 +19,7 @@ from torch import Tensor
 from weft.core import random
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import IGNORE, Batch, Data, DataConfig, Dataset, Problems
+from weft.data.io.encodings import check_encoding
 from weft.data.text.documentation import documents
 from weft.data.tokenizers.base import Tokenizer, WordTokenizer
 
@@ -62,6 +63,8 @@ class CooccurrenceConfig(DataConfig):
     """Text to validate on; by default a share of the other."""
     validation: float = 0.1
     """Share of the text kept for validation where no validation_path is given; 0 for no validation."""
+    encoding: str = ""
+    """Encoding of the files, as utf-8, utf-16, gb18030, big5, shift_jis or latin-1; by default a byte-order mark or the bytes tell."""
     vocabulary: int = 10_000
     """Largest number of words."""
     min_count: int = 5
@@ -77,7 +80,7 @@ class CooccurrenceConfig(DataConfig):
     def build_with(self, tokenizer: Tokenizer | None) -> Data:
         if self.window < 1 or self.vocabulary < 2:
             raise ConfigError(f"--data.window must be at least 1 and --data.vocabulary 2, not {self.window} and {self.vocabulary}")
-        problems = Problems()
+        problems = Problems(encoding=check_encoding(self.encoding))
         splits = documents(self.path, self.validation_path, self.validation, problems, with_comments=True)
         train, validation = ([words(document) for document in group] for group in splits)
         counts = Counter(word for document in train for word in document)

@@ -10,9 +10,9 @@ from pathlib import Path
 from weft.core.errors import DataError
 from weft.data.base import Problems
 from weft.data.io.files import show
+from weft.data.io.text import read_all, read_texts
 from weft.data.split import check_share, map_splits
 from weft.data.text.python_source import python_files, split_files
-from weft.data.text.token_windows import read_all, read_texts
 
 STRING = re.compile(r'("""|\'\'\')(.*?)(?<!\\)\1', re.DOTALL)
 COMMENT = re.compile(r"(?:^[ \t]*#.*\n)+", re.MULTILINE)

@@ -20,6 +20,7 @@ from weft.data.base import Batch, Dataset, Problems
 from weft.data.text.ragged import Ragged
 from weft.data.tokenizers.base import Tokenizer
 from weft.data.tokenizers.encoder_tokens import special_tokens_of
+from weft.data.tokenizers.unknown import reason
 
 
 class Texts(NamedTuple):
@@ -99,7 +100,7 @@ def pack(texts: Iterable[Texts], tokenizer: Tokenizer, context: int, problems: P
     template = sequence_template(tokenizer)
     rows, seconds = [np.zeros(0, dtype=np.int64)], []
     for text in texts:
-        parts = [encode_known_characters(part, tokenizer, text.location, problems) for part in text.parts]
+        parts = [encode_counted(part, tokenizer, text.location, problems) for part in text.parts]
         sizes = truncated_lengths([len(part) for part in parts], context - 1 - len(parts))
         if sum(sizes) < sum(map(len, parts)):
             problems.add(f"texts truncated to {context} tokens", text.location)
@@ -112,22 +113,20 @@ def pack(texts: Iterable[Texts], tokenizer: Tokenizer, context: int, problems: P
     return Packed(Ragged(values, lengths, template.padding), torch.tensor(seconds, dtype=torch.int64))
 
 
-def encode_known_characters(text: str, tokenizer: Tokenizer, location: str, problems: Problems) -> np.ndarray:
-    """The tokens of a text without the characters that are not in the vocabulary, as of a character model."""
-    try:
-        return tokenizer.encode(text)
-    except DataError:
-        problems.add("texts with characters outside the vocabulary, which are left out", location)
-    known = {letter for letter in set(text) if can_encode(letter, tokenizer)}
-    return tokenizer.encode("".join(letter for letter in text if letter in known))
+def encode_counted(text: str, tokenizer: Tokenizer, location: str, problems: Problems) -> np.ndarray:
+    """The tokens of a text; characters without one, as of a character model, are counted."""
+    if unknown := tokenizer.unknown(text):
+        problems.add("texts with " + reason(tokenizer, unknown[0]), location)
+    return tokenizer.encode(text)
 
 
 def can_encode(text: str, tokenizer: Tokenizer) -> bool:
+    """Whether every character of a text has a token of its own."""
     try:
         tokenizer.encode(text)
     except DataError:
         return False
-    return True
+    return not tokenizer.unknown(text)
 
 
 def truncated_lengths(sizes: list[int], limit: int) -> list[int]:

@@ -18,13 +18,16 @@ from torch import Tensor
 from weft.core import registry
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Batch, Data, DataConfig, Dataset, Problems
+from weft.data.io.encodings import check_encoding
 from weft.data.io.records import Header, Records, Separator, read_records
+from weft.data.io.text import read_text
 from weft.data.split import check_share, hold_out, map_splits
 from weft.data.text.length_buckets import LengthBuckets
 from weft.data.text.ragged import Ragged
-from weft.data.text.token_windows import Unit, check_sizes, read_text
+from weft.data.text.token_windows import Unit, check_sizes
 from weft.data.tokenizers.base import Tokenizer
 from weft.data.tokenizers.special_tokens import PAD, Seq2SeqTokenizer
+from weft.data.tokenizers.unknown import note_unknown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +42,8 @@ class PairsConfig(DataConfig):
     """The target lines of validation_path, where the pairs are in two files."""
     validation: float = 0.1
     """Share of the pairs kept for validation where no validation_path is given; 0 for no validation."""
+    encoding: str = ""
+    """Encoding of the files, as utf-8, utf-16, gb18030, big5, shift_jis or latin-1; by default a byte-order mark or the bytes tell."""
     source: str = ""
     """Column of the first text, by name or by number from 1; by default the one called source, else the first."""
     target: str = ""
@@ -63,7 +68,7 @@ class PairsConfig(DataConfig):
     def build_with(self, tokenizer: Tokenizer | None) -> Data:
         check_share(self.validation)
         check_sizes(self.max_length, self.vocabulary, flag="max_length")
-        problems = Problems()
+        problems = Problems(encoding=check_encoding(self.encoding))
         train, validation = self._read(problems)
         if not isinstance(tokenizer, Seq2SeqTokenizer):
             texts = "\n".join(text for pair in (train + validation if self.tokenizer == "characters" else train) for text in pair)
@@ -138,6 +143,7 @@ class PairsConfig(DataConfig):
     def _dataset(self, pairs: list[tuple[str, str]], tokenizer: Seq2SeqTokenizer, problems: Problems) -> Pairs:
         sides = []
         for side, prefix in ((0, ()), (1, (tokenizer.start,))):
+            note_unknown(tokenizer, (pair[side] for pair in pairs), problems)
             ids = [tokenizer.encode(pair[side]) for pair in pairs]
             cut = sum(len(row) > self.max_length for row in ids)
             if cut:

@@ -10,8 +10,9 @@ from typing import ClassVar
 
 from weft.core.errors import DataError
 from weft.data.base import Data, DataConfig, Problems
+from weft.data.io.text import Text, read_all
 from weft.data.split import check_share
-from weft.data.text.token_windows import Unit, language_data, read_all
+from weft.data.text.token_windows import Unit, language_data
 from weft.data.tokenizers.base import Tokenizer
 
 
@@ -70,7 +71,7 @@ class PythonSourceConfig(DataConfig):
     def build_with(self, tokenizer: Tokenizer | None) -> Data:
         problems = Problems()
         train, validation_files = split_files(self._files(), self.validation)
-        texts = ["\n".join(self._ascii(text) for text in read_all(group, problems)) for group in (train, validation_files)]
+        texts = [Text("\n".join(self._ascii(text) for text in read_all(group, problems)).encode()) for group in (train, validation_files)]
         return language_data(texts[0], texts[1], self.tokenizer, self.vocabulary, self.context, problems, tokenizer)
 
     def _files(self) -> list[Path]:

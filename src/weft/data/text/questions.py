@@ -17,10 +17,13 @@ from torch import Tensor
 from weft.core import random
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Batch, Data, DataConfig, Dataset, Problems
-from weft.data.io.files import decode, locate, read_bytes, show, unix_lines
+from weft.data.io.encodings import check_encoding
+from weft.data.io.files import locate, read_bytes, show, unix_lines
+from weft.data.io.text import decode, read_text
 from weft.data.split import map_splits
 from weft.data.text.biographies import ALPHABET, BiographiesConfig
-from weft.data.text.token_windows import read_text, refuse_padding
+from weft.data.text.packing import can_encode
+from weft.data.text.token_windows import refuse_padding
 from weft.data.tokenizers.base import Tokenizer
 from weft.data.tokenizers.birthplace_characters import (
     MASK_CHARACTER,
@@ -127,12 +130,10 @@ def drop_unencodable(rows: list[QuestionRow], tokenizer: Tokenizer, problems: Pr
     """The rows without characters outside the vocabulary."""
     kept = []
     for row in rows:
-        try:
-            tokenizer.encode(row.question + row.place)
-        except DataError:
+        if can_encode(row.question + row.place, tokenizer):
+            kept.append(row)
+        else:
             problems.add("rows with a character outside the vocabulary, left out", row.location)
-            continue
-        kept.append(row)
     return kept
 
 
@@ -173,6 +174,8 @@ class QuestionsConfig(DataConfig):
     """Text whose characters make the vocabulary where the model has none yet; empty takes those of the rows."""
     validation_path: str = ""
     """Rows to validate on; by default those held out or, of made-up people, the half that is not trained on."""
+    encoding: str = ""
+    """Encoding of the files, as utf-8, utf-16, gb18030, big5, shift_jis or latin-1; by default a byte-order mark or the bytes tell."""
     held_out: int = 0
     """Rows of `path` held out from training."""
     held_out_seed: int = 0
@@ -189,7 +192,7 @@ class QuestionsConfig(DataConfig):
 
     def build_with(self, tokenizer: Tokenizer | None) -> Data:
         check_context(self.context)
-        problems = Problems()
+        problems = Problems(encoding=check_encoding(self.encoding))
         rows, held_out = self.rows(problems)
         tokenizer = as_birthplace_characters(tokenizer) or self._vocabulary(rows + held_out, problems)
         rows, held_out = map_splits(partial(drop_unencodable, tokenizer=tokenizer, problems=problems), rows, held_out)

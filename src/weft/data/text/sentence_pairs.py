@@ -24,6 +24,7 @@ from torch import Tensor
 from weft.core import random
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Batch, Data, DataConfig, Dataset, Problems
+from weft.data.io.encodings import check_encoding
 from weft.data.text.documentation import documents
 from weft.data.text.token_windows import as_tensor, refuse_padding
 from weft.data.tokenizers.base import WORD, Tokenizer, WordTokenizer
@@ -143,6 +144,8 @@ class SentencePairsConfig(DataConfig):
     """Text to validate on; by default a share of the other."""
     validation: float = 0.1
     """Share of the text kept for validation where no validation_path is given; 0 for no validation."""
+    encoding: str = ""
+    """Encoding of the files, as utf-8, utf-16, gb18030, big5, shift_jis or latin-1; by default a byte-order mark or the bytes tell."""
     tokenizer: Unit = "bert_words"
     """Tokenizer that is trained on the data, where no model brings its own: words, or WordPiece's pieces of them."""
     vocabulary: int = 5000
@@ -163,7 +166,7 @@ class SentencePairsConfig(DataConfig):
         for name in ("negative_rate", "same_document_rate"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ConfigError(f"--data.{name} must be from 0 to 1, not {getattr(self, name)}")
-        problems = Problems()
+        problems = Problems(encoding=check_encoding(self.encoding))
         train, validation = documents(self.path, self.validation_path, self.validation, problems)
         tokenizer = encoder_tokenizer(tokenizer, self.tokenizer, train, self.vocabulary)
         first, second = self._dataset(train, tokenizer, self.same_document_rate), self._dataset(validation, tokenizer, 0.0)

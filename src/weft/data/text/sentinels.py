@@ -20,10 +20,12 @@ from torch import Tensor
 from weft.core import random, registry
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Batch, Data, DataConfig, Dataset, Problems
+from weft.data.io.encodings import check_encoding
 from weft.data.text.documentation import documents
 from weft.data.text.token_windows import Unit, as_tensor
 from weft.data.tokenizers.base import Tokenizer
 from weft.data.tokenizers.special_tokens import END, NUM_SPECIAL, START, Seq2SeqTokenizer
+from weft.data.tokenizers.unknown import note_unknown
 
 
 class SentinelTokenizer(Seq2SeqTokenizer):
@@ -129,6 +131,8 @@ class T5SpanCorruptionConfig(DataConfig):
     """Text to validate on; by default a share of the other."""
     validation: float = 0.1
     """Share of the text kept for validation where no validation_path is given; 0 for no validation."""
+    encoding: str = ""
+    """Encoding of the files, as utf-8, utf-16, gb18030, big5, shift_jis or latin-1; by default a byte-order mark or the bytes tell."""
     tokenizer: Unit = "byte_bpe"
     """Tokenizer that is trained on the data, where no model brings its own."""
     vocabulary: int = 4000
@@ -159,12 +163,14 @@ class T5SpanCorruptionConfig(DataConfig):
                 f"--data.context must be at least 2, --data.corruption_rate between 0 and 1 and --data.mean_span_length at least 1,"
                 f" not {self.context}, {self.corruption_rate} and {self.mean_span_length}"
             )
-        problems = Problems()
+        problems = Problems(encoding=check_encoding(self.encoding))
         train, validation = documents(self.path, self.validation_path, self.validation, problems)
         if not isinstance(tokenizer, SentinelTokenizer) or tokenizer.sentinels < self.pieces:
             inner = registry.find("tokenizers", self.tokenizer).train("\n\n".join(train), self.vocabulary)
             tokenizer = SentinelTokenizer(inner, max(self.pieces, 100))
-        first, second = (self._dataset(texts, tokenizer, overlapping) for texts, overlapping in ((train, True), (validation, False)))
+        first, second = (
+            self._dataset(texts, tokenizer, overlapping, problems) for texts, overlapping in ((train, True), (validation, False))
+        )
         if first is None:
             raise DataError(f"the text has fewer than {self.context} tokens, which one example needs; lower --data.context")
         info = {
@@ -178,6 +184,7 @@ class T5SpanCorruptionConfig(DataConfig):
         }
         return Data(first, second, info, tokenizer, problems)
 
-    def _dataset(self, texts: list[str], tokenizer: SentinelTokenizer, overlapping: bool) -> Sentinels | None:
+    def _dataset(self, texts: list[str], tokenizer: SentinelTokenizer, overlapping: bool, problems: Problems) -> Sentinels | None:
+        note_unknown(tokenizer, texts, problems)
         ids = tokenizer.encode("\n\n".join(texts))
         return Sentinels(as_tensor(ids, tokenizer.size), self, tokenizer.size, overlapping) if len(ids) >= self.context else None

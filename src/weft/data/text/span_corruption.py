@@ -19,11 +19,13 @@ from torch import Tensor
 from weft.core import random
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Batch, Data, DataConfig, Dataset, Problems
+from weft.data.io.encodings import check_encoding
 from weft.data.io.files import show
+from weft.data.io.text import read_text
 from weft.data.split import check_share, hold_out, map_splits
 from weft.data.text.biographies import ALPHABET, BiographiesConfig
 from weft.data.text.questions import QuestionRow, check_context, drop_unencodable, hold_out_rows, question_dataset, training_rows
-from weft.data.text.token_windows import read_text, refuse_padding
+from weft.data.text.token_windows import refuse_padding
 from weft.data.tokenizers.base import Tokenizer
 from weft.data.tokenizers.birthplace_characters import (
     BirthplaceCharacters,
@@ -33,6 +35,7 @@ from weft.data.tokenizers.birthplace_characters import (
     refuse_special_characters,
     shifted,
 )
+from weft.data.tokenizers.unknown import without_unknown
 
 SENTENCE_END = re.compile(r"\w\w\.(?= )")
 Lengths = Literal["uniform", "half", "gaussian", "binomial", "beta"]
@@ -164,6 +167,8 @@ class SpanCorruptionConfig(DataConfig):
     """Documents to validate on; by default a share of the others."""
     validation: float = 0.0
     """Share of the documents held out for validation where no validation_path is given."""
+    encoding: str = ""
+    """Encoding of the files, as utf-8, utf-16, gb18030, big5, shift_jis or latin-1; by default a byte-order mark or the bytes tell."""
     context: int = 128
     """Characters per example T, special tokens included."""
     min_length: int = 4
@@ -200,9 +205,13 @@ class SpanCorruptionConfig(DataConfig):
 
     def build_with(self, tokenizer: Tokenizer | None) -> Data:
         self.check()
-        problems = Problems()
+        problems = Problems(encoding=check_encoding(self.encoding))
         text, other = map_splits(partial(self._text, problems=problems), self.path, self.validation_path or self.path)
         tokenizer = as_birthplace_characters(tokenizer) or BirthplaceCharacters.train(text if self.path else ALPHABET)
+        size = len(text.encode("utf-8", errors="replace"))
+        (text, unknown), (other, _) = map_splits(partial(without_unknown, tokenizer, problems=problems), text, other)
+        if not text.strip():
+            raise DataError(f"{show(self.path)}: holds no character that the model knows{problems.summary()}")
         (train, empty), (validation, _) = map_splits(partial(self._documents, problems=problems), text, other)
         if not self.validation_path:
             train_indices, validation_indices = hold_out(np.zeros(len(train), dtype=np.int64), self.validation, problems)
@@ -213,7 +222,8 @@ class SpanCorruptionConfig(DataConfig):
             "vocabulary": tokenizer.size,
             "context": self.context,
             "tokens": self.context - 1,
-            "bytes_per_token": len(text.encode("utf-8", errors="replace")) / len(text),
+            "bytes_per_token": size / max(1, len(text)),
+            "unknown_per_token": unknown / max(1, len(text)),
             "documents": len(train),
             "validation_documents": len(validation),
             "empty_documents": empty,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
+import itertools
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -15,69 +14,14 @@ from torch import Tensor
 from weft.core import registry
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import IGNORE, Batch, Data, DataConfig, Dataset, Problems
-from weft.data.io.archives import is_archive, read_members
-from weft.data.io.files import decode as decode
-from weft.data.io.files import locate as locate
-from weft.data.io.files import read_bytes as read_bytes
-from weft.data.io.files import show, unix_lines, walk
+from weft.data.io.encodings import check_encoding
+from weft.data.io.text import Text, read_whole
 from weft.data.split import check_share, map_splits
 from weft.data.text.lanes import LaneWindows
-from weft.data.tokenizers.base import Tokenizer
+from weft.data.tokenizers.base import ByteTokenizer, Tokenizer, id_dtype
+from weft.data.tokenizers.unknown import note_unknown, without_token
 
-SUFFIXES = (".txt", ".md", ".gz")
 Unit = Literal["characters", "bytes", "words", "byte_bpe", "bpe", "wordpiece", "unigram"]
-
-
-def read_text(path: str, problems: Problems, suffixes: tuple[str, ...] = SUFFIXES, exact: bool = False) -> str:
-    """All texts of a path, joined by line ends.
-
-    Line ends become "\\n" and undecodable bytes U+FFFD, unless `exact`, which keeps every byte.
-    """
-    whole = "\n".join(read_texts(path, problems, suffixes, exact))
-    if not whole.strip():
-        raise DataError(f"{show(path)}: holds no text; name another file or folder with --data.path")
-    return whole
-
-
-def read_texts(path: str, problems: Problems, suffixes: tuple[str, ...] = SUFFIXES, exact: bool = False) -> list[str]:
-    """The text of a file, or of every text file of a folder or an archive, sorted by path; paths may be joined by commas."""
-    if "," in path and not os.path.exists(path):
-        return [text for part in path.split(",") for text in read_texts(part.strip(), problems, suffixes, exact)]
-    source = locate(path)
-    if is_archive(source):
-        return [
-            clean(decode(data, name, problems, exact), name, problems, exact) for name, data in read_members(source, suffixes, problems)
-        ]
-    files = walk(source, suffixes, problems) if source.is_dir() else [source]
-    if not files:
-        raise DataError(f"{show(source)}: the folder holds no text file ({', '.join(suffixes)})")
-    return read_all(files, problems, exact)
-
-
-def read_all(files: list[Path], problems: Problems, exact: bool = False) -> list[str]:
-    """The text of each readable file; a single file must be readable."""
-    texts = []
-    for file in files:
-        try:
-            text = decode(read_bytes(file), file, problems, exact)
-        except DataError as error:
-            if len(files) == 1:  # there is no other file
-                raise
-            problems.add("files that cannot be read", str(error))
-            continue
-        texts.append(clean(text, file, problems, exact))
-    return texts
-
-
-def clean(text: str, file: Path, problems: Problems, exact: bool) -> str:
-    """The text with Unix line ends, unless `exact`; empty texts and NUL characters are counted."""
-    if not text.strip():
-        problems.add("empty files", show(file))
-    if exact:
-        return text
-    if (position := text.find("\0")) >= 0:
-        problems.add("NUL characters, kept; is this text?", f"{show(file)}:{text.count(chr(10), 0, position) + 1}", text.count("\0"))
-    return unix_lines(text)
 
 
 class TokenWindows(Dataset):
@@ -117,13 +61,26 @@ class TokenWindows(Dataset):
 
 def as_tensor(ids: np.ndarray, size: int) -> Tensor:
     """Ids as a tensor of the smallest integer dtype for this vocabulary size."""
-    dtype = np.uint8 if size <= 256 else np.int16 if size <= 32768 else np.int32
-    return torch.from_numpy(np.ascontiguousarray(ids).astype(dtype))
+    ids = np.ascontiguousarray(ids, dtype=id_dtype(size))
+    return torch.from_numpy(ids if ids.flags.writeable else ids.copy())
+
+
+def encode_text(tokenizer: Tokenizer, text: Text) -> np.ndarray:
+    """The ids of a text, of the smallest integer dtype, without the whole of it as a string where the tokenizer can go on by lines."""
+    if isinstance(tokenizer, ByteTokenizer):
+        return text.array()
+    ids, end = np.empty(text.size, dtype=id_dtype(tokenizer.size)), 0  # pages that are not written take no memory
+    for piece in tokenizer.encode_pieces(text):
+        if end + len(piece) > len(ids):  # a tokenizer that makes more tokens than there are bytes
+            ids = np.concatenate((ids[:end], np.empty(len(ids) + len(piece), dtype=ids.dtype)))
+        ids[end : end + len(piece)] = piece
+        end += len(piece)
+    return ids[:end]
 
 
 def language_data(
-    train: str,
-    validation: str,
+    train: Text,
+    validation: Text,
     unit: Unit,
     vocabulary: int,
     context: int,
@@ -139,13 +96,16 @@ def language_data(
     if lanes < 0:
         raise ConfigError(f"--data.lanes must not be negative, not {lanes}")
     if tokenizer is None:
-        tokenizer = registry.find("tokenizers", unit).train(train + validation if unit == "characters" else train, vocabulary)
+        tokenizer = registry.find("tokenizers", unit).train_pieces(
+            itertools.chain(train, validation if unit == "characters" else ()), vocabulary
+        )
     assert tokenizer is not None
-    train_ids, validation_ids = map_splits(tokenizer.encode, train, validation)
+    train_ids, validation_ids = map_splits(partial(encode_text, tokenizer), train, validation)
+    unknown, unknown_validation = map_splits(partial(note_unknown, tokenizer, problems=problems), train, validation)
     if len(train_ids) < 2:
         raise DataError(
             f"the training text has {len(train_ids)} token{'s' * (len(train_ids) != 1)} ({unit}), not at least 2: take a longer one, or "
-            "hold out less of it with --data.validation"
+            f"hold out less of it with --data.validation{problems.summary() if unknown else ''}"
         )
     refuse_padding(context, len(train_ids))
     if len(train_ids) <= context:
@@ -154,20 +114,20 @@ def language_data(
         )
     if validation and len(validation_ids) < 2:
         problems.add("a validation text too short to predict anything, left out", f"{len(validation_ids)} tokens")
-    measured_text, ids = (validation, validation_ids) if len(validation_ids) >= 2 else (train, train_ids)
+    validated = len(validation_ids) >= 2
+    measured, ids = (validation, validation_ids) if validated else (train, train_ids)
     info = {
         "vocabulary": tokenizer.size,
         "context": context,
         "tokens": context,
-        "bytes_per_token": len(measured_text.encode("utf-8", errors="replace")) / len(ids),
+        "bytes_per_token": measured.size / len(ids),
+        "unknown_per_token": without_token(tokenizer, unknown_validation if validated else unknown) / len(ids),
         "training_tokens": len(train_ids),
-        "validation_tokens": len(validation_ids) if len(validation_ids) >= 2 else 0,
+        "validation_tokens": len(validation_ids) if validated else 0,
     }
     if lanes:
         info["lanes"] = lanes
-    validation_set = (
-        TokenWindows(as_tensor(validation_ids, tokenizer.size), context, overlapping=False) if len(validation_ids) >= 2 else None
-    )
+    validation_set = TokenWindows(as_tensor(validation_ids, tokenizer.size), context, overlapping=False) if validated else None
     tokens = as_tensor(train_ids, tokenizer.size)
     windows = LaneWindows(tokens, context, lanes) if lanes else TokenWindows(tokens, context, overlapping=True)
     return Data(windows, validation_set, info, tokenizer, problems)
@@ -200,10 +160,13 @@ class TextConfig(DataConfig):
     """Text to validate on; by default the end of `path`."""
     validation: float = 0.1
     """Share at the end of `path` kept for validation where no validation_path is given; 0 for no validation."""
+    encoding: str = ""
+    """Encoding of the files, as utf-8, utf-16, gb18030, big5, shift_jis or latin-1; by default a byte-order mark or the bytes tell."""
     tokenizer: Unit = "characters"
     """Tokenizer that is trained on the data, where no model brings its own."""
     vocabulary: int = 0
-    """Largest number of words or pieces of words; 0 is 10,000. Bytes and characters need no limit."""
+    """Largest number of words or pieces of words; 0 is 10,000. Of characters it keeps the most frequent and an unknown token for the
+    others; 0 keeps all. Bytes need no limit."""
     context: int = 256
     """Tokens per example."""
     lanes: int = 0
@@ -215,10 +178,10 @@ class TextConfig(DataConfig):
 
     def build_with(self, tokenizer: Tokenizer | None) -> Data:
         check_share(self.validation)
-        problems = Problems()
+        problems = Problems(encoding=check_encoding(self.encoding))
         exact = self.tokenizer == "bytes"
-        train, validation = map_splits(partial(read_text, problems=problems, exact=exact), self.path, self.validation_path or self.path)
+        read = partial(read_whole, problems=problems, exact=exact)
+        train, validation = map_splits(read, self.path, self.validation_path or self.path)
         if not self.validation_path:
-            cut = int(len(train) * (1 - self.validation))
-            train, validation = train[:cut], train[cut:]
+            train, validation = train.split(self.validation)
         return language_data(train, validation, self.tokenizer, self.vocabulary, self.context, problems, tokenizer, self.lanes)

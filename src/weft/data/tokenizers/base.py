@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,13 @@ from weft.core.untrusted import checked, parse_json, parsing
 from weft.data.io.files import well_formed
 
 WORD = re.compile(r"\w+|[^\w\s]|\n")
+CHUNK = 1 << 20
+"""Characters that are encoded at once."""
+
+
+def id_dtype(size: int) -> type[np.uint8] | type[np.int16] | type[np.int32]:
+    """The smallest integer dtype for a vocabulary, of those that PyTorch indexes with."""
+    return np.uint8 if size <= 256 else np.int16 if size <= 32768 else np.int32
 
 
 class Tokenizer:
@@ -33,6 +41,19 @@ class Tokenizer:
     def train(cls, text: str, limit: int = 0) -> Tokenizer:
         """Train on a text; `limit` bounds the vocabulary where it is learned."""
         raise NotImplementedError
+
+    @classmethod
+    def train_pieces(cls, pieces: Iterable[str], limit: int = 0) -> Tokenizer:
+        """As `train`, on a text in pieces."""
+        return cls.train("".join(pieces), limit)
+
+    def encode_pieces(self, pieces: Iterable[str]) -> Iterator[np.ndarray]:
+        """The ids of a text in pieces that end with a line where there is one, as those of the whole text."""
+        yield self.encode("".join(pieces))
+
+    def unknown(self, text: str) -> str:
+        """The characters of a text, in order, that have no token: left out, or the unknown token where there is one."""
+        return ""
 
     def encode(self, text: str) -> np.ndarray:
         raise DataError(f"the tokenizer {self.name!r} reads no text; start from a model of text, or from none")
@@ -57,6 +78,10 @@ class ByteTokenizer(Tokenizer):
     def train(cls, text: str, limit: int = 0) -> Tokenizer:
         return cls()
 
+    @classmethod
+    def train_pieces(cls, pieces: Iterable[str], limit: int = 0) -> Tokenizer:
+        return cls()
+
     def encode(self, text: str) -> np.ndarray:
         try:
             data = text.encode("utf-8", errors="surrogateescape")
@@ -69,27 +94,54 @@ class ByteTokenizer(Tokenizer):
 
 
 class CharacterTokenizer(Tokenizer):
-    """One id per character of the training text, in code-point order."""
+    """One id per character of the training text, in code-point order.
+
+    Any other character is U+FFFD where the vocabulary has it: with a limit, which keeps the most frequent characters, it stands for all
+    others and is learned as such. A vocabulary without a limit has a token for every character of its text, so an id for unknown ones would
+    never occur in training and mean nothing: there they are left out. `note_unknown` says how many.
+    """
 
     name = "characters"
+    UNKNOWN = "\ufffd"
 
     def __init__(self, characters: str):
         self.characters = characters
         self.size = len(characters)
-        self._points = np.array([ord(c) for c in characters], dtype=np.uint32)
+        self._known = frozenset(characters)
+        self._ids = np.full(max(map(ord, characters), default=0) + 2, characters.find(self.UNKNOWN), dtype=np.int32)
+        self._ids[[ord(character) for character in characters]] = np.arange(self.size)
 
     @classmethod
     def train(cls, text: str, limit: int = 0) -> Tokenizer:
-        return cls("".join(sorted(set(text))))
+        return cls.train_pieces((text,), limit)
+
+    @classmethod
+    def train_pieces(cls, pieces: Iterable[str], limit: int = 0) -> Tokenizer:
+        if not limit:
+            return cls("".join(sorted(set[str]().union(*map(set, pieces)))))
+        counts = Counter[str]()
+        for piece in pieces:
+            counts.update(piece)
+        if len(counts) > limit:
+            frequent = sorted(counts, key=lambda character: (-counts[character], character))
+            kept = [character for character in frequent if character != cls.UNKNOWN][: limit - 1]
+            return cls("".join(sorted([*kept, cls.UNKNOWN])))
+        return cls("".join(sorted(counts)))
 
     def encode(self, text: str) -> np.ndarray:
+        return np.concatenate([self._encode(text[first : first + CHUNK]) for first in range(0, max(1, len(text)), CHUNK)], dtype=np.int64)
+
+    def encode_pieces(self, pieces: Iterable[str]) -> Iterator[np.ndarray]:
+        return map(self._encode, pieces)
+
+    def _encode(self, text: str) -> np.ndarray:
         points = np.frombuffer(text.encode("utf-32-le", errors="surrogatepass"), dtype=np.uint32)
-        ids = np.searchsorted(self._points, points)
-        is_known = self._points[np.minimum(ids, self.size - 1)] == points
-        if not is_known.all():
-            position = int(np.argmin(is_known))
-            raise DataError(f"character {text[position]!r} at position {position} does not occur in the text this model was trained on")
-        return ids
+        ids: np.ndarray = self._ids[np.minimum(points, len(self._ids) - 1)]
+        return ids[ids >= 0]
+
+    def unknown(self, text: str) -> str:
+        characters = set(text) - self._known
+        return "".join(character for character in text if character in characters) if characters else ""
 
     def decode(self, ids: list[int]) -> str:
         return "".join(self.characters[i] for i in ids)
@@ -118,6 +170,9 @@ class WordTokenizer(Tokenizer):
         counts = Counter(match.group() for match in WORD.finditer(text))
         frequent = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[: (limit or 10_000) - 1]
         return cls([cls.UNKNOWN, *(word for word, _ in frequent)])
+
+    def encode_pieces(self, pieces: Iterable[str]) -> Iterator[np.ndarray]:
+        return map(self.encode, pieces)
 
     def encode(self, text: str) -> np.ndarray:
         return np.array([self._ids.get(match.group(), 0) for match in WORD.finditer(text)], dtype=np.int64)

@@ -30,17 +30,11 @@ class BirthplaceCharacters(CharacterTokenizer):
         if characters[:2] != PAD_CHARACTER + MASK_CHARACTER:
             raise ValueError(f"the first two characters must be {PAD_CHARACTER!r} and {MASK_CHARACTER!r}, not {characters[:2]!r}")
         super().__init__(characters)
-        self._order = np.argsort(self._points)  # PAD and MASK have the first ids, but not the first code points
-        self._points = self._points[self._order]
 
     @classmethod
     def train(cls, text: str, limit: int = 0) -> Tokenizer:
         refuse_special_characters(text)
         return cls(PAD_CHARACTER + MASK_CHARACTER + "".join(sorted(set(text))))
-
-    def encode(self, text: str) -> np.ndarray:
-        ids: np.ndarray = self._order[super().encode(text)]
-        return ids
 
 
 def refuse_special_characters(text: str) -> None:

@@ -27,6 +27,9 @@ class Seq2SeqTokenizer(Tokenizer):
     def encode(self, text: str) -> np.ndarray:
         return self.inner.encode(text).astype(np.int64) + NUM_SPECIAL
 
+    def unknown(self, text: str) -> str:
+        return self.inner.unknown(text)
+
     def decode(self, ids: list[int]) -> str:
         """The text up to the first END, without special tokens."""
         stop = ids.index(END) if END in ids else len(ids)

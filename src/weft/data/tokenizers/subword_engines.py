@@ -64,6 +64,14 @@ def split_text(text: str) -> Iterator[str]:
         start = end
 
 
+def last_line_end(text: str) -> int:
+    """The last position at which `split_text` may split a text, 0 where there is none."""
+    position = text.rfind("\n")
+    while position > 0 and text[position - 1].isspace():
+        position = text.rfind("\n", 0, position)
+    return max(position, 0)
+
+
 def separable(content: dict[str, Any]) -> bool:
     """Whether the parts of `split_text` have the same ids as the whole text, which holds for the engines above."""
     normalizer, split = content["normalizer"], content["pre_tokenizer"] or {"type": ""}

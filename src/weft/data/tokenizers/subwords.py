@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from weft.core.untrusted import checked, natural
 from weft.data.io.files import reason, well_formed
 from weft.data.tokenizers import unigram
 from weft.data.tokenizers.base import Tokenizer
-from weft.data.tokenizers.subword_engines import bert, byte_fallback, library, parse, separable, split_text
+from weft.data.tokenizers.subword_engines import bert, byte_fallback, last_line_end, library, parse, separable, split_text
 from weft.data.tokenizers.subword_engines import byte_level as byte_level
 
 LIMIT = 10_000
@@ -76,6 +76,19 @@ class Subwords(Tokenizer):
             if plain and whole[first : first + len(plain)] == plain:
                 return tuple(whole[:first]), tuple(whole[first + len(plain) :])
         return (), ()
+
+    def encode_pieces(self, pieces: Iterable[str]) -> Iterator[np.ndarray]:
+        if not self._separable:
+            yield self.encode("".join(pieces))
+            return
+        left = ""
+        for piece in pieces:
+            whole = left + piece
+            cut = last_line_end(whole)
+            if cut:
+                yield self.encode(whole[:cut])
+            left = whole[cut:]
+        yield self.encode(left)
 
     def encode(self, text: str) -> np.ndarray:
         text = well_formed(text)

@@ -14,7 +14,8 @@ import numpy as np
 from weft.core import random
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Problems
-from weft.data.io.files import decode, locate, read_bytes, show, unix_lines
+from weft.data.io.files import locate, read_bytes, show, unix_lines
+from weft.data.io.text import decode
 from weft.evaluation.fewshot.tasks import Task
 from weft.evaluation.fewshot.templates import Item
 

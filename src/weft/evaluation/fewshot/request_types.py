@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from weft.data.tokenizers.unknown import warn_unknown
 from weft.evaluation.fewshot.scoring import Score, Scorer
 from weft.evaluation.fewshot.templates import Item, Prompt
 from weft.inference.engine import Engine, generate_all
@@ -113,6 +114,7 @@ class GenerateUntil:
 def written(loaded: Loaded, prompts: Sequence[str], tokens: int, until: Sequence[str], scorer: Scorer) -> list[str]:
     """What a model writes after each prompt, up to the first of some texts or its own end token."""
     sampling = Sampling(temperature=0.0, max_new_tokens=tokens, stop=tuple(text for text in until if text))
+    warn_unknown(loaded.tokenizer, prompts, "prompts of the task")
     ids = [tuple(encode_prompt(loaded.tokenizer, prompt).tolist())[-scorer.context :] for prompt in prompts]
     engine = Engine(loaded.model, loaded.tokenizer, slots=scorer.batch, sliding_context=True)
 

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 
 from weft.core.errors import CapabilityError, DataError
+from weft.data.base import UNKNOWN_NATS
+from weft.data.tokenizers.unknown import warn_unknown, without_token
 from weft.inference.generate import encode_prompt, need_continuing
 from weft.runs.load import Loaded
 from weft.training.execution import tf32_products
@@ -91,8 +93,15 @@ class Scorer:
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[Score]:
         """Scores of (context, continuation) pairs, in their order."""
+        warn_unknown(self.tokenizer, (text for pair in pairs for text in pair), "texts of the task")
         found = self.score_tokens([self.pair(*pair) for pair in pairs])
-        return [replace(one, bytes=len(continuation.lstrip(" ").encode())) for one, (_, continuation) in zip(found, pairs, strict=True)]
+        return [self.charged(one, continuation) for one, (_, continuation) in zip(found, pairs, strict=True)]
+
+    def charged(self, score: Score, continuation: str) -> Score:
+        """The score of a continuation with its length, and with the characters that have no token as unlikely ones."""
+        unknown = without_token(self.tokenizer, len(self.tokenizer.unknown(continuation)))
+        logprobs, size = score.logprobs + (-UNKNOWN_NATS,) * unknown, len(continuation.lstrip(" ").encode())
+        return replace(score, logprobs=logprobs, greedy=score.greedy and not unknown, bytes=size)
 
     def score_tokens(self, pairs: Sequence[tuple[Tokens, Tokens]]) -> list[Score]:
         """The same of pairs of tokens; a continuation longer than the context is scored in several windows, the last of them full."""

@@ -13,8 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.core.errors import CapabilityError, DataError
+from weft.core.errors import CapabilityError
 from weft.data.tokenizers.birthplace_characters import MASK, MASK_CHARACTER, PAD, BirthplaceCharacters
+from weft.data.tokenizers.unknown import warn_unknown
 
 LONGEST = 32
 """Characters after which an answer is cut off."""
@@ -39,12 +40,8 @@ def ask(model: Any, tokenizer: Any, asked: Sequence[tuple[str, str | None]], bat
     if not isinstance(tokenizer, BirthplaceCharacters):
         raise CapabilityError("this model was not trained on questions: its characters have no special token for the end of one")
     room = model.config.context - LONGEST - 1
-    encoded = []
-    for number, (question, _) in enumerate(asked, 1):
-        try:
-            encoded.append(torch.from_numpy(tokenizer.encode(question + MASK_CHARACTER))[-room:].long())
-        except DataError as error:
-            raise DataError(f"question {number}, {question!r}: {error}") from error
+    warn_unknown(tokenizer, (question for question, _ in asked), "questions")
+    encoded = [torch.from_numpy(tokenizer.encode(question + MASK_CHARACTER))[-room:].long() for question, _ in asked]
     found: list[tuple[Tensor, Tensor]] = []
     for start in range(0, len(encoded), batch):
         found += decode(model, encoded[start : start + batch])

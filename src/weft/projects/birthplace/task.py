@@ -12,8 +12,8 @@ from weft.core.errors import ConfigError, DataError
 from weft.core.registry import nearest
 from weft.data.base import Data, DataConfig, Problems
 from weft.data.io.files import locate
+from weft.data.io.text import read_text
 from weft.data.text.questions import QuestionsConfig
-from weft.data.text.token_windows import read_text
 from weft.data.tokenizers.birthplace_characters import BirthplaceCharacters
 from weft.models.base import ModelConfig
 from weft.models.perceiver import PerceiverConfig
