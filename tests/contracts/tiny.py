@@ -301,7 +301,7 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "gpt/choose": lambda folder: FRAMED | {"data.path": str(choices_file(folder))},
     "classifier/digits": lambda folder: DIGITS | {"model.hidden": (16,)},
     "classifier/mnist": lambda folder: {"model.hidden": (16,), "data.path": str(idx_folder(folder))},
-    "classifier/images": lambda folder: {"model.hidden": (16,), "data.path": str(image_folder(folder))},
+    "classifier/images": lambda folder: CONV | {"data.path": str(image_folder(folder)), "data.size": 8, "data.augment.crop": 1},
     "classifier/table": lambda folder: {"model.hidden": (16,), "data.path": str(table_file(folder))},
     "vit/digits": lambda folder: DIGITS | VIT,
     "vit/images": lambda folder: DIGITS | VIT | {"data.path": str(image_folder(folder)), "data.size": 16},

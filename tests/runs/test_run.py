@@ -82,7 +82,8 @@ def test_a_part_without_a_registry_name_is_refused(tmp_path: Path) -> None:
 def test_a_run_directory_holds_what_it_should(tmp_path: Path) -> None:
     done = weft.train(small(tmp_path, train__ema=0.5), tmp_path / "run")
     names = {path.name for path in (tmp_path / "run").iterdir()}
-    assert {"recipe.json", "metrics.jsonl", "checkpoints", "events", "environment.json", "run.json", "report.html"} <= names
+    assert {"recipe.json", "metrics.jsonl", "checkpoints", "environment.json", "run.json", "report.html"} <= names
+    assert [name for name in names if name.startswith("events.out.tfevents.")], "in the folder itself, whose name TensorBoard then shows"
     newest = checkpoint.folders(tmp_path / "run")[-1]
     assert {path.name for path in newest.iterdir()} == {
         "recipe.json", "model.safetensors", "ema.safetensors", "tokenizer.json", "metrics.json", "training.safetensors", "training.json",

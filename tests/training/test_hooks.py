@@ -21,6 +21,7 @@ from weft.training.checkpoint import checkpoint
 from weft.training.checkpoint.hook import Checkpoints
 from weft.training.hooks import EMA, Hook, Signals, Validation, evaluate
 from weft.training.log import Log, drop_after
+from weft.training.loggers.tensorboard import TensorBoard
 from weft.training.optimizer.settings import SGD, Adam
 from weft.training.parallel.team import Team
 from weft.training.trainer import Trainer
@@ -37,7 +38,7 @@ def full_trainer(folder: Path, every: int = 2, extra: tuple[Hook, ...] = (), **s
     patience = settings.pop("patience", 0)
     hooks: list[Hook] = [EMA(0.9), Validation(held_out(), every, 0, 64, "loss", "min", patience)]
     keeper = Checkpoints(folder, {}, None, settings.pop("save_every", 3), settings.pop("keep_checkpoints", 2))
-    hooks += [*extra, Log(folder, settings.get("log_every", 1)), keeper, Signals()]
+    hooks += [*extra, Log(folder, settings.get("log_every", 1), [TensorBoard()]), keeper, Signals()]
     settings = {"batch": 4, "steps": 10, **settings}
     objective = settings.pop("objective", toys.Regression())
     trainer = toys.trainer(toys.Linear(dropout=0.1), objective, toys.regression(), Adam(lr=0.01), hooks, **settings)
@@ -136,7 +137,7 @@ def scripted(folder: Path, script: list[float], patience: int, goal: str = "min"
     torch.manual_seed(0)
     validation = Validation(held_out(), 1, 0, 64, "score", goal, patience)
     keeper = Checkpoints(folder, {}, None, 1, 2)
-    hooks: list[Hook] = [validation, Log(folder, 1, tensorboard=False), Trail(stop_at), keeper, Signals()]
+    hooks: list[Hook] = [validation, Log(folder, 1), Trail(stop_at), keeper, Signals()]
     trainer = toys.trainer(toys.Linear(), Scripted(script), toys.regression(), SGD(lr=0.01), hooks, batch=4, steps=steps)
     keeper.restore(trainer)
     return trainer
@@ -202,13 +203,9 @@ def test_an_unknown_progress_metric_is_named() -> None:
 
 def test_every_line_has_its_exact_mean(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    every = toys.trainer(
-        toys.Linear(), toys.Regression(), toys.regression(), hooks=[Log(tmp_path / "a", 1, tensorboard=False)], batch=4, steps=9
-    )
+    every = toys.trainer(toys.Linear(), toys.Regression(), toys.regression(), hooks=[Log(tmp_path / "a", 1)], batch=4, steps=9)
     torch.manual_seed(0)
-    fifth = toys.trainer(
-        toys.Linear(), toys.Regression(), toys.regression(), hooks=[Log(tmp_path / "b", 5, tensorboard=False)], batch=4, steps=9
-    )
+    fifth = toys.trainer(toys.Linear(), toys.Regression(), toys.regression(), hooks=[Log(tmp_path / "b", 5)], batch=4, steps=9)
     for name, trainer in (("a", every), ("b", fifth)):
         (tmp_path / name).mkdir()
         trainer.fit()
@@ -223,7 +220,7 @@ def test_every_line_has_its_exact_mean(tmp_path: Path) -> None:
 def test_events_can_be_read_by_tensorboard(tmp_path: Path) -> None:
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     full_trainer(tmp_path).fit()
-    events = accumulator.EventAccumulator(str(tmp_path / "events"))
+    events = accumulator.EventAccumulator(str(tmp_path))
     events.Reload()
     assert {"train/loss", "train/lr", "train/grad_norm", "validation/loss"} <= set(events.Tags()["scalars"])
     logged = {line["step"]: line["train"]["loss"] for line in lines(tmp_path) if "train" in line}
@@ -235,7 +232,7 @@ def test_events_of_a_continued_run_hold_each_step_once(tmp_path: Path) -> None:
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     full_trainer(tmp_path, extra=(Trail(stop_at=5),)).fit()
     full_trainer(tmp_path).fit()
-    events = accumulator.EventAccumulator(str(tmp_path / "events"))
+    events = accumulator.EventAccumulator(str(tmp_path))
     events.Reload()
     assert [event.step for event in events.Scalars("train/loss")] == list(range(1, 11))
 

@@ -55,7 +55,7 @@ TABLE = Table([Rename(f"{foreign}.weight", f"{own}.weight") for foreign, own in 
 
 def read(path: Path) -> Foreign:
     """A GGUF file of the Llama form, as if it were a Hugging Face folder."""
-    library = require("gguf", "hf")
+    library = require("gguf", "gguf")
     with parsing(path, CheckpointError, ": is no GGUF file that can be read"):
         file = open_file(path, lambda kind: library.GGML_QUANT_SIZES[library.GGMLQuantizationType(kind)])
         checked(file.facts, {name: kind for name, kind in FACTS.items() if name in file.facts})
@@ -92,7 +92,7 @@ def tokenizer(path: Path, facts: dict[str, Any]) -> ByteBPE | None:
             "%s: its tokens are of the kind %s/%s, which weft cannot read (it reads gpt2/%s)", path, kind, way, ", gpt2/".join(SPLITS)
         )
         return None
-    library = require("tokenizers", "hf")
+    library = require("tokenizers", "text")
     pieces, merges = facts["tokenizer.ggml.tokens"], [tuple(pair.split(" ", 1)) for pair in facts["tokenizer.ggml.merges"]]
     vocabulary = {piece: i for i, piece in enumerate(pieces)}
     check_merges(vocabulary, merges)

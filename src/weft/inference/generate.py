@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from weft.core import html
 from weft.core.errors import CapabilityError, ConfigError, DataError
 from weft.data.tokenizers.base import ClassNames
 from weft.data.tokenizers.unknown import warn_unknown
@@ -40,6 +41,9 @@ class Generation:
 
     def __str__(self) -> str:
         return self.prompt + self.text
+
+    def _repr_html_(self) -> str:
+        return html.text(self.prompt, self.text)
 
 
 def generate(

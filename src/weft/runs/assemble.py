@@ -8,9 +8,7 @@ import json
 import logging
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
@@ -31,44 +29,28 @@ from weft.runs import record
 from weft.runs.environment import keep_threads, write_description
 from weft.runs.load import load_initial, read_tokenizer, settings_of, usable
 from weft.runs.record import recipe_of
+from weft.runs.run import Run
 from weft.training import execution
 from weft.training.checkpoint import checkpoint, files
 from weft.training.checkpoint.hook import Checkpoints
 from weft.training.hooks import EMA, Hook, Signals, SignalSync, Validation, evaluate
 from weft.training.log import Log
+from weft.training.loggers.base import Logger
 from weft.training.parallel import processes
 from weft.training.parallel.team import SINGLE_PROCESS, Team
 from weft.training.settings import Train
 from weft.training.trainer import Trainer
 
 log = logging.getLogger("weft")
-FREE_TO_CHANGE = ("train.steps", "parallel.")
+FREE_TO_CHANGE = ("train.steps", "train.log:", "parallel.")
 """Settings in which a continued run may differ from its beginning."""
-
-
-@dataclass
-class Run:
-    """A trainer and what it was made of."""
-
-    folder: Path
-    recipe: Recipe
-    data: Data
-    trainer: Trainer
-    signals: Signals
-    size: int
-    """Parameters of the whole model, of which this process may hold a part."""
-    cost: dict[str, Any] = field(default_factory=dict)
-    """FLOPs, MFU and energy, once it has ended."""
-
-    @property
-    def validation(self) -> Validation | None:
-        return next((h for h in self.trainer.hooks if isinstance(h, Validation)), None)
 
 
 def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Sequence[Hook] = (), team: Team = SINGLE_PROCESS) -> Run:
     """Build everything a recipe describes and, where the folder holds its run already, continue from there."""
     check(recipe)
     files.check_folder(folder)
+    loggers: list[Logger] = [registry.find("loggers", name)() for name in recipe.train.log if name != "none"]
     initial = checkpoint.find_usable(init, usable) if init else None
     data = recipe.data.build_with(read_tokenizer(initial))
     for line in data.problems.lines() if team.first else ():
@@ -102,7 +84,7 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     hooks += validating(data, resolved, plan.device)
     known = cost.promised(plan.device)
     share = cost.flops_of_draw(resolved, data, objective) / (known.peak * team.world_size) if known and team.first else 0.0
-    hooks += [Log(folder, train.log_every, share=share), *(extra if team.first else ()), keeper, signals]
+    hooks += [Log(folder, train.log_every, loggers, share, config.to_dict(resolved)), *(extra if team.first else ()), keeper, signals]
     tokens = data.info.get("tokens", 1)
     trainer = Trainer(model, objective, source, train, resolved.optim, plan, hooks, tokens, team)  # type: ignore[arg-type]
     files.make_folder(folder)  # only now: a recipe that was refused leaves nothing behind

@@ -124,7 +124,7 @@ def add_tokens(app: FastAPI, service: Service) -> None:
         special_tokens = getattr(found.tokenizer, "special_tokens", {})
         looks = {name: found.tokens.decode([special_tokens[role]]) if role in special_tokens else None for name, role in ROLES.items()}
         about = {"tokenizer_class": found.tokens.inner.name, "vocab_size": found.tokens.size, "model_max_length": found.context or None}
-        return Json({**about, **looks, "chat_template": found.template.source})
+        return Json({**about, **looks, "chat_template": found.template.source if found.template else None})
 
 
 ROLES = {"eos_token": "end", "bos_token": "start", "pad_token": "padding", "unk_token": "unknown"}

@@ -64,7 +64,8 @@ class ServedModel:
     tokenizer: Any
     model: Any
     worker: Worker
-    template: ChatTemplate
+    template: ChatTemplate | None
+    """How a conversation becomes a prompt; None where it can hold none."""
     continues: bool
     embeds: bool
     answers: bool = False
@@ -93,18 +94,32 @@ class ServedModel:
     @property
     def offers(self) -> list[str]:
         """What may be asked of it."""
-        able = {"completions": self.continues or self.answers, "chat": self.continues, "embeddings": self.embeds, "images": self.canvas}
+        able = {
+            "completions": self.continues or self.answers,
+            "chat": self.continues and self.template,
+            "embeddings": self.embeds,
+            "images": self.canvas,
+        }
         return [name for name, found in able.items() if found]
 
     def need(self, what: Literal["completions", "chat", "embeddings", "images"]) -> None:
         if what not in self.offers:
             lacks = LACKS[what]
             other = "; it turns one text into another, at /v1/completions" if what == "chat" and self.answers else ""
+            if what == "chat" and self.continues:
+                other = "; it came with no chat template and cannot write 'User:' and 'Assistant:', but continues a text at /v1/completions"
             other = "; it draws images, at /v1/images/generations" if self.canvas else other
             raise ApiError(400, f"the model {self.name!r} cannot {lacks}{other}", param="model", code="unsupported_model")
 
+    def need_template(self) -> ChatTemplate:
+        self.need("chat")
+        assert self.template
+        return self.template
+
     def describe(self) -> dict[str, Any]:
-        about: dict[str, Any] = {"id": self.name, "object": "model", "created": self.created, "owned_by": "weft"}
+        about: dict[str, Any] = {"id": self.name, "object": "model", "created": self.created, "owned_by": "weft", "answers": self.answers}
+        if "chat" in self.offers and self.template:
+            about["template"] = "own" if self.template.own else "plain"
         if self.mask_predict:
             about["mask_predict"] = {
                 **vars(self.mask_predict),

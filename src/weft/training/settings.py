@@ -40,6 +40,8 @@ class Train(Config):
     """Of the weights, the data order and all noise."""
     log_every: int = 10
     """Steps between lines of the log."""
+    log: tuple[str, ...] = ("tensorboard",)
+    """Where else the log and the samples go: tensorboard, wandb, mlflow, or several with commas; none for nowhere."""
     eval_every: int = 100
     """Steps between validations; 0 for none."""
     eval_examples: int = 0

@@ -18,7 +18,7 @@ RECIPES = {
     "gpt/choose": Entry("weft.recipes.gpt_finetuning:choose", 2018, "GPT finetuned: the right one among several ways to go on"),
     "classifier/digits": Entry("weft.recipes.classifier:digits", 1986, "MLP on scikit-learn's digits"),
     "classifier/mnist": Entry("weft.recipes.classifier:mnist", 1986, "MLP 784-512-10 on MNIST"),
-    "classifier/images": Entry("weft.recipes.classifier:images", 1986, "MLP on your own image folder"),
+    "classifier/images": Entry("weft.recipes.classifier:images", 2016, "residual network on your own image folder"),
     "classifier/table": Entry("weft.recipes.classifier:table", 1986, "MLP on your own labelled rows"),
     "vit/digits": Entry("weft.recipes.vit:digits", 2020, "ViT on scikit-learn's digits"),
     "vit/images": Entry("weft.recipes.vit:images", 2020, "ViT on your own image folder"),
