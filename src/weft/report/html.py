@@ -17,7 +17,7 @@ from weft.report.parts import card, cards, environment, settings, shown_samples
 from weft.report.samples import Sample
 from weft.report.svg import panel
 from weft.runs.record import RunLog, command, read
-from weft.runs.units import axis, heading, item
+from weft.runs.units import axis, heading
 from weft.training.checkpoint import files
 
 COPY = '<button type="button" class="copy">copy</button>'
@@ -67,7 +67,7 @@ def key_numbers(run: RunLog) -> list[tuple[str, str, str]]:
     rates = [value for _, value in run.points("train", "per_second")]
     if rates:
         share = f", MFU {100 * run.cost['mfu']:.1f} %" if run.cost.get("mfu") else ""
-        found.append((f"{item(run)}s/s", number(round(sorted(rates)[len(rates) // 2])), f"median{share}"))
+        found.append((f"{run.unit}/s", number(round(sorted(rates)[len(rates) // 2])), f"median{share}"))
     found.append(("training time", duration(run.seconds), str(run.environment.get("machine", ""))))
     return found
 

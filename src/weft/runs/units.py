@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 UNITS = {
     "accuracy": "share of {example}s",
     "mfu": "share of the peak",
-    "per_second": "{item}s/s",
+    "per_second": "{rate}/s",
     "bits_per_dim": "bits per dimension",
     "bits_per_byte": "bits per byte",
     "kl": "nats per {example}",
@@ -24,11 +24,6 @@ UNITS = {
     "mae": "units of {target}",
 }
 """By a number's name, or the last words of it."""
-
-
-def item(run: RunLog) -> str:
-    """What a run's rate counts."""
-    return "token" if run.environment.get("data", {}).get("tokens", 1) > 1 else "example"
 
 
 def example(run: RunLog) -> str:
@@ -44,7 +39,7 @@ def unit(run: RunLog, name: str) -> str:
     if found is None:
         found = loss_unit(run) if name == "loss" or name.endswith("_loss") else ""
     target = str(run.environment.get("data", {}).get("target", "the label"))
-    return found.format(example=example(run), item=item(run), target=target)
+    return found.format(example=example(run), rate=run.unit, target=target)
 
 
 def loss_unit(run: RunLog) -> str:
@@ -57,7 +52,7 @@ def loss_unit(run: RunLog) -> str:
 
 def heading(run: RunLog, name: str) -> str:
     """A logged number as the title of its figure."""
-    return title(name).replace("examples", f"{item(run)}s")
+    return title(name).replace("examples", run.unit)
 
 
 def axis(run: RunLog, name: str) -> str:
