@@ -13,6 +13,7 @@ import weft
 from weft.evaluation.evaluate import evaluate
 from weft.evaluation.scores import measure
 from weft.metrics.intervals import wilson
+from weft.report.reliability import figures
 
 TINY = {"train.steps": 4, "train.batch": 8}
 
@@ -69,3 +70,11 @@ def test_a_regression_is_compared_with_the_mean(tmp_path: Path) -> None:
     assert by_name["rmse"].baseline == ("mean", pytest.approx(found["rmse_of_mean"], rel=1e-5))
     assert by_name["mae"].baseline == ("median", pytest.approx(found["mae_of_median"], rel=1e-5))
     assert "rmse_of_mean" not in by_name
+    assert scores.numbers is not None
+    assert (scores.numbers.name, len(scores.numbers.label)) == ("price", scores.examples)
+    assert all(value == pytest.approx(round(value), abs=1e-3) for value in scores.numbers.label.tolist()), "in their own units"
+    errors = scores.numbers.predicted - scores.numbers.label
+    assert float(errors.square().mean().sqrt()) == pytest.approx(found["rmse"], rel=1e-4)
+    [figure] = figures(scores)
+    assert figure.csv.splitlines()[0] == "true price,predicted price"
+    assert len(figure.csv.splitlines()) == 1 + scores.examples

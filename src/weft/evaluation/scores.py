@@ -17,7 +17,7 @@ from torch import Tensor
 from weft.data.base import Data, DataLoader
 from weft.evaluation.evaluate import build_objective
 from weft.metrics.intervals import RESAMPLES, bootstrap, wilson
-from weft.metrics.scores import ClassPredictions, Interval, Score, Scores
+from weft.metrics.scores import ClassPredictions, Interval, NumberPredictions, Score, Scores
 from weft.objectives.base import Objective, Terms
 from weft.objectives.regression import Regression
 from weft.runs.load import Loaded
@@ -44,12 +44,14 @@ def measure(loaded: Loaded, data: Data | None = None) -> Scores | None:
     order = DataLoader(data.validation, loaded.recipe.train.seed, device, shuffle=False)
     number = min(loaded.recipe.train.eval_examples or len(data.validation), len(data.validation))
     size = max(1, min(LARGEST, number // GROUPS)) if in_groups(objective) else min(number, LARGEST)
-    groups, answers = [], []
+    groups, answers, numbers = [], [], []
     with tf32_products(False), torch.autocast(device.type, enabled=False):
         for first in range(0, number, size):
             batch = order.batch(first, min(size, number - first))
             groups.append(sums_of(loaded.model, objective, batch))
             answers.append(predicted(loaded.model, objective, batch))
+            if isinstance(objective, Regression):
+                numbers.append(torch.stack([objective.predict(loaded.model, batch), batch["label"]]).cpu())
     classes = class_predictions(loaded, data, answers)
     scores, method = with_intervals(objective, groups, size)
     if classes is not None and len(classes.label) <= number:  # one class an example
@@ -58,7 +60,7 @@ def measure(loaded: Loaded, data: Data | None = None) -> Scores | None:
         method += " That of the accuracy is Wilson's."
     found = baselines(objective, scores, data, order, number, classes)
     beside = tuple(replace(s, baseline=found.get(s.name)) for s in scores if not own_baseline(s.name, scores))
-    return Scores(number, beside, method.strip(), classes)
+    return Scores(number, beside, method.strip(), classes, number_predictions(loaded, data, numbers))
 
 
 def in_groups(objective: Objective) -> bool:
@@ -117,6 +119,15 @@ def class_predictions(loaded: Loaded, data: Data, answers: list[tuple[Tensor, Te
     names = getattr(loaded.tokenizer, "names", None) or getattr(loaded.tokenizer, "classes", None) or data.info.get("class_names") or ()
     numbers = range(probabilities.size(-1))
     return ClassPredictions(tuple(str(names[i]) if i < len(names) else str(i) for i in numbers), probabilities, label)
+
+
+def number_predictions(loaded: Loaded, data: Data, answers: list[Tensor]) -> NumberPredictions | None:
+    """The answers and labels (2, N) in their own units."""
+    if not answers:
+        return None
+    tokenizer = loaded.tokenizer
+    values = torch.cat(answers, dim=1) * getattr(tokenizer, "deviation", 1.0) + getattr(tokenizer, "mean", 0.0)
+    return NumberPredictions(str(data.info.get("target", "label")), values[0], values[1])
 
 
 def baselines(

@@ -31,6 +31,18 @@ class ClassPredictions:
 
 
 @dataclass(frozen=True)
+class NumberPredictions:
+    """What a regression says of every example, in the labels' own units. N examples."""
+
+    name: str
+    """Of the label."""
+    predicted: Tensor
+    """(N,)."""
+    label: Tensor
+    """(N,)."""
+
+
+@dataclass(frozen=True)
 class Scores:
     examples: int
     """Of the validation data."""
@@ -39,3 +51,5 @@ class Scores:
     """How the intervals were made, in a sentence."""
     classes: ClassPredictions | None = None
     """Of a classifier."""
+    numbers: NumberPredictions | None = None
+    """Of a regression."""

@@ -44,7 +44,7 @@ class Panel:
     title: str
     curves: Sequence[Curve]
     up: str = ""
-    """What the vertical axis counts; empty is the title."""
+    """What the vertical axis counts; empty is the title, without what it is drawn by."""
     across: str = "step"
     """What the horizontal axis counts."""
     shade: bool = False
@@ -52,6 +52,10 @@ class Panel:
     tall: bool = False
     log: bool | None = None
     """Show the logarithmic scale first; None where the largest value is many times the smallest."""
+
+    def axis(self) -> str:
+        """What is written at the vertical axis."""
+        return self.up or self.title.partition(", by ")[0]
 
     def drawn(self) -> list[Curve]:
         return [curve for curve in self.curves if curve.points]
@@ -86,7 +90,7 @@ class Panel:
         for curve in self.drawn():
             spread = {x: pair for x, *pair in curve.band}
             body += [[curve.label, short_of(x), y, *(spread.get(x, ["", ""]) if banded else [])] for x, y in curve.points]
-        return table_csv(["curve", self.across, self.up or self.title, *(["low", "high"] if banded else [])], body)
+        return table_csv(["curve", self.across, self.axis(), *(["low", "high"] if banded else [])], body)
 
 
 def table_csv(head: Sequence[str], body: Iterable[Sequence[object]]) -> str:

@@ -89,7 +89,7 @@ def of_panel(panel: Panel) -> Figure:
         drawing.words((place(x, low)[0], bottom + 18), short(x), "middle")
     drawing.line((LEFT, top), (LEFT, bottom), (right, bottom), colour="soft")
     drawing.words(((LEFT + right) / 2, bottom + 40), panel.across, "middle", colour="ink", size=13)
-    said = (panel.up or panel.title) + (", log scale" if scale == "log" else "")
+    said = panel.axis() + (", log scale" if scale == "log" else "")
     drawing.words((20, (top + bottom) / 2), said, "middle", colour="ink", size=13, turned=True)
     if gap := panel.gap():
         drawing.line(*(place(x, y) for x, y in gap), colour="c1", opacity=0.2, closed=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import pairwise
@@ -17,16 +18,17 @@ from weft.metrics.classification import (
     scores_of_classes,
 )
 from weft.metrics.intervals import wilson
-from weft.metrics.scores import ClassPredictions, Scores
+from weft.metrics.scores import ClassPredictions, NumberPredictions, Scores
 from weft.report.curves import table_csv
 from weft.report.drawing import Drawing, Place
 from weft.report.figures import Figure, picture
 from weft.report.parts import card, rows
+from weft.report.scales import limits, short, ticks
 
 SIDE, ROOM, TOP = 340, 64, 40
 """Pixels of the frame of the reliability diagram, and around it."""
-MOST_CLASSES = 100
-"""Classes of which a matrix is drawn."""
+MOST_CLASSES, MOST_DOTS = 100, 1000
+"""Classes of which a matrix is drawn, and dots that are drawn of more examples."""
 
 
 def part(scores: Scores | None) -> str:
@@ -37,9 +39,10 @@ def part(scores: Scores | None) -> str:
     body = [tuple(map(escape, line)) for line in lines(scores)]
     note = f"<p>n = {scores.examples:,} validation examples. {escape(scores.method)}</p>"
     found = f"<h2>Reliability of the numbers</h2>{note}{card(rows(body, head))}"
+    if pictures := "".join(picture(figure) for figure in figures(scores)):
+        found += f'<h2>Predictions</h2><div class="grid pictures">{pictures}</div>'
     if scores.classes is not None:
-        pictures = "".join(picture(figure) for figure in figures(scores))
-        found += f'<h2>Classes</h2><div class="grid pictures">{pictures}</div>{card(class_table(scores.classes))}'
+        found += card(class_table(scores.classes))
     return found
 
 
@@ -56,9 +59,11 @@ def lines(scores: Scores) -> Iterable[tuple[str, str, str, str]]:
 
 
 def figures(scores: Scores | None) -> list[Figure]:
-    """The confusion matrix and the reliability diagram of a classifier; none of other models."""
-    if scores is None or scores.classes is None:
+    """Confusion matrix and reliability diagram of a classifier, predicted by true numbers of a regression; none of other models."""
+    if scores is None:
         return []
+    if scores.classes is None:
+        return [predicted_by_true(scores.numbers)] if scores.numbers is not None else []
     few = len(scores.classes.names) <= MOST_CLASSES
     return [*([confusion_matrix(scores.classes)] if few else []), reliability_diagram(scores.classes)]
 
@@ -145,3 +150,26 @@ def draw_bins(drawing: Drawing, bins: Sequence[Bin], place: Place) -> None:
 
 def interval(one: Bin) -> tuple[float, float]:
     return wilson(one.accuracy * one.examples, one.examples)
+
+
+def predicted_by_true(numbers: NumberPredictions) -> Figure:
+    """A dot for each example of a regression, on the diagonal where it is right."""
+    pairs = [(x, y) for x, y in zip(numbers.label.tolist(), numbers.predicted.tolist(), strict=True) if math.isfinite(y)]
+    low, high = limits([value for pair in pairs for value in pair] or [0.0], "linear")
+    drawing = Drawing(SIDE + ROOM + 20, SIDE + TOP + 56)
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        return ROOM + (x - low) / (high - low) * SIDE, TOP + (high - y) / (high - low) * SIDE
+
+    drawing.words((12, 22), f"Predicted by true {numbers.name}, n = {len(numbers.label):,}", colour="ink", size=14, bold=True)
+    for tick in ticks(low, high, 5):
+        drawing.line(place(low, tick), place(high, tick), colour="grid")
+        drawing.line(place(tick, low), place(tick, high), colour="grid")
+        drawing.words((place(low, tick)[0] - 8, place(low, tick)[1] + 4), short(tick), "end")
+        drawing.words((place(tick, low)[0], place(tick, low)[1] + 18), short(tick), "middle")
+    drawing.line(place(low, low), place(high, high), colour="soft", dashed=True)
+    for x, y in pairs[:: math.ceil(len(pairs) / MOST_DOTS) or 1]:
+        drawing.line(place(x, y), colour="c0", width=5, opacity=0.6)
+    drawing.words((ROOM + SIDE / 2, drawing.height - 12), f"true {numbers.name}", "middle", size=13)
+    drawing.words((20, TOP + SIDE / 2), f"predicted {numbers.name}", "middle", size=13, turned=True)
+    return Figure("predicted-by-true", drawing, table_csv((f"true {numbers.name}", f"predicted {numbers.name}"), pairs))

@@ -43,7 +43,7 @@ def panel(shown: Panel) -> str:
     return (
         f'<figure class="chart{" tall" if shown.tall else ""}{" log" if scales[0] == "log" else ""}">'
         f"<figcaption><b>{escape(shown.title)}</b>{legend}{button}</figcaption>"
-        f'<div class="unit">{escape(shown.up or shown.title)}</div>'
+        f'<div class="unit">{escape(shown.axis())}</div>'
         f'<div class="plot">{plots}<div class="cursor"></div><div class="tip"></div></div><div class="below">{below}</div>'
         f'<div class="across"><span class="unit">{escape(shown.across)}</span>{figures.links(figures.of_panel(shown))}</div>'
         f'<script type="application/json">{embed(data)}</script></figure>\n'
