@@ -72,7 +72,7 @@ def test_a_model_of_english_is_evaluated_on_an_apostrophe_it_never_met(
     ("content", "said"),
     [
         ("天地".encode("gb18030"), "is not UTF-8 (byte 0, line 1); it may be "),
-        (b"%PDF-1.7\n%\xb5\xed\xae\xfb\n\x00\x01", "is not UTF-8 (byte 10, line 2), nor like another encoding of text"),
+        (b"a\nb \xb5\xed\xae\xfb\n\x00\x01", "is not UTF-8 (byte 4, line 2), nor like another encoding of text"),
     ],
 )
 def test_what_is_not_clear_is_refused_in_one_sentence(content: bytes, said: str, command: Callable[..., Outcome], tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from weft.cli.verbs import USES, Uses
 from weft.core.errors import CapabilityError
 from weft.runs.assemble import adopt, assemble
 from weft.runs.load import load
+from weft.serving.templates import template_for
 
 KINDS = verbs.recipes()
 SHORT: Changes = {"train.steps": 2, "train.eval_every": 1, "train.eval_examples": 4, "train.device": "cpu"}
@@ -137,7 +138,9 @@ def check_serve(uses: Uses) -> None:
     """The routes of a model; that each route answers is for tests/serving to show."""
     service = pytest.importorskip("weft.serving.service")
     if uses.serve:
-        assert tuple(service.serve_model("it", load("run", "cpu")).offers) == uses.serve
+        loaded = load("run", "cpu")
+        unwritten = {"chat"} if uses.continues and template_for(loaded.tokenizer) is None else set()  # a tiny text may lack its letters
+        assert tuple(service.serve_model("it", loaded).offers) == tuple(route for route in uses.serve if route not in unwritten)
     else:
         with pytest.raises(CapabilityError, match="neither text nor images to serve") as caught:
             service.serve_model("it", load("run", "cpu"))

@@ -117,7 +117,7 @@ DEFINED = {
     "chunked_cross_entropy": "weft.kernels.chunked_cross_entropy:chunked_cross_entropy",
     "MaskPredict": "weft.inference.mask_predict:MaskPredict",
     "cublaslt_matmul": "weft.kernels.cuda.cublaslt_matmul",
-    "Predictor": "weft.evaluation.predict:Predictor",
+    "Predictor": "weft.inference.predict.base:Predictor",
     "gpt_block_cuda": "weft.kernels.gpt_block_cuda:gpt_block_cuda",
     "special_tokens": "weft.data.tokenizers.special_tokens",
     "BF16Weights": "weft.training.optimizer.bf16_weights:BF16Weights",

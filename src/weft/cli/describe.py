@@ -98,7 +98,7 @@ def text_prompts(run: Run) -> tuple[str, ...] | None:
     from weft.inference.predict import find
     from weft.inference.translate import can_answer
 
-    if kind := find.told(run.recipe):
+    if kind := find.predictor_of(run.recipe):
         return kind.asked_of(run.data.tokenizer)
     model, tokenizer = run.trainer.model, run.data.tokenizer
     if can_continue(model, tokenizer):

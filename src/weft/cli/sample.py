@@ -103,7 +103,7 @@ def main(words: list[str]) -> int:
         )
     if options.inpaint:
         return pictures.inpainted(loaded, prompts, options.inpaint, options.mask, options.n or 1, options.seed, options.out)
-    if find.told(loaded.recipe):
+    if find.predictor_of(loaded.recipe):
         return show_predictions(loaded, find.find(loaded), prompts)
     if len(prompts) > 1:
         raise ConfigError(f"expected one PROMPT, found {' '.join(prompts)}; put it into quotes")

@@ -42,7 +42,7 @@ COST: dict[str, Any] = {
     **dict.fromkeys(("pue", "carbon_kg_per_kwh"), float | int),
 }
 """What is read of cost.json, which is known whole or not at all."""
-LINE = {"step": natural, "seconds": float | int, "train": {str: measured}, "validation": {str: measured}}
+LINE = {"step": natural, "examples": natural, "seconds": float | int, "train": {str: measured}, "validation": {str: measured}}
 """What is read of a line of metrics.jsonl."""
 
 

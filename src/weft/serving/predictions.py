@@ -37,12 +37,12 @@ def prediction_routes(service: Service) -> APIRouter:
 
     @router.post("/v1/predictions")
     async def predictions(body: PredictionRequest, http: Request) -> Response:
-        return await told(service, http, body)
+        return await predict(service, http, body)
 
     return router
 
 
-async def told(service: Service, http: Request, body: PredictionRequest) -> Response:
+async def predict(service: Service, http: Request, body: PredictionRequest) -> Response:
     model = service.find(body.model)
     model.need("predictions")
     predictor = model.predictor
@@ -53,7 +53,7 @@ async def told(service: Service, http: Request, body: PredictionRequest) -> Resp
     columns = predictor.choose(list(dict.fromkeys(name for row in rows for name in row.cells)), body.columns)
     limit = service.limits.timeout
     deadline = asyncio.get_running_loop().time() + limit
-    found = await attended(http, model.worker.run(telling(predictor, rows, columns)), limit, deadline)
+    found = await attended(http, model.worker.run(predictions(predictor, rows, columns)), limit, deadline)
     if found is None:
         return left()
     data = [{"object": "prediction", "index": index, **result} for index, result in enumerate(found)]
@@ -78,7 +78,7 @@ def image_bytes(value: Any, number: int) -> bytes:
         raise ApiError(400, f"rows[{number}]: must be an image file in base64", param="rows") from None
 
 
-def telling(predictor: Predictor, rows: Sequence[Row], columns: Sequence[str]) -> Generator[None, None, list[Result]]:
+def predictions(predictor: Predictor, rows: Sequence[Row], columns: Sequence[str]) -> Generator[None, None, list[Result]]:
     """The result of each row, in the worker's thread."""
     found: list[Result] = []
     for first in range(0, len(rows), TOGETHER):

@@ -20,7 +20,7 @@ from weft.inference.generate import can_continue
 from weft.inference.mask_predict import MaskPredict
 from weft.inference.non_autoregressive import NonAutoregressiveEngine
 from weft.inference.predict.base import Predictor
-from weft.inference.predict.find import find, told
+from weft.inference.predict.find import find, predictor_of
 from weft.models.base import EncoderDecoder, NonAutoregressiveDecoder, States, offers
 from weft.runs.load import Loaded
 from weft.serving.errors import ApiError
@@ -211,7 +211,7 @@ def serve_model(
     continues = text and can_continue(model, tokenizer) and not answers
     embeds = text and offers(model, States) and not answers  # the states of a translator are those of two texts
     canvas = canvas_of(loaded) if not text else None
-    predictor = find(loaded) if told(loaded.recipe) else None
+    predictor = find(loaded) if predictor_of(loaded.recipe) else None
     if not (continues or embeds or answers or canvas or predictor):
         raise CapabilityError(f"{name}: {type(model).__name__} has neither text nor images to serve, which are what `weft serve` takes")
     if batch_invariant and not continues:

@@ -16,7 +16,7 @@ from tests.contracts.tiny import LEARN, tiny
 from weft.core.errors import DataError, WeftError
 from weft.data.images.pixels import ImagesConfig
 from weft.evaluation.evaluate import evaluate
-from weft.inference.predict.find import find, told
+from weft.inference.predict.find import find, predictor_of
 from weft.inference.predict.images import shape_of
 from weft.inference.predict.run import tell
 from weft.runs.assemble import assemble
@@ -83,7 +83,7 @@ def test_an_image_is_read_as_in_training(tmp_path: Path) -> None:
         found = {name: float(share) for name, share in rows}
         assert found == pytest.approx(dict(zip(loaded.tokenizer.names, expected.tolist(), strict=True)), abs=6e-4)
     (tmp_path / "new" / "3.png").write_bytes(b"no image")
-    with pytest.raises(DataError, match=r"cannot be read: .*3\.png"):
+    with pytest.raises(DataError, match=r"3\.png: the image cannot be read: it is no image of a known format"):
         tell(find(loaded), [str(tmp_path / "new")])
     with pytest.raises(DataError, match=r"absent\.png"):
         tell(find(loaded), ["absent.png"])
@@ -110,9 +110,9 @@ def test_too_few_or_too_many_words(name: str, words: list[str], said: str, tmp_p
 
 def test_recipes_whose_models_tell_nothing() -> None:
     for name in ("gpt/text", "vae/digits", "word2vec/source", "transformer/numbers"):
-        assert told(weft.recipe(name)) is None
+        assert predictor_of(weft.recipe(name)) is None
     for name in ("classifier/digits", "classifier/table", "vit/cifar10", "bert/sst2"):
-        assert told(weft.recipe(name)) is not None
+        assert predictor_of(weft.recipe(name)) is not None
 
 
 @pytest.mark.parametrize(("features", "shape"), [(64, (1, 8, 8)), (784, (1, 28, 28)), (3072, (3, 32, 32)), (108, (3, 6, 6))])

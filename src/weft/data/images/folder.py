@@ -97,6 +97,8 @@ def decode_image(file: Path | BytesIO, library: Any, exif_transpose: Callable[[A
                 box = (0, 0, *image.size) if options.squash else _centre_square(*image.size)
                 image = image.resize(square, library.Resampling.BILINEAR, box=box, reducing_gap=3.0)
             return np.asarray(image).reshape(image.height, image.width, -1)
+    except library.UnidentifiedImageError:  # whose message names the open file as Python sees it
+        return f"it is no image of a known format ({', '.join(FORMATS)})"
     except Exception as error:  # decoders raise many kinds of exceptions on damaged files
         return reason(error)
 

@@ -106,7 +106,7 @@ def open_binary(path: Path) -> Any:
             first = head.read(HEAD)
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{show(path)}: cannot be read ({reason(error)})") from error
-    if not any(first.startswith(mark) for mark, _ in BYTE_ORDER_MARKS):
+    if not any(first.startswith(order) for order, _ in BYTE_ORDER_MARKS):
         refuse_binary(first, path)
     return path.open("rb")
 
@@ -115,7 +115,7 @@ def read_lines(path: Path, binary: Any) -> Lines:
     """Numbered lines without their ends, undecodable bytes as U+FFFD; of one that is too long the first characters."""
     try:
         start = binary.peek(4)[:4] if path.suffix != ".gz" else b""
-        encoding = next((name for mark, name in BYTE_ORDER_MARKS if start.startswith(mark)), "")
+        encoding = next((name for order, name in BYTE_ORDER_MARKS if start.startswith(order)), "")
         encoding = encoding or (without_mark(binary.peek(HEAD)[:HEAD]) if start else "") or "utf-8-sig"
         content: Any = gzip.GzipFile(fileobj=binary) if path.suffix == ".gz" else binary
         number = 0

@@ -165,8 +165,8 @@ def shares_of(logits: Tensor) -> list[list[float]]:
 def class_result(names: Sequence[str], shares: list[float]) -> Result:
     """The likeliest class, and the probability of each."""
     best = max(range(len(shares)), key=shares.__getitem__)
-    told: Result = {"prediction": names[best], "probability": shares[best]}
-    return told if len(names) > MOST_CLASSES else {**told, "probabilities": dict(zip(names, shares, strict=True))}
+    result: Result = {"prediction": names[best], "probability": shares[best]}
+    return result if len(names) > MOST_CLASSES else {**result, "probabilities": dict(zip(names, shares, strict=True))}
 
 
 def class_columns(names: Sequence[str]) -> list[str]:

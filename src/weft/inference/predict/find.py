@@ -34,7 +34,7 @@ OF_DATA: dict[type, type[Predictor]] = {
 }
 
 
-def told(recipe: Any) -> type[Predictor] | None:
+def predictor_of(recipe: Any) -> type[Predictor] | None:
     """What the models of a recipe were trained to tell of something new; None where they were not."""
     data = getattr(recipe, "data", None)
     for kind, found in OF_DATA.items():
@@ -46,7 +46,7 @@ def told(recipe: Any) -> type[Predictor] | None:
 
 def find(trained: Trained, what: What = "auto") -> Predictor:
     """The predictor of a model: what it was trained to tell, else how likely a text is, else the vector of a text."""
-    own = told(trained.recipe)
+    own = predictor_of(trained.recipe)
     if what == "auto" and own:
         return own(trained)
     text = trained.tokenizer is not None and not isinstance(trained.tokenizer, ClassNames | Columns)

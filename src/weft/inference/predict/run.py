@@ -148,10 +148,10 @@ def predict_rows(predictor: Predictor, given: Iterable[Any], columns: Sequence[s
     rows = [as_row(value, predictor.asked, number) for number, value in enumerate(given, 1)]
     names = dict.fromkeys(name for row in rows for name in row.cells)
     wanted = predictor.choose(list(names), columns) if rows else ()
-    told: list[Result] = []
+    results: list[Result] = []
     for window in predictions(predictor, rows, wanted, Problems()):
-        told += [{"error": str(result)} if isinstance(result, BadRow) else result for _, result in window]
-    return told
+        results += [{"error": str(result)} if isinstance(result, BadRow) else result for _, result in window]
+    return results
 
 
 def as_row(value: Any, asked: Sequence[str], number: int) -> Row:

@@ -173,8 +173,8 @@ class Choices(Predictor):
     def result(self, example: Choice, found: list[tuple[Any, Any]]) -> Result:
         shares = torch.tensor([score for _, score in found]).softmax(0).tolist()
         best = max(range(len(shares)), key=shares.__getitem__)
-        told = {"prediction": example.choices[best], "probability": shares[best], "index": best}
-        return {**told, "probabilities": dict(zip(example.choices, shares, strict=True))}
+        result = {"prediction": example.choices[best], "probability": shares[best], "index": best}
+        return {**result, "probabilities": dict(zip(example.choices, shares, strict=True))}
 
     def typed(self, words: Sequence[str]) -> list[Row]:
         if len(words) < 3:

@@ -111,8 +111,8 @@ class Writer:
     def __init__(self, target: Path, names: Sequence[str], predictor: Predictor):
         self.format, self.gzip = format_of(target)
         self.names, self.results = list(names), predictor.columns
-        told = {*self.results, "error"}
-        self.header = [f"input.{name}" if name in told else name for name in self.names] + [*self.results, "error"]
+        own = {*self.results, "error"}
+        self.header = [f"input.{name}" if name in own else name for name in self.names] + [*self.results, "error"]
 
     def opening(self) -> bytes:
         """What stands before the first row."""
@@ -120,12 +120,12 @@ class Writer:
 
     def lines(self, answered: Sequence[tuple[Row | BadRow, Result | BadRow]]) -> bytes:
         """The lines of some rows."""
-        told = [{"error": str(result)} if isinstance(result, BadRow) else rounded(result) for _, result in answered]
+        results = [{"error": str(result)} if isinstance(result, BadRow) else rounded(result) for _, result in answered]
         given: list[dict[str, Any]] = [dict(getattr(row, "cells", {})) for row, _ in answered]
         if self.format in ("jsonl", "ndjson"):
-            objects = (beside(cells, result) for cells, result in zip(given, told, strict=True))
+            objects = (beside(cells, result) for cells, result in zip(given, results, strict=True))
             return self.packed("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in objects))
-        return self.packed(self.table([self.cells(cells, result) for cells, result in zip(given, told, strict=True)]))
+        return self.packed(self.table([self.cells(cells, result) for cells, result in zip(given, results, strict=True)]))
 
     def cells(self, given: dict[str, Any], result: Result) -> list[Any]:
         """The cells of a row of a table."""
@@ -190,8 +190,8 @@ def predict_file(
     """Write the result of each row of a source. about: what the results depend on, such as a fingerprint of the model."""
     writer = Writer(target, source.names, predictor)
     part, state = target.with_name(f"{target.name}.part"), target.with_name(f"{target.name}.state")
-    told = {**about, "input": source.digest, "columns": list(columns), "header": writer.header, "window": predictor.window}
-    done = continued(part, state, told)
+    about = {**about, "input": source.digest, "columns": list(columns), "header": writer.header, "window": predictor.window}
+    done = continued(part, state, about)
     found = Progress(done["rows"], done["bad"], done["rows"])
     with part.open("r+b" if part.exists() else "w+b") as file:
         file.truncate(done["bytes"])
@@ -207,7 +207,7 @@ def predict_file(
             found.rows += len(answered)
             found.bad += sum(isinstance(result, BadRow) for _, result in answered)
             found.share = source.share()
-            save(state, {"about": told, "rows": found.rows, "bad": found.bad, "bytes": file.tell()})
+            save(state, {"about": about, "rows": found.rows, "bad": found.bad, "bytes": file.tell()})
             progress(found)
         file.flush()
         os.fsync(file.fileno())
@@ -216,14 +216,14 @@ def predict_file(
     return found
 
 
-def continued(part: Path, state: Path, told: dict[str, Any]) -> dict[str, Any]:
+def continued(part: Path, state: Path, about: dict[str, Any]) -> dict[str, Any]:
     """The rows that an interrupted call has written, and where they end."""
     nothing = {"rows": 0, "bad": 0, "bytes": 0}
     if not part.exists() or not state.exists():
         return nothing
     try:
         old = json.loads(state.read_bytes())
-        fits = old["about"] == json.loads(json.dumps(told)) and part.stat().st_size >= old["bytes"]
+        fits = old["about"] == json.loads(json.dumps(about)) and part.stat().st_size >= old["bytes"]
         counts = {name: int(old[name]) for name in nothing}
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{show(state)}: is damaged; delete it and {show(part.name)} to begin anew") from error
