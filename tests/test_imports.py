@@ -52,7 +52,7 @@ ONLY: dict[tuple[str, str], set[str]] = {
     ("visual", "models"): {"models.base"},
     ("evaluation", "runs"): {"runs.load"},
     ("serving", "runs"): {"runs.load"},
-    ("report", "runs"): {"runs.load", "runs.record"},
+    ("report", "runs"): {"runs.load", "runs.record", "runs.units"},
 }
 """Of some rooms only these modules are imported by others."""
 

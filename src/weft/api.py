@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from weft.evaluation.scores import measure
+from weft.metrics.scores import Scores
 from weft.planning import cost
 from weft.recipes.base import Recipe
 from weft.recipes.base import recipe as find_recipe
@@ -17,7 +19,7 @@ from weft.report import html, samples
 from weft.report.progress import Progress
 from weft.runs import record
 from weft.runs.assemble import assemble
-from weft.runs.load import load
+from weft.runs.load import Loaded, load
 from weft.runs.run import Run
 from weft.training.checkpoint import checkpoint, files
 from weft.training.hooks import Hook
@@ -76,12 +78,21 @@ class Report(Hook):
         if run.signals.received is None and trainer.team.first:
             try:
                 run.cost = write_cost(run)
-                run.samples = samples.draw(load(run.folder))
-                page = html.write(run.folder, run.samples)
+                loaded = load(run.folder)
+                run.samples = samples.draw(loaded)
+                page = html.write(run.folder, run.samples, self.scores(loaded))
                 for found in (hook for hook in trainer.hooks if isinstance(hook, Log)):
                     self.show(found, trainer.step, page)
             except Exception as error:  # a page must not spoil a finished run
                 log.warning("%s: the report could not be written (%s)", run.folder, error)
+
+    def scores(self, loaded: Loaded) -> Scores | None:
+        """The scores with their intervals; a page without them is better than none."""
+        try:
+            return measure(loaded, self.run.data)
+        except Exception as error:
+            log.warning("%s: the report has no intervals (%s)", self.run.folder, error)
+            return None
 
     def show(self, found: Log, step: int, page: Path) -> None:
         """Samples and page to whatever logs the run."""

@@ -61,3 +61,18 @@ def test_a_folder_in_the_place_of_a_file_is_refused(
         assert (done.code, done.out) == (2, "")
         assert done.err.startswith(f"weft: {folder}: is a folder, and a file is to be written; name one")
     assert not list(tmp_path.iterdir())
+
+
+def test_every_figure_is_written_as_three_files(command: Callable[..., Outcome], text_run: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    folder = tmp_path / "figures"
+    done = command("report", str(text_run), "--no-samples", "--out", str(tmp_path / "page.html"), "--figures", str(folder))
+    assert done.code == 0
+    names = {path.stem for path in folder.iterdir()}
+    assert {"loss", "learning-rate", "tokens-per-second"} <= names
+    assert {path.name for path in folder.iterdir()} == {f"{name}.{suffix}" for name in names for suffix in ("svg", "png", "csv")}
+    assert f"{len(names)} figures as SVG, PNG and CSV" in done.out
+    (tmp_path / "file").write_text("")
+    done = command("report", str(text_run), "--no-samples", "--figures", str(tmp_path / "file"))
+    assert (done.code, done.out) == (2, "")
+    assert "is a file, and a folder is to be written" in done.err

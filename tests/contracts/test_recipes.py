@@ -18,6 +18,7 @@ from tests.contracts.tiny import LEARN, Changes, tiny, without_dropout
 from weft.core import config, registry
 from weft.core.errors import WeftError
 from weft.core.registry import RECIPES
+from weft.evaluation.scores import measure
 from weft.planning import cost
 from weft.recipes import base
 from weft.recipes.base import Recipe
@@ -262,6 +263,12 @@ def test_the_saved_model_loads_evaluates_alike_and_shows_samples(
     assert again == pytest.approx(held.latest, rel=1e-5, abs=1e-6)
     for amount in ("TOKENS", "IMAGES", "POINTS"):
         monkeypatch.setattr(samples, amount, 4)
+    scores = measure(loaded, done.data)
+    assert scores is not None
+    reported = {name: value for name, value in held.latest.items() if "_of_" not in name}
+    assert {score.name for score in scores.scores} == set(reported)
+    if objective.separable:
+        assert {score.name: score.value for score in scores.scores} == pytest.approx(reported, rel=1e-4, abs=1e-5)
     missing = [sample.text for sample in samples.draw(loaded) if sample.title == "No samples"]
     assert all("is no image" in text for text in missing), "rows of numbers cannot be shown, all else can"
 

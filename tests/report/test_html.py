@@ -15,7 +15,8 @@ from weft.cli import train as train_verb
 from weft.core import config
 from weft.core.errors import CheckpointError
 from weft.core.units import duration, number, title
-from weft.report.html import comparison_page, run_page
+from weft.report.comparison import comparison_page
+from weft.report.html import run_page
 from weft.report.samples import Sample, draw
 from weft.runs.record import command, read, show
 

@@ -11,7 +11,9 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from weft.report.svg import MOST, Curve, at, between, chart, log_ticks, short, smooth, thin, ticks
+from weft.report.curves import MOST, Curve, at, between, smooth, thin
+from weft.report.scales import log_ticks, short, ticks
+from weft.report.svg import chart
 
 LINE = [(float(x), 2.0 * x + 1) for x in range(2400)]
 

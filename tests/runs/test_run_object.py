@@ -69,7 +69,7 @@ def test_the_history_makes_a_table(run: Run) -> None:
 def test_the_curves_are_a_figure_with_a_panel_for_each_number(run: Run) -> None:
     pytest.importorskip("matplotlib")
     [axes] = run.plot().axes
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("step", "loss")
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("step", "loss (nats per token)")
     assert [line.get_label() for line in axes.lines] == ["train", "validation"]
     assert axes.lines[0].get_xdata().tolist() == [1, 2, 4, 6]
     assert [panel.get_ylabel() for panel in run.plot("perplexity", "lr").axes] == ["perplexity", "learning rate"]

@@ -21,6 +21,8 @@ from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerConfig(ObjectiveConfig):
+    unit = "nats per token"
+
     def build(self) -> Answer:
         return Answer()
 

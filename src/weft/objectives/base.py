@@ -38,6 +38,8 @@ class ObjectiveConfig(Config):
 
     mixes: ClassVar[bool] = False
     """Whether it learns from examples of two classes at once, each with its share."""
+    unit: ClassVar[str] = ""
+    """What its losses are counted in, such as "nats per token"; "example" stands for what the data has, such as an image."""
 
     def build(self) -> Objective:
         raise NotImplementedError
@@ -77,6 +79,10 @@ class Objective(nn.Module):
 
     def forward(self, model: nn.Module, batch: Batch, turn: str) -> Terms:
         raise NotImplementedError
+
+    def class_logits(self, model: nn.Module, batch: Batch) -> Tensor | None:
+        """Of the classes that `classes` names, (..., C); None where an objective tells no classes of a fixed list."""
+        return None
 
     def after_update(self, model: nn.Module, turn: str) -> None:
         """Move a teacher, clip a critic, advance a chain."""

@@ -25,6 +25,8 @@ from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 
 @dataclass(frozen=True, kw_only=True)
 class ClassificationConfig(ObjectiveConfig):
+    unit = "nats per example"
+
     mixes = True
 
     inputs: tuple[str, ...] = ("image",)
@@ -50,13 +52,17 @@ class Classification(Objective):
         return {"loss": number, "accuracy": number}
 
     def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
-        logits, label = model.classify(*chosen(batch, self.config.inputs)), batch["label"]  # (B, C), (B,)
+        logits, label = self.class_logits(model, batch), batch["label"]  # (B, C), (B,)
         loss = (
             mixed_loss(logits, batch, self.config.label_smoothing)
             if "share" in batch
             else label_loss(logits, label, self.config.label_smoothing)
         )
         return Terms({"loss": loss}, rightness(logits, label))
+
+    def class_logits(self, model: Any, batch: Batch) -> Tensor:
+        logits: Tensor = model.classify(*chosen(batch, self.config.inputs))
+        return logits
 
     def summary(self, means: dict[str, Tensor]) -> dict[str, float]:
         return super().summary(means) | of_two(means.get("outcomes"))

@@ -31,6 +31,8 @@ from weft.objectives.seq2seq import r_drop_kl
 
 @dataclass(frozen=True, kw_only=True)
 class CMLMConfig(ObjectiveConfig):
+    unit = "nats per token"
+
     label_smoothing: float = 0.1
     """Label smoothing: share of the target probability that is spread evenly over the vocabulary."""
     length_weight: float = 0.1

@@ -25,6 +25,8 @@ NAMES = {"teacher_loss": "teacher_nats", "student_loss": "kl", "teacher_covered"
 
 @dataclass(frozen=True, kw_only=True)
 class DensityDistillationConfig(ObjectiveConfig):
+    unit = "nats per example"
+
     input: str = "point"
     """Name of the input in a batch."""
 

@@ -26,6 +26,8 @@ from weft.objectives.classification import correct, label_loss, labelled
 
 @dataclass(frozen=True, kw_only=True)
 class ELBOConfig(ObjectiveConfig):
+    unit = "nats per example"
+
     input: str = "image"
     """Name of the input in a batch."""
     beta: float = 1.0

@@ -23,6 +23,8 @@ from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 
 @dataclass(frozen=True, kw_only=True)
 class ExtractiveQAConfig(ObjectiveConfig):
+    unit = "nats per example"
+
     max_answer_length: int = 30
     """Longest answer that is searched for, in tokens."""
     null_score_threshold: float = 0.0

@@ -26,6 +26,8 @@ from weft.objectives.classification import correct, label_loss, labelled, of_two
 
 @dataclass(frozen=True, kw_only=True)
 class FinetuningConfig(ObjectiveConfig):
+    unit = "nats per example"
+
     text_weight: float = 0.5
     """Weight of the cross-entropy of the text, the paper's lambda; 0 learns the task alone."""
     choices: int = 0
@@ -55,13 +57,25 @@ class Finetuning(Objective):
 
     def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
         ids, lengths, label = batch["ids"], batch["lengths"], batch["label"]
-        hidden = model.hidden(ids.flatten(0, -2)).view(*ids.shape, -1)  # (B, T, D) or (B, N, T, D)
+        hidden = hidden_of(model, ids)
         logits = (model.choice_logits if self.config.choices else model.class_logits)(hidden, lengths)
         right = {"accuracy": correct(logits, label)} if self.config.choices else rightness(logits, label)
         return Terms({"task": label_loss(logits, label), "text": lm_loss(model, hidden, ids, lengths, self.logits_backend)}, right)
 
+    def class_logits(self, model: Any, batch: Batch) -> Tensor | None:
+        if self.config.choices:
+            return None
+        logits: Tensor = model.class_logits(hidden_of(model, batch["ids"]), batch["lengths"])
+        return logits
+
     def summary(self, means: dict[str, Tensor]) -> dict[str, float]:
         return super().summary(means) | of_two(means.get("outcomes"))
+
+
+def hidden_of(model: Any, ids: Tensor) -> Tensor:
+    """ids (B, T) or (B, N, T) -> (B, T, D) or (B, N, T, D)."""
+    hidden: Tensor = model.hidden(ids.flatten(0, -2)).view(*ids.shape, -1)
+    return hidden
 
 
 def lm_loss(model: Any, hidden: Tensor, ids: Tensor, lengths: Tensor, logits: str = "whole") -> Tensor:

@@ -24,6 +24,8 @@ from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 
 @dataclass(frozen=True, kw_only=True)
 class LikelihoodConfig(ObjectiveConfig):
+    unit = "nats per example"
+
     input: str = "image"
     """Name of the input in a batch."""
     levels: int = 0

@@ -27,6 +27,8 @@ GRAIN = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class MLMNSPConfig(ObjectiveConfig):
+    unit = "nats"
+
     mask_rate: float = 0.15
     """Share of the ordinary tokens that is chosen for prediction (masked language modelling)."""
     mask_token_share: float = 0.8

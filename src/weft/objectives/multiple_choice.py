@@ -17,6 +17,8 @@ from weft.objectives.classification import correct, label_loss, labelled
 
 @dataclass(frozen=True, kw_only=True)
 class MultipleChoiceConfig(ObjectiveConfig):
+    unit = "nats per example"
+
     def build(self) -> MultipleChoice:
         return MultipleChoice()
 

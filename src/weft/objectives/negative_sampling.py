@@ -28,6 +28,8 @@ GRAIN = 1 << 48
 
 @dataclass(frozen=True, kw_only=True)
 class NegativeSamplingConfig(ObjectiveConfig):
+    unit = "nats per pair"
+
     negatives: int = 5
     """Noise words k per pair."""
     power: float = 0.75

@@ -20,6 +20,8 @@ from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 
 @dataclass(frozen=True, kw_only=True)
 class NextTokenConfig(ObjectiveConfig):
+    unit = "nats per token"
+
     bytes_per_token: float = 0.0
     """Bytes of text a token stands for, on average; 0 takes it from the data. Used for bits per byte."""
     unknown_per_token: float = 0.0

@@ -21,6 +21,8 @@ from weft.objectives.classification import chosen
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionConfig(ObjectiveConfig):
+    unit = "squared deviations"
+
     inputs: tuple[str, ...] = ("ids", "segments", "lengths")
     """What of a batch the model is given."""
     scale: float = 0.0
@@ -46,11 +48,16 @@ class Regression(Objective):
         return {"loss": count(len(batch["label"]), like=batch["label"])}
 
     def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
-        predicted, label = model.classify(*chosen(batch, self.config.inputs)).squeeze(-1).float(), batch["label"]  # (B,)
+        predicted, label = self.predict(model, batch), batch["label"]  # (B,)
         x, y = predicted.detach().double(), label.double()
         moments = torch.stack([x.sum(), y.sum(), (x * x).sum(), (y * y).sum(), (x * y).sum()])
         distances = torch.stack([(x - y).abs().sum(), (y - self.config.median).abs().sum()])
         return Terms({"loss": (predicted - label).square().sum()}, {"moments": moments, "distances": distances})
+
+    def predict(self, model: Any, batch: Batch) -> Tensor:
+        """The numbers (B,), counted as the labels are."""
+        numbers: Tensor = model.classify(*chosen(batch, self.config.inputs)).squeeze(-1).float()
+        return numbers
 
     def summary(self, means: dict[str, Tensor]) -> dict[str, float]:
         """The errors in the labels' own units; beside them those of always telling the mean, or the median, of the training labels."""

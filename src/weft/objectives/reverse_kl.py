@@ -26,6 +26,8 @@ Target = Literal["lobes", "wave", "fork"]
 
 @dataclass(frozen=True, kw_only=True)
 class ReverseKLConfig(ObjectiveConfig):
+    unit = "nats per point"
+
     target: Target = "lobes"
     """lobes: two halves of a ring; wave: a band along a sine; fork: a band that splits in two."""
     features: int = 0

@@ -27,6 +27,8 @@ from weft.objectives.elbo import negative_bound
 
 @dataclass(frozen=True, kw_only=True)
 class SemiSupervisedELBOConfig(ObjectiveConfig):
+    unit = "nats per example"
+
     input: str = "image"
     """Name of the input in a batch."""
     classification_weight: float = 1.0

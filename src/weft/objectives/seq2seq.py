@@ -25,6 +25,8 @@ from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 
 @dataclass(frozen=True, kw_only=True)
 class Seq2SeqConfig(ObjectiveConfig):
+    unit = "nats per token"
+
     label_smoothing: float = 0.1
     """Label smoothing: share of the target probability that is spread evenly over the vocabulary."""
     r_drop: float = 0.0

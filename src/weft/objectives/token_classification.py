@@ -17,6 +17,8 @@ from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 
 @dataclass(frozen=True, kw_only=True)
 class TokenClassificationConfig(ObjectiveConfig):
+    unit = "nats per word"
+
     def build(self) -> TokenClassification:
         return TokenClassification()
 
@@ -29,6 +31,11 @@ class TokenClassification(Objective):
         return {"loss": number, "accuracy": number}
 
     def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
-        logits = model.tag(batch["ids"], lengths=batch["lengths"]).float()  # (B, T, C)
+        logits = self.class_logits(model, batch)
         loss = F.cross_entropy(logits.flatten(0, 1), batch["tags"].flatten(), ignore_index=IGNORE, reduction="sum")
         return Terms({"loss": loss}, {"accuracy": (logits.detach().argmax(-1) == batch["tags"]).sum().float()})
+
+    def class_logits(self, model: Any, batch: Batch) -> Tensor:
+        """Of the tags of all tokens (B, T, C)."""
+        logits: Tensor = model.tag(batch["ids"], lengths=batch["lengths"]).float()
+        return logits

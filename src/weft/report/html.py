@@ -1,34 +1,36 @@
-"""One self-contained HTML page for a run, and one that compares several: style, script and drawings are all inside."""
+"""One self-contained HTML page for a run: style, script and drawings are all inside."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from importlib import resources
 from pathlib import Path
 
-from weft import __version__
 from weft.core import registry
 from weft.core.units import duration, number, title
-from weft.report.parts import card, cards, environment, rows, settings, shown_samples
+from weft.metrics.scores import Scores
+from weft.report import reliability
+from weft.report.curves import Curve, Panel
+from weft.report.figures import Figure, of_panel
+from weft.report.page import QUIET, page
+from weft.report.parts import card, cards, environment, settings, shown_samples
 from weft.report.samples import Sample
-from weft.report.svg import Curve, chart
+from weft.report.svg import panel
 from weft.runs.record import RunLog, command, read
+from weft.runs.units import axis, heading
 from weft.training.checkpoint import files
 
-QUIET = ("lr", "grad_norm", "per_second", "mfu", "refused_updates")
-"""Numbers about the training itself, shown after the metrics."""
 COPY = '<button type="button" class="copy">copy</button>'
 
 
-def write(folder: Path, samples: Sequence[Sample] = ()) -> Path:
+def write(folder: Path, samples: Sequence[Sample] = (), scores: Scores | None = None) -> Path:
     """Write RUN/report.html."""
     target = folder / "report.html"
-    files.replace(target, run_page(read(folder), samples).encode())
+    files.replace(target, run_page(read(folder), samples, scores).encode())
     return target
 
 
-def run_page(run: RunLog, samples: Sequence[Sample] = ()) -> str:
+def run_page(run: RunLog, samples: Sequence[Sample] = (), scores: Scores | None = None) -> str:
     """The page of one run."""
     entry = registry.RECIPES.get(run.name)
     what = f"{entry.summary} · " if entry else ""
@@ -36,8 +38,9 @@ def run_page(run: RunLog, samples: Sequence[Sample] = ()) -> str:
     parts = [
         f"<header><h1>{escape(run.name)}</h1><p>{escape(f'{what}{state} · {run.folder}')}</p></header>",
         cards(key_numbers(run)),
-        main_chart(run),
-        small_charts(run),
+        "".join(map(panel, main_panels(run))) if run.lines else card("<p>Nothing is logged yet.</p>"),
+        reliability.part(scores),
+        f'<div class="grid">{"".join(map(panel, small_panels(run)))}</div>',
         shown_samples(samples),
         f'<h2>Make it again</h2><section class="card command"><pre>{escape(command(run))}</pre>{COPY}</section>',
         settings(run),
@@ -69,84 +72,30 @@ def key_numbers(run: RunLog) -> list[tuple[str, str, str]]:
     return found
 
 
-def main_chart(run: RunLog) -> str:
+def main_panels(run: RunLog) -> list[Panel]:
     """The loss in training and validation with the gap between them, and the progress metric where that is another."""
-    if not run.lines:
-        return card("<p>Nothing is logged yet.</p>")
     names = [n for n in dict.fromkeys(["loss", run.metric]) if n in run.names("train") + run.names("validation")] or [run.metric]
-    return "".join(both(run, name, shade=name in run.names("train"), tall=True) for name in names)
+    return [both(run, name, shade=name in run.names("train"), tall=True) for name in names]
 
 
-def both(run: RunLog, name: str, shade: bool = False, tall: bool = False) -> str:
+def small_panels(run: RunLog) -> list[Panel]:
+    """Every other number that was logged."""
+    names = dict.fromkeys(run.names("train") + run.names("validation"))
+    others = [name for name in names if name not in ("loss", run.metric)]
+    return [both(run, name) for name in sorted(others, key=lambda name: name.endswith(QUIET))]
+
+
+def both(run: RunLog, name: str, shade: bool = False, tall: bool = False) -> Panel:
     """Training and validation of one number in one figure."""
     training = run.points("train", name)
     curves = [
         Curve("training", training, "c0", noisy=len(training) > 50 and not name.endswith("lr")),
         Curve("validation", run.points("validation", name), "c1"),
     ]
-    return chart(title(name).replace("examples", run.unit), curves, shade=shade, tall=tall)
+    return Panel(heading(run, name), curves, axis(run, name), shade=shade, tall=tall)
 
 
-def small_charts(run: RunLog) -> str:
-    """Every other number that was logged."""
-    names = dict.fromkeys(run.names("train") + run.names("validation"))
-    others = [name for name in names if name not in ("loss", run.metric)]
-    others.sort(key=lambda name: name.endswith(QUIET))
-    return f'<div class="grid">{"".join(both(run, name) for name in others)}</div>'
-
-
-def comparison_page(runs: Sequence[RunLog]) -> str:
-    """Several runs with their curves in the same figures."""
-    labels = [run.folder.name if run.folder.name != "." else run.name for run in runs]
-    if len(set(labels)) < len(runs):
-        labels = [str(run.folder) for run in runs]
-    names = dict.fromkeys(n for run in runs for n in [run.metric, "loss", *run.names("validation"), *run.names("train")])
-    figures = []
-    for name in names:
-        for part, word in (("validation", "validation "), ("train", "" if name.endswith(QUIET) else "training ")):
-            curves = [Curve(label, run.points(part, name), f"c{i % 8}") for i, (label, run) in enumerate(zip(labels, runs))]
-            wide = name in (runs[0].metric, "loss")
-            figures.append((wide, chart(word + title(name), curves, tall=wide)))
-    parts = [
-        f"<header><h1>Comparison of {len(runs)} runs</h1><p>{escape(', '.join(dict.fromkeys(run.name for run in runs)))}</p></header>",
-        card(results(runs, labels)),
-        "<h2>Curves</h2>" + "".join(figure for wide, figure in figures if wide),
-        f'<div class="grid">{"".join(figure for wide, figure in figures if not wide)}</div>',
-        different(runs, labels),
-    ]
-    return page("Comparison", parts)
-
-
-def results(runs: Sequence[RunLog], labels: list[str]) -> str:
-    """The table of what each run reached."""
-    head = ("run", "recipe", "best validation", "at step", "training loss", "parameters", "time")
-    body = []
-    for i, (label, run) in enumerate(zip(labels, runs)):
-        best, train = run.best(), run.points("train", "loss")
-        reached = (f"{title(run.metric)} {number(best[1])}", f"{best[0]:,.0f}") if best else ("", "")
-        size = run.environment.get("parameters")
-        last = (number(train[-1][1]) if train else "", number(size) if size else "", duration(run.seconds))
-        body.append((f'<span class="key c{i % 8}">{escape(label)}</span>', escape(run.name), *map(escape, (*reached, *last))))
-    return rows(body, head)
-
-
-def different(runs: Sequence[RunLog], labels: list[str]) -> str:
-    """The settings in which the runs differ."""
-    every = [run.settings() for run in runs]
-    names = [n for n in dict.fromkeys(n for s in every for n in s) if len({s.get(n) for s in every}) > 1]
-    if not names:
-        return ""
-    body = [(escape(n), *(escape(s.get(n, "")) for s in every)) for n in names]
-    return "<h2>What differs</h2>" + card(rows(body, ("setting", *labels)))
-
-
-def page(name: str, parts: Sequence[str]) -> str:
-    """The whole document."""
-    inside = resources.files("weft.report")
-    style, script = (inside.joinpath(file).read_text(encoding="utf-8") for file in ("page.css", "page.js"))
-    body = "\n".join(part for part in parts if part)
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(name)} · weft</title><style>\n{style}</style></head>\n<body><main>\n{body}\n"
-        f"<footer>made by weft {__version__}</footer></main>\n<script>\n{script}</script></body></html>\n"
-    )
+def figures_of(run: RunLog, scores: Scores | None = None) -> list[Figure]:
+    """Every figure of a run's page, to be written as files."""
+    curves = [of_panel(panel) for panel in [*main_panels(run), *small_panels(run)] if panel.drawn()]
+    return [*curves, *reliability.figures(scores)]

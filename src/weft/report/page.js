@@ -55,3 +55,24 @@ for (const button of document.querySelectorAll("button.copy")) {
     button.textContent = "copied";
   };
 }
+
+for (const link of document.querySelectorAll(".save a[download$='.svg']")) {
+  const png = document.createElement("a");
+  png.textContent = "PNG";
+  png.href = "#";
+  png.download = link.download.replace(/svg$/, "png");
+  png.onclick = event => {
+    if (png.href.startsWith("blob:")) return;
+    event.preventDefault();
+    const image = new Image();
+    image.onload = () => {
+      const canvas = document.createElement("canvas");
+      canvas.width = 2 * image.width;
+      canvas.height = 2 * image.height;
+      canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+      canvas.toBlob(blob => { png.href = URL.createObjectURL(blob); png.click(); });
+    };
+    image.src = link.href;
+  };
+  link.after(png);
+}

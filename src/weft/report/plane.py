@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from weft.report.svg import short, ticks
+from weft.report.scales import short, ticks
 
 SIDE, ROOM = 560, 48
 """Pixels of the frame, and around it for the numbers."""

@@ -10,14 +10,19 @@ from typing import Any
 
 from weft.core import registry
 from weft.core.units import title
-from weft.report.html import COPY, page
+from weft.report.curves import Curve, table_csv
+from weft.report.drawing import Drawing
+from weft.report.figures import Figure, name_of, picture
+from weft.report.html import COPY
+from weft.report.page import page
 from weft.report.parts import card, rows
-from weft.report.svg import Curve, chart, limits, log_ticks, short, ticks
+from weft.report.scales import limits, log_ticks, short, ticks
+from weft.report.svg import chart
 from weft.runs.record import RunLog
 
 SHOWN = 8
 """Trials whose curves are drawn."""
-WIDE, HIGH, LEFT, BELOW = 280, 170, 54, 44
+WIDE, HIGH, LEFT, TOP, BELOW = 280, 170, 68, 32, 44
 """Units of a drawing's frame, and of the room for the numbers of its axes."""
 FEW = 4
 """Values of a setting that its axis names one by one."""
@@ -88,22 +93,20 @@ def scatter(name: str, metric: str, points: Sequence[tuple[Any, float]]) -> str:
         return LEFT + (0.05 + 0.9 * share) * WIDE
 
     def up(y: float) -> float:
-        return 8 + HIGH * (1 - (y - bottom) / (top - bottom))
+        return TOP + HIGH * (1 - (y - bottom) / (top - bottom))
 
-    heights = ticks(bottom, top, 4)
-    grid = "".join(f"M{LEFT} {up(y):.1f}h{WIDE}" for y in heights)
-    text = "".join(label(across(x), HIGH + 24, said, "middle") for x, said in tick_labels)
-    text += "".join(label(LEFT - 8, up(y) + 4, short(y), "end") for y in heights)
-    text += label(LEFT + WIDE / 2, HIGH + BELOW, f"{name}{' (log scale)' if log else ''}", "middle")
-    dots = "".join(f"M{across(places[plain(x)]):.1f} {up(y):.1f}h0" for x, y in points)
-    svg = f'<svg viewBox="0 0 {LEFT + WIDE + 8} {HIGH + BELOW + 8}" style="width:100%;height:auto" role="img">'
-    svg += f'<path class="grid" d="{grid}"/><path class="dots c0" d="{dots}"/>{text}</svg>'
-    return card(f"<h3>validation {escape(title(metric))} by {escape(name)}</h3>{svg}")
-
-
-def label(x: float, y: float, text: str, anchor: str) -> str:
-    style = "font:12px system-ui,sans-serif;fill:currentColor"
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" style="{style}">{escape(text)}</text>'
+    drawing = Drawing(LEFT + WIDE + 8, TOP + HIGH + BELOW)
+    drawing.words((8, 16), f"validation {title(metric)} by {name}", colour="ink", size=13, bold=True)
+    for y in ticks(bottom, top, 4):
+        drawing.line((LEFT, up(y)), (LEFT + WIDE, up(y)), colour="grid")
+        drawing.words((LEFT - 8, up(y) + 4), short(y), "end")
+    for x, said in tick_labels:
+        drawing.words((across(x), TOP + HIGH + 18), said, "middle")
+    drawing.words((LEFT + WIDE / 2, TOP + HIGH + BELOW - 6), f"{name}{' (log scale)' if log else ''}", "middle", colour="ink")
+    drawing.words((14, TOP + HIGH / 2), title(metric), "middle", colour="ink", turned=True)
+    for x, y in points:
+        drawing.line((across(places[plain(x)]), up(y)), colour="c0", width=6)
+    return picture(Figure(name_of(f"{metric} by {name}"), drawing, table_csv((name, metric), ((plain(x), y) for x, y in points))))
 
 
 def plain(value: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from weft.core import registry
 from weft.core.errors import ConfigError, require
 from weft.core.units import title
+from weft.runs.units import axis
 
 if TYPE_CHECKING:
     from weft.runs.record import RunLog
@@ -48,6 +49,6 @@ def panel(axes: Any, run: RunLog, name: str) -> None:
         points = run.points(part, name)
         if points:
             axes.plot(*zip(*points, strict=True), marker=marker, markersize=3, linewidth=1.2, label=part)
-    axes.set(xlabel="step", ylabel=title(name), title=f"{run.name}: {title(name)}")
+    axes.set(xlabel="step", ylabel=axis(run, name), title=f"{run.name}: {title(name)}")
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)

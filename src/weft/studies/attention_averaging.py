@@ -13,7 +13,9 @@ import math
 import torch
 from torch import Tensor
 
-from weft.report.svg import Curve, chart, short
+from weft.report.curves import Curve
+from weft.report.scales import short
+from weft.report.svg import chart
 from weft.studies.attention import ROUNDING, RandomKeys, attend, normal, points, power
 from weft.studies.base import Finding
 

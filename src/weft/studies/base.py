@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from weft.report.html import page
+from weft.report.page import page
 from weft.report.parts import card, rows
 from weft.training.checkpoint import files
 

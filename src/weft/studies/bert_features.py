@@ -32,7 +32,8 @@ from weft.models.bert import BERT, BERTConfig
 from weft.objectives.base import Objective
 from weft.objectives.mlm_nsp import MLMNSPConfig
 from weft.objectives.token_classification import TokenClassificationConfig
-from weft.report.svg import Curve, chart
+from weft.report.curves import Curve
+from weft.report.svg import chart
 from weft.runs.load import load
 from weft.studies.base import Finding
 from weft.training import execution

@@ -11,7 +11,8 @@ from itertools import pairwise
 
 from weft.core.config import Config
 from weft.core.errors import ConfigError
-from weft.report.svg import Curve, chart
+from weft.report.curves import Curve
+from weft.report.svg import chart
 from weft.studies.autoencoders import nats_of_dimensions, trained
 from weft.studies.base import Finding
 

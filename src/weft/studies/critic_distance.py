@@ -14,7 +14,8 @@ from torch import Tensor
 
 from weft.core.config import Config
 from weft.metrics.divergences import dual_value, jensen_shannon, wasserstein_on_line
-from weft.report.svg import Curve, chart
+from weft.report.curves import Curve
+from weft.report.svg import chart
 from weft.studies.base import Finding
 
 

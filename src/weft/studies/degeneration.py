@@ -28,7 +28,8 @@ from weft.inference.engine import Engine, generate_all
 from weft.inference.generate import need_continuing
 from weft.inference.request import Request, Sampling
 from weft.recipes.base import recipe
-from weft.report.svg import Curve, chart
+from weft.report.curves import Curve
+from weft.report.svg import chart
 from weft.runs.load import Loaded, load
 from weft.studies.base import Finding
 

@@ -17,7 +17,8 @@ from weft.core.config import Config
 from weft.core.errors import ConfigError
 from weft.data.base import DataLoader, TensorDataset
 from weft.objectives.classification import ClassificationConfig
-from weft.report.svg import Curve, chart
+from weft.report.curves import Curve
+from weft.report.svg import chart
 from weft.studies.base import Finding
 from weft.training import execution
 from weft.training.hooks import Hook, evaluate

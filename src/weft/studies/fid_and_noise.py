@@ -18,7 +18,8 @@ from weft.core import random
 from weft.core.config import Config
 from weft.data.images.augment import add_noise
 from weft.evaluation.image_measures import Extractor, Seen, plain
-from weft.report.svg import Curve, chart
+from weft.report.curves import Curve
+from weft.report.svg import chart
 from weft.runs.load import load
 from weft.studies.autoencoders import trained
 from weft.studies.base import Finding

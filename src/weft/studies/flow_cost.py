@@ -20,7 +20,8 @@ from weft.core.errors import ConfigError
 from weft.models.iaf import IAFConfig
 from weft.models.maf import MAFConfig
 from weft.models.realnvp import RealNVPConfig
-from weft.report.svg import Curve, chart
+from weft.report.curves import Curve
+from weft.report.svg import chart
 from weft.studies.base import Finding
 
 Seconds = dict[str, dict[int, float]]

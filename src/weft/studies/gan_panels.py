@@ -17,7 +17,8 @@ from weft.core.config import Config
 from weft.data.base import DataLoader, TensorDataset
 from weft.models.gan import GANConfig
 from weft.objectives.adversarial import AdversarialConfig
-from weft.report.svg import Curve, chart
+from weft.report.curves import Curve
+from weft.report.svg import chart
 from weft.studies.adversarial import Watch
 from weft.studies.base import Finding
 from weft.training import execution

@@ -17,7 +17,8 @@ from weft.data.base import Batch, DataLoader, TensorDataset
 from weft.data.images.digits import DigitsConfig
 from weft.models.mlp import MLPConfig
 from weft.objectives.classification import ClassificationConfig
-from weft.report.svg import Curve, chart
+from weft.report.curves import Curve
+from weft.report.svg import chart
 from weft.studies.base import Finding
 from weft.training import execution
 from weft.training.hooks import Hook, Validation, evaluate

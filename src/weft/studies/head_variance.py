@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from weft.report.svg import Curve, chart
+from weft.report.curves import Curve
+from weft.report.svg import chart
 from weft.studies.attention import RandomKeys, attend, normal, points
 from weft.studies.base import Finding
 

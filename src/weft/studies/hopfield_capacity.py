@@ -19,7 +19,8 @@ from weft.core import random
 from weft.core.config import Config
 from weft.core.errors import ConfigError
 from weft.models.hopfield import HopfieldConfig
-from weft.report.svg import Curve, chart
+from weft.report.curves import Curve
+from weft.report.svg import chart
 from weft.studies.base import Finding
 
 CRITICAL = 0.138

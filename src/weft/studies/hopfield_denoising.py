@@ -14,7 +14,8 @@ from weft.core import random
 from weft.core.config import Config
 from weft.core.errors import ConfigError
 from weft.models.hopfield import Hopfield, HopfieldConfig
-from weft.report.svg import Curve, chart
+from weft.report.curves import Curve
+from weft.report.svg import chart
 from weft.studies.base import Finding
 
 DAMAGE = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)

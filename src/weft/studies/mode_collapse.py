@@ -9,7 +9,8 @@ import torch
 
 from weft.core.config import Config
 from weft.recipes.base import recipe
-from weft.report.svg import Curve, chart
+from weft.report.curves import Curve
+from weft.report.svg import chart
 from weft.studies.adversarial import measured, train
 from weft.studies.base import Finding
 from weft.studies.scatter import scatter

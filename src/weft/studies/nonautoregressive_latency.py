@@ -20,7 +20,8 @@ from weft.inference.beam_models import translate
 from weft.inference.mask_predict import refine
 from weft.models.nonautoregressive import NonAutoregressiveConfig
 from weft.models.transformer import TransformerConfig
-from weft.report.svg import Curve, chart
+from weft.report.curves import Curve
+from weft.report.svg import chart
 from weft.studies.base import Finding
 from weft.training.execution import select_device
 

@@ -26,7 +26,8 @@ from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig
 from weft.models.gpt import GPTConfig
 from weft.models.perceiver import PerceiverConfig
-from weft.report.svg import Curve, chart
+from weft.report.curves import Curve
+from weft.report.svg import chart
 from weft.runs.record import Points
 from weft.studies.base import Finding
 

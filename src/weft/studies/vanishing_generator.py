@@ -15,7 +15,8 @@ from weft.data.base import Batch, DataLoader
 from weft.objectives.adversarial import AdversarialConfig
 from weft.objectives.gan_losses import GAN_LOSSES
 from weft.recipes.base import recipe as find_recipe
-from weft.report.svg import Curve, chart
+from weft.report.curves import Curve
+from weft.report.svg import chart
 from weft.studies.base import Finding
 
 

@@ -19,7 +19,8 @@ from weft.data.text.number_words import NumberWordsConfig
 from weft.models.transformer import Transformer, TransformerConfig
 from weft.nn.block import Order
 from weft.objectives.seq2seq import Seq2SeqConfig
-from weft.report.svg import Curve, chart
+from weft.report.curves import Curve
+from weft.report.svg import chart
 from weft.studies.base import Finding
 from weft.training import execution
 from weft.training.hooks import Hook, evaluate

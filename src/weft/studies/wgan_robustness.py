@@ -20,7 +20,8 @@ from weft.data.images.pixels import ImagesConfig
 from weft.evaluation import image_measures
 from weft.evaluation.image_measures import Extractor, Seen
 from weft.recipes.base import recipe
-from weft.report.svg import Curve, chart
+from weft.report.curves import Curve
+from weft.report.svg import chart
 from weft.studies.adversarial import measured, train
 from weft.studies.base import Finding
 from weft.training.optimizer.settings import Adam

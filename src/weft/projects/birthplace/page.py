@@ -8,9 +8,11 @@ from html import escape
 from weft.projects.birthplace.answers import Answer
 from weft.projects.birthplace.knowledge import Knowledge
 from weft.projects.birthplace.quickstart import Result
-from weft.report.html import COPY, page
+from weft.report.curves import Curve
+from weft.report.html import COPY
+from weft.report.page import page
 from weft.report.parts import bars, card, cards, rows
-from weft.report.svg import Curve, chart
+from weft.report.svg import chart
 from weft.runs.record import read
 
 
