@@ -1,9 +1,10 @@
-"""What every request passes before it reaches a route: its number, the key, the size and the pace of its body."""
+"""What every request passes before it reaches a route: its number, host, key, the size and the pace of its body, and how many there are."""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
+import logging
 import re
 import uuid
 from collections.abc import Sequence
@@ -12,11 +13,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from weft.serving import static
 from weft.serving.errors import ApiError, api_error
-from weft.serving.service import Service
+from weft.serving.hosts import check_host
+from weft.serving.service import LONG, Service
+
+log = logging.getLogger("weft")
 
 OPEN = ("/", "/health", *static.PATHS)
 """Paths that need no key."""
-WHILE_CLOSING = ("/health", "/metrics")
+STATE = ("/health", "/metrics")
+"""Paths that are answered while the server is closing, and while it is busy."""
 BODY_SECONDS = 30.0
 """A body must have come by then, however slowly."""
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
@@ -27,6 +32,9 @@ class Gate:
 
     def __init__(self, app: ASGIApp, service: Service):
         self.app, self.service = app, service
+        self.requests = 0
+        """In work."""
+        self._turn = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -51,17 +59,33 @@ class Gate:
             self._check(scope["path"], headers)
             body = await self._read(headers, receive)
             if body is not None:
-                await self.app(scope, replay(body, receive), noted)
+                await self._pass(scope, body, receive, noted)
         except Exception as error:
             if begun:
                 raise
             await api_error(error).response()(scope, receive, noted)
 
+    async def _pass(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+        if self.requests >= self.service.connections.requests and scope["path"] not in STATE:
+            log.warning("%d requests are in work, as many as connections leave room for: others are told to come back", self.requests)
+            message = f"the server has {self.requests} requests in work, as many as it takes; try again shortly"
+            raise ApiError(503, message, code="too_many_connections", headers={"retry-after": "1", "connection": "close"})
+        self.requests += 1
+        try:
+            if len(body) > LONG:  # it is parsed in the event loop, so others have their turn between two of them
+                async with self._turn:
+                    await asyncio.sleep(0)
+            await self.app(scope, replay(body, receive), send)
+        finally:
+            self.requests -= 1
+
     def _check(self, path: str, headers: dict[bytes, bytes]) -> None:
+        if not self.service.keys or self.service.hosts:  # who sends a key is no page of another site
+            check_host(headers, self.service.hosts)
         if path not in OPEN and self.service.keys and not has_key(headers.get(b"authorization", b""), self.service.keys):
             message = "no such API key; send one of the server's as: Authorization: Bearer KEY"
             raise ApiError(401, message, code="invalid_api_key", headers={"www-authenticate": "Bearer"})
-        if self.service.closing and path not in WHILE_CLOSING:
+        if self.service.closing and path not in STATE:
             raise ApiError(503, "the server is shutting down", code="closing", headers={"retry-after": "5"})
 
     async def _read(self, headers: dict[bytes, bytes], receive: Receive) -> bytes | None:
