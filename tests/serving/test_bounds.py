@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import socket
 import time
 import tracemalloc
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -12,8 +16,12 @@ import pytest
 
 from tests.serving.conftest import Live, running
 from tests.serving.fake import ToyTokenizer, toy, toy_service
+from tests.serving.test_load import place
 from weft.core.registry import nearest
 from weft.data.tokenizers.subwords import ByteBPE, WordPiece
+from weft.serving import gate
+from weft.serving.gate import Gate
+from weft.serving.memory import MemoryBudget, parsed_size
 from weft.serving.tokens import SLACK, TokenTexts, TooManyTokens
 
 LONG = 1_000_000
@@ -124,3 +132,76 @@ def test_a_search_counts_as_all_its_hypotheses(live: Live) -> None:
         worker._open -= worker.capacity - 3
     assert worker.refused == before + 4
     assert live.idle()
+
+
+def test_large_bodies_wait_for_one_another() -> None:
+    """More than fits at once: each has its turn, and small requests do not wait."""
+
+    async def work() -> tuple[list[int], int, int]:
+        budget, order, most = MemoryBudget(100), list[int](), 0
+
+        async def one(number: int, size: int) -> None:
+            nonlocal most
+            await budget.take(size)
+            order.append(number)
+            most = max(most, budget.used)
+            await asyncio.sleep(0.001)
+            budget.give_back(size)
+
+        async with asyncio.timeout(5):
+            await asyncio.gather(*(one(number, size) for number, size in enumerate([60, 60, 500, 10, 30, 60, 100])))
+        return order, most, budget.used
+
+    order, most, used = asyncio.run(work())
+    assert order == [0, 1, 2, 3, 4, 5, 6]
+    assert (most, used) == (500, 0)
+
+
+def test_one_that_gives_up_waiting_holds_nothing() -> None:
+    async def work() -> int:
+        budget = MemoryBudget(100)
+        await budget.take(80)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await budget.take(50)
+        await budget.take(20)
+        return budget.used
+
+    assert asyncio.run(work()) == 100
+
+
+def test_parsed_values_are_counted_before_they_are_parsed() -> None:
+    for body in (b'{"a": [' + b"[]," * 10_000 + b"0]}", b'["' + b'ab","' * 10_000 + b'"]', b"[" + b"1234567," * 10_000 + b"0]"):
+        tracemalloc.start()
+        parsed = json.loads(body)
+        size = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert parsed is not None
+        assert size <= parsed_size(body) + 5000
+
+
+def test_all_bodies_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "BODIES_BYTES", 3000)
+    with ExitStack() as opened, running(toy_service(body_bytes=1500)) as live:
+        head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1400\r\n\r\n"
+        slow = [opened.enter_context(socket.create_connection(place(live))) for _ in range(3)]
+        for client in slow[:2]:
+            client.sendall(head + b" " * 1300)
+        while live.http.get("/health").status_code == 200 and gate_of(live).bytes < 2600:
+            pass
+        slow[2].sendall(head + b" " * 1300)
+        said = slow[2].recv(10_000)
+        assert said.startswith(b"HTTP/1.1 503")
+        assert b'"code":"busy"' in said
+        assert live.post("/v1/completions", prompt="a").status_code == 200
+        slow[0].close()
+        while gate_of(live).bytes > 1300:
+            live.http.get("/health")
+
+
+def gate_of(live: Live) -> Gate:
+    """In the stack of the application's middleware."""
+    layer: Any = live.server.config.app.middleware_stack  # type: ignore[union-attr]
+    while not isinstance(layer, Gate):
+        layer = layer.app
+    return layer
