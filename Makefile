@@ -51,7 +51,7 @@ dist: .venv/dev  ## wheel and sdist, each installed into an empty environment an
 
 .venv/core: .venv/python pyproject.toml constraints.txt
 	$(PIP) torch
-	$(PIP) --editable '.[images,serve]'
+	$(PIP) --editable '.[standard]'
 	touch $@
 
 .venv/dev: .venv/python pyproject.toml constraints.txt

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 import weft
-from demos import quickstart
+from demos import notebooks, quickstart
 from weft.benchmarks.record import measurements, write_record
 from weft.results import Baseline
 
@@ -84,7 +84,7 @@ def train(demo: Demo, seed: int, folder: Path) -> tuple[float, float]:
     """The validation metric of the best checkpoint, and the seconds a whole run takes."""
     begin = time.perf_counter()
     out = folder / f"{demo.recipe.replace('/', '-')}-{seed}"
-    weft.train(weft.recipe(demo.recipe, {"train.seed": seed}), out=out)
+    weft.train(weft.recipe(demo.recipe, {"train.seed": seed}), out=out, progress=False)
     value: float = weft.load(out).metrics["validation"][demo.metric]
     return value, time.perf_counter() - begin
 
@@ -122,6 +122,7 @@ def main() -> int:
                 write(options.record, demo, options.seeds, list(values), list(seconds))
         if options.only in "quickstart":
             failed += not quickstart.check(options.seeds, Path(folder), options.record)
+        failed += notebooks.check(options.only, Path(folder) / "notebooks")
     print(f"{failed} failed" if failed else "all passed")
     return 1 if failed else 0
 

@@ -80,6 +80,7 @@ def matrix() -> str:
         "recipes",
         "`train`, `train --init`, `evaluate`, `report`",
         "`sample`",
+        "`predict`",
         "`prompt`, tasks",
         "`serve`",
         "`convert`",
@@ -90,7 +91,7 @@ def matrix() -> str:
         families = dict.fromkeys(name.partition("/")[0] for name in names)
         where = " ".join(f"`{flag(name, value)}`" for name, value in uses.where.items() if uses.convert)
         convert = ", ".join(uses.convert) + (f" with {where}" if where else "")
-        cells = [uses.sample, "yes" if uses.continues else "", ", ".join(uses.serve), convert]
+        cells = [uses.sample, uses.predict, "yes" if uses.continues else "", ", ".join(uses.serve), convert]
         shown = [f"`{model}`", f"`{objective}`", ", ".join(families), "yes"]
         rows.append(f"| {' | '.join([*shown, *(cell or '–' for cell in cells)])} |")
     return "\n".join(rows)

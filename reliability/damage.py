@@ -248,7 +248,7 @@ def main() -> int:
     campaign, chance = Campaign("damage", given.device, given.record), random.Random(given.seed)
     changes = FAMILIES["gpt"][1] | settings(given.device, STEPS, EVERY) | FEW
     with workplace() as folder:
-        weft.train(weft.recipe(FAMILIES["gpt"][0], changes), folder / "run")
+        weft.train(weft.recipe(FAMILIES["gpt"][0], changes), folder / "run", progress=False)
         patient = Patient(folder / "run", changes, folder / "work")
         newest_damaged(campaign, patient, given.damages, chance)
         several_damaged(campaign, patient, max(10, given.damages // 5), chance)

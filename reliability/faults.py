@@ -139,7 +139,7 @@ class Bench:
     def __init__(self, campaign: Campaign, folder: Path, changes: Changes):
         self.campaign, self.folder, self.changes, self.work = campaign, folder, changes, folder / "work"
         with quiet():
-            weft.train(weft.recipe(RECIPE, changes), folder / "whole")
+            weft.train(weft.recipe(RECIPE, changes), folder / "whole", progress=False)
             for step in (0, 2 * EVERY, 3 * EVERY):
                 self.stopped_at(step)
         self.digests, self.lines = digests(folder / "whole", STEPS), logged(folder / "whole")

@@ -165,7 +165,7 @@ def fingerprint(case: dict[str, Any], renamed: dict[str, str]) -> dict[str, Any]
 
     changes = {renamed.get(name, name): value for name, value in ast.literal_eval(case["changes"]).items()}
     with contextlib.redirect_stderr(io.StringIO()):
-        weft.train(weft.recipe(renamed.get(case["recipe"], case["recipe"]), changes), out="run")
+        weft.train(weft.recipe(renamed.get(case["recipe"], case["recipe"]), changes), out="run", progress=False)
     last = max(Path("run/checkpoints").iterdir(), key=lambda path: path.name)
     training = sorted((kind, sha) for _, kind, sha in tensors(last / "training.safetensors"))
     found = {

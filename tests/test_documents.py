@@ -12,8 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from weft.__main__ import VERBS
+from reliability.blocks import Command, commands
+from reliability.documents import documents, resolve
+from reliability.newcomer import make_data, typed
+from weft.cli.begin.front import VERBS
+from weft.cli.begin.look import look
 from weft.core import config, registry
+from weft.core.errors import WeftError
 from weft.recipes.base import recipe
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,6 +35,76 @@ def test_the_readme_is_short_and_its_commands_exist() -> None:
     commands = re.findall(r"^weft (\S+)(?: (\S+))?", text, flags=re.MULTILINE)
     assert {verb for verb, _ in commands} <= VERBS.keys()
     assert all(name in registry.RECIPES for verb, name in commands if verb == "train")
+
+
+def documented() -> list[Command]:
+    return [command for path in documents() for command in commands(path) if command.words]
+
+
+@pytest.mark.parametrize("document", sorted({command.place.partition(":")[0] for command in documented()}))
+def test_every_documented_command_resolves(document: str) -> None:
+    """As typed: verb, recipe, flags and the kinds of their values."""
+    for command in documented():
+        if command.place.startswith(f"{document}:"):
+            try:
+                resolve(command.words)
+            except WeftError as error:
+                pytest.fail(f"{command.place}: {command.line}: {error}")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "weft trian gpt/text",
+        "weft train gpt/texts",
+        "weft train gpt/text --model.widht 3",
+        "weft train gpt/text --model.width three",
+        "weft sample runs/gpt-text --temprature 3",
+        "weft evaluate runs/gpt-text --data.pth x",
+        "weft evaluate",
+        "weft data build x --outt y",
+        "weft plan gpt3-175b --gpu 3",
+        "weft list imagse",
+        "weft study flow-costs",
+        "weft serve runs/a --prt 3",
+    ],
+)
+def test_a_command_that_does_not_work_is_noticed(line: str) -> None:
+    with pytest.raises(WeftError):
+        resolve(Command("here", line).words)
+
+
+def test_commands_are_found_as_they_are_typed(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text(
+        "weft train not/this\n```\nweft train a \\\n   --b 'c # d'   # why\n"
+        "A=1 torchrun -m weft train x && weft list\nweft train …\n$ ./weft list &\n```\n"
+    )
+    found = commands(tmp_path / "a.md")
+    assert [command.line for command in found] == [
+        "weft train a     --b 'c # d'",
+        "A=1 torchrun -m weft train x",
+        "weft list",
+        "./weft list",
+    ]
+    assert [command.words[1:] for command in found] == [["train", "a", "--b", "c # d"], ["train", "x"], ["list"], ["list"]]
+
+
+def test_the_newcomer_types_the_readme() -> None:
+    lines = [*typed(ROOT / "README.md")]
+    assert lines[0] == "make run"
+    assert lines.index("source .venv/bin/activate") < lines.index("weft train gpt/text --data.path my.txt")
+    assert any(line.startswith("python - <<") and "weft.train(" in line for line in lines)
+    names = {
+        word for line in lines for word in line.split() if word.endswith((".txt", ".tsv", "/")) and not word.startswith(("runs", "shards"))
+    }
+    assert names == {"my.txt", "other.txt", "photos/", "rows.tsv", "texts/"}
+
+
+def test_the_newcomer_has_data_for_what_is_typed(tmp_path: Path) -> None:
+    make_data(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"my.txt", "other.txt", "photos", "rows.tsv", "texts"}
+    for path, kind in (("my.txt", "gpt/text"), ("photos", "classifier/images"), ("rows.tsv", "classifier/table")):
+        assert look(str(tmp_path / path)).recipe == kind
 
 
 def test_the_settings_that_a_foreign_format_needs_are_flags_that_work() -> None:

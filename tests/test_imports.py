@@ -27,6 +27,7 @@ ORDER = (
     ("runs",),
     ("convert", "evaluation", "serving", "report"),
     ("api",),
+    ("sweeps",),
     ("studies", "benchmarks"),
     ("projects",),
     ("cli",),
@@ -207,3 +208,20 @@ def test_what_is_no_module_goes_into_the_wheel() -> None:
     package_data = tomllib.loads((ROOT.parent.parent / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["weft"]
     others = {path for path in ROOT.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")}
     assert others <= {path for pattern in package_data for path in ROOT.glob(pattern)}
+
+
+GAN = """
+import sys
+from weft.__main__ import dispatch
+
+assert dispatch(["train", "gan/digits", "--train.steps", "2", "--train.device", "cpu", "--out", sys.argv[1]]) == 0
+print(*(name for name in sys.modules if name.startswith("weft.")))
+"""
+
+
+def test_training_a_gan_imports_no_transformer(tmp_path: Path) -> None:
+    out = subprocess.run([sys.executable, "-c", GAN, str(tmp_path / "run")], capture_output=True, text=True, check=True)
+    loaded = out.stdout.splitlines()[-1].split()
+    assert "weft.models.gan" in loaded
+    assert not [name for name in loaded if name.startswith(("weft.inference", "weft.kernels.select", "weft.nn.attention", "weft.nn.block"))]
+    assert not {"weft.models.gpt", "weft.models.decoder", "weft.models.transformer", "weft.models.vit"} & {*loaded}

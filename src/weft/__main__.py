@@ -11,42 +11,15 @@ import os
 import sys
 
 from weft import __version__
-from weft.core import registry
+from weft.cli.begin.front import VERBS, unknown, usage
 from weft.core.errors import ConfigError, WeftError
 from weft.core.posix import require_posix
-
-VERBS = {
-    "quickstart": "the birthplace experiment end to end on made-up people, minutes on two cores",
-    "list": "models, recipes, studies and benchmarks, one line each with the measured score",
-    "train": "train a recipe; the same command again continues where it stopped",
-    "evaluate": "the recipe's metrics on its validation data or on other data, or tasks for language models",
-    "sample": "text, images or nearest words from a trained model, or what it tells of your text or image",
-    "prompt": "a prompt from a template file and worked examples, shown or asked",
-    "serve": "an OpenAI-compatible server, and a page to play with a model",
-    "data": "token shards from your own text, JSONL or parquet files, to train large models from",
-    "convert": "foreign weights in and out: model folders, GGUF files, wheels",
-    "plan": "parameters, memory, time, energy and a parallel layout of a training run, without running it",
-    "report": "an HTML page of a run, or a comparison of several",
-    "study": "an analysis with a figure and a small table",
-    "bench": "a measurement against peers: of speed, or whether converted models say the same",
-    "birthplace": "pretrain, finetune, evaluate or ask a model about where people were born",
-}
-ABOUT = "weft trains, finetunes, evaluates, samples and serves the models deep learning is built on."
-EXAMPLES = """\
-  weft quickstart                        what reading adds to asking: a table, a figure and a page
-  weft train gpt/quickstart              a character GPT on Python's own source, minutes on two cores
-  weft sample runs/gpt-quickstart "def " continue a prompt with it
-  weft train gpt/text --data.path my.txt the same on your own text
-  weft train gpt/text --help             every setting with its default"""
-
-
-def usage() -> str:
-    verbs = "\n".join(f"  {name:10} {what}" for name, what in VERBS.items())
-    return f"usage: weft VERB … [--help]\n\n{ABOUT}\n\n{verbs}\n\nexamples:\n{EXAMPLES}"
 
 
 def dispatch(words: list[str]) -> int:
     """Run one command; the result is its exit code."""
+    if words[:1] == ["help"] and len(words) > 1:
+        words = [*words[1:], "--help"]
     if not words or words[0] in ("-h", "--help", "help"):
         print(usage())
         return 0 if words else 2
@@ -54,7 +27,7 @@ def dispatch(words: list[str]) -> int:
         print(f"weft {__version__}")
         return 0
     if words[0] not in VERBS:
-        raise ConfigError(f"no verb is called {words[0]!r}{registry.nearest(words[0], list(VERBS))}")
+        raise ConfigError(unknown(words[0]))
     code: int = importlib.import_module(f"weft.cli.{words[0]}").main(words[1:])
     return code
 

@@ -39,7 +39,7 @@ def test_a_race_is_run_and_recorded(corpus: Path, tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize("name", ["classical", "speedrun"])
 def test_a_course_begun_anew_is_the_same_course(corpus: Path, name: str) -> None:
-    course = Course(name, recipe_of(name, SMALL, corpus, {}), str(corpus / "held-400"), 8)
+    course = Course(name, recipe_of(name, SMALL, corpus, {}), str(corpus / "held_out-400"), 8)
     losses = [[point[2] for point in course.train(seed, course.lr, 6)["curve"]] for seed in (1, 2, 1)]
     assert losses[0] == losses[2] != losses[1]
     assert course.train(1, course.lr / 10, 6)["loss"] > losses[0][-1]

@@ -29,7 +29,7 @@ def test_a_variant_holds_only_while_it_is_open() -> None:
 
 def test_pieces_of_the_cuda_block_are_taken_away_from_one_trainer_only() -> None:
     model, train = training.model_of("tiny"), Train(device="cpu", steps=1, batch=2)
-    pieces = [training.make(model, train, training.noise(301), training.OPTIM, given).plan.use.pieces for given in ("norm+feed", "")]
+    pieces = [training.make(model, train, training.noise(301), training.OPTIM, given).plan.use.parts for given in ("norm+feed", "")]
     assert pieces == [{"norm", "feed"}, {"norm", "feed", "attention", "products"}]
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Outcome
-from weft.__main__ import VERBS
 from weft.benchmarks.record import measurements, write_record
 from weft.cli import list as listing
+from weft.cli.begin.front import VERBS
 from weft.core import registry
 
 LIGHT = "import sys; from weft.__main__ import run; run({}); print([m for m in ('torch', 'numpy', 'rich') if m in sys.modules])"

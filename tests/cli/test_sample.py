@@ -117,7 +117,7 @@ def test_images_of_a_class_and_walks(command: Callable[..., Outcome], tmp_path: 
     wide = 10 * 68 + 4
     assert sizes["00000003-3-seed0.png"] == (2 * 68 + 4, 2 * 68 + 4)
     assert sizes["00000003-interpolate-seed0.png"] == (wide, 2 * 68 + 4)
-    assert sizes["00000003-along-seed0.png"] == (wide, 3 * 68 + 4)
+    assert sizes["00000003-traverse-seed0.png"] == (wide, 3 * 68 + 4)
     assert "is none of the classes" in command("sample", str(run), "--label", "12").err
     assert "do not go together" in command("sample", str(run), "--label", "1", "--latents", "traverse").err
     plain = small_run(tmp_path / "plain", "vae/digits", **{"model.hidden": (16,)})

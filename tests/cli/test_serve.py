@@ -131,10 +131,10 @@ def test_a_missing_extra_prints_its_install_line(command: Callable[..., Outcome]
 
 def test_a_model_without_text_or_images_is_refused(command: Callable[..., Outcome], served: list[Any], tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
-    weft.train(weft.recipe("classifier/digits", {"train.steps": 1, "train.eval_every": 0}), out=tmp_path / "digits")
-    done = command("serve", str(tmp_path / "digits"), "--port", "0")
+    weft.train(weft.recipe("gan/ring", {"train.steps": 1, "train.eval_every": 0}), out=tmp_path / "ring")
+    done = command("serve", str(tmp_path / "ring"), "--port", "0")
     assert done.code == 2
-    assert "digits: MLP has neither text nor images to serve" in done.err
+    assert "ring: GAN has neither text nor images to serve" in done.err
 
 
 def test_flags_that_may_be_repeated() -> None:

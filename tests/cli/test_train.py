@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,12 +20,14 @@ from tests.cli.conftest import TINY, Outcome, tiny_flags
 from tests.contracts.tiny import tiny
 from weft.api import fit
 from weft.cli.describe import closing
+from weft.core import installation
 from weft.core.errors import CheckpointError
 from weft.kernels.select import ALL_CORES, BLOCKS, PACKED, STACKS
 from weft.report.progress import Progress
 from weft.runs.assemble import assemble
 from weft.runs.record import read
 from weft.training.checkpoint import checkpoint, files
+from weft.training.log import Log
 
 
 def steps(folder: Path) -> list[int]:
@@ -34,8 +37,9 @@ def steps(folder: Path) -> list[int]:
 def test_train_says_what_it_does_and_what_to_type_next(command: Callable[..., Outcome], text_file: Path, tmp_path: Path) -> None:
     done = command("train", "gpt/text", *tiny_flags(text_file), "--out", str(tmp_path / "run"))
     assert done.code == 0
-    for piece in ("gpt/text starts in", "parameters", "training tokens", "plan: device", "step 6/6", "tokens/s", "best validation loss"):
+    for piece in ("gpt/text starts in", "parameters", "training tokens", "plan: cpu, fp32", "step 6/6", "tokens/s", "best validation loss"):
         assert piece in done.out
+    assert done.out.count("plan: ") == 1
     assert f'weft sample {tmp_path / "run"} "a prompt"' in done.out
     assert f"weft evaluate {tmp_path / 'run'}" in done.out
     assert (tmp_path / "run" / "report.html").stat().st_size > 10_000
@@ -44,6 +48,7 @@ def test_train_says_what_it_does_and_what_to_type_next(command: Callable[..., Ou
 def test_explain_shows_every_kernel_and_the_run_keeps_it(command: Callable[..., Outcome], text_file: Path, tmp_path: Path) -> None:
     done = command("train", "gpt/text", *tiny_flags(text_file), "--explain", "--out", str(tmp_path / "run"))
     assert done.code == 0
+    assert "plan: compile off: " in done.out
     kept = json.loads((tmp_path / "run" / "environment.json").read_text())["kernels"]
     assert {row["implementation"] for row in kept} >= {one.name for one in (*STACKS, *BLOCKS, *PACKED, *ALL_CORES)}
     for row in kept:
@@ -79,7 +84,7 @@ def test_what_is_advised_works(
     fit(run)
     lines = closing(run)
     sample, evaluate = (line.strip() for line in lines[lines.index("next:") + 1 :])
-    assert sample == f"weft sample {tmp_path / 'run'} {advice}".strip()
+    assert sample == f"{installation.command()} sample {tmp_path / 'run'} {advice}".strip()
     monkeypatch.chdir(tmp_path)
     pytest.importorskip("PIL.Image").new("RGB", (20, 30)).save("picture.png")
     for line in (sample, evaluate):
@@ -185,6 +190,23 @@ def test_the_live_line_shows_bar_numbers_and_best(text_file: Path, tmp_path: Pat
     assert "validation loss" in capsys.readouterr().out
     assert "tokens/s" in progress.line
     assert f"at {run.validation.best_step}" in progress.best()
+
+
+def test_a_step_is_told_while_it_is_made(text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line is drawn from the clock: before the first step and in the middle of a long one it has something new to say."""
+    clock = iter(range(0, 10_000, 10))
+    monkeypatch.setattr("weft.report.progress.time.perf_counter", lambda: float(next(clock)))
+    trainer = types.SimpleNamespace(step=0, cursor=0, tokens=16, hooks=[Log(tmp_path, 50)], settings=types.SimpleNamespace(steps=100))
+    progress = Progress(live=False)
+    progress.start(trainer)  # type: ignore[arg-type]
+    assert progress.now() == (0, 100, "step 1: 0:10 so far")
+    for trainer.step in range(1, 4):
+        trainer.cursor += 4
+        progress.after_step(trainer)  # type: ignore[arg-type]
+    step, steps, text = progress.now()
+    assert (step, steps) == (3, 100)
+    assert "tokens/s" in text and "left" in text
+    assert progress.now()[2] != text
 
 
 def test_the_display_never_reads_the_device_between_log_lines(text_file: Path, tmp_path: Path) -> None:

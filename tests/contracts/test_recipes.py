@@ -22,7 +22,8 @@ from weft.planning import cost
 from weft.recipes import base
 from weft.recipes.base import Recipe
 from weft.report import samples
-from weft.runs.assemble import Run, assemble, build
+from weft.runs.assemble import assemble, build
+from weft.runs.run import Run
 from weft.training.checkpoint import checkpoint
 from weft.training.hooks import Hook, evaluate
 from weft.training.schedule import Schedule

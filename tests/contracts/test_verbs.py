@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import pytest
@@ -22,20 +23,32 @@ TYPED = {
     verbs.ANSWERS: ("seven",),
     verbs.DRAWS: ("--n", "2"),
     verbs.POINTS: ("--n", "5"),
-    verbs.RESTYLES: ("--input", "picture.png", "--out", "restyled"),
+    verbs.TRANSLATES_IMAGES: ("--input", "picture.png", "--out", "restyled"),
     verbs.WORDS: ("the",),
     verbs.PICTURE: ("picture.png",),
     verbs.TEXT: ("the cat likes rain.", "a dog sees rain."),
-    "number of a text": ("the cat likes rain.",),
-    "the likelier way to go on": ("my friend", "likes rain", "hates rain"),
-    "answer in a paragraph": ("what is near the cat ?", "a tree near the cat ."),
-    "tags of words": ("may sees the moon",),
+    "regression": ("the cat likes rain.", "a dog sees rain."),
+    "multiple choice": ("my friend", "likes rain", "hates rain"),
+    "extractive question answering": ("what is near the cat ?", "a tree near the cat ."),
+    "token classification": ("may sees the moon",),
+    "regression of a row": ("x=0.5", "y=-0.5"),
 }
 """What to type after the name of a run to be given what `weft sample` has."""
+ROWS = {
+    verbs.TEXT: "text\tanother\n" + "the cat likes rain.\ta dog sees rain.\n" * 3,
+    "regression": "text\tanother\n" + "the cat likes rain.\ta dog sees rain.\n" * 3,
+    "regression of a row": "x\ty\n0.5\t-0.5\n1\t2\n3\t4\n",
+    "multiple choice": "context\tchoice1\tchoice2\n" + "my friend\tlikes rain\thates rain\n" * 3,
+    "extractive question answering": "question\tcontext\n" + "what is near the cat ?\ta tree near the cat .\n" * 3,
+    verbs.PICTURE: "file\n" + "picture.png\n" * 3,
+}
+"""Three rows for `weft predict`; others are given a text."""
+PAIRS = (verbs.TEXT, "regression")
+"""What is told of a text or of a pair of them, as in training."""
 TOLD = {
     verbs.DRAWS: "written to",
     verbs.POINTS: "written to",
-    verbs.RESTYLES: "restyled",
+    verbs.TRANSLATES_IMAGES: "translated",
 }
 
 
@@ -76,6 +89,7 @@ def test_verbs(kind: tuple[str, str], place: Path) -> None:
     works("evaluate", "run", "--examples", "4")
     assert "report.html" in works("report", "run", *(["--no-samples"] if kind[0] == "boltzmann" else []))
     check_sample(uses)
+    check_predict(uses, place)
     check_prompt(uses)
     check_serve(uses)
     check_convert(uses)
@@ -83,11 +97,31 @@ def test_verbs(kind: tuple[str, str], place: Path) -> None:
 
 def check_sample(uses: Uses) -> None:
     if uses.sample:
-        out = works("sample", "run", *TYPED[uses.sample])
+        words = TYPED[uses.sample]
+        out = works("sample", "run", *(words[: texts_of("run")] if uses.sample in PAIRS else words))
         assert TOLD.get(uses.sample, "") in out
         assert out.strip()
     else:
         refused(weft_command("sample", "run"))
+
+
+def check_predict(uses: Uses, place: Path) -> None:
+    (place / "rows.tsv").write_text(ROWS.get(uses.predict, "text\n" + "the cat\n" * 3))
+    asked = ("predict", "run", "rows.tsv", "--out", "told.csv", "--header", "yes")
+    if not uses.predict:
+        refused(weft_command(*asked))
+        return
+    columns = ("--columns", "text") if uses.predict in PAIRS and texts_of("run") == 1 else ()
+    assert "3 rows," in works(*asked, *columns)
+    told = list(csv.DictReader((place / "told.csv").read_text().splitlines()))
+    assert len(told) == 3
+    assert not any(row["error"] for row in told)
+    assert all(list(row.values())[-2] for row in told)
+
+
+def texts_of(run: str) -> int:
+    texts: int = load(run, "cpu").tokenizer.texts
+    return texts
 
 
 def check_prompt(uses: Uses) -> None:

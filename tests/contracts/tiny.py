@@ -63,6 +63,15 @@ def table_file(folder: Path) -> Path:
     return path
 
 
+def numbers_file(folder: Path) -> Path:
+    """Rows whose number is a sum of the others, in its own unit."""
+    path = folder / "numbers.csv"
+    chance = random.Random(0)
+    rows = [(chance.uniform(-1, 1), chance.uniform(-1, 1)) for _ in range(200)]
+    path.write_text("x,y,price\n" + "".join(f"{x:.4f},{y:.4f},{1000 + 50 * x + 20 * y:.3f}\n" for x, y in rows))
+    return path
+
+
 def pairs_file(folder: Path) -> Path:
     """A few words and the same words in capitals, again and again."""
     path = folder / "pairs.tsv"
@@ -301,7 +310,8 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "gpt/choose": lambda folder: FRAMED | {"data.path": str(choices_file(folder))},
     "classifier/digits": lambda folder: DIGITS | {"model.hidden": (16,)},
     "classifier/mnist": lambda folder: {"model.hidden": (16,), "data.path": str(idx_folder(folder))},
-    "classifier/images": lambda folder: {"model.hidden": (16,), "data.path": str(image_folder(folder))},
+    "classifier/images": lambda folder: CONV | {"data.path": str(image_folder(folder)), "data.size": 8, "data.augment.crop": 1},
+    "regression/table": lambda folder: {"model.hidden": (16,), "data.path": str(numbers_file(folder))},
     "classifier/table": lambda folder: {"model.hidden": (16,), "data.path": str(table_file(folder))},
     "vit/digits": lambda folder: DIGITS | VIT,
     "vit/images": lambda folder: DIGITS | VIT | {"data.path": str(image_folder(folder)), "data.size": 16},

@@ -16,7 +16,8 @@ from weft.convert.convert import convert
 from weft.core.errors import CheckpointError
 from weft.data.annotated.label_tokens import LabelledTokenizer
 from weft.evaluation.evaluate import evaluate
-from weft.evaluation.predict import tell
+from weft.inference.predict.find import find
+from weft.inference.predict.run import tell
 from weft.runs.load import Loaded, load
 
 transformers = pytest.importorskip("transformers")
@@ -73,7 +74,7 @@ def test_there_and_back(name: str, tmp_path: Path) -> None:
             for mine, told in zip(expected, logits(other, *given), strict=True):
                 inside = torch.arange(20) < given[2][:, None] if mine.shape[:2] == (6, 20) else ...
                 torch.testing.assert_close(told[inside], mine[inside], atol=1e-4, rtol=1e-5)
-    assert tell(again, words) == tell(ours, words)
+    assert tell(find(again), words) == tell(find(ours), words)
     foreign = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
     own = getattr(ours.tokenizer, "tokens", ours.tokenizer)
     assert foreign(words[0])["input_ids"][1:-1] == own.encode(words[0]).tolist()

@@ -19,7 +19,8 @@ from weft.convert.convert import convert
 from weft.core.errors import CheckpointError
 from weft.data.images.pixels import ImagesConfig
 from weft.evaluation.evaluate import evaluate
-from weft.evaluation.predict import tell
+from weft.inference.predict.find import find
+from weft.inference.predict.run import tell
 
 transformers = pytest.importorskip("transformers")
 NAMES = ["cat", "dog, domestic", "emu", "fox", "gnu"]
@@ -79,7 +80,7 @@ def test_images_are_shown_and_named_as_they_were(family: str, tmp_path: Path) ->
     assert found.examples == 12
     assert found["accuracy"] == pytest.approx(float((logits.argmax(1) == labels).float().mean()))
     assert found["loss"] == pytest.approx(float(torch.nn.functional.cross_entropy(logits, labels)), abs=1e-5)
-    told = tell(weft.load(tmp_path / "ours", "cpu"), [str(tmp_path / "images")])
+    told = tell(find(weft.load(tmp_path / "ours", "cpu")), [str(tmp_path / "images")])
     for path, row in zip(images, logits.softmax(1), strict=True):
         shown = {name: float(share) for name, share in told[str(path)]}
         assert shown == pytest.approx(dict(zip(NAMES, row.tolist(), strict=True)), abs=6e-4)  # told with three digits

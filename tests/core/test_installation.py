@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -115,6 +116,76 @@ def test_the_name_is_that_of_pyproject_and_documents_name_no_other() -> None:
                 assert name == DISTRIBUTION, path
                 assert set(extra.split(",")) <= extras, path
         assert "pip install weft" not in path.read_text(encoding="utf-8").replace(f"pip install {DISTRIBUTION}", ""), path
+
+
+@pytest.fixture
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout with an environment in .venv, from which this process is started."""
+    root = tmp_path / "checkout"
+    for program in (root / "weft", root / ".venv" / "bin" / "weft", root / ".venv" / "bin" / "python"):
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o755)
+    monkeypatch.setattr(installation, "__file__", str(root / "src" / "weft" / "core" / "installation.py"))
+    monkeypatch.setattr(sys, "executable", str(root / ".venv" / "bin" / "python"))
+    monkeypatch.setattr(sys, "prefix", str(root / ".venv"))
+    monkeypatch.setattr(sys, "argv", [str(root / ".venv" / "bin" / "weft")])
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.chdir(root)
+    return root
+
+
+def test_commands_are_told_as_they_can_be_typed(environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert installation.command() == "./weft"
+    monkeypatch.chdir(tmp_path)
+    assert installation.command() == "checkout/weft"
+    monkeypatch.setenv("PATH", f"{environment / '.venv' / 'bin'}:/usr/bin:/bin")  # activated
+    assert installation.command() == "weft"
+
+
+def test_another_weft_on_the_path_is_not_this_one(environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = tmp_path / "bin"
+    other.mkdir()
+    (other / "weft").write_text("#!/bin/sh\n")
+    (other / "weft").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{other}:/usr/bin:/bin")
+    assert installation.command() == "./weft"
+    (other / "weft").unlink()
+    (other / "weft").symlink_to(environment / ".venv" / "bin" / "weft")  # as pipx and uv tool install do
+    assert installation.command() == "weft"
+
+
+def test_without_a_launcher_the_script_or_the_module_is_named(environment: Path) -> None:
+    (environment / "weft").unlink()
+    assert installation.command() == ".venv/bin/weft"
+    (environment / ".venv" / "bin" / "weft").unlink()
+    assert installation.command() == ".venv/bin/python -m weft"
+
+
+def test_the_launcher_runs_the_environment_or_says_how_to_make_it(tmp_path: Path) -> None:
+    (tmp_path / "weft").write_bytes((ROOT / "weft").read_bytes())
+    (tmp_path / "weft").chmod(0o755)
+    done = subprocess.run([tmp_path / "weft", "list"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "make it with: make -C" in done.stderr
+    script = tmp_path / ".venv" / "bin" / "weft"
+    script.parent.mkdir(parents=True)
+    script.write_text('#!/bin/sh\necho "$@"\n')
+    script.chmod(0o755)
+    assert subprocess.run([tmp_path / "weft", "list", "a b"], capture_output=True, text=True, check=True).stdout == "list a b\n"
+
+
+def test_make_run_installs_every_extra_that_is_asked_for_outside_of_measuring() -> None:
+    """What `require` and the like ask for in what README and docs run; evaluation harnesses, sound, parquet and plots are named there."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    [standard] = extras["standard"]
+    named = set(re.findall(r"\w+", standard.partition("[")[2]))
+    assert "'.[standard]'" in (ROOT / "Makefile").read_text()
+    asked = set()
+    for path in (ROOT / "src" / "weft").rglob("*.py"):
+        if "benchmarks" not in path.parts:
+            asked |= set(re.findall(r"require\(\"[\w.]+\", \"(\w+)\"\)", path.read_text(encoding="utf-8")))
+    assert asked - {"eval", "audio", "parquet", "plots"} <= named <= set(extras)
 
 
 def test_what_documents_depend_on_is_this_distribution() -> None:

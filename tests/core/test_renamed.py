@@ -15,7 +15,8 @@ import pytest
 import weft
 from tests.gpt_configs import gpt_config
 from weft.cli import data as cli_data
-from weft.cli import plan_words, sample, serve
+from weft.cli import sample, serve
+from weft.cli.options import plan_words
 from weft.core import config, registry, renamed
 from weft.core.errors import ConfigError
 from weft.data.images.augment import Augment

@@ -32,7 +32,7 @@ def test_it_is_that_of_scipy(values: int) -> None:
 def test_a_model_that_tells_numbers_is_measured_by_both_correlations(tmp_path: Path) -> None:
     trained(tiny("bert/stsb", tmp_path, {"train.steps": 2, "train.device": "cpu"}), tmp_path / "run")
     found = evaluate(tmp_path / "run")
-    assert {"pearson", "spearman", "error"} <= found.metrics.keys()
+    assert {"pearson", "spearman", "rmse", "mae", "r2"} <= found.metrics.keys()
     assert found.findings is not None
     lines = [line.split("\t") for line in found.findings.content.splitlines()]
     assert len(lines) == found.examples

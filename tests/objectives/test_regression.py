@@ -34,8 +34,25 @@ def test_error_and_correlation_over_any_batches(size: int, slope: float) -> None
     told = slope * label + 0.3 * torch.rand(100) + 5
     found = summary(told, label, size)
     assert found["loss"] == pytest.approx(float((told - label).square().mean()), rel=1e-6)
-    assert found["error"] == pytest.approx(2.5 * found["loss"] ** 0.5)
+    assert found["rmse"] == pytest.approx(2.5 * found["loss"] ** 0.5)
     assert found["pearson"] == pytest.approx(np.corrcoef(told.double(), label.double())[0, 1], abs=1e-9)
+
+
+def test_errors_stand_beside_those_of_trivial_answers() -> None:
+    torch.manual_seed(0)
+    raw = torch.randn(100).exp()
+    label, scale = (raw - raw.mean()) / raw.std(unbiased=False), float(raw.std(unbiased=False))
+    told = label + 0.1 * torch.randn(100)
+    objective = RegressionConfig(inputs=("x",), scale=scale, median=float(label.median())).build()
+    batch = {"x": told, "label": label}
+    found = Means(objective)
+    found.add("", objective(Given(), batch, ""), objective.counts(batch))
+    told_raw = told * scale + raw.mean()
+    read = found.read()
+    assert read["mae"] == pytest.approx(float((told_raw - raw).abs().mean()), rel=1e-5)
+    assert read["mae_of_median"] == pytest.approx(float((raw - raw.median()).abs().mean()), rel=1e-5)
+    assert read["rmse_of_mean"] == pytest.approx(scale, rel=1e-5)
+    assert read["r2"] == pytest.approx(1 - float((told_raw - raw).square().mean()) / scale**2, rel=1e-5)
 
 
 def test_what_does_not_vary_goes_with_nothing() -> None:

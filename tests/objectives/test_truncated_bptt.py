@@ -16,8 +16,9 @@ from weft.data.text.token_windows import TextConfig
 from weft.models.gpt import TINY
 from weft.objectives.truncated_bptt import TruncatedBPTTConfig
 from weft.recipes.base import Recipe
-from weft.runs.assemble import Run, assemble
+from weft.runs.assemble import assemble
 from weft.runs.load import load
+from weft.runs.run import Run
 from weft.training.hooks import Hook
 from weft.training.optimizer.settings import AdamW
 from weft.training.settings import Train

@@ -13,8 +13,9 @@ from tests.contracts.tiny import text_file, tiny
 from weft.cli import train
 from weft.evaluation.evaluate import evaluate
 from weft.models.bert import BERT
-from weft.runs.assemble import Run, assemble
+from weft.runs.assemble import assemble
 from weft.runs.load import read_tokenizer
+from weft.runs.run import Run
 from weft.training.checkpoint import checkpoint
 
 SHORT = ["--train.steps", "40", "--train.batch", "16", "--train.eval-every", "40", "--train.device", "cpu", "--optim.lr", "3e-3"]

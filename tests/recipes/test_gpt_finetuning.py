@@ -17,7 +17,8 @@ from weft.cli import train
 from weft.core.errors import CapabilityError, CheckpointError, ConfigError
 from weft.evaluation.evaluate import evaluate
 from weft.models.gpt import GPT
-from weft.runs.assemble import Run, assemble
+from weft.runs.assemble import assemble
+from weft.runs.run import Run
 from weft.training.checkpoint import checkpoint
 
 ONE, TWO = "{text}\t{label}\n", "{text}\t{second}\t{label}\n"
@@ -81,7 +82,7 @@ def test_old_tokens_are_kept_and_three_new_ones_start_afresh(
         model.eval()
         assert torch.equal(model.hidden(ids), old.model.hidden(ids))
         torch.testing.assert_close(model(ids)[..., :size], old.model(ids), atol=1e-6, rtol=1e-6)  # a product of another size
-    assert made.data.tokenizer.tokens.ffn_width.to_json() == old.tokenizer.to_json()
+    assert made.data.tokenizer.tokens.inner.to_json() == old.tokenizer.to_json()
 
 
 def test_a_model_with_rows_to_spare_does_not_grow(pretrained: Pretrained, tmp_path: Path) -> None:

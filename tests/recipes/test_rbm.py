@@ -9,7 +9,8 @@ import torch
 
 import weft
 from weft.data.base import DataLoader
-from weft.runs.assemble import Run, assemble
+from weft.runs.assemble import assemble
+from weft.runs.run import Run
 
 pytest.importorskip("sklearn")
 

@@ -11,7 +11,8 @@ from torch import Tensor
 
 import weft
 from weft.data.images.digits import DigitsConfig
-from weft.runs.assemble import Run, assemble
+from weft.runs.assemble import assemble
+from weft.runs.run import Run
 from weft.training.hooks import evaluate
 
 pytest.importorskip("sklearn")

@@ -17,7 +17,7 @@ from weft.core.errors import CheckpointError
 from weft.core.units import duration, number, title
 from weft.report.html import comparison_page, run_page
 from weft.report.samples import Sample, draw
-from weft.runs.record import command, flat, read, show
+from weft.runs.record import command, read, show
 
 TINY = {"train.steps": 8, "train.log_every": 2, "train.eval_every": 4, "train.batch": 8, "train.eval_examples": 32}
 
@@ -175,5 +175,5 @@ def test_words_for_numbers() -> None:
     assert [duration(s) for s in (4.6, 75, 3 * 3600 + 7, 90_000)] == ["0:05", "1:15", "3:00:07", "1 d 1:00:00"]
     assert title("discriminator_lr") == "discriminator learning rate"
     assert show(list(range(20))) == "0 1 2 3 … (20 values)"
-    assert flat({"a": {"type": "x", "b": 1}, "c": [1]}) == {"a": "x", "a.b": 1, "c": [1]}
-    assert json.loads(json.dumps(flat({"a": 1}))) == {"a": 1}
+    assert config.flat({"a": {"type": "x", "b": 1}, "c": [1]}) == {"a": "x", "a.b": 1, "c": [1]}
+    assert json.loads(json.dumps(config.flat({"a": 1}))) == {"a": 1}

@@ -13,7 +13,7 @@ import torch
 import weft
 from tests.contracts.tiny import tiny
 from weft.recipes.base import Recipe
-from weft.runs.assemble import Run
+from weft.runs.run import Run
 from weft.training.hooks import Hook
 from weft.training.trainer import Trainer
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+AXE = "WEFT_AXE"
+"""Holds the path of axe-core's axe.min.js, where there is one."""
 REQUIRED = "WEFT_NEEDS_BROWSER"
 """Set where a missing browser is a failure, not a reason to skip."""
 
@@ -36,3 +39,18 @@ def chromium() -> Iterator[Any]:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield browser
         browser.close()
+
+
+def settle(page: Any, section: str) -> None:
+    """Wait until an answer has ended."""
+    from playwright.sync_api import expect
+
+    expect(page.locator(f"#{section} .status")).to_have_text(re.compile("ended|stopped|as long as|failed"), timeout=8000)
+    expect(page.locator(f"#{section} .stop")).to_be_hidden()
+
+
+def complaints(page: Any, axe: str) -> list[str]:
+    """What axe-core has to say of a page as it is now."""
+    page.evaluate(axe)
+    found = page.evaluate("axe.run().then(found => found.violations)")
+    return [f"{each['impact']}: {each['id']}: {each['nodes'][0]['html'][:200]}" for each in found]

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import httpx
 import openai
 import pytest
 
-from tests.serving.fake import toy_service
+from tests.serving.browser import AXE, chromium
+from tests.serving.fake import toy, toy_service
+from tests.serving.small import served_filler, served_gpt, served_images, served_translator
 from weft.serving import process
 from weft.serving.service import Service
 
@@ -67,3 +72,52 @@ def live() -> Iterator[Live]:
     """A server that every test may use; none may stop it."""
     with running(toy_service()) as found:
         yield found
+
+
+STEP = 0.06
+"""Seconds between two letters of the toy's alphabet: slow enough to be watched."""
+Open = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def small() -> Iterator[Live]:
+    """A server with one model of each kind that the page shows."""
+    with running(toy_service(toy("alphabet", delay=STEP), served_gpt(), served_translator(), served_filler(), served_images())) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def visit(browser: Any, small: Live) -> Iterator[Open]:
+    """Opens the page, in a browser without a past; at the end nothing may have been complained about in the console."""
+    complaints: list[str] = []
+    contexts = []
+
+    def opened(url: str = small.url, **settings: Any) -> Any:
+        context = browser.new_context(**settings)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(8000)
+        page.on("console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto(url)
+        return page
+
+    opened.complaints = complaints  # type: ignore[attr-defined]
+    yield opened
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    path = Path(os.environ.get(AXE, ""))
+    if not path.is_file():
+        pytest.skip(f"axe-core is not tried: {AXE} names no axe.min.js (npm install axe-core)")
+    return path.read_text()

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from tests.serving.conftest import Live
+from tests.serving.conftest import Live, running
+from tests.serving.fake import toy, toy_service
+from weft.data.tokenizers.base import CharacterTokenizer
 
 HELLO = [{"role": "user", "content": "hello"}]
 
@@ -101,3 +103,16 @@ def test_what_is_refused(live: Live, body: dict[str, Any], param: str, said: str
 def test_what_asks_for_nothing_special_is_taken(live: Live) -> None:
     more = {"tools": [], "response_format": {"type": "text"}, "user": "me", "store": True, "metadata": {}, "tool_choice": "none"}
     assert ask(live, max_tokens=1, **more)["choices"][0]["message"]["content"] == "a"
+
+
+def test_a_model_without_the_letters_of_a_chat_says_so_and_completes() -> None:
+    letters = toy("letters", tokenizer=CharacterTokenizer("abcdefghijklmnopqrstuvwxyz"))
+    with running(toy_service(letters, toy())) as live:
+        listed = {model["id"]: (model["offers"], model.get("template")) for model in live.http.get("/v1/models").json()["data"]}
+        assert listed == {"letters": (["completions", "embeddings"], None), "toy": (["completions", "chat", "embeddings"], "plain")}
+        for path in ("/v1/chat/completions", "/tokenize"):
+            reply = live.post(path, model="letters", messages=HELLO)
+            assert (reply.status_code, reply.json()["error"]["code"]) == (400, "unsupported_model")
+            assert "continues a text at /v1/completions" in reply.json()["error"]["message"]
+        assert live.http.get("/tokenizer_info", params={"model": "letters"}).json()["chat_template"] is None
+        assert live.post("/v1/completions", model="letters", prompt="a", max_tokens=1).status_code == 200

@@ -3,55 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from tests.serving.browser import chromium
-from tests.serving.conftest import Live, running
-from tests.serving.fake import toy, toy_service
-from tests.serving.small import served_filler, served_gpt, served_images, served_translator
+from tests.serving.browser import settle
+from tests.serving.conftest import Live, Open, running
+from tests.serving.fake import toy_service
 from weft.serving.static import FILES
-
-STEP = 0.06
-"""Seconds between two letters of the toy's alphabet: slow enough to be watched."""
-Open = Callable[..., Any]
-
-
-@pytest.fixture(scope="module")
-def small() -> Iterator[Live]:
-    with running(toy_service(toy("alphabet", delay=STEP), served_gpt(), served_translator(), served_filler(), served_images())) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture
-def visit(browser: Any, small: Live) -> Iterator[Open]:
-    """Opens the page; at the end nothing may have been complained about in the console."""
-    complaints: list[str] = []
-    contexts = []
-
-    def opened(url: str = small.url, **settings: Any) -> Any:
-        context = browser.new_context(**settings)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(8000)
-        page.on("console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.goto(url)
-        return page
-
-    opened.complaints = complaints  # type: ignore[attr-defined]
-    yield opened
-    for context in contexts:
-        context.close()
-    assert complaints == []
 
 
 def test_files_have_types_and_a_strict_policy(live: Live) -> None:
@@ -79,6 +38,13 @@ def test_nothing_is_inline_and_nothing_comes_from_elsewhere() -> None:
             assert imported in FILES, name
     for address in re.findall(r'(?:src|href)="page/([^"]+)"', page):
         assert address in FILES
+    scripts = {name for name in FILES if name.endswith(".js")}
+    assert scripts == set(re.findall(r'(?:src|href)="page/([^"]+\.js)"', page)), "all are asked for at once, not one after another"
+
+
+def test_it_stays_small() -> None:
+    assert sum(map(len, FILES.values())) < 150_000
+    assert all(content.count(b"\n") < 220 for content in FILES.values())
 
 
 def test_the_files_need_no_key_and_the_rest_does() -> None:
@@ -89,16 +55,15 @@ def test_the_files_need_no_key_and_the_rest_does() -> None:
             assert locked.http.get(path).status_code == 401
 
 
-def settle(page: Any, section: str) -> None:
-    from playwright.sync_api import expect
-
-    expect(page.locator(f"#{section} .status")).to_contain_text("tokens", timeout=8000)
+def set_temperature(page: Any, value: str = "0") -> None:
+    page.get_by_role("button", name="Settings").click()
+    page.get_by_label("Temperature").fill(value)
+    page.get_by_role("button", name="Done").click()
 
 
 def test_type_watch_tokens_arrive_and_stop(visit: Open, small: Live) -> None:
     page = visit()
-    page.locator("summary").click()
-    page.get_by_label("Temperature").fill("0")
+    set_temperature(page)
     page.locator("#prompt").fill("a")
     page.locator("#prompt").press("Control+Enter")
     tokens = page.locator("#complete .token")
@@ -122,7 +87,7 @@ def test_a_translator_answers_below_the_text(visit: Open) -> None:
     page = visit()
     page.select_option("#model", "translator")
     assert page.locator("label[for=prompt]").text_content() == "Text to answer or translate"
-    assert "temperature 0 " in page.locator("#settings-summary").text_content()
+    assert page.locator("#settings-summary").text_content() == "temperature 0"
     page.locator("#prompt").fill("zwei")
     page.get_by_role("button", name="Answer", exact=True).click()
     settle(page, "complete")
@@ -135,8 +100,7 @@ def test_a_translator_answers_below_the_text(visit: Open) -> None:
 
 def test_a_token_tells_what_else_was_likely(visit: Open) -> None:
     page = visit()
-    page.locator("summary").click()
-    page.get_by_label("Temperature").fill("0")
+    set_temperature(page)
     page.locator("#prompt").fill("v")
     page.locator("#prompt").press("Control+Enter")
     settle(page, "complete")
@@ -155,22 +119,6 @@ def test_a_token_tells_what_else_was_likely(visit: Open) -> None:
     assert page.locator("#complete .token").nth(1).evaluate("each => each === document.activeElement")
     page.keyboard.press("Escape")
     assert card.is_hidden()
-
-
-def test_a_chat(visit: Open) -> None:
-    page = visit()
-    page.get_by_role("tab", name="Chat").click()
-    page.get_by_label("Message").fill("<b>hello</b>")
-    page.get_by_label("Message").press("Control+Enter")
-    settle(page, "chat")
-    assert page.locator(".message.user .written").text_content() == "<b>hello</b>"
-    assert page.locator(".message.assistant .token").count() > 2
-    page.get_by_label("Message").fill("and again")
-    page.get_by_role("button", name="Send").click()
-    settle(page, "chat")
-    assert page.locator(".message").count() == 4
-    page.get_by_role("button", name="New chat").click()
-    assert page.locator(".message").count() == 0
 
 
 def test_attention_of_a_text(visit: Open) -> None:
@@ -221,12 +169,13 @@ def test_an_answer_that_is_made_at_once(visit: Open) -> None:
     page = visit()
     page.select_option("#model", "filler")
     assert not page.get_by_role("tab", name="Chat").is_visible()
-    page.locator("summary").click()
+    page.get_by_role("button", name="Settings").click()
     assert not page.get_by_label("Temperature").is_visible()
     assert page.get_by_label("Passes").get_attribute("placeholder") == "10"
     page.get_by_label("Passes").fill("1")
     page.get_by_label("Length ×").fill("2")
     assert "passes 1 · length × 2" in page.locator("#settings-summary").text_content()
+    page.keyboard.press("Escape")
     page.locator("#prompt").fill("zwei")
     page.get_by_role("button", name="Answer", exact=True).click()
     settle(page, "complete")
@@ -237,6 +186,7 @@ def test_an_answer_that_is_made_at_once(visit: Open) -> None:
     page.locator(".looked .piece").nth(4).wait_for()
     page.select_option("#model", "gpt")
     page.get_by_role("tab", name="Complete").click()
+    page.get_by_role("button", name="Settings").click()
     assert not page.get_by_label("Passes").is_visible()
     assert page.get_by_label("Temperature").is_visible()
 
@@ -249,7 +199,7 @@ def test_images(visit: Open, settings: dict[str, Any]) -> None:
     assert not page.get_by_role("tab", name="Images").is_visible()
     page.select_option("#model", "digits")
     assert [tab.text_content() for tab in page.get_by_role("tab").all() if tab.is_visible()] == ["Images"]
-    assert not page.locator("#settings").is_visible()
+    assert not page.get_by_role("button", name="Settings").is_visible()
     page.select_option("#label", "dog")
     page.get_by_label("How many").fill("5")
     page.locator("#image-seed").fill("7")
@@ -270,25 +220,6 @@ def test_images(visit: Open, settings: dict[str, Any]) -> None:
     assert images.count() == 0
 
 
-def test_the_keyboard_is_enough(visit: Open) -> None:
-    """Tab, arrows, letters and Enter: from the tabs to the chat and to an answer; the place of the keyboard can be seen."""
-    page = visit()
-    page.get_by_role("tab", name="Complete").focus()
-    page.keyboard.press("ArrowRight")
-    chat = page.get_by_role("tab", name="Chat")
-    assert chat.evaluate("each => each === document.activeElement")
-    page.keyboard.press("Enter")
-    assert chat.get_attribute("aria-selected") == "true"
-    assert chat.evaluate("each => getComputedStyle(each).outlineStyle") != "none"
-    for _ in range(12):
-        page.keyboard.press("Tab")
-        if page.evaluate("document.activeElement.tagName") == "TEXTAREA":
-            break
-    page.keyboard.type("a")
-    page.keyboard.press("Control+Enter")
-    settle(page, "chat")
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_is_light_or_dark_as_the_system_is(visit: Open, scheme: str) -> None:
     page = visit(color_scheme=scheme)
@@ -300,10 +231,22 @@ def test_it_is_light_or_dark_as_the_system_is(visit: Open, scheme: str) -> None:
     assert abs(sum(paper) - sum(ink)) > 400, "ink is easily told from paper"
 
 
+def test_the_theme_that_was_chosen_stays(visit: Open) -> None:
+    page = visit(color_scheme="light")
+    dark = page.locator("html[data-theme=dark]")
+    page.get_by_role("button", name="Dark").click()
+    dark.wait_for()
+    page.reload()
+    dark.wait_for()
+    page.get_by_role("button", name="Light").click()
+    page.locator("html[data-theme=light]").wait_for()
+    page.emulate_media(color_scheme="dark")  # it is as the system is again
+    dark.wait_for()
+
+
 def test_it_fits_a_phone(visit: Open) -> None:
     page = visit(viewport={"width": 360, "height": 700}, is_mobile=True, has_touch=True)
     page.select_option("#model", "gpt")
-    page.locator("summary").click()
     page.get_by_role("tab", name="Attention").click()
     page.locator("#text").fill("a text that is longer than the screen of a phone is wide")
     page.get_by_role("button", name="Show attention").click()

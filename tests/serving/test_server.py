@@ -30,7 +30,15 @@ def test_models(locked: Live) -> None:
     found = locked.http.get("/v1/models", headers=key("secret")).json()
     assert found["object"] == "list"
     assert [model["id"] for model in found["data"]] == ["first", "runs/second"]
-    about = {"id": "first", "object": "model", "created": 1, "owned_by": "weft", "max_model_len": 4096}
+    about = {
+        "id": "first",
+        "object": "model",
+        "created": 1,
+        "owned_by": "weft",
+        "max_model_len": 4096,
+        "answers": False,
+        "template": "plain",
+    }
     assert found["data"][0] == {**about, "offers": ["completions", "chat", "embeddings"]}
     one = locked.http.get("/v1/models/runs/second", headers=key("secret")).json()
     assert Model.model_validate(one).id == "runs/second"

@@ -68,7 +68,7 @@ def test_several_answers_and_the_best_of_them(small: Live) -> None:
 @pytest.mark.parametrize(
     ("body", "param", "said"),
     [
-        ({"prompt": "a" * 24}, "prompt", "at most 23 tokens, and the mark of an end, but a text of 25 was asked for"),
+        ({"prompt": "a" * 24}, "prompt", "at most 23 tokens, and an end token, but a text of 25 was asked for"),
         ({"prompt": "a", "max_tokens": 24}, "max_tokens", "an answer of 24"),
         ({"prompt": "a", "echo": True}, "echo", "answers a text and does not continue it"),
         ({"prompt": [300]}, "prompt", "300 is no token"),

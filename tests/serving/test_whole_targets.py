@@ -34,7 +34,7 @@ def filled(live: Live, text: str, how: MaskPredict | None = None, name: str = "f
     served = live.service.models[name]
     ids = [*served.tokens.encode(text), END]
     [made] = mask_predict(served.model, torch.tensor([ids]), torch.tensor([len(ids)]), START, END, how)
-    return served.tokens.decode(made.ids), made.log_probabilities
+    return served.tokens.decode(made.ids), made.logprobs
 
 
 def test_one_pass_or_several_and_scaled_lengths(small: Live) -> None:

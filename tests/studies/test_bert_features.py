@@ -31,7 +31,7 @@ def test_features_are_the_layers_side_by_side_and_padding_is_not_read() -> None:
 
 def settings(folder: Path, **more: object) -> Settings:
     tags(folder)
-    small = {"sentences": 30, "held": 20, "pretraining": 2, "epochs": 1, "context": 16}
+    small = {"sentences": 30, "held_out": 20, "pretraining": 2, "epochs": 1, "context": 16}
     return Settings(path=str(folder / "tags.txt"), cut="", **{**small, **more})  # type: ignore[arg-type]
 
 
@@ -53,4 +53,4 @@ def test_a_model_can_be_brought(tmp_path: Path) -> None:
     with pytest.raises(CapabilityError, match="GPT has no layers of BERT"):
         prepare(settings(tmp_path, init=str(tmp_path / "gpt")))
     with pytest.raises(ConfigError, match="must leave some of the 120"):
-        prepare(settings(tmp_path, held=90))
+        prepare(settings(tmp_path, held_out=90))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 from pathlib import Path
@@ -19,8 +20,9 @@ from weft.data.base import Batch, DataLoader, TensorDataset
 from weft.objectives.base import Objective, Terms, count
 from weft.training.checkpoint import checkpoint
 from weft.training.checkpoint.hook import Checkpoints
-from weft.training.hooks import EMA, Hook, Signals, Validation, evaluate
+from weft.training.hooks import EMA, Hook, Signals, Validation, evaluate, share_of_newest
 from weft.training.log import Log, drop_after
+from weft.training.loggers.tensorboard import TensorBoard
 from weft.training.optimizer.settings import SGD, Adam
 from weft.training.parallel.team import Team
 from weft.training.trainer import Trainer
@@ -37,7 +39,7 @@ def full_trainer(folder: Path, every: int = 2, extra: tuple[Hook, ...] = (), **s
     patience = settings.pop("patience", 0)
     hooks: list[Hook] = [EMA(0.9), Validation(held_out(), every, 0, 64, "loss", "min", patience)]
     keeper = Checkpoints(folder, {}, None, settings.pop("save_every", 3), settings.pop("keep_checkpoints", 2))
-    hooks += [*extra, Log(folder, settings.get("log_every", 1)), keeper, Signals()]
+    hooks += [*extra, Log(folder, settings.get("log_every", 1), [TensorBoard()]), keeper, Signals()]
     settings = {"batch": 4, "steps": 10, **settings}
     objective = settings.pop("objective", toys.Regression())
     trainer = toys.trainer(toys.Linear(dropout=0.1), objective, toys.regression(), Adam(lr=0.01), hooks, **settings)
@@ -72,10 +74,25 @@ class Trail(Hook):
 def test_the_average_has_its_closed_form() -> None:
     trail, average, model = Trail(), EMA(0.8), toys.Linear()
     toys.trainer(model, toys.Regression(), toys.regression(), SGD(lr=0.05), [trail, average], batch=4, steps=6).fit()
-    shares = [0.8 ** (6 - step) for step in range(1, 7)]
+    newest = [share_of_newest(0.8, step) for step in range(1, 7)]
+    assert newest[0] == 1.0
+    shares = [share * math.prod(1 - later for later in newest[step + 1 :]) for step, share in enumerate(newest)]
+    assert sum(shares) == pytest.approx(1.0)
     for name, value in average.average.items():
         expected = sum(share * weights[name] for share, weights in zip(shares, trail.weights, strict=True)) / sum(shares)
         torch.testing.assert_close(value, expected)
+
+
+def test_a_young_average_keeps_up_and_an_old_one_has_its_decay() -> None:
+    def shares(decay: float, steps: int) -> list[float]:
+        newest = [share_of_newest(decay, step) for step in range(1, steps + 1)]
+        return [share * math.prod(1 - later for later in newest[step + 1 :]) for step, share in enumerate(newest)]
+
+    young = shares(0.999, 80)
+    assert sum(step * share for step, share in enumerate(young, 1)) == pytest.approx(0.9 * 80, rel=0.02)
+    assert young[0] < 1e-11
+    old = shares(0.9, 300)
+    assert old[-5:] == pytest.approx([0.1 * 0.9**age for age in range(4, -1, -1)])
 
 
 def test_the_average_takes_the_models_place_for_a_while() -> None:
@@ -136,7 +153,7 @@ def scripted(folder: Path, script: list[float], patience: int, goal: str = "min"
     torch.manual_seed(0)
     validation = Validation(held_out(), 1, 0, 64, "score", goal, patience)
     keeper = Checkpoints(folder, {}, None, 1, 2)
-    hooks: list[Hook] = [validation, Log(folder, 1, tensorboard=False), Trail(stop_at), keeper, Signals()]
+    hooks: list[Hook] = [validation, Log(folder, 1), Trail(stop_at), keeper, Signals()]
     trainer = toys.trainer(toys.Linear(), Scripted(script), toys.regression(), SGD(lr=0.01), hooks, batch=4, steps=steps)
     keeper.restore(trainer)
     return trainer
@@ -202,13 +219,9 @@ def test_an_unknown_progress_metric_is_named() -> None:
 
 def test_every_line_has_its_exact_mean(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    every = toys.trainer(
-        toys.Linear(), toys.Regression(), toys.regression(), hooks=[Log(tmp_path / "a", 1, tensorboard=False)], batch=4, steps=9
-    )
+    every = toys.trainer(toys.Linear(), toys.Regression(), toys.regression(), hooks=[Log(tmp_path / "a", 1)], batch=4, steps=9)
     torch.manual_seed(0)
-    fifth = toys.trainer(
-        toys.Linear(), toys.Regression(), toys.regression(), hooks=[Log(tmp_path / "b", 5, tensorboard=False)], batch=4, steps=9
-    )
+    fifth = toys.trainer(toys.Linear(), toys.Regression(), toys.regression(), hooks=[Log(tmp_path / "b", 5)], batch=4, steps=9)
     for name, trainer in (("a", every), ("b", fifth)):
         (tmp_path / name).mkdir()
         trainer.fit()
@@ -223,7 +236,7 @@ def test_every_line_has_its_exact_mean(tmp_path: Path) -> None:
 def test_events_can_be_read_by_tensorboard(tmp_path: Path) -> None:
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     full_trainer(tmp_path).fit()
-    events = accumulator.EventAccumulator(str(tmp_path / "events"))
+    events = accumulator.EventAccumulator(str(tmp_path))
     events.Reload()
     assert {"train/loss", "train/lr", "train/grad_norm", "validation/loss"} <= set(events.Tags()["scalars"])
     logged = {line["step"]: line["train"]["loss"] for line in lines(tmp_path) if "train" in line}
@@ -235,7 +248,7 @@ def test_events_of_a_continued_run_hold_each_step_once(tmp_path: Path) -> None:
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     full_trainer(tmp_path, extra=(Trail(stop_at=5),)).fit()
     full_trainer(tmp_path).fit()
-    events = accumulator.EventAccumulator(str(tmp_path / "events"))
+    events = accumulator.EventAccumulator(str(tmp_path))
     events.Reload()
     assert [event.step for event in events.Scalars("train/loss")] == list(range(1, 11))
 

@@ -27,7 +27,6 @@ from weft.core.errors import CapabilityError
 from weft.evaluation.evaluate import evaluate
 from weft.models.base import Samples, TranslatesImages, offers
 from weft.recipes.base import recipe as find_recipe
-from weft.report.progress import Progress
 from weft.report.samples import translated
 from weft.results import Baseline, Published, compared
 from weft.runs.assemble import adopt
@@ -183,7 +182,7 @@ def trained(name: str, seed: int, folder: Path, changes: dict[str, Any], seconds
     init = trained(experiment.start, seed, folder, {}) if experiment.start else None
     if init:
         recipe = adopt(recipe, init)
-    made = train(recipe, out=out, init=init, extra=[Progress(), *([Limit(seconds)] if seconds else [])])
+    made = train(recipe, out=out, init=init, extra=[Limit(seconds)] if seconds else [])
     short = made.trainer.step < recipe.train.steps and not recipe.train.patience
     if short and (made.signals.received or not seconds):
         raise SystemExit(f"{out}: {made.trainer.stop_reason}; the same command goes on from there")

@@ -224,7 +224,7 @@ class Race:
 
     @property
     def held(self) -> str:
-        return str(self.options.corpus / f"held-{self.size.vocabulary}")
+        return str(self.options.corpus / f"held_out-{self.size.vocabulary}")
 
     def train(self, course: Course, seed: int, lr: float, steps: int) -> dict[str, Any]:
         row = course.train(seed, lr, steps)

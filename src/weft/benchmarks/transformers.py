@@ -27,7 +27,6 @@ from weft.evaluation.evaluate import evaluate
 from weft.inference.translate import answer
 from weft.inference.translate_file import answer_lines, fingerprint
 from weft.recipes.base import recipe as find_recipe
-from weft.report.progress import Progress
 from weft.results import Baseline
 from weft.runs import record
 from weft.runs.assemble import adopt
@@ -139,7 +138,7 @@ def trained(name: str, seed: int, folder: Path, minilm: str, changes: dict[str, 
         init = str(finished(experiment.start, folder, minilm))
     if init:
         recipe = adopt(recipe, init)
-    made = train(recipe, out=out, init=init, extra=[Progress()])
+    made = train(recipe, out=out, init=init)
     if made.trainer.step < recipe.train.steps:
         raise SystemExit(f"{out}: {made.trainer.stop_reason}; the same command goes on from there")
     return out

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from weft.cli import console
 from weft.cli.options import flags
+from weft.cli.options.tokenizer import find_tokenizer
 from weft.cli.tasks import Meter
-from weft.cli.tokenizer import find_tokenizer
-from weft.core import registry
+from weft.core import installation, registry
 from weft.core.config import Config
 from weft.core.errors import ConfigError
 from weft.core.units import duration
@@ -103,7 +103,8 @@ def build_shards(words: list[str]) -> int:
 
         shards = build(inputs, options.out, tokenizer, options, options.workers or cores(), progress)
     print("\n".join(described(shards)))
-    print(f"built in {duration(time.perf_counter() - begin)}; next:\n  weft train gpt/shards --data.path {console.quoted(options.out)}")
+    following = f"{installation.command()} train gpt/shards --data.path {console.quoted(options.out)}"
+    print(f"built in {duration(time.perf_counter() - begin)}; next:\n  {following}")
     return 0
 
 
@@ -116,7 +117,8 @@ def gather_python(words: list[str]) -> int:
     for name in ("train", "held"):
         print(f"{name}: {made[name]['files']:,} files of {made[name]['packages']:,} packages, {made[name]['bytes'] / 1e6:,.1f} MB")
     print("left out: " + ", ".join(f"{count:,} {what}" for what, count in made["left_out"].items()))
-    print(f"sha256 {made['sha256']}; next:\n  weft data build {console.quoted(options.out)}/train.jsonl --out shards --tokenizer byte_bpe")
+    following = f"{installation.command()} data build {console.quoted(options.out)}/train.jsonl --out shards --tokenizer byte_bpe"
+    print(f"sha256 {made['sha256']}; next:\n  {following}")
     return 0
 
 

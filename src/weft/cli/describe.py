@@ -7,16 +7,13 @@ from typing import Any
 import torch
 
 from weft.cli.console import quoted, table
+from weft.core import installation
 from weft.core.units import number
 from weft.data.base import Data
 from weft.data.text.packing import can_encode
-from weft.evaluation import predict
-from weft.inference.generate import can_continue
-from weft.inference.neighbours import known_words
-from weft.inference.translate import can_answer
 from weft.models.base import Embeds, Samples, TranslatesImages, offers
 from weft.planning import cost
-from weft.runs.assemble import Run
+from weft.runs.run import Run
 from weft.training.parallel.processes import LAYOUT
 
 
@@ -31,14 +28,16 @@ def opening(run: Run) -> list[str]:
         f"data: {', '.join(facts)}",
         *mixture(run.data.train.shares(run.trainer.end, run.recipe.train.seed)),
         *([f"plan: {count} processes: {', '.join(f'{name} {getattr(layout, name)}' for name in LAYOUT)}"] if count > 1 else []),
-        *(f"plan: {line}" for line in run.trainer.plan.lines()),
+        f"plan: {run.trainer.plan.line()} (--explain says why)",
     ]
 
 
 def explanation(run: Run) -> list[str]:
-    """Every kernel for every kind of block and attention of the model, and why it does not serve."""
+    """Every choice of execution with its reason, and every kernel for every kind of block and attention, and why it does not serve."""
+    reasons = [f"plan: {line}" for line in run.trainer.plan.lines()]
     rows = [(f"{row['number']} × {row['kind']}", row["implementation"], row["refused"] or "serves") for row in run.trainer.plan.table()]
-    return [table([("what", "kernel", "why not"), *rows])] if rows else ["plan: the model has no block and no attention that kernels know"]
+    known = table([("what", "kernel", "why not"), *rows]) if rows else "plan: the model has no block and no attention that kernels know"
+    return [*reasons, known]
 
 
 def mixture(shares: list[dict[str, Any]]) -> list[str]:
@@ -74,27 +73,38 @@ def closing(run: Run) -> list[str]:
         return [f"stopped after step {trainer.step:,} ({trainer.stop_reason}); the same command continues", *lines]
     if trainer.stop_reason:
         lines.insert(0, f"stopped early: {trainer.stop_reason}")
-    asked = prompts(run)
-    commands = [] if asked is None else [" ".join(["weft sample", *map(quoted, (str(run.folder), *asked))])]
+    asked, weft = prompts(run), installation.command()
+    commands = [] if asked is None else [" ".join([f"{weft} sample", *map(quoted, (str(run.folder), *asked))])]
     if run.data.validation:
-        commands.append(f"weft evaluate {quoted(str(run.folder))}")
+        commands.append(f"{weft} evaluate {quoted(str(run.folder))}")
     following = ["next:", *(f"  {command}" for command in commands)] if commands else []
     return [*lines, *cost.lines(run.cost), f"run: {run.folder}", f"report: {run.folder / 'report.html'}", *following]
 
 
 def prompts(run: Run) -> tuple[str, ...] | None:
     """What `weft sample` can be given after the folder of a run; None where there is nothing to sample."""
-    model, tokenizer = run.trainer.model, run.data.tokenizer
-    if found := predict.asked(run.recipe, run.data):
-        return found
-    if can_continue(model, tokenizer):
-        return ("a prompt",) if can_encode("a prompt", tokenizer) else ()
-    if can_answer(model):
-        return ("a text",) if can_encode("a text", tokenizer) else (first_source(run.data),)
+    model = run.trainer.model
     if offers(model, TranslatesImages):
         return "--input", "picture.png", "--out", "restyled"
     if offers(model, Samples):
         return ()
+    return text_prompts(run)
+
+
+def text_prompts(run: Run) -> tuple[str, ...] | None:
+    """Of a model that reads something. One that draws is trained without importing what decodes texts."""
+    from weft.inference.generate import can_continue
+    from weft.inference.neighbours import known_words
+    from weft.inference.predict import find
+    from weft.inference.translate import can_answer
+
+    if kind := find.told(run.recipe):
+        return kind.asked_of(run.data.tokenizer)
+    model, tokenizer = run.trainer.model, run.data.tokenizer
+    if can_continue(model, tokenizer):
+        return ("a prompt",) if can_encode("a prompt", tokenizer) else ()
+    if can_answer(model):
+        return ("a text",) if can_encode("a text", tokenizer) else (first_source(run.data),)
     words = known_words(tokenizer, 8)[:1] if offers(model, Embeds) and tokenizer is not None else []
     return tuple(words) or None
 

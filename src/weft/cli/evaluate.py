@@ -104,7 +104,7 @@ def metrics(loaded: Loaded, names: list[str], options: Options, changes: dict[st
 
 def data_settings(name: str, words: list[str]) -> DataConfig:
     """The data settings that the flags may change: the recipe's, or those of a source of files where a path is given."""
-    from weft.evaluation.evaluate import with_path
+    from weft.data.base import with_path
     from weft.recipes.base import load as load_recipe
     from weft.training.checkpoint import checkpoint
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weft.cli import console
-from weft.cli.plan_words import Given, parse, refuse_large, subject_of
+from weft.cli.options.plan_words import Given, parse, refuse_large, subject_of
 from weft.core.errors import ConfigError
 from weft.training.checkpoint import files
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from weft.cli import console
 from weft.cli.options import flags
+from weft.core import installation
 from weft.projects.birthplace.page import quickstart_page
 from weft.projects.birthplace.quickstart import Options, Result, quickstart
 from weft.report.progress import Progress
@@ -39,9 +40,10 @@ def table(results: list[Result]) -> list[tuple[str, ...]]:
 def following(results: list[Result]) -> list[str]:
     """Commands that go on from here: ask it, serve it, look at its training, use a corpus of one's own."""
     best = max((r for r in results if r.folders), key=lambda r: r.accuracy)
+    weft = installation.command()
     return [
-        f'weft birthplace ask {best.folders[-1]} "{best.answers[0].question}"',
-        f"weft serve {best.folders[-1]}",
-        f"weft report {' '.join(str(folder) for folder in best.folders)}",
-        "weft birthplace pretrain rotary my_biographies.txt --writing_params_path my.pretrained",
+        f'{weft} birthplace ask {best.folders[-1]} "{best.answers[0].question}"',
+        f"{weft} serve {best.folders[-1]}",
+        f"{weft} report {' '.join(str(folder) for folder in best.folders)}",
+        f"{weft} birthplace pretrain rotary my_biographies.txt --writing_params_path my.pretrained",
     ]

@@ -13,11 +13,13 @@ from weft.cli.console import quoted
 from weft.cli.options import flags
 from weft.core.config import Config
 from weft.core.errors import CapabilityError, ConfigError
-from weft.evaluation import predict
 from weft.inference.beam import Beam
 from weft.inference.generate import Generation, can_continue, generate, need_continuing
 from weft.inference.mask_predict import MaskPredict
 from weft.inference.neighbours import neighbours
+from weft.inference.predict import find
+from weft.inference.predict.base import Predictor
+from weft.inference.predict.run import tell
 from weft.inference.quantize import Precision, quantize_model
 from weft.inference.request import GREEDY
 from weft.inference.translate import can_answer
@@ -53,6 +55,8 @@ class Options(Config):
     """Exponent by which beam search favours longer texts; 0 compares log-probabilities."""
     coverage_penalty: float = 0.0
     """How much it counts in beam search that an answer left parts of its source unattended."""
+    stream: bool = False
+    """Print a text token by token as it is made, which a terminal gets in any case."""
     seed: int = 0
     """Of the draws; the same seed gives the same samples."""
     label: str = ""
@@ -99,8 +103,8 @@ def main(words: list[str]) -> int:
         )
     if options.inpaint:
         return pictures.inpainted(loaded, prompts, options.inpaint, options.mask, options.n or 1, options.seed, options.out)
-    if found := predict.predictor(loaded.recipe):
-        return show_predictions(loaded, found, prompts)
+    if find.told(loaded.recipe):
+        return show_predictions(loaded, find.find(loaded), prompts)
     if len(prompts) > 1:
         raise ConfigError(f"expected one PROMPT, found {' '.join(prompts)}; put it into quotes")
     prompt = prompts[0] if prompts else ""
@@ -153,13 +157,31 @@ def texts(loaded: Loaded, prompt: str, options: Options) -> int:
         files.check_file(Path(options.out))
     settings = {name: getattr(options, name) for name in SAMPLING}
     draft = load(options.draft, options.device).model if options.draft else None
-    made = generate(loaded.model, loaded.tokenizer, prompt, n=options.n or 1, draft=draft, **settings)
+    streams = (options.stream or sys.stdout.isatty()) and not (options.out or options.beams or draft) and options.n in (0, 1)
+    show = Streamed(prompt) if streams else None
+    made = generate(loaded.model, loaded.tokenizer, prompt, n=options.n or 1, draft=draft, on_text=show, **settings)
     text = "\n\n---\n\n".join(map(str, made))
     if options.out:
         files.deliver(Path(options.out), (text + "\n").encode())
-    print(f"written to {options.out}" if options.out else text, flush=True)
+    print(f"written to {options.out}" if options.out else show.rest(text) if show else text, flush=True)
     print(f"({', '.join(map(summary, made))}; {f'{options.beams} beams' if options.beams else f'seed {options.seed}'})", file=sys.stderr)
     return 0
+
+
+class Streamed:
+    """A text that is printed as it comes, behind its prompt."""
+
+    def __init__(self, prompt: str):
+        self.next, self.size = prompt, 0
+
+    def __call__(self, piece: str) -> None:
+        print(self.next + piece, end="", flush=True)
+        self.size += len(self.next + piece)
+        self.next = ""
+
+    def rest(self, text: str) -> str:
+        """What has not been printed of the whole text."""
+        return text[self.size :]
 
 
 def summary(one: Generation) -> str:
@@ -168,13 +190,13 @@ def summary(one: Generation) -> str:
     return f"{one.tokens} tokens, ended by {one.finish_reason}{searched}"
 
 
-def show_predictions(loaded: Loaded, predictor: predict.Predictor, prompts: list[str]) -> int:
+def show_predictions(loaded: Loaded, predictor: Predictor, prompts: list[str]) -> int:
     if not all(prompt.strip() for prompt in prompts or [""]):
         example = " ".join(map(quoted, predictor.asked))
         raise ConfigError(f"{type(loaded.model).__name__} ({loaded.recipe.name}) must be asked, for example: weft sample CKPT {example}")
-    for title, rows in predict.tell(loaded, prompts).items():
+    for title, rows in tell(predictor, prompts).items():
         print(title)
-        print(console.table(list(rows)))
+        print(console.table(rows))
     return 0
 
 

@@ -15,7 +15,8 @@ from weft.core.config import Config
 from weft.core.errors import ConfigError, require
 
 ABOUT = """Serves models of text in OpenAI's form: completions, chat, embeddings, and what belongs to them (/v1/models, /tokenize,
-/detokenize, /tokenizer_info, /health, /metrics), and models that draw images (/v1/images/generations), with a page to try them.
+/detokenize, /tokenizer_info, /health, /metrics), models that draw images (/v1/images/generations) and those that tell
+classes, numbers, tags or answers (/v1/predictions), with a page to try them.
 CKPT is a run (its best checkpoint), RUN@last or RUN@1000; without one the model of `weft quickstart` is served, and trained first where
 it is not there. SIGTERM ends what runs, then the server."""
 log = logging.getLogger("weft")
@@ -148,7 +149,7 @@ def trained_quickstart(device: str) -> str:
 
 def opening(where: str, names: list[str], route: str) -> str:
     """What is served where, and a command to try it."""
-    field = {"completions": '"prompt": "…"', "embeddings": '"input": "…"', "images": '"n": 1'}[route]
+    field = {"completions": '"prompt": "…"', "embeddings": '"input": "…"', "images": '"n": 1', "predictions": '"rows": ["…"]'}[route]
     body = f'{{"model": "{names[0]}", {field}}}'
     command = f"curl {where}/v1/{'images/generations' if route == 'images' else route} -H 'Content-Type: application/json' -d '{body}'"
     return f"serving {', '.join(names)} at {where}\n  {command}\nCtrl-C ends it"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from weft.cli import console
 from weft.core.config import Config
 from weft.core.units import duration, number
-from weft.report.live import bar, make_display
+from weft.report.live import make_display
 
 if TYPE_CHECKING:  # what asks a model is imported when one is asked
     from weft.evaluation.fewshot.runner import TaskEvaluation
@@ -33,7 +33,8 @@ class Meter:
 
     def __init__(self, title: str):
         self.title, self.begin = title, time.perf_counter()
-        self.display: Any = make_display() if sys.stdout.isatty() else None
+        self.done, self.total = 0, 1
+        self.display: Any = make_display(lambda: (self.done, self.total, f"{self.title}  {self.left()}")) if sys.stdout.isatty() else None
         self.shown_at = self.begin
 
     def __enter__(self) -> Meter:
@@ -46,15 +47,14 @@ class Meter:
             self.display.stop()
 
     def __call__(self, done: int, total: int) -> None:
-        now = time.perf_counter()
-        if now - self.shown_at < (0.1 if self.display else SILENCE):
-            return
-        self.shown_at = now
-        left = f"{duration((now - self.begin) / done * (total - done))} left"
-        if self.display:
-            self.display.update(bar(done, total, f"{self.title}  {left}"), refresh=True)
-        else:
-            print(f"{self.title}: {done:,} of {total:,}, {left}", flush=True)
+        self.done, self.total, now = done, total, time.perf_counter()
+        if not self.display and now - self.shown_at > SILENCE:
+            self.shown_at = now
+            print(f"{self.title}: {done:,} of {total:,}, {self.left()}", flush=True)
+
+    def left(self) -> str:
+        seconds = (time.perf_counter() - self.begin) / self.done * (self.total - self.done) if self.done else 0.0
+        return f"{duration(seconds)} left" if self.done else ""
 
 
 def ask(loaded: Loaded, name: str, options: Any) -> TaskEvaluation:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.cli import console
 from weft.cli.options import flags, help
+from weft.cli.options import words as spelling
 from weft.core import config, registry
 from weft.core.config import Config
 from weft.core.errors import ConfigError
@@ -20,14 +21,17 @@ if TYPE_CHECKING:  # what trains is imported when something is trained, so that 
     from weft.recipes.base import Recipe
     from weft.training.parallel.team import Team
 
-USAGE = """usage: weft train RECIPE [--out DIR] [--init CKPT] [SETTINGS]
+USAGE = """usage: weft train RECIPE|FILE [--config FILE] [--out DIR] [--init CKPT] [SETTINGS]
 
 Trains a recipe; the same command again continues where it stopped. Every setting of the recipe is a flag:
   weft train gpt/text --data.path my.txt --model.width 256 --train.steps 500
   weft train gpt/text --data.path my.txt --optim.type muon --optim.momentum 0.9
-  weft train RECIPE --help   shows them all
-  weft train RECIPE --explain   says which kernels serve the model, and why others do not
-  weft list recipes          shows the recipes"""
+  weft train gpt/text --path my.txt --lr 1e-3 --batch-size 64   a last name that one setting has may stand alone
+  weft train gpt/text --config mine.yaml   settings from a file: YAML, JSON or TOML, nested or dotted; flags come on top
+  weft train runs/mine/recipe.json --out runs/again   the recipe of a run, or a file with `recipe: gpt/text` in it
+  weft train RECIPE --help      shows them all
+  weft train RECIPE --explain   says what was chosen and why, and which kernels serve the model
+  weft list recipes             shows the recipes; weft start PATH proposes one for your data"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +40,10 @@ class Place(Config):
     """Folder of the run; empty is runs/RECIPE."""
     init: str = ""
     """Run or checkpoint whose model, weights and tokens to start from, as in finetuning; empty starts afresh."""
+    config: str = ""
+    """YAML, JSON or TOML file of settings by their names, nested or dotted; flags come on top."""
     explain: bool = False
-    """Show every kernel for every kind of block and attention of the model, and why it does not serve."""
+    """Show why each choice of execution was made, and every kernel for every kind of block and attention, and why it does not serve."""
 
 
 def main(words: list[str]) -> int:
@@ -84,12 +90,12 @@ def parse(name: str, words: list[str]) -> tuple[Recipe, Place]:
 
     Another kind of optimiser comes first, as the flags are its own.
     """
-    from weft.recipes.base import recipe as find_recipe
     from weft.runs.assemble import adopt
 
-    recipe = find_recipe(name)
+    recipe, words = begin(name, words)
     if init := value_of("--init", words):
         recipe = adopt(recipe, init)
+    words = spelling.spelled(words, names_of(recipe), f"weft train {name}")
     _, given = config.separate(words, recipe)
     recipe = config.parse_flags([flag for flag in given if flag[0].partition("=")[0].endswith(".type")], recipe)
     parts = [f.name for f in dataclasses.fields(recipe) if f.name != "name"]
@@ -101,9 +107,37 @@ def parse(name: str, words: list[str]) -> tuple[Recipe, Place]:
         kw_only=True,
     )
     settings: Any
-    settings, _ = flags.parse(kind(), words, f"weft train {name}", "", inspect.getdoc(registry.find("recipes", name)) or "")
+    settings, _ = flags.parse(kind(), words, f"weft train {name}", "", inspect.getdoc(registry.find("recipes", recipe.name)) or "")
     changed = {part: getattr(settings, part) for part in parts}
     return dataclasses.replace(recipe, **changed), settings
+
+
+def begin(name: str, words: list[str]) -> tuple[Recipe, list[str]]:
+    """The recipe of a name or a file, and the words with the settings of files as flags in front of them."""
+    from weft.recipes import base
+
+    read = spelling.read(name) if spelling.is_file(name) else {"recipe": name}
+    whole = {"data", "model", "objective", "optim"} <= read.keys() and "recipe" not in read
+    of = str(read.pop("recipe", read.get("name", "")))
+    if not of:
+        raise ConfigError(f"{name}: does not say which recipe its settings are for; add a line such as recipe: gpt/text")
+    recipe = base.load(read) if whole else base.recipe(of)
+    given = {} if whole else read
+    if file := value_of("--config", words):
+        given = {**given, **spelling.read(file)}
+    given = {key: value for key, value in given.items() if key not in ("name", "recipe")}
+    kinds = {f.name: registry.name_of(type(getattr(recipe, f.name))) or "" for f in dataclasses.fields(recipe)}
+    return recipe, [*spelling.as_flags(given, kinds), *words]
+
+
+def names_of(recipe: Recipe) -> set[str]:
+    """Full names of every flag of a training, those of optimisers of another type among them."""
+    known = {f.name for f in dataclasses.fields(Place)} | set(config.with_earlier(recipe, config.leaves(recipe)))
+    optims = {f"optim.{turn}": part for turn, part in recipe.optim.items()} if isinstance(recipe.optim, dict) else {"optim": recipe.optim}
+    for place, part in optims.items():
+        others = [registry.config_class(other) for other in registry.alternatives(type(part))]
+        known |= {f"{place}.{f.name}" for other in others for f in dataclasses.fields(other)} - {f"{place}.schedule"}
+    return known
 
 
 def value_of(flag: str, words: list[str]) -> str:

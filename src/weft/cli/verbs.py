@@ -18,6 +18,7 @@ CONTINUES, ANSWERS, DRAWS, POINTS, TRANSLATES_IMAGES = (
     "translates images",
 )
 WORDS, PICTURE, TEXT = "nearest words", "class of an image", "class of a text"
+LIKELIHOOD, VECTOR = "likelihood, vector of a text", "vector of a text"
 SPEAKS = ("completions", "chat", "embeddings")
 
 
@@ -25,6 +26,8 @@ SPEAKS = ("completions", "chat", "embeddings")
 class Uses:
     sample: str = ""
     """What `weft sample` gives."""
+    predict: str = ""
+    """What `weft predict` tells of each row of a file."""
     serve: tuple[str, ...] = ()
     """Routes of `weft serve` that it answers."""
     continues: bool = False
@@ -36,21 +39,22 @@ class Uses:
 
 
 def drawing(what: str = DRAWS) -> Uses:
-    return Uses(what, ("images",) if what == DRAWS else ())
+    return Uses(what, serve=("images",) if what == DRAWS else ())
 
 
 def speaking(*convert: str, **where: Any) -> Uses:
-    return Uses(CONTINUES, SPEAKS, True, convert, {f"model.{name}": value for name, value in where.items()})
+    return Uses(CONTINUES, LIKELIHOOD, SPEAKS, True, convert, {f"model.{name}": value for name, value in where.items()})
 
 
 def predicting(what: str, *convert: str, text: bool = True) -> Uses:
-    return Uses(what, ("embeddings",) if text else (), False, convert)
+    routes = ("embeddings",) if what == WORDS else ("embeddings", "predictions") if text else ("predictions",)
+    return Uses(what, VECTOR if what == WORDS else what, routes, False, convert)
 
 
 USES: dict[tuple[str, str], Uses] = {
     ("gpt", "next_token"): speaking("gpt2", position_embedding="learned"),
     ("gpt", "answer"): speaking("gpt2"),
-    ("gpt", "finetuning"): Uses(TEXT, SPEAKS, True, where={"model.position_embedding": "learned"}),
+    ("gpt", "finetuning"): Uses(TEXT, TEXT, (*SPEAKS, "predictions"), True, where={"model.position_embedding": "learned"}),
     ("speedrun_gpt", "next_token"): speaking(),
     ("llama", "next_token"): speaking("llama"),
     ("perceiver", "next_token"): speaking(),
@@ -61,16 +65,16 @@ USES: dict[tuple[str, str], Uses] = {
     ("bert", "multiple_choice"): predicting("multiple choice", "bert"),
     ("bert", "extractive_qa"): predicting("extractive question answering", "bert"),
     ("bert", "token_classification"): predicting("token classification", "bert"),
-    ("t5", "seq2seq"): Uses(ANSWERS, ("completions",), False, ("t5",)),
+    ("t5", "seq2seq"): Uses(ANSWERS, serve=("completions",), convert=("t5",)),
     ("transformer", "seq2seq"): Uses(
         ANSWERS,
-        ("completions",),
-        False,
-        ("marian",),
-        {"model.norm": "post", "model.interleaved_positions": False, "model.output_bias": True},
+        serve=("completions",),
+        convert=("marian",),
+        where={"model.norm": "post", "model.interleaved_positions": False, "model.output_bias": True},
     ),
-    ("nonautoregressive", "cmlm"): Uses(ANSWERS, ("completions",)),
+    ("nonautoregressive", "cmlm"): Uses(ANSWERS, serve=("completions",)),
     ("mlp", "classification"): predicting(PICTURE, text=False),
+    ("mlp", "regression"): predicting("regression of a row", text=False),
     ("convnet", "classification"): predicting(PICTURE, text=False),
     ("vit", "classification"): predicting(PICTURE, "vit", text=False),
     ("swin", "classification"): predicting(PICTURE, "swin", text=False),

@@ -41,7 +41,7 @@ TABLE = Table([Rename(f"{foreign}.weight", f"{own}.weight") for foreign, own in 
 
 def read(path: Path) -> Foreign:
     """A GGUF file of the Llama form, as if it were a Hugging Face folder."""
-    library = require("gguf", "hf")
+    library = require("gguf", "gguf")
     try:
         reader = library.GGUFReader(path)
         facts = {name: field.contents() for name, field in reader.fields.items()}
@@ -77,7 +77,7 @@ def tokenizer(path: Path, facts: dict[str, Any]) -> ByteBPE | None:
             "%s: its tokens are of the kind %s/%s, which weft cannot read (it reads gpt2/%s)", path, kind, way, ", gpt2/".join(SPLITS)
         )
         return None
-    library = require("tokenizers", "hf")
+    library = require("tokenizers", "text")
     pieces, merges = facts["tokenizer.ggml.tokens"], [tuple(pair.split(" ")) for pair in facts["tokenizer.ggml.merges"]]
     engine = byte_level(library.models.BPE({piece: i for i, piece in enumerate(pieces)}, merges))
     if SPLITS[way]:

@@ -296,5 +296,14 @@ def difference(old: Any, new: Any, path: str = "") -> list[str]:
     return [] if old == new else [f"{path}: {json.dumps(old)} -> {json.dumps(new)}"]
 
 
+def flat(data: dict[str, Any], place: str = "") -> dict[str, Any]:
+    """Nested settings by dotted name; a part's registry name stands under the part itself."""
+    found: dict[str, Any] = {}
+    for key, value in data.items():
+        name = place.rstrip(".") if key == "type" else place + key
+        found |= flat(value, name + ".") if isinstance(value, dict) else {name: value}
+    return found
+
+
 def pretty(config: Config) -> str:
     return json.dumps(to_dict(config), indent=2)

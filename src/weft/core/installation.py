@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,23 @@ from urllib.request import url2pathname
 
 DISTRIBUTION = "weft-torch"
 """The name on the package index; `weft` there is another project."""
+
+
+def command() -> str:
+    """How `weft` is typed here: by its name where the shell finds this copy, else by the path of a launcher or of the script."""
+    script, found = Path(sys.executable).parent / "weft", shutil.which("weft")
+    if found and os.path.realpath(found) in {os.path.realpath(own) for own in (script, sys.argv[0] or script)}:
+        return "weft"
+    root = Path(__file__).resolve().parents[3]
+    if (root / "weft").is_file() and Path(sys.prefix).resolve() == root / ".venv":
+        return typed(root / "weft")
+    return typed(script) if script.is_file() else f"{typed(Path(sys.executable))} -m weft"
+
+
+def typed(program: Path) -> str:
+    """A program as a shell starts it: one in the current folder needs ./ in front."""
+    shown = near(program)
+    return quoted(shown if os.sep in shown else os.path.join(".", shown))
 
 
 def install_command(extra: str) -> str:

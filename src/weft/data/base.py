@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.core import random
+from weft.core import config, random, registry
 from weft.core.config import Config
-from weft.core.errors import DataError
+from weft.core.errors import ConfigError, DataError
 from weft.data.problems import Problems as Problems
 
 Batch = dict[str, Tensor]
@@ -123,8 +123,19 @@ class DataConfig(Config):
         """As `build`, but with the tokenizer of a trained model (None: as `build`); a source without tokens ignores it."""
         data = self.build()
         if tokenizer is not None and data.tokenizer is not None and data.tokenizer.to_json() != tokenizer.to_json():
-            raise DataError(f"{type(self).__name__} has other tokens or classes than those the model was trained with")
+            name = registry.name_of(type(self)) or type(self).__name__
+            raise DataError(f"the data {name!r} have other tokens or classes than those the model was trained with")
         return data
+
+
+def with_path(own: DataConfig) -> DataConfig:
+    """Settings of a source that reads files: the recipe's own, or the one that its source names for them."""
+    if hasattr(own, "path"):
+        return own
+    if not own.file_source:
+        raise ConfigError(f"{registry.name_of(type(own))} data has no path; this model can only be evaluated on data of its recipe")
+    source: DataConfig = config.change_type(own, registry.find("data", own.file_source))
+    return source
 
 
 def order(first: int, count: int, size: int, seed: int, shuffle: bool = True) -> np.ndarray:

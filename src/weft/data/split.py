@@ -86,8 +86,3 @@ def number_classes(names: list[str]) -> tuple[np.ndarray, list[str]]:
     classes = sorted(distinct, key=lambda name: (int(name), name)) if numeric else sorted(distinct)
     index_of = {name: index for index, name in enumerate(classes)}
     return np.array([index_of[name] for name in names], dtype=np.int64), classes
-
-
-def note_single_class(classes: list[str], problems: Problems) -> None:
-    if len(classes) == 1:
-        problems.add("a single class, so there is nothing to classify", repr(classes[0]))

@@ -5,34 +5,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import chain
 
-from weft.data.annotated.spans import Spans, SpanWindow
-from weft.data.annotated.squad import SpanExample
+from weft.data.annotated.spans import Spans
 from weft.data.base import Batch
 from weft.evaluation.evaluate import TaskMetrics
 from weft.evaluation.squad import Answered, score
+from weft.inference.predict.words import Best
 from weft.objectives.extractive_qa import ExtractiveQA
 from weft.runs.load import Loaded
-
-
-@dataclass
-class Best:
-    """The best answer among the windows seen so far."""
-
-    example: SpanExample
-    text: str = ""
-    score: float = -math.inf
-    null: float = math.inf
-    """The least score of no answer: one window that has the answer outweighs all that have not."""
-    complete: bool = False
-
-    def see(self, window: SpanWindow, score: float, first: int, last: int, null: float) -> None:
-        if score > self.score:
-            self.score, self.text = score, window.text(first, last)
-        self.null = min(self.null, null)
-        self.complete = window.last
 
 
 def measure(loaded: Loaded, objective: ExtractiveQA, data: Spans, batches: Iterable[Batch]) -> TaskMetrics:

@@ -14,9 +14,10 @@ from typing import Any
 
 import torch
 
-from weft.core import config, registry
+from weft.core import config, html, registry
 from weft.core.errors import ConfigError, DataError
-from weft.data.base import Data, DataConfig, DataLoader, Dataset
+from weft.core.units import number, title
+from weft.data.base import Data, DataConfig, DataLoader, Dataset, with_path
 from weft.objectives.base import Objective
 from weft.runs.load import Loaded, load
 from weft.training import hooks
@@ -37,7 +38,7 @@ class TaskMetrics:
     """Of the file's name: .json or .tsv."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation:
     """What was measured, on what, and how long it took."""
 
@@ -54,6 +55,14 @@ class Evaluation:
 
     def __getitem__(self, name: str) -> float:
         return self.metrics[name]
+
+    def __repr__(self) -> str:
+        said = ", ".join(f"{name} {number(value)}" for name, value in self.metrics.items())
+        return f"Evaluation({said}; {self.examples:,} examples, {self.checkpoint})"
+
+    def _repr_html_(self) -> str:
+        rows = [(title(name), number(value)) for name, value in self.metrics.items()]
+        return html.pairs(f"{self.checkpoint} on {self.examples:,} examples", rows)
 
 
 def evaluate(
@@ -78,21 +87,21 @@ def evaluate(
     fit_together(loaded, held)
     if held.validation is None:
         raise DataError(f"{registry.name_of(type(source))} has no validation data; keep some with --data.validation, or name other data")
-    number = min(examples or len(held.validation), len(held.validation))
+    count = min(examples or len(held.validation), len(held.validation))
     device = next(loaded.model.parameters()).device
     objective = build_objective(loaded, held, changed=data is not None, settings=settings or {}).to(device)
     begin = time.perf_counter()
     order = DataLoader(held.validation, loaded.recipe.train.seed, device, shuffle=False)
     with tf32_products(False), torch.autocast(device.type, enabled=False):
-        found = hooks.evaluate(loaded.model, objective, order, number, batch)
+        found = hooks.evaluate(loaded.model, objective, order, count, batch)
         if objective.classes and "accuracy" in found:
-            found = insert_after(found, "accuracy", majority_baseline(order, objective.classes, number, batch))
-        findings = measure(loaded, objective, held.validation, order, number, batch)
+            found = insert_after(found, "accuracy", majority_baseline(order, objective.classes, count, batch))
+        findings = measure(loaded, objective, held.validation, order, count, batch)
         further = on_request(loaded, metrics, data)
     seconds = time.perf_counter() - begin
     own = [name for name in metrics if not requested(name)]
     chosen = choose(found | (findings.metrics if findings else {}), own) if own or not further else {}
-    about = str(loaded.path), config.to_dict(source), number
+    about = str(loaded.path), config.to_dict(source), count
     return Evaluation(*about, chosen | further, seconds, held.problems.lines(), findings, settings or {})
 
 
@@ -147,18 +156,12 @@ def change_data(own: DataConfig, data: DataConfig | dict[str, Any] | str | Path 
     return config.override(source, changes)
 
 
-def with_path(own: DataConfig) -> DataConfig:
-    """Settings of a source that reads files: the recipe's own, or the one that its source names for them."""
-    if hasattr(own, "path"):
-        return own
-    if not own.file_source:
-        raise ConfigError(f"{registry.name_of(type(own))} data has no path; this model can only be evaluated on data of its recipe")
-    source: DataConfig = config.change_type(own, registry.find("data", own.file_source))
-    return source
-
-
 def fit_together(loaded: Loaded, data: Data) -> None:
     """Refuse data of another size than the model was built for."""
+    known, texts = getattr(loaded.tokenizer, "texts", 0), data.info.get("texts", 0)
+    if known and texts and known != texts:
+        kind = {1: "single texts", 2: "pairs of texts"}
+        raise DataError(f"the data has {kind[texts]}, but this model was trained on {kind[known]}; name the columns with --data.text")
     for field in dataclasses.fields(loaded.recipe.model):
         mine, given = getattr(loaded.recipe.model, field.name), data.info.get(field.name)
         if given is None or mine == given or list(mine if isinstance(mine, tuple) else [mine]) == given:

@@ -28,7 +28,7 @@ def measure(loaded: Any, objective: Seq2Seq | CMLM, data: Any, batches: Iterable
     if not objective.config.decode:
         return None
     try:
-        sacrebleu = require("sacrebleu", "eval")
+        sacrebleu = require("sacrebleu", "text")
     except MissingExtra as error:
         log.warning("BLEU is not measured: %s", error)
         return None

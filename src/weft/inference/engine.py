@@ -345,8 +345,14 @@ def trimmed(token: Token, alternatives: int) -> Token:
     return Token(token.id, token.logprob, tuple(named))
 
 
-def generate_all(engine: Engine, requests: Sequence[Request], progress: Callable[[int], Any] | None = None) -> list[Answer]:
-    """Every request answered to its end, in order. progress: called with the number of those that are done."""
+def generate_all(
+    engine: Engine,
+    requests: Sequence[Request],
+    progress: Callable[[int], Any] | None = None,
+    on_text: Callable[[str], Any] | None = None,
+) -> list[Answer]:
+    """Every request answered to its end, in order. progress: called with the number of those that are done; on_text: with every piece of
+    text as it comes."""
     numbers = [engine.add(request) for request in requests]
     texts: dict[int, str] = dict.fromkeys(numbers, "")
     tokens: dict[int, list[Token]] = {number: [] for number in numbers}
@@ -354,6 +360,8 @@ def generate_all(engine: Engine, requests: Sequence[Request], progress: Callable
     while len(finished) < len(numbers):
         for number, delta in engine.step().items():
             texts[number] += delta.text
+            if on_text and delta.text:
+                on_text(delta.text)
             tokens[number] += delta.tokens
             if delta.finish_reason:
                 finished[number] = delta.finish_reason

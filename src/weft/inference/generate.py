@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from torch import nn
 
+from weft.core import html
 from weft.core.errors import CapabilityError, ConfigError, DataError
 from weft.data.tokenizers.base import ClassNames
 from weft.data.tokenizers.unknown import warn_unknown
@@ -41,6 +42,9 @@ class Generation:
     def __str__(self) -> str:
         return self.prompt + self.text
 
+    def _repr_html_(self) -> str:
+        return html.text(self.prompt, self.text)
+
 
 def generate(
     model: nn.Module,
@@ -52,12 +56,14 @@ def generate(
     draft: nn.Module | None = None,
     beams: int = 0,
     length_penalty: float = 0.6,
+    on_text: Callable[[str], object] | None = None,
     **settings: Any,
 ) -> list[Generation]:
     """n continuations of a prompt, each a function of (prompt, seed, its number) alone; settings as in `Sampling`.
 
     draft: a smaller model of the same tokens for speculative decoding, which changes the time only. beams: instead of drawing, search for
-    the n likeliest continuations with so many hypotheses; of the settings, only max_new_tokens then counts.
+    the n likeliest continuations with so many hypotheses; of the settings, only max_new_tokens then counts. on_text: called with each
+    piece of the text as it comes, where there is one continuation, drawn without a draft model.
     """
     need_continuing(model, tokenizer)
     if beams:
@@ -74,7 +80,8 @@ def generate(
     if draft is not None:
         answers = [speculate(model, draft, tokenizer, request).answer for request in requests]
     else:
-        answers = generate_all(Engine(model, tokenizer, slots=min(n, 64), sliding_context=True), requests)
+        engine = Engine(model, tokenizer, slots=min(n, 64), sliding_context=True)
+        answers = generate_all(engine, requests, on_text=on_text if n == 1 else None)
     return [Generation(prompt, answer.text, len(answer.tokens), answer.finish_reason, sampling.seed) for answer in answers]
 
 

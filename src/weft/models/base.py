@@ -42,6 +42,12 @@ class NextTokenLogits(Protocol):
     def head(self, hidden: Tensor) -> Tensor: ...
 
 
+class States(Protocol):
+    """Gives a state to every token of a text."""
+
+    def hidden(self, ids: Tensor) -> Tensor: ...
+
+
 class Decodes(Protocol):
     """Continues sequences, reading each token once, with what it carries from token to token in a state.
 

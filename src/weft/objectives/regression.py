@@ -24,7 +24,10 @@ class RegressionConfig(ObjectiveConfig):
     inputs: tuple[str, ...] = ("ids", "segments", "lengths")
     """What of a batch the model is given."""
     scale: float = 0.0
-    """The deviation that labels are counted in, for an error in their own units; 0 takes it from the data."""
+    """The deviation that labels are counted in, for errors in their own units; 0 takes it from the data."""
+    median: float = 0.0
+    """The median of the training labels, counted in deviations from their mean, as a trivial answer to compare with; 0 takes it from the
+    data."""
 
     def build(self) -> Regression:
         return Regression(self)
@@ -46,11 +49,18 @@ class Regression(Objective):
         predicted, label = model.classify(*chosen(batch, self.config.inputs)).squeeze(-1).float(), batch["label"]  # (B,)
         x, y = predicted.detach().double(), label.double()
         moments = torch.stack([x.sum(), y.sum(), (x * x).sum(), (y * y).sum(), (x * y).sum()])
-        return Terms({"loss": (predicted - label).square().sum()}, {"moments": moments})
+        distances = torch.stack([(x - y).abs().sum(), (y - self.config.median).abs().sum()])
+        return Terms({"loss": (predicted - label).square().sum()}, {"moments": moments, "distances": distances})
 
     def summary(self, means: dict[str, Tensor]) -> dict[str, float]:
+        """The errors in the labels' own units; beside them those of always telling the mean, or the median, of the training labels."""
+        scale = self.config.scale
+        (_, y, _, yy, _), (mae, trivial) = (means[name].double().tolist() for name in ("moments", "distances"))
         found = {**super().summary(means), "pearson": pearson(means["moments"])}
-        return {**found, "error": math.sqrt(found["loss"]) * self.config.scale}
+        spread = yy - y * y
+        found |= {"rmse": math.sqrt(found["loss"]) * scale, "rmse_of_mean": math.sqrt(yy) * scale}
+        found |= {"mae": mae * scale, "mae_of_median": trivial * scale}
+        return {**found, "r2": 1.0 - found["loss"] / spread if spread > 1e-12 * max(1.0, yy) else 0.0}
 
 
 def pearson(moments: Tensor) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from weft.core import config, registry, renamed
+from weft.core import config, html, registry, renamed
 from weft.core.config import Config
 from weft.core.errors import ConfigError
 from weft.data.base import DataConfig
@@ -19,8 +19,8 @@ from weft.training.settings import Parallel, Train
 ROOMY = ("vocabulary", "context", "classes")
 """Facts of the data of which a model may be built for more."""
 GOALS = {
-    **dict.fromkeys(("loss", "perplexity", "bits_per_byte", "bits_per_dim", "error"), "min"),
-    **dict.fromkeys(("accuracy", "f1", "matthews", "pearson", "token_bleu"), "max"),
+    **dict.fromkeys(("loss", "perplexity", "bits_per_byte", "bits_per_dim", "error", "rmse", "mae"), "min"),
+    **dict.fromkeys(("accuracy", "f1", "matthews", "pearson", "r2", "token_bleu"), "max"),
 }
 """What is better of metrics of which nobody wants the other."""
 
@@ -35,7 +35,7 @@ class Progress(Config):
     """Whether smaller or larger is better."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Recipe(Config):
     name: str = ""
     """Registry name it was made from."""
@@ -56,6 +56,22 @@ class Recipe(Config):
         _refuse_misfits("model", resolved.model, info)
         _refuse_misfits("objective", resolved.objective, info)
         return resolved
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{name} {kind}" for name, kind, _ in self._parts() if kind)
+        return f"Recipe({self.name or 'unnamed'}: {parts}; {self.train.steps:,} steps of {self.train.batch})"
+
+    def _repr_html_(self) -> str:
+        return html.pairs(self.name or "a recipe", [(f"{name}: {kind}".rstrip(": "), said) for name, kind, said in self._parts()])
+
+    def _parts(self) -> list[tuple[str, str, str]]:
+        """Each part with its kind, and its settings in one line."""
+        found = []
+        for name, part in config.to_dict(self).items():
+            if isinstance(part, dict):
+                settings = {key: value for key, value in part.items() if key != "type"}
+                found.append((name, str(part.get("type", "")), ", ".join(f"{key} {value}" for key, value in settings.items())))
+        return found
 
 
 def _fill(part: Any, info: dict[str, Any]) -> Any:

@@ -1,12 +1,15 @@
-"""Multilayer perceptrons that name the class of an example."""
+"""Classifiers, and regression: multilayer perceptrons, and a small residual network for your own images."""
 
 from __future__ import annotations
 
+from weft.data.images.augment import Augment
 from weft.data.images.digits import DigitsConfig
 from weft.data.images.pixels import ImagesConfig
 from weft.data.tables.table import TableConfig
+from weft.models.convnet import ConvNetConfig
 from weft.models.mlp import MLPConfig
 from weft.objectives.classification import ClassificationConfig
+from weft.objectives.regression import RegressionConfig
 from weft.recipes.base import Progress, Recipe
 from weft.training.optimizer.settings import AdamW
 from weft.training.schedule import Schedule
@@ -50,15 +53,16 @@ def mnist() -> Recipe:
 
 
 def images() -> Recipe:
-    """MLP on your own images, one subfolder per class, scaled to 32 by 32 pixels.
+    """Residual network on your own images, one subfolder per class, scaled to 32 by 32 pixels, mirrored and shifted at random.
 
     Run:      weft train classifier/images --data.path folder/
+              weft train classifier/images --data.path folder/ --data.size 64 --model.channels 32 64 128 256
     """
     return Recipe(
-        data=ImagesConfig(size=32, flat=True),
-        model=MLPConfig(hidden=(512, 256), dropout=0.2),
+        data=ImagesConfig(size=32, augment=Augment(flip=0.5, crop=4)),
+        model=ConvNetConfig(channels=(32, 64, 128), normed=True, dropout=0.2),
         objective=ClassificationConfig(),
-        optim=adamw(1e-3),
+        optim=AdamW(lr=2e-3, weight_decay=0.05, clip_norm=1.0, schedule=Schedule(kind="cosine", warmup=100)),
         train=Train(steps=2000, batch=64, log_every=50, eval_every=200),
         progress=ACCURACY,
     )
@@ -76,4 +80,19 @@ def table() -> Recipe:
         optim=adamw(1e-3),
         train=Train(steps=1500, batch=64, log_every=50, eval_every=150),
         progress=ACCURACY,
+    )
+
+
+def number() -> Recipe:
+    """MLP that tells a number of your own rows of text, numbers or both; the number is the column called label, else the last.
+
+    Run:      weft train regression/table --data.path rows.csv --data.label price
+    """
+    return Recipe(
+        data=TableConfig(number=True),
+        model=MLPConfig(hidden=(128,), dropout=0.1),
+        objective=RegressionConfig(inputs=("x",)),
+        optim=adamw(1e-3),
+        train=Train(steps=1500, batch=64, log_every=50, eval_every=150),
+        progress=Progress(metric="rmse"),
     )

@@ -57,7 +57,8 @@ def key_numbers(run: RunLog) -> list[tuple[str, str, str]]:
         found.append((f"last {title(name)}", number(value), f"training, step {step:,.0f}"))
     if train and held:
         gap = held[-1][1] - train[-1][1]
-        found.append(("generalisation gap", f"{gap:+.4f}", "validation − training loss"))
+        averaged = " of the averaged weights" if run.recipe.get("train", {}).get("ema") else ""
+        found.append(("generalisation gap", f"{gap:+.4f}", f"validation{averaged} − training loss"))
     if "parameters" in run.environment:
         found.append(("parameters", number(run.environment["parameters"]), str(run.recipe["model"].get("type", ""))))
     rates = [value for _, value in run.points("train", "per_second")]

@@ -11,7 +11,7 @@ from weft.core.units import title
 from weft.planning import cost
 from weft.recipes.base import recipe
 from weft.report.samples import Sample
-from weft.runs.record import RunLog, flat, show
+from weft.runs.record import RunLog, show
 
 
 def card(body: str) -> str:
@@ -82,7 +82,7 @@ def registered(run: RunLog) -> dict[str, str]:
         usual = recipe(run.name).resolve(run.environment.get("data", {}))
     except WeftError:
         return {}
-    return {name: show(value) for name, value in flat(config.to_dict(usual)).items()}
+    return {name: show(value) for name, value in config.flat(config.to_dict(usual)).items()}
 
 
 def environment(run: RunLog) -> str:

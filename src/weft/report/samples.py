@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from weft.core import html
 from weft.core.errors import WeftError
 from weft.data.base import DataLoader
 from weft.data.tokenizers.base import ClassNames
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 TOKENS, IMAGES, POINTS, WORDS, TRANSLATED = 300, 40, 1000, 8, 8
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sample:
     """A title, and text, rows of a table, or an image as a data URI."""
 
@@ -32,6 +34,23 @@ class Sample:
     text: str = ""
     rows: tuple[tuple[str, str], ...] = ()
     image: str = ""
+
+    def __repr__(self) -> str:
+        return f"Sample({self.title}{f': {self.text}' if self.text else ''})"
+
+    def _repr_html_(self) -> str:
+        drawn = f'<img src="{self.image}" alt="{escape(self.title)}">' if self.image else ""
+        return (html.pairs(self.title, self.rows) if self.rows else f"<b>{escape(self.title)}</b><br>{drawn}") + html.text("", self.text)
+
+    def words(self) -> str:
+        """The text, or the rows of the table; nothing of an image."""
+        return self.text or "\n".join("\t".join(row) for row in self.rows)
+
+    @property
+    def png(self) -> bytes:
+        """The image, where it is one of pixels."""
+        start = "data:image/png;base64,"
+        return base64.b64decode(self.image.removeprefix(start)) if self.image.startswith(start) else b""
 
 
 def draw(loaded: Loaded) -> list[Sample]:

@@ -8,7 +8,6 @@ import json
 import logging
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import torch
 from torch import nn
 
 from weft.core import config, registry
-from weft.core.errors import CapabilityError, ConfigError, WeftError
+from weft.core.errors import ConfigError, DataError, WeftError
 from weft.data.base import Data, DataLoader
 from weft.data.text.lanes import check_lanes
 from weft.data.tokenizers import base as tokenizers
@@ -26,60 +25,49 @@ from weft.planning import cost
 from weft.recipes.base import Recipe, check
 from weft.recipes.base import load as load_recipe
 from weft.recipes.base import recipe as find_recipe
-from weft.runs import record
+from weft.runs import kinds, record
 from weft.runs.environment import keep_threads, write_description
 from weft.runs.load import load_initial, read_tokenizer
 from weft.runs.record import recipe_of
+from weft.runs.run import Run
 from weft.training import execution
 from weft.training.checkpoint import checkpoint, files
 from weft.training.checkpoint.hook import Checkpoints
 from weft.training.hooks import EMA, Hook, Signals, SignalSync, Validation, evaluate
 from weft.training.log import Log
+from weft.training.loggers.base import Logger
 from weft.training.parallel import processes
 from weft.training.parallel.team import SINGLE_PROCESS, Team
 from weft.training.settings import Train
 from weft.training.trainer import Trainer
 
 log = logging.getLogger("weft")
-FREE_TO_CHANGE = ("train.steps", "parallel.")
+FREE_TO_CHANGE = ("train.steps", "train.log:", "parallel.")
 """Settings in which a continued run may differ from its beginning."""
-
-
-@dataclass
-class Run:
-    """A trainer and what it was made of."""
-
-    folder: Path
-    recipe: Recipe
-    data: Data
-    trainer: Trainer
-    signals: Signals
-    size: int
-    """Parameters of the whole model, of which this process may hold a part."""
-    cost: dict[str, Any] = field(default_factory=dict)
-    """FLOPs, MFU and energy, once it has ended."""
-
-    @property
-    def validation(self) -> Validation | None:
-        return next((h for h in self.trainer.hooks if isinstance(h, Validation)), None)
 
 
 def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Sequence[Hook] = (), team: Team = SINGLE_PROCESS) -> Run:
     """Build everything a recipe describes and, where the folder holds its run already, continue from there."""
     check(recipe)
     files.check_folder(folder)
+    loggers: list[Logger] = [registry.find("loggers", name)() for name in recipe.train.log if name != "none"]
     initial = checkpoint.find(init) if init else None
-    data = recipe.data.build_with(read_tokenizer(initial))
+    began = load_recipe(initial.json("recipe.json")) if initial else None
+    with kinds.starting(recipe, began):
+        data = recipe.data.build_with(read_tokenizer(initial))
     for line in data.problems.lines() if team.first else ():
         log.warning("data: %s", line)
-    resolved = recipe.resolve(data.info)
+    refuse_too_little(recipe, data.info)
+    with kinds.starting(recipe, began):
+        resolved = recipe.resolve(data.info)
     refuse_other_recipe(folder, resolved, init)
     model, objective = build(resolved)
     tokenizer = tokenizers.dump(data.tokenizer) if data.tokenizer else None
     if objective.needs:
-        need(model, objective.needs)
-    if initial:
-        check_model(resolved, data, model, objective)
+        with kinds.starting(recipe, began):
+            need(model, objective.needs)
+    if began:
+        check_model(resolved, data, model, objective, began)
     check_metric(resolved, data, model, objective)
     if team.first:
         check_cuts(resolved.train, model, objective)
@@ -101,7 +89,7 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     hooks += validating(data, resolved, plan.device)
     known = cost.promised(plan.device)
     share = cost.flops_of_draw(resolved, data, objective) / (known.peak * team.world_size) if known and team.first else 0.0
-    hooks += [Log(folder, train.log_every, share=share), *(extra if team.first else ()), keeper, signals]
+    hooks += [Log(folder, train.log_every, loggers, share, config.to_dict(resolved)), *(extra if team.first else ()), keeper, signals]
     tokens = data.info.get("tokens", 1)
     trainer = Trainer(model, objective, source, train, resolved.optim, plan, hooks, tokens, team)  # type: ignore[arg-type]
     files.make_folder(folder)  # only now: a recipe that was refused leaves nothing behind
@@ -111,6 +99,20 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     if team.first:
         write_description(folder, resolved, trainer, data, size, init)
     return Run(folder, resolved, data, trainer, signals, size)
+
+
+def refuse_too_little(recipe: Recipe, info: dict[str, Any]) -> None:
+    """Refuse data that there is nothing to learn from: one example, or one class to tell apart."""
+    path = getattr(recipe.data, "path", "") or registry.name_of(type(recipe.data))
+    names, aim = info.get("class_names") or [], registry.name_of(type(recipe.objective))
+    tells = aim in ("classification", "finetuning", "token_classification")
+    if len(names) == 1 and tells:
+        raise DataError(
+            f"{path}: all its examples are of one class, {names[0]!r}, so there is nothing to tell apart; give it at least two, or name "
+            "another column or folder"
+        )
+    if info.get("training_examples", info.get("training_sentences", 2)) == 1:
+        raise DataError(f"{path}: holds one example to train on; give it more, at least two and better hundreds")
 
 
 def validating(data: Data, recipe: Recipe, device: torch.device) -> list[Hook]:
@@ -125,7 +127,7 @@ def validating(data: Data, recipe: Recipe, device: torch.device) -> list[Hook]:
     return [Validation(held, train.eval_every, train.eval_examples, at_once, goal.metric, goal.goal, train.patience)]
 
 
-def check_model(recipe: Recipe, data: Data, model: nn.Module, objective: Objective) -> None:
+def check_model(recipe: Recipe, data: Data, model: nn.Module, objective: Objective, began: Recipe) -> None:
     """Refuse a model to start from that is of another kind than the recipe's own, where it cannot be shown a few examples."""
     own = registry.name_of(type(find_recipe(recipe.name).model)) if recipe.name in registry.RECIPES else None
     given = registry.name_of(type(recipe.model))
@@ -137,9 +139,7 @@ def check_model(recipe: Recipe, data: Data, model: nn.Module, objective: Objecti
     except WeftError:
         raise
     except Exception as error:  # whatever it is that does not fit
-        raise CapabilityError(
-            f"--init: {recipe.name} is for models such as {own}, and cannot train this {given}; name another, or leave it out"
-        ) from error
+        raise kinds.refusal(recipe, began, f"that is for models such as {own}, and this is a {given}") from error
 
 
 def check_metric(recipe: Recipe, data: Data, model: nn.Module, objective: Objective) -> None:

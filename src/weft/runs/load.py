@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from weft.core import html
+from weft.core.units import number, title
 from weft.data.tokenizers import base as tokenizers
 from weft.kernels.usage import has_attention
 from weft.recipes.base import Recipe
@@ -16,12 +19,14 @@ from weft.recipes.base import load as load_recipe
 from weft.training import execution
 from weft.training.checkpoint import checkpoint
 from weft.visual import grids
+from weft.visual.sheet import Sheet
 
 if TYPE_CHECKING:
     from weft.inference import generate, translate
+    from weft.inference.predict.find import What
 
 
-@dataclass
+@dataclass(repr=False)
 class Loaded:
     """A trained model with what it needs to be used."""
 
@@ -36,6 +41,24 @@ class Loaded:
     def __call__(self, *arguments: Any, **settings: Any) -> Any:
         return self.model(*arguments, **settings)
 
+    def facts(self) -> list[tuple[str, str]]:
+        """What one wants to know of a model first."""
+        held = self.metrics.get("validation") or {}
+        size = sum(parameter.numel() for parameter in self.model.parameters())
+        return [
+            ("checkpoint", str(self.path)),
+            ("recipe", self.recipe.name),
+            ("parameters", f"{size:,}"),
+            ("step", f"{self.metrics['step']:,}" if "step" in self.metrics else ""),
+            *((f"validation {title(name)}", number(value)) for name, value in held.items() if isinstance(value, float)),
+        ]
+
+    def __repr__(self) -> str:
+        return f"Loaded({type(self.model).__name__}: {', '.join(f'{name} {value}' for name, value in self.facts() if value)})"
+
+    def _repr_html_(self) -> str:
+        return html.pairs(type(self.model).__name__, self.facts())
+
     def generate(self, prompt: str = "", **settings: Any) -> generate.Generation:
         """One continuation of a prompt; max_new_tokens, temperature, top_k, top_p, seed and stop as in inference.generate."""
         from weft.inference import generate
@@ -46,11 +69,30 @@ class Loaded:
         """n examples (N, ...) of a model that draws them, of one class where a label is given: those of `weft sample`."""
         return grids.draw(self.model, n, seed, label)
 
+    def draw(self, n: int = 64, seed: int = 0, label: int | None = None) -> Sheet:
+        """The same examples as one picture, which a notebook shows and `save` writes."""
+        return Sheet(self.sample(n, seed, label))
+
     def answer(self, text: str, **settings: Any) -> list[translate.Seq2SeqOutput]:
         """The best answers of a model that turns one text into another, best first; settings as in inference.translate."""
         from weft.inference import translate
 
         return translate.best_answers(self.model, self.tokenizer, [text], **settings)[0]
+
+    def predict(self, rows: Iterable[Any], what: What = "auto", columns: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """What the model tells of each row, in their order, as `weft predict` does; {"error": why} where it can tell nothing.
+
+        rows: texts, pairs of texts, image files, or mappings from column to value.
+        """
+        from weft.inference.predict.find import find
+        from weft.inference.predict.run import predict_rows
+
+        return predict_rows(find(self, what), rows, columns)
+
+
+def predict(model: Loaded | str | Path, rows: Iterable[Any], what: What = "auto", columns: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """What a model, or that of a run, tells of each row: see `Loaded.predict`."""
+    return (model if isinstance(model, Loaded) else load(model)).predict(rows, what, columns)
 
 
 def load(name: str | Path, device: str = "auto") -> Loaded:

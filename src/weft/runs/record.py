@@ -9,16 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weft.core import config, renamed
+import numpy as np
+
+from weft.core import config, html, renamed
 from weft.core.errors import CheckpointError, WeftError
+from weft.core.units import duration, number, title
 from weft.recipes.base import load as load_recipe
 from weft.recipes.base import recipe
+from weft.runs import plot
 from weft.training.checkpoint import checkpoint
 
 Points = list[tuple[float, float]]
 
 
-@dataclass
+@dataclass(repr=False)
 class RunLog:
     """What a run left behind."""
 
@@ -70,7 +74,42 @@ class RunLog:
 
     def settings(self) -> dict[str, str]:
         """Every setting by its dotted name, as text."""
-        return {name: show(value) for name, value in flat(self.recipe).items()}
+        return {name: show(value) for name, value in config.flat(self.recipe).items()}
+
+    @property
+    def history(self) -> dict[str, np.ndarray]:
+        """The log as columns of one length: step, examples, seconds, train/loss, validation/loss, …; NaN where a line lacks one."""
+        columns = {name: np.array([line.get(name, 0) for line in self.lines]) for name in ("step", "examples", "seconds")}
+        for part in ("train", "validation"):
+            for name in self.names(part):
+                values = [line.get(part, {}).get(name) for line in self.lines]
+                columns[f"{part}/{name}"] = np.array([np.nan if value is None else value for value in values], dtype=float)
+        return columns
+
+    def plot(self, *names: str) -> Any:
+        """The curves of the named numbers, such as "loss" or "lr", as a figure of matplotlib."""
+        return plot.curves(self, names)
+
+    def facts(self) -> list[tuple[str, str]]:
+        """What one wants to know of a run first."""
+        best, size = self.best(), self.environment.get("parameters")
+        return [
+            ("folder", str(self.folder)),
+            ("steps", f"{self.step:,} of {self.steps:,}"),
+            (f"best validation {title(self.metric)}", f"{number(best[1])} (step {best[0]:,})" if best else ""),
+            ("parameters", f"{size:,}" if size else ""),
+            ("time", duration(self.seconds)),
+        ]
+
+    def summary(self) -> str:
+        """The same in a line."""
+        return f"{self.name}: {', '.join(f'{name} {value}' for name, value in self.facts() if value)}"
+
+    def __repr__(self) -> str:
+        return f"RunLog({self.summary()})"
+
+    def _repr_html_(self) -> str:
+        return html.pairs(self.name, self.facts())
 
 
 def recipe_of(folder: Path) -> Any:
@@ -114,15 +153,6 @@ def whole_lines(path: Path) -> list[dict[str, Any]]:
         parts = [content.get(part, {}) for part in ("train", "validation")] if isinstance(content, dict) else []
         if parts and isinstance(content.get("step"), int) and all(isinstance(part, dict) for part in parts):
             found.append(content)
-    return found
-
-
-def flat(data: dict[str, Any], place: str = "") -> dict[str, Any]:
-    """Nested settings by dotted name; a part's registry name stands under the part itself."""
-    found: dict[str, Any] = {}
-    for key, value in data.items():
-        name = place.rstrip(".") if key == "type" else place + key
-        found |= flat(value, name + ".") if isinstance(value, dict) else {name: value}
     return found
 
 

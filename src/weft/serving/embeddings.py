@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from weft.inference.predict.language import embed as embed_ids
+
 MOST_TOKENS = 16384
 """Tokens that go through the model at once, unless one text has more."""
 
@@ -21,10 +23,7 @@ MOST_TOKENS = 16384
 @torch.inference_mode()
 def embed(model: Any, rows: Sequence[Sequence[int]]) -> Tensor:
     """Rows of tokens, all of the same length -> vectors (B, D)."""
-    ids = torch.tensor(rows, device=next(model.parameters()).device)  # (B, T)
-    mean = model.hidden(ids).float().mean(dim=1)  # (B, D)
-    vectors: Tensor = torch.nn.functional.normalize(mean, dim=-1).cpu()
-    return vectors
+    return embed_ids(model, torch.tensor(rows, device=next(model.parameters()).device))
 
 
 def alike(rows: Sequence[Sequence[int]]) -> Iterator[list[int]]:

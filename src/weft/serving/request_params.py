@@ -179,7 +179,7 @@ async def chat(service: Service, http: HttpRequest, body: ChatRequest) -> Respon
     length = new_tokens(service, model, len(ids), most, service.limits.max_tokens, "messages")
     top = (body.top_logprobs or 0) if body.logprobs else None
     sampling = sampling_of(body, length, -1 if top is None else top, seed, model)
-    own = model.template
+    own = model.need_template()
     sampling = replace(sampling, stop=sampling.stop + own.stop, stop_tokens=sampling.stop_tokens + own.stop_tokens)
     check_number(model, body.n)
     answers = [PartialAnswer(Request(tuple(ids), sampling, number)) for number in range(body.n)]
@@ -196,7 +196,7 @@ def check_number(model: ServedModel, answers: int) -> None:
 
 async def chat_prompt(service: Service, model: ServedModel, messages: Sequence[dict[str, str]]) -> list[int]:
     """In a thread: a template may take its time."""
-    work = partial(service.renderer.prompt, model.template, messages, model.tokens, model.most_tokens)
+    work = partial(service.renderer.prompt, model.need_template(), messages, model.tokens, model.most_tokens)
     ids = await encoded(service, work, LONG + 1, "messages")
     if not ids:
         raise ApiError(400, "these messages make an empty prompt", param="messages")

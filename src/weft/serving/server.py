@@ -17,6 +17,7 @@ from weft.serving.errors import ApiError, Json
 from weft.serving.gate import Gate
 from weft.serving.image_generation import image_routes
 from weft.serving.inspection import attention_routes
+from weft.serving.predictions import prediction_routes
 from weft.serving.schemas import ChatRequest, CompletionRequest, DetokenizeRequest, EmbeddingRequest, TokenizeRequest
 from weft.serving.service import MOST_TOKENS, ServedModel, Service
 from weft.serving.static import page_routes
@@ -42,6 +43,7 @@ def make_app(service: Service) -> FastAPI:
     add_tokens(app, service)
     add_state(app, service)
     app.include_router(image_routes(service))
+    app.include_router(prediction_routes(service))
     app.include_router(attention_routes(service))
     app.include_router(page_routes())
     return app
@@ -124,7 +126,7 @@ def add_tokens(app: FastAPI, service: Service) -> None:
         special_tokens = getattr(found.tokenizer, "special_tokens", {})
         looks = {name: found.tokens.decode([special_tokens[role]]) if role in special_tokens else None for name, role in ROLES.items()}
         about = {"tokenizer_class": found.tokens.inner.name, "vocab_size": found.tokens.size, "model_max_length": found.context or None}
-        return Json({**about, **looks, "chat_template": found.template.source})
+        return Json({**about, **looks, "chat_template": found.template.source if found.template else None})
 
 
 ROLES = {"eos_token": "end", "bos_token": "start", "pad_token": "padding", "unk_token": "unknown"}

@@ -7,18 +7,21 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from weft.core.config import to_dict
 from weft.core.errors import CapabilityError, ConfigError
 from weft.core.registry import nearest
+from weft.data.tables.columns import Columns
 from weft.data.tokenizers.base import ClassNames
 from weft.inference.encoder_decoder import EncoderDecoderEngine
 from weft.inference.engine import Engine as TextEngine
 from weft.inference.generate import can_continue
 from weft.inference.mask_predict import MaskPredict
 from weft.inference.non_autoregressive import NonAutoregressiveEngine
-from weft.models.base import EncoderDecoder, NonAutoregressiveDecoder, offers
+from weft.inference.predict.base import Predictor
+from weft.inference.predict.find import find, told
+from weft.models.base import EncoderDecoder, NonAutoregressiveDecoder, States, offers
 from weft.runs.load import Loaded
 from weft.serving.connections import Connections
 from weft.serving.errors import ApiError
@@ -53,17 +56,12 @@ class Limits:
     """Open connections."""
 
 
-class States(Protocol):
-    """What embeddings need of a model: the states of its tokens."""
-
-    def hidden(self, ids: Any) -> Any: ...
-
-
 LACKS = {
     "completions": "continue a text",
     "chat": "hold a conversation",
     "embeddings": "give a text a vector",
     "images": "draw images",
+    "predictions": "tell a class, a number, tags or an answer",
 }
 
 
@@ -73,7 +71,8 @@ class ServedModel:
     tokenizer: Any
     model: Any
     worker: Worker
-    template: ChatTemplate
+    template: ChatTemplate | None
+    """How a conversation becomes a prompt; None where it can hold none."""
     continues: bool
     embeds: bool
     answers: bool = False
@@ -82,6 +81,8 @@ class ServedModel:
     """How such an answer is made at once, where it is not made token by token."""
     canvas: Canvas | None = None
     """What its images are like, where it draws any."""
+    predictor: Predictor | None = None
+    """What it tells of a row, where it was trained to."""
     created: int = field(default_factory=lambda: int(time.time()))
 
     def __post_init__(self) -> None:
@@ -90,7 +91,9 @@ class ServedModel:
     @property
     def tokens(self) -> TokenTexts:
         if self._tokens is None:
-            raise ApiError(400, f"the model {self.name!r} has no tokens: it draws images", param="model", code="unsupported_model")
+            instead = "draws images" if self.canvas else "reads no text"
+            message = f"the model {self.name!r} has no tokens: it {instead}"
+            raise ApiError(400, message, param="model", code="unsupported_model")
         return self._tokens
 
     @property
@@ -107,18 +110,29 @@ class ServedModel:
     @property
     def offers(self) -> list[str]:
         """What may be asked of it."""
-        able = {"completions": self.continues or self.answers, "chat": self.continues, "embeddings": self.embeds, "images": self.canvas}
+        able: dict[str, Any] = {"completions": self.continues or self.answers, "chat": self.continues and self.template}
+        able |= {"embeddings": self.embeds, "images": self.canvas, "predictions": self.predictor}
         return [name for name, found in able.items() if found]
 
-    def need(self, what: Literal["completions", "chat", "embeddings", "images"]) -> None:
+    def need(self, what: Literal["completions", "chat", "embeddings", "images", "predictions"]) -> None:
         if what not in self.offers:
             lacks = LACKS[what]
             other = "; it turns one text into another, at /v1/completions" if what == "chat" and self.answers else ""
+            if what == "chat" and self.continues:
+                other = "; it came with no chat template and cannot write 'User:' and 'Assistant:', but continues a text at /v1/completions"
             other = "; it draws images, at /v1/images/generations" if self.canvas else other
+            other = f"; it tells {self.predictor.kind}, at /v1/predictions" if self.predictor else other
             raise ApiError(400, f"the model {self.name!r} cannot {lacks}{other}", param="model", code="unsupported_model")
 
+    def need_template(self) -> ChatTemplate:
+        self.need("chat")
+        assert self.template
+        return self.template
+
     def describe(self) -> dict[str, Any]:
-        about: dict[str, Any] = {"id": self.name, "object": "model", "created": self.created, "owned_by": "weft"}
+        about: dict[str, Any] = {"id": self.name, "object": "model", "created": self.created, "owned_by": "weft", "answers": self.answers}
+        if "chat" in self.offers and self.template:
+            about["template"] = "own" if self.template.own else "plain"
         if self.mask_predict:
             about["mask_predict"] = {
                 **vars(self.mask_predict),
@@ -127,6 +141,8 @@ class ServedModel:
             }
         if self.canvas:
             about["images"] = self.canvas.describe()
+        if self.predictor:
+            about["predictions"] = {"kind": self.predictor.kind, "asked": list(self.predictor.asked)}
         return {**about, "max_model_len": self.context or None, "offers": self.offers}
 
     def check_ids(self, ids: Sequence[int], param: str) -> None:
@@ -209,13 +225,14 @@ def serve_model(
 ) -> ServedModel:
     """A loaded model with a worker that is not yet started; refused where it can do nothing with a text."""
     model, tokenizer = loaded.model, loaded.tokenizer
-    text = tokenizer is not None and not isinstance(tokenizer, ClassNames)
+    text = tokenizer is not None and not isinstance(tokenizer, ClassNames | Columns)
     whole = mask_predict_of(loaded) if offers(model, NonAutoregressiveDecoder) and text else None
     answers = text and (offers(model, EncoderDecoder) or whole is not None)
     continues = text and can_continue(model, tokenizer) and not answers
     embeds = text and offers(model, States) and not answers  # the states of a translator are those of two texts
     canvas = canvas_of(loaded) if not text else None
-    if not (continues or embeds or answers or canvas):
+    predictor = find(loaded) if told(loaded.recipe) else None
+    if not (continues or embeds or answers or canvas or predictor):
         raise CapabilityError(f"{name}: {type(model).__name__} has neither text nor images to serve, which are what `weft serve` takes")
     if batch_invariant and not continues:
         raise ConfigError(f"{name}: --batch-invariant on is for models that continue a text; leave it out for {type(model).__name__}")
@@ -228,7 +245,7 @@ def serve_model(
     make = make_engine or (partial(kind, model, tokenizer, slots=slots) if kind else None)
     worker = Worker(make, name=name, slots=slots, max_queue=max_queue)
     template = template_for(tokenizer, loaded.chat_template)
-    return ServedModel(name, tokenizer, model, worker, template, continues, embeds, answers, whole, canvas)
+    return ServedModel(name, tokenizer, model, worker, template, continues, embeds, answers, whole, canvas, predictor)
 
 
 def mask_predict_of(loaded: Loaded) -> MaskPredict:

@@ -25,6 +25,7 @@ SECONDS = 3.0
 PLAIN = """\
 {% for message in messages %}{% if message.role != 'system' %}{{ message.role | capitalize }}: {% endif %}{{ message.content }}
 {% endfor %}{% if add_generation_prompt %}Assistant:{% endif %}"""
+PLAIN_WORDS = "User: \nAssistant: \n"
 PLAIN_STOPS = ("\nUser:",)
 """A model that was not trained to chat goes on with both parts."""
 QUESTION = "{{ messages[-1].content }}" + MASK_CHARACTER
@@ -39,14 +40,32 @@ class ChatTemplate:
     stop: tuple[str, ...] = ()
     stop_tokens: tuple[int, ...] = ()
 
+    @property
+    def own(self) -> bool:
+        """Whether the model was trained with it."""
+        return self.source != PLAIN
 
-def template_for(tokenizer: Tokenizer | None, source: str = "") -> ChatTemplate:
-    """The template of a model: its own where it has one."""
+
+def template_for(tokenizer: Tokenizer | None, source: str = "") -> ChatTemplate | None:
+    """The template of a model: its own where it has one, the plain one where it can write the plain one's words, or none."""
     if source:
         return ChatTemplate(source, foreign=True)
     if isinstance(innermost(tokenizer), BirthplaceCharacters):
         return ChatTemplate(QUESTION, stop_tokens=(MASK, PAD))
-    return ChatTemplate(PLAIN, stop=PLAIN_STOPS)
+    return ChatTemplate(PLAIN, stop=PLAIN_STOPS) if tokenizer is not None and writes(tokenizer, PLAIN_WORDS) else None
+
+
+def writes(tokenizer: Tokenizer, text: str) -> bool:
+    """Whether a text is the same after it was encoded and decoded, so that nothing in it is unknown to the tokenizer."""
+    try:
+        found: str = tokenizer.decode(tokenizer.encode(text).tolist())
+    except DataError:
+        return False
+    return bare(found) == bare(text)
+
+
+def bare(text: str) -> str:
+    return "".join(text.split()).casefold()  # some tokenizers know neither capitals nor where spaces were
 
 
 class Renderer:
@@ -58,6 +77,14 @@ class Renderer:
 
     def prompt(self, template: ChatTemplate, messages: Sequence[Mapping[str, str]], tokens: TokenTexts, most: int = 0) -> list[int]:
         """The tokens of a conversation, up to where the model is to answer; TooManyTokens where they are far more than `most`."""
+        try:
+            return self._prompt(template, messages, tokens, most)
+        except DataError:
+            for message in messages:  # say where it stands in what somebody wrote, not behind words of the template
+                tokens.encode(message["content"], special=False, most=most)
+            raise
+
+    def _prompt(self, template: ChatTemplate, messages: Sequence[Mapping[str, str]], tokens: TokenTexts, most: int) -> list[int]:
         from weft.serving.rendering import render
 
         looks = {name: tokens.decode([number]) for name, number in getattr(tokens.tokenizer, "special_tokens", {}).items()}

@@ -127,6 +127,7 @@ class TokenTexts:
         most: where a text has far more tokens than so many, TooManyTokens says so before all of it is encoded; 0 for any number.
         """
         self.check_length(text, most)
+        self.count_unknown(text)
         ids = self.tokenizer.encode(text).tolist()
         return [*self.before, *ids, *self.after] if special else ids
 

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from weft.recipes.base import recipe
-from weft.runs.assemble import Run, assemble
+from weft.runs.assemble import assemble
+from weft.runs.run import Run
 
 
 def trained(name: str, changes: dict[str, Any]) -> Run:

@@ -24,7 +24,8 @@ from weft.data.base import DataLoader, Dataset
 from weft.data.images.pixels import ImagesConfig
 from weft.recipes.base import recipe
 from weft.report.parts import card
-from weft.runs.assemble import Run, assemble
+from weft.runs.assemble import assemble
+from weft.runs.run import Run
 from weft.studies.base import Finding
 from weft.visual.grids import png
 

@@ -71,7 +71,7 @@ def language_model(settings: Settings) -> Loaded:
         return load(settings.run, settings.device)
     with tempfile.TemporaryDirectory() as folder:
         changes = {"train.steps": settings.steps, "train.eval_every": settings.steps} if settings.steps else {}
-        train(recipe("gpt/quickstart", changes), out=folder)
+        train(recipe("gpt/quickstart", changes), out=folder, progress=False)
         return load(folder, settings.device)
 
 

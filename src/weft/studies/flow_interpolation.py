@@ -44,7 +44,7 @@ def flow(settings: Settings) -> Loaded:
         return load(settings.run)
     with tempfile.TemporaryDirectory() as folder:
         changes = {"train.steps": settings.steps, "train.eval_every": settings.steps} if settings.steps else {}
-        train(recipe("realnvp/digits", changes), out=folder)
+        train(recipe("realnvp/digits", changes), out=folder, progress=False)
         return load(folder)
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from weft.core.config import Config
 from weft.core.errors import ConfigError
 from weft.report.parts import card
-from weft.runs.assemble import Run
+from weft.runs.run import Run
 from weft.studies.autoencoders import nats_of_dimensions, trained
 from weft.studies.base import Finding
 from weft.visual.grids import png

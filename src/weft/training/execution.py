@@ -46,7 +46,16 @@ class ExecutionPlan:
     kernels: list[Choice] = field(default_factory=list)
     """What computes each kind of block and attention."""
 
+    def line(self) -> str:
+        """What was chosen, in a few words; `lines` says why."""
+        names = dict.fromkeys(name for one in self.kernels for name in one.chosen)
+        also = {"compiled": self.compile, "CUDA graphs": self.graphs, "chunked cross-entropy": self.cross_entropy == "chunked"}
+        also |= {f"{self.activations} activation checkpointing": self.activations != "none", "fused casts": self.fused_casts}
+        kernels = [f"kernels {' and '.join(names)}"] if names else ["plain layers"] if self.kernels else []
+        return ", ".join([str(self.device), self.precision, *(word for word, chosen in also.items() if chosen), *kernels])
+
     def lines(self) -> list[str]:
+        """Every choice and its reason."""
         chosen = {
             "device": str(self.device),
             "precision": self.precision,

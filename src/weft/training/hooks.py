@@ -49,11 +49,24 @@ class Hook:
     def load_state(self, tensors: Mapping[str, Tensor], plain: dict[str, Any]) -> None: ...
 
 
+WARM_UP = 8
+"""Order of the polynomial by which steps count in an average that has not reached its decay."""
+
+
+def share_of_newest(decay: float, step: int) -> float:
+    """The share that the weights of a step, from 1, get in the average: all of it at first, then 9 / (step + 8) until 1 - decay is more.
+
+    The steps of such a beginning count as the eighth power of their number (polynomial-decay averaging; Shamir & Zhang, 2013,
+    arXiv:1212.1824), so nothing of the initial weights is in it and no bias has to be corrected.
+    """
+    return max(1.0 - decay, (WARM_UP + 1) / (step + WARM_UP))
+
+
 class EMA(Hook):
     """Exponential moving average of the weights; validation and the checkpoint's users see the average.
 
-    Only weights that training made count, from its first step on: with the first ones in it, which are random, the average of 1,600 steps
-    at 0.999 would be a fifth noise.
+    Only weights that training made count, from its first step on, and early on the decay is smaller, so that the average is never older
+    than a tenth of the run: over 80 steps at 0.999 all weights would count alike, those of the first steps, which are nearly random, too.
     """
 
     name = "average"
@@ -78,7 +91,7 @@ class EMA(Hook):
         own = trainer.model.state_dict()
         current = {name: trainer.team.to_local(own[name]) for name in self.average}
         moving = [name for name, value in current.items() if value.is_floating_point()]
-        share = (1 - self.decay) / (1 - self.decay**trainer.step)  # as Adam corrects its means
+        share = share_of_newest(self.decay, trainer.step)
         torch._foreach_lerp_([self.average[n] for n in moving], [current[n] for n in moving], share)
         for name in current.keys() - set(moving):
             self.average[name].copy_(current[name])

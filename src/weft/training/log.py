@@ -1,4 +1,4 @@
-"""The record of a run: metrics.jsonl and TensorBoard events, each step once however often the run was interrupted."""
+"""The record of a run: metrics.jsonl, and what else logs it, each step once however often the run was interrupted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import logging
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,23 +15,25 @@ from torch import Tensor
 
 from weft.training.checkpoint import files
 from weft.training.hooks import Hook, State, Validation
+from weft.training.loggers.base import Logger, append, close
 
 if TYPE_CHECKING:
     from weft.training.trainer import Trainer
 
-logger = logging.getLogger("weft")
+log = logging.getLogger("weft")
 
 
 class Log(Hook):
-    """metrics.jsonl and TensorBoard events: a line every few steps and at every validation, each step once."""
+    """metrics.jsonl and the loggers: a line every few steps and at every validation, each step once."""
 
     name = "log"
 
-    def __init__(self, run: Path, every: int, tensorboard: bool = True, share: float = 0.0):
+    def __init__(self, run: Path, every: int, loggers: Sequence[Logger] = (), share: float = 0.0, recipe: dict[str, Any] | None = None):
         """`share`: of what the devices can do in a second, what an example takes; 0 where it is not known."""
-        self.run, self.every, self.tensorboard, self.share = run, every, tensorboard, share
+        self.run, self.every, self.loggers, self.share, self.recipe = run, every, list(loggers), share, recipe or {}
         self.lines: files.Appender | None = None
-        self.events: Any = None
+        self.opened: list[Logger] = []
+        self.ended = False
         self.latest: dict[str, float] = {}
         self.seconds = 0.0
         self.logged_at = 0.0
@@ -46,12 +48,10 @@ class Log(Hook):
         path = self.run / "metrics.jsonl"
         with files.writing(self.run):
             drop_after(path, step)
-        self.lines, self.events = files.Appender(path), None
-        if self.tensorboard:
-            with contextlib.suppress(ImportError):
-                from weft.training.events import Events
-
-                self.events = Events(self.run / "events", step)
+        self.lines = files.Appender(path)
+        for logger in self.loggers:
+            logger.open(self.run, self.recipe, step)
+            self.opened.append(logger)
 
     def after_step(self, trainer: Trainer) -> None:
         validation = next((h for h in trainer.hooks if isinstance(h, Validation) and h.latest_step == trainer.step), None)
@@ -83,19 +83,19 @@ class Log(Hook):
     def write(self, line: dict[str, Any], trainer: Trainer) -> None:
         line["seconds"] = round(self.seconds, 3)
         if self.lines:
-            self._append(self.lines, (json.dumps(strict(line), allow_nan=False) + "\n").encode())
-        if self.events:
-            values = {f"{part}/{name}": value for part in ("train", "validation") for name, value in line.get(part, {}).items()}
-            self._append(self.events, self.events.scalars(trainer.step, values))
+            append(self.lines, (json.dumps(strict(line), allow_nan=False) + "\n").encode())
+        values = {f"{part}/{name}": value for part in ("train", "validation") for name, value in line.get(part, {}).items()}
+        self.tell(lambda logger: logger.numbers(trainer.step, values))
 
-    @staticmethod
-    def _append(file: files.Appender, data: bytes) -> None:
-        failing = file.failing
-        try:
-            file.append(data)
-        except OSError as error:
-            if not failing:
-                logger.warning("%s cannot be written (%s); training goes on and the lines are kept for later", file.path, error.strerror)
+    def tell(self, what: Callable[[Logger], None]) -> None:
+        """Give something to every logger; one that fails is left out from then on, and training goes on."""
+        for logger in list(self.opened):
+            try:
+                what(logger)
+            except Exception as error:  # of a service or a package that is not ours
+                self.opened.remove(logger)
+                said = " ".join(f"{type(error).__name__}: {error}".split())
+                log.warning("%s: %s; training goes on without it", type(logger).__name__, said)
 
     def sync(self) -> None:
         """Let the log last through a power cut as the checkpoint of its step will."""
@@ -103,12 +103,14 @@ class Log(Hook):
             if self.lines:
                 self.lines.sync()
 
+    def complete(self, trainer: Trainer) -> None:
+        self.ended = True
+
     def finish(self, trainer: Trainer) -> None:
-        for file in [file for file in (self.lines, self.events) if file]:
-            try:
-                file.close()
-            except OSError as error:
-                logger.warning("%s: its last lines are lost (%s)", file.path, error.strerror)
+        if self.lines:
+            close(self.lines)
+        self.tell(lambda logger: logger.close(self.ended))
+        self.opened.clear()
 
     def state(self) -> State:
         return {}, {"seconds": self.seconds}

@@ -40,6 +40,8 @@ class Train(Config):
     """Of the weights, the data order and all noise."""
     log_every: int = 10
     """Steps between lines of the log."""
+    log: tuple[str, ...] = ("tensorboard",)
+    """Where else the log and the samples go: tensorboard, wandb, mlflow, or several with commas; none for nowhere."""
     eval_every: int = 100
     """Steps between validations; 0 for none."""
     eval_examples: int = 0
@@ -51,7 +53,8 @@ class Train(Config):
     patience: int = 0
     """Stop after this many validations without a better one and keep the best; 0 never stops early."""
     ema: float = 0.0
-    """Decay of an exponential moving average of the weights; 0 for none. Where set, evaluation and sampling use it."""
+    """Decay of an exponential moving average of the weights; 0 for none. Where set, evaluation and sampling use it. In the first
+    9 / (1 - ema) steps the decay is smaller, so that the average keeps up with a young model."""
     nonfinite: Literal["raise", "skip", "rollback"] = "raise"
     """When a gradient is not finite the update is not made; then stop, go on, or return to the last checkpoint and take other data."""
     device: str = "auto"

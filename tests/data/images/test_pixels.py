@@ -201,7 +201,7 @@ def test_one_image_and_one_class(tmp_path: Path) -> None:
     data = ImagesConfig(path=str(tmp_path)).build()
     assert data.validation is None
     assert len(data.train) == 1
-    assert "a single class" in data.problems.lines()[1]
+    assert data.info["class_names"] == ["only"]
 
 
 def test_parts_in_folders_of_their_own(tmp_path: Path) -> None:

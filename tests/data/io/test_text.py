@@ -62,7 +62,6 @@ def test_utf16_of_letters_alone_is_valid_utf8_and_known_all_the_same(encoding: s
         "İstanbul’da şeker, ağaç".encode("cp1254"),
         "naïve résumé".encode("mac-roman"),
         b"\xff\xfb\x90\x44" + bytes(range(256)) * 9,
-        b"%PDF-1.7\n\xb5\xed\xae\xfb\n\x00\x01\x02",
     ],
 )
 def test_what_is_not_certain_is_one_sentence_that_names_file_guess_and_flag(data: bytes) -> None:

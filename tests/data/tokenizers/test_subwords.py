@@ -285,5 +285,5 @@ def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     data = tokenizers.dump(learned(ByteBPE))
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     for use in (lambda: ByteBPE.train("a"), lambda: tokenizers.load(data)):
-        with pytest.raises(MissingExtra, match=re.escape(install_command("hf"))):
+        with pytest.raises(MissingExtra, match=re.escape(install_command("text"))):
             use()

@@ -18,6 +18,7 @@ from weft.core.registry.benchmarks import BENCHES as BENCHES
 from weft.core.registry.converters import CONVERTERS as CONVERTERS
 from weft.core.registry.data import DATA as DATA
 from weft.core.registry.entry import Entry as Entry
+from weft.core.registry.loggers import LOGGERS as LOGGERS
 from weft.core.registry.measures import MEASURES as MEASURES
 from weft.core.registry.metrics import METRICS as METRICS
 from weft.core.registry.models import MODELS as MODELS
@@ -41,6 +42,7 @@ TABLES = {
     "recipes": RECIPES,
     "studies": STUDIES,
     "benches": BENCHES,
+    "loggers": LOGGERS,
 }
 SINGULAR = {"studies": "study", "benches": "bench"}
 CONFIG_TABLES = ("models", "data", "objectives", "optimizers")
@@ -76,7 +78,7 @@ LONGEST_WORD = 200
 
 def nearest(word: str, choices: list[str], listed: str = "") -> str:
     """ ", did you mean 'x'?" where a name is close, else the choices or, where there are many, the command that lists them."""
-    close = difflib.get_close_matches(word, choices, n=1, cutoff=0.5) if len(word) <= LONGEST_WORD else []
+    close = difflib.get_close_matches(word, choices, n=1, cutoff=0.6) if len(word) <= LONGEST_WORD else []
     if close:
         return f"; did you mean {close[0]!r}?"
     if listed and len(choices) > LONGEST_LIST:

@@ -12,6 +12,7 @@ BENCHES = {
     "transformers": Entry("weft.benchmarks.transformers:main", 0, "recipes of the Transformer family on real data, over several seeds"),
     "images": Entry("weft.benchmarks.images:main", 0, "generative models on real images, over several seeds"),
     "data-build": Entry("weft.benchmarks.data_build:main", 0, "text to token shards, against the tokenizers library on the same cores"),
+    "predict": Entry("weft.benchmarks.predict:main", 0, "weft predict against the model alone; the first token of a sample"),
     "birthplace": Entry("weft.projects.birthplace.benchmark:main", 0, "the birthplace task on its real data, over several seeds"),
     "parity": Entry("weft.benchmarks.parity:main", 0, "outputs of converted models against transformers, both ways"),
     "serving": Entry("weft.benchmarks.serving:main", 0, "the server under load: streams, a full queue, slow clients, its pace"),

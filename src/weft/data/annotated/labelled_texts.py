@@ -19,15 +19,17 @@ from weft.data.annotated.label_tokens import LabelledTokenizer
 from weft.data.base import UNLABELLED, Data, Problems
 from weft.data.io.files import show
 from weft.data.io.records import Header, Separator, number, read_records
-from weft.data.split import map_splits, note_single_class, number_classes
+from weft.data.split import map_splits, number_classes
 from weft.data.text.packing import LabelledSequences, Texts, pack
-from weft.data.text.text_columns import find_columns
+from weft.data.text.text_columns import PAIRS, find_columns
 from weft.data.tokenizers.base import Tokenizer
 
 
 class LabelledExample(NamedTuple):
     texts: Texts
     label: str
+    columns: tuple[str, ...] = ()
+    """Names of the texts' columns."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,13 +61,13 @@ class LabelledTextsConfig(AnnotatedConfig):
             raise DataError(f"{show(self.path)}: has no row of a class that the model knows ({few}); name others with --data.class-names")
         facts: dict[str, Any] = {
             "tokens": train_set.number * train_set.packed.ids.longest,
+            "texts": labelled.texts,
             "training_examples": len(train_set),
             "validation_examples": len(validation_set),
         }
         if self.number:
-            facts |= {"classes": 1, "scale": labelled.deviation}
+            facts |= {"classes": 1, "scale": labelled.deviation, "median": float(train_set.label.median())}
         else:
-            note_single_class(labelled.classes, problems)
             facts |= {"classes": len(labelled.classes), "class_names": labelled.classes}
         return self.finish(train_set, validation_set, labelled, problems, facts)
 
@@ -76,6 +78,11 @@ class LabelledTextsConfig(AnnotatedConfig):
         """The examples of a file: its rows that have all texts and a label."""
         rows = read_records(path, problems, self.header, self.separator, self.label or self.text)
         texts, label = find_columns(rows, self.text, self.second, self.label)
+        pair = tuple(rows.names[column] for column in texts)
+        named = not any(map(str.isdecimal, pair))
+        if len(pair) == 2 and named and not self.second and tuple(name.lower() for name in pair) not in PAIRS:
+            message = "files whose two columns besides the label were taken for a pair of texts; for single texts name one with --data.text"
+            problems.add(message, f"{show(rows.path)} ({' and '.join(map(repr, pair))})")
         examples = []
         for row, cells in enumerate(rows.cells):
             cell = cells[label].strip()
@@ -86,7 +93,7 @@ class LabelledTextsConfig(AnnotatedConfig):
             elif not all(cells[column].strip() for column in texts):
                 problems.add("rows without a text, left out", rows.location(row))
             else:
-                examples.append(LabelledExample(Texts(tuple(cells[column] for column in texts), rows.location(row)), cell))
+                examples.append(LabelledExample(Texts(tuple(cells[column] for column in texts), rows.location(row)), cell, pair))
         if not examples and self.number and rows.cells and number(rows.cells[0][label].strip()) is None:
             shown = show(rows.cells[0][label].strip()[:40])
             raise DataError(f"{show(rows.path)}: its labels, such as {shown}, are not numbers; classes are predicted by bert/classify")
@@ -99,19 +106,21 @@ class LabelledTextsConfig(AnnotatedConfig):
         """The tokenizer with labels of the trained model, else one learned from the training rows alone."""
         tokens = self.tokens(tokenizer, [part for row in rows for part in row.texts.parts])
         labels = [row.label for row in rows]
+        columns = rows[0].columns if rows else ()
         if self.class_names and not self.number:
-            return LabelledTokenizer(tokens, list(self.class_names))
+            return LabelledTokenizer(tokens, list(self.class_names), columns=columns)
         if isinstance(tokenizer, LabelledTokenizer) and bool(tokenizer.classes) != self.number:
-            return tokenizer
+            own = tokenizer.classes, tokenizer.mean, tokenizer.deviation
+            return tokenizer if tokenizer.texts == len(columns) else LabelledTokenizer(tokenizer.tokens, *own, columns)
         if self.number:
-            return LabelledTokenizer.of_numbers(tokens, labels)
+            return LabelledTokenizer.of_numbers(tokens, labels, columns)
         classes = number_classes(labels)[1]
         if len(classes) > max(20, len(rows) // 2):
             raise DataError(
                 f"{show(self.path)}: the label has {len(classes)} different values in {len(rows)} rows, so it cannot be a class; name its "
                 "column with --data.label, or say --data.number"
             )
-        return LabelledTokenizer(tokens, classes)
+        return LabelledTokenizer(tokens, classes, columns=columns)
 
     def sequences(self, texts: Texts) -> tuple[Texts, ...]:
         """The token sequences of an example: one, or in subclasses several."""

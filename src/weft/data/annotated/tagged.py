@@ -21,7 +21,7 @@ from weft.data.annotated.label_tokens import LabelledTokenizer
 from weft.data.annotated.sentences import Layout, Sentence, read_sentences
 from weft.data.base import IGNORE, Batch, Data, Dataset, Problems
 from weft.data.io.files import show
-from weft.data.split import map_splits, note_single_class, number_classes
+from weft.data.split import map_splits, number_classes
 from weft.data.text.ragged import Ragged
 from weft.data.tokenizers.base import Tokenizer
 from weft.data.tokenizers.encoder_tokens import special_tokens_of
@@ -76,7 +76,6 @@ class TaggedConfig(AnnotatedConfig):
         tokens = self.tokens(tokenizer, [" ".join(sentence.words) for sentence in train])
         tags = number_classes([tag for sentence in train for tag in sentence.tags])[1]
         with_tags = tokenizer if isinstance(tokenizer, TagTokenizer) else TagTokenizer(tokens, tags)
-        note_single_class(with_tags.classes, problems)
         first, second = map_splits(partial(self.dataset, tokenizer=with_tags, problems=problems), train, validation)
         if not (first.tags.values != IGNORE).any():
             few = ", ".join(with_tags.classes[:10])
@@ -84,6 +83,7 @@ class TaggedConfig(AnnotatedConfig):
         facts = {
             "tokens": first.ids.longest,
             "classes": len(with_tags.classes),
+            "class_names": with_tags.classes,
             "training_sentences": len(train),
             "training_words": sum(len(sentence.words) for sentence in train),
             "validation_sentences": len(validation),

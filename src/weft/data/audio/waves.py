@@ -23,7 +23,7 @@ import torch
 from weft.core.errors import ConfigError, DataError, require
 from weft.data.base import UNLABELLED, Data, DataConfig, Dataset, Problems, TensorDataset
 from weft.data.io.files import locate, reason, show, walk
-from weft.data.split import check_share, hold_out, note_single_class, number_classes
+from weft.data.split import check_share, hold_out, number_classes
 from weft.data.tokenizers.base import ClassNames, Tokenizer
 
 SUFFIXES = (".wav", ".flac", ".ogg")
@@ -61,7 +61,6 @@ class AudioConfig(DataConfig):
             validation = self._read(self.validation_path, problems, train.names)
         elif not self.validation_path:
             train, validation = (train.select(part) for part in hold_out(train.labels, self.validation, problems))
-        note_single_class(train.names, problems)
         info = {
             "samples": round(self.sample_rate * self.seconds),
             "sample_rate": self.sample_rate,

@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,19 +59,24 @@ def read_folder(folder: Path, options: DecodeOptions, problems: Problems) -> Lab
 
 
 def decode_images(files: list[Path], options: DecodeOptions, problems: Problems) -> list[np.ndarray | None]:
-    """Every file as (H, W, C), or None where it cannot be read. Decoders release the GIL, so threads help."""
-    library, exif_transpose = require("PIL.Image", "images"), require("PIL.ImageOps", "images").exif_transpose
-    with warnings.catch_warnings(), ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("error", library.DecompressionBombWarning)
-        results = list(pool.map(partial(decode_image, library=library, exif_transpose=exif_transpose, options=options), files))
+    """Every file as (H, W, C), or None where it cannot be read."""
+    results = decode_each(files, options)
     for file, result in zip(files, results, strict=True):
         if isinstance(result, str):
             problems.add("images that cannot be read", f"{show(file)} ({result})")
     return [None if isinstance(result, str) else result for result in results]
 
 
-def decode_image(file: Path, library: Any, exif_transpose: Callable[[Any], Any], options: DecodeOptions) -> np.ndarray | str:
+def decode_each(files: Sequence[Path | BytesIO], options: DecodeOptions) -> list[np.ndarray | str]:
+    """Every file, or content of one, as (H, W, C), or why it cannot be read. Decoders release the GIL, so threads help."""
+    library, exif_transpose = require("PIL.Image", "images"), require("PIL.ImageOps", "images").exif_transpose
+    with warnings.catch_warnings(), ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", library.DecompressionBombWarning)
+        return list(pool.map(partial(decode_image, library=library, exif_transpose=exif_transpose, options=options), files))
+
+
+def decode_image(file: Path | BytesIO, library: Any, exif_transpose: Callable[[Any], Any], options: DecodeOptions) -> np.ndarray | str:
     """(H, W, C) uint8 of these options, rotated by its EXIF orientation; or the error of the file."""
     square = (options.size, options.size)
     try:

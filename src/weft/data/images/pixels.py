@@ -31,7 +31,7 @@ from weft.data.images.idx_cifar import LabelledImages, cifar_files, idx_files, r
 from weft.data.images.mixup import MixupDataset
 from weft.data.images.sheets import read_sheets, sheet_files
 from weft.data.io.files import locate, show
-from weft.data.split import balanced, check_share, hide_labels, hold_out, note_single_class, repeat_labelled
+from weft.data.split import balanced, check_share, hide_labels, hold_out, repeat_labelled
 from weft.data.tokenizers.base import ClassNames, Tokenizer
 
 ImageReader = Callable[[Problems], LabelledImages]
@@ -101,7 +101,6 @@ class ImagesConfig(DataConfig):
         first = self._dataset(pixels, labels, self.augment)
         first = MixupDataset(first, self.mixup) if self.mixup else first
         validation = self._dataset(validation_pixels, validation_images.labels, None) if len(validation_pixels) else None
-        note_single_class(train.names, problems)
         return Data(first, validation, self._facts(pixels, train.names, validation), ClassNames(train.names), problems)
 
     def _check(self) -> None:

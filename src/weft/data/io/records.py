@@ -42,14 +42,16 @@ class Records:
     names: list[str]
     """Column names; "1", "2", … where the file has none."""
     cells: list[list[str]]
-    lines: list[int]
+    lines: list[int] = field(default_factory=list)
+    places: list[str] = field(default_factory=list)
+    """Locations of the records, where they do not come from the lines of one file."""
     _index: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self._index = {name: index for index, name in reversed(list(enumerate(self.names)))}
 
     def location(self, row: int) -> str:
-        return f"{show(self.path)}:{self.lines[row]}"
+        return self.places[row] if self.places else f"{show(self.path)}:{self.lines[row]}"
 
     def column(self, name: str, flag: str) -> int:
         """The index of a column, given its name or its number from 1."""

@@ -16,6 +16,7 @@ from weft.core.errors import DataError
 from weft.data.io.archives import is_archive, read_members
 from weft.data.io.encodings import UTF8_MARK, encoding_of, marked, title
 from weft.data.io.files import locate, read_bytes, show, walk
+from weft.data.io.sniff import refuse_binary
 from weft.data.problems import Problems
 
 SUFFIXES = (".txt", ".md", ".gz")
@@ -96,6 +97,8 @@ def decode(data: bytes, path: Path, problems: Problems, exact: bool = False) -> 
 
 def to_utf8(data: bytes, path: Path, problems: Problems, exact: bool = False) -> Utf8:
     """The content of a file as UTF-8 without a byte-order mark, itself where it is that; `exact` keeps bytes that no mark or name tells."""
+    if not marked(data):
+        refuse_binary(data, path)
     encoding = marked(data) or "utf-8" if exact and not problems.encoding else encoding_of(data, path, problems)
     data = data.removeprefix(UTF8_MARK) if encoding.startswith("utf-8") else data
     if exact and encoding == "utf-8":

@@ -54,8 +54,12 @@ class Columns(Tokenizer):
 
     name = "table"
 
-    def __init__(self, label: str, classes: list[str], columns: list[Column], buckets: int, pieces: int):
+    def __init__(
+        self, label: str, classes: list[str], columns: list[Column], buckets: int, pieces: int, mean: float = 0.0, deviation: float = 1.0
+    ):
+        """classes: none where the label is a number, which is standardised by mean and deviation."""
         self.label, self.classes, self.columns, self.buckets, self.pieces = label, classes, columns, buckets, pieces
+        self.mean, self.deviation = mean, deviation
         self.numeric = [column for column in columns if column.numeric]
         self.text = [column for column in columns if not column.numeric]
         self.features = len(self.numeric) + (buckets if self.text else 0)
@@ -73,21 +77,33 @@ class Columns(Tokenizer):
             "columns": columns,
             "buckets": self.buckets,
             "pieces": self.pieces,
+            "mean": self.mean,
+            "deviation": self.deviation,
         }
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Columns:
-        return cls(data["label"], data["classes"], [Column(**column) for column in data["columns"]], data["buckets"], data["pieces"])
+        columns = [Column(**column) for column in data["columns"]]
+        standard = data.get("mean", 0.0), data.get("deviation", 1.0)
+        return cls(data["label"], data["classes"], columns, data["buckets"], data["pieces"], *standard)
 
     def encode_rows(self, rows: Records, problems: Problems) -> TableRows:
         """The rows as a dataset; those of a class that does not occur in training are counted and left out."""
         label = rows.column(self.label, "--data.label")
+        if not self.classes:
+            values = np.array([number(cells[label]) or 0.0 for cells in rows.cells])
+            standardised = np.clip((values - self.mean) / self.deviation, -1e6, 1e6).astype(np.float32)
+            return self.features_of(rows, torch.from_numpy(standardised), problems)
         class_numbers = {name: position for position, name in enumerate(self.classes)}
         for row, cells in enumerate(rows.cells):
             if cells[label] not in class_numbers:
                 problems.add("rows of a class that training does not have, left out", f"{rows.location(row)} ({cells[label][:40]!r})")
         rows = rows.select([row for row, cells in enumerate(rows.cells) if cells[label] in class_numbers])
         labels = torch.tensor([class_numbers[cells[label]] for cells in rows.cells], dtype=torch.int64)
+        return self.features_of(rows, labels, problems)
+
+    def features_of(self, rows: Records, labels: Tensor, problems: Problems) -> TableRows:
+        """The rows with these labels (N,) as a dataset."""
         return TableRows(self._numbers(rows, problems), *self._bags(rows), labels, self.buckets if self.text else 0)
 
     def _numbers(self, rows: Records, problems: Problems) -> Tensor:

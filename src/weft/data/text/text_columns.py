@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from weft.core.errors import ConfigError, DataError
 from weft.data.io.files import show
 from weft.data.io.records import Records
@@ -48,3 +50,13 @@ def by_name(lower: list[str], label: int) -> tuple[int, ...]:
         if all(name in others for name in names):
             return tuple(others[name] for name in names)
     return tuple(others.values()) if len(others) <= 2 else ()
+
+
+def text_names(names: Sequence[str], number: int = 0) -> tuple[str, ...]:
+    """The columns of one text or two (0: of either) in a file without labels, or with them; none where they cannot be told."""
+    lower = {name.lower(): name for name in names if name.lower() not in (*LABELS, *ID_COLUMNS)}
+    for usual in (*PAIRS, *((name,) for name in SINGLE)):
+        if number in (0, len(usual)) and all(name in lower for name in usual):
+            return tuple(lower[name] for name in usual)
+    left = tuple(lower.values())
+    return left if len(left) == number or (not number and len(left) <= 2) else ()

@@ -18,7 +18,7 @@ PART_LENGTH = 1 << 12
 
 
 def library() -> Any:
-    return require("tokenizers", "hf")
+    return require("tokenizers", "text")
 
 
 def byte_level(model: Any, prefix: bool = False) -> Any:

@@ -44,5 +44,5 @@ def translation(said: str, item: Item) -> Statistics:
 
 @cache
 def sacrebleu_words() -> Any:
-    require("sacrebleu", "eval")
-    return require("sacrebleu.tokenizers.tokenizer_13a", "eval").Tokenizer13a()
+    require("sacrebleu", "text")
+    return require("sacrebleu.tokenizers.tokenizer_13a", "text").Tokenizer13a()

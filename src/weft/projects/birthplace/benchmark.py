@@ -49,7 +49,7 @@ def experiment(name: str, seed: int, folder: Path, held: int, pretrain: dict[str
             recipe = adopt(recipe, before)
         out = folder / f"{name}-{seed}" / stage.rpartition("/")[2]
         begin = time.perf_counter()
-        made = train(recipe, out=out, init=before)
+        made = train(recipe, out=out, init=before, progress=False)
         if made.trainer.step < recipe.train.steps:
             raise SystemExit(f"{out}: {made.trainer.stop_reason}; the same command goes on from there")
         found[f"{'finetune' if asks else 'pretrain'}_seconds"] = time.perf_counter() - begin

@@ -1,9 +1,9 @@
 // The tab that shows which tokens a model looks at.
 
 import { json } from "./api.js";
+import { complain, element, moveAmong, submitWithKeys } from "./dom.js";
 import { drawMatrix, drawPoints, shade } from "./matrix.js";
-import { bar, element, moveAmong, readable } from "./tokens.js";
-import { complain, submitWithKeys } from "./writing.js";
+import { bar, readable } from "./tokens.js";
 
 const STRONGEST = 6;
 const FULL_SHADE = 55; // of the colour behind a token, which stays readable
@@ -188,7 +188,7 @@ export function startAttention(chosenModel, chooser) {
     const said = found && `“${readable(rows[found.row])}” at “${readable(columns[found.column])}”: ${weightsOf(head)[found.row][found.column].toFixed(3)}`;
     find(".under-pointer").textContent = said || "\u00a0";
   });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => find(".found").hidden || drawAll());
+  document.addEventListener("theme", () => find(".found").hidden || drawAll());
   addEventListener("resize", paint);
   for (const kind of ["click", "focus"]) document.getElementById("tab-attention").addEventListener(kind, paint);
 }

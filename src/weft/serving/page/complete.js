@@ -1,8 +1,9 @@
 // The tab that continues a text, or answers it where the model turns one text into another.
 
+import { element, submitWithKeys } from "./dom.js";
 import { answersTexts } from "./models.js";
-import { TokenText, element, explainTokens, tokensOf } from "./tokens.js";
-import { Writing, submitWithKeys } from "./writing.js";
+import { TokenText, explainTokens, tokensOf } from "./tokens.js";
+import { Writing } from "./writing.js";
 
 export function startComplete(chosenModel, chooser) {
   const section = document.getElementById("complete");
@@ -24,7 +25,7 @@ export function startComplete(chosenModel, chooser) {
     written.replaceChildren(element("span", "given", answersTexts(chosenModel()) ? `${text}\n` : text));
     answer.hidden = false;
     const tokens = new TokenText(written);
-    const end = await writing.run("v1/completions", { prompt: text, logprobs: 5 }, { prompt: text }, chosenModel(), choice => {
+    const { end } = await writing.run("v1/completions", { prompt: text, logprobs: 5 }, { prompt: text }, chosenModel(), choice => {
       const arrived = tokensOf(choice.logprobs);
       tokens.add(choice.text, arrived);
       return arrived.length;

@@ -1,8 +1,7 @@
 // The tab of a model that draws images: a sheet of them, of one class where the model knows classes.
 
 import { json } from "./api.js";
-import { element } from "./tokens.js";
-import { complain } from "./writing.js";
+import { complain, element } from "./dom.js";
 
 const ANY = "any";
 

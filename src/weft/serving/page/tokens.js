@@ -1,17 +1,12 @@
 // Tokens as parts of the page: written one by one, and each with a card that tells what else was likely in its place.
 
+import { element, moveAmong } from "./dom.js";
+
 const card = document.getElementById("token-card");
 const known = new WeakMap();
 const STRONGEST_SHADE = 50;
 const MOST_SURPRISE = 6; // one chance in four hundred
 const visible = { " ": "␣", "\n": "⏎", "\t": "⇥" };
-
-export function element(name, className = "", text = "") {
-  const made = document.createElement(name);
-  if (className) made.className = className;
-  if (text) made.textContent = text;
-  return made;
-}
 
 // A token as it can be read where it stands alone.
 export function readable(text) {
@@ -23,12 +18,12 @@ export function percent(share) {
   return number >= 99.95 ? "100 %" : number >= 0.1 ? `${number.toFixed(1)} %` : "< 0.1 %";
 }
 
-export function bar(text, share, own = false) {
+export function bar(text, share, own = false, spelled = true) {
   const row = element("div", own ? "bar own" : "bar");
   const track = element("i");
   const filled = track.appendChild(element("b"));
   filled.style.width = `${Math.max(0, Math.min(1, share)) * 100}%`;
-  row.append(element("code", "", readable(text)), track, element("em", "", percent(share)));
+  row.append(element("code", "", spelled ? readable(text) : text), track, element("em", "", percent(share)));
   return row;
 }
 
@@ -86,7 +81,7 @@ export class TokenText {
 
 function show(span) {
   const tokens = known.get(span);
-  if (!tokens?.length) return;
+  if (!tokens?.length || span.closest("[aria-busy=true]")) return; // nothing pops up under the pointer while a text is written
   card.replaceChildren();
   for (const token of tokens) {
     card.append(element("div", "title", `${readable(token.text)}  ${percent(token.chance)}`));
@@ -105,20 +100,6 @@ function show(span) {
 function hide(span) {
   span?.removeAttribute("aria-describedby");
   card.hidden = true;
-}
-
-// One tab stop for all tokens of a place; arrow keys move among them.
-export function moveAmong(place, selector) {
-  place.addEventListener("keydown", event => {
-    const all = [...place.querySelectorAll(selector)];
-    const now = all.indexOf(document.activeElement);
-    const next = { ArrowRight: now + 1, ArrowDown: now + 1, ArrowLeft: now - 1, ArrowUp: now - 1, Home: 0, End: all.length - 1 }[event.key];
-    if (now < 0 || !all[next]) return;
-    event.preventDefault();
-    all[now].tabIndex = -1;
-    all[next].tabIndex = 0;
-    all[next].focus();
-  });
 }
 
 export function explainTokens(place) {

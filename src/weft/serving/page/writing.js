@@ -1,67 +1,84 @@
 // What Complete and Chat have in common: one answer at a time that can be stopped, told about in a status line.
 
 import { events, json } from "./api.js";
+import { complain } from "./dom.js";
 import { answersTexts } from "./models.js";
 import { sampling } from "./settings.js";
 
 export class Writing {
-  constructor(section) {
+  // short: where the number and pace of tokens are told elsewhere.
+  constructor(section, { short = false } = {}) {
     this.section = section;
+    this.short = short;
     this.running = null;
     this.go = section.querySelector("button.main");
     this.halt = section.querySelector("button.stop");
-    this.halt.addEventListener("click", () => this.running?.abort());
-    section.addEventListener("keydown", event => event.key === "Escape" && this.running?.abort());
+    this.halt.addEventListener("click", () => this.stop());
     this.status = section.querySelector(".status");
     this.error = section.querySelector(".error");
+    document.addEventListener("keydown", event => event.key === "Escape" && !event.defaultPrevented && !section.hidden && !document.querySelector("dialog[open]") && this.stop());
   }
 
-  // `sized` is what /tokenize counts; `write` gets each choice as it comes. Returns why the answer ended.
+  stop() {
+    this.running?.abort();
+  }
+
+  // `sized` is what /tokenize counts; `write` gets each choice as it comes and returns how many tokens it had.
+  // Returns what became of it: why it ended, its tokens, and its seconds up to the first token and from there on.
   async run(path, body, sized, model, write) {
-    if (this.running) return "";
     this.running = new AbortController();
     const signal = this.running.signal;
     this.busy(true);
     complain(this.error, "");
     this.status.textContent = "writing…";
+    const told = { end: "", tokens: 0, first: 0, seconds: 0, prompt: 0 };
     const begin = performance.now();
-    let count = 0;
-    let end = "";
+    let [started, opening] = [begin, 0];
     try {
-      const settings = await fitting(sampling(), sized, model, signal);
-      for await (const event of events(path, { ...body, ...settings, model: model.id }, signal)) {
+      const settings = await fitting(sampling(model, "messages" in body), sized, model, signal);
+      const request = { ...body, ...settings, model: model.id, stream_options: { include_usage: true } };
+      for await (const event of events(path, request, signal)) {
+        told.prompt = event.usage?.prompt_tokens ?? told.prompt;
         for (const choice of event.choices) {
-          count += write(choice);
-          end = choice.finish_reason ?? end;
+          const arrived = write(choice);
+          if (arrived && !told.tokens) [started, opening] = [performance.now(), arrived];
+          told.tokens += arrived;
+          told.end = choice.finish_reason ?? told.end;
         }
       }
     } catch (error) {
-      end = error.name === "AbortError" ? "stopped" : "failed";
-      if (end === "failed") complain(this.error, error.message);
+      told.end = error.name === "AbortError" ? "stopped" : "failed";
+      if (told.end === "failed") complain(this.error, error.message);
     }
+    told.first = (started - begin) / 1000;
+    told.seconds = (performance.now() - started) / 1000;
+    told.pace = told.seconds > 0 ? (told.tokens - opening) / told.seconds : 0; // the first tokens are the prompt's time
     this.running = null;
     this.busy(false);
-    this.status.textContent = told(end, count, performance.now() - begin);
-    return end;
+    this.status.textContent = summary(told, model, this.short);
+    return told;
   }
 
   busy(now) {
-    const within = this.section.contains(document.activeElement) && document.activeElement.tagName === "BUTTON";
+    const within = [this.go, this.halt].includes(document.activeElement);
+    this.section.setAttribute("aria-busy", now);
     this.go.hidden = now;
     this.halt.hidden = !now;
     if (within) (now ? this.halt : this.go).focus();
   }
 }
 
-export function complain(place, message) {
-  place.textContent = message;
-  place.hidden = !message;
+export function pace({ tokens, pace, first }) {
+  const speed = tokens > 1 && pace ? ` · ${pace.toFixed(pace < 10 ? 1 : 0)} tokens/s` : "";
+  const wait = tokens ? ` · first after ${first.toFixed(2)} s` : "";
+  return `${tokens} ${tokens === 1 ? "token" : "tokens"}${speed}${wait}`;
 }
 
-function told(end, count, milliseconds) {
-  const ways = { stop: "ended by itself or at a stop text", length: "as long as it may be", stopped: "stopped", failed: "failed" };
-  const pace = milliseconds > 0 ? `, ${(count / (milliseconds / 1000)).toFixed(count > 50 ? 0 : 1)} per second` : "";
-  return `${count} tokens${pace} · ${ways[end] ?? "ended"}`;
+function summary(told, model, short) {
+  const ways = { stop: short ? "ended" : "ended by itself or at a stop text", length: "as long as it may be", stopped: "stopped", failed: "failed" };
+  if (told.end === "failed" && !told.tokens) return "";
+  const used = told.prompt && model.max_model_len ? `${told.prompt + told.tokens} of ${model.max_model_len} tokens of context` : "";
+  return [short ? "" : pace(told), ways[told.end] ?? "ended", used].filter(Boolean).join(" · ");
 }
 
 // No longer than fits behind the prompt, or after the mark of a start where an answer has a context of its own: where it is short,
@@ -74,16 +91,4 @@ async function fitting(settings, sized, model, signal) {
   }
   const { count } = await json("tokenize", { ...sized, model: model.id }, signal);
   return { ...settings, max_tokens: Math.max(1, Math.min(settings.max_tokens, model.max_model_len - count)) };
-}
-
-export function submitWithKeys(form, submit) {
-  form.addEventListener("submit", event => {
-    event.preventDefault();
-    submit();
-  });
-  form.querySelector("textarea").addEventListener("keydown", event => {
-    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
-    event.preventDefault();
-    submit();
-  });
 }

@@ -16,7 +16,9 @@ from tests.contracts.tiny import LEARN, tiny
 from weft.core.errors import DataError, WeftError
 from weft.data.images.pixels import ImagesConfig
 from weft.evaluation.evaluate import evaluate
-from weft.evaluation.predict import predictor, shape_of, tell
+from weft.inference.predict.find import find, told
+from weft.inference.predict.images import shape_of
+from weft.inference.predict.run import tell
 from weft.runs.assemble import assemble
 from weft.runs.load import Loaded
 
@@ -39,7 +41,7 @@ def trained(name: str, folder: Path, changes: dict[str, Any]) -> Loaded:
 )
 def test_a_task_that_was_learned_is_told(name: str, words: list[str], told: list[tuple[str, ...]], tmp_path: Path) -> None:
     loaded = trained(name, tmp_path, LEARN.get(name, {"train.steps": 60, "optim.lr": 3e-3}))
-    [rows] = tell(loaded, words).values()
+    [rows] = tell(find(loaded), words).values()
     for column, expected in zip(zip(*rows, strict=True), told, strict=False):
         assert column[: len(expected)] == expected
     if name != "bert/tags":
@@ -48,7 +50,7 @@ def test_a_task_that_was_learned_is_told(name: str, words: list[str], told: list
 
 def test_a_number_is_told_in_its_own_units(tmp_path: Path) -> None:
     loaded = trained("bert/score", tmp_path, LEARN["bert/score"])
-    liked, hated = (float(rows[0][1]) for text in ("likes", "hates") for rows in tell(loaded, [f"a dog {text} rain.", "x"]).values())
+    liked, hated = (float(rows[0][1]) for text in ("likes", "hates") for rows in tell(find(loaded), [f"a dog {text} rain.", "x"]).values())
     assert liked == pytest.approx(1.5, abs=0.3)
     assert hated == pytest.approx(0.5, abs=0.3)
 
@@ -60,7 +62,7 @@ def test_an_answer_is_that_of_the_evaluation(tmp_path: Path) -> None:
     said = json.loads(findings.content)
     for paragraph in json.loads((tmp_path / "answers.json").read_text())["data"][0]["paragraphs"][:10]:
         asked = paragraph["qas"][0]
-        rows = dict(tell(loaded, [asked["question"], paragraph["context"]])[asked["question"]])
+        rows = dict(tell(find(loaded), [asked["question"], paragraph["context"]])[asked["question"]])
         assert said[asked["id"]] in rows
         assert "(no answer)" in rows
 
@@ -75,19 +77,19 @@ def test_an_image_is_read_as_in_training(tmp_path: Path) -> None:
     index = torch.arange(3)
     with torch.no_grad():
         shares = loaded.model.classify(data.train.batch(index, index)["image"]).softmax(1)  # type: ignore[operator]
-    told = tell(loaded, [str(tmp_path / "new")])
-    assert list(told) == [str(tmp_path / "new" / f"{number}.png") for number in range(3)]
-    for rows, expected in zip(told.values(), shares, strict=True):
+    shown = tell(find(loaded), [str(tmp_path / "new")])
+    assert list(shown) == [str(tmp_path / "new" / f"{number}.png") for number in range(3)]
+    for rows, expected in zip(shown.values(), shares, strict=True):
         found = {name: float(share) for name, share in rows}
         assert found == pytest.approx(dict(zip(loaded.tokenizer.names, expected.tolist(), strict=True)), abs=6e-4)
     (tmp_path / "new" / "3.png").write_bytes(b"no image")
     with pytest.raises(DataError, match=r"cannot be read: .*3\.png"):
-        tell(loaded, [str(tmp_path / "new")])
+        tell(find(loaded), [str(tmp_path / "new")])
     with pytest.raises(DataError, match=r"absent\.png"):
-        tell(loaded, ["absent.png"])
+        tell(find(loaded), ["absent.png"])
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="holds no image"):
-        tell(loaded, [str(tmp_path / "empty")])
+        tell(find(loaded), [str(tmp_path / "empty")])
 
 
 @pytest.mark.parametrize(
@@ -96,21 +98,21 @@ def test_an_image_is_read_as_in_training(tmp_path: Path) -> None:
         ("bert/classify", ["a", "b", "c"], "one text or two"),
         ("bert/choice", ["a", "b"], "at least two ways"),
         ("bert/answers", ["a"], "a question and a paragraph"),
-        ("bert/answers", ["a", " "], "what was typed: no question has tokens"),
+        ("bert/answers", ["a", " "], "what was typed: no text in 'paragraph'"),
         ("bert/tags", [" "], "at least one word"),
     ],
 )
 def test_too_few_or_too_many_words(name: str, words: list[str], said: str, tmp_path: Path) -> None:
     loaded = trained(name, tmp_path, {"train.steps": 1})
     with pytest.raises(WeftError, match=said):
-        tell(loaded, words)
+        tell(find(loaded), words)
 
 
 def test_recipes_whose_models_tell_nothing() -> None:
-    for name in ("gpt/text", "vae/digits", "classifier/table", "word2vec/source", "transformer/numbers"):
-        assert predictor(weft.recipe(name)) is None
-    for name in ("classifier/digits", "vit/cifar10", "bert/sst2"):
-        assert predictor(weft.recipe(name)) is not None
+    for name in ("gpt/text", "vae/digits", "word2vec/source", "transformer/numbers"):
+        assert told(weft.recipe(name)) is None
+    for name in ("classifier/digits", "classifier/table", "vit/cifar10", "bert/sst2"):
+        assert told(weft.recipe(name)) is not None
 
 
 @pytest.mark.parametrize(("features", "shape"), [(64, (1, 8, 8)), (784, (1, 28, 28)), (3072, (3, 32, 32)), (108, (3, 6, 6))])
