@@ -12,6 +12,7 @@ import http.client
 import socket
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -29,6 +30,8 @@ FILES = 400
 """Files that the server may open, and so fewer connections."""
 BODY_BYTES = 4 << 20
 AT_ONCE = 8
+Outcome = tuple[int, str]
+"""The status of an answer, 0 where there is none, and what is wrong with it."""
 
 
 def generated(strategy: Any, number: int, first: int) -> list[Any]:
@@ -77,35 +80,36 @@ def sent(server: Server, data: bytes, leave_after: int | None = None) -> tuple[b
     return received, time.perf_counter() - begin
 
 
-def body_case(server: Server, case: tuple[str, bytes]) -> str:
+def body_case(server: Server, case: tuple[str, bytes]) -> Outcome:
     path, data = case
-    return complaint(*request(server, path, data, {"Content-Type": "application/json"}), server.said())
+    status, content, seconds = request(server, path, data, {"Content-Type": "application/json"})
+    return status, complaint(status, content, seconds, server.said())
 
 
-def raw_case(server: Server, data: bytes) -> str:
+def raw_case(server: Server, data: bytes) -> Outcome:
     received, seconds = sent(server, data)
-    status = received[9:12]
-    return complaint(int(status) if status.isdigit() else 0, received.partition(b"\r\n\r\n")[2], seconds, server.said())
+    status = int(received[9:12]) if received[9:12].isdigit() else 0
+    return status, complaint(status, received.partition(b"\r\n\r\n")[2], seconds, server.said())
 
 
-def cut_case(server: Server, case: tuple[tuple[str, bytes], float]) -> str:
+def cut_case(server: Server, case: tuple[tuple[str, bytes], float]) -> Outcome:
     (path, data), share = case
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
     whole = head.encode() + data
     sent(server, whole, leave_after=int(share * len(whole)))
-    return ""
+    return 0, ""
 
 
-def host_case(server: Server, case: tuple[str, str, bool]) -> str:
+def host_case(server: Server, case: tuple[str, str, bool]) -> Outcome:
     host, origin, own = case
     headers = {"Host": host, **({"Origin": origin} if origin else {})}
     status, content, seconds = request(server, "/v1/models", None, headers)
     if status not in ((200,) if own else (400, 403)):
-        return f"answered with {status} instead of {200 if own else 403}"
-    return complaint(status, content, seconds, server.said())
+        return status, f"answered with {status} instead of {200 if own else 403}"
+    return status, complaint(status, content, seconds, server.said())
 
 
-def idle_case(server: Server, number: int) -> str:
+def idle_case(server: Server, number: int) -> Outcome:
     """So many sockets that say nothing, or not enough; while they are open, a request is answered within a second."""
     place = urlparse(server.url)
     with ExitStack() as opened:
@@ -114,23 +118,32 @@ def idle_case(server: Server, number: int) -> str:
             if index % 3:
                 client.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 90\r\n" + b"\r\n{" * (index % 3 - 1))
         status, content, seconds = request(server, "/health", None, {})
-        return complaint(status, content, seconds, server.said()) or ("" if status == 200 else f"/health said {status}")
+        return status, complaint(status, content, seconds, server.said()) or ("" if status == 200 else f"/health said {status}")
 
 
 def attack(
-    campaign: Campaign, server: Server, kind: str, found: list[Any], try_one: Callable[[Server, Any], str], at_once: int = 4
+    campaign: Campaign, server: Server, kind: str, found: list[Any], try_one: Callable[[Server, Any], Outcome], at_once: int = 4
 ) -> None:
     """All cases of a kind, a few at once, while somebody honest asks."""
     begin = time.time()
     with honest_client(server.url) as honest, ThreadPoolExecutor(at_once) as threads:
-        for case, wrong in zip(found, threads.map(lambda case: try_one(server, case), found), strict=True):
+        outcomes = list(threads.map(lambda case: try_one(server, case), found))
+        for case, (_, wrong) in zip(found, outcomes, strict=True):
             campaign.check(not wrong, f"{kind}: {wrong}: {str(case)[:300]}" if wrong else kind)
         time.sleep(0.5)
     campaign.check(not honest.wrong, f"{kind}: an honest client was answered wrongly: {honest.wrong[:3]}")
     campaign.check(len(honest.seconds) > 2, f"{kind}: an honest client was answered {len(honest.seconds)} times only")
     campaign.check(honest.slowest <= SECONDS, f"{kind}: an honest client waited {honest.slowest:.2f} s")
     campaign.check(server.child.poll() is None, f"{kind}: the server ended")
-    campaign.row(kind=kind, cases=len(found), **facts(honest), memory_mib=round(server.memory()), seconds=round(time.time() - begin, 1))
+    answers = dict(sorted(Counter(status for status, _ in outcomes).items()))
+    campaign.row(
+        kind=kind,
+        cases=len(found),
+        answers=answers,
+        **facts(honest),
+        memory_mib=round(server.memory()),
+        seconds=round(time.time() - begin, 1),
+    )
 
 
 def facts(honest: Honest) -> dict[str, Any]:

@@ -13,6 +13,13 @@ ANYTHING = st.recursive(
     lambda inside: st.lists(inside, max_size=4) | st.dictionaries(st.text(max_size=8), inside, max_size=4),
     max_leaves=8,
 )
+FITTING = st.one_of(
+    st.booleans(),
+    st.integers(0, 3),
+    st.floats(0.0, 1.0),
+    st.sampled_from(["a", "b c", [], {}, ["a", "b"], [97, 98], [[97], [98]], [{"role": "user", "content": "a"}], "base64", "auto"]),
+)
+"""What is right for some field or other."""
 SAMPLED = "model max_tokens temperature top_p n stop seed stream stream_options logit_bias top_k min_p repetition_penalty ignore_eos"
 FIELDS = {
     "/v1/completions": f"prompt best_of logprobs echo suffix stop_token_ids beams length_penalty iterations length_factor {SAMPLED}",
@@ -42,9 +49,9 @@ NAMES = st.sampled_from(["toy", "subwords", "", "tyo"])
 def bodies(draw: st.DrawFn) -> tuple[str, bytes]:
     """A route and a body that is nearly right: some fields are anything, and some of the text is damaged."""
     path = draw(st.sampled_from(sorted(FIELDS)))
-    changes = draw(st.dictionaries(st.sampled_from(FIELDS[path].split()), ANYTHING, max_size=3))
+    changes = draw(st.dictionaries(st.sampled_from(FIELDS[path].split()), FITTING | FITTING | ANYTHING, max_size=3))
     data = json.dumps({"model": draw(NAMES), **GOOD[path], **changes}).encode()
-    for _ in range(draw(st.integers(0, 2)) if draw(st.booleans()) else 0):
+    for _ in range(draw(st.sampled_from([0, 0, 0, 1, 2]))):
         place = draw(st.integers(0, len(data)))
         data = data[:place] + draw(st.binary(max_size=4)) + data[place + draw(st.integers(0, 4)) :]
     return path, data

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import signal
 import socket
 import threading
@@ -114,6 +115,7 @@ def make_server(service: Service, grace: float) -> GracefulServer:
 def serve(service: Service, listening: socket.socket, *, grace: float = 30.0, ready: Callable[[], None] = lambda: None) -> int:
     """Serve until a signal comes -> which one."""
     allow_files(service.limits.connections)
+    gc.freeze()  # models and libraries stay: to look through them for garbage again and again makes a large body take a second to parse
     server = make_server(service, grace)
 
     async def run() -> None:
