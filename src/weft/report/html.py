@@ -63,9 +63,8 @@ def key_numbers(run: RunLog) -> list[tuple[str, str, str]]:
         found.append(("parameters", number(run.environment["parameters"]), str(run.recipe["model"].get("type", ""))))
     rates = [value for _, value in run.points("train", "per_second")]
     if rates:
-        unit = "tokens" if run.environment.get("data", {}).get("tokens", 1) > 1 else "examples"
         share = f", MFU {100 * run.cost['mfu']:.1f} %" if run.cost.get("mfu") else ""
-        found.append((f"{unit}/s", number(round(sorted(rates)[len(rates) // 2])), f"median{share}"))
+        found.append((f"{run.unit}/s", number(round(sorted(rates)[len(rates) // 2])), f"median{share}"))
     found.append(("training time", duration(run.seconds), str(run.environment.get("machine", ""))))
     return found
 
@@ -85,8 +84,7 @@ def both(run: RunLog, name: str, shade: bool = False, tall: bool = False) -> str
         Curve("training", training, "c0", noisy=len(training) > 50 and not name.endswith("lr")),
         Curve("validation", run.points("validation", name), "c1"),
     ]
-    unit = "tokens" if run.environment.get("data", {}).get("tokens", 1) > 1 else "examples"
-    return chart(title(name).replace("examples", unit), curves, shade=shade, tall=tall)
+    return chart(title(name).replace("examples", run.unit), curves, shade=shade, tall=tall)
 
 
 def small_charts(run: RunLog) -> str:

@@ -8,6 +8,7 @@ from html import escape
 from weft.core import config
 from weft.core.errors import WeftError
 from weft.core.units import title
+from weft.core.untrusted import parsing
 from weft.planning import cost
 from weft.recipes.base import recipe
 from weft.report.samples import Sample
@@ -79,7 +80,8 @@ def settings(run: RunLog) -> str:
 def registered(run: RunLog) -> dict[str, str]:
     """Settings of the recipe as it is registered, filled in from the run's data; nothing where it is not known here."""
     try:
-        usual = recipe(run.name).resolve(run.environment.get("data", {}))
+        with parsing(run.folder):
+            usual = recipe(run.name).resolve(run.environment.get("data", {}))
     except WeftError:
         return {}
     return {name: show(value) for name, value in config.flat(config.to_dict(usual)).items()}

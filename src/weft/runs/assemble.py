@@ -16,6 +16,7 @@ from torch import nn
 
 from weft.core import config, registry
 from weft.core.errors import ConfigError, DataError, WeftError
+from weft.core.untrusted import kept
 from weft.data.base import Data, DataLoader
 from weft.data.text.lanes import check_lanes
 from weft.data.tokenizers import base as tokenizers
@@ -27,7 +28,7 @@ from weft.recipes.base import load as load_recipe
 from weft.recipes.base import recipe as find_recipe
 from weft.runs import kinds, record
 from weft.runs.environment import keep_threads, write_description
-from weft.runs.load import load_initial, read_tokenizer
+from weft.runs.load import load_initial, read_tokenizer, settings_of, usable
 from weft.runs.record import recipe_of
 from weft.runs.run import Run
 from weft.training import execution
@@ -51,7 +52,7 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     check(recipe)
     files.check_folder(folder)
     loggers: list[Logger] = [registry.find("loggers", name)() for name in recipe.train.log if name != "none"]
-    initial = checkpoint.find(init) if init else None
+    initial = checkpoint.find_usable(init, usable) if init else None
     began = load_recipe(initial.json("recipe.json")) if initial else None
     with kinds.starting(recipe, began):
         data = recipe.data.build_with(read_tokenizer(initial))
@@ -95,7 +96,7 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     files.make_folder(folder)  # only now: a recipe that was refused leaves nothing behind
     keeper.restore(trainer)
     if trainer.step and plan.device.type == "cpu":
-        keep_threads(folder)
+        keep_threads(folder, keeper.threads)
     if team.first:
         write_description(folder, resolved, trainer, data, size, init)
     return Run(folder, resolved, data, trainer, signals, size)
@@ -183,7 +184,7 @@ def refuse_other_recipe(folder: Path, recipe: Recipe, init: str | None) -> None:
     with contextlib.suppress(ConfigError):  # a recipe that cannot be read is shown as it is
         old = config.to_dict(load_recipe(old))  # settings that did not exist when it was written have their defaults
     lines = [line for line in config.difference(old, config.to_dict(recipe)) if not line.startswith(FREE_TO_CHANGE)]
-    began = record.written(folder / "environment.json").get("init", init)
+    began = kept(record.written(folder / "environment.json"), record.ENVIRONMENT).get("init", init)
     if os.path.abspath(began or "") != os.path.abspath(init or ""):
         lines.append(f"init: {json.dumps(began)} -> {json.dumps(init)}")
     if lines:
@@ -195,7 +196,7 @@ def refuse_other_recipe(folder: Path, recipe: Recipe, init: str | None) -> None:
 
 def adopt(recipe: Recipe, init: str) -> Recipe:
     """The recipe for the model of a run or checkpoint, whatever model it was written for, and shown what it is used to."""
-    found = load_recipe(checkpoint.find(init).json("recipe.json"))
+    found = checkpoint.find_usable(init, settings_of)
     model, data = found.model, recipe.data
     if type(model) is type(recipe.model):
         model = dataclasses.replace(model, **{name: getattr(recipe.model, name) for name in model.of_task})

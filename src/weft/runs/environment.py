@@ -11,12 +11,14 @@ import torch
 
 from weft import __version__
 from weft.core import config
+from weft.core.untrusted import kept
 from weft.data.base import Data
 from weft.recipes.base import Recipe
 from weft.runs import record
 from weft.training.checkpoint import checkpoint, files
 from weft.training.trainer import Trainer
 
+MOST_THREADS = 4096
 log = logging.getLogger("weft")
 
 
@@ -35,19 +37,22 @@ def write_description(folder: Path, recipe: Recipe, trainer: Trainer, data: Data
         "machine": machine(),
         "threads": torch.get_num_threads(),
     }
-    if trainer.step and record.written(folder / "environment.json").get("examples", facts["examples"]) != facts["examples"]:
+    before = kept(record.written(folder / "environment.json"), record.ENVIRONMENT)
+    if trainer.step and before.get("examples", facts["examples"]) != facts["examples"]:
         log.warning("%s: the data have changed since the run began; it goes on with what they are now (--out begins another)", folder)
     with files.writing(folder):
         files.replace(folder / "recipe.json", checkpoint.encode(config.to_dict(recipe)))
         files.replace(folder / "environment.json", checkpoint.encode(facts))
 
 
-def keep_threads(folder: Path) -> None:
+def keep_threads(folder: Path, saved: int = 0) -> None:
     """On a CPU, go on with as many threads as the run began with: sums are shared out among them, so their number changes the last bits."""
-    facts = record.written(folder / "environment.json")
-    fields = re.search(r", (\d+) threads$", str(facts.get("machine", "")))  # of runs that began before "threads" was written
-    number, here = facts.get("threads", int(fields[1]) if fields else None), torch.get_num_threads()
-    if isinstance(number, int) and 0 < number != here:
+    facts = kept(record.written(folder / "environment.json"), record.ENVIRONMENT)
+    fields = re.search(r", (\d{1,4}) threads$", facts.get("machine", ""))  # of runs that began before their number was saved
+    number, here = saved or facts.get("threads", int(fields[1]) if fields else 0), torch.get_num_threads()
+    if not 0 < number <= MOST_THREADS:
+        log.warning("%s: does not say with how many threads it began; it goes on with %d, which may change the last bits", folder, here)
+    elif number != here:
         log.warning(
             "%s: goes on with %d threads, as it began, not with the %d of this process, which would change the last bits",
             folder,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from weft.core import html
+from weft.core.errors import CheckpointError
 from weft.core.units import number, title
+from weft.core.untrusted import parsing
 from weft.data.tokenizers import base as tokenizers
 from weft.kernels.usage import has_attention
+from weft.models import bounded
 from weft.recipes.base import Recipe
 from weft.recipes.base import load as load_recipe
 from weft.training import execution
@@ -97,22 +100,56 @@ def predict(model: Loaded | str | Path, rows: Iterable[Any], what: What = "auto"
 
 def load(name: str | Path, device: str = "auto") -> Loaded:
     """The model of a run (its best checkpoint if it was validated, else its last), in evaluation mode."""
-    found = checkpoint.find(name)
-    recipe = load_recipe(found.json("recipe.json"))
-    model = recipe.model.build()
-    load_initial(model, found)
-    model = model.to(where := execution.select_device(device)).eval()
-    if has_attention(model):
+    where = execution.select_device(device)
+    loaded = checkpoint.find_usable(name, opened)
+    loaded.model = loaded.model.to(where).eval()
+    if has_attention(loaded.model):
         from weft.kernels import select
 
-        select.for_evaluation(model, where)
-    template = found.files.get("chat_template.jinja", b"").decode()
-    return Loaded(found.path, recipe, model, read_tokenizer(found), found.json("metrics.json"), template)
+        select.for_evaluation(loaded.model, where)
+    return loaded
+
+
+def opened(found: checkpoint.Checkpoint) -> Loaded:
+    """The model of a checkpoint with what it needs; a CheckpointError where its parts do not belong together."""
+    recipe, tokenizer = settings_of(found), read_tokenizer(found)
+    refuse_larger(found, recipe, tokenizer)
+    with parsing(found.path, CheckpointError):
+        model = recipe.model.build()
+        load_initial(model, found)
+        template = bytes(found.files.get("chat_template.jinja", b"")).decode()
+    return Loaded(found.path, recipe, model, tokenizer, found.json("metrics.json"), template)
+
+
+def weights_of(found: checkpoint.Checkpoint) -> Mapping[str, Tensor]:
+    """The weights of a checkpoint; the average, where it has one."""
+    return found.lazy("ema.safetensors" if "ema.safetensors" in found.files else "model.safetensors")
+
+
+def settings_of(found: checkpoint.Checkpoint) -> Recipe:
+    """The recipe of a checkpoint, refused where its model could not have the weights of the checkpoint."""
+    with parsing(f"{found.path}: recipe.json", CheckpointError):
+        recipe = load_recipe(found.json("recipe.json"))
+    bounded.check(recipe.model, weights_of(found), str(found.path))
+    return recipe
+
+
+def usable(found: checkpoint.Checkpoint) -> checkpoint.Checkpoint:
+    """A checkpoint whose model and tokenizer can be read."""
+    refuse_larger(found, settings_of(found), read_tokenizer(found))
+    return found
+
+
+def refuse_larger(found: checkpoint.Checkpoint, recipe: Recipe, tokenizer: Any) -> None:
+    """Refuse a tokenizer with tokens that the model has not."""
+    most = getattr(recipe.model, "vocabulary", 0)
+    if most and (size := getattr(tokenizer, "size", 0)) > most:
+        raise CheckpointError(f"{found.path}: its tokenizer has {size:,} tokens, and its model only {most:,}")
 
 
 def load_initial(model: nn.Module, found: checkpoint.Checkpoint) -> None:
     """Weights of a checkpoint into a model; the average, where it has one. The head of another task, and new tokens, start afresh."""
-    tensors = found.tensors("ema.safetensors" if "ema.safetensors" in found.files else "model.safetensors")
+    tensors = dict(weights_of(found))
     mine: Any = model.config
     theirs: Any = load_recipe(found.json("recipe.json")).model
     own = model.state_dict()
@@ -132,4 +169,8 @@ def lengthened(old: Tensor, new: Tensor) -> Tensor:
 
 
 def read_tokenizer(found: checkpoint.Checkpoint | None) -> Any:
-    return tokenizers.load(found.files["tokenizer.json"]) if found and "tokenizer.json" in found.files else None
+    """The tokenizer, or the names of classes, of a checkpoint; None where it has none."""
+    if not found or "tokenizer.json" not in found.files:
+        return None
+    with parsing(f"{found.path}: tokenizer.json", CheckpointError):
+        return tokenizers.load(found.files["tokenizer.json"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import math
 import shlex
 from dataclasses import dataclass
@@ -14,12 +14,36 @@ import numpy as np
 from weft.core import config, html, renamed
 from weft.core.errors import CheckpointError, WeftError
 from weft.core.units import duration, number, title
+from weft.core.untrusted import kept, measured, mismatch, natural, parse_json, parsing, read_bytes, read_json
 from weft.recipes.base import load as load_recipe
 from weft.recipes.base import recipe
 from weft.runs import plot
 from weft.training.checkpoint import checkpoint
+from weft.training.log import LARGEST_LOG
 
 Points = list[tuple[float, float]]
+ENVIRONMENT = {
+    "parameters": natural,
+    "init": str | None,
+    "plan": [str],
+    "data": {str: object},
+    "problems": [str],
+    "examples": str,
+    "versions": {str: str},
+    "machine": str,
+    "threads": natural,
+}
+"""What is read of environment.json."""
+RECIPE = {"model": dict, "progress": {"metric": str, "goal": str}, "train": {"steps": natural}}
+"""What a report needs of recipe.json."""
+COST: dict[str, Any] = {
+    "peak": str,
+    **dict.fromkeys(("flops", "mfu", "flops_per_second", "peak_flops_per_second", "kwh", "co2_kg", "watts", "seconds"), float | int),
+    **dict.fromkeys(("pue", "carbon_kg_per_kwh"), float | int),
+}
+"""What is read of cost.json, which is known whole or not at all."""
+LINE = {"step": natural, "seconds": float | int, "train": {str: measured}, "validation": {str: measured}}
+"""What is read of a line of metrics.jsonl."""
 
 
 @dataclass(repr=False)
@@ -56,6 +80,12 @@ class RunLog:
     @property
     def seconds(self) -> float:
         return float(self.lines[-1].get("seconds", 0.0)) if self.lines else 0.0
+
+    @property
+    def unit(self) -> str:
+        """What is counted: tokens, where an example has several."""
+        tokens = self.environment.get("data", {}).get("tokens", 1)
+        return "tokens" if isinstance(tokens, int) and tokens > 1 else "examples"
 
     def names(self, part: str) -> list[str]:
         """Every number that was logged for training or validation, in the order it first came."""
@@ -123,36 +153,33 @@ def recipe_of(folder: Path) -> Any:
 def read(folder: Path) -> RunLog:
     """Read a run's folder; lines of the log that were cut off are passed over, and so are facts that cannot be read."""
     log = folder / "metrics.jsonl"
-    facts, cost = (written(folder / f"{name}.json") for name in ("environment", "cost"))
-    found = RunLog(folder, recipe_of(folder) or {}, whole_lines(log) if log.exists() else [], facts, cost)
-    try:
-        _ = found.metric, found.goal, found.steps, dict(found.recipe["model"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(
-            f"{folder}: no run here (recipe.json cannot be read); train one with: weft train RECIPE --out {folder}"
-        ) from error
+    facts, cost = (kept(written(folder / f"{name}.json"), kind) for name, kind in (("environment", ENVIRONMENT), ("cost", COST)))
+    found = RunLog(folder, recipe_of(folder) or {}, whole_lines(log), facts, cost if len(cost) == len(COST) else {})
+    if mismatch(found.recipe, RECIPE):
+        raise CheckpointError(f"{folder}: no run here (recipe.json cannot be read); train one with: weft train RECIPE --out {folder}")
     return found
 
 
 def written(path: Path) -> dict[str, Any]:
-    """The object of a JSON file; an empty one where there is none."""
+    """The object of a JSON file; an empty one where there is none. Numbers in it may be infinite, as settings may."""
     try:
-        content = json.loads(path.read_bytes())
+        content = read_json(path, finite=False)
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}
 
 
 def whole_lines(path: Path) -> list[dict[str, Any]]:
+    """The lines of a log that can be read, each with those of its entries that are of their kind."""
     found = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            content = json.loads(line)
-        except ValueError:
-            continue
-        parts = [content.get(part, {}) for part in ("train", "validation")] if isinstance(content, dict) else []
-        if parts and isinstance(content.get("step"), int) and all(isinstance(part, dict) for part in parts):
-            found.append(content)
+    try:
+        lines = read_bytes(path, LARGEST_LOG).splitlines()
+    except OSError:
+        return []
+    for line in lines:
+        with contextlib.suppress(ValueError):
+            if "step" in (content := kept(parse_json(line, finite=False), LINE)):
+                found.append(content)
     return found
 
 
@@ -169,8 +196,9 @@ def command(run: RunLog) -> str:
     if run.environment.get("init"):
         words += ["--init", run.environment["init"]]
     try:
-        usual = config.leaves(recipe(run.name).resolve(run.environment.get("data", {})))
-        own = config.leaves(load_recipe(run.recipe))
+        with parsing(run.folder):
+            usual = config.leaves(recipe(run.name).resolve(run.environment.get("data", {})))
+            own = config.leaves(load_recipe(run.recipe))
     except WeftError:
         return shlex.join(words) + "  # this recipe is not registered here"
     for name, (kind, value) in own.items():

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from weft.core.errors import ConfigError
+from weft.core.untrusted import checked, measured, natural
 from weft.data.base import Batch, DataLoader
 from weft.objectives.base import Objective, Terms
 from weft.training.means import Means
@@ -117,6 +118,10 @@ class EMA(Hook):
         self.loaded = tensors
 
 
+VALIDATION = {"best": measured, "best_step": natural, "waited": natural, "latest": {str: measured}, "latest_step": natural}
+"""What validation saves of itself."""
+
+
 class Validation(Hook):
     """Measures the objective on held-out data with exact means; draws nothing from, and leaves nothing in, training."""
 
@@ -170,8 +175,9 @@ class Validation(Hook):
         }
 
     def load_state(self, tensors: Mapping[str, Tensor], plain: dict[str, Any]) -> None:
-        for key, value in plain.items():
-            setattr(self, key, value)
+        for key, value in checked(plain, VALIDATION if plain else {}).items():
+            if key in VALIDATION:
+                setattr(self, key, value)
 
 
 @torch.no_grad()

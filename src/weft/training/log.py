@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from weft.core.errors import CheckpointError
+from weft.core.untrusted import checked, parse_json, read_bytes
 from weft.training.checkpoint import files
 from weft.training.hooks import Hook, State, Validation
 from weft.training.loggers.base import Logger, append, close
@@ -20,6 +22,8 @@ from weft.training.loggers.base import Logger, append, close
 if TYPE_CHECKING:
     from weft.training.trainer import Trainer
 
+LARGEST_LOG = 1 << 30
+"""Bytes of metrics.jsonl."""
 log = logging.getLogger("weft")
 
 
@@ -83,9 +87,18 @@ class Log(Hook):
     def write(self, line: dict[str, Any], trainer: Trainer) -> None:
         line["seconds"] = round(self.seconds, 3)
         if self.lines:
+            self.look(self.lines)
             append(self.lines, (json.dumps(strict(line), allow_nan=False) + "\n").encode())
         values = {f"{part}/{name}": value for part in ("train", "validation") for name, value in line.get(part, {}).items()}
         self.tell(lambda logger: logger.numbers(trainer.step, values))
+
+    def look(self, file: files.Appender) -> None:
+        """Notice that somebody has deleted the run, or its log, while it was trained."""
+        if file.gone():
+            if not self.run.is_dir():
+                raise CheckpointError(f"{self.run}: was deleted while it was trained, and all that was saved; train it again")
+            log.warning("%s was deleted while it was written; its lines so far are lost, and new ones begin another", file.path)
+            file.begin_again()
 
     def tell(self, what: Callable[[Logger], None]) -> None:
         """Give something to every logger; one that fails is left out from then on, and training goes on."""
@@ -116,7 +129,7 @@ class Log(Hook):
         return {}, {"seconds": self.seconds}
 
     def load_state(self, tensors: Mapping[str, Tensor], plain: dict[str, Any]) -> None:
-        self.seconds = plain.get("seconds", 0.0)
+        self.seconds = checked(plain, {"seconds": float | int} if plain else {}).get("seconds", 0.0)
 
 
 def strict(value: Any) -> Any:
@@ -130,10 +143,10 @@ def drop_after(path: Path, step: int) -> None:
     """Remove log lines after a step, and a last line that was cut off: the continued run writes them again."""
     if not path.exists():
         return
-    kept, content = [], path.read_bytes()
+    kept, content = [], read_bytes(path, LARGEST_LOG)
     for line in content.splitlines(keepends=True):
         try:
-            if line.endswith(b"\n") and json.loads(line)["step"] <= step:
+            if line.endswith(b"\n") and parse_json(line)["step"] <= step:
                 kept.append(line)
         except (ValueError, KeyError, TypeError):
             continue

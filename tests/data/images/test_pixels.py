@@ -14,6 +14,7 @@ from weft.core.config import from_dict, override, to_dict
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import UNLABELLED, Dataset
 from weft.data.images.augment import Augment
+from weft.data.images.paired import ImagePairsConfig
 from weft.data.images.pixels import ImagesConfig
 from weft.data.tokenizers.base import ClassNames
 
@@ -47,6 +48,20 @@ def mnist(folder: Path, number: int = 40, suffix: str = "") -> Path:
         write_idx(folder / f"{part}-images-idx3-ubyte{suffix}", np.arange(count * 12).reshape(count, 3, 4) % 251)
         write_idx(folder / f"{part}-labels-idx1-ubyte{suffix}", np.arange(count) % 10)
     return folder
+
+
+def test_a_file_is_read_as_what_its_suffixes_may_be_and_no_program_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "photos" / "a"
+    folder.mkdir(parents=True)
+    (folder / "x.png").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\nshowpage\n")
+    (tmp_path / "gs").write_text(f"#!/bin/sh\ntouch {tmp_path}/asked\nexit 1\n")
+    (tmp_path / "gs").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    path = str(tmp_path / "photos")
+    for config in (ImagesConfig(path=path, size=8), ImagePairsConfig(path=path, size=8, crop_size=8)):
+        with pytest.raises(DataError, match="be read"):
+            config.build()
+    assert not (tmp_path / "asked").exists()
 
 
 def test_a_folder_per_class(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import random
@@ -70,12 +71,33 @@ def test_bert_files(tmp_path: Path) -> None:
     assert read(tmp_path).encode("Low naïve").tolist() == [7, 9, 10]
 
 
+REPLACE = {"type": "Replace", "pattern": {"String": "a"}, "content": "aaaaaaaaaa"}
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"normalizer": {"type": "Sequence", "normalizers": [REPLACE] * 40}},
+        {"normalizer": REPLACE | {"content": "a" * 5000}},
+        {"normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "a" * 40}] * 2}},
+        {"normalizer": {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(bytes(4) + b"a" * 2000).decode()}},
+        {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Whitespace"}] * 100}},
+        {"post_processor": {"type": "TemplateProcessing", "single": [{"Sequence": {"id": "A", "type_id": 0}}] * 1000, "pair": []}},
+        {"normalizer": 3},
+    ],
+)
+def test_a_tokenizer_that_makes_texts_far_longer_is_refused(tmp_path: Path, step: dict[str, Any]) -> None:
+    model = {"type": "BPE", "vocab": {"a": 0}, "merges": []}
+    with pytest.raises(DataError, match="is no tokenizer"):
+        read(write(tmp_path, {"tokenizer.json": {"model": model, "added_tokens": [], **step}}))
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
         ({"tokenizer.json": "{"}, "tokenizer.json: is not JSON"),
         ({"tokenizer.json": []}, "tokenizer.json: holds a list where an object"),
-        ({"tokenizer.json": {}}, "tokenizer.json: is no tokenizer .KeyError: 'model'"),
+        ({"tokenizer.json": {}}, "tokenizer.json: is no tokenizer .model is missing"),
         (
             {"tokenizer.json": {"model": {"type": "BPE", "vocab": {"a": 9**20}}}},
             "tokenizer.json: is no tokenizer .*the id 12157665459056928801",

@@ -34,7 +34,7 @@ FUNCTIONS = ("open", "write", "fsync", "replace")
 
 
 def content(value: str) -> dict[str, bytes]:
-    return {"recipe.json": value.encode() * 100, "model.safetensors": value.encode() * 1000}
+    return {"small": value.encode() * 100, "large": value.encode() * 1000}
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])

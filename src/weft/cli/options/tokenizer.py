@@ -6,6 +6,7 @@ from pathlib import Path
 
 from weft.core import registry
 from weft.core.errors import ConfigError, DataError
+from weft.core.untrusted import read_bytes
 from weft.data.io.files import locate, show
 from weft.data.shards.input_chunks import ReadOptions
 from weft.data.tokenizers import base as tokenizers
@@ -35,7 +36,7 @@ def find_tokenizer(name: str, vocabulary: int, inputs: list[str], options: ReadO
 
 def from_file(path: Path) -> Tokenizer:
     """A tokenizer.json, weft's or that of others."""
-    return tokenizers.load(path.read_bytes()) if "type" in read_json(path) else read_tokenizer_json(path, {})
+    return tokenizers.load(read_bytes(path)) if "type" in read_json(path) else read_tokenizer_json(path, {})
 
 
 def from_folder(name: str, place: Path) -> Tokenizer | None:

@@ -5,11 +5,13 @@ Shapes: N images, C channels, H and W height and width.
 
 from __future__ import annotations
 
+import io
 import os
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -17,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from weft.core import untrusted
 from weft.core.errors import DataError, require
 from weft.data.base import UNLABELLED, Problems
 from weft.data.images.idx_cifar import LabelledImages
@@ -24,6 +27,10 @@ from weft.data.io.files import reason, show, walk
 from weft.data.split import number_classes
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
+"""Of the files with these suffixes, whatever they say of themselves: of others some have a program read them, as PostScript does."""
+MOST_PIXELS = 89_478_485
+"""Of an image; Pillow's own limit, beyond which a file is taken for one that is small and unpacks to something huge."""
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
@@ -80,7 +87,7 @@ def decode_image(file: Path | BytesIO, library: Any, exif_transpose: Callable[[A
     """(H, W, C) uint8 of these options, rotated by its EXIF orientation; or the error of the file."""
     square = (options.size, options.size)
     try:
-        with library.open(file) as image:
+        with open_image(library, file) as image:
             if options.size:
                 image.draft(None, square)
             image = eight_bits(exif_transpose(image), library)
@@ -92,6 +99,15 @@ def decode_image(file: Path | BytesIO, library: Any, exif_transpose: Callable[[A
             return np.asarray(image).reshape(image.height, image.width, -1)
     except Exception as error:  # decoders raise many kinds of exceptions on damaged files
         return reason(error)
+
+
+@contextmanager
+def open_image(library: Any, place: Path | io.BytesIO) -> Iterator[Any]:
+    """A file or its content as an image that is not decoded yet; a ValueError where it would be too large."""
+    with untrusted.open_regular(place) if isinstance(place, Path) else place as file, library.open(file, formats=FORMATS) as image:
+        if image.width * image.height > MOST_PIXELS:
+            raise ValueError(f"{image.width}x{image.height} pixels, more than {MOST_PIXELS:,}")
+        yield image
 
 
 def eight_bits(image: Any, library: Any) -> Any:

@@ -20,7 +20,7 @@ from weft.data.base import Batch, Data, DataConfig, Dataset, Problems, TensorDat
 from weft.data.images import augment
 from weft.data.images.augment import Augment
 from weft.data.images.digits import DigitsConfig
-from weft.data.images.folder import SUFFIXES, eight_bits
+from weft.data.images.folder import SUFFIXES, eight_bits, open_image
 from weft.data.images.pixels import ImagesConfig
 from weft.data.io.archives import is_archive, read_members
 from weft.data.io.files import locate, read_bytes, reason, show, walk
@@ -80,7 +80,7 @@ class ImagePairsConfig(DataConfig):
         """Both halves of a file, (6, size, size), the source first."""
         library, exif_transpose = require("PIL.Image", "images"), require("PIL.ImageOps", "images").exif_transpose
         try:
-            with library.open(io.BytesIO(content)) as image:
+            with open_image(library, io.BytesIO(content)) as image:
                 image = eight_bits(exif_transpose(image), library)
                 half_width, height = image.width // 2, image.height
                 if not half_width:

@@ -22,13 +22,14 @@ import numpy as np
 from weft.core import config
 from weft.core.errors import ConfigError, DataError
 from weft.core.posix import lock_folder
+from weft.core.untrusted import parsing
 from weft.data.io.files import show
 from weft.data.problems import Problems
 from weft.data.shards.build_state import BuildConfig as BuildConfig
-from weft.data.shards.build_state import State
+from weft.data.shards.build_state import State, read_state
 from weft.data.shards.encoder import EncodedPart, Encoder, Task, document_end, part_files
 from weft.data.shards.input_chunks import InputChunk, find_inputs, input_chunks
-from weft.data.shards.shard_files import FORMAT, INDEX_ROW, Shards, read_json, to_json_bytes, token_dtype, write_atomically
+from weft.data.shards.shard_files import FORMAT, INDEX_ROW, Shards, read_rows, to_json_bytes, token_dtype, write_atomically
 from weft.data.shards.source_list import SourceList
 from weft.data.shards.workers import map_in_order
 from weft.data.shards.writer import SeenHashes, ShardWriter
@@ -76,7 +77,8 @@ class ShardBuilder:
     def run(self, workers: int, progress: Progress) -> Shards:
         if (self.folder / "manifest.json").is_file():
             return self.finished()
-        self.resume()
+        with parsing(show(self.folder), fault=": what was built of it is damaged; remove the folder and build it anew"):
+            self.resume()
         total = sum(source.size for source in self.sources)
         done = sum(source.size for source in self.sources[: self.state.source]) + self.state.start
         arguments = self.folder, self.tokenizer_bytes, self.settings
@@ -84,7 +86,8 @@ class ShardBuilder:
         with contextlib.closing(self.listing), contextlib.closing(self.writer):
             with contextlib.closing(map_in_order(self.tasks(), Encoder, arguments, workers)) as results:
                 for task, reports in results:
-                    self.merge(task, reports)
+                    with parsing(show(self.folder), fault=": a part of it is damaged; remove the folder and build it anew"):
+                        self.merge(task, reports)
                     done += sum(chunk.size for chunk in task.chunks)
                     progress(min(done, total), total)
             return self.finish()
@@ -93,7 +96,7 @@ class ShardBuilder:
         """Resume an interrupted build, or begin."""
         digest = hashlib.sha256(json.dumps(self.description(), sort_keys=True).encode()).hexdigest()
         if (self.folder / "progress.json").is_file():
-            self.state = State(**read_json(self.folder / "progress.json"))
+            self.state = read_state(self.folder)
             if self.state.made_of != digest:
                 raise ConfigError(
                     f"{show(self.folder)} holds the beginning of shards of other input or settings; give the command that began "
@@ -108,12 +111,12 @@ class ShardBuilder:
         write_atomically(self.folder / "tokenizer.json", self.tokenizer_bytes)
         (self.folder / "parts").mkdir(exist_ok=True)
         for path in (self.folder / "parts").iterdir():
-            if path.name.startswith(".") or int(path.stem) < self.state.part:
+            if not path.stem.isdecimal() or int(path.stem) < self.state.part:
                 path.unlink(missing_ok=True)
         self.writer = ShardWriter(self.folder, self.dtype, self.settings.shard_tokens, self.state.writer)
         self.listing = SourceList(self.folder / "sources.jsonl", self.state.listed)
         for shard in range(len(self.writer.shards) + 1) if self.settings.dedupe else ():
-            self.seen_hashes.add(np.fromfile(self.folder / f"shard-{shard:05d}.idx", dtype=INDEX_ROW)["hash"])
+            self.seen_hashes.add(read_rows(self.folder / f"shard-{shard:05d}.idx")["hash"])
 
     def description(self) -> dict[str, Any]:
         """All that the shards depend on, and the modification times of the files, to detect changes."""

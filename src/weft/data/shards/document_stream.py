@@ -1,4 +1,4 @@
-"""The selected documents of a folder of shards as one stream of tokens, read from the memory-mapped files."""
+"""The selected documents of a folder of shards as one stream of tokens, read from the files where it is asked for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class DocumentStream:
 
     def __init__(self, shards: Shards, low: float, high: float):
         self.shards, self.path, self.dtype = shards, shards.folder, shards.dtype
-        self.files = [np.asarray(shards.tokens(number)) for number in range(len(shards.shards))]
+        self.files = [shards.tokens(number) for number in range(len(shards.shards))]
         runs, self.documents, self.bytes = [np.zeros((0, 3), dtype=np.int64)], 0, 0
         for number in range(len(self.files)):
             rows = shards.checked_rows(number)

@@ -13,6 +13,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from weft.core.errors import DataError
+from weft.core.untrusted import checked, natural, read_json
 from weft.data.shards.documents import ChunkProblems, Document, read_documents
 from weft.data.shards.input_chunks import InputChunk, ReadOptions
 from weft.data.shards.shard_files import INDEX_ROW, sha256_of, token_dtype
@@ -22,6 +23,8 @@ from weft.data.tokenizers.subword_engines import split_text
 from weft.data.tokenizers.subwords import Subwords
 from weft.data.tokenizers.unknown import reason
 
+PART = {"sha256": [str], "reports": [{"documents": natural, "lines": natural, "flaws": {str: lambda found: isinstance(found, list)}}]}
+"""What the report on a part must hold."""
 BATCH = 1 << 20
 """Bytes of text per call of the tokenizer."""
 
@@ -46,10 +49,10 @@ class EncodedPart(NamedTuple):
     def read(self) -> list[dict[str, Any]] | None:
         """The reports of a part that an earlier run has finished, else None."""
         try:
-            content = json.loads(self.report.read_bytes())
+            content = checked(read_json(self.report), PART)
             reports: list[dict[str, Any]] = content["reports"]
             return reports if content["sha256"] == [sha256_of(path) for path in self[:2]] else None
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError):
             return None
 
     def delete(self) -> None:

@@ -1,4 +1,4 @@
-"""Token shards on disk: memory-mapped files of tokens, with an index of the documents.
+"""Token shards on disk: files of tokens of which parts are read, with an index of the documents.
 
 manifest.json      tokenizer, counts, settings, sha256 of every shard and of every source; written last, so a folder with it is complete
 tokenizer.json     as in a checkpoint
@@ -15,13 +15,16 @@ import hashlib
 import itertools
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from weft.core import untrusted
 from weft.core.errors import DataError
+from weft.core.untrusted import mismatch, natural, parsing
 from weft.data.io.files import reason, show
 from weft.data.tokenizers import base as tokenizers
 from weft.data.tokenizers.base import Tokenizer
@@ -32,16 +35,26 @@ INDEX_ROW = np.dtype([("end", "<u8"), ("bytes", "<u8"), ("hash", "<u8", (2,))])
 
 SHARD_SUFFIXES = {".bin": "sha256", ".idx": "index_sha256"}
 """The files of a shard, and the manifest keys of their sha256."""
-MANIFEST_SCHEMA: dict[str, Any] = {
-    "tokenizer": {"type": str, "size": int, "sha256": str},
-    "dtype": ("<u2", "<u4"),
-    "end": list,
-    "counts": dict.fromkeys(("documents", "tokens", "bytes", "duplicates", "problems"), int),
-    "settings": dict,
-    "shards": [{"name": str, "tokens": int, "documents": int, **dict.fromkeys(SHARD_SUFFIXES.values(), str)}],
-    "sources": [{"path": str, "size": int, "sha256": str, "documents": int, "tokens": int}],
+SOURCE: dict[str, Any] = {"path": str, "size": natural, "sha256": str, "documents": natural, "tokens": natural}
+SHARD: dict[str, Any] = {
+    **{
+        "name": lambda name: isinstance(name, str) and bool(re.fullmatch("shard-[0-9]{5,9}", name)),
+        "tokens": natural,
+        "documents": natural,
+    },
+    **dict.fromkeys(SHARD_SUFFIXES.values(), str),
 }
-"""Schema of a manifest: a type, accepted values, or a nested schema; of a list, the schema of its items."""
+MANIFEST_SCHEMA: dict[str, Any] = {
+    "tokenizer": {"type": str, "size": natural, "sha256": str},
+    "dtype": ("<u2", "<u4"),
+    "end": [natural],
+    "counts": dict.fromkeys(("documents", "tokens", "bytes", "duplicates", "problems"), natural),
+    "settings": dict,
+    "shards": [SHARD],
+    "sources": [SOURCE],
+}
+"""What a manifest must hold, in the form of `core.untrusted.mismatch`."""
+LARGEST_MANIFEST = 1 << 28
 
 
 def token_dtype(size: int) -> np.dtype[Any]:
@@ -76,23 +89,8 @@ def to_json_bytes(value: Any) -> bytes:
 
 
 def read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise DataError(f"{show(path)}: cannot be read ({reason(error)})") from error
-
-
-def first_mismatch(value: Any, expected: Any, name: str) -> str:
-    """The name of the first JSON value that is missing, empty or does not match the schema; empty where all match."""
-    if isinstance(expected, type | tuple):
-        return "" if (isinstance(value, expected) if isinstance(expected, type) else value in expected) else name
-    if not value or not isinstance(value, type(expected)):
-        return name
-    if isinstance(expected, dict):
-        parts = ((value.get(key), expected[key], f"{name}.{key}" if name else key) for key in expected)
-    else:
-        parts = ((part, expected[0], f"{name}[{index}]") for index, part in enumerate(value))
-    return next(filter(None, (first_mismatch(*part) for part in parts)), "")
+    with parsing(show(path)):
+        return untrusted.read_json(path, most=LARGEST_MANIFEST)
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -104,8 +102,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     manifest = read_json(folder / "manifest.json")
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise DataError(f"{show(folder)}: its manifest.json is not one of {FORMAT!r}; build the shards anew")
-    if mismatch := first_mismatch(manifest, MANIFEST_SCHEMA, ""):
-        raise DataError(f"{show(folder)}: its manifest.json is damaged, {mismatch} is missing or invalid; build the shards anew")
+    if wrong := mismatch(manifest, MANIFEST_SCHEMA):
+        raise DataError(f"{show(folder)}: its manifest.json is damaged, {wrong} is missing or invalid; build the shards anew")
     for name in ("documents", "tokens"):
         number, total = manifest["counts"][name], sum(shard[name] for shard in manifest["shards"])
         if number != total or number < 1:
@@ -115,8 +113,28 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
+class FileArray:
+    """A file of numbers of which slices are read. Unlike a mapped file, one that is cut short meanwhile is an error and no signal."""
+
+    def __init__(self, path: Path, dtype: np.dtype[Any], number: int):
+        self.path, self.dtype, self.number = path, dtype, number
+
+    def __len__(self) -> int:
+        return self.number
+
+    def __getitem__(self, part: slice) -> np.ndarray:
+        """The file is opened for each slice: of a large corpus there are more shards than a process may have open."""
+        first, end, _ = part.indices(self.number)
+        values: np.ndarray = np.empty(max(0, end - first), dtype=self.dtype)
+        with parsing(show(self.path)), untrusted.open_regular(self.path) as file:
+            file.seek(first * self.dtype.itemsize)
+            if file.readinto(values.view(np.uint8).data) < values.nbytes:
+                raise DataError(f"{show(self.path)}: is shorter than it was when it was opened; restore it, or build the shards anew")
+        return values
+
+
 class Shards:
-    """An opened folder of shards; tokens and index are memory-mapped and read on access."""
+    """An opened folder of shards; tokens and index are read where they are asked for."""
 
     def __init__(self, folder: str | Path):
         self.folder = Path(folder)
@@ -129,23 +147,23 @@ class Shards:
     @property
     def tokenizer(self) -> Tokenizer:
         try:
-            return tokenizers.load((self.folder / "tokenizer.json").read_bytes())
+            return tokenizers.load(untrusted.read_bytes(self.folder / "tokenizer.json"))
         except OSError as error:
             raise DataError(f"{show(self.folder / 'tokenizer.json')}: cannot be read ({reason(error)})") from error
 
-    def tokens(self, shard: int) -> np.ndarray:
+    def tokens(self, shard: int) -> FileArray:
         """All tokens of a shard (N,)."""
         name, number, _ = self.shards[shard]
-        return self._memory_map(f"{name}.bin", self.dtype, number)
+        return self._array(f"{name}.bin", self.dtype, number)
 
-    def rows(self, shard: int) -> np.ndarray:
+    def rows(self, shard: int) -> FileArray:
         """The index of a shard, a ROW per document."""
         name, _, number = self.shards[shard]
-        return self._memory_map(f"{name}.idx", INDEX_ROW, number)
+        return self._array(f"{name}.idx", INDEX_ROW, number)
 
     def checked_rows(self, shard: int) -> np.ndarray:
         """The index of a shard, refused unless its documents follow one another up to the last token."""
-        rows = np.asarray(self.rows(shard))
+        rows = self.rows(shard)[:]
         ends, tokens = rows["end"], self.shards[shard][1]
         if (ends[1:] < ends[:-1]).any() or (ends[-1] if len(ends) else 0) != tokens:
             raise self.damage_error(shard, ".idx", f"its documents do not follow one another up to the last of {tokens:,} tokens")
@@ -167,19 +185,20 @@ class Shards:
         if not 0 <= number < self.first_documents[-1]:
             raise IndexError(f"document {number} of {self.first_documents[-1]}")
         shard = bisect.bisect_right(self.first_documents, number) - 1
-        index, ends = number - self.first_documents[shard], self.rows(shard)["end"]
-        start, end = int(ends[index - 1]) if index else 0, int(ends[index])
+        index = number - self.first_documents[shard]
+        ends = [0, *self.rows(shard)[max(0, index - 1) : index + 1]["end"].tolist()]
+        start, end = ends[-2:]
         if not start <= end <= self.shards[shard][1]:
             raise self.damage_error(shard, ".idx", f"its document {index} has the tokens {start} to {end} of {self.shards[shard][1]:,}")
         return self.checked_tokens(shard, self.tokens(shard)[start:end])
 
-    def _memory_map(self, name: str, dtype: np.dtype[Any], number: int) -> np.ndarray:
+    def _array(self, name: str, dtype: np.dtype[Any], number: int) -> FileArray:
         path = self.folder / name
         if not path.is_file() or path.stat().st_size != number * dtype.itemsize:
             raise DataError(
                 f"{show(path)}: is missing or of another length than its manifest says; see weft data verify {show(self.folder)}"
             )
-        return np.memmap(path, dtype=dtype, mode="r", shape=(number,)) if number else np.zeros(0, dtype=dtype)
+        return FileArray(path, dtype, number)
 
 
 def find_damage(folder: str | Path) -> Iterator[str]:
@@ -194,8 +213,15 @@ def find_damage(folder: str | Path) -> Iterator[str]:
             yield f"{show(path)}: {f'has the sha256 {actual}, not {sha256}' if actual else 'is missing or cannot be read'}"
 
 
+def read_rows(path: Path) -> np.ndarray:
+    """The whole index of a shard that is being built."""
+    with parsing(show(path)):
+        data = untrusted.read_bytes(path, most=1 << 40)
+        return np.frombuffer(data, dtype=INDEX_ROW, count=len(data) // INDEX_ROW.itemsize)
+
+
 def sha256_of(path: str | Path) -> str:
     """The sha256 of a file; empty where it cannot be read."""
-    with contextlib.suppress(OSError), open(path, "rb") as file:
+    with contextlib.suppress(OSError), untrusted.open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
     return ""

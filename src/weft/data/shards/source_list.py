@@ -9,8 +9,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from weft.core.untrusted import checked, open_regular, parse_json, parsing
 from weft.data.io.files import show
 from weft.data.shards.input_chunks import InputFile
+from weft.data.shards.shard_files import SOURCE
 
 
 class SourceList:
@@ -40,7 +42,8 @@ class SourceList:
 
     def rows(self) -> list[dict[str, Any]]:
         self.file.seek(0)
-        return [json.loads(line) for line in self.file]
+        with parsing(show(self.file.name)):
+            return [checked(parse_json(line), SOURCE) for line in self.file]
 
     def close(self) -> None:
         self.stopped = True
@@ -51,7 +54,7 @@ class SourceList:
         """The sha256 of a file; empty where it cannot be read."""
         digest = hashlib.sha256()
         try:
-            with open(path, "rb") as file:
+            with open_regular(path) as file:
                 while block := file.read(1 << 20):
                     digest.update(block)
                     if self.stopped:

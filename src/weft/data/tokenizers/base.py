@@ -12,6 +12,7 @@ import numpy as np
 
 from weft.core import registry, renamed
 from weft.core.errors import DataError
+from weft.core.untrusted import checked, parse_json, parsing
 from weft.data.io.files import well_formed
 
 WORD = re.compile(r"\w+|[^\w\s]|\n")
@@ -150,7 +151,7 @@ class CharacterTokenizer(Tokenizer):
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Tokenizer:
-        return cls(data["characters"])
+        return cls(checked(data, {"characters": str})["characters"])
 
 
 class WordTokenizer(Tokenizer):
@@ -185,7 +186,7 @@ class WordTokenizer(Tokenizer):
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Tokenizer:
-        return cls(data["words"])
+        return cls(checked(data, {"words": [str]})["words"])
 
 
 class ClassNames(Tokenizer):
@@ -210,7 +211,7 @@ class ClassNames(Tokenizer):
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Tokenizer:
-        return cls(data["names"])
+        return cls(checked(data, {"names": [str]})["names"])
 
 
 def dump(tokenizer: Tokenizer) -> bytes:
@@ -219,9 +220,7 @@ def dump(tokenizer: Tokenizer) -> bytes:
 
 def load(data: bytes) -> Tokenizer:
     """A tokenizer that `dump` has written; anything else is a DataError."""
-    try:
-        content = renamed.tokenizer(json.loads(data))
+    with parsing("the tokenizer", fault=" cannot be read; its file is damaged"):
+        content = checked(renamed.tokenizer(parse_json(data)), {"type": str})
         tokenizer: Tokenizer = registry.find("tokenizers", content["type"]).from_json(content)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DataError(f"the tokenizer cannot be read ({type(error).__name__}: {error}); its file is damaged") from error
     return tokenizer

@@ -7,7 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+from weft.core import untrusted
 from weft.core.errors import CapabilityError, DataError
+from weft.core.untrusted import parsing
 from weft.data.io.files import read_bytes, reason, show, unix_lines, well_formed
 from weft.data.tokenizers.base import Tokenizer
 from weft.data.tokenizers.special_tokens import END, NUM_SPECIAL, PAD, ForeignSeq2SeqTokenizer, Seq2SeqTokenizer
@@ -48,10 +50,8 @@ def read_foreign(folder: str | Path) -> Subwords | None:
 def read_tokenizer_json(path: Path, settings: dict[str, Any]) -> Subwords:
     """The tokenizer.json of the tokenizers library."""
     content = read_json(path)
-    try:
+    with parsing(show(path), fault=": is no tokenizer"):
         engine = parse(content)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DataError(f"{show(path)}: is no tokenizer ({type(error).__name__}: {reason(error)})") from error
     model, steps = type(engine.model).__name__, json.dumps([content.get("pre_tokenizer"), content.get("decoder")])
     kinds = {"BPE": ByteBPE if '"ByteLevel"' in steps else BPE, "WordPiece": WordPiece, "Unigram": Unigram}
     if model not in kinds:
@@ -100,12 +100,10 @@ def finish(kind: type[Subwords], engine: Any, settings: dict[str, Any], pieces: 
         candidates = [well_formed(content)] if isinstance(content, str) else [text for text in defaults if text in pieces]
         if candidates and engine.token_to_id(candidates[0]) is not None:
             special[role] = candidates[0]
-    try:
+    with parsing(show(path), fault=": is no tokenizer that works"):
         tokenizer = kind.with_special_tokens(engine, special)
         tokenizer.encode("a")
         return kind(engine, tokenizer.special_tokens) if protect_from_special_tokens(engine) else tokenizer
-    except Exception as error:  # the library raises nothing narrower
-        raise DataError(f"{show(path)}: is no tokenizer that works ({reason(error)})") from error
 
 
 def protect_from_special_tokens(engine: Any) -> bool:
@@ -207,8 +205,10 @@ def read_lines(path: Path) -> list[str]:
 
 def read_json(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(read_bytes(path))
-    except (ValueError, RecursionError) as error:
+        content = untrusted.read_json(path)
+    except OSError as error:
+        raise DataError(f"{show(path)}: cannot be read ({reason(error)})") from error
+    except ValueError as error:
         raise DataError(f"{show(path)}: is not JSON ({reason(error)})") from error
     if not isinstance(content, dict):
         raise DataError(f"{show(path)}: holds a {type(content).__name__} where an object of JSON is expected")

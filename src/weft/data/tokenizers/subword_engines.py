@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from weft.core.errors import require
+from weft.core.untrusted import checked
 from weft.data.io.files import reason
+from weft.data.tokenizers import growth
 
 WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 """GPT-2's pre-tokenization. Letters, digits and signs never share a word, so no piece can be a special token or the name of a byte."""
@@ -84,6 +86,9 @@ def separable(content: dict[str, Any]) -> bool:
 
 def parse(content: Any) -> Any:
     """An engine from the content of its file, without dropout, truncation or padding; a ValueError says what is wrong."""
+    checked(content, {"model": {"vocab": lambda vocab: isinstance(vocab, (dict, list))}})
+    for part in ("normalizer", "pre_tokenizer", "decoder", "post_processor"):
+        growth.check(content.get(part), part)
     model = {**content["model"], **{chance: None for chance in ("dropout", "alpha") if chance in content["model"]}}
     content = {**content, "truncation": None, "padding": None, "model": model}
     if isinstance(model["vocab"], dict):

@@ -11,6 +11,7 @@ import numpy as np
 
 from weft.core import registry
 from weft.core.errors import ConfigError, DataError
+from weft.core.untrusted import checked, natural
 from weft.data.io.files import reason, well_formed
 from weft.data.tokenizers import unigram
 from weft.data.tokenizers.base import Tokenizer
@@ -118,6 +119,7 @@ class Subwords(Tokenizer):
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Subwords:
+        checked(data, {"tokenizer": dict, "marks": {str: natural}})
         tokenizer = cls(parse(data["tokenizer"]), dict(data["marks"]))
         model = type(tokenizer.engine.model).__name__
         if model != cls.model:

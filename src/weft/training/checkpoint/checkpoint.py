@@ -13,22 +13,28 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
 from weft.core import renamed
 from weft.core.errors import CheckpointError
+from weft.core.untrusted import checked, natural, parse_json, parsing, read_json
 from weft.training.checkpoint import files, tensors
 from weft.training.checkpoint.tensors import LazyTensors, Renamed
 from weft.training.checkpoint.tensors import pack as pack
+from weft.training.checkpoint.verified import read_file, read_manifest
 from weft.training.parallel.team import SINGLE_PROCESS, Team, copy
 
 FORMAT = 4
 INFERENCE = ("recipe.json", "model.safetensors", "ema.safetensors", "tokenizer.json", "metrics.json", "chat_template.jinja")
+STEP = re.compile(r"[0-9]{1,18}")
+"""The name of a checkpoint's folder in a run."""
+T = TypeVar("T")
 log = logging.getLogger("weft")
 
 
@@ -41,7 +47,10 @@ class Checkpoint:
     """bytes or, of a file of tensors, its content mapped into memory (Renamed, where its names were others)."""
 
     def json(self, name: str) -> Any:
-        return json.loads(self.files[name])
+        if name not in self.files:
+            raise CheckpointError(f"{self.path}: holds no {name}")
+        with parsing(f"{self.path}: {name}", CheckpointError):
+            return parse_json(self.files[name], finite=False)
 
     def lazy(self, name: str) -> LazyTensors:
         """The whole tensors that all processes have written into files of this name, each made when it is asked for."""
@@ -60,7 +69,7 @@ def name_binarisation(content: dict[str, bytes]) -> dict[str, bytes]:
     """Format 1 said of digits only whether they are binary; format 2 says how they become so."""
     if "recipe.json" not in content:
         return content
-    recipe = json.loads(content["recipe.json"])
+    recipe = parse_json(content["recipe.json"], finite=False)
     if isinstance(recipe, dict) and isinstance(data := recipe.get("data"), dict) and "binary" in data:
         data["binarise"] = "threshold" if data.pop("binary") else "none"
     return {**content, "recipe.json": encode(recipe)}
@@ -68,12 +77,12 @@ def name_binarisation(content: dict[str, bytes]) -> dict[str, bytes]:
 
 def rename(content: dict[str, Any]) -> dict[str, Any]:
     """Format 4 has other names of settings, tokenizers and parameters."""
-    recipe = json.loads(content["recipe.json"]) if "recipe.json" in content else {}
+    recipe = parse_json(content["recipe.json"], finite=False) if "recipe.json" in content else {}
     new_name = renamed.parameters(recipe.get("model") if isinstance(recipe, dict) else None)
     found = {name: Renamed(data, new_name) if name.endswith(".safetensors") else data for name, data in content.items()}
     for name, change in {"recipe.json": renamed.recipe, "tokenizer.json": renamed.tokenizer}.items():
         if name in content:
-            found[name] = encode(change(json.loads(content[name])))
+            found[name] = encode(change(parse_json(content[name], finite=False)))
     return found
 
 
@@ -136,34 +145,15 @@ def all_ranks(team: Team, act: Callable[[], None], thing: Any = None) -> list[An
 
 def read(path: Path, only: tuple[str, ...] | None = None) -> Checkpoint:
     """Read and verify a checkpoint (or only some of its files); anything wrong is a CheckpointError naming the file."""
-    try:
-        written = (path / "manifest.json").read_bytes()
-        manifest = json.loads(written)
-        exact = written == encode(manifest)
-        claimed = manifest.pop("sha256")
-        if not exact or hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest() != claimed:
-            raise CheckpointError(f"{path}: manifest.json is damaged")
-        version, sums = manifest["format"], manifest["files"]
-    except OSError as error:
-        raise CheckpointError(f"{path}: manifest.json cannot be read ({error.strerror})") from error
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise CheckpointError(f"{path}: manifest.json is damaged") from error
-    content = {}
-    for name, expected in sums.items():
+    manifest = read_manifest(path, FORMAT)
+    version, content = manifest["format"], {}
+    for name, expected in manifest["files"].items():
         if only is None or tensors.kind(name) in only or (version < FORMAT and name == "recipe.json"):  # an upgrade asks it
-            try:
-                data = tensors.mapped(path / name) if name.endswith(".safetensors") else (path / name).read_bytes()
-            except OSError as error:
-                raise CheckpointError(f"{path}: {name} cannot be read ({error.strerror})") from error
-            if hashlib.sha256(data).hexdigest() != expected:
-                raise CheckpointError(f"{path}: {name} is damaged (its sha256 differs from the manifest)")
-            content[name] = data
-    while version < FORMAT:
-        content, version = UPGRADES[version](content), version + 1
-    content = {name: data for name, data in content.items() if only is None or tensors.kind(name) in only}
-    if version > FORMAT:
-        raise CheckpointError(f"{path}: written by a newer weft (format {version}); this one reads up to {FORMAT}")
-    return Checkpoint(path, content)
+            content[name] = read_file(path, name, expected)
+    with parsing(f"{path}: its files of format {version}", CheckpointError):
+        while version < FORMAT:
+            content, version = UPGRADES[version](content), version + 1
+    return Checkpoint(path, {name: data for name, data in content.items() if only is None or tensors.kind(name) in only})
 
 
 def folder(run: Path, step: int) -> Path:
@@ -172,32 +162,30 @@ def folder(run: Path, step: int) -> Path:
 
 def folders(run: Path) -> list[Path]:
     """Checkpoint folders of a run, oldest first."""
-    return sorted((p for p in (run / "checkpoints").glob("[0-9]*") if p.name.isdigit()), key=lambda p: int(p.name))
+    return sorted((p for p in (run / "checkpoints").glob("[0-9]*") if STEP.fullmatch(p.name)), key=lambda p: int(p.name))
 
 
-def newest(run: Path) -> Checkpoint | None:
-    """The newest undamaged checkpoint; None for a run that never saved; an error where all are damaged or gone."""
+def newest(run: Path, below: int | None = None) -> Checkpoint | None:
+    """The newest undamaged checkpoint, of those below a step where one is given; None for a run that never saved.
+
+    An error where all are damaged or gone.
+    """
     candidates = folders(run)
     last = saved_step(run)
     if last is not None and last > max((int(path.name) for path in candidates), default=-1):
         log.warning("%s is gone; trying another", folder(run, last))
-    found = first_intact(candidates[::-1])
-    if found is None and (candidates or last is not None):
-        raise CheckpointError(
-            f"{run}: no usable checkpoint is left ({len(candidates)} damaged, the run had saved before). "
-            "Restore one from a backup, or start over in another folder with --out"
-        )
-    return found
-
-
-def first_intact(paths: list[Path], only: tuple[str, ...] | None = None) -> Checkpoint | None:
-    """The first of several that is not damaged; None where all are."""
-    for path in paths:
-        try:
-            return read(path, only)
-        except CheckpointError as error:
-            log.warning("%s; trying another", error)
-    return None
+    for path in candidates[::-1]:
+        if below is None or int(path.name) < below:
+            try:
+                return read(path)
+            except CheckpointError as error:
+                log.warning("%s; trying another", error)
+    if not candidates and last is None:
+        return None
+    raise CheckpointError(
+        f"{run}: no usable checkpoint is left ({len(candidates)} damaged, the run had saved before). "
+        "Restore one from a backup, or start over in another folder with --out"
+    )
 
 
 def mark_saved(run: Path, step: int) -> None:
@@ -208,17 +196,18 @@ def mark_saved(run: Path, step: int) -> None:
 def saved_step(run: Path) -> int | None:
     """The last step that was saved; None for a run that never saved, 0 where the note cannot be read."""
     try:
-        return int(json.loads((run / "run.json").read_bytes())["saved"])
+        saved: int = checked(read_json(run / "run.json"), {"saved": natural})["saved"]
+        return saved
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError):
         return 0
 
 
 def is_best(path: Path) -> bool:
     try:
-        return bool(json.loads((path / "metrics.json").read_bytes())["best"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return bool(checked(read_json(path / "metrics.json", finite=False), {"best": bool})["best"])
+    except (OSError, ValueError):
         return False
 
 
@@ -233,19 +222,35 @@ def prune(run: Path, keep: int, step: int) -> None:
 
 def find(name: str | Path) -> Checkpoint:
     """What inference needs of the checkpoint that a name means; of `RUN@average5`, the mean weights of the last five."""
+    return find_usable(name, lambda found: found)
+
+
+def find_usable(name: str | Path, use: Callable[[Checkpoint], T]) -> T:
+    """What `use` makes of the checkpoint of `find`; one that it refuses by a CheckpointError gives way to another of the run."""
     run, _, which = str(name).rpartition("@")
-    if not run or Path(name).exists() or not (number := which.removeprefix("average")).isdecimal() or number == which:
-        *several, last = candidates_of(name)
-        return first_intact(several, INFERENCE) or read(last, INFERENCE)
-    paths = folders(Path(run))
-    if not 1 <= int(number) <= len(paths):
+    if run and not Path(name).exists() and (number := which.removeprefix("average")).isdecimal() and number != which:
+        return use(average(str(name), Path(run), int(number)))
+    *several, last = candidates_of(name)
+    for path in several:
+        try:
+            return use(read(path, INFERENCE))
+        except CheckpointError as error:
+            log.warning("%s; trying another", error)
+    return use(read(last, INFERENCE))
+
+
+def average(name: str, run: Path, number: int) -> Checkpoint:
+    """The mean weights of the last few checkpoints of a run, with all else of the last."""
+    paths = folders(run)
+    if not 1 <= number <= len(paths):
         raise CheckpointError(f"{name}: {len(paths)} checkpoints are kept; --train.keep_checkpoints says how many")
-    found = [read(path, only=INFERENCE) for path in paths[-int(number) :]]
-    mean = {name: tensor.double() for name, tensor in found[0].tensors("model.safetensors").items()}
-    kinds = {name: tensor.dtype for name, tensor in found[0].tensors("model.safetensors").items()}
-    for other in found[1:]:
-        for name, tensor in other.tensors("model.safetensors").items():
-            mean[name] += tensor.double()
+    found = [read(path, only=INFERENCE) for path in paths[-number:]]
+    with parsing(name, CheckpointError):
+        mean = {name: tensor.double() for name, tensor in found[0].tensors("model.safetensors").items()}
+        kinds = {name: tensor.dtype for name, tensor in found[0].tensors("model.safetensors").items()}
+        for other in found[1:]:
+            for name, tensor in other.tensors("model.safetensors").items():
+                mean[name] += tensor.double()
     weights = pack({name: (total / len(found)).to(kinds[name]) for name, total in mean.items()})
     content = {name: data for name, data in found[-1].files.items() if not name.endswith(".safetensors")}
     return Checkpoint(found[-1].path, {**content, "model.safetensors": weights})
@@ -269,7 +274,7 @@ def candidates_of(name: str | Path) -> list[Path]:
     if not candidates:
         raise CheckpointError(f"{text}: no checkpoint here; train one with: weft train RECIPE --out {path}")
     if which and which != "last":
-        match = [p for p in candidates if which.isdigit() and int(p.name) == int(which)]
+        match = [p for p in candidates if STEP.fullmatch(which) and int(p.name) == int(which)]
         if not match:
             steps = ", ".join(str(int(p.name)) for p in reversed(candidates))
             raise CheckpointError(f"{text}: no checkpoint of step {which}; there are {steps}")

@@ -156,6 +156,19 @@ class Appender:
         self.size += len(self.waiting)
         self.waiting, self.failing = b"", False
 
+    def gone(self) -> bool:
+        """Whether what is being written has no longer its name, as somebody has deleted or replaced it."""
+        if self.descriptor < 0:
+            return False
+        with contextlib.suppress(FileNotFoundError):
+            return not os.path.samestat(os.stat(self.path), os.fstat(self.descriptor))
+        return True
+
+    def begin_again(self) -> None:
+        """Leave what is gone, so that the next record begins a new file."""
+        os.close(self.descriptor)
+        self.descriptor, self.size, self.failing = -1, 0, False
+
     def sync(self) -> None:
         if self.descriptor >= 0:
             os.fsync(self.descriptor)

@@ -7,9 +7,11 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 
 from weft.core.errors import CheckpointError, NonFiniteError
+from weft.core.untrusted import checked, natural, parsing
 from weft.training.checkpoint import checkpoint, files
 from weft.training.checkpoint.tensors import LazyTensors, numbered
 from weft.training.hooks import EMA, Hook, Validation
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from weft.training.trainer import Trainer
 
 logger = logging.getLogger("weft")
+STATE = {"step": natural, "cursor": natural, "hooks": {str: dict}}
+"""What training.json must hold."""
 
 
 def weights(trainer: Trainer) -> dict[str, Tensor]:
@@ -39,6 +43,8 @@ class Checkpoints(Hook):
     def __init__(self, run: Path, recipe: dict[str, Any], tokenizer: bytes | None, every: int, keep: int):
         self.run, self.recipe, self.tokenizer, self.every, self.keep = run, recipe, tokenizer, every, keep
         self.saved_step = -1
+        self.threads = 0
+        """Those of the process that saved the checkpoint from which this run went on; 0 where that is not known."""
         self.trouble = (0, 0)
         self.lock = -1
 
@@ -102,31 +108,51 @@ class Checkpoints(Hook):
             return packed
         validation = next((h for h in trainer.hooks if isinstance(h, Validation)), None)
         metrics = {"step": trainer.step, "best": best, "validation": validation.latest if validation else {}}
-        plainly = {"recipe.json": self.recipe, "metrics.json": metrics, "training.json": plain}
+        plainly = {"recipe.json": self.recipe, "metrics.json": metrics, "training.json": {**plain, "threads": torch.get_num_threads()}}
         content = packed | {name: checkpoint.encode(value) for name, value in plainly.items()}
         return content | ({"tokenizer.json": self.tokenizer} if self.tokenizer else {})
 
     def restore(self, trainer: Trainer) -> bool:
-        """Continue from the newest usable checkpoint, if the run has one."""
-        found = self.newest(trainer)
-        if found is None:
-            return False
-        checkpoint.load_weights(trainer.model, found.lazy("model.safetensors"), str(found.path), trainer.team)
-        makers = found.lazy("training.safetensors").makers
-        average = {f"hooks/average/{name}": make for name, make in found.lazy("ema.safetensors").makers.items()}
-        trainer.load_state(LazyTensors({**makers, **average}), found.json("training.json"))
-        self.saved_step = trainer.step
-        return True
+        """Continue from the newest checkpoint that can be loaded, in all processes; False for a run that has none yet."""
+        team, below = trainer.team, None
+        while (found := self.newest(trainer, below)) is not None:
+            trouble = None
+            try:
+                self.load(trainer, found)
+            except CheckpointError as error:
+                trouble = error
+            failed = [error for error in team.all_gather_object(trouble) if error]
+            if not failed:
+                return True
+            if team.first:
+                logger.warning("%s; trying another", failed[0])
+            below = int(found.path.name)
+        return False
 
-    def newest(self, trainer: Trainer) -> checkpoint.Checkpoint | None:
-        """The checkpoint to continue from; the first process finds it for all."""
+    def load(self, trainer: Trainer, found: checkpoint.Checkpoint) -> None:
+        """Put a checkpoint into the trainer; a CheckpointError where it is not one of this run."""
+        with parsing(found.path, CheckpointError):
+            plain = found.json("training.json")
+            checked(plain, STATE | ({"threads": natural} if "threads" in plain else {}))
+            if plain["step"] != int(found.path.name):
+                raise CheckpointError(f"{found.path}: training.json is that of step {plain['step']}")
+            checkpoint.load_weights(trainer.model, found.lazy("model.safetensors"), str(found.path), trainer.team)
+            if "training.safetensors" not in found.files:
+                raise CheckpointError(f"{found.path}: holds no training.safetensors")
+            makers = found.lazy("training.safetensors").makers
+            average = {f"hooks/average/{name}": make for name, make in found.lazy("ema.safetensors").makers.items()}
+            trainer.load_state(LazyTensors({**makers, **average}), plain)
+        self.saved_step, self.threads = trainer.step, plain.get("threads", 0)
+
+    def newest(self, trainer: Trainer, below: int | None = None) -> checkpoint.Checkpoint | None:
+        """The checkpoint to continue from, of those below a step that did not fit; the first process finds it for all."""
         found = None
         if trainer.team.first:
             held = self.lock if self.lock >= 0 else files.lock(self.run)
             try:
                 files.sweep(self.run / "checkpoints")
                 files.sweep(self.run)
-                found = checkpoint.newest(self.run)
+                found = checkpoint.newest(self.run, below)
             finally:
                 if held != self.lock:
                     os.close(held)

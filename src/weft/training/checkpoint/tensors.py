@@ -6,12 +6,13 @@ begins in the whole, blocks.0.attention.qkv.weight[16,0]; the whole is put toget
 
 from __future__ import annotations
 
-import json
 import mmap
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ import torch
 from torch import Tensor
 
 from weft.core.errors import CheckpointError
+from weft.core.untrusted import checked, natural, open_regular, parse_json, parsing
 
 PIECE = re.compile(r"(.+)\[(\d+(?:,\d+)*)\]")
 """The name of a piece: that of the tensor, and where the piece begins in it."""
@@ -28,6 +30,7 @@ DTYPES = {
     **{"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "BOOL": torch.bool},
     **{"I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8},
 }
+LARGEST_HEADER, MOST_DIMENSIONS = 100 << 20, 16
 Pieces = list[tuple[list[int], Tensor]]
 """Where each piece begins in the whole, and the piece."""
 
@@ -56,8 +59,8 @@ def pack(tensors: dict[str, Tensor]) -> bytes:
 
 def mapped(path: Path) -> Any:
     """The bytes of a file, read when they are used."""
-    with path.open("rb") as file:
-        if not path.stat().st_size:
+    with open_regular(path) as file:
+        if not os.fstat(file.fileno()).st_size:
             return b""
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
 
@@ -70,19 +73,38 @@ class Renamed:
     new_name: Callable[[str], str]
 
 
+def header(data: Any) -> dict[str, tuple[torch.dtype, list[int], int]]:
+    """Dtype, shape and first byte of the tensors in safetensors bytes; a ValueError where these do not lie side by side within the file."""
+    start = 8 + int.from_bytes(data[:8], "little")
+    if not 8 <= start <= min(len(data), LARGEST_HEADER):
+        raise ValueError(f"its header claims {start - 8:,} bytes")
+    found, ends = {}, []
+    for name, entry in checked(parse_json(bytes(data[8:start])), {str: dict}).items():
+        if name == "__metadata__":
+            continue
+        checked(entry, {"dtype": tuple(DTYPES), "shape": [natural], "data_offsets": [natural]})
+        dtype, shape, (first, end) = DTYPES[entry["dtype"]], entry["shape"], entry["data_offsets"]
+        if len(shape) > MOST_DIMENSIONS or end - first != prod(shape) * dtype.itemsize or start + end > len(data):
+            raise ValueError(f"{name[:100]} does not lie within the file as its shape {shape} says")
+        found[name] = dtype, shape, start + first
+        ends.append((first, end))
+    ends.sort()
+    if any(later[0] < earlier[1] for earlier, later in pairwise(ends)):
+        raise ValueError("two tensors overlap")
+    return found
+
+
 def unpack(data: Any) -> dict[str, Tensor]:
     """The tensors of safetensors bytes, as views of them."""
     if isinstance(data, Renamed):
         return {data.new_name(name): tensor for name, tensor in unpack(data.data).items()}
     data = bytearray(data) if isinstance(data, bytes) else data
-    start = 8 + int.from_bytes(data[:8], "little")
-    found = {}
-    for name, entry in json.loads(bytes(data[8:start])).items():
-        if name != "__metadata__":
-            shape, dtype = entry["shape"], DTYPES[entry["dtype"]]
-            place = {"count": prod(shape), "offset": start + entry["data_offsets"][0]}
-            found[name] = torch.frombuffer(data, dtype=dtype, **place).view(shape) if prod(shape) else torch.empty(shape, dtype=dtype)
-    return found
+    return {
+        name: torch.frombuffer(data, dtype=dtype, count=prod(shape), offset=first).view(shape)
+        if prod(shape)
+        else torch.empty(shape, dtype=dtype)
+        for name, (dtype, shape, first) in header(data).items()
+    }
 
 
 class LazyTensors(Mapping[str, Tensor]):
@@ -109,13 +131,11 @@ def below(tensors: Mapping[str, Tensor], prefix: str) -> LazyTensors:
 def wholes(files: Iterable[Any], place: str) -> LazyTensors:
     """The whole tensors that these files together hold."""
     pieces: dict[str, Pieces] = {}
-    try:
+    with parsing(place, CheckpointError, " is not in the form of safetensors"):
         for name, tensor in ((name, tensor) for data in files for name, tensor in unpack(data).items()):
             match = PIECE.fullmatch(name)
             start = [int(number) for number in match[2].split(",")] if match else [0] * tensor.ndim
             pieces.setdefault(match[1] if match else name, []).append((start, tensor))
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-        raise CheckpointError(f"{place} is not in the form of safetensors") from error
     return LazyTensors({name: partial(joined, parts, f"{place}: {name}") for name, parts in pieces.items()})
 
 
