@@ -22,6 +22,24 @@ REASONS = {"busy", "too_many_connections", "closing", "timeout"}
 """Codes of answers of 503 that say themselves why."""
 
 
+class Stopwatch:
+    """Seconds since it was made, less those in which the server or whoever measures had something to do and waited for a processor,
+    as other work on the machine is not the server's doing."""
+
+    def __init__(self, server: int):
+        self.threads = (f"/proc/{server}/schedstat", "/proc/thread-self/schedstat")
+        self.begin, self.waited = time.perf_counter(), self._waiting()
+
+    def _waiting(self) -> float:
+        try:
+            return sum(int(Path(thread).read_text().split()[1]) for thread in self.threads) / 1e9
+        except (OSError, IndexError):  # no such numbers here
+            return 0.0
+
+    def read(self) -> float:
+        return max(0.0, time.perf_counter() - self.begin - (self._waiting() - self.waited))
+
+
 @dataclass
 class Server:
     """A server in a process of its own."""
@@ -65,6 +83,8 @@ class Honest:
     """What came of asking for the alphabet again and again, over one connection or new ones; every answer is known beforehand."""
 
     seconds: list[float] = field(default_factory=list)
+    clock: list[float] = field(default_factory=list)
+    """Seconds by the clock, with those in which other work had the processor."""
     wrong: list[str] = field(default_factory=list)
     again: int = 0
     """Answers that it was told to ask for again, and connections closed on it between two requests."""
@@ -73,12 +93,12 @@ class Honest:
     def slowest(self) -> float:
         return max(self.seconds, default=0.0)
 
-    def ask(self, url: str, ending: threading.Event) -> None:
+    def ask(self, url: str, server: int, ending: threading.Event) -> None:
         number = 0
         with httpx.Client(base_url=url, timeout=30) as kept:
             while not ending.wait(PAUSE):
                 number += 1
-                begin = time.perf_counter()
+                begin, watch = time.perf_counter(), Stopwatch(server)
                 try:
                     if number % 2:
                         self._look(kept, number)
@@ -89,7 +109,8 @@ class Honest:
                     self.again += 1
                 except httpx.HTTPError as error:
                     self.wrong.append(f"{type(error).__name__}: {error}")
-                self.seconds.append(time.perf_counter() - begin)
+                self.seconds.append(watch.read())
+                self.clock.append(time.perf_counter() - begin)
 
     def _look(self, http: httpx.Client, number: int) -> None:
         first = number % 20
@@ -103,10 +124,10 @@ class Honest:
 
 
 @contextmanager
-def honest_client(url: str) -> Iterator[Honest]:
+def honest_client(server: Server) -> Iterator[Honest]:
     """One that asks in a process of its own, where the attack's own work does not slow it; what it found is known at the end."""
     found = Honest()
-    command = [sys.executable, str(Path(__file__).resolve()), url]
+    command = [sys.executable, str(Path(__file__).resolve()), server.url, str(server.child.pid)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         child.stdout.readline()
@@ -119,7 +140,7 @@ def honest_client(url: str) -> Iterator[Honest]:
 
 def main() -> None:
     found, ending = Honest(), threading.Event()
-    thread = threading.Thread(target=found.ask, args=(sys.argv[1], ending))
+    thread = threading.Thread(target=found.ask, args=(sys.argv[1], int(sys.argv[2]), ending))
     thread.start()
     print("asking", flush=True)
     sys.stdin.read()
