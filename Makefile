@@ -29,7 +29,7 @@ demos: .venv/dev  ## recipes on embedded data reach their numbers
 demos-all: .venv/dev
 	$(BIN)/python -m demos --all
 
-reliability: .venv/dev  ## kill, damage and fault campaigns
+reliability: .venv/dev  ## kill, damage, fault and attack campaigns
 	$(BIN)/python -m reliability
 
 bench: .venv/dev  ## ratios against peers, both in one run

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-CAMPAIGNS = ("kill", "damage", "faults", "signals", "processes", "hostile", "fuzz", "page")
+CAMPAIGNS = ("kill", "damage", "faults", "signals", "processes", "hostile", "fuzz", "server", "page")
 
 
 def main() -> int:

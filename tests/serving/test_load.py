@@ -16,7 +16,7 @@ import pytest
 
 from tests.serving.conftest import Live, running
 from tests.serving.fake import toy, toy_service
-from weft.serving import process
+from weft.serving import connections
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def many_files() -> Iterator[None]:
 
 def asked(**body: Any) -> bytes:
     data = json.dumps({"prompt": " ", "max_tokens": 24, "temperature": 0, "stream": True, **body}).encode()
-    head = f"POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
+    head = f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
     return head.encode() + data
 
 
@@ -86,7 +86,7 @@ def test_a_client_that_leaves_frees_its_slot(stream: bool, queued: bool) -> None
 
 
 def test_clients_that_do_not_read_or_never_finish_asking_slow_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "HEADER_SECONDS", 3.0)
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 3.0)
     with ExitStack() as opened:
         live = opened.enter_context(running(toy_service(toy(slots=64, delay=0.002))))
         alone = slowest(live)

@@ -31,6 +31,11 @@ class Options(Config):
     """Port to listen on; 0 for any that is free."""
     api_key: str = ""
     """Key that clients must send; may be given several times. WEFT_API_KEY in the environment is one more."""
+    allowed_hosts: str = ""
+    """Name by which clients may call the server (example.org), beside --host, loopback names and addresses, and whose pages may use it; may
+    be given several times. It keeps away sites that somebody looks at in a browser, so with an --api-key any name will do. *: any."""
+    max_connections: int = 2048
+    """Open connections. Beyond them the one that has waited longest for its request is dropped; fewer where fewer files may be open."""
     name: str = ""
     """What clients call a model, once for each CKPT; empty for the name of its folder."""
     slots: int = 32
@@ -54,8 +59,10 @@ class Options(Config):
 
 
 def main(words: list[str]) -> int:
-    console.show_warnings()
+    console.show_log()
     words, keys = taken("--api-key", words)
+    words, hosts = taken("--allowed-hosts", words)
+    hosts = [name for given in hosts for name in given.split(",") if name]
     words, names = taken("--name", words)
     options, checkpoints = flags.parse(Options(), words, "weft serve", "[CKPT…]", ABOUT)
     check(options)
@@ -80,13 +87,14 @@ def main(words: list[str]) -> int:
             )
             if batch_invariant is None and models[name].continues and (line := choose(loaded.model, options.slots).line):
                 costs.append(f"{name}: {line}")
-        limits = service.Limits(body_bytes=options.max_body_bytes, max_tokens=options.max_tokens, timeout=options.timeout)
+        limits = service.Limits(options.max_body_bytes, options.max_tokens, timeout=options.timeout, connections=options.max_connections)
         keys += [key for key in [os.environ.get("WEFT_API_KEY", "")] if key]
         if not keys and options.host not in LOCAL:
             log.warning("%s can be reached from other machines, and no --api-key is set: anybody there can use it", options.host)
         route = next(iter(models.values())).offers[0]
         said = "\n".join([opening(process.address(listening), list(models), route), *costs])
-        served = service.Service(models, limits, tuple(keys))
+        named = () if keys and not hosts else (options.host, *hosts)
+        served = service.Service(models, limits, tuple(keys), named)
         received = process.serve(served, listening, grace=options.grace, ready=lambda: print(said, flush=True))
     print("stopped", flush=True)
     return 128 + received if received == signal.SIGINT else 0
@@ -109,7 +117,7 @@ def taken(flag: str, words: list[str]) -> tuple[list[str], list[str]]:
 
 
 def check(options: Options) -> None:
-    for name, least in (("slots", 1), ("max_queue", 0), ("max_body_bytes", 1), ("max_tokens", 1), ("grace", 0)):
+    for name, least in (("slots", 1), ("max_queue", 0), ("max_body_bytes", 1), ("max_tokens", 1), ("max_connections", 4), ("grace", 0)):
         if not getattr(options, name) >= least:
             raise ConfigError(f"--{name.replace('_', '-')} must be at least {least}, not {getattr(options, name)}")
     if not options.timeout > 0:

@@ -39,7 +39,7 @@ RECIPE = {"model": dict, "progress": {"metric": str, "goal": str}, "train": {"st
 COST: dict[str, Any] = {
     "peak": str,
     **dict.fromkeys(("flops", "mfu", "flops_per_second", "peak_flops_per_second", "kwh", "co2_kg", "watts", "seconds"), float | int),
-    **dict.fromkeys(("pue", "carbon_kg_per_kwh"), float | int),
+    **dict.fromkeys(("flops_per_example", "device_hours", "pue", "carbon_kg_per_kwh"), float | int),
 }
 """What is read of cost.json, which is known whole or not at all."""
 LINE = {"step": natural, "examples": natural, "seconds": float | int, "train": {str: measured}, "validation": {str: measured}}

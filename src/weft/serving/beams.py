@@ -31,7 +31,7 @@ async def searched(
     beam = Beam(body.beams or 1, body.length_penalty, body.coverage_penalty)
     limit = service.limits.timeout
     deadline = asyncio.get_running_loop().time() + limit
-    found = await attended(http, model.worker.run(searches(model, prompts, lengths, beam)), limit, deadline)
+    found = await attended(http, model.worker.run(searches(model, prompts, lengths, beam), len(prompts) * beam.beams), limit, deadline)
     if found is None:
         return left()
     answers = [

@@ -20,6 +20,9 @@ NO_HEADERS: Headers = {}
 TYPES = {401: "authentication_error", 429: "rate_limit_error"}
 """What kind of error a status is; others are the request's fault below 500 and the server's from there on."""
 
+LONGEST_FIELD = 100
+"""Characters of the name of a field that an error repeats."""
+
 
 class ApiError(Exception):
     """A request that gets no answer, and what the client is told instead."""
@@ -78,7 +81,7 @@ def api_error(error: Exception) -> ApiError:
 def invalid(problems: Sequence[Any]) -> ApiError:
     """The first of the problems that a request has."""
     first = problems[0]
-    place = [str(part) for part in first["loc"] if part != "body"]
+    place = [str(part)[:LONGEST_FIELD] for part in first["loc"] if part != "body"]
     if first["type"] == "json_invalid":
         return ApiError(400, f"the body is no JSON: {first['ctx']['error']} at character {place[0]}")
     message = first["msg"].removeprefix("Value error, ")

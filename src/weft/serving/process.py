@@ -7,53 +7,30 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import FrameType
-from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from weft.core.errors import ConfigError
+from weft.serving.connections import Connection, Connections, allow_files, room
 from weft.serving.server import make_app
 from weft.serving.service import Service
 
-HEADER_SECONDS = 10.0
-"""A connection without a whole request for longer than this, or that long, again, is dropped."""
 KEEP_SECONDS = 30
 """How long a connection without a request stays open; clients that use it again are spared a new one."""
 LAST_SECONDS = 3
 """For what is written but not yet read when everything has ended."""
-
-
-class Patience(H11Protocol):
-    """Drops connections whose request does not come, and those that are closed but not read to the end."""
-
-    _watch: asyncio.TimerHandle | None = None
-    _seen: Any = None
-    _idle = False
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._watch = self.loop.call_later(HEADER_SECONDS, self._look)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if self._watch:
-            self._watch.cancel()
-        super().connection_lost(exc)
-
-    def _look(self) -> None:
-        """Twice idle over the same request is too long: once may be just before the next one comes."""
-        answered = self.cycle is None or self.cycle.response_complete
-        idle = self.transport.is_closing() or (answered and self.timeout_keep_alive_task is None)
-        if idle and (self.cycle is None or (self._idle and self._seen is self.cycle)):
-            self.transport.abort()
-            return
-        self._idle, self._seen = idle, self.cycle
-        self._watch = self.loop.call_later(HEADER_SECONDS, self._look)
+BACKLOG = 2048
+"""Connections that the system keeps until they are accepted."""
+ACCEPTED_AT_ONCE = 1
+"""Connections accepted in one turn of the event loop, so that one beyond the limit is closed before the next is opened. asyncio makes
+no difference between this number and the backlog, and where files have run out tries that often, with a traceback each time."""
 
 
 class GracefulServer(uvicorn.Server):
@@ -61,6 +38,11 @@ class GracefulServer(uvicorn.Server):
         super().__init__(config)
         self.service, self.grace, self.received = service, grace, 0
         self._ending: asyncio.Task[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listening in sockets or ():
+            listening.listen(BACKLOG)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -114,12 +96,16 @@ def address(listening: socket.socket) -> str:
 
 
 def make_server(service: Service, grace: float) -> GracefulServer:
+    """The server, with as many connections as there is room for now."""
+    service.connections = Connections(room(service.limits.connections))
     config = uvicorn.Config(
         make_app(service),
-        http=Patience,
+        http=partial(Connection, service.connections),  # type: ignore[arg-type]
         ws="none",
+        log_config=None,
         log_level="warning",
         access_log=False,
+        backlog=ACCEPTED_AT_ONCE,
         timeout_keep_alive=KEEP_SECONDS,
         timeout_graceful_shutdown=LAST_SECONDS,
     )
@@ -128,6 +114,8 @@ def make_server(service: Service, grace: float) -> GracefulServer:
 
 def serve(service: Service, listening: socket.socket, *, grace: float = 30.0, ready: Callable[[], None] = lambda: None) -> int:
     """Serve until a signal comes -> which one."""
+    allow_files(service.limits.connections)
+    gc.freeze()  # models and libraries stay: to look through them for garbage again and again makes a large body take a second to parse
     server = make_server(service, grace)
 
     async def run() -> None:

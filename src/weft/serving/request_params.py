@@ -9,7 +9,8 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from fastapi import Request as HttpRequest
 from fastapi import Response
@@ -25,7 +26,10 @@ from weft.serving.replies import ChatReply, CompletionReply, PartialAnswer, Repl
 from weft.serving.schemas import ChatRequest, CompletionRequest, Sampled
 from weft.serving.service import LONG, ServedModel, Service
 from weft.serving.streams import EventStream, attended, events, left
+from weft.serving.tokens import TooManyTokens
 from weft.serving.worker import Submission
+
+T = TypeVar("T")
 
 DEFAULT_TOKENS = 16
 """How long a completion is where nobody says; OpenAI's own number."""
@@ -38,15 +42,36 @@ MANY_TOKENS = 2000
 async def prompts_of(service: Service, model: ServedModel, prompt: Any, param: str, encode: Callable[[str], list[int]]) -> list[list[int]]:
     """Any of the four forms of a prompt -> the tokens of each."""
     several = separate(prompt)
+    check_prompts(service, several, param)
+    if not isinstance(several[0], str):
+        for ids in several:
+            model.check_ids(ids, param)
+        return several
+    most = model.most_tokens
+
+    def work() -> list[list[int]]:
+        for text in several:
+            model.tokens.check_length(text, most)
+        return [encode(text) for text in several]
+
+    return await encoded(service, work, sum(map(len, several)), param)
+
+
+def check_prompts(service: Service, several: Sequence[Any], param: str) -> None:
     if len(several) > service.limits.prompts:
         raise ApiError(400, f"{param} may hold at most {service.limits.prompts} texts, not {len(several)}", param=param)
-    if isinstance(several[0], str):
-        if sum(map(len, several)) > LONG:
-            return await asyncio.to_thread(lambda: [encode(text) for text in several])
-        return [encode(text) for text in several]
-    for ids in several:
-        model.check_ids(ids, param)
-    return several
+
+
+async def encoded(service: Service, work: Callable[[], T], characters: int, param: str) -> T:
+    """Texts become tokens, in a thread where they are long, and few of them at a time: it takes far more memory than they do."""
+    try:
+        if characters <= LONG:
+            return work()
+        async with service.encoding:
+            return await asyncio.to_thread(work)
+    except TooManyTokens as error:
+        message = f"at most {error.most} tokens are taken here, prompt and answer together, but the {param} alone has far more"
+        raise ApiError(400, message, param=param, code="context_length_exceeded") from None
 
 
 def prompt_ids(model: ServedModel, text: str, special: bool) -> list[int]:
@@ -101,16 +126,19 @@ async def complete(service: Service, http: HttpRequest, body: CompletionRequest)
     if body.echo and model.answers:
         raise ApiError(400, f"echo is not offered: the model {model.name!r} answers a text and does not continue it", param="echo")
     check_fields(model, body)
+    count = body.beams or body.best_of or body.n
+    several = separate(body.prompt)
+    check_prompts(service, several, "prompt")
+    check_number(model, len(several) * count)
     prompts = await prompts_of(service, model, body.prompt, "prompt", lambda text: prompt_ids(model, text, body.add_special_tokens))
     if body.beams:
         lengths = [new_tokens(service, model, len(ids), body.max_tokens, DEFAULT_TOKENS) for ids in prompts]
         return await searched(service, model, http, body, prompts, lengths)
-    count, seed = body.best_of or body.n, body.seed if body.seed is not None else secrets.randbits(63)
+    seed = body.seed if body.seed is not None else secrets.randbits(63)
     logprobs = body.logprobs if body.logprobs is not None else 0 if count > body.n else -1
     sampling = sampling_of(body, 0, logprobs, seed, model)
     if model.answers and "temperature" not in body.model_fields_set:  # a translation is not drawn, unless somebody says so
         sampling = replace(sampling, temperature=GREEDY)
-    check_number(model, len(prompts) * count)
     requests = []
     for ids in prompts:
         long = replace(sampling, max_new_tokens=new_tokens(service, model, len(ids), body.max_tokens, DEFAULT_TOKENS))
@@ -168,7 +196,8 @@ def check_number(model: ServedModel, answers: int) -> None:
 
 async def chat_prompt(service: Service, model: ServedModel, messages: Sequence[dict[str, str]]) -> list[int]:
     """In a thread: a template may take its time."""
-    ids = await asyncio.to_thread(service.renderer.prompt, model.need_template(), messages, model.tokens)
+    work = partial(service.renderer.prompt, model.need_template(), messages, model.tokens, model.most_tokens)
+    ids = await encoded(service, work, LONG + 1, "messages")
     if not ids:
         raise ApiError(400, "these messages make an empty prompt", param="messages")
     return ids

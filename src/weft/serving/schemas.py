@@ -14,6 +14,7 @@ from weft.inference.request import Sampling
 MOST_ANSWERS, MOST_STOPS, LONGEST_STOP, MOST_BIASES = 128, 4, 1000, 1024
 MOST_COMPLETION_LOGPROBS, MOST_CHAT_LOGPROBS = 5, 20
 MOST_BEAMS, MOST_ITERATIONS = 32, 100
+MOST_MESSAGES = 4096
 NOT_WITH_BEAMS = (
     *("stream", "best_of", "echo", "logprobs", "temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty"),
     *("repetition_penalty", "logit_bias", "stop", "stop_token_ids", "ignore_eos"),
@@ -220,7 +221,7 @@ class Message(Part):
 
 
 class ChatRequest(Sampled):
-    messages: Annotated[list[Message], FailFast()] = Field(min_length=1)
+    messages: Annotated[list[Message], FailFast()] = Field(min_length=1, max_length=MOST_MESSAGES)
     max_tokens: int | None = Field(None, ge=1)
     max_completion_tokens: int | None = Field(None, ge=1)
     logprobs: bool = False
@@ -251,7 +252,7 @@ class EmbeddingRequest(Body):
 
 class TokenizeRequest(Body):
     prompt: str | None = None
-    messages: Annotated[list[Message], FailFast()] = Field(default_factory=list)
+    messages: Annotated[list[Message], FailFast()] = Field(default_factory=list, max_length=MOST_MESSAGES)
     add_special_tokens: bool = True
     """Put the special tokens of its model around a prompt."""
     parse_special: bool = True

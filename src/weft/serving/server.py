@@ -19,7 +19,7 @@ from weft.serving.image_generation import image_routes
 from weft.serving.inspection import attention_routes
 from weft.serving.predictions import prediction_routes
 from weft.serving.schemas import ChatRequest, CompletionRequest, DetokenizeRequest, EmbeddingRequest, TokenizeRequest
-from weft.serving.service import LONG, ServedModel, Service
+from weft.serving.service import MOST_TOKENS, ServedModel, Service
 from weft.serving.static import page_routes
 
 
@@ -110,15 +110,15 @@ def add_tokens(app: FastAPI, service: Service) -> None:
         if body.messages:
             ids = await request_params.chat_prompt(service, model, [message.plain() for message in body.messages])
         else:
-            work = partial(tokenized, model, body)
-            ids = await asyncio.to_thread(work) if len(body.prompt or "") > LONG else work()
+            ids = await request_params.encoded(service, partial(tokenized, model, body), len(body.prompt or ""), "prompt")
         return Json({"count": len(ids), "max_model_len": model.context or None, "tokens": ids})
 
     @app.post("/detokenize")
     async def detokenize(body: DetokenizeRequest) -> Response:
         model = service.find(body.model)
         model.check_ids(body.tokens, "tokens")
-        return Json({"prompt": model.tokens.decode(body.tokens) if body.tokens else ""})
+        text = await request_params.encoded(service, partial(model.tokens.decode, body.tokens), len(body.tokens), "tokens")
+        return Json({"prompt": text if body.tokens else ""})
 
     @app.get("/tokenizer_info")
     async def tokenizer_info(model: str = "") -> Response:
@@ -133,8 +133,8 @@ ROLES = {"eos_token": "end", "bos_token": "start", "pad_token": "padding", "unk_
 
 
 def tokenized(model: ServedModel, body: TokenizeRequest) -> list[int]:
-    text = body.prompt or ""
-    ids = model.tokens.encode_special(text) if body.parse_special else model.tokens.encode(text, special=False)
+    text, most = body.prompt or "", max(model.context, MOST_TOKENS)
+    ids = model.tokens.encode_special(text, most) if body.parse_special else model.tokens.encode(text, special=False, most=most)
     return [*model.tokens.before, *ids, *model.tokens.after] if body.add_special_tokens else ids
 
 

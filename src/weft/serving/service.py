@@ -23,6 +23,7 @@ from weft.inference.predict.base import Predictor
 from weft.inference.predict.find import find, predictor_of
 from weft.models.base import EncoderDecoder, NonAutoregressiveDecoder, States, offers
 from weft.runs.load import Loaded
+from weft.serving.connections import Connections
 from weft.serving.errors import ApiError
 from weft.serving.image_size import Canvas, canvas_of
 from weft.serving.metrics import Metrics, of_models, samples
@@ -32,6 +33,12 @@ from weft.serving.worker import Engine, Worker
 
 LONG = 10_000
 """Characters from which on encoding is left to a thread, so that the event loop goes on."""
+
+ENCODED_AT_ONCE = 2
+MOST_TOKENS = 1 << 16
+"""Tokens of a text where the model does not say how many it takes."""
+LONGEST_NAME = 100
+"""Characters of a model's name that an error repeats."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,8 @@ class Limits:
     """Prompts of a request."""
     timeout: float = 600.0
     """Seconds from a request to the end of its answer."""
+    connections: int = 2048
+    """Open connections."""
 
 
 LACKS = {
@@ -92,6 +101,11 @@ class ServedModel:
         """Most tokens of prompt and answer together; 0 for any number."""
         found: int = self.worker.engine.context if self.worker.engine else getattr(getattr(self.model, "config", None), "context", 0)
         return found
+
+    @property
+    def most_tokens(self) -> int:
+        """Tokens from which on it need not be known how many a text has."""
+        return self.context or MOST_TOKENS
 
     @property
     def offers(self) -> list[str]:
@@ -143,8 +157,13 @@ class Service:
     models: dict[str, ServedModel]
     limits: Limits = Limits()
     keys: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    """Names by which requests may call the server, beside loopback names and addresses; "*" for any."""
+    connections: Connections = field(default_factory=lambda: Connections(Limits.connections))
     metrics: Metrics = field(default_factory=Metrics)
     renderer: Renderer = field(default_factory=Renderer)
+    encoding: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(ENCODED_AT_ONCE))
+    """Of long texts."""
     closing: bool = False
 
     def find(self, name: str) -> ServedModel:
@@ -152,7 +171,8 @@ class Service:
         if not name:
             return next(iter(self.models.values()))
         if name not in self.models:
-            raise ApiError(404, f"no model is called {name!r}{nearest(name, list(self.models))}", param="model", code="model_not_found")
+            shown = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
+            raise ApiError(404, f"no model is called {shown!r}{nearest(name, list(self.models))}", param="model", code="model_not_found")
         return self.models[name]
 
     def close(self) -> None:

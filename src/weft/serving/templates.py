@@ -18,7 +18,7 @@ from typing import Any
 from weft.core.errors import DataError
 from weft.data.tokenizers.base import Tokenizer
 from weft.data.tokenizers.birthplace_characters import MASK, MASK_CHARACTER, PAD, BirthplaceCharacters
-from weft.serving.tokens import TokenTexts, innermost
+from weft.serving.tokens import TokenTexts, check_number, innermost
 
 SECONDS = 3.0
 """A template that takes longer is stopped."""
@@ -75,16 +75,16 @@ class Renderer:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
 
-    def prompt(self, template: ChatTemplate, messages: Sequence[Mapping[str, str]], tokens: TokenTexts) -> list[int]:
-        """The tokens of a conversation, up to where the model is to answer."""
+    def prompt(self, template: ChatTemplate, messages: Sequence[Mapping[str, str]], tokens: TokenTexts, most: int = 0) -> list[int]:
+        """The tokens of a conversation, up to where the model is to answer; TooManyTokens where they are far more than `most`."""
         try:
-            return self._prompt(template, messages, tokens)
+            return self._prompt(template, messages, tokens, most)
         except DataError:
             for message in messages:  # say where it stands in what somebody wrote, not behind words of the template
-                tokens.encode(message["content"], special=False)
+                tokens.encode(message["content"], special=False, most=most)
             raise
 
-    def _prompt(self, template: ChatTemplate, messages: Sequence[Mapping[str, str]], tokens: TokenTexts) -> list[int]:
+    def _prompt(self, template: ChatTemplate, messages: Sequence[Mapping[str, str]], tokens: TokenTexts, most: int) -> list[int]:
         from weft.serving.rendering import render
 
         looks = {name: tokens.decode([number]) for name, number in getattr(tokens.tokenizer, "special_tokens", {}).items()}
@@ -92,11 +92,14 @@ class Renderer:
         given = {"messages": hidden, "bos_token": looks.get("start", ""), "eos_token": looks.get("end", ""), "add_generation_prompt": True}
         text = self._render(template.source, given) if template.foreign else render(template.source, given)
         if not shown:
-            return tokens.encode_special(text)
+            return tokens.encode_special(text, most)
         ids: list[int] = []
-        for part_number, part in enumerate(re.split(f"{HIDDEN}([0-9]+){HIDDEN}", text)):
-            if part:
-                ids += tokens.encode(shown[int(part)], special=False) if part_number % 2 else tokens.encode_special(part)
+        end = 0
+        for match in re.finditer(f"{HIDDEN}([0-9]+){HIDDEN}", text):
+            ids += tokens.encode_special(text[end : match.start()], most) + tokens.encode(shown[int(match[1])], special=False)
+            end = match.end()
+            check_number(ids, most)
+        ids += tokens.encode_special(text[end:], most)
         return ids
 
     def _render(self, source: str, variables: Mapping[str, Any]) -> str:

@@ -6,8 +6,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from weft.data.annotated.gpt_finetuning import GPTFinetuningTokenizer
 from weft.data.annotated.label_tokens import LabelledTokenizer
 from weft.data.io.files import well_formed
@@ -19,6 +17,16 @@ from weft.data.tokenizers.unknown import warn_unknown
 BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 WINDOW = 8
 """Tokens before another that can change how it is written."""
+SLACK = 256
+"""Tokens by which the beginning of a text may have more than it has inside the whole: a word that is cut is another word."""
+
+
+class TooManyTokens(Exception):
+    """A text was not encoded to its end, as it has more tokens than so many."""
+
+    def __init__(self, most: int):
+        super().__init__(f"more than {most} tokens")
+        self.most = most
 
 
 def byte_letters() -> dict[str, int]:
@@ -113,25 +121,46 @@ class TokenTexts:
                 warn_unknown(self.tokenizer, (text,), "request (/metrics counts them from now on)")
             self.unknown += number
 
-    def encode(self, text: str, special: bool = True) -> list[int]:
-        """Tokens of a text, between the special tokens its model is used to; a text that looks like one is only text."""
+    def encode(self, text: str, special: bool = True, most: int = 0) -> list[int]:
+        """Tokens of a text, between the special tokens its model is used to; a text that looks like one is only text.
+
+        most: where a text has far more tokens than so many, TooManyTokens says so before all of it is encoded; 0 for any number.
+        """
+        self.check_length(text, most)
         self.count_unknown(text)
         ids = self.tokenizer.encode(text).tolist()
         return [*self.before, *ids, *self.after] if special else ids
 
-    def encode_special(self, text: str) -> list[int]:
+    def check_length(self, text: str, most: int) -> None:
+        """Encodes longer and longer beginnings, so that the time and memory of a text that does not fit depend on `most` alone."""
+        enough = 2 * most + SLACK
+        length = 2 * enough
+        while most and length < len(text):
+            if len(self.tokenizer.encode(text[:length])) > enough:
+                raise TooManyTokens(most)
+            length *= 2
+
+    def encode_special(self, text: str, most: int = 0) -> list[int]:
         """Tokens of a text in which special tokens are meant as such, as in a rendered chat."""
         if not self.special_tokens:
-            return self.encode(text, special=False)
+            return self.encode(text, special=False, most=most)
         longest_first = sorted(self.special_tokens, key=len, reverse=True)
-        self.count_unknown(text)
-        parts = re.split(f"({'|'.join(map(re.escape, longest_first))})", text)
-        ids = [np.zeros(0, dtype=np.int64)]
-        for part in parts:
-            if part:
-                ids.append(np.array([self.special_tokens[part]]) if part in self.special_tokens else self.tokenizer.encode(part))
-        found: list[int] = np.concatenate(ids).tolist()
-        return found
+        found: list[int] = []
+        end = 0
+        for match in re.finditer("|".join(map(re.escape, longest_first)), text):
+            found += [*self._between(text[end : match.start()], most), self.special_tokens[match[0]]]
+            end = match.end()
+            check_number(found, most)
+        return found + self._between(text[end:], most)
+
+    def _between(self, text: str, most: int) -> list[int]:
+        return self.encode(text, special=False, most=most) if text else []
+
+
+def check_number(ids: Sequence[int], most: int) -> None:
+    """Stop where parts of a text have more tokens together than all of it may have."""
+    if most and len(ids) > 2 * most + SLACK:
+        raise TooManyTokens(most)
 
 
 def hexadecimal(spelled: bytes) -> str:

@@ -94,7 +94,7 @@ class Worker:
         self._stopping = False
         self._added: list[Submission] = []
         self._forgotten: list[Submission] = []
-        self._calls: deque[tuple[Generator[None, None, Any], Future[Any]]] = deque()
+        self._calls: deque[tuple[Generator[None, None, Any], Future[Any], int]] = deque()
         self._running: dict[int, tuple[Submission, int]] = {}
         self._ready: Future[None] = Future()
         self._thread = threading.Thread(target=self._work, name=f"weft-{name}", daemon=True)
@@ -127,12 +127,15 @@ class Worker:
         """Run something else that needs the model, between two steps of the engine."""
         return await self.run(once(function))
 
-    async def run(self, steps: Generator[None, None, T]) -> T:
-        """As `call`, for work that pauses now and then, so that others have their turn; it is left off where nobody waits any more."""
+    async def run(self, steps: Generator[None, None, T], size: int = 1) -> T:
+        """As `call`, for work that pauses now and then, so that others have their turn; it is left off where nobody waits any more.
+
+        size: the number of requests that it counts as.
+        """
         future: Future[T] = Future()
         with self._changed:
-            self._admit(1)
-            self._calls.append((steps, future))
+            self._admit(size)
+            self._calls.append((steps, future, size))
             self._changed.notify()
         return await asyncio.wrap_future(future)
 
@@ -224,11 +227,11 @@ class Worker:
         """One step of one of them at a time, so that answers go on between them."""
         if not self._calls:
             return
-        steps, future = self._calls.popleft()
+        steps, future, size = self._calls.popleft()
         try:
             if not future.cancelled():
                 next(steps)
-                self._calls.append((steps, future))
+                self._calls.append((steps, future, size))
                 return
         except StopIteration as ended:
             if future.set_running_or_notify_cancel():
@@ -237,7 +240,7 @@ class Worker:
             if future.set_running_or_notify_cancel():
                 future.set_exception(error)
         steps.close()
-        self._ended(1)
+        self._ended(size)
 
     def _hand_out(self, deltas: dict[int, Delta]) -> None:
         arrivals: list[Arrival] = []
@@ -271,11 +274,11 @@ class Worker:
                 owners += [(submission, index) for index in range(len(submission.requests))]
                 self._ended(len(submission.requests))
             while self._calls:
-                steps, future = self._calls.popleft()
+                steps, future, size = self._calls.popleft()
                 steps.close()
                 if future.set_running_or_notify_cancel():
                     future.set_exception(error)
-                self._ended(1)
+                self._ended(size)
         send([(submission, index, error) for submission, index in owners])
 
     def _ended(self, number: int) -> None:

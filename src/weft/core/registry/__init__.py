@@ -72,11 +72,13 @@ def load_families() -> None:
 
 LONGEST_LIST = 60
 """Most choices that an error message lists."""
+LONGEST_WORD = 200
+"""Characters of a word that may be near a choice; what is longer was not mistyped, and comparing takes its time."""
 
 
 def nearest(word: str, choices: list[str], listed: str = "") -> str:
     """ ", did you mean 'x'?" where a name is close, else the choices or, where there are many, the command that lists them."""
-    close = difflib.get_close_matches(word, choices, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(word, choices, n=1, cutoff=0.6) if len(word) <= LONGEST_WORD else []
     if close:
         return f"; did you mean {close[0]!r}?"
     if listed and len(choices) > LONGEST_LIST:
