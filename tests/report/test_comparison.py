@@ -60,3 +60,9 @@ def test_other_settings_are_other_curves() -> None:
     assert [len(group.runs) for group in found] == [2, 2]
     assert len({group.label for group in found}) == 2
     assert "optim.lr" in comparison_page(runs)
+
+
+def test_the_same_seed_twice_is_no_spread() -> None:
+    runs = [run("a/b", "next_token", {}, seed=1), run("a/b", "next_token", {}, seed=1)]
+    runs[1].folder = Path("runs/copy")
+    assert [(group.label, len(group.runs)) for group in groups(runs)] == [("a-b-1-0.1", 1), ("copy", 1)]

@@ -62,7 +62,9 @@ def groups(runs: Sequence[RunLog]) -> list[Group]:
         labels = [str(run.folder) for run in runs]
     together: dict[str, list[tuple[str, RunLog]]] = {}
     for label, run in zip(labels, runs):
-        together.setdefault(str(sorted(seedless(run).items())) + run.name, []).append((label, run))
+        kind = str((run.name, run.environment.get("init"), sorted(seedless(run).items())))
+        others = [run.settings() for _, run in together.get(kind, [])]
+        together.setdefault(label if run.settings() in others else kind, []).append((label, run))  # the same seed twice is no spread
     found = []
     for place, members in enumerate(together.values()):
         label = members[0][0] if len(members) == 1 else members[0][1].name

@@ -10,7 +10,7 @@ const MANY = 8; // conversations from which on they can be searched
 export function startConversations({ current, open, blank }) {
   const box = document.getElementById("conversations");
   const [list, search, said, file, toggle] = [".talks", "[type=search]", ".said", "[type=file]", "#conversations-toggle"].map(name => box.querySelector(name) ?? document.querySelector(name));
-  let renaming = false;
+  let [renaming, drawn] = [false, ""];
 
   async function refresh() {
     const all = await store.all();
@@ -20,15 +20,19 @@ export function startConversations({ current, open, blank }) {
     const within = list.contains(document.activeElement) ? document.activeElement.textContent : null;
     const wanted = search.hidden ? "" : search.value.toLowerCase();
     const matches = talk => title(talk).toLowerCase().includes(wanted) || (wanted && talk.messages.some(each => each.content.toLowerCase().includes(wanted)));
-    list.replaceChildren(...all.filter(matches).map(row));
+    const shown = all.filter(matches);
+    const rows = JSON.stringify([current().id, shown.map(talk => [talk.id, title(talk)])]);
+    if (rows === drawn) return; // a row that is drawn anew while it is clicked would lose the click
+    drawn = rows;
+    list.replaceChildren(...shown.map(row));
     if (within !== null) [...list.querySelectorAll("button")].find(each => each.textContent === within)?.focus();
   }
 
   function row(talk) {
     const mine = talk.id === current().id;
     const made = element("li", mine ? "current" : "");
-    const name = made.appendChild(button(title(talk), () => {
-      if (!mine) open(talk);
+    const name = made.appendChild(button(title(talk), async () => {
+      if (!mine) open((await store.all()).find(each => each.id === talk.id) ?? talk);
       fold(true);
     }, "talk"));
     if (!mine) return made;
@@ -36,9 +40,9 @@ export function startConversations({ current, open, blank }) {
     const tools = made.appendChild(element("div", "tools"));
     tools.append(
       button("Rename", () => rename(made, name, talk)),
-      button("Markdown", () => save(`${fileName(talk)}.md`, asMarkdown(talk), "text/markdown"), "", "Export as Markdown"),
-      button("JSON", () => save(`${fileName(talk)}.json`, JSON.stringify(talk, null, 1), "application/json"), "", "Export as JSON"),
-      button("Delete", () => remove(talk)),
+      button("Markdown", () => save(`${fileName(current())}.md`, asMarkdown(current()), "text/markdown"), "", "Export as Markdown"),
+      button("JSON", () => save(`${fileName(current())}.json`, JSON.stringify(current(), null, 1), "application/json"), "", "Export as JSON"),
+      button("Delete", () => remove(current())),
     );
     return made;
   }
@@ -55,6 +59,7 @@ export function startConversations({ current, open, blank }) {
         talk.name = current().name = field.value.trim();
         await store.put(current());
       }
+      drawn = "";
       await refresh();
       list.querySelector(".current .talk")?.focus();
     };
