@@ -182,7 +182,7 @@ def test_parsed_values_are_counted_before_they_are_parsed() -> None:
 
 def test_all_bodies_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate, "BODIES_BYTES", 3000)
-    with ExitStack() as opened, running(toy_service(body_bytes=1500)) as live:
+    with running(toy_service(body_bytes=1500)) as live, ExitStack() as opened:
         head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1400\r\n\r\n"
         slow = [opened.enter_context(socket.create_connection(place(live))) for _ in range(3)]
         for client in slow[:2]:

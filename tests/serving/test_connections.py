@@ -27,7 +27,7 @@ def told(client: socket.socket) -> bytes:
 
 
 def test_the_connection_that_has_waited_longest_gives_way() -> None:
-    with ExitStack() as opened, running(toy_service(connections=20)) as live:
+    with running(toy_service(connections=20)) as live, ExitStack() as opened:
         idle = [opened.enter_context(socket.create_connection(place(live))) for _ in range(30)]
         idle[-1].sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert told(idle[-1]).startswith(b"HTTP/1.1 200")
@@ -36,15 +36,15 @@ def test_the_connection_that_has_waited_longest_gives_way() -> None:
 
 
 def test_one_that_is_still_asking_gives_way_too_and_one_that_is_answered_does_not() -> None:
-    with ExitStack() as opened, running(toy_service(toy(delay=0.01), connections=20)) as live:
+    with running(toy_service(toy(delay=0.01), connections=20)) as live, ExitStack() as opened:
         streams = [opened.enter_context(socket.create_connection(place(live))) for _ in range(3)]
         for client in streams:
-            client.sendall(asked(max_tokens=26, ignore_eos=True))
+            client.sendall(asked(max_tokens=200, ignore_eos=True))
+        while live.service.models["toy"].worker.open < 3:
+            time.sleep(0.005)
         slow = [opened.enter_context(socket.create_connection(place(live))) for _ in range(17)]
         for client in slow:
             client.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{")
-        while live.service.models["toy"].worker.open < 3:
-            time.sleep(0.005)
         for _ in range(20):
             with httpx.Client(base_url=live.url) as new:
                 assert new.get("/health").status_code == 200
@@ -58,7 +58,7 @@ def test_one_that_is_still_asking_gives_way_too_and_one_that_is_answered_does_no
 
 
 def test_requests_beyond_the_limit_are_told_to_come_back() -> None:
-    with ExitStack() as opened, running(toy_service(toy(delay=0.02), connections=10)) as live:
+    with running(toy_service(toy(delay=0.02), connections=10)) as live, ExitStack() as opened:
         for _ in range(live.service.connections.requests):
             opened.enter_context(socket.create_connection(place(live))).sendall(asked(max_tokens=4000, ignore_eos=True))
         while live.service.models["toy"].worker.open < live.service.connections.requests:
