@@ -58,4 +58,4 @@ def test_the_page(tmp_path: Path) -> None:
     assert [row[0] for row in finding.rows] == ["0", "5", "10", "15", "20", "30", "40", "50"]
     assert len({len(row) for row in (finding.head, *finding.rows)}) == 1
     finding.write(tmp_path / "page.html")
-    assert (tmp_path / "page.html").read_text().count('class="chart tall"') == 2
+    assert (tmp_path / "page.html").read_text().count('class="chart tall') == 2

@@ -48,7 +48,7 @@ def test_the_page(tmp_path: Path) -> None:
     assert "β > 7.8 with 3 keys and β > 8.9 with 8 keys" in finding.claim
     assert [row[:2] for row in finding.rows[:4]] == [("3", "5"), ("3", "10"), ("3", "20"), ("3", "50")]
     finding.write(tmp_path / "page.html")
-    assert (tmp_path / "page.html").read_text().count('class="chart tall"') == 2
+    assert (tmp_path / "page.html").read_text().count('class="chart tall') == 2
 
 
 def test_no_keys_are_refused() -> None:

@@ -22,5 +22,5 @@ def test_the_gap_grows_and_each_regulariser_narrows_it(tmp_path: Path) -> None:
     assert "not smaller" not in finding.claim
     finding.write(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
-    assert page.count('class="chart tall"') == 2
+    assert page.count('class="chart tall') == 2
     assert all(name in page for name in VARIANTS)

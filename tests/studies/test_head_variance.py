@@ -91,4 +91,4 @@ def test_the_page(tmp_path: Path) -> None:
     assert "P(γ < 0) = 7.9%" in finding.claim
     assert [row[0] for row in finding.rows] == ["one head", "two heads"]
     finding.write(tmp_path / "page.html")
-    assert (tmp_path / "page.html").read_text().count('class="chart tall"') == 2
+    assert (tmp_path / "page.html").read_text().count('class="chart tall') == 2

@@ -35,6 +35,6 @@ def test_the_page(tmp_path: Path) -> None:
     finding = study(Settings(units=(40, 60), stored=10))
     assert [row[0] for row in finding.rows] == ["40", "60"]
     finding.write(tmp_path / "page.html")
-    assert (tmp_path / "page.html").read_text().count('class="chart tall"') == 2
+    assert (tmp_path / "page.html").read_text().count('class="chart tall') == 2
     with pytest.raises(ConfigError, match="--units"):
         study(Settings(units=(5,)))

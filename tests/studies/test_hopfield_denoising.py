@@ -28,6 +28,6 @@ def test_the_page(tmp_path: Path) -> None:
     finding = study(Settings(units=100))
     assert len(finding.rows) == len(LOADS)
     finding.write(tmp_path / "page.html")
-    assert 'class="chart tall"' in (tmp_path / "page.html").read_text()
+    assert 'class="chart tall' in (tmp_path / "page.html").read_text()
     with pytest.raises(ConfigError, match="--units"):
         study(Settings(units=10))

@@ -46,7 +46,7 @@ def test_the_page(tmp_path: Path) -> None:
     assert "the count agrees exactly in all 7 cases" in finding.claim
     assert "Half the length saves 75 % of these products but only 50 % of the linear layers" in finding.claim
     finding.write(tmp_path / "page.html")
-    assert (tmp_path / "page.html").read_text().count('class="chart tall"') == 3
+    assert (tmp_path / "page.html").read_text().count('class="chart tall') == 3
 
 
 def test_words_follow_the_numbers() -> None:

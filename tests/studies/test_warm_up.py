@@ -25,7 +25,7 @@ def test_only_norms_that_stand_first_learn_without_a_warm_up(tmp_path: Path) -> 
     assert "With the norm first it learns without" in finding.claim
     assert "With the norm last it does not learn without" in finding.claim
     finding.write(tmp_path / "page.html")
-    assert (tmp_path / "page.html").read_text().count('class="chart tall"') == 2
+    assert (tmp_path / "page.html").read_text().count('class="chart tall') == 2
 
 
 def test_a_warm_up_has_a_step_at_least() -> None:

@@ -23,9 +23,7 @@ Json = dict[str, Any]
 def question(path: str, body: Json | None = None) -> bytes:
     data = b"" if body is None else json.dumps(body).encode()
     method = "GET" if body is None else "POST"
-    head = (
-        f"{method} {path} HTTP/1.1\r\nHost: weft\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\nConnection: close\r\n"
-    )
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\nConnection: close\r\n"
     return f"{head}\r\n".encode() + data
 
 
