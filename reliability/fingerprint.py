@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import hashlib
+import inspect
 import io
 import json
 import os
@@ -165,7 +166,8 @@ def fingerprint(case: dict[str, Any], renamed: dict[str, str]) -> dict[str, Any]
 
     changes = {renamed.get(name, name): value for name, value in ast.literal_eval(case["changes"]).items()}
     with contextlib.redirect_stderr(io.StringIO()):
-        weft.train(weft.recipe(renamed.get(case["recipe"], case["recipe"]), changes), out="run", progress=False)
+        quiet = {"progress": False} if "progress" in inspect.signature(weft.train).parameters else {}  # older commits show none
+        weft.train(weft.recipe(renamed.get(case["recipe"], case["recipe"]), changes), out="run", **quiet)
     last = max(Path("run/checkpoints").iterdir(), key=lambda path: path.name)
     training = sorted((kind, sha) for _, kind, sha in tensors(last / "training.safetensors"))
     found = {
