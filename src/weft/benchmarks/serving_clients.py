@@ -16,21 +16,21 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-Place = tuple[str, int]
+Address = tuple[str, int]
 Json = dict[str, Any]
 
 
 def question(path: str, body: Json | None = None) -> bytes:
     data = b"" if body is None else json.dumps(body).encode()
     method = "GET" if body is None else "POST"
-    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\nConnection: close\r\n"
-    return f"{head}\r\n".encode() + data
+    fields = ("Host: localhost", "Content-Type: application/json", f"Content-Length: {len(data)}", "Connection: close")
+    return "\r\n".join((f"{method} {path} HTTP/1.1", *fields, "", "")).encode() + data
 
 
-async def ask(place: Place, path: str, body: Json | None = None, leave_after: int | None = None) -> Json:
+async def ask(address: Address, path: str, body: Json | None = None, leave_after: int | None = None) -> Json:
     """One request on a connection of its own. A client may leave: after so many events, or at once (0)."""
     begin = time.perf_counter()
-    reader, writer = await asyncio.open_connection(*place, limit=1 << 20)
+    reader, writer = await asyncio.open_connection(*address, limit=1 << 20)
     first, events, kept = 0.0, 0, bytearray()
     try:
         writer.write(question(path, body))
@@ -58,12 +58,12 @@ def tokens_of(reply: Json) -> int:
     return int(rest.split(b",")[0]) if found and reply["status"] == 200 else 0
 
 
-async def repeated(place: Place, clients: int, requests: int, body: Json) -> Json:
+async def repeated(address: Address, clients: int, requests: int, body: Json) -> Json:
     """So many clients, each of which asks again as soon as it is answered."""
 
     async def one(number: int) -> list[Json]:
         seeds = range(number * requests, (number + 1) * requests)  # prompts that begin differently, so that nothing was read before
-        return [await ask(place, "/v1/completions", {**body, "seed": seed, "prompt": f"{seed:05d} {body['prompt']}"}) for seed in seeds]
+        return [await ask(address, "/v1/completions", {**body, "seed": seed, "prompt": f"{seed:05d} {body['prompt']}"}) for seed in seeds]
 
     begin = time.perf_counter()
     found = [reply for replies in await asyncio.gather(*map(one, range(clients))) for reply in replies]
@@ -76,40 +76,40 @@ async def repeated(place: Place, clients: int, requests: int, body: Json) -> Jso
     }
 
 
-async def half_leave(place: Place, clients: int, body: Json, endless: Json) -> Json:
+async def half_leave(address: Address, clients: int, body: Json, endless: Json) -> Json:
     """Every second client asks for far more and leaves: half of these after three events, half of them before the first."""
 
     async def one(number: int) -> Json:
         leaves = number % 2
-        return await ask(place, "/v1/completions", endless if leaves else body, (3 if number % 4 == 1 else 0) if leaves else None)
+        return await ask(address, "/v1/completions", endless if leaves else body, (3 if number % 4 == 1 else 0) if leaves else None)
 
     begin = time.perf_counter()
     found = await asyncio.gather(*map(one, range(clients)))
     seconds = time.perf_counter() - begin
     idle = time.perf_counter()
-    while await busy(place) and time.perf_counter() - idle < 30:
+    while await busy(address) and time.perf_counter() - idle < 30:
         await asyncio.sleep(0.02)
     complete = sum(tokens_of(reply) == body["max_tokens"] for reply in found[0::2])
     return {"seconds": seconds, "complete": complete, "of": clients - clients // 2, "idle_after": time.perf_counter() - idle}
 
 
-async def busy(place: Place) -> int:
+async def busy(address: Address) -> int:
     """Requests in slots or waiting for one."""
-    text = (await ask(place, "/metrics"))["body"].decode()
+    text = (await ask(address, "/metrics"))["body"].decode()
     lines = [line for line in text.splitlines() if line.startswith(("weft_requests_active{", "weft_requests_waiting{"))]
     return sum(int(line.split()[-1]) for line in lines)
 
 
-async def waiting(place: Place) -> Json:
-    return {"requests": await busy(place)}
+async def waiting(address: Address) -> Json:
+    return {"requests": await busy(address)}
 
 
-async def refused(place: Place, held: int, tries: int, endless: Json) -> Json:
+async def refused(address: Address, held: int, tries: int, endless: Json) -> Json:
     """As many endless requests as the server takes, then some more, one after the other: how soon each of these is refused."""
-    holding = [asyncio.ensure_future(ask(place, "/v1/completions", endless)) for _ in range(held)]
-    while await busy(place) < held:
+    holding = [asyncio.ensure_future(ask(address, "/v1/completions", endless)) for _ in range(held)]
+    while await busy(address) < held:
         await asyncio.sleep(0.02)
-    found = [await ask(place, "/v1/completions", {**endless, "max_tokens": 1}) for _ in range(tries)]
+    found = [await ask(address, "/v1/completions", {**endless, "max_tokens": 1}) for _ in range(tries)]
     for task in holding:
         task.cancel()
     await asyncio.gather(*holding, return_exceptions=True)
@@ -120,7 +120,7 @@ async def refused(place: Place, held: int, tries: int, endless: Json) -> Json:
     }
 
 
-async def slow(place: Place, readers: int, askers: int, body: Json) -> Json:
+async def slow(address: Address, readers: int, askers: int, body: Json) -> Json:
     """Clients that read a few bytes at a time, and others whose headers never end; until the input of this process closes."""
 
     async def read(_: int) -> None:
@@ -130,7 +130,7 @@ async def slow(place: Place, readers: int, askers: int, body: Json) -> Json:
             connection.setblocking(False)
             loop = asyncio.get_running_loop()
             with contextlib.suppress(OSError), connection:
-                await loop.sock_connect(connection, place)
+                await loop.sock_connect(connection, address)
                 await loop.sock_sendall(connection, question("/v1/completions", body))
                 while await loop.sock_recv(connection, 64):
                     await asyncio.sleep(0.25)
@@ -138,7 +138,7 @@ async def slow(place: Place, readers: int, askers: int, body: Json) -> Json:
     async def begin(_: int) -> None:
         while True:
             with contextlib.suppress(OSError):
-                writer = (await asyncio.open_connection(*place))[1]
+                writer = (await asyncio.open_connection(*address))[1]
                 writer.write(b"POST /v1/completions HTTP/1.1\r\nX-Slow: ")
                 while not writer.transport.is_closing():
                     writer.write(b"a")
