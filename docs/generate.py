@@ -117,7 +117,7 @@ def cpu() -> str:
 
 def cpu_losses(rows: list[dict[str, Any]]) -> list[str]:
     """How far apart the losses are for each seed of weights and batches."""
-    from weft.benchmarks.engine_cpu import COMPARED, ROUNDED, apart
+    from weft.benchmarks.training.engine_cpu import COMPARED, ROUNDED, apart
 
     names = dict.fromkeys(row["model"] for row in rows)
     own = {name: [row for row in rows if row["model"] == name] for name in names}

@@ -23,14 +23,14 @@ from typing import Any
 
 from campaign import Campaign, arguments, workplace
 
-from weft.benchmarks.serving import write_model
+from weft.benchmarks.inference.serving import write_model
 from weft.core import config
 from weft.data.text.pairs import Seq2SeqTokenizer
 from weft.data.tokenizers import base as tokenizers
 from weft.data.tokenizers.base import ByteTokenizer, ClassNames, Tokenizer
 from weft.models.base import ModelConfig
-from weft.models.conditional_vae import ConditionalVAEConfig
-from weft.models.nonautoregressive import NonAutoregressiveConfig
+from weft.models.generative.conditional_vae import ConditionalVAEConfig
+from weft.models.language.nonautoregressive import NonAutoregressiveConfig
 from weft.recipes.base import recipe as find_recipe
 from weft.training.checkpoint import checkpoint
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from weft.models.gpt import GPTConfig
-from weft.models.speedrun_gpt import SpeedrunGPTConfig
+from weft.models.language.gpt import GPTConfig
+from weft.models.language.speedrun_gpt import SpeedrunGPTConfig
 
 ADDED = {field.name for field in dataclasses.fields(SpeedrunGPTConfig)} - {field.name for field in dataclasses.fields(GPTConfig)}
 

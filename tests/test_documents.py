@@ -137,7 +137,7 @@ EXAMPLES = {
         *(f"mixture/{name}.py" for name in ("data", "family", "model", "objective", "recipes")),
         *("model.py", "objective.py", "tests/test_mixture.py"),
     },
-    "src/weft/benchmarks/nanogpt.py": {"model.py"},
+    "src/weft/benchmarks/training/nanogpt.py": {"model.py"},
     "src/weft/kernels/c/cpu_decode_step.py": {"kernels.c"},
 }
 """Files that a document or a docstring names as an example, of another project, or as what will be written."""

@@ -11,8 +11,8 @@ from weft.core import config
 from weft.core.errors import CheckpointError, ConfigError
 from weft.data.text.token_windows import TextConfig
 from weft.models.base import ModelConfig
-from weft.models.gpt import GPTConfig
-from weft.objectives.next_token import NextTokenConfig
+from weft.models.language.gpt import GPTConfig
+from weft.objectives.language.next_token import NextTokenConfig
 from weft.recipes import base
 from weft.recipes.base import Recipe
 from weft.training.optimizer.settings import AdamW

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from weft.benchmarks.parity import TOLERANCE
+from weft.benchmarks.quality.parity import TOLERANCE
 from weft.convert.family import Family
 from weft.training.checkpoint.checkpoint import load_weights
 

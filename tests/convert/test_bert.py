@@ -11,7 +11,7 @@ from weft.benchmarks.references import CASES, reference
 from weft.convert.bert import FAMILY
 from weft.core.errors import CheckpointError
 from weft.data.base import IGNORE
-from weft.objectives.mlm_nsp import MLMNSP, MLMNSPConfig
+from weft.objectives.language.mlm_nsp import MLMNSP, MLMNSPConfig
 from weft.training.optimizer.settings import AdamW
 
 BertConfig = pytest.importorskip("transformers").BertConfig

@@ -9,7 +9,7 @@ from tests.convert.test_t5 import explicit_attention_is_close
 from weft.benchmarks.references import CASES, reference
 from weft.convert.marian import FAMILY
 from weft.core.errors import CheckpointError
-from weft.models.transformer import TransformerConfig
+from weft.models.language.transformer import TransformerConfig
 
 transformers = pytest.importorskip("transformers")
 SMALL = CASES["marian"]["2 + 2 layers of 32, swish"]

@@ -15,7 +15,7 @@ from weft.benchmarks.references import CASES, KINDS, reference
 from weft.convert.t5 import FAMILY
 from weft.core.errors import CheckpointError
 from weft.kernels.select import use_attention
-from weft.models.t5 import PRESETS, bucket
+from weft.models.language.t5 import PRESETS, bucket
 
 transformers = pytest.importorskip("transformers")
 V11 = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}

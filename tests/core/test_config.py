@@ -15,7 +15,7 @@ import weft
 from weft.core import config
 from weft.core.config import Config
 from weft.core.errors import ConfigError
-from weft.models.gpt import GPTConfig
+from weft.models.language.gpt import GPTConfig
 from weft.recipes import base
 from weft.training.optimizer.settings import SGD, AdamW, OptimConfig
 from weft.training.settings import Train

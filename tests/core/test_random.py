@@ -141,9 +141,8 @@ def test_keys_can_be_compiled_whole() -> None:
 
 def test_the_compiler_is_not_imported_before_it_is_used() -> None:
     """It takes seconds, which nobody should wait for who only wants a sample."""
-    code = (
-        "import sys, weft.runs.assemble, weft.recipes.gpt; print(*(name in sys.modules for name in ('torch._dynamo', 'torch._inductor')))"
-    )
+    imports = "import sys, weft.runs.assemble, weft.recipes.language.gpt"
+    code = f"{imports}; print(*(name in sys.modules for name in ('torch._dynamo', 'torch._inductor')))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.split() == ["False", "False"]
 

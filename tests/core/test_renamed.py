@@ -21,10 +21,11 @@ from weft.core import config, registry, renamed
 from weft.core.errors import ConfigError
 from weft.data.images.augment import Augment
 from weft.data.tokenizers import base as tokenizers
-from weft.models.gpt import GPTConfig
-from weft.models.speedrun_gpt import SpeedrunGPTConfig
+from weft.models.language.gpt import GPTConfig
+from weft.models.language.speedrun_gpt import SpeedrunGPTConfig
 from weft.recipes.base import load
-from weft.studies import bert_features, gan_panels
+from weft.studies.generative import gan_panels
+from weft.studies.language import bert_features
 from weft.training.schedule import Schedule
 from weft.training.settings import Train
 
@@ -131,8 +132,8 @@ DEFINED = {
     "fake_tensors": "weft.planning.fake_tensors:fake_tensors",
     "tone_augment": "weft.data.images.tone_augment",
     "noise_only": "weft.data.tables.noise_only",
-    "gan_losses": "weft.objectives.gan_losses",
-    "associative_memory": "weft.objectives.associative_memory",
+    "gan_losses": "weft.objectives.generative.gan_losses",
+    "associative_memory": "weft.objectives.energy.associative_memory",
     "position": "weft.nn.position",
 }
 """The words of the field in the glossary, and where each is defined; a module, where the word is its name or a name in it."""

@@ -16,7 +16,7 @@ from weft.data.base import UNLABELLED, DataLoader, TensorDataset
 from weft.data.images.digits import DigitsConfig
 from weft.evaluation.adversarial_measures import described
 from weft.evaluation.image_measures import Extractor
-from weft.models.bigan import BiGANConfig
+from weft.models.generative.bigan import BiGANConfig
 from weft.report.samples import translated
 from weft.training.execution import select_device
 

@@ -14,9 +14,9 @@ from weft.core.errors import CapabilityError, ConfigError
 from weft.evaluation.ais import Path as Way
 from weft.evaluation.ais import base_rates, cool, estimate, heat, schedule
 from weft.evaluation.evaluate import evaluate
-from weft.models.boltzmann import BoltzmannConfig
-from weft.models.rbm import RBM, RBMConfig
-from weft.objectives.contrastive_divergence import ContrastiveDivergenceConfig
+from weft.models.energy.boltzmann import BoltzmannConfig
+from weft.models.energy.rbm import RBM, RBMConfig
+from weft.objectives.energy.contrastive_divergence import ContrastiveDivergenceConfig
 from weft.runs.assemble import assemble
 
 

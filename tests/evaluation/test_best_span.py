@@ -20,7 +20,7 @@ from weft.data.base import DataLoader, Problems
 from weft.data.text.sentence_pairs import SPECIAL_TOKENS, BERTWordTokenizer
 from weft.evaluation.best_span import measure
 from weft.evaluation.evaluate import TaskMetrics
-from weft.objectives.extractive_qa import ExtractiveQAConfig
+from weft.objectives.language.extractive_qa import ExtractiveQAConfig
 
 WORDS = [f"w{number}" for number in range(12)]
 TOKENIZER = BERTWordTokenizer([*SPECIAL_TOKENS, *WORDS])

@@ -13,7 +13,7 @@ from tests.serving.small import small_gpt, small_translator
 from weft.core.errors import CapabilityError
 from weft.inference.attention_weights import Recorder
 from weft.kernels.select import use_attention
-from weft.models import bert, llama, t5
+from weft.models.language import bert, llama, t5
 from weft.nn.attention import SelfAttention, repeat_kv
 from weft.nn.cross_attention import CrossAttention
 from weft.serving.inspection import attention_of_text, attention_of_translation

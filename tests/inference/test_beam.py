@@ -17,8 +17,8 @@ from weft.inference.beam import Beam, Hypothesis, finish, penalty, search, searc
 from weft.inference.beam_models import continuations, translate, translating
 from weft.inference.engine import Engine, generate_all
 from weft.inference.request import Request, Sampling
-from weft.models.gpt import GPTConfig
-from weft.models.transformer import TransformerConfig
+from weft.models.language.gpt import GPTConfig
+from weft.models.language.transformer import TransformerConfig
 
 V, END, START = 4, 1, 0
 

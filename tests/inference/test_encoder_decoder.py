@@ -18,8 +18,8 @@ from weft.inference.encoder_decoder import EncoderDecoderEngine
 from weft.inference.engine import generate_all
 from weft.inference.request import Answer, Request, Sampling
 from weft.inference.translate import END, START
-from weft.models.t5 import T5Config
-from weft.models.transformer import TransformerConfig
+from weft.models.language.t5 import T5Config
+from weft.models.language.transformer import TransformerConfig
 
 TOKENIZER = Seq2SeqTokenizer(ByteTokenizer())
 SIZES: dict[str, Any] = {"vocabulary": TOKENIZER.size, "layers": 2, "heads": 2, "width": 32}

@@ -16,7 +16,7 @@ from weft.inference.encoder_decoder import EncoderDecoderEngine
 from weft.inference.engine import generate_all
 from weft.inference.request import Request, Sampling
 from weft.inference.translate import END, START
-from weft.models.transformer import Transformer, TransformerConfig
+from weft.models.language.transformer import Transformer, TransformerConfig
 from weft.nn.attention import padding_mask
 
 FEATURES = 5

@@ -13,8 +13,8 @@ from weft.data.tokenizers.subwords import ByteBPE
 from weft.inference.engine import Engine, generate_all
 from weft.inference.generate import can_continue, generate, open_prompt
 from weft.inference.request import Request, Sampling
-from weft.models.bert import TINY as TINY_BERT
-from weft.models.gpt import GPT, TINY
+from weft.models.language.bert import TINY as TINY_BERT
+from weft.models.language.gpt import GPT, TINY
 from weft.models.mlp import TINY as TINY_MLP
 
 TOKENS = CharacterTokenizer("\nabcdefgh ")

@@ -9,7 +9,7 @@ import torch
 
 from tests.inference.test_engine import Letters
 from tests.inference.test_runner import model
-from weft.benchmarks import divergence, generation
+from weft.benchmarks.inference import divergence, generation
 from weft.inference.engine import Engine, generate_all
 from weft.inference.invariance import choose
 from weft.inference.quantize import quantize_model

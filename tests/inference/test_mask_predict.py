@@ -12,7 +12,7 @@ from torch import Tensor
 
 from weft.core.errors import CapabilityError, ConfigError
 from weft.inference.mask_predict import MaskPredict, MaskPredictOutput, mask_predict, passes, ranks, refine
-from weft.models.nonautoregressive import NonAutoregressive, NonAutoregressiveConfig
+from weft.models.language.nonautoregressive import NonAutoregressive, NonAutoregressiveConfig
 
 PAD, START, END = 0, 1, 2
 V, C = 24, 14

@@ -8,7 +8,7 @@ import torch
 from weft.core.errors import CapabilityError, DataError
 from weft.data.tokenizers.base import WordTokenizer
 from weft.inference.neighbours import neighbours
-from weft.models.word2vec import Word2Vec, Word2VecConfig
+from weft.models.language.word2vec import Word2Vec, Word2VecConfig
 
 WORDS = WordTokenizer(["<unk>", "cat", "dog", "stone"])
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from weft.inference.prefill_graphs import KEPT, MOST, PrefillGraphs
-from weft.models.gpt import GPTConfig
-from weft.models.llama import LlamaConfig
+from weft.models.language.gpt import GPTConfig
+from weft.models.language.llama import LlamaConfig
 
 SIZES: dict[str, Any] = {"vocabulary": 50, "context": 300, "layers": 2, "heads": 4, "width": 32}
 CONFIGS: dict[str, Any] = {

@@ -17,7 +17,7 @@ from weft.inference.engine import Engine, generate_all
 from weft.inference.request import Request, Sampling
 from weft.inference.runner import ModelRunner
 from weft.inference.speculative import speculate
-from weft.models.gpt import GPTConfig
+from weft.models.language.gpt import GPTConfig
 
 REQUESTS = [Request(ids, sampling) for ids, sampling in itertools.product(PROMPTS, SETTINGS)]
 GREEDY = Sampling(temperature=0.0, max_new_tokens=24, ignore_end=True)

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from weft.inference.beam_models import translate
 from weft.inference.runner import ModelRunner
-from weft.models.gpt import GPTConfig
-from weft.models.llama import LlamaConfig
-from weft.models.perceiver import PerceiverConfig
-from weft.models.t5 import T5Config
-from weft.models.transformer import TransformerConfig
+from weft.models.language.gpt import GPTConfig
+from weft.models.language.llama import LlamaConfig
+from weft.models.language.perceiver import PerceiverConfig
+from weft.models.language.t5 import T5Config
+from weft.models.language.transformer import TransformerConfig
 from weft.nn.state import KVCache
 
 V, CONTEXT = 30, 150

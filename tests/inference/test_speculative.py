@@ -15,7 +15,7 @@ from weft.inference.engine import Engine, generate_all
 from weft.inference.request import Request, Sampling
 from weft.inference.sampler import Sampler
 from weft.inference.speculative import speculate
-from weft.models.gpt import GPTConfig
+from weft.models.language.gpt import GPTConfig
 
 PROMPTS = [(1, 2, 3), (4,), (5, 6, 7, 8, 9, 10, 11, 12)]
 

@@ -21,7 +21,7 @@ from weft.kernels.implementation import uninstall
 from weft.kernels.select import choose_decoder, install_chosen
 from weft.kernels.spec import BlockSpec, StackSpec, describe_block, describe_stack, described
 from weft.kernels.usage import Machine, UsageSpec
-from weft.models.llama import LlamaConfig
+from weft.models.language.llama import LlamaConfig
 from weft.nn.attention import SelfAttention
 from weft.nn.block import Block, Blocks
 from weft.nn.feed_forward import FeedForward, GatedFeedForward

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from weft.benchmarks.generation import Numbers
+from weft.benchmarks.inference.generation import Numbers
 from weft.core.errors import WeftError
 from weft.inference.engine import Engine, generate_all
 from weft.inference.request import Request, Sampling
@@ -16,8 +16,8 @@ from weft.kernels import decode_step
 from weft.kernels.cuda import compiler, decode_rows, megakernel
 from weft.kernels.decode_step import DecodeStep, parts_of
 from weft.kernels.select import decoder
-from weft.models.gpt import GPTConfig
-from weft.models.llama import LlamaConfig
+from weft.models.language.gpt import GPTConfig
+from weft.models.language.llama import LlamaConfig
 from weft.models.mlp import MLPConfig
 from weft.nn.state import KVCache
 

@@ -27,15 +27,15 @@ from weft.kernels import select
 from weft.kernels.attention import explicit_attention
 from weft.kernels.implementation import uninstall
 from weft.kernels.usage import UsageSpec
-from weft.models.gpt import GPT, GPTConfig
-from weft.models.t5 import T5Config
+from weft.models.language.gpt import GPT, GPTConfig
+from weft.models.language.t5 import T5Config
 from weft.nn import attention as attention_module
 from weft.nn import feed_forward
 from weft.nn.attention import SelfAttention
 from weft.nn.block import Block, Blocks
 from weft.nn.feed_forward import FeedForward
 from weft.nn.norm import LayerNorm
-from weft.objectives.next_token import NextTokenConfig
+from weft.objectives.language.next_token import NextTokenConfig
 from weft.training import execution
 from weft.training.settings import Train
 
@@ -512,7 +512,7 @@ from weft.inference.quantize import quantize_model
 from weft.inference.runner import ModelRunner
 from weft.kernels import select
 from weft.kernels.usage import UsageSpec
-from weft.models.gpt import GPTConfig
+from weft.models.language.gpt import GPTConfig
 
 torch.manual_seed(0)
 model = GPTConfig(vocabulary=60, context=32, layers=2, heads=2, width=128).build()

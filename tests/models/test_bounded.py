@@ -12,7 +12,7 @@ from torch import nn
 from weft.core import registry
 from weft.core.errors import CheckpointError
 from weft.models import bounded
-from weft.models.gpt import GPTConfig
+from weft.models.language.gpt import GPTConfig
 from weft.recipes.base import recipe
 
 SMALL = GPTConfig(vocabulary=30, context=16, layers=1, heads=2, width=16)

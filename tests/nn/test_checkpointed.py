@@ -10,7 +10,7 @@ from torch import Tensor
 
 from weft.kernels.select import install_chosen
 from weft.kernels.usage import UsageSpec
-from weft.models.gpt import GPTConfig
+from weft.models.language.gpt import GPTConfig
 
 
 def gradients(kept: Literal["none", "selective", "full"], dropout: float) -> list[Tensor]:

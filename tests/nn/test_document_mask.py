@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tests.gpt_configs import gpt_config
 from weft.kernels.select import use_attention
-from weft.models.llama import LlamaConfig
+from weft.models.language.llama import LlamaConfig
 from weft.nn import document_mask as module
 from weft.nn.attention import explicit_attention
 from weft.nn.document_mask import BLOCK, causal_blocks, document_positions, same_document

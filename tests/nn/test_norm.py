@@ -40,6 +40,6 @@ def test_without_gradients_it_is_pytorchs() -> None:
 
 
 def test_all_models_have_this_one() -> None:
-    files = list(Path(weft.models.__path__[0]).glob("*.py"))
+    files = list(Path(weft.models.__path__[0]).rglob("*.py"))
     assert len(files) > 10
     assert [file.name for file in files if "nn.LayerNorm" in file.read_text()] == []

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from weft.core.errors import ConfigError
 from weft.data.base import UNLABELLED, Batch
-from weft.models.gpt import GPT, TINY
+from weft.models.language.gpt import GPT, TINY
 from weft.objectives.finetuning import Finetuning, FinetuningConfig
 from weft.training.means import Means
 

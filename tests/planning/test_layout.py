@@ -12,8 +12,8 @@ import torch
 
 from weft.core.errors import ConfigError
 from weft.kernels.chunked_cross_entropy import CHUNK
-from weft.models.dcgan import DCGANConfig
-from weft.objectives.adversarial import AdversarialConfig
+from weft.models.generative.dcgan import DCGANConfig
+from weft.objectives.generative.adversarial import AdversarialConfig
 from weft.planning import devices, memory, plan, speed
 from weft.planning.footprint import Footprint, measure
 from weft.planning.layout import ANY, Layout, weights

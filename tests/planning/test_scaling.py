@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from weft.models.gpt import PRESETS
-from weft.models.perceiver import PerceiverConfig
+from weft.models.language.gpt import PRESETS
+from weft.models.language.perceiver import PerceiverConfig
 from weft.planning import scaling
 
 

@@ -9,8 +9,8 @@ import xml.etree.ElementTree as xml
 
 import torch
 
-from weft.models.gan import GANConfig
-from weft.models.vae import VAEConfig
+from weft.models.generative.gan import GANConfig
+from weft.models.generative.vae import VAEConfig
 from weft.report import plane
 
 

@@ -16,7 +16,7 @@ from tests.contracts.tiny import text_file
 from weft.api import default_folder, train
 from weft.core import config
 from weft.core.errors import CheckpointError, ConfigError, WeftError
-from weft.models.gpt import GPTConfig
+from weft.models.language.gpt import GPTConfig
 from weft.recipes.base import Recipe
 from weft.runs.assemble import adopt, assemble
 from weft.runs.load import load

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from weft.core import random
 from weft.core.errors import ConfigError
-from weft.models.boltzmann import Boltzmann, BoltzmannConfig
-from weft.models.energy import every_state
-from weft.models.rbm import RBM, RBMConfig
+from weft.models.energy.boltzmann import Boltzmann, BoltzmannConfig
+from weft.models.energy.energy import every_state
+from weft.models.energy.rbm import RBM, RBMConfig
 
 X, H = 5, 3
 

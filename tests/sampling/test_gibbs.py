@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from weft.core import random
-from weft.models.boltzmann import Boltzmann, BoltzmannConfig
-from weft.models.energy import every_state
-from weft.models.hopfield import Hopfield, HopfieldConfig
-from weft.models.rbm import RBM, RBMConfig
+from weft.models.energy.boltzmann import Boltzmann, BoltzmannConfig
+from weft.models.energy.energy import every_state
+from weft.models.energy.hopfield import Hopfield, HopfieldConfig
+from weft.models.energy.rbm import RBM, RBMConfig
 from weft.sampling.gibbs import gibbs, marginals
 
 CHAINS = 20_000

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from weft.core import random
-from weft.models.energy import every_state
-from weft.models.hopfield import Hopfield, HopfieldConfig
+from weft.models.energy.energy import every_state
+from weft.models.energy.hopfield import Hopfield, HopfieldConfig
 from weft.sampling.metropolis import log_acceptance, metropolis, random_walk
 
 SIZE = 6

@@ -10,10 +10,10 @@ from torch import nn
 
 from weft.data.tokenizers.base import ByteTokenizer, ClassNames
 from weft.data.tokenizers.special_tokens import Seq2SeqTokenizer
-from weft.models.conditional_vae import ConditionalVAEConfig
-from weft.models.gpt import GPTConfig
-from weft.models.nonautoregressive import NonAutoregressiveConfig
-from weft.models.transformer import TransformerConfig
+from weft.models.generative.conditional_vae import ConditionalVAEConfig
+from weft.models.language.gpt import GPTConfig
+from weft.models.language.nonautoregressive import NonAutoregressiveConfig
+from weft.models.language.transformer import TransformerConfig
 from weft.recipes.base import Recipe
 from weft.runs.load import Loaded
 from weft.serving.service import ServedModel, serve_model

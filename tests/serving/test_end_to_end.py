@@ -17,7 +17,7 @@ import torch
 import weft
 from tests.serving.conftest import Live, running
 from weft.data.tokenizers.subwords import WordPiece
-from weft.models.bert import TINY
+from weft.models.language.bert import TINY
 from weft.runs.load import Loaded
 from weft.serving.service import Service, serve_model
 

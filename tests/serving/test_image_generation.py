@@ -23,9 +23,9 @@ from tests.serving.small import served, served_gpt, served_images
 from tests.serving.test_errors import anything
 from weft.core.errors import CapabilityError
 from weft.data.tokenizers.base import ClassNames
-from weft.models.gan import GANConfig
-from weft.models.pixelcnn import PixelCNNConfig
-from weft.models.vae import VAEConfig
+from weft.models.generative.gan import GANConfig
+from weft.models.generative.pixelcnn import PixelCNNConfig
+from weft.models.generative.vae import VAEConfig
 from weft.recipes.base import Recipe
 from weft.runs.load import Loaded
 from weft.serving.service import serve_model

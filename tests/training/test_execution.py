@@ -13,8 +13,8 @@ from tests.training import toys
 from weft.core.errors import ConfigError
 from weft.kernels.attention import CORES
 from weft.kernels.c import passes
-from weft.models.gpt import GPT, GPTConfig
-from weft.objectives.next_token import NextTokenConfig
+from weft.models.language.gpt import GPT, GPTConfig
+from weft.objectives.language.next_token import NextTokenConfig
 from weft.training import execution
 from weft.training.optimizer.settings import SGD, Adam, AdamW, Muon, OptimConfig
 from weft.training.settings import Train

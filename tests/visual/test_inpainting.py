@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from weft.core.errors import CapabilityError, ConfigError
-from weft.models.gan import GANConfig
-from weft.models.gated_pixelcnn import GatedPixelCNNConfig
-from weft.models.pixelcnn import PixelCNNConfig
-from weft.models.rbm import RBMConfig
-from weft.models.vae import VAEConfig
+from weft.models.energy.rbm import RBMConfig
+from weft.models.generative.gan import GANConfig
+from weft.models.generative.gated_pixelcnn import GatedPixelCNNConfig
+from weft.models.generative.pixelcnn import PixelCNNConfig
+from weft.models.generative.vae import VAEConfig
 from weft.visual.inpainting import MASKS, inpaint, known_part
 
 MODELS = {

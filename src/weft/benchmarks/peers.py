@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft.core.errors import require
-from weft.models.gpt import GPT, GPTConfig
+from weft.models.language.gpt import GPT, GPTConfig
 from weft.training.optimizer.updater import parameter_kinds
 
 Step = Callable[[], Tensor]

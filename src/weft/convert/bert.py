@@ -8,7 +8,7 @@ from weft.convert.family import ACTIVATIONS, Family, activation, need, only, set
 from weft.convert.labels import count
 from weft.convert.table import Ignore, Join, Rename, Row, Same, Table
 from weft.core.errors import CheckpointError
-from weft.models.bert import BERTConfig, Task
+from weft.models.language.bert import BERTConfig, Task
 
 ARCHITECTURES: dict[Task, str] = {
     "pretrain": "BertForPreTraining",

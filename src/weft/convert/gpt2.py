@@ -6,7 +6,7 @@ from typing import Any
 
 from weft.convert.family import ACTIVATIONS, Family, activation, need, only, setting
 from weft.convert.table import Ignore, Rename, Row, Same, Table
-from weft.models.gpt import GPTConfig
+from weft.models.language.gpt import GPTConfig
 
 LINEAR = {
     "attn.c_attn": "attention.qkv",

@@ -7,7 +7,7 @@ from typing import Any
 from weft.convert.family import Family, activation, need, setting
 from weft.convert.table import Ignore, Join, Rename, Row, Same, Table
 from weft.core.errors import CheckpointError
-from weft.models.llama import LlamaConfig
+from weft.models.language.llama import LlamaConfig
 
 
 def settings(config: dict[str, Any]) -> LlamaConfig:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from weft.convert.family import ACTIVATIONS, Family, activation, need, only, setting, target_special_tokens
 from weft.convert.table import Ignore, Join, Rename, Row, Same, Table
-from weft.models.transformer import TransformerConfig
+from weft.models.language.transformer import TransformerConfig
 
 
 def settings(config: dict[str, Any]) -> TransformerConfig:

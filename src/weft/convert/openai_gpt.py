@@ -7,7 +7,7 @@ from typing import Any
 from weft.convert.family import Family, need, only, setting
 from weft.convert.gpt2 import block_rows
 from weft.convert.table import Ignore, Rename, Row, Same, Table
-from weft.models.gpt import GPTConfig
+from weft.models.language.gpt import GPTConfig
 
 
 def settings(config: dict[str, Any]) -> GPTConfig:

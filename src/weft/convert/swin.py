@@ -9,7 +9,7 @@ from weft.convert.labels import count
 from weft.convert.table import Ignore, Join, Rename, Row, Table
 from weft.convert.vit import describe_images, image_shape, patch
 from weft.core.errors import CheckpointError
-from weft.models.swin import SwinConfig
+from weft.models.vision.swin import SwinConfig
 
 
 def settings(config: dict[str, Any]) -> SwinConfig:

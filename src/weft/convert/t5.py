@@ -9,7 +9,7 @@ from torch import Tensor
 from weft.convert.family import Family, activation, need, setting, target_special_tokens
 from weft.convert.table import Ignore, Join, Rename, Row, Same, Table
 from weft.core.errors import CheckpointError
-from weft.models.t5 import T5Config
+from weft.models.language.t5 import T5Config
 
 HEAD = "lm_head.weight"
 

@@ -8,7 +8,7 @@ from weft.convert.family import ACTIVATIONS, Family, activation, need, setting
 from weft.convert.labels import count
 from weft.convert.table import Ignore, Join, Rename, Row, Table
 from weft.core.errors import CheckpointError
-from weft.models.vit import ViTConfig
+from weft.models.vision.vit import ViTConfig
 
 
 def settings(config: dict[str, Any]) -> ViTConfig:

@@ -12,7 +12,7 @@ from weft.data.base import Batch
 from weft.evaluation.evaluate import TaskMetrics
 from weft.evaluation.squad import Answered, score
 from weft.inference.predict.words import Best
-from weft.objectives.extractive_qa import ExtractiveQA
+from weft.objectives.language.extractive_qa import ExtractiveQA
 from weft.runs.load import Loaded
 
 

@@ -13,7 +13,7 @@ from weft.data.annotated.sentences import Sentence
 from weft.data.annotated.tagged import Tagged
 from weft.data.base import Batch
 from weft.evaluation.evaluate import TaskMetrics
-from weft.objectives.token_classification import TokenClassification
+from weft.objectives.language.token_classification import TokenClassification
 from weft.runs.load import Loaded
 
 Entity = tuple[str, int, int]

@@ -20,7 +20,7 @@ from weft.evaluation.evaluate import change_data
 from weft.metrics.image_distances import InceptionScore, Moments, gaussian_distance, precision_and_recall
 from weft.models.base import Extracts, Samples, SamplesClass, need
 from weft.nn.one_hot import one_hot
-from weft.objectives.elbo import importance_bound
+from weft.objectives.generative.elbo import importance_bound
 from weft.runs.load import Loaded, load
 from weft.visual.grids import keys
 

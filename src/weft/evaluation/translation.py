@@ -13,8 +13,8 @@ from typing import Any
 from weft.core.errors import MissingExtra, require
 from weft.data.base import Batch
 from weft.evaluation.evaluate import TaskMetrics
-from weft.objectives.cmlm import CMLM
-from weft.objectives.seq2seq import Seq2Seq
+from weft.objectives.language.cmlm import CMLM
+from weft.objectives.language.seq2seq import Seq2Seq
 
 log = logging.getLogger("weft")
 

@@ -35,9 +35,8 @@ CHECKED: dict[str, tuple[str, ...]] = {
     "weft.nn.norm:LayerNorm": ("forward",),
     "weft.nn.norm:RMSNorm": ("forward",),
     "weft.kernels.int8_linear:Int8Linear": ("forward", "_sums"),
-    "weft.models.decoder:Decoder": ("embedded", "_rope_table"),
-    "weft.models.gpt:GPT": ("hidden", "embedded", "forward", "windows", "_sliding_window_mask", "_through_blocks", "decoder_stack"),
-    "weft.models.speedrun_gpt:SpeedrunGPT": (
+    "weft.models.language.decoder:Decoder": ("embedded", "_rope_table"),
+    "weft.models.language.gpt:GPT": (
         "hidden",
         "embedded",
         "forward",
@@ -46,7 +45,16 @@ CHECKED: dict[str, tuple[str, ...]] = {
         "_through_blocks",
         "decoder_stack",
     ),
-    "weft.models.llama:Llama": ("hidden", "embedded", "forward", "decoder_stack"),
+    "weft.models.language.speedrun_gpt:SpeedrunGPT": (
+        "hidden",
+        "embedded",
+        "forward",
+        "windows",
+        "_sliding_window_mask",
+        "_through_blocks",
+        "decoder_stack",
+    ),
+    "weft.models.language.llama:Llama": ("hidden", "embedded", "forward", "decoder_stack"),
 }
 """Functions of a module or a class that kernels stand in for."""
 BUILT_ON: dict[str, tuple[str, ...]] = {
@@ -54,14 +62,14 @@ BUILT_ON: dict[str, tuple[str, ...]] = {
     "weft.nn.dropout:DropPath": ("weft.nn.dropout:Dropout",),
     "weft.nn.feed_forward:FeedForward": ("weft.nn.feed_forward",),
     "weft.nn.feed_forward:GatedFeedForward": ("weft.nn.feed_forward",),
-    "weft.models.gpt:GPT": ("weft.models.decoder:Decoder", "weft.nn.position", "weft.nn.block:Blocks"),
-    "weft.models.speedrun_gpt:SpeedrunGPT": (
-        "weft.models.gpt:GPT",
-        "weft.models.decoder:Decoder",
+    "weft.models.language.gpt:GPT": ("weft.models.language.decoder:Decoder", "weft.nn.position", "weft.nn.block:Blocks"),
+    "weft.models.language.speedrun_gpt:SpeedrunGPT": (
+        "weft.models.language.gpt:GPT",
+        "weft.models.language.decoder:Decoder",
         "weft.nn.position",
         "weft.nn.block:Blocks",
     ),
-    "weft.models.llama:Llama": ("weft.nn.position",),
+    "weft.models.language.llama:Llama": ("weft.nn.position",),
 }
 """What else the mathematics of a class is made of."""
 

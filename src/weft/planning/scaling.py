@@ -82,7 +82,7 @@ def v100_years(flop: float) -> float:
 
 def growth() -> list[dict[str, float | str]]:
     """Parameters of every released GPT, counted from its configuration, and how many times GPT-1's they are."""
-    from weft.models.gpt import PRESETS  # a plan of another model does without
+    from weft.models.language.gpt import PRESETS  # a plan of another model does without
 
     first = RELEASED[0]
     least = parameters(PRESETS[first.preset])

@@ -13,10 +13,10 @@ from weft.core.config import override
 from weft.data.text.biographies import BiographiesConfig
 from weft.data.text.questions import QuestionsConfig
 from weft.data.text.span_corruption import SpanCorruptionConfig
-from weft.models.gpt import GPTConfig
-from weft.models.perceiver import PerceiverConfig
-from weft.objectives.answer import AnswerConfig
-from weft.objectives.next_token import NextTokenConfig
+from weft.models.language.gpt import GPTConfig
+from weft.models.language.perceiver import PerceiverConfig
+from weft.objectives.language.answer import AnswerConfig
+from weft.objectives.language.next_token import NextTokenConfig
 from weft.recipes.base import Progress, Recipe
 from weft.training.optimizer.settings import AdamW, Muon
 from weft.training.schedule import Schedule

@@ -90,7 +90,7 @@ def test_the_two_examples_of_the_paper() -> None:
     pytest.importorskip("tokenizers")
     from weft.data.tokenizers.subword_engines import bert
     from weft.data.tokenizers.subwords import WordPiece
-    from weft.objectives.mlm_nsp import MLMNSPConfig
+    from weft.objectives.language.mlm_nsp import MLMNSPConfig
 
     words = "the man went to store he bought a gallon of milk penguin ##s are flight ##less birds they swim"
     pieces = [*SPECIAL_TOKENS, *words.split(" ")]

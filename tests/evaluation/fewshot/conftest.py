@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from weft.core import registry
 from weft.data.tokenizers.base import ByteTokenizer
-from weft.models import gpt, llama
+from weft.models.language import gpt, llama
 from weft.runs.load import Loaded
 
 CONTEXT = 48

@@ -17,7 +17,7 @@ from weft.inference.runner import ModelRunner
 from weft.kernels.c import compiler, cpu_decode_step, decode_stack
 from weft.kernels.c.cpu_decode_step import FEW, CPUDecodeStep
 from weft.kernels.select import choose_decoder, decoder
-from weft.models.gpt import GPTConfig
+from weft.models.language.gpt import GPTConfig
 from weft.models.mlp import MLPConfig
 
 KINDS: list[Precision] = ["int8", "bf16"]

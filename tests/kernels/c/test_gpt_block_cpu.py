@@ -15,7 +15,7 @@ from weft.kernels.c import gpt_block_cpu as module
 from weft.kernels.c import passes
 from weft.kernels.select import install_chosen
 from weft.kernels.usage import UsageSpec
-from weft.models.gpt import GPTConfig
+from weft.models.language.gpt import GPTConfig
 from weft.nn.attention import SelfAttention
 from weft.nn.block import Block
 from weft.nn.feed_forward import FeedForward

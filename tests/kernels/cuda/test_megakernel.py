@@ -13,8 +13,8 @@ from tests.gpt_configs import gpt_config
 from weft.kernels.cuda.megakernel import Arguments, MegakernelDecode, all_shares, sizes_fit, sizes_of, supports
 from weft.kernels.spec import StackSpec, describe_stack, described
 from weft.kernels.usage import Machine, UsageSpec
-from weft.models.gpt import PRESETS, GPTConfig
-from weft.models.llama import LlamaConfig
+from weft.models.language.gpt import PRESETS, GPTConfig
+from weft.models.language.llama import LlamaConfig
 
 SIZES = [("gpt2-xl", 132), ("gpt2-xl", 114), ("gpt2", 132), ("gpt2-medium", 132), ("gpt2-large", 78)]
 SHARED = 232_448

@@ -10,8 +10,8 @@ import torch
 
 from tests.training import toys
 from weft.data.base import DataLoader, TensorDataset
-from weft.models.gpt import GPTConfig
-from weft.objectives.next_token import NextTokenConfig
+from weft.models.language.gpt import GPTConfig
+from weft.objectives.language.next_token import NextTokenConfig
 from weft.training import execution
 from weft.training.optimizer.bf16_weights import BF16Weights
 from weft.training.optimizer.settings import AdamW

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from tests.training import toys
 from weft.core import registry
 from weft.core.errors import ConfigError
-from weft.models.gpt import GPTConfig
+from weft.models.language.gpt import GPTConfig
 from weft.training.optimizer.muon import MuonOptimizer, orthogonalise
 from weft.training.optimizer.settings import SGD, Adam, AdamW, Momentum, Muon, OptimConfig, RMSProp
 from weft.training.optimizer.updater import Updater, parameter_kinds

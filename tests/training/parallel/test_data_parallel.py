@@ -18,10 +18,10 @@ from tests.training import toys
 from tests.training.parallel.processes import together
 from weft.core.errors import ConfigError, ProcessError
 from weft.data.base import Batch, DataLoader, TensorDataset
-from weft.models.gpt import GPTConfig
-from weft.models.llama import LlamaConfig
+from weft.models.language.gpt import GPTConfig
+from weft.models.language.llama import LlamaConfig
 from weft.objectives.base import Objective
-from weft.objectives.next_token import NextTokenConfig
+from weft.objectives.language.next_token import NextTokenConfig
 from weft.training import execution
 from weft.training.hooks import EMA, Hook, Signals, SignalSync, Validation
 from weft.training.optimizer.settings import SGD, Adam, AdamW, Momentum, Muon, OptimConfig

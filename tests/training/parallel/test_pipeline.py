@@ -15,11 +15,11 @@ from tests.training.parallel.processes import together
 from tests.training.parallel.test_data_parallel import FP32, MODELS, language_model, team
 from weft.core.errors import ConfigError
 from weft.data.base import Batch, DataLoader, TensorDataset
-from weft.models.gpt import GPTConfig
-from weft.models.speedrun_gpt import SpeedrunGPTConfig
+from weft.models.language.gpt import GPTConfig
+from weft.models.language.speedrun_gpt import SpeedrunGPTConfig
 from weft.objectives.base import Terms
 from weft.objectives.finetuning import FinetuningConfig
-from weft.objectives.next_token import NextToken, NextTokenConfig
+from weft.objectives.language.next_token import NextToken, NextTokenConfig
 from weft.training import execution
 from weft.training.hooks import EMA, Validation
 from weft.training.optimizer.settings import SGD, AdamW, Muon

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tests.training.parallel.processes import together
 from tests.training.parallel.test_data_parallel import MODELS, team
-from weft.objectives.next_token import NextTokenConfig
+from weft.objectives.language.next_token import NextTokenConfig
 from weft.training.checkpoint.tensors import pack, wholes
 from weft.training.parallel.team import once, saved
 

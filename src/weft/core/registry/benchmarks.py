@@ -3,21 +3,29 @@
 from weft.core.registry.entry import Entry
 
 BENCHES = {
-    "engine-cpu": Entry("weft.benchmarks.engine_cpu:main", 0, "training speed of two small GPTs on the CPU, against peers"),
-    "engine-gpu": Entry("weft.benchmarks.engine_gpu:main", 0, "training step of a small GPT on the GPU"),
-    "images-gpu": Entry("weft.benchmarks.images_gpu:main", 0, "training step of a VAE and a DCGAN on the GPU, against plain loops"),
-    "encoders-gpu": Entry("weft.benchmarks.encoders_gpu:main", 0, "training step of BERT-base and a translator on the GPU, against a peer"),
-    "training": Entry("weft.benchmarks.training:main", 0, "speed and memory of training GPT-2 on the GPU, against a peer"),
-    "generation": Entry("weft.benchmarks.generation:main", 0, "tokens a second of a GPT-2, against a peer"),
-    "transformers": Entry("weft.benchmarks.transformers:main", 0, "recipes of the Transformer family on real data, over several seeds"),
-    "images": Entry("weft.benchmarks.images:main", 0, "generative models on real images, over several seeds"),
-    "data-build": Entry("weft.benchmarks.data_build:main", 0, "text to token shards, against the tokenizers library on the same cores"),
-    "predict": Entry("weft.benchmarks.predict:main", 0, "weft predict against the model alone; the first token of a sample"),
+    "engine-cpu": Entry("weft.benchmarks.training.engine_cpu:main", 0, "training speed of two small GPTs on the CPU, against peers"),
+    "engine-gpu": Entry("weft.benchmarks.training.engine_gpu:main", 0, "training step of a small GPT on the GPU"),
+    "images-gpu": Entry(
+        "weft.benchmarks.training.images_gpu:main", 0, "training step of a VAE and a DCGAN on the GPU, against plain loops"
+    ),
+    "encoders-gpu": Entry(
+        "weft.benchmarks.training.encoders_gpu:main", 0, "training step of BERT-base and a translator on the GPU, against a peer"
+    ),
+    "training": Entry("weft.benchmarks.training.training:main", 0, "speed and memory of training GPT-2 on the GPU, against a peer"),
+    "generation": Entry("weft.benchmarks.inference.generation:main", 0, "tokens a second of a GPT-2, against a peer"),
+    "transformers": Entry(
+        "weft.benchmarks.quality.transformers:main", 0, "recipes of the Transformer family on real data, over several seeds"
+    ),
+    "images": Entry("weft.benchmarks.quality.images:main", 0, "generative models on real images, over several seeds"),
+    "data-build": Entry(
+        "weft.benchmarks.training.data_build:main", 0, "text to token shards, against the tokenizers library on the same cores"
+    ),
+    "predict": Entry("weft.benchmarks.inference.predict:main", 0, "weft predict against the model alone; the first token of a sample"),
     "birthplace": Entry("weft.projects.birthplace.benchmark:main", 0, "the birthplace task on its real data, over several seeds"),
-    "parity": Entry("weft.benchmarks.parity:main", 0, "outputs of converted models against transformers, both ways"),
-    "serving": Entry("weft.benchmarks.serving:main", 0, "the server under load: streams, a full queue, slow clients, its pace"),
-    "harness": Entry("weft.benchmarks.harness:main", 0, "lm-evaluation-harness in process against over HTTP"),
-    "smollm2": Entry("weft.benchmarks.smollm2:main", 0, "SmolLM2-135M on LAMBADA and HellaSwag, beside published numbers"),
-    "speedrun": Entry("weft.benchmarks.speedrun:main", 0, "time to the same loss: GPT-2's recipe against gpt/speedrun"),
-    "plan": Entry("weft.benchmarks.plan:main", 0, "memory and time of training steps against what weft plan says of them"),
+    "parity": Entry("weft.benchmarks.quality.parity:main", 0, "outputs of converted models against transformers, both ways"),
+    "serving": Entry("weft.benchmarks.inference.serving:main", 0, "the server under load: streams, a full queue, slow clients, its pace"),
+    "harness": Entry("weft.benchmarks.quality.harness:main", 0, "lm-evaluation-harness in process against over HTTP"),
+    "smollm2": Entry("weft.benchmarks.quality.smollm2:main", 0, "SmolLM2-135M on LAMBADA and HellaSwag, beside published numbers"),
+    "speedrun": Entry("weft.benchmarks.training.speedrun:main", 0, "time to the same loss: GPT-2's recipe against gpt/speedrun"),
+    "plan": Entry("weft.benchmarks.training.plan:main", 0, "memory and time of training steps against what weft plan says of them"),
 }

@@ -3,40 +3,50 @@
 from weft.core.registry.entry import Entry
 
 MODELS = {
-    "gpt": Entry("weft.models.gpt:GPTConfig", 2018, "decoder-only Transformer"),
-    "speedrun_gpt": Entry("weft.models.speedrun_gpt:SpeedrunGPTConfig", 2024, "GPT with QK-norm, embedding skips and zero initialisation"),
-    "llama": Entry("weft.models.llama:LlamaConfig", 2023, "decoder-only Transformer with RMS norms, rotary positions and gates"),
-    "bert": Entry("weft.models.bert:BERTConfig", 2018, "Transformer encoder with token and sentence-pair heads"),
-    "transformer": Entry("weft.models.transformer:TransformerConfig", 2017, "encoder-decoder Transformer"),
+    "gpt": Entry("weft.models.language.gpt:GPTConfig", 2018, "decoder-only Transformer"),
+    "speedrun_gpt": Entry(
+        "weft.models.language.speedrun_gpt:SpeedrunGPTConfig", 2024, "GPT with QK-norm, embedding skips and zero initialisation"
+    ),
+    "llama": Entry("weft.models.language.llama:LlamaConfig", 2023, "decoder-only Transformer with RMS norms, rotary positions and gates"),
+    "bert": Entry("weft.models.language.bert:BERTConfig", 2018, "Transformer encoder with token and sentence-pair heads"),
+    "transformer": Entry("weft.models.language.transformer:TransformerConfig", 2017, "encoder-decoder Transformer"),
     "nonautoregressive": Entry(
-        "weft.models.nonautoregressive:NonAutoregressiveConfig", 2017, "encoder-decoder Transformer that makes all tokens at once"
+        "weft.models.language.nonautoregressive:NonAutoregressiveConfig", 2017, "encoder-decoder Transformer that makes all tokens at once"
     ),
-    "t5": Entry("weft.models.t5:T5Config", 2019, "encoder-decoder Transformer from text to text, with relative positions"),
-    "perceiver": Entry("weft.models.perceiver:PerceiverConfig", 2021, "decoder-only Transformer over a few latents"),
+    "t5": Entry("weft.models.language.t5:T5Config", 2019, "encoder-decoder Transformer from text to text, with relative positions"),
+    "perceiver": Entry("weft.models.language.perceiver:PerceiverConfig", 2021, "decoder-only Transformer over a few latents"),
     "mlp": Entry("weft.models.mlp:MLPConfig", 1986, "multilayer perceptron"),
-    "vit": Entry("weft.models.vit:ViTConfig", 2020, "Transformer encoder over the patches of an image"),
-    "swin": Entry("weft.models.swin:SwinConfig", 2021, "Transformer with attention in shifted windows of an image"),
-    "convnet": Entry("weft.models.convnet:ConvNetConfig", 2015, "small residual network for images of few pixels"),
-    "vae": Entry("weft.models.vae:VAEConfig", 2013, "variational autoencoder"),
-    "conditional_vae": Entry("weft.models.conditional_vae:ConditionalVAEConfig", 2015, "variational autoencoder that is told the class"),
-    "semi_supervised_vae": Entry("weft.models.conditional_vae:SemiSupervisedVAEConfig", 2014, "the same that also tells the class: M2"),
-    "gan": Entry("weft.models.gan:GANConfig", 2014, "generator against discriminator"),
-    "dcgan": Entry("weft.models.dcgan:DCGANConfig", 2015, "convolutional generator against convolutional discriminator"),
-    "bigan": Entry("weft.models.bigan:BiGANConfig", 2016, "generator and encoder against a discriminator of pairs"),
-    "pix2pix": Entry("weft.models.pix2pix:Pix2PixConfig", 2016, "U-Net against a discriminator of patches, for pairs of images"),
-    "cyclegan": Entry("weft.models.cyclegan:CycleGANConfig", 2017, "two generators, there and back, for images without pairs"),
-    "rbm": Entry("weft.models.rbm:RBMConfig", 1986, "restricted Boltzmann machine"),
-    "boltzmann": Entry("weft.models.boltzmann:BoltzmannConfig", 1985, "Boltzmann machine, fully visible or with hidden units"),
-    "hopfield": Entry("weft.models.hopfield:HopfieldConfig", 1982, "Hopfield network, a memory asked by a part of what it holds"),
-    "planar": Entry("weft.models.planar:PlanarFlowConfig", 2015, "planar flow, from noise to samples only"),
-    "realnvp": Entry("weft.models.realnvp:RealNVPConfig", 2016, "flow of affine couplings, on vectors"),
-    "realnvp_images": Entry(
-        "weft.models.realnvp_images:RealNVPImagesConfig", 2016, "flow of affine couplings, on images at several scales"
+    "vit": Entry("weft.models.vision.vit:ViTConfig", 2020, "Transformer encoder over the patches of an image"),
+    "swin": Entry("weft.models.vision.swin:SwinConfig", 2021, "Transformer with attention in shifted windows of an image"),
+    "convnet": Entry("weft.models.vision.convnet:ConvNetConfig", 2015, "small residual network for images of few pixels"),
+    "vae": Entry("weft.models.generative.vae:VAEConfig", 2013, "variational autoencoder"),
+    "conditional_vae": Entry(
+        "weft.models.generative.conditional_vae:ConditionalVAEConfig", 2015, "variational autoencoder that is told the class"
     ),
-    "maf": Entry("weft.models.maf:MAFConfig", 2017, "masked autoregressive flow: fast density, slow samples"),
-    "iaf": Entry("weft.models.iaf:IAFConfig", 2016, "inverse autoregressive flow: fast samples, slow density"),
-    "distilled": Entry("weft.models.distilled:DistilledConfig", 2017, "masked autoregressive flow and the inverse one it teaches"),
-    "pixelcnn": Entry("weft.models.pixelcnn:PixelCNNConfig", 2016, "images pixel by pixel, by masked convolutions"),
-    "gated_pixelcnn": Entry("weft.models.gated_pixelcnn:GatedPixelCNNConfig", 2016, "PixelCNN of two stacks, without a blind spot"),
-    "word2vec": Entry("weft.models.word2vec:Word2VecConfig", 2013, "word vectors, two tables"),
+    "semi_supervised_vae": Entry(
+        "weft.models.generative.conditional_vae:SemiSupervisedVAEConfig", 2014, "the same that also tells the class: M2"
+    ),
+    "gan": Entry("weft.models.generative.gan:GANConfig", 2014, "generator against discriminator"),
+    "dcgan": Entry("weft.models.generative.dcgan:DCGANConfig", 2015, "convolutional generator against convolutional discriminator"),
+    "bigan": Entry("weft.models.generative.bigan:BiGANConfig", 2016, "generator and encoder against a discriminator of pairs"),
+    "pix2pix": Entry("weft.models.generative.pix2pix:Pix2PixConfig", 2016, "U-Net against a discriminator of patches, for pairs of images"),
+    "cyclegan": Entry("weft.models.generative.cyclegan:CycleGANConfig", 2017, "two generators, there and back, for images without pairs"),
+    "rbm": Entry("weft.models.energy.rbm:RBMConfig", 1986, "restricted Boltzmann machine"),
+    "boltzmann": Entry("weft.models.energy.boltzmann:BoltzmannConfig", 1985, "Boltzmann machine, fully visible or with hidden units"),
+    "hopfield": Entry("weft.models.energy.hopfield:HopfieldConfig", 1982, "Hopfield network, a memory asked by a part of what it holds"),
+    "planar": Entry("weft.models.generative.planar:PlanarFlowConfig", 2015, "planar flow, from noise to samples only"),
+    "realnvp": Entry("weft.models.generative.realnvp:RealNVPConfig", 2016, "flow of affine couplings, on vectors"),
+    "realnvp_images": Entry(
+        "weft.models.generative.realnvp_images:RealNVPImagesConfig", 2016, "flow of affine couplings, on images at several scales"
+    ),
+    "maf": Entry("weft.models.generative.maf:MAFConfig", 2017, "masked autoregressive flow: fast density, slow samples"),
+    "iaf": Entry("weft.models.generative.iaf:IAFConfig", 2016, "inverse autoregressive flow: fast samples, slow density"),
+    "distilled": Entry(
+        "weft.models.generative.distilled:DistilledConfig", 2017, "masked autoregressive flow and the inverse one it teaches"
+    ),
+    "pixelcnn": Entry("weft.models.generative.pixelcnn:PixelCNNConfig", 2016, "images pixel by pixel, by masked convolutions"),
+    "gated_pixelcnn": Entry(
+        "weft.models.generative.gated_pixelcnn:GatedPixelCNNConfig", 2016, "PixelCNN of two stacks, without a blind spot"
+    ),
+    "word2vec": Entry("weft.models.language.word2vec:Word2VecConfig", 2013, "word vectors, two tables"),
 }

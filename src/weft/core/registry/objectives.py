@@ -4,83 +4,97 @@ from weft.core.registry.entry import Entry
 
 OBJECTIVES = {
     "next_token": Entry(
-        "weft.objectives.next_token:NextTokenConfig", 0, "language modelling: cross-entropy of the next token (teacher forcing)"
+        "weft.objectives.language.next_token:NextTokenConfig", 0, "language modelling: cross-entropy of the next token (teacher forcing)"
     ),
     "truncated_bptt": Entry(
-        "weft.objectives.truncated_bptt:TruncatedBPTTConfig",
+        "weft.objectives.language.truncated_bptt:TruncatedBPTTConfig",
         2010,
         "truncated back-propagation through time: next token, with a recurrent state carried from batch to batch",
     ),
-    "answer": Entry("weft.objectives.answer:AnswerConfig", 0, "cross-entropy of an answer, and whether all of it is right (exact match)"),
+    "answer": Entry(
+        "weft.objectives.language.answer:AnswerConfig", 0, "cross-entropy of an answer, and whether all of it is right (exact match)"
+    ),
     "seq2seq": Entry(
-        "weft.objectives.seq2seq:Seq2SeqConfig", 2014, "sequence to sequence: cross-entropy of a target given its source (teacher forcing)"
+        "weft.objectives.language.seq2seq:Seq2SeqConfig",
+        2014,
+        "sequence to sequence: cross-entropy of a target given its source (teacher forcing)",
     ),
     "cmlm": Entry(
-        "weft.objectives.cmlm:CMLMConfig",
+        "weft.objectives.language.cmlm:CMLMConfig",
         2019,
         "conditional masked language model (CMLM): cross-entropy of masked target tokens and of the target's length",
     ),
     "classification": Entry("weft.objectives.classification:ClassificationConfig", 0, "cross-entropy of the class"),
     "regression": Entry("weft.objectives.regression:RegressionConfig", 0, "mean squared error of a number"),
     "multiple_choice": Entry(
-        "weft.objectives.multiple_choice:MultipleChoiceConfig", 2018, "multiple choice: cross-entropy of the right one among several texts"
+        "weft.objectives.language.multiple_choice:MultipleChoiceConfig",
+        2018,
+        "multiple choice: cross-entropy of the right one among several texts",
     ),
     "finetuning": Entry(
         "weft.objectives.finetuning:FinetuningConfig",
         2018,
         "finetuning with an auxiliary language model loss: cross-entropy of a class or choice, and of the text",
     ),
-    "likelihood": Entry("weft.objectives.likelihood:LikelihoodConfig", 0, "negative log-likelihood of a density model"),
+    "likelihood": Entry("weft.objectives.generative.likelihood:LikelihoodConfig", 0, "negative log-likelihood of a density model"),
     "reverse_kl": Entry(
-        "weft.objectives.reverse_kl:ReverseKLConfig", 2015, "reverse KL divergence of a model's samples from a known density"
+        "weft.objectives.generative.reverse_kl:ReverseKLConfig", 2015, "reverse KL divergence of a model's samples from a known density"
     ),
     "density_distillation": Entry(
-        "weft.objectives.density_distillation:DensityDistillationConfig",
+        "weft.objectives.generative.density_distillation:DensityDistillationConfig",
         2017,
         "probability density distillation: KL divergence of a student from its teacher",
     ),
-    "elbo": Entry("weft.objectives.elbo:ELBOConfig", 2013, "negative evidence lower bound (ELBO)"),
+    "elbo": Entry("weft.objectives.generative.elbo:ELBOConfig", 2013, "negative evidence lower bound (ELBO)"),
     "semi_supervised_elbo": Entry(
-        "weft.objectives.semi_supervised_elbo:SemiSupervisedELBOConfig", 2014, "negative evidence lower bound where few labels are known"
+        "weft.objectives.generative.semi_supervised_elbo:SemiSupervisedELBOConfig",
+        2014,
+        "negative evidence lower bound where few labels are known",
     ),
-    "adversarial": Entry("weft.objectives.adversarial:AdversarialConfig", 2014, "GAN loss: discriminator and generator in turns"),
+    "adversarial": Entry(
+        "weft.objectives.generative.adversarial:AdversarialConfig", 2014, "GAN loss: discriminator and generator in turns"
+    ),
     "bidirectional": Entry(
-        "weft.objectives.bidirectional:BidirectionalConfig", 2016, "BiGAN loss: the discriminator sees pairs of example and latent code"
+        "weft.objectives.language.bidirectional:BidirectionalConfig",
+        2016,
+        "BiGAN loss: the discriminator sees pairs of example and latent code",
     ),
     "paired_images": Entry(
-        "weft.objectives.paired_images:PairedImagesConfig", 2016, "conditional GAN loss and L1 loss on paired images (pix2pix)"
+        "weft.objectives.generative.paired_images:PairedImagesConfig", 2016, "conditional GAN loss and L1 loss on paired images (pix2pix)"
     ),
-    "cycle": Entry("weft.objectives.cycle:CycleConfig", 2017, "two GAN losses and cycle consistency on unpaired images (CycleGAN)"),
+    "cycle": Entry(
+        "weft.objectives.generative.cycle:CycleConfig", 2017, "two GAN losses and cycle consistency on unpaired images (CycleGAN)"
+    ),
     "contrastive_divergence": Entry(
-        "weft.objectives.contrastive_divergence:ContrastiveDivergenceConfig",
+        "weft.objectives.energy.contrastive_divergence:ContrastiveDivergenceConfig",
         2002,
         "contrastive divergence: data against a short Gibbs chain",
     ),
     "boltzmann_learning": Entry(
-        "weft.objectives.boltzmann_learning:BoltzmannLearningConfig",
+        "weft.objectives.energy.boltzmann_learning:BoltzmannLearningConfig",
         1985,
         "Boltzmann learning: correlations clamped to the data minus correlations of a free chain",
     ),
     "associative_memory": Entry(
-        "weft.objectives.associative_memory:AssociativeMemoryConfig",
+        "weft.objectives.energy.associative_memory:AssociativeMemoryConfig",
         1982,
         "associative memory: patterns to be recalled from a part of them",
     ),
     "negative_sampling": Entry(
-        "weft.objectives.negative_sampling:NegativeSamplingConfig", 2013, "negative sampling: true pairs against noise"
+        "weft.objectives.language.negative_sampling:NegativeSamplingConfig", 2013, "negative sampling: true pairs against noise"
     ),
     "extractive_qa": Entry(
-        "weft.objectives.extractive_qa:ExtractiveQAConfig",
+        "weft.objectives.language.extractive_qa:ExtractiveQAConfig",
         2018,
         "extractive question answering: cross-entropy of an answer's first and last token",
     ),
     "token_classification": Entry(
-        "weft.objectives.token_classification:TokenClassificationConfig",
+        "weft.objectives.language.token_classification:TokenClassificationConfig",
         2018,
         "token classification: cross-entropy of the tag of each word",
     ),
     "mlm_nsp": Entry(
-        "weft.objectives.mlm_nsp:MLMNSPConfig",
+        "weft.objectives.language.mlm_nsp:MLMNSPConfig",
         2018,
         "masked language modelling (MLM) and next sentence prediction (NSP), as BERT is pretrained",
     ),

@@ -4,35 +4,53 @@ from weft.core.registry.entry import Entry
 
 STUDIES = {
     "generalisation-gap": Entry(
-        "weft.studies.generalisation_gap:study", 0, "how each regulariser narrows the gap between training and validation"
+        "weft.studies.optimization.generalisation_gap:study", 0, "how each regulariser narrows the gap between training and validation"
     ),
-    "attention-copying": Entry("weft.studies.attention_copying:study", 0, "how one attention head copies a value"),
-    "attention-averaging": Entry("weft.studies.attention_averaging:study", 0, "how one attention head averages two values"),
-    "head-variance": Entry("weft.studies.head_variance:study", 0, "why two attention heads average more reliably than one"),
-    "warm-up": Entry("weft.studies.warm_up:study", 2020, "which Transformers need a warm-up: those whose norms stand last"),
-    "exploding-rnn": Entry("weft.studies.exploding_rnn:study", 2013, "a recurrent network that learns only where gradients are clipped"),
-    "bert-features": Entry("weft.studies.bert_features:study", 2018, "tagging from the layers of a frozen BERT, against finetuning it"),
+    "attention-copying": Entry("weft.studies.language.attention_copying:study", 0, "how one attention head copies a value"),
+    "attention-averaging": Entry("weft.studies.language.attention_averaging:study", 0, "how one attention head averages two values"),
+    "head-variance": Entry("weft.studies.language.head_variance:study", 0, "why two attention heads average more reliably than one"),
+    "warm-up": Entry("weft.studies.optimization.warm_up:study", 2020, "which Transformers need a warm-up: those whose norms stand last"),
+    "exploding-rnn": Entry(
+        "weft.studies.optimization.exploding_rnn:study", 2013, "a recurrent network that learns only where gradients are clipped"
+    ),
+    "bert-features": Entry(
+        "weft.studies.language.bert_features:study", 2018, "tagging from the layers of a frozen BERT, against finetuning it"
+    ),
     "nonautoregressive-latency": Entry(
-        "weft.studies.nonautoregressive_latency:study", 2017, "time to make a target at once or token by token, by its length"
+        "weft.studies.language.nonautoregressive_latency:study", 2017, "time to make a target at once or token by token, by its length"
     ),
-    "degeneration": Entry("weft.studies.degeneration:study", 2019, "how the likeliest text repeats itself, and drawn text does not"),
-    "blind-spot": Entry("weft.studies.blind_spot:study", 2016, "which pixels a PixelCNN sees, and which only a gated one does"),
-    "flow-cost": Entry("weft.studies.flow_cost:study", 2017, "what determinants, densities and samples of flows cost, by dimensions"),
-    "flow-interpolation": Entry("weft.studies.flow_interpolation:study", 2016, "images between four images, by way of a flow's latents"),
-    "perceiver-cost": Entry("weft.studies.perceiver_cost:study", 0, "what a bottleneck of latents saves, by sequence length"),
-    "gan-panels": Entry("weft.studies.gan_panels:study", 2014, "a GAN on the line as it learns: densities and discriminator"),
-    "mode-collapse": Entry("weft.studies.mode_collapse:study", 2016, "which of eight Gaussians each variant of a GAN finds"),
-    "vanishing-generator": Entry("weft.studies.vanishing_generator:study", 2017, "what a generator is taught by a sure discriminator"),
-    "wgan-robustness": Entry("weft.studies.wgan_robustness:study", 2017, "badly made generators under two games"),
-    "clipping-histogram": Entry("weft.studies.clipping_histogram:study", 2017, "a critic's weights, clipped or with a gradient penalty"),
-    "critic-distance": Entry("weft.studies.critic_distance:study", 2017, "two distances of distributions that are moved apart"),
-    "xy-game": Entry("weft.studies.xy_game:study", 2016, "four ways to play J = -xy"),
-    "hopfield-capacity": Entry("weft.studies.hopfield_capacity:study", 1985, "how many patterns a Hopfield network recalls, by load"),
-    "hopfield-denoising": Entry("weft.studies.hopfield_denoising:study", 1982, "how much damage a Hopfield network repairs"),
+    "degeneration": Entry(
+        "weft.studies.language.degeneration:study", 2019, "how the likeliest text repeats itself, and drawn text does not"
+    ),
+    "blind-spot": Entry("weft.studies.generative.blind_spot:study", 2016, "which pixels a PixelCNN sees, and which only a gated one does"),
+    "flow-cost": Entry(
+        "weft.studies.generative.flow_cost:study", 2017, "what determinants, densities and samples of flows cost, by dimensions"
+    ),
+    "flow-interpolation": Entry(
+        "weft.studies.generative.flow_interpolation:study", 2016, "images between four images, by way of a flow's latents"
+    ),
+    "perceiver-cost": Entry("weft.studies.language.perceiver_cost:study", 0, "what a bottleneck of latents saves, by sequence length"),
+    "gan-panels": Entry("weft.studies.generative.gan_panels:study", 2014, "a GAN on the line as it learns: densities and discriminator"),
+    "mode-collapse": Entry("weft.studies.generative.mode_collapse:study", 2016, "which of eight Gaussians each variant of a GAN finds"),
+    "vanishing-generator": Entry(
+        "weft.studies.generative.vanishing_generator:study", 2017, "what a generator is taught by a sure discriminator"
+    ),
+    "wgan-robustness": Entry("weft.studies.generative.wgan_robustness:study", 2017, "badly made generators under two games"),
+    "clipping-histogram": Entry(
+        "weft.studies.generative.clipping_histogram:study", 2017, "a critic's weights, clipped or with a gradient penalty"
+    ),
+    "critic-distance": Entry("weft.studies.generative.critic_distance:study", 2017, "two distances of distributions that are moved apart"),
+    "xy-game": Entry("weft.studies.generative.xy_game:study", 2016, "four ways to play J = -xy"),
+    "hopfield-capacity": Entry(
+        "weft.studies.energy.hopfield_capacity:study", 1985, "how many patterns a Hopfield network recalls, by load"
+    ),
+    "hopfield-denoising": Entry("weft.studies.energy.hopfield_denoising:study", 1982, "how much damage a Hopfield network repairs"),
     "boltzmann-completion": Entry(
-        "weft.studies.boltzmann_completion:study", 1985, "images filled in and cleaned by a Boltzmann machine with hidden units"
+        "weft.studies.energy.boltzmann_completion:study", 1985, "images filled in and cleaned by a Boltzmann machine with hidden units"
     ),
-    "beta-sweep": Entry("weft.studies.beta_sweep:study", 2017, "both parts of a VAE's bound by the weight of the KL"),
-    "latent-traversal": Entry("weft.studies.latent_traversal:study", 2017, "what single dimensions of a VAE's code mean"),
-    "fid-and-noise": Entry("weft.studies.fid_and_noise:study", 2017, "Fréchet distance and Inception score of blurred and noisy images"),
+    "beta-sweep": Entry("weft.studies.generative.beta_sweep:study", 2017, "both parts of a VAE's bound by the weight of the KL"),
+    "latent-traversal": Entry("weft.studies.generative.latent_traversal:study", 2017, "what single dimensions of a VAE's code mean"),
+    "fid-and-noise": Entry(
+        "weft.studies.generative.fid_and_noise:study", 2017, "Fréchet distance and Inception score of blurred and noisy images"
+    ),
 }

@@ -16,7 +16,7 @@ from weft.data.io.text import read_text
 from weft.data.text.questions import QuestionsConfig
 from weft.data.tokenizers.birthplace_characters import BirthplaceCharacters
 from weft.models.base import ModelConfig
-from weft.models.perceiver import PerceiverConfig
+from weft.models.language.perceiver import PerceiverConfig
 from weft.recipes.base import Recipe
 from weft.recipes.base import recipe as find_recipe
 from weft.runs.load import Loaded, load

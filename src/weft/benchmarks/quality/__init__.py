@@ -1,0 +1,1 @@
+"""How good trained and converted models are."""

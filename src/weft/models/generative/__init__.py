@@ -1,0 +1,1 @@
+"""Models that draw examples: autoencoders, adversarial networks, flows, autoregressive models of pixels."""

@@ -1,0 +1,1 @@
+"""Learning rules of energy-based models."""

@@ -1,0 +1,1 @@
+"""Studies of energy-based models."""

@@ -1,0 +1,1 @@
+"""Studies of attention and of models of text."""
