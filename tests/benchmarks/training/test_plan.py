@@ -45,7 +45,7 @@ def test_a_step_that_was_measured_before_serves_as_well(tmp_path: Path) -> None:
 
 
 def test_the_plan_keeps_to_its_bars_beside_a_step_that_was_measured() -> None:
-    record = Path(__file__).parents[2] / "results" / "training_gpu.json"
+    record = Path(__file__).parents[3] / "results" / "training_gpu.json"
     row = plan.compare("gpt2", plan.BATCHES["gpt2"], 1, "h200", str(record))
     assert row["kept"], f"memory {row['memory_off']:+.3f}, time {row['step_off']:+.3f}"
     assert abs(row["memory_off"]) < 0.03
