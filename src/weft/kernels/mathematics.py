@@ -34,6 +34,8 @@ CHECKED: dict[str, tuple[str, ...]] = {
     "weft.nn.dropout:DropPath": ("forward",),
     "weft.nn.norm:LayerNorm": ("forward",),
     "weft.nn.norm:RMSNorm": ("forward",),
+    "weft.nn.recurrent": ("rnn_step", "lstm_step", "peephole_step", "coupled_step", "gru_step", "cho_gru_step"),
+    "weft.nn.recurrent:RecurrentLayer": ("forward", "recurrence", "first_state", "clipped", "projected"),
     "weft.kernels.int8_linear:Int8Linear": ("forward", "_sums"),
     "weft.models.language.decoder:Decoder": ("embedded", "_rope_table"),
     "weft.models.language.gpt:GPT": (
@@ -62,6 +64,7 @@ BUILT_ON: dict[str, tuple[str, ...]] = {
     "weft.nn.dropout:DropPath": ("weft.nn.dropout:Dropout",),
     "weft.nn.feed_forward:FeedForward": ("weft.nn.feed_forward",),
     "weft.nn.feed_forward:GatedFeedForward": ("weft.nn.feed_forward",),
+    "weft.nn.recurrent:RecurrentLayer": ("weft.nn.recurrent",),
     "weft.models.language.gpt:GPT": ("weft.models.language.decoder:Decoder", "weft.nn.position", "weft.nn.block:Blocks"),
     "weft.models.language.speedrun_gpt:SpeedrunGPT": (
         "weft.models.language.gpt:GPT",

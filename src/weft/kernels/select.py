@@ -23,10 +23,12 @@ from weft.kernels.cuda.megakernel import MegakernelDecode
 from weft.kernels.decode_step import DecodeStep, GPUStep
 from weft.kernels.gpt_block_cuda import CUDABlock
 from weft.kernels.implementation import Implementation, install, uninstall
+from weft.kernels.library_recurrent import LibraryRecurrent
 from weft.kernels.narrow_blocks import NarrowBlocks
 from weft.kernels.spec import (
     AttentionSpec,
     BlockSpec,
+    RecurrentSpec,
     StackSpec,
     Unknown,
     a,
@@ -36,10 +38,11 @@ from weft.kernels.spec import (
     decoding,
     describe_attention,
     describe_block,
+    describe_recurrent,
     describe_stack,
     described,
 )
-from weft.kernels.usage import Machine, UsageSpec, is_block
+from weft.kernels.usage import Machine, UsageSpec, is_block, is_recurrent
 from weft.nn import attention
 from weft.nn.attention import SelfAttention, fused_attention
 from weft.nn.block import Block, Blocks
@@ -49,7 +52,8 @@ STACKS: tuple[Implementation, ...] = (NarrowBlocks(),)
 BLOCKS: tuple[Implementation, ...] = (CUDABlock(), CPUBlock())
 DECODERS: tuple[Implementation, ...] = (GPUStep(), CPUStep())
 SINGLE_ROW: tuple[Implementation, ...] = (MegakernelDecode(), CDecode())
-IMPLEMENTATIONS: tuple[Implementation, ...] = (*STACKS, *BLOCKS, *PACKED, *ALL_CORES, *DECODERS, *SINGLE_ROW)
+RECURRENT: tuple[Implementation, ...] = (LibraryRecurrent(),)
+IMPLEMENTATIONS: tuple[Implementation, ...] = (*STACKS, *BLOCKS, *PACKED, *ALL_CORES, *DECODERS, *SINGLE_ROW, *RECURRENT)
 """All there are; for each kind of thing the first that does not refuse is chosen."""
 PLAIN = "plain"
 
@@ -59,7 +63,7 @@ class Choice:
     """What computes one kind of thing in a model."""
 
     what: str
-    """blocks, attention or decoder."""
+    """blocks, attention, recurrence or decoder."""
     kind: str
     """Which of them, described."""
     number: int
@@ -104,6 +108,7 @@ def _choices(model: nn.Module, use: UsageSpec, install_them: bool) -> Iterator[C
     within: dict[int, tuple[str, ...]] = {}
     yield from _chosen_blocks(model, use, stack_positions(model), install_them, within)
     yield from _chosen_attention(model, use, install_them, within)
+    yield from _chosen_recurrent(model, use, install_them)
 
 
 def stack_positions(model: nn.Module) -> dict[int, tuple[str, int]]:
@@ -212,6 +217,21 @@ def _chosen_attention(model: nn.Module, use: UsageSpec, install_them: bool, with
         yield Choice("attention", kind, len(modules), names, where, (*reasons, *more))
 
 
+def _chosen_recurrent(model: nn.Module, use: UsageSpec, install_them: bool) -> Iterator[Choice]:
+    found: dict[tuple[Any, str], list[nn.Module]] = {}
+    for module in model.modules():
+        if is_recurrent(module):
+            found.setdefault((described(describe_recurrent, module, use), type(module).__name__), []).append(module)
+    for (spec, name), layers in found.items():
+        chosen, reasons = first_of(RECURRENT, spec, use, use.plain_recurrence)
+        if install_them and chosen:
+            for layer in layers:
+                chosen.install(layer, use)
+        kind = str(spec) if isinstance(spec, RecurrentSpec) else name
+        where = f"{chosen.name} {chosen.where}".strip() if chosen else ""
+        yield Choice("recurrence", kind, len(layers), (chosen.name,) if chosen else (), where, tuple(reasons))
+
+
 def describe_any_attention(module: nn.Module) -> AttentionSpec:
     """Of `SelfAttention` everything, of any other whose own class offers its core that it does."""
     if type(module) is SelfAttention:
@@ -242,7 +262,8 @@ def first_of(
 def use_attention(model: nn.Module, name: str, device: str = "cpu") -> None:
     """Have all attention of a model computed by a named core, where it can be."""
     asked = UsageSpec(machine=Machine(device=device), precision="bf16", attention=name, attention_asked=True)
-    install_chosen(model, dataclasses.replace(asked, no_blocks="attention alone was chosen"))
+    alone = "attention alone was chosen"
+    install_chosen(model, dataclasses.replace(asked, no_blocks=alone, plain_recurrence=alone))
 
 
 def head_refused(head: Any) -> str:

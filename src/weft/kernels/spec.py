@@ -24,6 +24,7 @@ from weft.nn.attention import SelfAttention
 from weft.nn.block import Block, Blocks
 from weft.nn.dropout import Dropout, DropPath
 from weft.nn.feed_forward import ACTIVATIONS, FeedForward, GatedFeedForward
+from weft.nn.recurrent import STEPS, RecurrentLayer
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 INTERNALS = {*vars(nn.Module()), "implementations"}
@@ -45,6 +46,7 @@ ATTRIBUTES: dict[type, set[str]] = {
     nn.Linear: {"in_features", "out_features"},
     nn.Embedding: {"num_embeddings", "embedding_dim", "padding_idx", "max_norm", "norm_type", "scale_grad_by_freq", "sparse"},
     Int8Linear: {"in_features", "out_features", "packed", "rows", "bias"},
+    RecurrentLayer: {"cell", "inputs", "width", "projection", "cell_clip", "projection_clip", "state_shapes"},
 }
 """Known types, and what each instance has besides."""
 CHILDREN: dict[type, set[str]] = {
@@ -57,8 +59,9 @@ WEIGHTS: dict[type, set[str]] = {
     **{kind: {"weight", "bias"} for kind in (nn.Linear, nn.LayerNorm, norm.LayerNorm, nn.RMSNorm, norm.RMSNorm)},
     nn.Embedding: {"weight"},
     Int8Linear: {"bias", "whole", "scale"},
+    RecurrentLayer: {"weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr", "peephole_i", "peephole_f", "peephole_o"},
 }
-PLAIN_ACTIVATIONS = dict(ACTIVATIONS)
+PLAIN_ACTIVATIONS, PLAIN_STEPS = dict(ACTIVATIONS), dict(STEPS)
 PLAIN_TENSORS = (Tensor, nn.Parameter)
 """Whose numbers can be read where they lie; not a part of something that processes share."""
 
@@ -129,6 +132,27 @@ class BlockSpec:
         kind += [f"{'gated ' * self.gated}{self.activation}", *[f"{self.norm} norm"] * (self.norm != "layer")]
         kind += ["post-norm"] * (self.order == "post") + [f"window {self.window}"] * (self.window > 0)
         return f"Block({', '.join(kind)})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentSpec:
+    """A `RecurrentLayer`: a cell, its sizes and weights."""
+
+    cell: str
+    inputs: int
+    width: int
+    projection: int
+    clipped: bool
+    """Whether its cell or its projection has bounds."""
+    dtypes: frozenset[str]
+    contiguous: bool
+    plain_tensors: bool
+    alignment: int
+    use: UsageSpec
+
+    def __str__(self) -> str:
+        more = [f"projection {self.projection}"] * (self.projection > 0) + ["clipped"] * self.clipped
+        return f"RecurrentLayer({', '.join([self.cell, f'inputs {self.inputs}', f'width {self.width}', *more])})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,6 +315,21 @@ def describe_norms(norms: list[Any], width: int) -> tuple[str, list[float], str]
     if len({*kinds}) > 1:
         raise Unknown("norms are of several kinds")
     return kinds[0], eps, weights[0] if len({*weights}) == 1 else "some" if weights else "none"
+
+
+def describe_recurrent(layer: Any, use: UsageSpec) -> RecurrentSpec:
+    check_known(layer, "the recurrent layer", RecurrentLayer)
+    if STEPS.get(layer.cell) is not PLAIN_STEPS.get(layer.cell, ...):
+        raise Unknown(f"the cell {layer.cell} is unknown")
+    return RecurrentSpec(
+        cell=layer.cell,
+        inputs=layer.inputs,
+        width=layer.width,
+        projection=layer.projection,
+        clipped=layer.cell_clip is not None or layer.projection_clip is not None,
+        **of_weights(layer),
+        use=use,
+    )
 
 
 def some_of(facts: list[bool], all_of: str, none_of: str) -> str:

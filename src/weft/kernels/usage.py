@@ -1,6 +1,6 @@
 """How a model is used, and whether kernels have anything to do with it: all that a trainer must know to ask `kernels.select`.
 
-Choosing imports every kernel and the layers they stand in for, which a model without attention can do without.
+Choosing imports every kernel and the layers they stand in for, which a model that has none of them can do without.
 """
 
 from __future__ import annotations
@@ -17,14 +17,19 @@ from weft.nn.checkpointed import Checkpointing
 Mode = Literal["train", "evaluate", "decode"]
 
 
-def has_attention(model: nn.Module) -> bool:
-    """Whether a model has blocks or attention, of whichever family."""
-    return any(is_block(module) or hasattr(type(module), "attention_fn") for module in model.modules())
+def has_layers_with_kernels(model: nn.Module) -> bool:
+    """Whether a model has blocks, attention or recurrent layers, of whichever family."""
+    return any(is_block(module) or hasattr(type(module), "attention_fn") or is_recurrent(module) for module in model.modules())
 
 
 def is_block(module: nn.Module) -> bool:
     """Whether something is a Transformer block, of whichever family."""
     return hasattr(module, "attention") and hasattr(module, "feedforward")
+
+
+def is_recurrent(module: nn.Module) -> bool:
+    """Whether something is a recurrent layer, of whichever family."""
+    return hasattr(type(module), "recurrence")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +79,8 @@ class UsageSpec:
     """Whether PyTorch's compiler makes the step."""
     no_blocks: str = ""
     """Why blocks are computed operation by operation, whatever they are; nothing where kernels may serve."""
+    plain_recurrence: str = ""
+    """Why recurrent layers are computed step by step; nothing where kernels may serve."""
     checkpointing: Checkpointing = "none"
     """What is kept for the backward pass."""
     parts: frozenset[str] = frozenset({"norm", "feed", "attention", "products"})

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from weft.core.tensor_cache import uncached
-from weft.kernels.usage import has_attention
+from weft.kernels.usage import has_layers_with_kernels
 from weft.nn.dropout import Dropout
 from weft.objectives.base import Objective
 from weft.planning.subject import Subject
@@ -59,7 +59,7 @@ def one_kernel(
 def build(subject: Subject, backend: str = "fused", gpu: bool = False) -> tuple[nn.Module, Objective]:
     """Model and objective, ready to train, with attention as the trainer would choose it and, for a `gpu`, its logits."""
     model, objective = subject.model.build().train(), subject.objective.build()
-    if has_attention(model):
+    if has_layers_with_kernels(model):
         from weft.kernels import select
 
         select.use_attention(model, backend)

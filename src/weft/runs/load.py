@@ -15,7 +15,7 @@ from weft.core.errors import CheckpointError
 from weft.core.units import number, title
 from weft.core.untrusted import parsing
 from weft.data.tokenizers import base as tokenizers
-from weft.kernels.usage import has_attention
+from weft.kernels.usage import has_layers_with_kernels
 from weft.models import bounded
 from weft.recipes.base import Recipe
 from weft.recipes.base import load as load_recipe
@@ -103,7 +103,7 @@ def load(name: str | Path, device: str = "auto") -> Loaded:
     where = execution.select_device(device)
     loaded = checkpoint.find_usable(name, opened)
     loaded.model = loaded.model.to(where).eval()
-    if has_attention(loaded.model):
+    if has_layers_with_kernels(loaded.model):
         from weft.kernels import select
 
         select.for_evaluation(loaded.model, where)

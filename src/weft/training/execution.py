@@ -16,7 +16,7 @@ from torch import nn
 from weft.core.cuda_graph import capturing
 from weft.core.errors import ConfigError
 from weft.data.base import Batch
-from weft.kernels.usage import Machine, UsageSpec, has_attention
+from weft.kernels.usage import Machine, UsageSpec, has_layers_with_kernels
 from weft.objectives.base import Objective
 from weft.training.optimizer.settings import OptimConfig, copies_itself
 from weft.training.settings import Train
@@ -227,6 +227,11 @@ def choose(
         else f"plain was {reasons['block_kernels']}"
         if settings.block_kernels == "plain"
         else reasons["block_kernels"],
+        plain_recurrence="plain was asked for"
+        if settings.block_kernels == "plain"
+        else ""
+        if objective.compile
+        else "the objective takes a second derivative",
         checkpointing=activations,  # type: ignore[arg-type]
     )
     kernels = choose_kernels(model, use)
@@ -235,7 +240,7 @@ def choose(
 
 def choose_kernels(model: nn.Module, use: UsageSpec, install: bool = False) -> list[Choice]:
     """What computes each kind of block and attention of a model, which is put into their place where it is to be installed."""
-    if not has_attention(model):
+    if not has_layers_with_kernels(model):
         return []
     from weft.kernels import select
 
