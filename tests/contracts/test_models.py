@@ -28,6 +28,7 @@ FORWARD: dict[str, Callable[[Any, Batch], Tensor]] = {
     "gpt": lambda model, batch: model(batch["ids"]),
     "speedrun_gpt": lambda model, batch: model(batch["ids"]),
     "llama": lambda model, batch: model(batch["ids"]),
+    "rnn_lm": lambda model, batch: model(batch["ids"]),
     "bert": lambda model, batch: model(batch["ids"], batch["segments"], batch["lengths"]),
     "transformer": lambda model, batch: model(batch["source"], batch["source_length"], batch["target"][:, :-1]),
     "nonautoregressive": lambda model, batch: model(
@@ -65,6 +66,7 @@ SHAPES: dict[str, Callable[[Any, Batch], tuple[int, ...]]] = {
     "gpt": lambda c, batch: (BATCH, c.context, c.vocabulary),
     "speedrun_gpt": lambda c, batch: (BATCH, c.context, c.vocabulary),
     "llama": lambda c, batch: (BATCH, c.context, c.vocabulary),
+    "rnn_lm": lambda c, batch: (*batch["ids"].shape, c.vocabulary),
     "bert": lambda c, batch: (BATCH, c.context, c.vocabulary),
     "transformer": lambda c, batch: (BATCH, batch["target"].size(1) - 1, c.vocabulary),
     "nonautoregressive": lambda c, batch: (BATCH, batch["target"].size(1) - 1, c.vocabulary),

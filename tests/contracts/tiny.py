@@ -42,6 +42,12 @@ def text_file(folder: Path) -> Path:
     return path
 
 
+def word_files(folder: Path) -> Changes:
+    """Files of words to train and to validate on."""
+    path = str(text_file(folder))
+    return {"data.path": path, "data.validation_path": path, "data.validation_context": 64}
+
+
 def marked_shards(folder: Path) -> tuple[str, ...]:
     """Shards of tokens with a mark behind each document."""
     settings, text = BuildConfig(split="blank_lines"), [str(text_file(folder))]
@@ -279,11 +285,19 @@ BERT: Changes = {
     "optim.schedule.warmup": 5,
 }
 PAIR_ROW = "{number}\t{text}\t{second}\t{label}\n"
+RNN: Changes = {"model.layers": 1, "model.width": 16, "model.embedding_width": 16, "data.context": 8, "data.lanes": 32}
 SHRINK: dict[str, Callable[[Path], Changes]] = {
     "gpt/quickstart": lambda folder: GPT | {"data.megabytes": 0.1},
     "gpt/text": lambda folder: GPT | DROPOUT | {"data.path": str(text_file(folder))},
     "llama/text": lambda folder: GPT | {"model.kv_heads": 1, "data.path": str(text_file(folder))},
     "llama/python": lambda folder: GPT | {"model.kv_heads": 1, "data.megabytes": 0.1},
+    "rnn/text": lambda folder: RNN | {"data.path": str(text_file(folder)), "optim.schedule.warmup": 5},
+    "lstm/python": lambda folder: RNN | {"data.megabytes": 0.1, "data.validation_context": 32, "optim.schedule.warmup": 5},
+    "lstm/shakespeare_char": lambda folder: (
+        RNN | {"data.path": str(text_file(folder)), "data.validation_context": 32, "optim.schedule.warmup": 5}
+    ),
+    "lstm/ptb": lambda folder: RNN | {"model.layers": 2} | word_files(folder),
+    "lstm/ptb_cpu": lambda folder: RNN | word_files(folder) | {"optim.schedule.warmup": 5},
     "transformer/numbers": lambda folder: SEQ2SEQ | {"data.pairs": 200, "data.limit": 1000, "data.max_length": 30},
     "transformer/pairs": lambda folder: SEQ2SEQ | {"data.path": str(pairs_file(folder)), "data.max_length": 12},
     "transformer/multi30k": lambda folder: SEQ2SEQ | translation(folder),

@@ -18,7 +18,7 @@ from weft.data.annotated.tagged import TagTokenizer
 from weft.data.tables.columns import Columns
 from weft.data.text.sentence_pairs import BERTWordTokenizer
 from weft.data.text.sentinels import SentinelTokenizer
-from weft.data.tokenizers.base import ByteTokenizer, CharacterTokenizer, ClassNames, Tokenizer, WordTokenizer
+from weft.data.tokenizers.base import ByteTokenizer, CharacterTokenizer, ClassNames, Tokenizer, WhitespaceTokenizer, WordTokenizer
 from weft.data.tokenizers.birthplace_characters import BirthplaceCharacters
 from weft.data.tokenizers.special_tokens import END, ForeignSeq2SeqTokenizer, Seq2SeqTokenizer
 from weft.data.tokenizers.subword_engines import bert, library
@@ -62,6 +62,7 @@ MAKERS: dict[str, Callable[[], Tokenizer]] = {
     "bytes": ByteTokenizer,
     "characters": lambda: CharacterTokenizer.train(TEXT + REPLACEMENT),
     "words": lambda: WordTokenizer.train(TEXT + REPLACEMENT),
+    "whitespace": lambda: WhitespaceTokenizer.train(TEXT + REPLACEMENT),
     "byte_bpe": lambda: ByteBPE.train(TEXT, 300, ("end",)),
     "bpe": lambda: BPE.train(TEXT, 300),
     "wordpiece": lambda: WordPiece.train(TEXT, 80),

@@ -57,6 +57,7 @@ USES: dict[tuple[str, str], Uses] = {
     ("gpt", "finetuning"): Uses(TEXT, TEXT, (*SPEAKS, "predictions"), True, where={"model.position_embedding": "learned"}),
     ("speedrun_gpt", "next_token"): speaking(),
     ("llama", "next_token"): speaking("llama"),
+    ("rnn_lm", "truncated_bptt"): speaking(),
     ("perceiver", "next_token"): speaking(),
     ("bert", "mlm_nsp"): predicting(WORDS, "bert"),
     ("bert", "next_token"): speaking(),

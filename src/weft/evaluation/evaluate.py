@@ -180,6 +180,7 @@ def build_objective(loaded: Loaded, data: Data, changed: bool, settings: dict[st
     objective = part.build()
     found = checkpoint.read(loaded.path, only=("training.safetensors",))
     if "training.safetensors" in found.files:
+        objective.bind(loaded.model)
         state = found.tensors("training.safetensors")
         objective.load_state_dict({k.removeprefix("objective/"): v for k, v in state.items() if k.startswith("objective/")})
     return objective

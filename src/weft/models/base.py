@@ -59,6 +59,12 @@ class Decodes(Protocol):
     def head(self, hidden: Tensor) -> Tensor: ...
 
 
+class TellsActivations(Protocol):
+    """Gives its last layer's states before and after dropout."""
+
+    def outputs(self, ids: Tensor) -> tuple[Tensor, Tensor]: ...
+
+
 class Samples(Protocol):
     """Draws examples, one per key."""
 

@@ -37,7 +37,7 @@ OBJECTIVE_OF = {
 }
 """What a model is pretrained with, by its registry name: the objective of a preset."""
 
-LEARNED = ("words", "byte_bpe", "bpe", "wordpiece", "unigram")
+LEARNED = ("words", "whitespace", "byte_bpe", "bpe", "wordpiece", "unigram")
 Maker = Callable[[int], Batch]
 
 

@@ -23,7 +23,7 @@ from weft.data.tokenizers import base as tokenizers
 from weft.models.base import need
 from weft.objectives.base import Objective
 from weft.planning import cost
-from weft.recipes.base import Recipe, check
+from weft.recipes.base import Recipe, check, check_optimisers
 from weft.recipes.base import load as load_recipe
 from weft.recipes.base import recipe as find_recipe
 from weft.runs import kinds, record
@@ -32,11 +32,13 @@ from weft.runs.load import load_initial, read_tokenizer, settings_of, usable
 from weft.runs.record import recipe_of
 from weft.runs.run import Run
 from weft.training import execution
+from weft.training.averaging import PolyakAverage
 from weft.training.checkpoint import checkpoint, files
 from weft.training.checkpoint.hook import Checkpoints
 from weft.training.hooks import EMA, Hook, Signals, SignalSync, Validation, evaluate
 from weft.training.log import Log
 from weft.training.loggers.base import Logger
+from weft.training.optimizer.settings import ASGD
 from weft.training.parallel import processes
 from weft.training.parallel.team import SINGLE_PROCESS, Team
 from weft.training.settings import Train
@@ -86,7 +88,7 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     keeper = Checkpoints(folder, config.to_dict(resolved), tokenizer, train.save_every, train.keep_checkpoints)
     signals = Signals()
     hooks: list[Hook] = [SignalSync(signals)] if team.world_size > 1 else []
-    hooks += [EMA(train.ema)] if train.ema else []
+    hooks += averaging(resolved)
     hooks += validating(data, resolved, plan.device)
     known = cost.promised(plan.device)
     share = cost.flops_of_draw(resolved, data, objective) / (known.peak * team.world_size) if known and team.first else 0.0
@@ -114,6 +116,14 @@ def refuse_too_little(recipe: Recipe, info: dict[str, Any]) -> None:
         )
     if info.get("training_examples", info.get("training_sentences", 2)) == 1:
         raise DataError(f"{path}: holds one example to train on; give it more, at least two and better hundreds")
+
+
+def averaging(recipe: Recipe) -> list[Hook]:
+    """What averages the weights of a run; nothing where it asks for none."""
+    if recipe.train.ema:
+        return [EMA(recipe.train.ema)]
+    averaged = [one for one in check_optimisers(recipe.optim) if isinstance(one, ASGD)]
+    return [PolyakAverage(averaged[0].average_from, averaged[0].nonmono)] if averaged else []
 
 
 def validating(data: Data, recipe: Recipe, device: torch.device) -> list[Hook]:

@@ -92,10 +92,14 @@ class EMA(Hook):
         own = trainer.model.state_dict()
         current = {name: trainer.team.to_local(own[name]) for name in self.average}
         moving = [name for name, value in current.items() if value.is_floating_point()]
-        share = share_of_newest(self.decay, trainer.step)
+        share = self.share(trainer)
         torch._foreach_lerp_([self.average[n] for n in moving], [current[n] for n in moving], share)
         for name in current.keys() - set(moving):
             self.average[name].copy_(current[name])
+
+    def share(self, trainer: Trainer) -> float:
+        """Of the newest weights."""
+        return share_of_newest(self.decay, trainer.step)
 
     @contextlib.contextmanager
     def applied(self, model: nn.Module, team: Team = SINGLE_PROCESS) -> Iterator[None]:

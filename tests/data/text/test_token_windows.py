@@ -189,3 +189,15 @@ def test_on_a_gpu() -> None:
     index = torch.randint(0, len(windows), (64,))
     here, there = windows.batch(index, index), windows.to(torch.device("cuda")).batch(index.cuda(), index.cuda())
     assert all(torch.equal(here[name], there[name].cpu()) for name in here)
+
+
+def test_validation_may_read_longer_windows_than_training() -> None:
+    texts = Text(b"ab" * 40), Text(b"ba" * 20)
+    for asked, got in ((0, 4), (16, 16), (1000, 39)):
+        data = language_data(*texts, "characters", 0, 4, Problems(), None, 2, asked)
+        assert data.train.batch(torch.tensor([0]), torch.tensor([0]))["ids"].size(1) == 4
+        assert data.validation is not None
+        windows = data.validation.batch(torch.arange(len(data.validation)), torch.tensor([0]))["targets"]
+        assert windows.size(1) == got and (windows >= 0).sum() == 39
+    with pytest.raises(ConfigError, match="validation_context must be at least 1, not -1"):
+        language_data(*texts, "characters", 0, 4, Problems(), None, 2, -1)

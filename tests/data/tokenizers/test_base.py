@@ -5,7 +5,7 @@ import pytest
 from weft.core.errors import DataError
 from weft.data.tables.columns import Column, Columns
 from weft.data.tokenizers import base as tokenizers
-from weft.data.tokenizers.base import ByteTokenizer, CharacterTokenizer, ClassNames, Tokenizer, WordTokenizer
+from weft.data.tokenizers.base import ByteTokenizer, CharacterTokenizer, ClassNames, Tokenizer, WhitespaceTokenizer, WordTokenizer
 from weft.data.tokenizers.special_tokens import Seq2SeqTokenizer
 
 TEXT = "The cat, the dog.\nnaïve Ω 😀 the end\n"
@@ -56,6 +56,16 @@ def test_unknown_things_are_named() -> None:
         ClassNames(["cat", "dog"]).encode("cta")
     assert WordTokenizer.train("a a b", 2).encode("a b c").tolist() == [1, 0, 0]
     assert ClassNames(["cat", "dog"]).decode([1, 0]) == "dog, cat"
+
+
+def test_words_between_spaces_are_those_of_penn_treebank() -> None:
+    text = " mr. <unk> is n.v. 's <unk> \n no it is n't \n"
+    tokenizer = WhitespaceTokenizer.train(text)
+    assert set(tokenizer.words) == {"<unk>", "<eos>", "mr.", "is", "n.v.", "'s", "no", "it", "n't"}  # type: ignore[attr-defined]
+    ids = tokenizer.encode(text).tolist()
+    assert ids[1] == ids[5] == 0 and len(ids) == 12
+    assert tokenizer.decode(ids).strip() == "mr. <unk> is n.v. 's <unk>\nno it is n't"
+    assert WhitespaceTokenizer.train(text, 3).encode("is was no").tolist()[1:] == [0, 0]
 
 
 @pytest.mark.parametrize(

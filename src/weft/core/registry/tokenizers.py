@@ -6,6 +6,7 @@ TOKENIZERS = {
     "bytes": Entry("weft.data.tokenizers.base:ByteTokenizer", 0, "one token per byte"),
     "characters": Entry("weft.data.tokenizers.base:CharacterTokenizer", 0, "one token per character"),
     "words": Entry("weft.data.tokenizers.base:WordTokenizer", 0, "one token per word"),
+    "whitespace": Entry("weft.data.tokenizers.base:WhitespaceTokenizer", 0, "one token per word between spaces, and one per line's end"),
     "byte_bpe": Entry("weft.data.tokenizers.subwords:ByteBPE", 2019, "pieces of words, merged from bytes on"),
     "bpe": Entry("weft.data.tokenizers.subwords:BPE", 2016, "pieces of words, merged from characters on"),
     "wordpiece": Entry("weft.data.tokenizers.subwords:WordPiece", 2012, "pieces of words, the longest first"),

@@ -58,6 +58,10 @@ class PythonSourceConfig(DataConfig):
     """Largest number of words or pieces of words; 0 is 10,000."""
     context: int = 128
     """Tokens per example."""
+    lanes: int = 0
+    """Read the text in so many contiguous lanes, as truncated_bptt wants it: as many as --train.batch; 0 for windows from anywhere."""
+    validation_context: int = 0
+    """Tokens per validation example; 0 is `context`."""
     megabytes: float = 4.0
     """Text to use, taken from the start of the list of files; 0 for all of it."""
     packages: bool = False
@@ -72,7 +76,8 @@ class PythonSourceConfig(DataConfig):
         problems = Problems()
         train, validation_files = split_files(self._files(), self.validation)
         texts = [Text("\n".join(self._ascii(text) for text in read_all(group, problems)).encode()) for group in (train, validation_files)]
-        return language_data(texts[0], texts[1], self.tokenizer, self.vocabulary, self.context, problems, tokenizer)
+        windows = self.lanes, self.validation_context
+        return language_data(texts[0], texts[1], self.tokenizer, self.vocabulary, self.context, problems, tokenizer, *windows)
 
     def _files(self) -> list[Path]:
         chosen, size = [], 0.0

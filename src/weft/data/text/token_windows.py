@@ -21,7 +21,7 @@ from weft.data.text.lanes import LaneWindows
 from weft.data.tokenizers.base import ByteTokenizer, Tokenizer, id_dtype
 from weft.data.tokenizers.unknown import note_unknown, without_token
 
-Unit = Literal["characters", "bytes", "words", "byte_bpe", "bpe", "wordpiece", "unigram"]
+Unit = Literal["characters", "bytes", "words", "whitespace", "byte_bpe", "bpe", "wordpiece", "unigram"]
 
 
 class TokenWindows(Dataset):
@@ -87,12 +87,14 @@ def language_data(
     problems: Problems,
     tokenizer: Tokenizer | None = None,
     lanes: int = 0,
+    validation_context: int = 0,
 ) -> Data:
     """Training and validation windows of two texts, with the given tokenizer or one trained on them.
 
     Without a validation text of two tokens or more there is no validation. With lanes, training windows go on where others end.
     """
     check_sizes(context, vocabulary)
+    check_sizes(validation_context or context, vocabulary, "validation_context")
     if lanes < 0:
         raise ConfigError(f"--data.lanes must not be negative, not {lanes}")
     if tokenizer is None:
@@ -127,7 +129,8 @@ def language_data(
     }
     if lanes:
         info["lanes"] = lanes
-    validation_set = TokenWindows(as_tensor(validation_ids, tokenizer.size), context, overlapping=False) if validated else None
+    longest = min(validation_context or context, max(1, len(validation_ids) - 1))
+    validation_set = TokenWindows(as_tensor(validation_ids, tokenizer.size), longest, overlapping=False) if validated else None
     tokens = as_tensor(train_ids, tokenizer.size)
     windows = LaneWindows(tokens, context, lanes) if lanes else TokenWindows(tokens, context, overlapping=True)
     return Data(windows, validation_set, info, tokenizer, problems)
@@ -172,6 +175,8 @@ class TextConfig(DataConfig):
     lanes: int = 0
     """Read the text in so many contiguous lanes, as stateful training wants it (truncated_bptt, with `context` tokens of back-propagation):
     each example goes on where the one of the batch before ended. As many as --train.batch; 0 for windows from anywhere."""
+    validation_context: int = 0
+    """Tokens per validation example; 0 is `context`. A recurrent model may read more there than it is trained through."""
 
     def build(self) -> Data:
         return self.build_with(None)
@@ -184,4 +189,6 @@ class TextConfig(DataConfig):
         train, validation = map_splits(read, self.path, self.validation_path or self.path)
         if not self.validation_path:
             train, validation = train.split(self.validation)
-        return language_data(train, validation, self.tokenizer, self.vocabulary, self.context, problems, tokenizer, self.lanes)
+        return language_data(
+            train, validation, self.tokenizer, self.vocabulary, self.context, problems, tokenizer, self.lanes, self.validation_context
+        )

@@ -189,6 +189,33 @@ class WordTokenizer(Tokenizer):
         return cls(checked(data, {"words": [str]})["words"])
 
 
+class WhitespaceTokenizer(WordTokenizer):
+    """One id per frequent word, where words are what stands between spaces, as in texts that were tokenized before (Penn Treebank).
+
+    Id 0 is any other word, as which a text may write <unk> itself; the end of a line is <eos>.
+    """
+
+    name = "whitespace"
+    END = "<eos>"
+
+    @classmethod
+    def train(cls, text: str, limit: int = 0) -> Tokenizer:
+        counts = Counter(cls.split(text))
+        counts.pop(cls.UNKNOWN, None)
+        frequent = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[: (limit or 10_000) - 1]
+        return cls([cls.UNKNOWN, *(word for word, _ in frequent)])
+
+    @classmethod
+    def split(cls, text: str) -> list[str]:
+        return text.replace("\n", f" {cls.END} ").split()
+
+    def encode(self, text: str) -> np.ndarray:
+        return np.array([self._ids.get(word, 0) for word in self.split(text)], dtype=np.int64)
+
+    def decode(self, ids: list[int]) -> str:
+        return " ".join("\n" if self.words[i] == self.END else self.words[i] for i in ids).replace(" \n ", "\n")
+
+
 class ClassNames(Tokenizer):
     """Names of classes; the id of a class is its index among them."""
 

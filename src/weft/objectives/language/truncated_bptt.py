@@ -4,11 +4,15 @@ The data come in lanes (`--data.lanes`): a window begins with the state in which
 zeros at the beginning of a lane (Mikolov et al., 2010; Zaremba et al., 2014, arXiv:1409.2329). The states are buffers, so a continued run
 goes on with them. Validation begins every window with zeros.
 
+Activation regularisation (AR) and its temporal form (TAR) keep the last layer's states small and slow (Merity et al., 2017,
+arXiv:1708.01009).
+
 Batch: ids (B, T), targets (B, T), lane (B,), begins (B,) True where a window is the first of its lane.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +22,9 @@ from torch import Tensor, nn
 from weft.core.errors import CapabilityError, ConfigError
 from weft.data.base import Batch
 from weft.kernels.chunked_cross_entropy import chunked_cross_entropy
-from weft.models.base import Decodes
+from weft.models.base import Decodes, TellsActivations, need
 from weft.nn.state import RecurrentState
-from weft.objectives.base import Terms
+from weft.objectives.base import Terms, count
 from weft.objectives.language.next_token import NextToken, NextTokenConfig
 
 
@@ -28,6 +32,10 @@ from weft.objectives.language.next_token import NextToken, NextTokenConfig
 class TruncatedBPTTConfig(NextTokenConfig):
     lanes: int = 0
     """Lanes of the text, each with a state of its own; 0 takes it from the data."""
+    activation: float = 0.0
+    """Weight of activation regularisation (AR): the mean square of the last layer's states after dropout."""
+    temporal_activation: float = 0.0
+    """Weight of temporal activation regularisation (TAR): the mean square of these states' change from step to step, before dropout."""
 
     def build(self) -> TruncatedBPTT:
         return TruncatedBPTT(self)
@@ -42,10 +50,17 @@ class TruncatedBPTT(NextToken):
         if config.lanes < 1:
             raise ConfigError("a state can be carried only where batches are contiguous; give --data.lanes as many as --train.batch")
         self.lanes = config.lanes
+        given = {"activation": config.activation, "temporal_activation": config.temporal_activation}
+        for name, weight in given.items():
+            if not 0.0 <= weight < math.inf:
+                raise ConfigError(f"--objective.{name} must be at least 0 and finite, not {weight}")
+        self.weights = {name: weight for name, weight in given.items() if weight}
         self.names: list[str] = []
 
     def bind(self, model: Any) -> None:
         """Make the buffers: for each tensor of the state that of all lanes, and the one that takes its place after the update."""
+        if self.weights:
+            need(model, TellsActivations)
         state = model.new_state()
         if not isinstance(state, RecurrentState):
             raise CapabilityError(
@@ -57,14 +72,27 @@ class TruncatedBPTT(NextToken):
             self.register_buffer(f"carried_{name}", tensor)
             self.register_buffer(f"next_{name}", tensor.clone())
 
+    def counts(self, batch: Batch) -> dict[str, Tensor]:
+        b, t = batch["ids"].shape
+        steps = {"activation": b * t, "temporal_activation": b * (t - 1)}
+        return super().counts(batch) | {name: count(max(1, steps[name]), like=batch["ids"]) for name in self.weights}
+
     def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
         if not (model.training and self.names and "lane" in batch):
             return super().forward(model, batch, turn)
         state = RecurrentState.of({name: self._begin(name, batch) for name in self.names})
-        hidden = model.hidden(batch["ids"], state=state)
+        if self.weights:
+            raw, hidden = model.outputs(batch["ids"], state=state)
+        else:
+            raw = hidden = model.hidden(batch["ids"], state=state)
         for name in self.names:
             self._keep(name, batch["lane"], state.tensors[name].detach())
-        return Terms({"loss": chunked_cross_entropy(model.head, hidden, batch["targets"], self.logits_backend)})
+        sums = {"loss": chunked_cross_entropy(model.head, hidden, batch["targets"], self.logits_backend)}
+        if "activation" in self.weights:
+            sums["activation"] = hidden.float().square().mean(-1).sum()
+        if "temporal_activation" in self.weights:
+            sums["temporal_activation"] = raw.float().diff(dim=1).square().mean(-1).sum()
+        return Terms(sums)
 
     def _begin(self, name: str, batch: Batch) -> Tensor:
         """The state (B, …) with which the windows of a batch begin."""

@@ -105,6 +105,16 @@ class SGD(OptimConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ASGD(SGD):
+    """SGD whose evaluation, samples and checkpoint use the mean of its weights (`training.averaging`)."""
+
+    average_from: int = 0
+    """First step whose weights count in the mean (Polyak averaging); 0 begins where validation shows no progress (NT-ASGD)."""
+    nonmono: int = 5
+    """No progress: a validation is worse than the best of those before it, the last so many left out."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Momentum(OptimConfig):
     momentum: float = 0.9
     """Share gamma of the velocity that is kept."""
