@@ -19,7 +19,7 @@ from weft.kernels import mathematics, select
 from weft.kernels.c import passes
 from weft.kernels.implementation import uninstall
 from weft.kernels.select import choose_decoder, install_chosen
-from weft.kernels.spec import BlockSpec, StackSpec, describe_block, describe_stack, described
+from weft.kernels.spec import BlockSpec, StackSpec, describe_block, describe_recurrent, describe_stack, described
 from weft.kernels.usage import Machine, UsageSpec
 from weft.models.language.llama import LlamaConfig
 from weft.nn.attention import SelfAttention
@@ -27,6 +27,7 @@ from weft.nn.block import Block, Blocks
 from weft.nn.feed_forward import FeedForward, GatedFeedForward
 from weft.nn.norm import LayerNorm, RMSNorm
 from weft.nn.position import rope_table
+from weft.nn.recurrent import CELLS, WITH_CELL, RecurrentLayer
 
 HOPPER = Machine(device="cuda", capability=(9, 0), triton=True, processors=132, shared_memory=232_448)
 CPU = Machine()
@@ -272,6 +273,104 @@ def test_one_row_is_served_where_every_row_is() -> None:
             {"heads": 1},
         )
     }
+
+
+# -- recurrent layers ----------------------------------------------------------------------------------------------------
+
+RECURRENT_SIZES: list[dict[str, Any]] = [
+    {"inputs": 5, "width": 9},
+    {"inputs": 33, "width": 40, "rows": 29, "time": 4},
+    {"inputs": 7, "width": 21, "rows": 1, "time": 1},
+    {"inputs": 6, "width": 17, "projection": 6},
+    {"inputs": 6, "width": 35, "cell_clip": 0.3},
+    {"inputs": 6, "width": 35, "projection": 12, "cell_clip": 0.5, "projection_clip": 0.2},
+]
+RECURRENT_SERVED: dict[str, Any] = {
+    "C recurrence": lambda s: True,
+    "library recurrence": lambda s: s.cell in ("rnn", "lstm", "gru") and not s.clipped,
+}
+"""Which each computes, said a second time."""
+
+
+def recurrent(cell: str, settings: dict[str, Any]) -> RecurrentLayer | None:
+    torch.manual_seed(0)
+    more = {name: value for name, value in settings.items() if name not in ("rows", "time")}
+    if cell not in WITH_CELL and more.keys() - {"inputs", "width"}:
+        return None
+    layer = RecurrentLayer(cell, **more)
+    for parameter in layer.parameters():
+        nn.init.normal_(parameter, 0.0, 0.3)
+    return layer
+
+
+def run_recurrent(layer: RecurrentLayer, settings: dict[str, Any], bf16: bool, lengths: bool, dropped: bool) -> dict[str, Tensor]:
+    """Outputs, states and gradients, with a state given; dropped: with a weight_hh that is not the layer's own."""
+    rows, time = settings.get("rows", 3), settings.get("time", 7)
+    noise = torch.Generator().manual_seed(2)
+    given = {"x": torch.randn(rows, time, layer.inputs, generator=noise)}
+    given |= {name: torch.randn(rows, *shape, generator=noise) for name, shape in layer.state_shapes.items()}
+    given = {name: tensor.requires_grad_() for name, tensor in given.items()} | dict(layer.named_parameters())
+    weight = (layer.weight_hh * 0.5).detach().requires_grad_()
+    given |= {"weight_hh": weight} if dropped else {}
+    ends = torch.randint(0, time + 1, (rows,), generator=noise) if lengths else None
+    state = {name: given[name] for name in layer.state_shapes}
+    with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+        out, last = layer(given["x"], ends, state, weight_hh=weight if dropped else None)
+    found = {"out": out, **{f"last {name}": tensor for name, tensor in last.items()}}
+    total = sum((tensor * torch.randn(tensor.shape, generator=noise)).sum() for tensor in found.values())
+    grads = torch.autograd.grad(total, [*given.values()])  # type: ignore[arg-type]
+    return {**{name: tensor.detach() for name, tensor in found.items()}, **dict(zip(given, grads, strict=True))}
+
+
+@pytest.mark.parametrize("one", select.RECURRENT, ids=lambda one: one.name)
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("cell", CELLS)
+def test_recurrent_layers_are_the_plain_ones(cell: str, precision: str, one: Any) -> None:
+    """All that each claims: forward and backward, with lengths, of none too, states in and out, and another weight_hh."""
+    use, bf16 = UsageSpec(precision=precision), precision == "bf16"
+    for settings in RECURRENT_SIZES:
+        if (layer := recurrent(cell, settings)) is None:
+            continue
+        spec = describe_recurrent(layer, use)
+        why = one.refuses(spec, use)
+        if "compiler" in why:
+            pytest.skip(why)
+        assert bool(why) != RECURRENT_SERVED[one.name](spec), why
+        for lengths, dropped in ((False, False), (True, False), (True, True)):
+            if why or (bf16 and spec.clipped):  # what is rounded may be clipped where the other is not
+                continue
+            exact, usual = (run_recurrent(layer, settings, how, lengths, dropped) for how in (False, bf16))
+            one.install(layer, use)
+            found = run_recurrent(layer, settings, bf16, lengths, dropped)
+            uninstall(layer)
+            for name, value in exact.items():
+                assert found[name].dtype == torch.float32
+                error, rounded = ((out[name] - value).norm() / (value.norm() + 1e-3) for out in (found, usual))
+                assert error <= (1.5 * rounded + 5e-3 if bf16 else 1e-5), (settings, name)
+
+
+@pytest.mark.parametrize("one", select.RECURRENT, ids=lambda one: one.name)
+@pytest.mark.parametrize("cell", CELLS)
+def test_one_step_of_decoding_is_the_plain_one(cell: str, one: Any) -> None:
+    for settings in RECURRENT_SIZES:
+        layer, use = recurrent(cell, settings), UsageSpec(mode="decode")
+        if layer is None or one.refuses(describe_recurrent(layer, use), use):
+            continue
+        for rows in (1, 6):
+            x, state = torch.randn(rows, 1, layer.inputs), {name: torch.randn(rows, *shape) for name, shape in layer.state_shapes.items()}
+            with torch.no_grad():
+                expected = layer(x, None, state)
+                one.install(layer, use)
+                torch.testing.assert_close(layer(x, None, state), expected, rtol=1e-5, atol=1e-5)
+                uninstall(layer)
+
+
+def test_what_is_true_of_weights_and_of_a_run_is_asked_of_recurrent_layers() -> None:
+    layer = RecurrentLayer("peephole", 4, 4)
+    spec, one = describe_recurrent(layer, UsageSpec()), select.RECURRENT[0]
+    changes: list[dict[str, Any]] = [{"dtypes": frozenset({"float64"})}, {"contiguous": False}, {"plain_tensors": False}, {"cell": "new"}]
+    assert all(one.refuses(dataclasses.replace(spec, **change), UsageSpec()) for change in changes)
+    assert all(one.refuses(spec, use) for use in (UsageSpec(machine=HOPPER), UsageSpec(compiled=True), UsageSpec(precision="fp16")))
 
 
 # -- what the kernels were checked against -------------------------------------------------------------------------------

@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import parametrizations
 
 from weft.core.errors import ConfigError
 from weft.kernels import select
 from weft.kernels.implementation import uninstall
+from weft.kernels.spec import describe_recurrent
 from weft.kernels.usage import UsageSpec
-from weft.nn.recurrent import CELLS, WITH_CELL, Recurrent, RecurrentLayer, reversed_steps
+from weft.nn.recurrent import CELLS, STEPS, WITH_CELL, Recurrent, RecurrentLayer, reversed_steps
 
 LIBRARY: dict[str, Any] = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
 LENGTHS = torch.tensor([7, 3, 1, 5])
@@ -23,17 +25,25 @@ def built(cell: str, **more: Any) -> RecurrentLayer:
     return RecurrentLayer(cell, 6, 5, **more)
 
 
+def install_one(model: nn.Module, name: str) -> None:
+    """Have all layers computed by one implementation, where it claims them."""
+    for layer in (module for module in model.modules() if isinstance(module, RecurrentLayer)):
+        for one in select.RECURRENT:
+            if one.name == name and not one.refuses(describe_recurrent(layer, UsageSpec()), UsageSpec()):
+                one.install(layer, UsageSpec())
+
+
 def inputs(*shape: int) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(1))
 
 
-@pytest.mark.parametrize("plain", [True, False], ids=["plain", "library"])
+@pytest.mark.parametrize("by", ["plain", "library recurrence", "C recurrence"])
 @pytest.mark.parametrize(("cell", "layers", "bidirectional", "projection"), [
     ("rnn", 1, False, 0), ("rnn", 2, True, 0), ("lstm", 1, False, 0), ("lstm", 2, True, 0), ("lstm", 2, True, 3),
     ("gru", 1, False, 0), ("gru", 2, True, 0),
 ])  # fmt: skip
 def test_weights_of_the_library_give_its_outputs_states_and_gradients(
-    cell: str, layers: int, bidirectional: bool, projection: int, plain: bool
+    cell: str, layers: int, bidirectional: bool, projection: int, by: str
 ) -> None:
     torch.manual_seed(0)
     more = {"proj_size": projection} if projection else {}
@@ -44,10 +54,7 @@ def test_weights_of_the_library_give_its_outputs_states_and_gradients(
             end = f"_l{number // ours.directions}" + "_reverse" * (number % ours.directions)
             for name, parameter in layer.named_parameters():
                 parameter.copy_(getattr(theirs, name + end))
-    if not plain:
-        assert [one.chosen for one in select.install_chosen(ours, UsageSpec())] == [("library recurrence",)] * len(
-            {layer.inputs for layer in ours.layers}
-        )
+    install_one(ours, by)
     x = inputs(4, 7, 6)
     packed = nn.utils.rnn.pack_padded_sequence(x, LENGTHS, batch_first=True, enforce_sorted=False)
     expected, last = theirs(packed)
@@ -121,13 +128,12 @@ def test_forget_gates_begin_open(cell: str) -> None:
     assert bool(((-both[:5] if cell == "coupled" else both[5:10]) == 1).all())
 
 
-@pytest.mark.parametrize("library", [False, True], ids=["plain", "library"])
+@pytest.mark.parametrize("by", ["plain", "library recurrence", "C recurrence"])
 @pytest.mark.parametrize("cell", CELLS)
-def test_sequences_of_several_lengths_are_read_as_each_alone(cell: str, library: bool) -> None:
+def test_sequences_of_several_lengths_are_read_as_each_alone(cell: str, by: str) -> None:
     torch.manual_seed(0)
     model = Recurrent(cell, 6, 5, 2, bidirectional=True, projection=3 if cell in WITH_CELL else 0)
-    if library:
-        select.install_chosen(model, UsageSpec())
+    install_one(model, by)
     x = inputs(4, 7, 6)
     before = {name: inputs(4, *shape) for name, shape in model.state_shapes.items()}
     outputs, state = model(x, LENGTHS, before)
@@ -199,19 +205,24 @@ def test_cells_and_projections_are_clipped() -> None:
     assert "clips neither" in dict(select.choose(layer, UsageSpec())[0].reasons)["library recurrence"]
 
 
-def test_changed_layers_are_computed_as_they_say() -> None:
+def test_changed_layers_are_computed_as_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
     class Louder(RecurrentLayer):
         def recurrence(self, *given: Any) -> Any:
             outputs, state = super().recurrence(*given)
             return 2 * outputs, state
 
-    changed: list[RecurrentLayer] = [Louder("lstm", 6, 5), built("lstm"), built("lstm"), built("lstm"), built("peephole")]
+    changed: list[RecurrentLayer] = [Louder("lstm", 6, 5), built("lstm"), built("gru"), built("lstm"), built("peephole"), built("rnn")]
     changed[1].register_forward_hook(lambda *_: None)
     changed[2].scale = 2.0  # type: ignore[assignment]
     changed[3].clipped = lambda c: c / 2  # type: ignore[method-assign]
+    parametrizations.weight_norm(changed[4], "weight_hh")
+    changed[5].register_parameter("scale", nn.Parameter(torch.ones(5)))
     for layer in changed:
         (choice,) = select.install_chosen(layer, UsageSpec())
         assert not choice.chosen and "forward" not in vars(layer)
+        assert choice.line().partition(": ")[2].startswith("plain, as ")
+    monkeypatch.setitem(STEPS, "lstm", STEPS["peephole"])
+    assert not select.choose(built("lstm"), UsageSpec())[0].chosen and select.choose(built("gru"), UsageSpec())[0].chosen
     (plain,) = select.install_chosen(built("gru"), UsageSpec(plain_recurrence="plain was asked for"))
     assert "plain was asked for" in plain.line()
     served = built("gru")

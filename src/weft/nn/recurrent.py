@@ -27,15 +27,20 @@ Step = Callable[["RecurrentLayer", Tensor, State, Tensor], State]
 """The layer, the products of a step's inputs (B, G*H) with their bias, the state, weight_hh -> the next state."""
 
 
+def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """F.linear in the type that autocast says; all else of a cell is in that of its weights."""
+    return F.linear(x.to(weight.dtype), weight, bias).to(weight.dtype)
+
+
 def rnn_step(layer: RecurrentLayer, x: Tensor, state: State, weight_hh: Tensor) -> State:
     """h = tanh(W x + U h + b) (Elman, 1990)."""
-    return (torch.tanh(x + F.linear(state[0], weight_hh, layer.bias_hh)),)
+    return (torch.tanh(x + product(state[0], weight_hh, layer.bias_hh)),)
 
 
 def lstm_step(layer: RecurrentLayer, x: Tensor, state: State, weight_hh: Tensor) -> State:
     """c = f c + i g, h = o tanh(c) (Hochreiter & Schmidhuber, 1997; forget gates: Gers et al., 2000)."""
     h, c = state
-    i, f, g, o = (x + F.linear(h, weight_hh, layer.bias_hh)).chunk(4, -1)
+    i, f, g, o = (x + product(h, weight_hh, layer.bias_hh)).chunk(4, -1)
     c = layer.clipped(torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g))
     return layer.projected(torch.sigmoid(o) * torch.tanh(c)), c
 
@@ -43,7 +48,7 @@ def lstm_step(layer: RecurrentLayer, x: Tensor, state: State, weight_hh: Tensor)
 def peephole_step(layer: RecurrentLayer, x: Tensor, state: State, weight_hh: Tensor) -> State:
     """As `lstm_step`, but i and f also see c before the step and o sees c after it, each its own unit (Gers & Schmidhuber, 2000)."""
     h, c = state
-    i, f, g, o = (x + F.linear(h, weight_hh, layer.bias_hh)).chunk(4, -1)
+    i, f, g, o = (x + product(h, weight_hh, layer.bias_hh)).chunk(4, -1)
     i, f = torch.sigmoid(i + layer.peephole_i * c), torch.sigmoid(f + layer.peephole_f * c)
     c = layer.clipped(f * c + i * torch.tanh(g))
     return layer.projected(torch.sigmoid(o + layer.peephole_o * c) * torch.tanh(c)), c
@@ -52,7 +57,7 @@ def peephole_step(layer: RecurrentLayer, x: Tensor, state: State, weight_hh: Ten
 def coupled_step(layer: RecurrentLayer, x: Tensor, state: State, weight_hh: Tensor) -> State:
     """As `lstm_step` with f = 1 - i, a quarter fewer weights (Greff et al., 2015); gates i, g, o."""
     h, c = state
-    i, g, o = (x + F.linear(h, weight_hh, layer.bias_hh)).chunk(3, -1)
+    i, g, o = (x + product(h, weight_hh, layer.bias_hh)).chunk(3, -1)
     c = layer.clipped(c + torch.sigmoid(i) * (torch.tanh(g) - c))
     return layer.projected(torch.sigmoid(o) * torch.tanh(c)), c
 
@@ -61,7 +66,7 @@ def gru_step(layer: RecurrentLayer, x: Tensor, state: State, weight_hh: Tensor) 
     """h = (1 - z) n + z h, n = tanh(W x + r (U h + b)): the form of cuDNN and nn.GRU, with r behind the product."""
     (h,) = state
     x_r, x_z, x_n = x.chunk(3, -1)
-    h_r, h_z, h_n = F.linear(h, weight_hh, layer.bias_hh).chunk(3, -1)
+    h_r, h_z, h_n = product(h, weight_hh, layer.bias_hh).chunk(3, -1)
     n = torch.tanh(x_n + torch.sigmoid(x_r + h_r) * h_n)
     return (n + torch.sigmoid(x_z + h_z) * (h - n),)
 
@@ -70,8 +75,8 @@ def cho_gru_step(layer: RecurrentLayer, x: Tensor, state: State, weight_hh: Tens
     """h = (1 - z) n + z h, n = tanh(W x + U (r h) + b): r before the product (Cho et al., 2014), and gates in the order r, z, n."""
     (h,) = state
     both = 2 * layer.width
-    r, z = torch.sigmoid(x[:, :both] + F.linear(h, weight_hh[:both], layer.bias_hh[:both])).chunk(2, -1)
-    n = torch.tanh(x[:, both:] + F.linear(r * h, weight_hh[both:], layer.bias_hh[both:]))
+    r, z = torch.sigmoid(x[:, :both] + product(h, weight_hh[:both], layer.bias_hh[:both])).chunk(2, -1)
+    n = torch.tanh(x[:, both:] + product(r * h, weight_hh[both:], layer.bias_hh[both:]))
     return (n + z * (h - n),)
 
 
@@ -141,7 +146,7 @@ class RecurrentLayer(nn.Module):
     def projected(self, h: Tensor) -> Tensor:
         if not self.projection:
             return h
-        h = F.linear(h, self.weight_hr)
+        h = product(h, self.weight_hr)
         return h if self.projection_clip is None else h.clamp(-self.projection_clip, self.projection_clip)
 
     def first_state(self, x: Tensor, state: Mapping[str, Tensor] | None) -> State:
@@ -160,9 +165,8 @@ class RecurrentLayer(nn.Module):
         """
         first = self.first_state(x, state)
         inside = None if lengths is None else torch.arange(x.size(1), device=x.device) < lengths[:, None]
-        with torch.autocast(x.device.type, enabled=False):
-            products = F.linear(x.to(self.weight_ih.dtype), self.weight_ih, self.bias_ih)
-            outputs, last = self.recurrence(products, first, inside, self.weight_hh if weight_hh is None else weight_hh)
+        products = product(x, self.weight_ih, self.bias_ih)
+        outputs, last = self.recurrence(products, first, inside, self.weight_hh if weight_hh is None else weight_hh)
         return outputs, dict(zip(self.state_shapes, last, strict=True))
 
     def recurrence(self, products: Tensor, state: State, inside: Tensor | None, weight_hh: Tensor) -> tuple[Tensor, State]:
