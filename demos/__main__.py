@@ -69,6 +69,7 @@ DEMOS = [
     Demo("pixelcnn/digits", "loss", 19.0, "min", {"independent pixels": 25.45}),
     Demo("gated_pixelcnn/digits", "loss", 19.0, "min", {"independent pixels": 25.45}),
     Demo("word2vec/source", "loss", 2.58, "min", {"best score from frequencies alone": 2.684}),
+    Demo("fasttext/classify", "accuracy", 0.5, "max", {"commonest class": 0.2}),
     Demo("bert/pairs", "token_accuracy", 0.20, "max", {"commonest word": 0.068}),
     Demo("vit/digits", "accuracy", 0.96, "max", {"commonest class": 0.134}),
     Demo("swin/digits", "accuracy", 0.96, "max", {"commonest class": 0.134}, in_ci=False),

@@ -59,6 +59,7 @@ FORWARD: dict[str, Callable[[Any, Batch], Tensor]] = {
     "distilled": lambda model, batch: model(batch["point"]),
     "pixelcnn": lambda model, batch: model(batch["image"]),
     "gated_pixelcnn": lambda model, batch: model(batch["image"]),
+    "fasttext": lambda model, batch: model(batch["ids"], batch["segments"], batch["lengths"]),
     "word2vec": lambda model, batch: model(batch["centre"], batch["context"].clamp(min=0)),
 }
 """How each model is called on a batch of its recipe; a row of the result belongs to a row of the batch."""
@@ -90,6 +91,7 @@ SHAPES: dict[str, Callable[[Any, Batch], tuple[int, ...]]] = {
     **{name: lambda c, batch: (BATCH,) for name in ("planar", "realnvp", "realnvp_images", "maf", "iaf", "distilled")},
     "pixelcnn": lambda c, batch: (BATCH, c.levels, *c.image),
     "gated_pixelcnn": lambda c, batch: (BATCH, c.levels, *c.image),
+    "fasttext": lambda c, batch: (BATCH, c.classes),
     "word2vec": lambda c, batch: tuple(batch["context"].shape),
 }
 

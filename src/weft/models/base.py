@@ -143,6 +143,12 @@ class Classifies(Protocol):
     def classify(self, x: Tensor) -> Tensor: ...
 
 
+class GivesProbabilities(Protocol):
+    """Says what the probabilities of classes are, where they are not the softmax of its logits."""
+
+    def probabilities(self, logits: Tensor) -> Tensor: ...
+
+
 class Extracts(Protocol):
     """Gives features to an image, and class logits to the features."""
 

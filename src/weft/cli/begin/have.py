@@ -44,10 +44,11 @@ HAVE = {
         "texts with a class, a score or tags",
         (
             ("train classifier/table --data.path rows.tsv", "the class, from the words alone: seconds"),
+            ("train fasttext/classify --data.path rows.tsv", "the class, from words and n-grams in any order: seconds, too"),
             ("train bert/classify --data.path rows.tsv --init runs/minilm", "the class, by a BERT that has read much (see convert)"),
             ("train bert/tags --data.path mine.conll", "a tag for every word; bert/answers, bert/score, bert/choice"),
         ),
-        ("bert/", "gpt/classify", "gpt/choose", "classifier/table"),
+        ("bert/", "fasttext/", "gpt/classify", "gpt/choose", "classifier/table"),
     ),
     "images": Kind(
         "images: a folder, best with one subfolder per class",

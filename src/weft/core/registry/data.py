@@ -22,6 +22,7 @@ DATA = {
     "table": Entry("weft.data.tables.table:TableConfig", 0, "labelled rows of a TSV, CSV or JSONL file"),
     "pairs": Entry("weft.data.text.pairs:PairsConfig", 0, "source and target texts of a TSV, CSV or JSONL file"),
     "number_words": Entry("weft.data.text.number_words:NumberWordsConfig", 0, "numbers in digits and in English words"),
+    "bags": Entry("weft.data.annotated.bags:BagsConfig", 2016, "texts with a class each, as bags of words and n-grams in fastText's way"),
     "labelled_texts": Entry(
         "weft.data.annotated.labelled_texts:LabelledTextsConfig", 0, "texts, or pairs of texts, each with a class or a number"
     ),

@@ -49,5 +49,8 @@ MODELS = {
     "gated_pixelcnn": Entry(
         "weft.models.generative.gated_pixelcnn:GatedPixelCNNConfig", 2016, "PixelCNN of two stacks, without a blind spot"
     ),
+    "fasttext": Entry(
+        "weft.models.language.fasttext:FastTextConfig", 2016, "mean of the vectors of words and n-grams, a linear classifier"
+    ),
     "word2vec": Entry("weft.models.language.word2vec:Word2VecConfig", 2013, "word vectors, two tables"),
 }

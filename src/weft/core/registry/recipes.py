@@ -131,6 +131,7 @@ RECIPES = {
     "gated_pixelcnn/digits": Entry("weft.recipes.generative.pixelcnn:gated_digits", 2016, "gated PixelCNN on scikit-learn's digits"),
     "gated_pixelcnn/mnist": Entry("weft.recipes.generative.pixelcnn:gated_mnist", 2016, "gated PixelCNN on binarised MNIST"),
     "word2vec/source": Entry("weft.recipes.language.word2vec:source", 2013, "skip-gram word vectors on Python documentation"),
+    "fasttext/classify": Entry("weft.recipes.language.fasttext:classify", 2016, "class of texts from the mean of word and n-gram vectors"),
     "perceiver/source": Entry("weft.recipes.language.perceiver:source", 2021, "character Perceiver on Python source"),
     "birthplace/reference": Entry("weft.recipes.birthplace:reference", 2021, "birthplace task, the reference model: pretraining"),
     "birthplace/perceiver": Entry("weft.recipes.birthplace:perceiver", 2021, "the same with the reference's Perceiver"),

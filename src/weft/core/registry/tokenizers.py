@@ -11,6 +11,11 @@ TOKENIZERS = {
     "bpe": Entry("weft.data.tokenizers.subwords:BPE", 2016, "pieces of words, merged from characters on"),
     "wordpiece": Entry("weft.data.tokenizers.subwords:WordPiece", 2012, "pieces of words, the longest first"),
     "unigram": Entry("weft.data.tokenizers.subwords:Unigram", 2018, "pieces of words, the likeliest ones"),
+    "spaced_words": Entry("weft.data.tokenizers.character_ngrams:SpacedWords", 0, "one token per word between spaces"),
+    "subwords": Entry(
+        "weft.data.tokenizers.character_ngrams:SubwordTokenizer", 2016, "words between spaces, and n-grams of their characters"
+    ),
+    "fasttext": Entry("weft.data.tokenizers.character_ngrams:FastTextTokenizer", 2016, "words between spaces and hashed n-grams, as a bag"),
     "bert_words": Entry("weft.data.text.sentence_pairs:BERTWordTokenizer", 0, "words and the special tokens that BERT puts between them"),
     "labelled": Entry("weft.data.annotated.label_tokens:LabelledTokenizer", 0, "another tokenizer with the names of classes"),
     "gpt_finetuning": Entry(

@@ -6,6 +6,7 @@ float32, standardised by the mean and deviation of training.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ from weft.data.base import UNLABELLED, Data, Problems
 from weft.data.io.files import show
 from weft.data.io.records import Header, Separator, number, read_records
 from weft.data.split import map_splits, number_classes
-from weft.data.text.packing import LabelledSequences, Texts, pack
+from weft.data.text.packing import LabelledSequences, Packed, Texts, pack
 from weft.data.text.text_columns import PAIRS, find_columns
 from weft.data.tokenizers.base import Tokenizer
 
@@ -134,4 +135,8 @@ class LabelledTextsConfig(AnnotatedConfig):
                 problems.add("rows of a class that training does not have, left out", f"{row.texts.location} ({row.label[:40]!r})")
         known_rows = [row for row, is_unknown in zip(rows, unknown.tolist(), strict=True) if not is_unknown]
         texts = [each for row in known_rows for each in self.sequences(row.texts)]
-        return LabelledSequences(pack(texts, tokenizer.tokens, self.context, problems), label[~unknown])
+        return LabelledSequences(self.packed(texts, tokenizer.tokens, problems), label[~unknown])
+
+    def packed(self, texts: Iterable[Texts], tokenizer: Tokenizer, problems: Problems) -> Packed:
+        """The token sequences of texts."""
+        return pack(texts, tokenizer, self.context, problems)

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from weft.core.errors import ConfigError
 from weft.core.registry import nearest
 from weft.data.base import Batch, Dataset, Problems
+from weft.models.base import GivesProbabilities, offers
 
 Result = dict[str, Any]
 Shown = list[tuple[str, str]]
@@ -156,9 +157,10 @@ def text_of(row: Row, column: str) -> str:
     return str(value)
 
 
-def shares_of(logits: Tensor) -> list[list[float]]:
-    """logits (B, C) -> the probabilities of the classes, for each example."""
-    shares: list[list[float]] = logits.float().softmax(-1).tolist()
+def shares_of(logits: Tensor, model: Any = None) -> list[list[float]]:
+    """logits (B, C) -> the probabilities of the classes, for each example, as the model has them."""
+    found = model.probabilities(logits) if offers(model, GivesProbabilities) else logits.float().softmax(-1)
+    shares: list[list[float]] = found.tolist()
     return shares
 
 

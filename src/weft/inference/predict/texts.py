@@ -72,16 +72,15 @@ class TextLabels(Predictor):
         return Texts(tuple(text_of(row, column) for column in columns), row.location)
 
     def items(self, examples: Sequence[Texts], problems: Problems) -> Items:
-        packed = pack(
-            [each for texts in examples for each in self.source.sequences(texts)], self.tokenizer.tokens, self.source.context, problems
-        )
+        sequences = [each for texts in examples for each in self.source.sequences(texts)]
+        packed = self.source.packed(sequences, self.tokenizer.tokens, problems)
         data = LabelledSequences(packed, torch.zeros(len(examples), dtype=torch.int64))
         return Items.one_each(data, packed.ids.sizes.view(len(examples), -1).amax(1).tolist())
 
     def compute(self, batch: Batch) -> list[Any]:
         """The probabilities of the classes, or the number."""
         logits = self.logits(batch)
-        return shares_of(logits) if self.classes else logits[:, 0].float().tolist()
+        return shares_of(logits, self.model) if self.classes else logits[:, 0].float().tolist()
 
     def logits(self, batch: Batch) -> Tensor:
         """The logits of classes (B, C), or numbers (B, 1)."""

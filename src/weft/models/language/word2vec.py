@@ -20,6 +20,8 @@ class Word2VecConfig(ModelConfig):
     """Number of words V; 0 takes it from the data."""
     width: int = 100
     """Size D of a vector."""
+    ngrams: int = 0
+    """Hashed n-grams of characters with vectors of their own, of which unknown words are made (fastText's vectors have them)."""
 
     def build(self) -> Word2Vec:
         return Word2Vec(self)
@@ -31,12 +33,14 @@ class Word2Vec(nn.Module):
     def __init__(self, config: Word2VecConfig):
         super().__init__()
         self.config = config
-        check_sizes(config, vocabulary=1, width=1)
+        check_sizes(config, vocabulary=1, width=1, ngrams=0)
         self.centre = nn.Embedding(config.vocabulary, config.width)
         self.context = nn.Embedding(config.vocabulary, config.width)
         bound = 0.5 / config.width
         for table in (self.centre, self.context):
             nn.init.uniform_(table.weight, -bound, bound)
+        if config.ngrams:
+            self.ngrams = nn.Embedding(config.ngrams, config.width)
 
     def forward(self, centre: Tensor, context: Tensor) -> Tensor:
         """centre (B,), context (B, C) -> scores (B, C)."""
@@ -47,6 +51,13 @@ class Word2Vec(nn.Module):
         """ids (...) -> the vectors of words (..., D), those of the centre table."""
         vectors: Tensor = self.centre(ids)
         return vectors
+
+    def embed_ngrams(self, ids: Tensor) -> Tensor:
+        """ids (N,) -> the mean of the vectors of n-grams (D,), which is that of a word with no vector of its own."""
+        total = torch.zeros_like(self.ngrams.weight[0])
+        for row in self.ngrams.weight[ids]:  # one after the other, so that the sum is fastText's to the last bit
+            total = total + row
+        return total / max(1, len(ids))
 
     @torch.no_grad()
     def nearest(self, ids: Tensor, number: int = 10) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,1 @@
+"""Word vectors of other programs: word2vec and GloVe files, and what fastText writes."""
