@@ -55,7 +55,7 @@ def described(way: Callable[[Tensor], Tensor], data: Dataset, device: torch.devi
 def translated(loaded: Loaded, data: Changes = None, argument: str = "") -> dict[str, float]:
     """Share of translated validation images that an extractor takes for their class, and how near it finds them to the true ones."""
     need(loaded.model, TranslatesImages)
-    model: Any = loaded.model
+    model = loaded.model
     device = next(model.parameters()).device
     extractor = Extractor.of(argument, device)
     built = change_data(loaded.recipe.data, data).build_with(loaded.tokenizer)

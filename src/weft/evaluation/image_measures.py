@@ -101,7 +101,7 @@ def fid(loaded: Loaded, data: Changes = None, argument: str = "") -> dict[str, f
 def classified(loaded: Loaded, data: Changes = None, argument: str = "") -> dict[str, float]:
     """Share of the samples of each class asked for that the extractor takes for that class."""
     need(loaded.model, SamplesClass)
-    model: Any = loaded.model
+    model = loaded.model
     extractor = Extractor.of(argument, next(model.parameters()).device)
     classes: int = loaded.recipe.model.classes  # type: ignore[attr-defined]
     right = 0
@@ -116,7 +116,7 @@ def iwae(loaded: Loaded, data: Changes = None, argument: str = "") -> dict[str, 
     """Minus the importance-weighted bound on log p(x), in nats, with so many codes for each example (100 where not said)."""
     if not (argument or "100").isdecimal() or (samples := int(argument or 100)) < 1:
         raise ConfigError(f"iwae={argument}: the number of codes must be a whole number above 0")
-    model: Any = loaded.model
+    model = loaded.model
     if not hasattr(model, "encode") or not hasattr(model, "decode"):
         raise ConfigError(f"iwae is for autoencoders, and {type(model).__name__} has no encoder and decoder")
     built = change_data(loaded.recipe.data, data).build_with(loaded.tokenizer)
@@ -145,6 +145,6 @@ def real(data: Dataset, device: torch.device) -> Iterator[Tensor]:
     return (batch["image"] for batch in batches(data, device))
 
 
-def drawn(model: Any, number: int) -> Iterator[Tensor]:
+def drawn(model: Samples, number: int) -> Iterator[Tensor]:
     """Samples of a model, a batch at a time."""
     return (model.sample(key) for key in torch.split(keys(model, number, 0), BATCH))

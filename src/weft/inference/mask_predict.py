@@ -44,7 +44,7 @@ class MaskPredict:
         iterations = self.iterations or int(own.get("iterations", 0))
         return MaskPredict(iterations, int(own.get("candidates", self.candidates)), self.length_factor)
 
-    def resolve(self, model: Any) -> MaskPredict:
+    def resolve(self, model: NonAutoregressiveDecoder) -> MaskPredict:
         """What holds for a model; refused where it makes no target."""
         iterations = self.iterations or (1 if model.config.fixed_length else PASSES)
         for name, value in (("iterations", iterations), ("candidates", self.candidates)):
@@ -75,7 +75,7 @@ class MaskPredictOutput:
 
 @torch.inference_mode()
 def mask_predict(
-    model: Any, source: Tensor, lengths: Tensor, start: int, end: int, how: MaskPredict | None = None
+    model: NonAutoregressiveDecoder, source: Tensor, lengths: Tensor, start: int, end: int, how: MaskPredict | None = None
 ) -> list[MaskPredictOutput]:
     """source (B, S) and lengths (B,) -> the target of each row."""
     need(model, NonAutoregressiveDecoder)
@@ -95,7 +95,7 @@ def mask_predict(
     return [MaskPredictOutput(tokens[:n], "length", passes(n, how.iterations), value, likely[:n]) for tokens, likely, n, value in targets]
 
 
-def predict_lengths(model: Any, memory: Tensor, lengths: Tensor, how: MaskPredict) -> tuple[Tensor, Tensor]:
+def predict_lengths(model: NonAutoregressiveDecoder, memory: Tensor, lengths: Tensor, how: MaskPredict) -> tuple[Tensor, Tensor]:
     """The likeliest lengths of each target, scaled, and their log-probabilities: each (B, K)."""
     logits = model.length_logits(memory, lengths).log_softmax(-1)  # (B, C)
     likely, index = logits.topk(min(how.candidates, logits.size(1)))
@@ -136,7 +136,7 @@ def refine(
     return ids[:, :longest], sure[:, :longest]
 
 
-def cut_at_end(model: Any, memory: Tensor, lengths: Tensor, start: int, end: int) -> list[MaskPredictOutput]:
+def cut_at_end(model: NonAutoregressiveDecoder, memory: Tensor, lengths: Tensor, start: int, end: int) -> list[MaskPredictOutput]:
     """All positions in one pass, up to the first END."""
     unknown = torch.full((len(memory), model.config.fixed_length), start, device=memory.device)
     likely, token = logprobs(model, model.decode_parallel(unknown, None, memory, lengths), (PAD, start)).max(-1)

@@ -16,6 +16,7 @@ from weft.inference.engine import trimmed
 from weft.inference.mask_predict import MaskPredict, MaskPredictOutput, mask_predict
 from weft.inference.request import GREEDY, Delta, Request, Sampling, Token
 from weft.inference.translate import END, START
+from weft.models.base import NonAutoregressiveDecoder
 
 UNUSED = ("repetition_penalty", "presence_penalty", "frequency_penalty", "logit_bias", "ignore_end")
 """Settings of the choice of a token after others, of which there is none."""
@@ -26,7 +27,7 @@ LONGEST_FACTOR = 2.0
 class NonAutoregressiveEngine:
     """One thread owns it."""
 
-    def __init__(self, model: Any, tokenizer: Any, *, slots: int = 32, mask_predict: MaskPredict | None = None):
+    def __init__(self, model: NonAutoregressiveDecoder, tokenizer: Any, *, slots: int = 32, mask_predict: MaskPredict | None = None):
         """slots: answers made at once. mask_predict: how, where a request does not say."""
         if slots < 1:
             raise ConfigError(f"slots must be at least 1, not {slots}")

@@ -8,6 +8,7 @@ So the backward pass only multiplies by a number. Shapes: N tokens, D width, V v
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
 from functools import cache, partial
 
 import torch
@@ -29,9 +30,13 @@ MULTIPLE = 128
 """What a vocabulary is filled up to a multiple of on a GPU, whose products are slow at odd sizes."""
 
 
-def chunked_cross_entropy(head: nn.Linear, hidden: Tensor, targets: Tensor, logits: str = "whole") -> Tensor:
-    """Summed -log p of the targets (...) by a head over states (..., D); IGNORE counts for nothing. `logits`: "whole" or "chunked"."""
-    if logits == "whole" or head.bias is not None:
+def chunked_cross_entropy(head: Callable[[Tensor], Tensor], hidden: Tensor, targets: Tensor, logits: str = "whole") -> Tensor:
+    """Summed -log p of the targets (...) by a head over states (..., D); IGNORE counts for nothing. `logits`: "whole" or "chunked".
+
+    Only a linear layer without a bias is computed in chunks; any other head is called.
+    """
+    linear = isinstance(head, nn.Linear) and type(head).forward is nn.Linear.forward and head.bias is None
+    if logits == "whole" or not (linear and isinstance(head, nn.Linear)):
         scores = head(hidden).flatten(0, -2)
         return F.cross_entropy(scores.float(), targets.flatten(), ignore_index=IGNORE, reduction="sum")
     kind = hidden.device.type

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 from torch import Tensor, nn
 
@@ -35,20 +36,30 @@ class Refuses(Protocol):
     """False where bf16 would lose the answer."""
 
 
-class NextTokenLogits(Protocol):
+class Model(Protocol):
+    """What every model is besides its capabilities: a module that was built from settings."""
+
+    training: bool
+    config: Any
+
+    def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]: ...
+    def eval(self) -> Self: ...
+
+
+class NextTokenLogits(Model, Protocol):
     """Gives logits over a vocabulary at every position, through `hidden` and `head`."""
 
     def hidden(self, ids: Tensor) -> Tensor: ...
     def head(self, hidden: Tensor) -> Tensor: ...
 
 
-class States(Protocol):
+class States(Model, Protocol):
     """Gives a state to every token of a text."""
 
     def hidden(self, ids: Tensor) -> Tensor: ...
 
 
-class Decodes(Protocol):
+class Decodes(Model, Protocol):
     """Continues sequences, reading each token once, with what it carries from token to token in a state.
 
     A decoder's `hidden(ids, state, lengths)` reads ids (B, T) behind what the state holds; lengths (B,) tell how many of them are real,
@@ -59,63 +70,63 @@ class Decodes(Protocol):
     def head(self, hidden: Tensor) -> Tensor: ...
 
 
-class TellsActivations(Protocol):
+class TellsActivations(Model, Protocol):
     """Gives its last layer's states before and after dropout."""
 
     def outputs(self, ids: Tensor) -> tuple[Tensor, Tensor]: ...
 
 
-class Samples(Protocol):
+class Samples(Model, Protocol):
     """Draws examples, one per key."""
 
     def sample(self, key: Tensor) -> Tensor: ...
 
 
-class SamplesClass(Protocol):
+class SamplesClass(Model, Protocol):
     """Draws examples of the classes that are asked for, one per key and label."""
 
     def sample_class(self, key: Tensor, label: Tensor) -> Tensor: ...
 
 
-class HasLatents(Protocol):
+class HasLatents(Model, Protocol):
     """Draws latents, one per key, and shows the example of any latent, so that one can walk between them."""
 
     def latents(self, key: Tensor) -> Tensor: ...
     def to_data(self, z: Tensor) -> Tensor: ...
 
 
-class Densities(Protocol):
+class Densities(Model, Protocol):
     """Gives the log-density, or for discrete data the log-probability, of examples, in nats of the values it is given."""
 
     def log_prob(self, x: Tensor) -> Tensor: ...
 
 
-class Inverts(Protocol):
+class Inverts(Model, Protocol):
     """Maps examples to latents and latents back to the same examples."""
 
     def to_latent(self, x: Tensor) -> Tensor: ...
     def to_data(self, z: Tensor) -> Tensor: ...
 
 
-class SamplesWithLogProb(Protocol):
+class SamplesWithLogProb(Model, Protocol):
     """Draws examples, one per key, each with its log-density; both carry a gradient."""
 
     def draw(self, key: Tensor) -> tuple[Tensor, Tensor]: ...
 
 
-class Inpaints(Protocol):
+class Inpaints(Model, Protocol):
     """Fills in what is missing of an example, where a mask of the same shape says what is known of it; draws with a key per example."""
 
     def inpaint(self, x: Tensor, known: Tensor, key: Tensor | None = None) -> Tensor: ...
 
 
-class TranslatesImages(Protocol):
+class TranslatesImages(Model, Protocol):
     """Translates images into images of another domain, in the direction "a2b" and, where it can, "b2a"."""
 
     def translate(self, x: Tensor, direction: str) -> Tensor: ...
 
 
-class BipartiteEnergy(Protocol):
+class BipartiteEnergy(Model, Protocol):
     """Has visible and hidden binary units, those of one side independent given the other, and tells the log-odds of each side."""
 
     def visible_logits(self, h: Tensor) -> Tensor: ...
@@ -123,7 +134,7 @@ class BipartiteEnergy(Protocol):
     def free_energy(self, v: Tensor) -> Tensor: ...
 
 
-class Recalls(Protocol):
+class Recalls(Model, Protocol):
     """Runs from a damaged pattern of -1 and 1 into a minimum of its energy."""
 
     def energy(self, x: Tensor) -> Tensor: ...
@@ -131,32 +142,32 @@ class Recalls(Protocol):
     def recall(self, x: Tensor) -> Tensor: ...
 
 
-class Embeds(Protocol):
+class Embeds(Model, Protocol):
     """Gives a vector to a token."""
 
     def embed(self, ids: Tensor) -> Tensor: ...
 
 
-class Classifies(Protocol):
-    """Gives class logits to an example."""
+class Classifies(Model, Protocol):
+    """Gives class logits to an example, which may be several tensors, as ids, segments and lengths of a text are."""
 
-    def classify(self, x: Tensor) -> Tensor: ...
+    def classify(self, *inputs: Tensor) -> Tensor: ...
 
 
-class GivesProbabilities(Protocol):
+class GivesProbabilities(Model, Protocol):
     """Says what the probabilities of classes are, where they are not the softmax of its logits."""
 
     def probabilities(self, logits: Tensor) -> Tensor: ...
 
 
-class Extracts(Protocol):
+class Extracts(Model, Protocol):
     """Gives features to an image, and class logits to the features."""
 
     def features(self, x: Tensor) -> Tensor: ...
     def classify_features(self, features: Tensor) -> Tensor: ...
 
 
-class ClassifiesText(Protocol):
+class ClassifiesText(Model, Protocol):
     """Gives logits to classes and to choices from the last state of a text, and to the next token from every state."""
 
     def hidden(self, ids: Tensor) -> Tensor: ...
@@ -165,7 +176,7 @@ class ClassifiesText(Protocol):
     def choice_logits(self, hidden: Tensor, lengths: Tensor) -> Tensor: ...
 
 
-class EncoderDecoder(Protocol):
+class EncoderDecoder(Model, Protocol):
     """Gives a target to a source, through an encoder and a decoder.
 
     A source (B, S, …) is token ids, or features such as frames of sound or patches of an image.
@@ -182,8 +193,12 @@ class Subsamples(Protocol):
     def encoded_lengths(self, lengths: Tensor) -> Tensor: ...
 
 
-class NonAutoregressiveDecoder(Protocol):
+class NonAutoregressiveDecoder(Model, Protocol):
     """Gives a target to a source at once: tells its length, then all tokens from those that are known."""
+
+    @property
+    def longest(self) -> int:
+        """Most tokens of a target."""
 
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Tensor: ...
     def length_logits(self, memory: Tensor, lengths: Tensor) -> Tensor: ...
@@ -220,7 +235,8 @@ def as_examples(model: nn.Module, x: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 def offers(model: Any, capability: type) -> bool:
     """Whether a model has every method of a capability; a submodule that can be called is one too."""
-    return all(callable(getattr(model, name, None)) for name in vars(capability) if not name.startswith("_"))
+    methods = (name for name, what in vars(capability).items() if not (name.startswith("_") or isinstance(what, property)))
+    return all(callable(getattr(model, name, None)) for name in methods)
 
 
 def need(model: Any, capability: type) -> None:

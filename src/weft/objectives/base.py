@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -48,7 +48,8 @@ class ObjectiveConfig(Config):
 class Objective(nn.Module):
     """A module, so its state (teacher, chain, noise table) moves, saves and loads like any other.
 
-    State changes only in `after_update`, so evaluation and accumulation cannot move it.
+    State changes only in `after_update`, so evaluation and accumulation cannot move it. Where `model` stands, an objective names the
+    capability that it uses (weft.models.base).
     """
 
     turns: tuple[Turn, ...] = (Turn(),)
@@ -70,24 +71,24 @@ class Objective(nn.Module):
     carries = False
     """True where a state goes from batch to batch, so that one process must see all of them."""
 
-    def bind(self, model: nn.Module) -> None:
+    def bind(self, model: Any) -> None:
         """Make the state that depends on the model it will train, once, before the first step."""
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         """Items per term as float32 scalars on the device, known before any forward."""
         raise NotImplementedError
 
-    def forward(self, model: nn.Module, batch: Batch, turn: str) -> Terms:
+    def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
         raise NotImplementedError
 
-    def class_logits(self, model: nn.Module, batch: Batch) -> Tensor | None:
+    def class_logits(self, model: Any, batch: Batch) -> Tensor | None:
         """Of the classes that `classes` names, (..., C); None where an objective tells no classes of a fixed list."""
         return None
 
-    def after_update(self, model: nn.Module, turn: str) -> None:
+    def after_update(self, model: Any, turn: str) -> None:
         """Move a teacher, clip a critic, advance a chain."""
 
-    def measure(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+    def measure(self, model: Any, batch: Batch) -> dict[str, Tensor]:
         """Further sums that only validation needs, of any shape."""
         return {}
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -20,6 +19,7 @@ from torch import Tensor
 from weft.core import registry
 from weft.core.errors import ConfigError
 from weft.data.base import UNLABELLED, Batch
+from weft.models.base import Classifies
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 
 
@@ -51,7 +51,7 @@ class Classification(Objective):
         number = labelled(batch["label"])
         return {"loss": number, "accuracy": number}
 
-    def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
+    def forward(self, model: Classifies, batch: Batch, turn: str) -> Terms:
         logits, label = self.class_logits(model, batch), batch["label"]  # (B, C), (B,)
         loss = (
             mixed_loss(logits, batch, self.config.label_smoothing)
@@ -60,7 +60,7 @@ class Classification(Objective):
         )
         return Terms({"loss": loss}, rightness(logits, label))
 
-    def class_logits(self, model: Any, batch: Batch) -> Tensor:
+    def class_logits(self, model: Classifies, batch: Batch) -> Tensor:
         logits: Tensor = model.classify(*chosen(batch, self.config.inputs))
         return logits
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -55,14 +54,14 @@ class Finetuning(Objective):
         examples = labelled(batch["label"])
         return {"task": examples, "text": count((batch["lengths"] - 1).sum(), like=batch["ids"]), "accuracy": examples}
 
-    def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
+    def forward(self, model: ClassifiesText, batch: Batch, turn: str) -> Terms:
         ids, lengths, label = batch["ids"], batch["lengths"], batch["label"]
         hidden = hidden_of(model, ids)
         logits = (model.choice_logits if self.config.choices else model.class_logits)(hidden, lengths)
         right = {"accuracy": correct(logits, label)} if self.config.choices else rightness(logits, label)
         return Terms({"task": label_loss(logits, label), "text": lm_loss(model, hidden, ids, lengths, self.logits_backend)}, right)
 
-    def class_logits(self, model: Any, batch: Batch) -> Tensor | None:
+    def class_logits(self, model: ClassifiesText, batch: Batch) -> Tensor | None:
         if self.config.choices:
             return None
         logits: Tensor = model.class_logits(hidden_of(model, batch["ids"]), batch["lengths"])
@@ -72,13 +71,13 @@ class Finetuning(Objective):
         return super().summary(means) | of_two(means.get("outcomes"))
 
 
-def hidden_of(model: Any, ids: Tensor) -> Tensor:
+def hidden_of(model: ClassifiesText, ids: Tensor) -> Tensor:
     """ids (B, T) or (B, N, T) -> (B, T, D) or (B, N, T, D)."""
     hidden: Tensor = model.hidden(ids.flatten(0, -2)).view(*ids.shape, -1)
     return hidden
 
 
-def lm_loss(model: Any, hidden: Tensor, ids: Tensor, lengths: Tensor, logits: str = "whole") -> Tensor:
+def lm_loss(model: ClassifiesText, hidden: Tensor, ids: Tensor, lengths: Tensor, logits: str = "whole") -> Tensor:
     """Summed -log p of every token but the first of its sequence and what fills up; hidden (..., T, D), ids (..., T)."""
     place = torch.arange(1, ids.size(-1), device=ids.device)
     following = ids[..., 1:].masked_fill(place >= lengths[..., None], IGNORE)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from weft.core.errors import ConfigError
 from weft.data.base import Batch
+from weft.models.base import Classifies
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 from weft.objectives.classification import chosen
 
@@ -47,14 +47,14 @@ class Regression(Objective):
             raise ConfigError("the labels are classes, and this recipe tells numbers; say --data.number, or take bert/classify")
         return {"loss": count(len(batch["label"]), like=batch["label"])}
 
-    def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
+    def forward(self, model: Classifies, batch: Batch, turn: str) -> Terms:
         predicted, label = self.predict(model, batch), batch["label"]  # (B,)
         x, y = predicted.detach().double(), label.double()
         moments = torch.stack([x.sum(), y.sum(), (x * x).sum(), (y * y).sum(), (x * y).sum()])
         distances = torch.stack([(x - y).abs().sum(), (y - self.config.median).abs().sum()])
         return Terms({"loss": (predicted - label).square().sum()}, {"moments": moments, "distances": distances})
 
-    def predict(self, model: Any, batch: Batch) -> Tensor:
+    def predict(self, model: Classifies, batch: Batch) -> Tensor:
         """The numbers (B,), counted as the labels are."""
         numbers: Tensor = model.classify(*chosen(batch, self.config.inputs)).squeeze(-1).float()
         return numbers

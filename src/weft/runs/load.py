@@ -35,7 +35,8 @@ class Loaded:
 
     path: Path
     recipe: Recipe
-    model: nn.Module
+    model: Any
+    """The module; who uses it names the capability that it must have (weft.models.base)."""
     tokenizer: Any
     metrics: dict[str, Any]
     chat_template: str = ""

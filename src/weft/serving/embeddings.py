@@ -8,20 +8,20 @@ from __future__ import annotations
 import base64
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from weft.inference.predict.language import embed as embed_ids
+from weft.models.base import States
 
 MOST_TOKENS = 16384
 """Tokens that go through the model at once, unless one text has more."""
 
 
 @torch.inference_mode()
-def embed(model: Any, rows: Sequence[Sequence[int]]) -> Tensor:
+def embed(model: States, rows: Sequence[Sequence[int]]) -> Tensor:
     """Rows of tokens, all of the same length -> vectors (B, D)."""
     return embed_ids(model, torch.tensor(rows, device=next(model.parameters()).device))
 

@@ -41,7 +41,7 @@ class Canvas:
 
 def canvas_of(loaded: Loaded) -> Canvas | None:
     """Of a model that draws images; None of any other."""
-    model: Any = loaded.model
+    model = loaded.model
     if not offers(model, Samples):
         return None
     config = getattr(model, "config", None)

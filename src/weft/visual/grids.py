@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from weft.core import random
 from weft.core.errors import CapabilityError, ConfigError, require
-from weft.models.base import Samples, SamplesClass, need
+from weft.models.base import Model, Samples, SamplesClass, need
 
 SIDE = 64
 """Pixels an image is enlarged to, so that an 8 by 8 digit can be seen."""
@@ -35,7 +35,7 @@ def draw_keys(model: nn.Module, key: Tensor, label: int | None = None) -> Tensor
     return drawn
 
 
-def keys(model: nn.Module, n: int, seed: int) -> Tensor:
+def keys(model: Model, n: int, seed: int) -> Tensor:
     """Keys (N,) of a seed, where the model lives."""
     if n < 1:
         raise ConfigError(f"n must be at least 1, not {n}")

@@ -5,14 +5,14 @@ Shapes: N images, C channels, S side of an image.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
+from weft.models.base import TranslatesImages
+
 
 @torch.no_grad()
-def source_and_translation(model: Any, batch: dict[str, Tensor]) -> Tensor:
+def source_and_translation(model: TranslatesImages, batch: dict[str, Tensor]) -> Tensor:
     """Each image of a batch as it was, translated, and as it should be, (3 N, C, S, S); where that is not known, brought back again."""
     first = batch["source"] if "source" in batch else batch["image"]
     made = model.translate(first, "a2b")

@@ -5,8 +5,6 @@ Shapes: B images, C channels, H height, W width.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -35,7 +33,7 @@ def known_part(mask: str, height: int, width: int) -> Tensor:
 
 
 @torch.no_grad()
-def inpaint(model: Any, x: Tensor, known: Tensor, n: int = 1, seed: int = 0) -> Tensor:
+def inpaint(model: Inpaints, x: Tensor, known: Tensor, n: int = 1, seed: int = 0) -> Tensor:
     """x (B, C, H, W) in [0, 1], known (H, W) -> (B, 1 + n, C, H, W): each image, what is missing grey, and n completions of it.
 
     What a completion draws is a function of (seed, image, its number among the n) alone.

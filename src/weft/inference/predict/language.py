@@ -13,6 +13,7 @@ from weft.core.errors import CapabilityError, ConfigError, DataError
 from weft.data.base import Batch, Dataset, Problems
 from weft.data.text.ragged import Ragged
 from weft.inference.predict.base import BadRow, Items, Predictor, Result, Row, Shown, Trained, named, text_of
+from weft.models.base import States
 
 TEXTS = ("text", "sentence", "document", "prompt")
 HEAD = 1 << 24
@@ -122,7 +123,7 @@ class Embedding(OfTexts):
         return [(f"{number}", f"{value:.4f}") for number, value in enumerate(result["embedding"][:10])]
 
 
-def embed(model: Any, ids: Tensor) -> Tensor:
+def embed(model: States, ids: Tensor) -> Tensor:
     """ids (B, T) -> the vectors of texts of the same number of tokens (B, D): nothing is padded, so no text depends on another."""
     mean = model.hidden(ids).float().mean(dim=1)  # (B, D)
     return torch.nn.functional.normalize(mean, dim=-1).cpu()

@@ -12,7 +12,7 @@ Batch: image (B, ...), binary, X pixels each; the network is shown 2 x - 1.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -48,12 +48,12 @@ class AssociativeMemory(Objective):
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         return {"loss": count(len(batch["image"]), like=batch["image"])}
 
-    def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
+    def forward(self, model: Recalls, batch: Batch, turn: str) -> Terms:
         x = spins(batch)
         loss = model.energy(x) if self.config.rule == "hebb" else -model.pseudo_log_likelihood(x)
         return Terms({"loss": loss.sum()})
 
-    def measure(self, model: Any, batch: Batch) -> dict[str, Tensor]:
+    def measure(self, model: Recalls, batch: Batch) -> dict[str, Tensor]:
         """Share of the units that are right, and of the patterns all of whose units are, after recall from a damaged pattern."""
         x = spins(batch)
         damaged = torch.where(random.uniform(random.fold(batch["key"], "flip"), x.size(1)) < self.config.flipped, -x, x)

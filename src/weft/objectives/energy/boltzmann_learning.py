@@ -11,7 +11,7 @@ Batch: image (B, ...), binary, X pixels each. Shapes: H hidden units, N = X + H.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -19,7 +19,17 @@ from torch import Tensor
 from weft.core import random
 from weft.core.errors import ConfigError
 from weft.data.base import Batch
+from weft.models.base import Inpaints
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
+
+
+class BoltzmannMachine(Inpaints, Protocol):
+    """Has an energy over all units, and Gibbs chains with and without clamped data."""
+
+    def energy(self, s: Tensor) -> Tensor: ...
+    def clamped(self, v: Tensor, key: Tensor, sweeps: int) -> Tensor: ...
+    def gibbs(self, s: Tensor, key: Tensor, sweeps: int) -> Tensor: ...
+    def pseudo_log_likelihood(self, v: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,18 +71,18 @@ class BoltzmannLearning(Objective):
         size = count(len(batch["image"]), like=batch["image"])
         return {"data": size, "chain": count(self.config.particles, like=size)}
 
-    def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
+    def forward(self, model: BoltzmannMachine, batch: Batch, turn: str) -> Terms:
         if model.config.hidden != self.config.hidden:
             raise ConfigError(f"--objective.hidden is {self.config.hidden}, but the model has {model.config.hidden} hidden units")
         data = model.clamped(batch["image"].flatten(1), random.fold(batch["key"], "clamped"), self.config.clamped_sweeps)
         return Terms({"data": model.energy(data).sum(), "chain": -model.energy(self.particles).sum()})
 
-    def after_update(self, model: Any, turn: str) -> None:
+    def after_update(self, model: BoltzmannMachine, turn: str) -> None:
         """Move the free chains under the new weights, with noise that is a function of how often they were moved."""
         self.clock += 1
         self.particles.copy_(model.gibbs(self.particles, random.fold(self.origin + self.clock, "chain"), self.config.sweeps))
 
-    def measure(self, model: Any, batch: Batch) -> dict[str, Tensor]:
+    def measure(self, model: BoltzmannMachine, batch: Batch) -> dict[str, Tensor]:
         """Share of wrong pixels where the second half of each image is filled in from the first."""
         x = batch["image"].flatten(1)
         known = (torch.arange(x.size(1), device=x.device) < x.size(1) // 2).expand_as(x)

@@ -10,7 +10,7 @@ Batch: image (B, ...), binary, X pixels each.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -18,7 +18,16 @@ from torch import Tensor
 from weft.core import random
 from weft.core.errors import ConfigError
 from weft.data.base import Batch
+from weft.models.base import BipartiteEnergy
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
+
+
+class Restricted(BipartiteEnergy, Protocol):
+    """A restricted Boltzmann machine with a Gibbs chain over its visible units."""
+
+    def gibbs(self, v: Tensor, key: Tensor, steps: int) -> Tensor: ...
+    def reconstruct(self, v: Tensor) -> Tensor: ...
+    def pseudo_log_likelihood(self, v: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,18 +71,18 @@ class ContrastiveDivergence(Objective):
         size = count(len(batch["image"]), like=batch["image"])
         return {"data": size, "chain": count(self.config.particles, like=size) if self.config.particles else size}
 
-    def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
+    def forward(self, model: Restricted, batch: Batch, turn: str) -> Terms:
         data = batch["image"].flatten(1)  # (B, X)
         chain = self.particles if self.config.particles else model.gibbs(data, random.fold(batch["key"], "chain"), self.config.sweeps)
         with torch.no_grad():
             error = (data - model.reconstruct(data)).square().mean(-1).sum()
         return Terms({"data": model.free_energy(data).sum(), "chain": -model.free_energy(chain).sum()}, {"reconstruction_error": error})
 
-    def after_update(self, model: Any, turn: str) -> None:
+    def after_update(self, model: Restricted, turn: str) -> None:
         """Move the persistent chain under the new weights, with noise that is a function of how often it was moved."""
         if self.config.particles:
             self.clock += 1
             self.particles.copy_(model.gibbs(self.particles, random.fold(self.origin + self.clock, "chain"), self.config.sweeps))
 
-    def measure(self, model: Any, batch: Batch) -> dict[str, Tensor]:
+    def measure(self, model: Restricted, batch: Batch) -> dict[str, Tensor]:
         return {"pseudo_log_likelihood": model.pseudo_log_likelihood(batch["image"].flatten(1)).sum()}

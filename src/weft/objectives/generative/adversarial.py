@@ -12,18 +12,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from weft.core.errors import ConfigError
 from weft.data.base import Batch
+from weft.models.base import Extracts, Samples, SamplesClass
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, Turn, count
 from weft.objectives.classification import correct, label_loss, labelled
 from weft.objectives.generative.distribution_distance import coverage, frechet, moments, near_modes
 from weft.objectives.generative.gan_losses import Loss, Part, feature_matching_loss, gan_loss, gradient_penalty
 from weft.objectives.generative.historical_averaging import HistoricalAverage
+
+
+class GAN(Samples, SamplesClass, Extracts, Protocol):
+    """A generator and a discriminator; classes and features only where an option asks for them."""
+
+    def discriminate(self, x: Tensor, label: Tensor | None = None) -> Tensor: ...
+    def classify(self, x: Tensor) -> Tensor: ...
+    def get_submodule(self, target: str) -> nn.Module: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +93,7 @@ class Adversarial(Objective):
             counts["label"] = counts["accuracy"] = labelled(batch["label"])
         return counts
 
-    def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
+    def forward(self, model: GAN, batch: Batch, turn: str) -> Terms:
         label = batch["label"] if getattr(model, "conditional", False) else None
         with torch.set_grad_enabled(torch.is_grad_enabled() and turn == "generator"):
             fake = draw(model, batch["key"], label)
@@ -95,7 +104,7 @@ class Adversarial(Objective):
             terms.sums["history"] = self.histories[turn].distance(model.get_submodule(turn).named_parameters())  # type: ignore[operator]
         return terms
 
-    def _discriminator(self, model: Any, batch: Batch, fake: Tensor, discriminate: Part) -> Terms:
+    def _discriminator(self, model: GAN, batch: Batch, fake: Tensor, discriminate: Part) -> Terms:
         c, x = self.config, batch[self.config.input]
         real, score = discriminate(x), discriminate(fake)  # (B,)
         metrics = {"real": real.detach().sum(), "fake": score.detach().sum()}
@@ -110,7 +119,7 @@ class Adversarial(Objective):
             terms.metrics["accuracy"] = correct(logits, batch["label"])
         return terms
 
-    def _generator(self, model: Any, batch: Batch, fake: Tensor, discriminate: Part) -> Terms:
+    def _generator(self, model: GAN, batch: Batch, fake: Tensor, discriminate: Part) -> Terms:
         sums: dict[str, Tensor] = {}
         if self.config.adversarial_weight:
             sums["loss"] = self.config.adversarial_weight * self.gan_loss.generator(discriminate(fake)).sum()
@@ -127,7 +136,7 @@ class Adversarial(Objective):
         if self.config.historical_averaging:
             self.histories[turn].update(model.get_submodule(turn).named_parameters())  # type: ignore[operator]
 
-    def measure(self, model: Any, batch: Batch) -> dict[str, Tensor]:
+    def measure(self, model: GAN, batch: Batch) -> dict[str, Tensor]:
         """Sums from which `summary` has how far apart real and generated examples lie."""
         label = batch["label"] if getattr(model, "conditional", False) else None
         fake = draw(model, batch["key"], label)
@@ -168,7 +177,7 @@ def check(config: AdversarialConfig) -> AdversarialConfig:
     return config
 
 
-def draw(model: Any, key: Tensor, label: Tensor | None) -> Tensor:
+def draw(model: GAN, key: Tensor, label: Tensor | None) -> Tensor:
     """One generated example per key, of the given classes where there are any."""
     examples: Tensor = model.sample(key) if label is None else model.sample_class(key, label)
     return examples

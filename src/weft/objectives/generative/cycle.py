@@ -9,15 +9,22 @@ second domain, where the data knows it, for measuring only.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from weft.core.errors import ConfigError
 from weft.data.base import Batch
+from weft.models.base import TranslatesImages
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, Turn, count
 from weft.objectives.generative.gan_losses import Loss, gan_loss, per_example
+
+
+class CyclePair(TranslatesImages, Protocol):
+    """Translates both ways, and has a discriminator of each domain."""
+
+    def discriminate(self, x: Tensor, domain: str) -> Tensor: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +57,7 @@ class Cycle(Objective):
         examples = count(len(batch["key"]), like=batch["key"])
         return {"game": examples, "cycle": examples, "identity": examples, "loss": examples}
 
-    def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
+    def forward(self, model: CyclePair, batch: Batch, turn: str) -> Terms:
         a, b = batch["image"], batch["other"]
         own = turn == "generators"
         with torch.set_grad_enabled(torch.is_grad_enabled() and own):
@@ -69,7 +76,7 @@ class Cycle(Objective):
             sums["identity"] = error(model.translate(b, "a2b"), b) + error(model.translate(a, "b2a"), a)
         return Terms(sums)
 
-    def measure(self, model: Any, batch: Batch) -> dict[str, Tensor]:
+    def measure(self, model: CyclePair, batch: Batch) -> dict[str, Tensor]:
         """Mean absolute errors of pixels in [0, 1]: against the true translation where it is known, and of the way there and back."""
         made = model.translate(batch["image"], "a2b")
         found = {"cycle_error": 0.5 * error(model.translate(made, "b2a"), batch["image"])}

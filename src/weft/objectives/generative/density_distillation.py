@@ -10,17 +10,29 @@ Batch: point (B, X), or another input.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 from torch import Tensor
 
 from weft.data.base import Batch
+from weft.models.base import Densities, Model, SamplesWithLogProb
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, Turn, count
 
 LEFT_OUT = 3.0
 """Nats by which the student's density of an example must be below the teacher's to count as left out."""
 NAMES = {"teacher_loss": "teacher_nats", "student_loss": "kl", "teacher_covered": "covered"}
 """Of the reported numbers; what is measured once bears the name of the first turn."""
+
+
+class Student(Densities, SamplesWithLogProb, Protocol):
+    """Draws quickly, and tells the density of what it drew."""
+
+
+class TeacherAndStudent(Model, Protocol):
+    """Two densities, of which one teaches the other."""
+
+    teacher: Densities
+    student: Student
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,13 +59,13 @@ class DensityDistillation(Objective):
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         return {"loss": count(len(batch["key"]), like=batch["key"])}
 
-    def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
+    def forward(self, model: TeacherAndStudent, batch: Batch, turn: str) -> Terms:
         if turn == "teacher":
             return Terms({"loss": -model.teacher.log_prob(batch[self.config.input]).sum()})
         x, own = model.student.draw(batch["key"])
         return Terms({"loss": (own - model.teacher.log_prob(x)).sum()})
 
-    def measure(self, model: Any, batch: Batch) -> dict[str, Tensor]:
+    def measure(self, model: TeacherAndStudent, batch: Batch) -> dict[str, Tensor]:
         """The share of the data that the student knows too, told by the slow way: reverse KL lets it leave some out."""
         x = batch[self.config.input]
         return {"covered": (model.student.log_prob(x) > model.teacher.log_prob(x) - LEFT_OUT).float().sum()}

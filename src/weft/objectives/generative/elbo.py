@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -19,9 +19,21 @@ from torch import Tensor
 from weft.core import random
 from weft.core.errors import ConfigError
 from weft.data.base import Batch
+from weft.models.base import Model
 from weft.nn.one_hot import one_hot
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 from weft.objectives.classification import correct, label_loss, labelled
+
+
+class Autoencoder(Model, Protocol):
+    """Tells the mean and log-variance of a code, and the torch.distributions of an example given a code; both may be told a condition."""
+
+    classes: int
+
+    def encode(self, x: Tensor, y: Tensor | None = None) -> tuple[Tensor, Tensor]: ...
+    def decode(self, z: Tensor, y: Tensor | None = None) -> Any: ...
+    def hide(self, x: Tensor, known: Tensor) -> Tensor: ...
+    def classify_code(self, mean: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +77,7 @@ class ELBO(Objective):
             counts["hidden_error"] = examples * self.config.image[0] * self.side**2
         return counts
 
-    def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
+    def forward(self, model: Autoencoder, batch: Batch, turn: str) -> Terms:
         x, key, metrics = batch[self.config.input], batch["key"], {}
         condition = (one_hot(batch["label"], model.classes),) if getattr(model, "conditional", False) else ()
         known = outside(key, self.config.image, self.side).view_as(x) if self.side else None
@@ -92,7 +104,7 @@ def gaussian_kl(mean: Tensor, log_variance: Tensor) -> Tensor:
     return 0.5 * (mean.square() + log_variance.exp() - 1.0 - log_variance).sum(-1)
 
 
-def negative_bound(model: Any, x: Tensor, key: Tensor, *condition: Tensor) -> Tensor:
+def negative_bound(model: Autoencoder, x: Tensor, key: Tensor, *condition: Tensor) -> Tensor:
     """-(log p(x | z) - KL) of each example with one code from its key: (B,); `condition` is y (B, C) of a conditional model."""
     mean, log_variance = model.encode(x, *condition)
     reconstruction: Tensor = -model.decode(draw(mean, log_variance, key), *condition).log_prob(x.flatten(1)).sum(1)
@@ -100,7 +112,7 @@ def negative_bound(model: Any, x: Tensor, key: Tensor, *condition: Tensor) -> Te
 
 
 @torch.no_grad()
-def importance_bound(model: Any, x: Tensor, key: Tensor, samples: int, *condition: Tensor) -> Tensor:
+def importance_bound(model: Autoencoder, x: Tensor, key: Tensor, samples: int, *condition: Tensor) -> Tensor:
     """log of the mean of p(x | z) p(z) / q(z | x) over so many codes of each example, a lower bound on log p(x) in the mean: (B,)."""
     mean, log_variance = model.encode(x, *condition)
     total = torch.full_like(mean[:, 0], -math.inf, dtype=torch.float64)

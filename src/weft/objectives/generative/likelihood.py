@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from torch import Tensor
 
@@ -51,7 +50,7 @@ class Likelihood(Objective):
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         return {"loss": count(len(batch["key"]), like=batch["key"])}
 
-    def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
+    def forward(self, model: Densities, batch: Batch, turn: str) -> Terms:
         x, levels = batch[self.config.input], self.config.levels
         if levels:
             x = dequantise(x, batch["key"], levels)

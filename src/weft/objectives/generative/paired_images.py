@@ -8,16 +8,24 @@ Batch: source (B, C, S, S), image (B, D, S, S), both in [0, 1].
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from weft.core.errors import ConfigError
 from weft.data.base import Batch
+from weft.models.base import Model
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, Turn, count
 from weft.objectives.generative.distribution_distance import frechet, moments
 from weft.objectives.generative.gan_losses import gan_loss, per_example
+
+
+class ConditionalGAN(Model, Protocol):
+    """Translates an image, and has a discriminator of pairs."""
+
+    def __call__(self, source: Tensor) -> Tensor: ...
+    def discriminate(self, source: Tensor, target: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +55,7 @@ class PairedImages(Objective):
         examples = count(len(batch["key"]), like=batch["key"])
         return {"loss": examples, "game": examples, "error": examples}
 
-    def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
+    def forward(self, model: ConditionalGAN, batch: Batch, turn: str) -> Terms:
         source, target = batch["source"], batch["image"]
         with torch.set_grad_enabled(torch.is_grad_enabled() and turn == "generator"):
             made = model(source)
@@ -60,7 +68,7 @@ class PairedImages(Objective):
         metrics = {name: per_example(odds.detach().sigmoid()).sum() for name, odds in (("real", real), ("fake", score))}
         return Terms({"loss": 0.5 * loss.sum()}, metrics)  # halved, so that it learns no faster than the generator
 
-    def measure(self, model: Any, batch: Batch) -> dict[str, Tensor]:
+    def measure(self, model: ConditionalGAN, batch: Batch) -> dict[str, Tensor]:
         return moments("real", batch["image"]) | moments("fake", model(batch["source"]))
 
     def summary(self, means: dict[str, Tensor]) -> dict[str, float]:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -51,7 +51,7 @@ class ReverseKL(Objective):
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         return {"loss": count(len(batch["key"]), like=batch["key"])}
 
-    def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
+    def forward(self, model: SamplesWithLogProb, batch: Batch, turn: str) -> Terms:
         x, log_prob = model.draw(batch["key"])  # (B, 2), (B,)
         return Terms({"loss": (log_prob + self.energy(x) + self.log_normaliser).sum()})
 

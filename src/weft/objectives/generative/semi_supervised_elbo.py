@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -22,7 +22,13 @@ from weft.data.base import Batch
 from weft.nn.one_hot import one_hot
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 from weft.objectives.classification import correct, label_loss, labelled
-from weft.objectives.generative.elbo import negative_bound
+from weft.objectives.generative.elbo import Autoencoder, negative_bound
+
+
+class ClassifyingAutoencoder(Autoencoder, Protocol):
+    """Also tells the class of an example."""
+
+    def classify(self, x: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +64,7 @@ class SemiSupervisedELBO(Objective):
         number = labelled(batch["label"])
         return {"bound": count(len(batch["key"]), like=batch["key"]), "label": number, "accuracy": number}
 
-    def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
+    def forward(self, model: ClassifyingAutoencoder, batch: Batch, turn: str) -> Terms:
         x, label, key = batch[self.config.input], batch["label"], batch["key"]
         logits = model.classify(x).float()  # (B, C)
         true = one_hot(label, model.classes)
@@ -66,14 +72,14 @@ class SemiSupervisedELBO(Objective):
         sums = {"bound": bound(model, x, logits, true, key).sum(), "label": label_loss(logits, label)}
         return Terms(sums, {"accuracy": correct(logits, label)})
 
-    def _summed(self, model: Any, x: Tensor, logits: Tensor, true: Tensor, key: Tensor) -> Tensor:
+    def _summed(self, model: ClassifyingAutoencoder, x: Tensor, logits: Tensor, true: Tensor, key: Tensor) -> Tensor:
         """The loss (B,) of every example, by all classes: those that are known have one class of share 1."""
         known = true.sum(1, keepdim=True)  # (B, 1), 1 or 0
         share = torch.where(known > 0, true, logits.softmax(-1))  # (B, C)
         each = by_class(model, x, key)  # (B, C)
         return (share * each).sum(1) - (1 - known[:, 0]) * entropy(logits)
 
-    def _relaxed(self, model: Any, x: Tensor, logits: Tensor, true: Tensor, key: Tensor) -> Tensor:
+    def _relaxed(self, model: ClassifyingAutoencoder, x: Tensor, logits: Tensor, true: Tensor, key: Tensor) -> Tensor:
         """The same with one class of each example, drawn and relaxed where it is not known."""
         known = true.sum(1, keepdim=True)
         noise = -(-(random.uniform(random.fold(key, "class"), model.classes) + 2.0**-25).log()).log()
@@ -82,7 +88,7 @@ class SemiSupervisedELBO(Objective):
         return loss - (1 - known[:, 0]) * entropy(logits)
 
 
-def by_class(model: Any, x: Tensor, key: Tensor) -> Tensor:
+def by_class(model: ClassifyingAutoencoder, x: Tensor, key: Tensor) -> Tensor:
     """L(x, y) of every example with every class, p(y) uniform: (B, C). A key's code has the same noise for all classes."""
     classes, batch = model.classes, len(x)
     y = torch.eye(classes, device=x.device).repeat_interleave(batch, dim=0)  # (C * B, C)

@@ -10,12 +10,12 @@ learned, but whoever asks writes it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor
 
 from weft.data.base import IGNORE, Batch
+from weft.models.base import NextTokenLogits
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 
 
@@ -32,7 +32,7 @@ class Answer(Objective):
         targets = batch["targets"]
         return {"loss": count((targets != IGNORE).sum(), like=targets), "accuracy": count(len(targets), like=targets)}
 
-    def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
+    def forward(self, model: NextTokenLogits, batch: Batch, turn: str) -> Terms:
         targets = batch["targets"]
         logits = model.head(model.hidden(batch["ids"])).float()  # (B, T, V)
         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORE, reduction="sum")

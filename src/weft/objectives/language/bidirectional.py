@@ -7,15 +7,22 @@ The discriminator tells (x, E(x)) from (G(z), z). Generator and encoder lose tog
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from weft.data.base import Batch
+from weft.models.base import HasLatents, Inverts
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, Turn, count
 from weft.objectives.generative.distribution_distance import frechet, moments
 from weft.objectives.generative.gan_losses import bce_fake, bce_real
+
+
+class BidirectionalGAN(HasLatents, Inverts, Protocol):
+    """A generator, an encoder, and a discriminator of pairs of example and latent."""
+
+    def discriminate_pair(self, x: Tensor, z: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +44,7 @@ class Bidirectional(Objective):
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         return {"loss": count(len(batch["key"]), like=batch["key"])}
 
-    def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
+    def forward(self, model: BidirectionalGAN, batch: Batch, turn: str) -> Terms:
         x, z = batch[self.config.input], model.latents(batch["key"])
         own = turn == "generator"
         with torch.set_grad_enabled(torch.is_grad_enabled() and own):
@@ -48,7 +55,7 @@ class Bidirectional(Objective):
         metrics = {"real": real.detach().sigmoid().sum(), "fake": fake.detach().sigmoid().sum()}
         return Terms({"loss": (bce_real(real) + bce_fake(fake)).sum()}, metrics)
 
-    def measure(self, model: Any, batch: Batch) -> dict[str, Tensor]:
+    def measure(self, model: BidirectionalGAN, batch: Batch) -> dict[str, Tensor]:
         """Squared error of G(E(x)) and E(G(z)), and sums for the distance of pixels."""
         x, z = batch[self.config.input].flatten(1), model.latents(batch["key"])
         made = model.to_data(z)

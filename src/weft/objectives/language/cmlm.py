@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from weft.core import random
 from weft.core.errors import ConfigError
@@ -103,7 +103,7 @@ class CMLM(Objective):
         truth = target.masked_fill(behind, self.config.end).masked_fill(~there[:, None], IGNORE)
         return torch.full_like(target, self.config.start), there.long() * places, truth
 
-    def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
+    def forward(self, model: NonAutoregressiveDecoder, batch: Batch, turn: str) -> Terms:
         if model.config.fixed_length != self.config.fixed_length:
             raise ConfigError(
                 f"--objective.fixed_length {self.config.fixed_length} must be the same as --model.fixed_length {model.config.fixed_length}"
@@ -140,15 +140,15 @@ class CMLM(Objective):
     def mask_predict(self) -> MaskPredict:
         return MaskPredict(self.config.iterations, self.config.candidates, self.config.length_factor)
 
-    def answers(self, model: nn.Module, source: Tensor, lengths: Tensor) -> list[list[int]]:
+    def answers(self, model: NonAutoregressiveDecoder, source: Tensor, lengths: Tensor) -> list[list[int]]:
         """The target of each source, as evaluation takes it."""
         return [made.ids for made in mask_predict(model, source, lengths, self.config.start, self.config.end, self.mask_predict)]
 
-    def search(self, model: nn.Module) -> dict[str, Any]:
+    def search(self, model: NonAutoregressiveDecoder) -> dict[str, Any]:
         """How answers are found, for the record."""
         return asdict(self.mask_predict.resolve(model))
 
-    def measure(self, model: Any, batch: Batch) -> dict[str, Tensor]:
+    def measure(self, model: NonAutoregressiveDecoder, batch: Batch) -> dict[str, Tensor]:
         """The counts that BLEU is made of, summed over the batch (10,)."""
         if not self.config.decode:
             return {}

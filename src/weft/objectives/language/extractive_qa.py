@@ -10,7 +10,7 @@ Batch: ids, segments (B, T), lengths (B,), first and last (B,), 0 for no answer.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -18,7 +18,14 @@ from torch import Tensor
 
 from weft.core.errors import ConfigError
 from weft.data.base import Batch
+from weft.models.base import Model
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
+
+
+class FindsSpans(Model, Protocol):
+    """Gives every token scores of being the first and the last of the answer."""
+
+    def answer(self, ids: Tensor, segments: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,19 +52,19 @@ class ExtractiveQA(Objective):
         first = batch["first"]
         return {"loss": count(len(first), like=first), "accuracy": count((first > 0).sum(), like=first)}
 
-    def scores(self, model: Any, batch: Batch) -> tuple[Tensor, Tensor]:
+    def scores(self, model: FindsSpans, batch: Batch) -> tuple[Tensor, Tensor]:
         """Of each token as the first and as the last of the answer, each (B, T); padding can be neither."""
         first, last = model.answer(batch["ids"], batch["segments"], batch["lengths"])
         padding = torch.arange(first.size(1), device=first.device) >= batch["lengths"][:, None]
         return first.float().masked_fill(padding, -torch.inf), last.float().masked_fill(padding, -torch.inf)
 
-    def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
+    def forward(self, model: FindsSpans, batch: Batch, turn: str) -> Terms:
         first, last = self.scores(model, batch)
         loss = F.cross_entropy(first, batch["first"], reduction="sum") + F.cross_entropy(last, batch["last"], reduction="sum")
         right = (first.detach().argmax(1) == batch["first"]) & (last.detach().argmax(1) == batch["last"]) & (batch["first"] > 0)
         return Terms({"loss": loss / 2}, {"accuracy": right.sum().float()})
 
-    def decode(self, model: Any, batch: Batch, number: int = 1) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def decode(self, model: FindsSpans, batch: Batch, number: int = 1) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """The best answers: scores, first and last tokens, each (B, N); and the score of no answer (B,).
 
         Scores are log-probabilities, so that windows can be compared: one without the answer gives little to all that it has.

@@ -10,7 +10,7 @@ Batch: ids, segments (B, T), lengths (B,), pair (B,) class of the pair. Shapes: 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -19,10 +19,19 @@ from torch import Tensor
 from weft.core import random
 from weft.core.errors import ConfigError
 from weft.data.base import IGNORE, Batch
+from weft.models.base import Model
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 
 GRAIN = 1 << 20
 """Shares are integers in units of 1 / GRAIN: counted and compiled code cannot round them differently."""
+
+
+class BERTPretraining(Model, Protocol):
+    """Gives states to the tokens of a pair of texts, logits to masked ones, and logits of whether the second text follows."""
+
+    def hidden(self, ids: Tensor, segments: Tensor, lengths: Tensor) -> Tensor: ...
+    def head(self, hidden: Tensor) -> Tensor: ...
+    def pair(self, hidden: Tensor, lengths: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +110,7 @@ class MLMNSP(Objective):
         tokens, pairs = count(self.number(batch).sum(), like=batch["ids"]), count(len(batch["ids"]), like=batch["ids"])
         return {"token": tokens, "pair": pairs, "token_accuracy": tokens, "pair_accuracy": pairs}
 
-    def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
+    def forward(self, model: BERTPretraining, batch: Batch, turn: str) -> Terms:
         ids, place, truth = self.corrupt(batch)
         hidden = model.hidden(ids, batch["segments"], batch["lengths"])  # (B, T, D)
         at_place = hidden.gather(1, place.unsqueeze(-1).expand(-1, -1, hidden.size(-1)))  # (B, M, D)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from torch import Tensor
 
 from weft.core.errors import CapabilityError
 from weft.data.base import IGNORE, UNKNOWN_NATS, Batch
 from weft.kernels.chunked_cross_entropy import chunked_cross_entropy
+from weft.models.base import NextTokenLogits
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
 
 
@@ -43,7 +43,7 @@ class NextToken(Objective):
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         return {"loss": count((batch["targets"] != IGNORE).sum(), like=batch["targets"])}
 
-    def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
+    def forward(self, model: NextTokenLogits, batch: Batch, turn: str) -> Terms:
         if not getattr(model, "causal", True):
             raise CapabilityError(f"{type(model).__name__} reads in both directions and would see the token that it is to tell")
         within = {"documents": batch["documents"]} if "documents" in batch else {}

@@ -16,6 +16,7 @@ from torch import Tensor
 from weft.core.errors import CapabilityError
 from weft.data.tokenizers.birthplace_characters import MASK, MASK_CHARACTER, PAD, BirthplaceCharacters
 from weft.data.tokenizers.unknown import warn_unknown
+from weft.models.base import NextTokenLogits
 
 LONGEST = 32
 """Characters after which an answer is cut off."""
@@ -35,7 +36,7 @@ class Answer:
         return self.text == self.place
 
 
-def ask(model: Any, tokenizer: Any, asked: Sequence[tuple[str, str | None]], batch: int = 256) -> list[Answer]:
+def ask(model: NextTokenLogits, tokenizer: Any, asked: Sequence[tuple[str, str | None]], batch: int = 256) -> list[Answer]:
     """Questions, each with the right place where it is known -> the model's answers."""
     if not isinstance(tokenizer, BirthplaceCharacters):
         raise CapabilityError("this model was not trained on questions: its characters have no special token for the end of one")
@@ -53,7 +54,7 @@ def ask(model: Any, tokenizer: Any, asked: Sequence[tuple[str, str | None]], bat
 
 
 @torch.inference_mode()
-def decode(model: Any, questions: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
+def decode(model: NextTokenLogits, questions: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
     """Questions as ids -> for each the ids that follow, and the probability of all of them up to the closing MASK."""
     device = next(model.parameters()).device
     lengths = torch.tensor([len(question) for question in questions], device=device)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import tempfile
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -66,7 +65,7 @@ def study(settings: Settings) -> Finding:
     with torch.enable_grad():
         loaded = flow(settings)
     need(loaded.model, Inverts)
-    model: Any = loaded.model
+    model = loaded.model
     x = chosen(loaded, settings.images)
     z: Tensor = model.to_latent(x)
     sheet = between_corners(z, settings.side, settings.side)

@@ -90,7 +90,8 @@ def distance(extractor: Extractor, trainer: Trainer, data: Data) -> float:
     """FID of as many samples as there are validation images to these."""
     assert data.validation is not None
     real = Seen(extractor, image_measures.real(data.validation, trainer.plan.device))
-    return Seen(extractor, image_measures.drawn(trainer.model.eval(), len(data.validation))).distance(real)
+    model: Any = trainer.model.eval()
+    return Seen(extractor, image_measures.drawn(model, len(data.validation))).distance(real)
 
 
 def study(settings: Settings) -> Finding:

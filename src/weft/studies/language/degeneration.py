@@ -120,7 +120,7 @@ def continued(loaded: Loaded, prompts: Texts, settings: Settings) -> dict[str, T
 @torch.inference_mode()
 def surprise(loaded: Loaded, prompts: Texts, texts: Texts) -> float:
     """Perplexity of the continuations under the model."""
-    model: Any = loaded.model
+    model = loaded.model
     total = 0.0
     for prompt, text in zip(prompts, texts, strict=True):
         ids = torch.tensor([[*prompt, *text]], device=next(model.parameters()).device)
