@@ -11,6 +11,9 @@ BENCHES = {
     "encoders-gpu": Entry(
         "weft.benchmarks.training.encoders_gpu:main", 0, "training step of BERT-base and a translator on the GPU, against a peer"
     ),
+    "recurrent": Entry(
+        "weft.benchmarks.training.recurrent:main", 0, "recurrent layers against PyTorch's own and a loop over steps, on a busy machine too"
+    ),
     "training": Entry("weft.benchmarks.training.training:main", 0, "speed and memory of training GPT-2 on the GPU, against a peer"),
     "generation": Entry("weft.benchmarks.inference.generation:main", 0, "tokens a second of a GPT-2, against a peer"),
     "transformers": Entry(

@@ -51,14 +51,21 @@ static inline __attribute__((always_inline)) void finish(enum Then then, const f
     if (rounded && (then == GELU || then == GELU_TANH)) keep(others, more, n);
 }
 
-/* lines (height, WIDTH) = starts (WIDTH), or 0, + a (height, words) times a panel (words, WIDTH) */
-static inline __attribute__((always_inline)) void tile(const float *starts, Matrix a, const float *panel, int64_t words, float *lines) {
+/* lines (height, WIDTH) = starts (WIDTH), or 0, + a (height, words) times a panel (words, WIDTH), its first vector or both */
+static inline __attribute__((always_inline)) void vectors_tile(int width, const float *starts, Matrix a, const float *panel, int64_t words,
+                                                               float *lines) {
     Lanes sums[HEIGHT][2];
     for (int r = 0; r < HEIGHT; r++)
-        for (int c = 0; c < 2; c++) sums[r][c] = starts ? *(Lanes *)(starts + c * LANES) : (Lanes){0};
-    accumulate(PAIR, HEIGHT, 2, a, (Matrix){panel, WIDTH, 1}, words, sums);
+        for (int c = 0; c < width; c++) sums[r][c] = starts ? *(Lanes *)(starts + c * LANES) : (Lanes){0};
+    accumulate(PAIR, HEIGHT, width, a, (Matrix){panel, WIDTH, 1}, words, sums);
     for (int r = 0; r < HEIGHT; r++)
-        for (int c = 0; c < 2; c++) *(Lanes *)(lines + r * WIDTH + c * LANES) = sums[r][c];
+        for (int c = 0; c < width; c++) *(Lanes *)(lines + r * WIDTH + c * LANES) = sums[r][c];
+}
+
+/* As many columns of it as are wanted, at least */
+static inline __attribute__((always_inline)) void tile(const float *starts, Matrix a, const float *panel, int64_t words, int64_t wide,
+                                                       float *lines) {
+    wide > LANES ? vectors_tile(2, starts, a, panel, words, lines) : vectors_tile(1, starts, a, panel, words, lines);
 }
 
 /* Rows from .. to of what is found; panels: (N / WIDTH, panel_size), sums: (N), block: (ROWS, distance) */
@@ -90,7 +97,8 @@ static inline __attribute__((always_inline)) void multiply(enum Then then, const
                         if (then == PLUS || then == TIMES) __builtin_prefetch((const char *)with + j * read);
                         if (then == GELU || then == GELU_TANH) __builtin_prefetch(more + j, 1);
                     }
-                tile(panel, (Matrix){rows.at + (row - start) * rows.row, rows.row, 1}, panel + WIDTH, words_of(k), lines);
+                tile(panel, (Matrix){rows.at + (row - start) * rows.row, rows.row, 1}, panel + WIDTH, words_of(k), wide,
+                     lines);
                 for (int64_t i = row; i < next; i++) {
                     int64_t place = i * n + c;
                     const float *line = lines + (i - row) * WIDTH;
@@ -188,7 +196,7 @@ void rows_product(const void *x, int64_t x_full, const void *y, int64_t y_full, 
                     for (int64_t i = 0; i < height; i++)
                         for (int64_t j = 0; j < width; j += 16) __builtin_prefetch(corner + i * k + j, 1);
                     Matrix left = {xs + r / TALL * TALL_PANEL + r % TALL, 1, TALL};
-                    tile(0, left, ys + c / WIDTH * WIDE_PANEL, words_of(rows), lines);
+                    tile(0, left, ys + c / WIDTH * WIDE_PANEL, words_of(rows), width, lines);
                     for (int64_t i = 0; i < height; i++) {
                         float *restrict to = corner + i * k, *restrict line = lines + i * WIDTH;
                         if (row)

@@ -132,8 +132,13 @@ static inline __attribute__((always_inline)) void forward_steps(enum Cell cell, 
                     const float *h_before = projected ? NULL : before(l->out, l->h0, l, row, t, R) + u;
                     const float *c_before = with_memory(cell) ? before(l->c, l->c0, l, row, t, H) + u : NULL;
                     float *more = l->more + step * H + u, *kept = inner + (r + i) * p->more;
-                    cell_forward(cell, n, H, lines + i * UNITS, l->gates + step * G * H + u, h_before, c_before, l->peephole + u,
-                                 l->bias + u, l->cell_clip, l->c + step * H + u, more, after);
+#define FORWARD(n)                                                                                                          \
+    cell_forward(cell, n, H, lines + i * UNITS, l->gates + step * G * H + u, h_before, c_before, l->peephole + u,              \
+                 l->bias_hh + 2 * H + u, l->cell_clip, l->c + step * H + u, more, after)
+                    if (n == UNITS) /* a loop whose length is known takes less */
+                        FORWARD(UNITS);
+                    else
+                        FORWARD(n);
                     if (cell == CHO_GRU || projected)
                         memcpy(more, after, n * sizeof *more), keep(after, (Kept *)kept + u, n);
                     else
@@ -207,9 +212,14 @@ static inline __attribute__((always_inline)) void backward_steps(enum Cell cell,
                 float grads[(GATES + 1) * UNITS], *dmore = grads + GATES * UNITS;
                 const float *h = projected ? NULL : before(l->out, l->h0, l, row, t, R) + u;
                 const float *c = with_memory(cell) ? before(l->c, l->c0, l, row, t, H) + u : NULL;
-                cell_backward(cell, n, H, l->gates + step * G * H + u, h, c, l->c + step * H + u, l->peephole + u, l->cell_clip,
-                              (projected ? dm + i * padded(H) : dh + i * padded(R)) + u, dc + i * padded(H) + u, l->more + step * H + u,
-                              grads, dmore, peephole_sums + u);
+                float *d = (projected ? dm + i * padded(H) : dh + i * padded(R)) + u;
+#define BACKWARD(n)                                                                                                            \
+    cell_backward(cell, n, H, l->gates + step * G * H + u, h, c, l->c + step * H + u, l->peephole + u, l->cell_clip, d,           \
+                  dc + i * padded(H) + u, l->more + step * H + u, grads, dmore, peephole_sums + u)
+                if (n == UNITS)
+                    BACKWARD(UNITS);
+                else
+                    BACKWARD(n);
                 Kept *words = (Kept *)(rows_g + i * p->wide) + u;
                 for (int64_t g = cell == CHO_GRU; g < G; g++) {
                     float *restrict sum = sums + g * H + u, *restrict grad = grads + g * UNITS;

@@ -27,7 +27,7 @@ from weft.nn.recurrent import CELLS, GATES, WITH_CELL, RecurrentLayer
 NUMBERS = ("cell", "B", "T", "D", "H", "R", "G", "threads")
 LIMITS = ("cell_clip", "projection_clip")
 TENSORS = (
-    *("order", "lengths", "x", "weight_ih", "weight_hh", "weight_hr", "peephole", "bias", "h0", "c0"),
+    *("order", "lengths", "x", "weight_ih", "weight_hh", "weight_hr", "peephole", "bias_ih", "bias_hh", "h0", "c0"),
     *("gates", "out", "c", "more", "h_last", "c_last"),
     *("dout", "dh", "dc", "dgates", "dproducts", "dprojected", "bias_grads", "peephole_grads", "space"),
 )
@@ -150,64 +150,52 @@ class Inputs(NamedTuple):
     c0: Any
 
 
-def step(settings: Settings, tensors: Inputs) -> tuple[Tensor, Tensor, Tensor | None]:
+def step(settings: Settings, given: Inputs) -> tuple[Tensor, Tensor, Tensor | None]:
     """A single step of which nothing is learnt, x (B, 1, D) -> (B, 1, R), and the state."""
-    given = Inputs(*(None if tensor is None else tensor.detach().contiguous() for tensor in tensors))
     (b, _, d), h, r = given.x.shape, given.weight_hh.size(0) // GATES[settings.cell], given.h0.size(1)
-    bias, inner_bias = biases(given, settings.cell, h)
-    held = {
-        "x": given.x,
-        "gates": bias.repeat(b, 1),
-        "out": given.h0.new_empty(b, 1, r),
-        "more": given.h0.new_empty(b, h),
-        "c_last": None if given.c0 is None else torch.empty_like(given.c0),
-        **weights(given, settings.cell, inner_bias),
-    }
+    gates, more, out = torch.empty(b, GATES[settings.cell] * h), torch.empty(b, h), torch.empty(b, r)
+    c_last = None if given.c0 is None else torch.empty(b, h)
+    held = {**operands(given, settings.cell), "gates": gates, "more": more, "out": out, "c_last": c_last, "x": given.x.contiguous()}
     threads = 1 if given.weight_ih.numel() + given.weight_hh.numel() < SMALL else torch.get_num_threads()
     run("recurrent_step", settings, (b, 1, d, h, r, GATES[settings.cell], threads), held)
-    return held["out"], held["out"][:, 0].clone(), held["c_last"]
+    return out[:, None], out, c_last
 
 
-def biases(given: Inputs, cell: str, h: int) -> tuple[Tensor, Tensor | None]:
-    """Those (G H,) of the products of the inputs, and (H,) of a GRU's n within r ( )."""
-    bias: Tensor = given.bias_ih + given.bias_hh
-    if cell != "gru":
-        return bias, None
-    bias[2 * h :] = given.bias_ih[2 * h :]
-    return bias, given.bias_hh[2 * h :]
-
-
-def weights(given: Inputs, cell: str, bias: Tensor | None) -> dict[str, Tensor | None]:
+def operands(given: Inputs, cell: str) -> dict[str, Tensor | None]:
     """What each pass reads."""
     peephole = torch.stack([given.peephole_i, given.peephole_f, given.peephole_o]) if cell == "peephole" else None
-    names = ("weight_ih", "weight_hh", "weight_hr", "h0", "c0")
-    return {"bias": bias, "peephole": peephole, **{name: getattr(given, name) for name in names}}
+    named = {name: getattr(given, name) for name in ("weight_ih", "weight_hh", "weight_hr", "bias_ih", "bias_hh", "h0", "c0")}
+    return {"peephole": peephole, **{name: None if tensor is None else tensor.contiguous() for name, tensor in named.items()}}
 
 
 class _Recurrent(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, lengths: Tensor | None, settings: Settings, *tensors: Tensor | None) -> tuple[Tensor | None, ...]:
-        given = Inputs(*(None if tensor is None else tensor.contiguous() for tensor in tensors))
+        given = Inputs(*tensors)
+        x = given.x.contiguous()
         (b, t, d), h, r = given.x.shape, given.weight_hh.size(0) // GATES[settings.cell], given.h0.size(1)
         c = passes.passes_for(settings.kept)
         assert c is not None
-        bias, inner_bias = biases(given, settings.cell, h)
+        bias = given.bias_ih + given.bias_hh
+        if settings.cell == "gru":
+            bias[2 * h :] = given.bias_ih[2 * h :]
         new = given.h0.new_empty if lengths is None else given.h0.new_zeros
         more = settings.cell in ("gru", "cho_gru") or given.weight_hr is not None
         held = {
-            **weights(given, settings.cell, inner_bias),
+            **operands(given, settings.cell),
             **lengths_and_order(lengths, b, t),
-            "gates": c.product(as_rows(given.x, settings.kept), given.weight_ih.t(), bias)[0],
+            "gates": c.product(as_rows(x, settings.kept), given.weight_ih.t(), bias)[0],
             "out": new(b, t, r),
             "c": given.h0.new_empty(b, t, h) if settings.cell in WITH_CELL else None,
             "more": new(b, t, h) if more else None,
         }
-        last = {"h_last": given.h0.clone(), "c_last": None if given.c0 is None else given.c0.clone()}
+        firsts = (("h_last", given.h0), ("c_last", given.c0))
+        last = {name: None if first is None else first.clone(memory_format=torch.contiguous_format) for name, first in firsts}
         ctx.shape = (b, t, d, h, r, GATES[settings.cell], min(b, torch.get_num_threads()))
         run("recurrent_forward", settings, ctx.shape, held | last)
         ctx.names = [name for name, tensor in held.items() if tensor is not None]
         ctx.settings, ctx.padded, ctx.passes = settings, lengths is not None, c
-        ctx.save_for_backward(given.x, *(held[name] for name in ctx.names))
+        ctx.save_for_backward(x, *(held[name] for name in ctx.names))
         ctx.set_materialize_grads(False)
         return held["out"], last["h_last"], last["c_last"]
 
@@ -277,10 +265,8 @@ def lengths_and_order(lengths: Tensor | None, b: int, t: int) -> dict[str, Tenso
 def run(name: str, settings: Settings, shape: tuple[int, ...], tensors: Mapping[str, Tensor | None]) -> None:
     """Call a function in C, with B, T, D, H, R, G and the number of threads; what it writes is among the tensors."""
     c, limits = functions_for(settings.kept), (settings.cell_clip, settings.projection_clip)
-    layer = Layer(CELLS.index(settings.cell), *shape, *(float("inf") if limit is None else limit for limit in limits))
-    for place, tensor in tensors.items():
-        if tensor is not None:
-            setattr(layer, place, tensor.data_ptr())
+    places = {name: tensor.data_ptr() for name, tensor in tensors.items() if tensor is not None}
+    layer = Layer(CELLS.index(settings.cell), *shape, *(float("inf") if limit is None else limit for limit in limits), **places)
     if name in PASSES:
         space = torch.empty(c["recurrent_room"](ctypes.byref(layer), ctypes.c_int64(name == "recurrent_backward")))
         layer.space = space.data_ptr()

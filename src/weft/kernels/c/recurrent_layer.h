@@ -11,7 +11,7 @@ typedef struct {
     float cell_clip, projection_clip;
     const int64_t *order, *lengths;                                        /* (B): rows, the longest first, and how long each row is */
     const float *x, *weight_ih, *weight_hh, *weight_hr;                    /* (B, T, D), (G H, D), (G H, R), (R, H) */
-    const float *peephole, *bias;                                          /* (3, H), (H): of a GRU's n */
+    const float *peephole, *bias_ih, *bias_hh;                             /* (3, H), (G H), (G H) */
     const float *h0, *c0;                                                  /* (B, R), (B, H) */
     float *gates, *out, *c, *more;                                         /* (B, T, …): G H, R, H, H */
     float *h_last, *c_last;                                                /* (B, R), (B, H), which hold the first state */

@@ -54,7 +54,7 @@ static void add_products(int64_t n, int64_t rows, const float *w, const float *x
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Called by all threads. gates (B, G H): the biases, and then the gates; more (B, H): also what a second product reads */
+/* Called by all threads. more (B, H): also what a second product reads */
 static inline __attribute__((always_inline)) void step(enum Cell cell, const Layer *l) {
     int64_t B = l->B, D = l->D, H = l->H, R = l->R, G = l->G;
     int twice = cell == CHO_GRU || l->weight_hr;
@@ -62,6 +62,9 @@ static inline __attribute__((always_inline)) void step(enum Cell cell, const Lay
 #pragma omp for schedule(static)
     for (int64_t block = 0; block < (H + LANES - 1) / LANES; block++) {
         int64_t u = block * LANES, n = least(LANES, H - u);
+        for (int64_t i = 0; i < B * G; i++)
+            for (int64_t j = i % G * H + u, end = j + n; j < end; j++)
+                l->gates[i / G * G * H + j] = l->bias_ih[j] + (cell == GRU && j >= 2 * H ? 0 : l->bias_hh[j]);
         for (int64_t g = 0; g < G; g++) add_products(n, B, l->weight_ih + (g * H + u) * D, l->x, D, l->gates + g * H + u, G * H);
         for (int64_t r = 0; r < B; r += HEIGHT) {
             memset(lines, 0, sizeof lines);
@@ -69,7 +72,7 @@ static inline __attribute__((always_inline)) void step(enum Cell cell, const Lay
                 add_products(n, least(HEIGHT, B - r), l->weight_hh + (g * H + u) * R, l->h0 + r * R, R, lines + g * APART, UNITS);
             for (int64_t row = r; row < least(r + HEIGHT, B); row++)
                 cell_forward(cell, n, H, lines + (row - r) * UNITS, l->gates + row * G * H + u, l->h0 + row * R + u, l->c0 + row * H + u,
-                             l->peephole + u, l->bias + u, l->cell_clip, l->c_last + row * H + u, l->more + row * H + u, h + row * H + u);
+                             l->peephole + u, l->bias_hh + 2 * H + u, l->cell_clip, l->c_last + row * H + u, l->more + row * H + u, h + row * H + u);
         }
     }
     if (!twice) return;
