@@ -31,6 +31,8 @@ FORWARD: dict[str, Callable[[Any, Batch], Tensor]] = {
     "rnn_lm": lambda model, batch: model(batch["ids"]),
     "bert": lambda model, batch: model(batch["ids"], batch["segments"], batch["lengths"]),
     "transformer": lambda model, batch: model(batch["source"], batch["source_length"], batch["target"][:, :-1]),
+    "pointer_generator": lambda model, batch: model(batch["source"], batch["source_length"], batch["target"][:, :-1]),
+    "pointer_network": lambda model, batch: model(batch["points"], batch["lengths"], batch["order"]),
     "nonautoregressive": lambda model, batch: model(
         batch["source"], batch["source_length"], batch["target"][:, 1:], batch["target_length"] - 1
     ),
@@ -70,6 +72,8 @@ SHAPES: dict[str, Callable[[Any, Batch], tuple[int, ...]]] = {
     "rnn_lm": lambda c, batch: (*batch["ids"].shape, c.vocabulary),
     "bert": lambda c, batch: (BATCH, c.context, c.vocabulary),
     "transformer": lambda c, batch: (BATCH, batch["target"].size(1) - 1, c.vocabulary),
+    "pointer_generator": lambda c, batch: (BATCH, batch["target"].size(1) - 1, c.vocabulary),
+    "pointer_network": lambda c, batch: (BATCH, batch["order"].size(1), batch["points"].size(1) + 1),
     "nonautoregressive": lambda c, batch: (BATCH, batch["target"].size(1) - 1, c.vocabulary),
     "t5": lambda c, batch: (BATCH, batch["target"].size(1) - 1, c.vocabulary),
     "perceiver": lambda c, batch: (BATCH, c.context, c.vocabulary),

@@ -88,6 +88,16 @@ def pairs_file(folder: Path) -> Path:
     return path
 
 
+def orders_file(folder: Path) -> Path:
+    """Three to five numbers and the order in which they grow."""
+    chance = random.Random(0)
+    rows = [[chance.uniform(0, 1) for _ in range(chance.randint(3, 5))] for _ in range(150)]
+    orders = [sorted(range(1, len(row) + 1), key=lambda place: row[place - 1]) for row in rows]
+    lines = [f"{' '.join(f'{x:.3f}' for x in row)}\t{' '.join(map(str, order))}\n" for row, order in zip(rows, orders, strict=True)]
+    (folder / "orders.tsv").write_text("inputs\torder\n" + "".join(lines))
+    return folder / "orders.tsv"
+
+
 def labelled_file(folder: Path, row: str, header: str = "") -> Path:
     """Rows whose verb gives the label, 1 or 0, as {label}."""
     chance = random.Random(0)
@@ -266,6 +276,8 @@ PRETRAIN: Changes = {
     "optim.schedule.warmup": 5,
 }
 SEQ2SEQ: Changes = {"model.layers": 1, "model.heads": 2, "model.width": 32, "data.tokenizer": "bytes"}
+WORDS: Changes = {"model.layers": 1, "model.heads": 2, "model.width": 32, "optim.schedule.warmup": 5}
+POINTER: Changes = {"model.width": 16, "optim.schedule.warmup": 5, "optim.lr": 1e-2}
 GAN: Changes = {"model.generator": (32,), "model.discriminator": (32,), "model.latent": 4}
 RING: Changes = GAN | {"data.examples": 500}
 DCGAN: Changes = {"model.width": 4, "model.latent": 4}
@@ -304,6 +316,11 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "transformer/numbers": lambda folder: SEQ2SEQ | {"data.pairs": 200, "data.limit": 1000, "data.max_length": 30},
     "transformer/pairs": lambda folder: SEQ2SEQ | {"data.path": str(pairs_file(folder)), "data.max_length": 12},
     "transformer/multi30k": lambda folder: SEQ2SEQ | translation(folder),
+    "pointer_generator/names": lambda folder: WORDS | {"data.pairs": 300},
+    "pointer_generator/pairs": lambda folder: WORDS | {"data.path": str(pairs_file(folder)), "data.max_length": 12},
+    "pointer/sort": lambda folder: POINTER,
+    "pointer/hull": lambda folder: POINTER | {"model.layers": 1},
+    "pointer/sequences": lambda folder: POINTER | {"data.path": str(orders_file(folder)), "data.validation": 0.3},
     "nat/numbers": lambda folder: SEQ2SEQ | {"data.pairs": 200, "data.limit": 1000, "data.max_length": 30, "objective.candidates": 2},
     "nat/pairs": lambda folder: SEQ2SEQ | {"data.path": str(pairs_file(folder)), "data.max_length": 12, "optim.schedule.warmup": 5},
     "nat/multi30k": lambda folder: SEQ2SEQ | translation(folder) | {"optim.schedule.warmup": 5},
@@ -506,6 +523,10 @@ LEARN: dict[str, Changes] = {
         "optim.schedule.warmup": 5,
         "model.dropout": 0.0,
         "train.batch": 1,
+    },
+    **{
+        f"pointer_generator/{name}": {"optim.lr": 1e-2, "model.dropout": 0.0, "progress.metric": metric}
+        for name, metric in {"names": "token_bleu", "pairs": "exact"}.items()
     },
     **{f"nat/{name}": {"optim.lr": 5e-3, "model.dropout": 0.0} for name in ("numbers", "pairs")},
     **{f"nat/{name}": {"optim.lr": 5e-3, "model.dropout": 0.0, "train.batch": 1} for name in ("multi30k", "multi30k_cut")},

@@ -20,6 +20,7 @@ from weft.data.text.sentence_pairs import BERTWordTokenizer
 from weft.data.text.sentinels import SentinelTokenizer
 from weft.data.tokenizers.base import ByteTokenizer, CharacterTokenizer, ClassNames, Tokenizer, WhitespaceTokenizer, WordTokenizer
 from weft.data.tokenizers.birthplace_characters import BirthplaceCharacters
+from weft.data.tokenizers.extended_vocabulary import ExtendedVocabulary
 from weft.data.tokenizers.special_tokens import END, ForeignSeq2SeqTokenizer, Seq2SeqTokenizer
 from weft.data.tokenizers.subword_engines import bert, library
 from weft.data.tokenizers.subwords import BPE, ByteBPE, Subwords, Unigram, WordPiece
@@ -78,6 +79,7 @@ MAKERS: dict[str, Callable[[], Tokenizer]] = {
     "sentinels": lambda: SentinelTokenizer(made("words"), 3),
     "birthplace_characters": lambda: BirthplaceCharacters.train(TEXT),
     "framed bytes": lambda: GPTFinetuningTokenizer(made("bytes")),
+    "extended_vocabulary": lambda: ExtendedVocabulary(made("words"), 4, ("new", "words")),  # type: ignore[arg-type]
     "pairs of words": lambda: Seq2SeqTokenizer(made("words")),
     "sentencepiece": sentencepiece,
     "metaspace": metaspace,

@@ -73,6 +73,8 @@ USES: dict[tuple[str, str], Uses] = {
         convert=("marian",),
         where={"model.norm": "post", "model.interleaved_positions": False, "model.output_bias": True},
     ),
+    ("pointer_generator", "seq2seq"): Uses(ANSWERS, serve=("completions",)),
+    ("pointer_network", "pointing"): Uses(),
     ("nonautoregressive", "cmlm"): Uses(ANSWERS, serve=("completions",)),
     ("mlp", "classification"): predicting(PICTURE, text=False),
     ("mlp", "regression"): predicting("regression of a row", text=False),

@@ -37,16 +37,18 @@ def measure(loaded: Any, objective: Seq2Seq | CMLM, data: Any, batches: Iterable
         there = (batch["source_length"] > 0).nonzero().squeeze(1)
         source, lengths = batch["source"][there], batch["source_length"][there]
         found = objective.answers(loaded.model, source, lengths)
-        decode = loaded.tokenizer.decode
+        tokenizer = loaded.tokenizer
         if texts is None:
             pairs = [
-                (decode(ids), decode(wanted[1:])) for ids, wanted in zip(source.tolist(), batch["target"][there].tolist(), strict=True)
+                (tokenizer.decode(ids), tokenizer.decode(wanted[1:]))
+                for ids, wanted in zip(source.tolist(), batch["target"][there].tolist(), strict=True)
             ]
         else:
             pairs = [texts[(first + row) % len(texts)] for row in there.tolist()]
         first += len(batch["source"])
         rows += [
-            {"source": text, "translation": decode(ids), "reference": wanted} for (text, wanted), ids in zip(pairs, found, strict=True)
+            {"source": text, "translation": tokenizer.for_source(text).decode(ids), "reference": wanted}
+            for (text, wanted), ids in zip(pairs, found, strict=True)
         ]
     translations, references = [row["translation"] for row in rows], [[row["reference"] for row in rows]]
     same = [row["translation"] == row["reference"] for row in rows]

@@ -34,7 +34,7 @@ class SourceRequest(ActiveRequest):
     """A source that is being answered. Stop sequences and penalties concern the answer alone: a name may well be said again."""
 
     def __init__(self, number: int, request: Request, tokenizer: Any):
-        super().__init__(number, replace(request, ids=()), tokenizer)
+        super().__init__(number, replace(request, ids=()), tokenizer.for_source(request.source_text) if request.source_text else tokenizer)
         self.source = source_of(request, tokenizer)
 
 

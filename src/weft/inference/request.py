@@ -81,6 +81,8 @@ class Request:
     """Tell log-probabilities of the prompt's own tokens too."""
     mask_predict: MaskPredict | None = None
     """How a model that makes all tokens at once does so; None leaves it to the model."""
+    source_text: str = ""
+    """The text of a source, where its tokenizer can answer with words of it that have no token (`Tokenizer.for_source`)."""
     source: Tensor | None = field(default=None, compare=False)
     """Features (S, …) that a model answers in place of tokens, such as frames of sound or patches of an image, as its `encode` takes
     them without the batch."""

@@ -90,18 +90,19 @@ def best_answers(
         rows = [encoded[i] for i in numbers]
         lengths = torch.tensor([len(row) for row in rows], device=device)
         source = torch.tensor([row + [PAD] * (len(rows[-1]) - len(row)) for row in rows], device=device)
+        tokenizers = [tokenizer.for_source(texts[i]) for i in numbers]
         if offers(model, EncoderDecoder):
-            best = searched(model, tokenizer, source, lengths, Beam(beams, length_penalty, coverage_penalty))
+            best = searched(model, tokenizers, source, lengths, Beam(beams, length_penalty, coverage_penalty))
         else:
-            best = filled(model, tokenizer, source, lengths, mask_predict)
+            best = filled(model, tokenizers, source, lengths, mask_predict)
         said |= zip(numbers, best, strict=True)
     return [said[i] for i in range(len(texts))]
 
 
-def searched(model: Any, tokenizer: Any, source: Tensor, lengths: Tensor, beam: Beam) -> list[list[Seq2SeqOutput]]:
-    return [
-        [answer_of(tokenizer, one) for one in best] for best in finish(translating(model, source, lengths, *start_and_end(tokenizer), beam))
-    ]
+def searched(model: Any, tokenizers: Sequence[Any], source: Tensor, lengths: Tensor, beam: Beam) -> list[list[Seq2SeqOutput]]:
+    """tokenizers: of the answers to each source."""
+    found = finish(translating(model, source, lengths, *start_and_end(tokenizers[0]), beam))
+    return [[answer_of(tokenizer, one) for one in best] for tokenizer, best in zip(tokenizers, found, strict=True)]
 
 
 def answer_of(tokenizer: Any, one: Hypothesis) -> Seq2SeqOutput:
@@ -110,6 +111,6 @@ def answer_of(tokenizer: Any, one: Hypothesis) -> Seq2SeqOutput:
     return Seq2SeqOutput(tokenizer.decode(one.ids), len(one.ids), stop, len(one.ids), one.score, one.logprob)
 
 
-def filled(model: Any, tokenizer: Any, source: Tensor, lengths: Tensor, how: MaskPredict | None) -> list[list[Seq2SeqOutput]]:
-    made = mask_predict(model, source, lengths, START, END, how)
-    return [[Seq2SeqOutput(tokenizer.decode(each.ids), len(each.ids), each.stop, each.iterations, each.score)] for each in made]
+def filled(model: Any, tokenizers: Sequence[Any], source: Tensor, lengths: Tensor, how: MaskPredict | None) -> list[list[Seq2SeqOutput]]:
+    made = zip(tokenizers, mask_predict(model, source, lengths, START, END, how), strict=True)
+    return [[Seq2SeqOutput(tokens.decode(each.ids), len(each.ids), each.stop, each.iterations, each.score)] for tokens, each in made]

@@ -187,6 +187,19 @@ class EncoderDecoder(Model, Protocol):
     def head(self, hidden: Tensor) -> Tensor: ...
 
 
+class PointsAtInputs(Protocol):
+    """Points at its inputs, one after the other, until it points at the end."""
+
+    def pointer_logits(self, points: Tensor, lengths: Tensor, order: Tensor) -> Tensor: ...
+    def point(self, points: Tensor, lengths: Tensor) -> Tensor: ...
+
+
+class SourceAttention(Protocol):
+    """Gives, beside the states of its decoder, the weights with which each position of the target attended to the source (B, T, S)."""
+
+    def decode_with_attention(self, target: Tensor, memory: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]: ...
+
+
 class Subsamples(Protocol):
     """Encodes a source in fewer states than it is long, as strided convolutions over frames of sound do."""
 

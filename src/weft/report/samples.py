@@ -102,8 +102,11 @@ def answered(loaded: Loaded) -> list[tuple[str, str]]:
 
     data = loaded.recipe.data.build_with(loaded.tokenizer)
     held = data.validation or data.train
-    index = torch.arange(min(WORDS, len(held)))
-    sources = [loaded.tokenizer.decode(row.tolist()) for row in held.batch(index, torch.zeros_like(index))["source"][:WORDS]]
+    index, texts = torch.arange(min(WORDS, len(held))), getattr(held, "texts", None)
+    if texts is None:
+        sources = [loaded.tokenizer.decode(row.tolist()) for row in held.batch(index, torch.zeros_like(index))["source"][:WORDS]]
+    else:
+        sources = [source for source, _ in texts[:WORDS]]
     return list(zip(sources, answer(loaded.model, loaded.tokenizer, sources), strict=True))
 
 

@@ -16,6 +16,7 @@ ROLES = {
     "answer": "a language model",
     "seq2seq": "a translator",
     "cmlm": "a translator",
+    "pointing": "a pointer network",
     "classification": "a classifier",
     "finetuning": "a classifier",
     "regression": "a model that tells a number",

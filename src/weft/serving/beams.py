@@ -25,9 +25,18 @@ Prompts = Sequence[Sequence[int]]
 
 
 async def searched(
-    service: Service, model: ServedModel, http: HttpRequest, body: CompletionRequest, prompts: Prompts, lengths: Sequence[int]
+    service: Service,
+    model: ServedModel,
+    http: HttpRequest,
+    body: CompletionRequest,
+    prompts: Prompts,
+    texts: Sequence[str],
+    lengths: Sequence[int],
 ) -> Response:
-    """The n best answers to each prompt, each with its log-probability and the score by which it is ranked."""
+    """The n best answers to each prompt, each with its log-probability and the score by which it is ranked.
+
+    texts: of the prompts, empty where one came as tokens.
+    """
     beam = Beam(body.beams or 1, body.length_penalty, body.coverage_penalty)
     limit = service.limits.timeout
     deadline = asyncio.get_running_loop().time() + limit
@@ -35,7 +44,9 @@ async def searched(
     if found is None:
         return left()
     answers = [
-        answer_of(model, ids, one, number) for ids, best in zip(prompts, found, strict=True) for number, one in enumerate(best[: body.n])
+        answer_of(model, ids, one, number, text)
+        for ids, text, best in zip(prompts, texts, found, strict=True)
+        for number, one in enumerate(best[: body.n])
     ]
     service.metrics.prompt_tokens[model.name] += sum(map(len, prompts))
     service.metrics.answer_tokens[model.name] += sum(len(each.tokens) for each in answers)
@@ -62,11 +73,11 @@ def end_of(model: ServedModel) -> int:
     return start_and_end(model.tokenizer)[1] if model.answers else next(iter(end_tokens(model.tokenizer)), NEVER)
 
 
-def answer_of(model: ServedModel, prompt: Sequence[int], one: Hypothesis, number: int) -> PartialAnswer:
+def answer_of(model: ServedModel, prompt: Sequence[int], one: Hypothesis, number: int, text: str = "") -> PartialAnswer:
     """A hypothesis as an answer."""
     ended = one.ids[-1] == end_of(model)
-    text = Detokenizer(model.tokenizer, (), () if model.answers else prompt)
-    said = text.push(one.ids[:-1] if ended else one.ids) + text.finish()
+    spelled = Detokenizer(model.tokenizer.for_source(text) if text else model.tokenizer, (), () if model.answers else prompt)
+    said = spelled.push(one.ids[:-1] if ended else one.ids) + spelled.finish()
     more = {"score": one.score, "log_probability": one.logprob}
     request = Request(tuple(prompt), Sampling(max_new_tokens=len(one.ids)), number)
     return PartialAnswer(request, said, [Token(number) for number in one.ids], "stop" if ended else "length", more)

@@ -133,17 +133,17 @@ async def complete(service: Service, http: HttpRequest, body: CompletionRequest)
     prompts = await prompts_of(service, model, body.prompt, "prompt", lambda text: prompt_ids(model, text, body.add_special_tokens))
     if body.beams:
         lengths = [new_tokens(service, model, len(ids), body.max_tokens, DEFAULT_TOKENS) for ids in prompts]
-        return await searched(service, model, http, body, prompts, lengths)
+        return await searched(service, model, http, body, prompts, source_texts(body.prompt), lengths)
     seed = body.seed if body.seed is not None else secrets.randbits(63)
     logprobs = body.logprobs if body.logprobs is not None else 0 if count > body.n else -1
     sampling = sampling_of(body, 0, logprobs, seed, model)
     if model.answers and "temperature" not in body.model_fields_set:  # a translation is not drawn, unless somebody says so
         sampling = replace(sampling, temperature=GREEDY)
     requests = []
-    for ids in prompts:
+    for ids, text in zip(prompts, source_texts(body.prompt), strict=True):
         long = replace(sampling, max_new_tokens=new_tokens(service, model, len(ids), body.max_tokens, DEFAULT_TOKENS))
         echo = body.echo and body.logprobs is not None
-        requests += [Request(tuple(ids), long, number, echo, body.mask_predict) for number in range(count)]
+        requests += [Request(tuple(ids), long, number, echo, body.mask_predict, text) for number in range(count)]
     texts = [well_formed(one) if isinstance(one, str) else model.tokens.decode(one) for one in separate(body.prompt)] if body.echo else []
     echoed = [text for text in texts for _ in range(count)]
     answers = [PartialAnswer(request) for request in requests]
@@ -168,6 +168,11 @@ def check_fields(model: ServedModel, body: CompletionRequest) -> None:
 def separate(prompt: Any) -> list[Any]:
     """Texts or lists of tokens, also where there is only one."""
     return prompt if isinstance(prompt, list) and not isinstance(prompt[0], int) else [prompt]
+
+
+def source_texts(prompt: Any) -> list[str]:
+    """The text of each prompt, empty where it came as tokens."""
+    return [one if isinstance(one, str) else "" for one in separate(prompt)]
 
 
 async def chat(service: Service, http: HttpRequest, body: ChatRequest) -> Response:

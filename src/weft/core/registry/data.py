@@ -16,6 +16,12 @@ DATA = {
     "outlines": Entry("weft.data.images.paired:OutlinesConfig", 0, "images and their outlines"),
     "domains": Entry("weft.data.images.domains:DomainsConfig", 0, "unpaired images: images, and other images in another style"),
     "unpaired_images": Entry("weft.data.images.unpaired:UnpairedImagesConfig", 0, "images of two folders, without pairs"),
+    "pointing_sequences": Entry(
+        "weft.data.tables.pointing:PointingSequencesConfig", 0, "sequences of numbers or points, and the order to point at them in"
+    ),
+    "pointing_task": Entry(
+        "weft.data.tables.pointing:PointingTaskConfig", 2015, "numbers to sort, or points whose convex hull is to be found"
+    ),
     "noise_only": Entry(
         "weft.data.tables.noise_only:NoiseOnlyConfig", 0, "no data but the noise of each example, for a target known as a density"
     ),
@@ -23,6 +29,7 @@ DATA = {
     "pairs": Entry("weft.data.text.pairs:PairsConfig", 0, "source and target texts of a TSV, CSV or JSONL file"),
     "number_words": Entry("weft.data.text.number_words:NumberWordsConfig", 0, "numbers in digits and in English words"),
     "bags": Entry("weft.data.annotated.bags:BagsConfig", 2016, "texts with a class each, as bags of words and n-grams in fastText's way"),
+    "introductions": Entry("weft.data.text.introductions:IntroductionsConfig", 0, "introductions and answers to them, with invented names"),
     "labelled_texts": Entry(
         "weft.data.annotated.labelled_texts:LabelledTextsConfig", 0, "texts, or pairs of texts, each with a class or a number"
     ),

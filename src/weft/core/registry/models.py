@@ -11,6 +11,14 @@ MODELS = {
     "rnn_lm": Entry("weft.models.language.rnn:RNNLMConfig", 2010, "recurrent language model: RNN, LSTM or GRU"),
     "bert": Entry("weft.models.language.bert:BERTConfig", 2018, "Transformer encoder with token and sentence-pair heads"),
     "transformer": Entry("weft.models.language.transformer:TransformerConfig", 2017, "encoder-decoder Transformer"),
+    "pointer_generator": Entry(
+        "weft.models.language.pointer_generator:PointerGeneratorConfig",
+        2017,
+        "encoder-decoder Transformer that can copy words of the source",
+    ),
+    "pointer_network": Entry(
+        "weft.models.language.pointer_network:PointerNetworkConfig", 2015, "encoder and decoder whose outputs are positions of the input"
+    ),
     "nonautoregressive": Entry(
         "weft.models.language.nonautoregressive:NonAutoregressiveConfig", 2017, "encoder-decoder Transformer that makes all tokens at once"
     ),

@@ -24,6 +24,7 @@ OBJECTIVES = {
         2019,
         "conditional masked language model (CMLM): cross-entropy of masked target tokens and of the target's length",
     ),
+    "pointing": Entry("weft.objectives.pointing:PointingConfig", 2015, "cross-entropy of the positions that a pointer network points at"),
     "classification": Entry("weft.objectives.classification:ClassificationConfig", 0, "cross-entropy of the class"),
     "regression": Entry("weft.objectives.regression:RegressionConfig", 0, "mean squared error of a number"),
     "multiple_choice": Entry(

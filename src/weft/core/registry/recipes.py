@@ -155,6 +155,17 @@ RECIPES = {
     ),
     "transformer/pairs": Entry("weft.recipes.language.transformer:pairs", 2017, "translation of your own pairs"),
     "transformer/multi30k": Entry("weft.recipes.language.transformer:multi30k", 2017, "translation of Multi30k, English to German"),
+    "pointer_generator/names": Entry(
+        "weft.recipes.language.pointer_generator:names", 2017, "pointer-generator that answers people with names it never saw"
+    ),
+    "pointer_generator/pairs": Entry(
+        "weft.recipes.language.pointer_generator:pairs", 2017, "pointer-generator on your own pairs of texts, by words"
+    ),
+    "pointer/sort": Entry(
+        "weft.recipes.language.pointer:sort", 2016, "pointer network that sorts numbers, also more than it was trained on"
+    ),
+    "pointer/hull": Entry("weft.recipes.language.pointer:hull", 2015, "pointer network that finds convex hulls"),
+    "pointer/sequences": Entry("weft.recipes.language.pointer:sequences", 2015, "pointer network on your own sequences and orders"),
     "nat/numbers": Entry("weft.recipes.language.nat:numbers", 2019, "numbers to words, all characters at once, a minute on a CPU"),
     "nat/pairs": Entry("weft.recipes.language.nat:pairs", 2019, "translation of your own pairs, all tokens at once"),
     "nat/multi30k": Entry("weft.recipes.language.nat:multi30k", 2019, "translation of Multi30k, all tokens at once"),

@@ -8,6 +8,11 @@ STUDIES = {
     ),
     "attention-copying": Entry("weft.studies.language.attention_copying:study", 0, "how one attention head copies a value"),
     "attention-averaging": Entry("weft.studies.language.attention_averaging:study", 0, "how one attention head averages two values"),
+    "monotonic-attention": Entry(
+        "weft.studies.language.monotonic_attention:study",
+        2015,
+        "guided and location-sensitive attention, where a target goes along its source",
+    ),
     "head-variance": Entry("weft.studies.language.head_variance:study", 0, "why two attention heads average more reliably than one"),
     "warm-up": Entry("weft.studies.optimization.warm_up:study", 2020, "which Transformers need a warm-up: those whose norms stand last"),
     "exploding-rnn": Entry(

@@ -27,6 +27,9 @@ TOKENIZERS = {
     "seq2seq": Entry(
         "weft.data.tokenizers.special_tokens:Seq2SeqTokenizer", 0, "another tokenizer with special tokens for padding, start and end"
     ),
+    "extended_vocabulary": Entry(
+        "weft.data.tokenizers.extended_vocabulary:ExtendedVocabulary", 2017, "words, with ids of their own for unknown words of a source"
+    ),
     "foreign_seq2seq": Entry(
         "weft.data.tokenizers.special_tokens:ForeignSeq2SeqTokenizer",
         0,

@@ -6,6 +6,7 @@ source_length and target_length (B,), without padding.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +26,8 @@ from weft.data.split import check_share, hold_out, map_splits
 from weft.data.text.length_buckets import LengthBuckets
 from weft.data.text.ragged import Ragged
 from weft.data.text.token_windows import Unit, check_sizes
-from weft.data.tokenizers.base import Tokenizer
+from weft.data.tokenizers.base import Tokenizer, WordTokenizer
+from weft.data.tokenizers.extended_vocabulary import MOST, ExtendedVocabulary
 from weft.data.tokenizers.special_tokens import PAD, Seq2SeqTokenizer
 from weft.data.tokenizers.unknown import note_unknown
 
@@ -56,6 +58,11 @@ class PairsConfig(DataConfig):
     """Tokenizer that is trained on the data, where no model brings its own."""
     vocabulary: int = 0
     """Largest number of words or pieces of words; 0 is 10,000. Bytes and characters need no limit."""
+    min_count: int = 1
+    """Words that fewer training pairs than this hold are unknown words, of the tokenizer `words`."""
+    oov_words: int = 0
+    """Extended vocabulary, of the tokenizer `words`: so many unknown words of a source have ids of their own, which a pointer-generator
+    copies; 0 for none."""
     max_length: int = 256
     """Longest text in tokens; longer ones are truncated."""
     batch_tokens: int = 0
@@ -66,16 +73,15 @@ class PairsConfig(DataConfig):
         return self.build_with(None)
 
     def build_with(self, tokenizer: Tokenizer | None) -> Data:
-        check_share(self.validation)
-        check_sizes(self.max_length, self.vocabulary, flag="max_length")
+        self._check()
         problems = Problems(encoding=check_encoding(self.encoding))
         train, validation = self._read(problems)
         if not isinstance(tokenizer, Seq2SeqTokenizer):
-            texts = "\n".join(text for pair in (train + validation if self.tokenizer == "characters" else train) for text in pair)
-            tokenizer = Seq2SeqTokenizer(registry.find("tokenizers", self.tokenizer).train(texts, self.vocabulary))
+            tokenizer = self._tokenizer(train, validation)
         first, second = map_splits(partial(self._dataset, tokenizer=tokenizer, problems=problems), train, validation)
         info: dict[str, Any] = {
             "vocabulary": tokenizer.size,
+            "oov_words": getattr(tokenizer, "oov_words", 0),
             "context": self.max_length + 2,
             "start": tokenizer.start,
             "end": tokenizer.end,
@@ -88,6 +94,25 @@ class PairsConfig(DataConfig):
         batches = LengthBuckets(first, self.batch_tokens, self.max_length + 2)
         info |= {"batches": len(batches), "padding": batches.padding}
         return Data(batches, second if len(second) else None, info, tokenizer, problems)
+
+    def _tokenizer(self, train: list[tuple[str, str]], validation: list[tuple[str, str]]) -> Seq2SeqTokenizer:
+        """One that is trained on the data."""
+        texts = "\n".join(text for pair in (train + validation if self.tokenizer == "characters" else train) for text in pair)
+        if self.min_count == 1 and not self.oov_words:
+            return Seq2SeqTokenizer(registry.find("tokenizers", self.tokenizer).train(texts, self.vocabulary))
+        pairs = Counter(word for pair in train for word in set(WordTokenizer.split("\n".join(pair))))
+        counts = {word: number for word, number in Counter(WordTokenizer.split(texts)).items() if pairs[word] >= self.min_count}
+        inner = WordTokenizer.of_counts(counts, self.vocabulary)
+        return ExtendedVocabulary(inner, self.oov_words) if self.oov_words else Seq2SeqTokenizer(inner)
+
+    def _check(self) -> None:
+        check_share(self.validation)
+        check_sizes(self.max_length, self.vocabulary, flag="max_length")
+        if self.min_count < 1 or not 0 <= self.oov_words <= MOST:
+            given = f"{self.min_count} and {self.oov_words}"
+            raise ConfigError(f"--data.min-count must be at least 1 and --data.oov-words from 0 to {MOST}, not {given}")
+        if self.tokenizer != "words" and (self.min_count > 1 or self.oov_words):
+            raise ConfigError(f"--data.min-count and --data.oov-words are for --data.tokenizer words, not {self.tokenizer}")
 
     def _read(self, problems: Problems) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
         if bool(self.validation_target_path) and not (self.target_path and self.validation_path):
@@ -144,7 +169,7 @@ class PairsConfig(DataConfig):
         sides = []
         for side, prefix in ((0, ()), (1, (tokenizer.start,))):
             note_unknown(tokenizer, (pair[side] for pair in pairs), problems)
-            ids = [tokenizer.encode(pair[side]) for pair in pairs]
+            ids = [tokenizer.for_source(pair[0]).encode(pair[side]) for pair in pairs]
             cut = sum(len(row) > self.max_length for row in ids)
             if cut:
                 problems.add(f"texts truncated to {self.max_length} tokens", ("source", "target")[side], cut)

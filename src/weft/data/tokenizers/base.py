@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -54,6 +54,10 @@ class Tokenizer:
     def unknown(self, text: str) -> str:
         """The characters of a text, in order, that have no token: left out, or the unknown token where there is one."""
         return ""
+
+    def for_source(self, source: str) -> Tokenizer:
+        """The tokenizer of the answers to a source, which differs where these can hold words of it that are not in the vocabulary."""
+        return self
 
     def encode(self, text: str) -> np.ndarray:
         raise DataError(f"the tokenizer {self.name!r} reads no text; start from a model of text, or from none")
@@ -167,18 +171,32 @@ class WordTokenizer(Tokenizer):
 
     @classmethod
     def train(cls, text: str, limit: int = 0) -> Tokenizer:
-        counts = Counter(match.group() for match in WORD.finditer(text))
+        return cls.of_counts(Counter(cls.split(text)), limit)
+
+    @classmethod
+    def of_counts(cls, counts: Mapping[str, int], limit: int = 0) -> WordTokenizer:
+        """The words that are counted most often."""
         frequent = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[: (limit or 10_000) - 1]
         return cls([cls.UNKNOWN, *(word for word, _ in frequent)])
+
+    @staticmethod
+    def split(text: str) -> list[str]:
+        """The words and punctuation marks of a text, whether known or not."""
+        return WORD.findall(text)
 
     def encode_pieces(self, pieces: Iterable[str]) -> Iterator[np.ndarray]:
         return map(self.encode, pieces)
 
     def encode(self, text: str) -> np.ndarray:
-        return np.array([self._ids.get(match.group(), 0) for match in WORD.finditer(text)], dtype=np.int64)
+        return np.array([self._ids.get(word, 0) for word in self.split(text)], dtype=np.int64)
 
     def decode(self, ids: list[int]) -> str:
-        text = " ".join(self.words[i] for i in ids)
+        return self.join([self.words[i] for i in ids])
+
+    @staticmethod
+    def join(words: Iterable[str]) -> str:
+        """A text of these words, with spaces where a text usually has them."""
+        text = " ".join(words)
         return re.sub(r" ([.,;:!?)\]'])", r"\1", text).replace(" \n ", "\n")
 
     def to_json(self) -> dict[str, Any]:

@@ -2,14 +2,15 @@
 
 Every target token and its END is predicted from the source and the tokens before it. With smoothing e the wanted
 distribution is 1 - e on the token and e spread evenly over the vocabulary. Validation also lets the model answer greedily and
-gives BLEU over tokens, by which a checkpoint can be chosen. Batch: source (B, S), target (B, T) with START and END,
-source_length, target_length (B,).
+gives BLEU over tokens, by which a checkpoint can be chosen, and the share of answers that are exact. Batch: source (B, S),
+target (B, T) with START and END, source_length, target_length (B,).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,7 +21,9 @@ from weft.core.errors import ConfigError
 from weft.data.base import IGNORE, Batch
 from weft.inference.beam_models import translate
 from weft.metrics.ngrams import bleu, statistics
+from weft.models.base import SourceAttention, Subsamples, offers
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
+from weft.objectives.language.attention_losses import coverage_loss, guided_attention_loss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +34,12 @@ class Seq2SeqConfig(ObjectiveConfig):
     """Label smoothing: share of the target probability that is spread evenly over the vocabulary."""
     r_drop: float = 0.0
     """R-Drop (Liang et al., 2021): weight of the KL divergence between two passes with different dropout; 0 makes one pass."""
+    coverage: float = 0.0
+    """Coverage loss (See et al., 2017): weight of the attention that a target pays to what was attended to before."""
+    guided_attention: float = 0.0
+    """Guided attention (Tachibana et al., 2017): weight of the attention far from the diagonal, for tasks whose two sides go along."""
+    guided_width: float = 0.2
+    """Width g of the diagonal that guided attention leaves free, as a share of the lengths."""
     decode: bool = True
     """Let the model answer in validation, and measure BLEU over tokens."""
     beams: int = 5
@@ -52,21 +61,39 @@ class Seq2Seq(Objective):
         self.config = config
         if not 0.0 <= config.label_smoothing < 1.0:
             raise ConfigError(f"--objective.label_smoothing must be at least 0 and below 1, not {config.label_smoothing}")
-        if not 0.0 <= config.r_drop < math.inf:
-            raise ConfigError(f"--objective.r_drop must be a weight of at least 0, not {config.r_drop}")
+        for name in ("r_drop", "coverage", "guided_attention"):
+            if not 0.0 <= getattr(config, name) < math.inf:
+                raise ConfigError(f"--objective.{name} must be a weight of at least 0, not {getattr(config, name)}")
+        if not 0.0 < config.guided_width < math.inf:
+            raise ConfigError(f"--objective.guided_width must be above 0, not {config.guided_width}")
+        self.weights = {name: getattr(config, name) for name in ("coverage", "guided_attention") if getattr(config, name)}
+        if self.weights:
+            self.needs = SourceAttention
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         tokens = count((batch["target_length"] - 1).clamp(min=0).sum(), like=batch["target"])
-        return {"loss": tokens, "log_loss": tokens, "accuracy": tokens, "matches": count(1, like=batch["target"])}
+        sources = count((batch["source_length"] > 0).sum(), like=batch["target"])
+        terms = dict.fromkeys(self.weights, tokens)
+        return {
+            "loss": tokens,
+            **terms,
+            "log_loss": tokens,
+            "accuracy": tokens,
+            "exact": sources,
+            "matches": count(1, like=batch["target"]),
+        }
 
     def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
         target = batch["target"]
         place = torch.arange(1, target.size(1), device=target.device)
         truth = target[:, 1:].masked_fill(place >= batch["target_length"][:, None], IGNORE)
         wanted, twice = truth.flatten(), self.config.r_drop > 0 and model.training
-        passes = []
+        passes, terms = [], dict[str, Tensor]()
         for _ in range(2 if twice else 1):
-            hidden = model.hidden(batch["source"], batch["source_length"], target[:, :-1])
+            if self.weights:
+                hidden, terms = self._attention_terms(model, batch)
+            else:
+                hidden = model.hidden(batch["source"], batch["source_length"], target[:, :-1])
             passes.append(model.head(hidden).float().flatten(0, 1))  # (B (T - 1), V)
         flat, smoothing = passes[0], self.config.label_smoothing
         losses = [F.cross_entropy(each, wanted, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing) for each in passes]
@@ -75,7 +102,17 @@ class Seq2Seq(Objective):
             loss = loss + self.config.r_drop / 4 * r_drop_kl(flat, passes[1], wanted != IGNORE)
         plain = F.cross_entropy(flat.detach(), wanted, ignore_index=IGNORE, reduction="sum")
         right = (flat.detach().argmax(-1) == wanted).sum().float()
-        return Terms({"loss": loss}, {"log_loss": plain, "accuracy": right})
+        return Terms({"loss": loss, **terms}, {"log_loss": plain, "accuracy": right})
+
+    def _attention_terms(self, model: Any, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """The decoder's states (B, T - 1, D), and what its attention to the source costs."""
+        lengths, written = batch["source_length"], (batch["target_length"] - 1).clamp(min=0)
+        memory = model.encode(batch["source"], lengths)
+        lengths = model.encoded_lengths(lengths) if offers(model, Subsamples) else lengths
+        hidden, weights = model.decode_with_attention(batch["target"][:, :-1], memory, lengths)
+        terms = {"coverage": partial(coverage_loss, weights, written)}
+        terms["guided_attention"] = partial(guided_attention_loss, weights, lengths, written, self.config.guided_width)
+        return hidden, {name: terms[name]() for name in self.weights}
 
     def answers(self, model: nn.Module, source: Tensor, lengths: Tensor) -> list[list[int]]:
         """The best target of each source, as evaluation takes it."""
@@ -94,11 +131,12 @@ class Seq2Seq(Objective):
         there = (lengths > 0).nonzero().squeeze(1)
         longest = batch["target"].size(1) + 10
         found = translate(model, batch["source"][there], lengths[there], start, end, beams=1, length_penalty=0.0, longest=longest)
-        total = torch.zeros(10, dtype=torch.float64)
+        total, exact = torch.zeros(10, dtype=torch.float64), 0
         for best, row in zip(found, batch["target"][there].tolist(), strict=True):
-            answer = [token for token in best[0].ids if token != end]
-            total += statistics(answer, row[1 : row.index(end)])
-        return {"matches": total.to(lengths.device)}
+            answer, wanted = [token for token in best[0].ids if token != end], row[1 : row.index(end)]
+            total += statistics(answer, wanted)
+            exact += answer == wanted
+        return {"matches": total.to(lengths.device), "exact": count(exact, like=lengths)}
 
     def summary(self, means: dict[str, Tensor]) -> dict[str, float]:
         found = {name: float(value) for name, value in means.items() if value.numel() == 1}
