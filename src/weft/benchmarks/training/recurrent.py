@@ -34,8 +34,8 @@ SHAPES = {200: 20, 650: 35, 1150: 70}
 """Steps by the width."""
 LIBRARY: dict[str, Any] = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
 WEFT, PYTORCH, KEPT, LOOP = "weft", "PyTorch", "PyTorch, memory kept", "loop"
-LEAST = 0.02
-"""Seconds of a turn."""
+LEAST, REST = 0.03, 0.01
+"""Seconds of a turn, and before it, as the threads of the one before wait spinning for a while."""
 Task = tuple[str, str, int, str]
 """train or decode, the cell, the width, and the precision."""
 
@@ -86,6 +86,8 @@ def serve(kind: str, device: str, threads: int, wire: Connection) -> None:
             once()
             synchronise()
             ready[task] = once, max(1, round(LEAST / seconds(once, 1)))
+        time.sleep(REST)
+        ready[task][0]()
         wire.send(1e3 * seconds(*ready[task]))
 
 
