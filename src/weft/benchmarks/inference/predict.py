@@ -138,8 +138,8 @@ def text_model(folder: Path) -> Path:
 def main(arguments: list[str] | None = None) -> None:
     parser = Arguments(__doc__, "predict")
     parser.add_argument("--rows", type=at_least(100), default=100_000, help="rows of the file")
-    parser.add_argument("--layers", type=at_least(1), default=2, help="blocks of the classifier")
-    parser.add_argument("--width", type=at_least(64), default=128, help="size of its states")
+    parser.add_argument("--layers", type=at_least(1), default=4, help="blocks of the classifier, by default those of BERT-mini")
+    parser.add_argument("--width", type=at_least(64), default=256, help="size of its states")
     parser.add_argument("--rounds", type=at_least(1), default=3, help="turns of each contender; the median counts")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--record", default="", help="write the rows to this JSON file")

@@ -8,7 +8,8 @@ What exceeds the context is truncated from the end of the longer text, token by 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,9 @@ from weft.data.text.ragged import Ragged
 from weft.data.tokenizers.base import Tokenizer
 from weft.data.tokenizers.encoder_tokens import special_tokens_of
 from weft.data.tokenizers.unknown import reason
+
+TOGETHER = 1024
+"""Examples that are encoded at once."""
 
 
 class Texts(NamedTuple):
@@ -99,8 +103,7 @@ def pack(texts: Iterable[Texts], tokenizer: Tokenizer, context: int, problems: P
     """Sequences of at most `context` tokens; truncated texts are counted."""
     template = sequence_template(tokenizer)
     rows, seconds = [np.zeros(0, dtype=np.int64)], []
-    for text in texts:
-        parts = [encode_counted(part, tokenizer, text.location, problems) for part in text.parts]
+    for text, parts in encoded(texts, tokenizer, problems):
         sizes = truncated_lengths([len(part) for part in parts], context - 1 - len(parts))
         if sum(sizes) < sum(map(len, parts)):
             problems.add(f"texts truncated to {context} tokens", text.location)
@@ -113,11 +116,17 @@ def pack(texts: Iterable[Texts], tokenizer: Tokenizer, context: int, problems: P
     return Packed(Ragged(values, lengths, template.padding), torch.tensor(seconds, dtype=torch.int64))
 
 
-def encode_counted(text: str, tokenizer: Tokenizer, location: str, problems: Problems) -> np.ndarray:
-    """The tokens of a text; characters without one, as of a character model, are counted."""
-    if unknown := tokenizer.unknown(text):
-        problems.add("texts with " + reason(tokenizer, unknown[0]), location)
-    return tokenizer.encode(text)
+def encoded(texts: Iterable[Texts], tokenizer: Tokenizer, problems: Problems) -> Iterator[tuple[Texts, list[np.ndarray]]]:
+    """Each with the tokens of its parts; characters without one, as of a character model, are counted."""
+    texts = iter(texts)
+    while some := list(islice(texts, TOGETHER)):
+        for text in some:
+            for part in text.parts:
+                if unknown := tokenizer.unknown(part):
+                    problems.add("texts with " + reason(tokenizer, unknown[0]), text.location)
+        ids = iter(tokenizer.encode_batch([part for text in some for part in text.parts]))
+        for text in some:
+            yield text, list(islice(ids, len(text.parts)))
 
 
 def can_encode(text: str, tokenizer: Tokenizer) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,10 @@ class Tokenizer:
 
     def encode(self, text: str) -> np.ndarray:
         raise DataError(f"the tokenizer {self.name!r} reads no text; start from a model of text, or from none")
+
+    def encode_batch(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """As `encode` of each of many texts, sooner where the tokenizer can take them together."""
+        return [self.encode(text) for text in texts]
 
     def decode(self, ids: list[int]) -> str:
         raise NotImplementedError

@@ -19,6 +19,8 @@ from weft.data.tokenizers.subword_engines import bert, byte_fallback, last_line_
 from weft.data.tokenizers.subword_engines import byte_level as byte_level
 
 LIMIT = 10_000
+TOGETHER = 4096
+"""Characters of the longest text up to which many are encoded at once, as the library's encodings take far more memory than ids."""
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 """Byte fallback pieces, as the library names them."""
 
@@ -101,6 +103,15 @@ class Subwords(Tokenizer):
                 raise DataError(f"the tokenizer cannot encode this text ({reason(error)})") from error
             ids += [np.array(part.ids, dtype=np.int64) for part in encodings]
         return np.concatenate(ids)
+
+    def encode_batch(self, texts: Sequence[str]) -> list[np.ndarray]:
+        if max(map(len, texts), default=0) > TOGETHER:
+            return super().encode_batch(texts)
+        try:
+            encodings = self.engine.encode_batch_fast([well_formed(text) for text in texts], add_special_tokens=False)
+        except Exception:  # the library does not say which text it was
+            return super().encode_batch(texts)
+        return [np.array(found.ids, dtype=np.int64) for found in encodings]
 
     def encode_with_offsets(self, text: str) -> tuple[np.ndarray, np.ndarray]:
         """ids (N,) and the first and end character of each (N, 2)."""

@@ -74,7 +74,7 @@ class Predictor:
     """What it wants to be given, as one would type it."""
     most_items = 512
     """Items that go through the model at once."""
-    window = 2048
+    window = 8192
     """Rows that are read, and ordered by size, together."""
     same_size = False
     """Whether only items of equal size may go through the model together."""
@@ -166,8 +166,8 @@ def shares_of(logits: Tensor, model: Any = None) -> list[list[float]]:
 
 def class_result(names: Sequence[str], shares: list[float]) -> Result:
     """The likeliest class, and the probability of each."""
-    best = max(range(len(shares)), key=shares.__getitem__)
-    result: Result = {"prediction": names[best], "probability": shares[best]}
+    probability = max(shares)
+    result: Result = {"prediction": names[shares.index(probability)], "probability": probability}
     return result if len(names) > MOST_CLASSES else {**result, "probabilities": dict(zip(names, shares, strict=True))}
 
 

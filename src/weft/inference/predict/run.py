@@ -5,8 +5,9 @@ The next window is read and tokenised in a thread while the model computes. Memo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -19,6 +20,8 @@ from weft.inference.predict.base import TYPED, BadRow, Items, Predictor, Result,
 
 WINDOW_CHARACTERS = 1 << 22
 """Characters of a window, beyond which it ends sooner."""
+Map = Callable[[Callable[[list[int]], list[Any]], Sequence[list[int]]], Iterable[list[Any]]]
+"""Calls a function with each batch."""
 NOTHING = "it holds nothing that the model can read"
 TOKENS_ON_CPU, TOKENS_ON_GPU = 4096, 1 << 16
 """Tokens that go through the model at once, unless one item has more."""
@@ -68,16 +71,21 @@ def prepare(predictor: Predictor, rows: Sequence[Row | BadRow], columns: Sequenc
     return found
 
 
-@torch.inference_mode()
-def finish(predictor: Predictor, window: Window) -> list[Result | BadRow]:
+def finish(predictor: Predictor, window: Window, run: Map = map) -> list[Result | BadRow]:
     """The result of each row of a window."""
     of_example: list[list[tuple[int, Any]]] = [[] for _ in window.examples]
     items = window.items
     if items:
-        for chosen in batches(items.sizes, predictor):
+        data = items.data
+
+        @torch.inference_mode()
+        def computed(chosen: list[int]) -> list[Any]:
             index = torch.tensor(chosen, device=predictor.device)
-            batch = trimmed(items.data.batch(index, torch.zeros_like(index)))
-            for number, said in zip(chosen, predictor.compute(batch), strict=True):
+            return predictor.compute(trimmed(data.batch(index, torch.zeros_like(index))))
+
+        together = list(batches(items.sizes, predictor))
+        for chosen, found in zip(together, run(computed, together), strict=True):
+            for number, said in zip(chosen, found, strict=True):
                 of_example[items.owner[number]].append((number, said))
     for number, (place, example) in enumerate(zip(window.place, window.examples, strict=True)):
         try:
@@ -110,10 +118,24 @@ def batches(sizes: Sequence[int], predictor: Predictor) -> Iterator[list[int]]:
         yield batch
 
 
+@contextmanager
+def thread_a_batch(predictor: Predictor) -> Iterator[Map]:
+    """On a CPU several batches at once, a thread each: threads that share a batch wait for each other, and for who reads and writes."""
+    threads = torch.get_num_threads()
+    if predictor.device.type != "cpu" or threads == 1:
+        yield map
+        return
+    try:
+        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            yield pool.map
+    finally:
+        torch.set_num_threads(threads)
+
+
 def predictions(
-    predictor: Predictor, rows: Iterable[Row | BadRow], columns: Sequence[str], problems: Problems
+    predictor: Predictor, rows: Iterable[Row | BadRow], columns: Sequence[str], problems: Problems, run: Map = map
 ) -> Iterator[list[tuple[Row | BadRow, Result | BadRow]]]:
-    """Each window's rows with their results. problems: what was truncated, and the like, is added to it."""
+    """Each window's rows with their results. problems: what was truncated, and the like, is added to it. run: how batches are computed."""
     windows = cut(rows, predictor.window)
 
     def upcoming() -> Window | None:
@@ -124,7 +146,7 @@ def predictions(
         waiting = reader.submit(upcoming)
         while (current := waiting.result()) is not None:
             waiting = reader.submit(upcoming)
-            results = finish(predictor, current)
+            results = finish(predictor, current, run)
             problems.include(current.problems)
             yield list(zip(current.rows, results, strict=True))
 

@@ -27,7 +27,7 @@ from weft.data.io.records import Header, Separator
 from weft.data.io.row_stream import RowStream, open_rows
 from weft.inference.predict.base import BadRow, Predictor, Result, Row
 from weft.inference.predict.images import image_files
-from weft.inference.predict.run import predictions
+from weft.inference.predict.run import predictions, thread_a_batch
 
 FORMATS = ("csv", "tsv", "jsonl", "ndjson")
 
@@ -172,6 +172,8 @@ def looked_up(result: Result, column: str) -> Any:
 
 def flat(value: Any) -> Any:
     """A value as one cell: words of a list are separated by spaces."""
+    if isinstance(value, str | float):
+        return value
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return " ".join(value)
     if isinstance(value, dict | list):
@@ -193,13 +195,13 @@ def predict_file(
     about = {**about, "input": source.digest, "columns": list(columns), "header": writer.header, "window": predictor.window}
     done = continued(part, state, about)
     found = Progress(done["rows"], done["bad"], done["rows"])
-    with part.open("r+b" if part.exists() else "w+b") as file:
+    with part.open("r+b" if part.exists() else "w+b") as file, thread_a_batch(predictor) as run:
         file.truncate(done["bytes"])
         file.seek(done["bytes"])
         if not done["bytes"]:
             file.write(writer.opening())
         rest = islice(source.rows, done["rows"], None)
-        for answered in predictions(predictor, rest, columns, found.problems):
+        for answered in predictions(predictor, rest, columns, found.problems, run):
             file.write(writer.lines(answered))
             file.flush()
             os.fsync(file.fileno())
