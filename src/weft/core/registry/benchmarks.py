@@ -19,6 +19,7 @@ BENCHES = {
     "transformers": Entry(
         "weft.benchmarks.quality.transformers:main", 0, "recipes of the Transformer family on real data, over several seeds"
     ),
+    "copying": Entry("weft.benchmarks.quality.copying:main", 0, "names that were never seen, sorting and convex hulls, over several seeds"),
     "images": Entry("weft.benchmarks.quality.images:main", 0, "generative models on real images, over several seeds"),
     "data-build": Entry(
         "weft.benchmarks.training.data_build:main", 0, "text to token shards, against the tokenizers library on the same cores"
