@@ -307,6 +307,14 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "llama/text": lambda folder: GPT | {"model.kv_heads": 1, "data.path": str(text_file(folder))},
     "llama/python": lambda folder: GPT | {"model.kv_heads": 1, "data.megabytes": 0.1},
     "rnn/text": lambda folder: RNN | {"data.path": str(text_file(folder)), "optim.schedule.warmup": 5},
+    "min_gru/text": lambda folder: {
+        "model.layers": 1,
+        "model.width": 16,
+        "data.context": 8,
+        "data.lanes": 32,
+        "data.path": str(text_file(folder)),
+        "optim.schedule.warmup": 5,
+    },
     "lstm/python": lambda folder: RNN | {"data.megabytes": 0.1, "data.validation_context": 32, "optim.schedule.warmup": 5},
     "lstm/shakespeare_char": lambda folder: (
         RNN | {"data.path": str(text_file(folder)), "data.validation_context": 32, "optim.schedule.warmup": 5}

@@ -58,6 +58,7 @@ USES: dict[tuple[str, str], Uses] = {
     ("speedrun_gpt", "next_token"): speaking(),
     ("llama", "next_token"): speaking("llama"),
     ("rnn_lm", "truncated_bptt"): speaking(),
+    ("min_gru", "truncated_bptt"): speaking(),
     ("perceiver", "next_token"): speaking(),
     ("bert", "mlm_nsp"): predicting(WORDS, "bert"),
     ("bert", "next_token"): speaking(),

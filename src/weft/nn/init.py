@@ -39,4 +39,10 @@ def spectral_radius(weight: Tensor, radius: float = 1.0) -> None:
     weight.mul_(radius / torch.linalg.eigvals(weight).abs().max())
 
 
+@torch.no_grad()
+def chrono(forget_bias: Tensor, longest: int) -> None:
+    """log U(1, T - 1): forget gates that keep for up to T steps from the beginning (Tallec & Ollivier, 2018, arXiv:1804.11188)."""
+    forget_bias.uniform_(1.0, max(longest - 1.0, 1.5)).log_()
+
+
 NAMED = {"normal": normal, "xavier_uniform": xavier_uniform, "he": he, "spectral_radius": spectral_radius}

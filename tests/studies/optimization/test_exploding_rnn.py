@@ -9,27 +9,28 @@ import pytest
 import torch
 
 from weft.core.errors import ConfigError
-from weft.studies.optimization.exploding_rnn import Recurrent, Settings, sequences, study, train
+from weft.studies.optimization.exploding_rnn import Settings, exploding, study, train_exploding
 
 
 def test_it_learns_only_where_gradients_are_clipped() -> None:
-    free, clipped = (train(Settings(), clip, 1) for clip in (0.0, 1.0))
+    free, clipped = (train_exploding(Settings(), clip, 1) for clip in (0.0, 1.0))
     assert free.losses[0] == clipped.losses[0], "from the same weights and examples"
     assert free.accuracy < 0.5
     assert clipped.accuracy > 0.95
     assert max(norm for _, norm in free.norms) > 5
 
 
-def test_it_is_the_recurrence_of_torch() -> None:
-    torch.manual_seed(0)
-    model, theirs = Recurrent(Settings(width=8)), torch.nn.RNN(5, 8, batch_first=True)
+def test_the_gradient_of_the_first_state_grows_through_its_matrix() -> None:
+    """A17 on the layer that models use: the matrix lengthens vectors by its gain, again at every step."""
+    layer = exploding(Settings(width=64), 0).rnn
+    state = torch.zeros(1, 64, requires_grad=True)
+    quiet = torch.zeros(1, 30, layer.inputs)
     with torch.no_grad():
-        theirs.weight_ih_l0.copy_(model.read.weight)
-        theirs.bias_ih_l0.copy_(model.read.bias)
-        theirs.weight_hh_l0.copy_(model.again.weight)
-        theirs.bias_hh_l0.zero_()
-    x = sequences(6, 9, 0).tensors["x"]
-    torch.testing.assert_close(model.classify(x), model.tell(theirs(x)[0][:, -1]))
+        layer.bias_ih.zero_()
+        layer.bias_hh.zero_()
+    end = layer(quiet, state={"h": state})[1]["h"]
+    (gradient,) = torch.autograd.grad(end[0, 0], state)
+    assert gradient.norm() > 1.2**30
 
 
 def test_a_page_and_settings_that_cannot_be(tmp_path: Path) -> None:

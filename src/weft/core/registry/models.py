@@ -8,6 +8,7 @@ MODELS = {
         "weft.models.language.speedrun_gpt:SpeedrunGPTConfig", 2024, "GPT with QK-norm, embedding skips and zero initialisation"
     ),
     "llama": Entry("weft.models.language.llama:LlamaConfig", 2023, "decoder-only Transformer with RMS norms, rotary positions and gates"),
+    "min_gru": Entry("weft.models.language.min_gru:MinGRUConfig", 2024, "minGRU or minLSTM, recurrent and parallel over time"),
     "rnn_lm": Entry("weft.models.language.rnn:RNNLMConfig", 2010, "recurrent language model: RNN, LSTM or GRU"),
     "bert": Entry("weft.models.language.bert:BERTConfig", 2018, "Transformer encoder with token and sentence-pair heads"),
     "transformer": Entry("weft.models.language.transformer:TransformerConfig", 2017, "encoder-decoder Transformer"),

@@ -8,6 +8,7 @@ RECIPES = {
     "llama/text": Entry("weft.recipes.language.llama:text", 2023, "Llama on your own text"),
     "llama/python": Entry("weft.recipes.language.llama:python", 2023, "small Llama on Python source"),
     "rnn/text": Entry("weft.recipes.language.rnn:text", 2010, "recurrent character model on your own text: RNN, LSTM or GRU"),
+    "min_gru/text": Entry("weft.recipes.language.min_gru:text", 2024, "minGRU or minLSTM on your own text, parallel over time"),
     "lstm/python": Entry("weft.recipes.language.rnn:python", 1997, "LSTM on Python source, character by character"),
     "lstm/shakespeare_char": Entry("weft.recipes.language.rnn:shakespeare_char", 2015, "character LSTM on tiny Shakespeare"),
     "lstm/ptb": Entry("weft.recipes.language.rnn:ptb", 2017, "AWD-LSTM of 24 M parameters on the words of Penn Treebank"),

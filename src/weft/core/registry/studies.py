@@ -18,6 +18,12 @@ STUDIES = {
     "exploding-rnn": Entry(
         "weft.studies.optimization.exploding_rnn:study", 2013, "a recurrent network that learns only where gradients are clipped"
     ),
+    "gradient-growth": Entry(
+        "weft.studies.language.gradient_growth:study", 1994, "how gradients through time grow or vanish, by the spectral radius"
+    ),
+    "memory-horizon": Entry(
+        "weft.studies.language.memory_horizon:study", 1997, "for how many steps RNN, LSTM and GRU learn to remember a symbol"
+    ),
     "bert-features": Entry(
         "weft.studies.language.bert_features:study", 2018, "tagging from the layers of a frozen BERT, against finetuning it"
     ),

@@ -7,6 +7,7 @@ gradient descent is so long that what was learned is lost. To clip a gradient le
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -16,13 +17,14 @@ from weft.core import random
 from weft.core.config import Config
 from weft.core.errors import ConfigError
 from weft.data.base import DataLoader, TensorDataset
+from weft.nn.recurrent import RecurrentLayer
 from weft.objectives.classification import ClassificationConfig
 from weft.report.curves import Curve
 from weft.report.svg import chart
 from weft.studies.base import Finding
 from weft.training import execution
 from weft.training.hooks import Hook, evaluate
-from weft.training.optimizer.settings import SGD
+from weft.training.optimizer.settings import SGD, OptimConfig
 from weft.training.settings import Train
 from weft.training.trainer import Trainer
 
@@ -48,23 +50,25 @@ class Settings(Config):
 
 
 class Recurrent(nn.Module):
-    """h <- tanh(W h + U x + b) from step to step, and the class of a sequence from the last h."""
+    """The class of a sequence from the last state of a recurrent layer."""
 
-    def __init__(self, settings: Settings):
+    def __init__(self, cell: str, width: int):
         super().__init__()
-        self.read = nn.Linear(SYMBOLS + 1, settings.width)
-        self.again = nn.Linear(settings.width, settings.width, bias=False)
-        self.tell = nn.Linear(settings.width, SYMBOLS)
-        nn.init.normal_(self.again.weight, std=settings.gain / settings.width**0.5)
+        self.rnn = RecurrentLayer(cell, SYMBOLS + 1, width)
+        self.head = nn.Linear(width, SYMBOLS)
 
     def classify(self, x: Tensor) -> Tensor:
         """x (B, T, SYMBOLS + 1) -> (B, SYMBOLS)."""
-        inputs = self.read(x)
-        state = torch.zeros_like(inputs[:, 0])
-        for step in inputs.unbind(1):
-            state = torch.tanh(step + self.again(state))
-        logits: Tensor = self.tell(state)
+        logits: Tensor = self.head(self.rnn(x)[1]["h"])
         return logits
+
+
+def exploding(settings: Settings, seed: int) -> Recurrent:
+    """A tanh RNN whose recurrent matrix makes vectors longer."""
+    torch.manual_seed(seed)
+    model = Recurrent("rnn", settings.width)
+    nn.init.normal_(model.rnn.weight_hh, std=settings.gain / settings.width**0.5)
+    return model
 
 
 def sequences(number: int, length: int, seed: int) -> TensorDataset:
@@ -92,23 +96,28 @@ class Widths(Hook):
         trainer.means.clear()
 
 
-def train(settings: Settings, clip: float, seed: int) -> Widths:
-    """One network, trained with its gradients clipped to a norm, or left as they are (0)."""
-    torch.manual_seed(seed)
-    model, objective, seen = Recurrent(settings), ClassificationConfig(inputs=("x",)).build(), Widths()
-    run = Train(steps=settings.steps, batch=32, seed=seed, device="cpu", precision="fp32", compile="off", nonfinite="skip")
+def train(model: Recurrent, optim: OptimConfig, steps: int, data: Callable[[int, int], TensorDataset], seed: int) -> Widths:
+    """Train a network to tell the first symbol, and measure it on other sequences; data: so many of them, from a seed."""
+    objective, seen = ClassificationConfig(inputs=("x",)).build(), Widths()
+    run = Train(steps=steps, batch=32, seed=seed, device="cpu", precision="fp32", compile="off", nonfinite="skip")
     plan = execution.choose(run, model, objective)
-    source, held = (DataLoader(sequences(number, settings.length, kind), seed, plan.device) for kind, number in ((1, EXAMPLES), (2, HELD)))
-    Trainer(model, objective, source, run, SGD(lr=settings.lr, clip_norm=clip), plan, [seen]).fit()
+    source, held = (DataLoader(data(number, kind), seed, plan.device) for kind, number in ((1, EXAMPLES), (2, HELD)))
+    Trainer(model, objective, source, run, optim, plan, [seen]).fit()
     seen.accuracy = evaluate(model, objective, held, HELD, HELD)["accuracy"]
     return seen
+
+
+def train_exploding(settings: Settings, clip: float, seed: int) -> Widths:
+    """One network, trained with its gradients clipped to a norm, or left as they are (0)."""
+    optim = SGD(lr=settings.lr, clip_norm=clip)
+    return train(exploding(settings, seed), optim, settings.steps, lambda number, kind: sequences(number, settings.length, kind), seed)
 
 
 def study(settings: Settings) -> Finding:
     """Train networks with and without clipping, and compare what they learn."""
     if min(settings.length, settings.width, settings.steps, settings.seeds) < 1 or settings.clip <= 0:
         raise ConfigError("expected length, width, steps and seeds of at least 1 and clip above 0")
-    found = {name: [train(settings, clip, seed + 1) for seed in range(settings.seeds)] for name, clip in ways(settings).items()}
+    found = {name: [train_exploding(settings, clip, seed + 1) for seed in range(settings.seeds)] for name, clip in ways(settings).items()}
     first = [Curve(name, runs[0].losses, f"c{place}") for place, (name, runs) in enumerate(found.items())]
     norms = [
         Curve(name, [(step, max(norm, 1e-12)) for step, norm in runs[0].norms], f"c{i}") for i, (name, runs) in enumerate(found.items())
