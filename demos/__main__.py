@@ -80,6 +80,7 @@ DEMOS = [
     Demo("nat/numbers", "token_bleu", 85.0, "max", {"nothing is right by chance": 0.0}, in_ci=False),
     Demo("t5/text", "log_loss", 4.4, "min", {"tokens by frequency": 5.6}, in_ci=False),
     Demo("llama/python", "loss", 1.45, "min", {"characters by frequency": 3.2}, in_ci=False),
+    Demo("lstm/python", "loss", 1.75, "min", {"characters by frequency": 3.2}),
     Demo("gpt/bytes", "bits_per_byte", 2.2, "min", {"bytes by frequency": 4.6}, in_ci=False),
 ]
 

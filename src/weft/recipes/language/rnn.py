@@ -30,6 +30,7 @@ def python() -> Recipe:
     """Character LSTM on the source code of this Python installation.
 
     Run:      weft train lstm/python
+    Expect:   validation loss about 1.62 after 1,000 steps; under a minute on two CPU cores.
     """
     return Recipe(
         data=PythonSourceConfig(context=50, lanes=32, validation_context=200, megabytes=4.0),
@@ -97,6 +98,7 @@ def ptb_cpu() -> Recipe:
     """Small word LSTM on Penn Treebank, for a CPU.
 
     Run:      weft train lstm/ptb_cpu
+    Expect:   validation perplexity 139 after 3,300 steps, 148 after 2,200; 28 ms a step on two free CPU cores.
     """
     return Recipe(
         data=TextConfig(
