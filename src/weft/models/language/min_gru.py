@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_shares, check_sizes
 from weft.nn import init
 from weft.nn.dropout import Dropout
@@ -127,7 +128,9 @@ class MinGRULM(nn.Module):
     def __init__(self, config: MinGRUConfig):
         super().__init__()
         c = self.config = config
-        check_sizes(c, vocabulary=1, layers=1, width=1, ffn_width=0, expansion=1 / c.width if c.width > 0 else 1)
+        check_sizes(c, vocabulary=1, layers=1, width=1, ffn_width=0)
+        if not c.expansion * c.width >= 1:
+            raise ConfigError(f"--model.expansion {c.expansion} leaves no unit of a --model.width {c.width}; make one of them larger")
         check_shares(c, "dropout")
         self.embed = nn.Embedding(c.vocabulary, c.width)
         self.blocks = nn.ModuleList(MinGRUBlock(c) for _ in range(c.layers))

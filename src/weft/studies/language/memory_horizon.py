@@ -60,7 +60,7 @@ def network(settings: Settings, cell: str, seed: int, longest: int = 0) -> Recur
     torch.manual_seed(seed)
     made = Recurrent(cell, settings.width)
     if longest:
-        write, keep = made.rnn.bias_ih.data.split(settings.width)[:2]  # of an LSTM i and f, of a GRU r and z
+        write, keep = torch.split(made.rnn.bias_ih.data, settings.width)[:2]  # of an LSTM i and f, of a GRU r and z
         init.chrono(keep, longest)
         if cell in WITH_CELL:
             write.copy_(-keep)
