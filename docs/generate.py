@@ -291,6 +291,26 @@ def spread(measured: Measurement) -> str:
     return f" ± {measured.spread:.2g} ({len(measured.known)} seeds)" if measured.spread else ""
 
 
+def compared(name: str, column: str, **heads: str) -> str:
+    """A record's measurements, a row for each value of `column`; heads: of the metrics that are shown, in this order."""
+    if not (record := one(name)):
+        return ""
+    rows = [f"| {' | '.join((column.replace('_', ' '), *heads.values()))} |", "|---" * (1 + len(heads)) + "|"]
+    found = {(m.of[column], m.metric): m for m in record.measurements}
+    for value in dict.fromkeys(m.of[column] for m in record.measurements):
+        cells = [shown(found[value, metric]) if (value, metric) in found else "" for metric in heads]
+        rows.append(f"| {' | '.join((str(value), *cells))} |")
+    return "\n".join([*rows, "", f"{record.hardware}, {record.date}, `results/{name}.json`."])
+
+
+def shown(measured: Measurement) -> str:
+    """Mean and standard deviation, of shares in percent."""
+    values = [100 * value if measured.unit == "share" else value for value in measured.values if value is not None]
+    digits = 2 if max(map(abs, values)) < 1000 else 0
+    deviation = f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.{digits}f}{deviation}{' %' if measured.unit == 'share' else ''}"
+
+
 def building() -> str:
     """Text to token shards, beside the library that does the encoding."""
     found = one("data_build")
@@ -445,6 +465,19 @@ def main() -> int:
     pages[ROOT / "docs" / "transformers.md"] = {"parity": parity()}
     pages[ROOT / "docs" / "lab" / "transformers.md"] = {"results": transformers()}
     pages[ROOT / "docs" / "plan.md"] = {"planned": planned(), "layouts": layouts(), "growth": growth()}
+    pages[ROOT / "docs" / "sequence-training.md"] = {
+        "minimum_risk": compared("minimum_risk", "objective", token_bleu="BLEU", log_loss="cross-entropy, nats", gain="BLEU gained"),
+        "exposure_bias": compared(
+            "exposure_bias",
+            "trained_by",
+            teacher_forced_error="error behind true tokens",
+            free_running_error="free-running",
+            exposure_bias="exposure bias",
+            answer_error="answers with an error",
+            propagated="of 12 tokens behind a wrong one, wrong more",
+        ),
+        "decoder_training": compared("decoder_training", "objective", ms="ms a step", ratio="times teacher forcing"),
+    }
     pages[ROOT / "docs" / "data.md"] = {"building": building()}
     pages[ROOT / "docs" / "flows.md"] = {"images": images("realnvp", "maf", "pixelcnn", "gated_pixelcnn")}
     pages[ROOT / "docs" / "energy.md"] = {"images": images("rbm")}

@@ -322,6 +322,11 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "lstm/ptb": lambda folder: RNN | {"model.layers": 2} | word_files(folder),
     "lstm/ptb_cpu": lambda folder: RNN | word_files(folder) | {"optim.schedule.warmup": 5},
     "transformer/numbers": lambda folder: SEQ2SEQ | {"data.pairs": 200, "data.limit": 1000, "data.max_length": 30},
+    **{
+        f"transformer/numbers_{name}": lambda folder: SEQ2SEQ | {"data.pairs": 90, "data.limit": 100, "data.max_length": 16}
+        for name in ("scheduled", "risk", "policy")
+    },
+    "transformer/multi30k_risk": lambda folder: SEQ2SEQ | translation(folder) | {"objective.samples": 2},
     "transformer/pairs": lambda folder: SEQ2SEQ | {"data.path": str(pairs_file(folder)), "data.max_length": 12},
     "transformer/multi30k": lambda folder: SEQ2SEQ | translation(folder),
     "pointer_generator/names": lambda folder: WORDS | {"data.pairs": 300},
@@ -524,6 +529,12 @@ LEARN: dict[str, Changes] = {
     **{f"realnvp/{name}": {"train.steps": 25, "optim.lr": 1e-2} for name in ("digits", "mnist", "cifar10", "images")},
     "bert/pairs": {"train.steps": 60},
     "transformer/numbers": {"optim.lr": 1e-2, "optim.schedule.warmup": 5},
+    "transformer/numbers_scheduled": {"optim.lr": 1e-2, "optim.schedule.warmup": 5},
+    **{
+        f"transformer/numbers_{name}": {"optim.lr": 1e-2, "objective.samples": 2, "objective.cross_entropy_weight": 1.0}
+        for name in ("risk", "policy")
+    },
+    "transformer/multi30k_risk": {"optim.lr": 5e-3, "model.dropout": 0.0, "train.batch": 1, "objective.cross_entropy_weight": 1.0},
     "transformer/pairs": {"optim.lr": 5e-3, "optim.schedule.kind": "constant", "optim.schedule.warmup": 5, "model.dropout": 0.0},
     "transformer/multi30k": {
         "optim.lr": 5e-3,

@@ -134,7 +134,7 @@ def names_of(recipe: Recipe) -> set[str]:
     """Full names of every flag of a training, those of optimisers of another type among them."""
     known = {f.name for f in dataclasses.fields(Place)} | set(config.with_earlier(recipe, config.leaves(recipe)))
     optims = {f"optim.{turn}": part for turn, part in recipe.optim.items()} if isinstance(recipe.optim, dict) else {"optim": recipe.optim}
-    for place, part in optims.items():
+    for place, part in {"objective": recipe.objective, **optims}.items():
         others = [registry.config_class(other) for other in registry.alternatives(type(part))]
         known |= {f"{place}.{f.name}" for other in others for f in dataclasses.fields(other)} - {f"{place}.schedule"}
     return known

@@ -51,6 +51,7 @@ def predicting(what: str, *convert: str, text: bool = True) -> Uses:
     return Uses(what, VECTOR if what == WORDS else what, routes, False, convert)
 
 
+MARIAN = {"model.norm": "post", "model.interleaved_positions": False, "model.output_bias": True}
 USES: dict[tuple[str, str], Uses] = {
     ("gpt", "next_token"): speaking("gpt2", position_embedding="learned"),
     ("gpt", "answer"): speaking("gpt2"),
@@ -68,14 +69,12 @@ USES: dict[tuple[str, str], Uses] = {
     ("bert", "extractive_qa"): predicting("extractive question answering", "bert"),
     ("bert", "token_classification"): predicting("token classification", "bert"),
     ("t5", "seq2seq"): Uses(ANSWERS, serve=("completions",), convert=("t5",)),
-    ("transformer", "seq2seq"): Uses(
-        ANSWERS,
-        serve=("completions",),
-        convert=("marian",),
-        where={"model.norm": "post", "model.interleaved_positions": False, "model.output_bias": True},
-    ),
     ("pointer_generator", "seq2seq"): Uses(ANSWERS, serve=("completions",)),
     ("pointer_network", "pointing"): Uses(),
+    **{
+        ("transformer", objective): Uses(ANSWERS, serve=("completions",), convert=("marian",), where=MARIAN)
+        for objective in ("seq2seq", "scheduled_sampling", "minimum_risk", "policy_gradient")
+    },
     ("nonautoregressive", "cmlm"): Uses(ANSWERS, serve=("completions",)),
     ("mlp", "classification"): predicting(PICTURE, text=False),
     ("mlp", "regression"): predicting("regression of a row", text=False),

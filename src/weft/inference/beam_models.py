@@ -49,6 +49,7 @@ def translating(
     model: Any, source: Tensor, lengths: Tensor, start: int, end: int, beam: Beam, longest: int = 0, cached: bool = True
 ) -> BeamSteps:
     """As `translate`, step by step."""
+    source = source[:, : max(1, int(lengths.max()))] if len(lengths) else source
     memory = model.encode(source, lengths)
     lengths = model.encoded_lengths(lengths) if offers(model, Subsamples) else lengths
     state: EncoderDecoderState | None = model.new_state() if cached and offers(model, Decodes) else None

@@ -78,10 +78,7 @@ class Sampler:
         return logits if self.floor is None else logits.masked_fill(logits < self.floor, -math.inf)
 
     def _draw(self, logits: Tensor, key: Tensor) -> Tensor:
-        sums = weights(self._left(logits)).cumsum(-1)
-        share = random.integers(key, 1 << 53).double() * 2.0**-53  # in [0, 1), and fine enough for rare tokens
-        point = (share.unsqueeze(-1) * sums[:, -1:]).long()  # also rounded, the product stays below the sum
-        return torch.searchsorted(sums, point, right=True).squeeze(-1).clamp(max=sums.size(-1) - 1)  # an id even if logits are no numbers
+        return draw(self._left(logits), key)
 
     @staticmethod
     def logprobs(logits: Tensor, ids: Tensor, alternatives: int) -> list[Token]:
@@ -97,6 +94,14 @@ class Sampler:
             top = tuple(zip(*row, strict=True))
             tokens.append(Token(number, logprob, top if number in row[0] else (*top, (number, logprob))))
         return tokens
+
+
+def draw(logits: Tensor, key: Tensor) -> Tensor:
+    """logits (..., V), the highest 0, and keys (...) -> ids (...), drawn by their probabilities."""
+    sums = weights(logits).cumsum(-1)
+    share = random.integers(key, 1 << 53).double() * 2.0**-53  # in [0, 1), and fine enough for rare tokens
+    point = (share.unsqueeze(-1) * sums[..., -1:]).long()  # also rounded, the product stays below the sum
+    return torch.searchsorted(sums, point, right=True).squeeze(-1).clamp(max=sums.size(-1) - 1)  # an id even if logits are no numbers
 
 
 def argmax(logits: Tensor) -> Tensor:
@@ -136,7 +141,7 @@ class Truncation:
 
 
 def weights(logits: Tensor) -> Tensor:
-    """logits (R, V), the highest 0 -> whole numbers in the proportions of their probabilities."""
+    """logits (..., V), the highest 0 -> whole numbers in the proportions of their probabilities."""
     return (logits.exp() * CERTAIN).long()
 
 

@@ -293,10 +293,13 @@ class EncoderOutput:
         """States of each row that are no padding (B,)."""
 
     def add(self, states: Tensor, lengths: Tensor) -> None:
-        """Further rows, padded to the longest of all."""
+        """Further rows, padded to the longest of all; the first ones as they are, so that nothing waits for the device."""
+        if self.states is None:
+            self.states, self.lengths = states, lengths
+            return
         self.lengths = torch.cat([self.lengths.to(lengths.device), lengths])
         longest = int(self.lengths.max())
-        both = [each for each in (self.states, states) if each is not None]
+        both = (self.states, states)
         self.states = torch.cat([F.pad(each[..., :longest, :], (0, 0, 0, max(0, longest - each.size(-2)))) for each in both])
 
     def select(self, rows: Sequence[int]) -> None:

@@ -248,7 +248,7 @@ def made_up(config: Any, objective: Any, tokens: int) -> Maker:
     def make(n: int) -> Batch:
         if kind == "next_token":
             return {"ids": whole(n, tokens), "targets": whole(n, tokens), "key": whole(n)}
-        if kind == "seq2seq":
+        if kind in ("seq2seq", "scheduled_sampling", "minimum_risk", "policy_gradient"):
             both = {"source": whole(n, tokens), "target": whole(n, tokens + 1)}
             return both | {"source_length": whole(n), "target_length": whole(n), "key": whole(n)}
         if kind == "mlm_nsp":

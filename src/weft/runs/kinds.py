@@ -14,7 +14,7 @@ ROLES = {
     "next_token": "a language model",
     "truncated_bptt": "a language model",
     "answer": "a language model",
-    "seq2seq": "a translator",
+    **dict.fromkeys(("seq2seq", "scheduled_sampling", "minimum_risk", "policy_gradient"), "a translator"),
     "cmlm": "a translator",
     "pointing": "a pointer network",
     "classification": "a classifier",

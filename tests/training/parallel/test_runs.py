@@ -21,6 +21,7 @@ from weft.__main__ import dispatch
 from weft.core.errors import ConfigError
 from weft.training.checkpoint import checkpoint
 from weft.training.checkpoint.tensors import kind
+from weft.training.optimizer.settings import SGD
 from weft.training.parallel.processes import LAYOUT
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of fork, on later Pythons
@@ -128,6 +129,18 @@ def test_a_persistent_chain_moves_alike_in_all_processes(tmp_path: Path) -> None
     train("rbm/persistent", one, changes, 4)
     together(2, tmp_path / "a", train, "rbm/persistent", many, changes, 4, 1, 2)
     assert_same_run(one, many, 4, 1e-5)
+
+
+@pytest.mark.parametrize("name", ["scheduled", "risk"])
+def test_what_a_decoder_draws_in_training_is_the_same_in_two_processes(name: str, tmp_path: Path) -> None:
+    sizes = {"data.pairs": 90, "data.limit": 100, "data.max_length": 16, "model.layers": 1, "model.width": 16, "model.heads": 2}
+    changes: dict[str, Any] = {**sizes, "model.dropout": 0.0, "train.batch": 6, "train.eval_every": 3, "train.eval_examples": 5}
+    changes["optim"] = SGD(lr=0.1)  # Adam makes much of gradients that are rounding alone, as those of a key's bias
+    changes |= {"objective.samples": 2} if name == "risk" else {"objective.decay_steps": 4.0}
+    one, many = tmp_path / "one", tmp_path / "many"
+    train(f"transformer/numbers_{name}", one, changes, 6)
+    together(2, tmp_path / "a", train, f"transformer/numbers_{name}", many, changes, 6, 2, 1)
+    assert_same_run(one, many, 6, 1e-5)
 
 
 def command(port: int, folder: Path) -> str:

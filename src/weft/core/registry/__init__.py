@@ -22,6 +22,7 @@ from weft.core.registry.loggers import LOGGERS as LOGGERS
 from weft.core.registry.measures import MEASURES as MEASURES
 from weft.core.registry.metrics import METRICS as METRICS
 from weft.core.registry.models import MODELS as MODELS
+from weft.core.registry.objectives import INTERCHANGEABLE as INTERCHANGEABLE
 from weft.core.registry.objectives import OBJECTIVES as OBJECTIVES
 from weft.core.registry.optimizers import OPTIMIZERS as OPTIMIZERS
 from weft.core.registry.recipes import RECIPES as RECIPES
@@ -118,8 +119,9 @@ def config_class(name: str) -> type:
 
 
 def alternatives(cls: type) -> tuple[str, ...]:
-    """Names of the types that a config can be changed to, its own among them: any optimiser to any other."""
-    return tuple(OPTIMIZERS) if name_of(cls) in OPTIMIZERS else ()
+    """Names of the types that a config can be changed to, its own among them: any optimiser to any other, some objectives."""
+    own = name_of(cls)
+    return tuple(OPTIMIZERS) if own in OPTIMIZERS else next((group for group in INTERCHANGEABLE if own in group), ())
 
 
 def name_of(cls: type) -> str | None:

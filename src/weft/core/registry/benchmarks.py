@@ -14,6 +14,11 @@ BENCHES = {
     "recurrent": Entry(
         "weft.benchmarks.training.recurrent:main", 0, "recurrent layers against PyTorch's own and a loop over steps, on a busy machine too"
     ),
+    "decoder-training": Entry(
+        "weft.benchmarks.training.decoder_training:main",
+        0,
+        "training steps of scheduled sampling and rewards, beside teacher forcing",
+    ),
     "training": Entry("weft.benchmarks.training.training:main", 0, "speed and memory of training GPT-2 on the GPU, against a peer"),
     "generation": Entry("weft.benchmarks.inference.generation:main", 0, "tokens a second of a GPT-2, against a peer"),
     "transformers": Entry(

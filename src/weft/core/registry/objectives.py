@@ -19,6 +19,21 @@ OBJECTIVES = {
         2014,
         "sequence to sequence: cross-entropy of a target given its source (teacher forcing)",
     ),
+    "scheduled_sampling": Entry(
+        "weft.objectives.language.scheduled_sampling:ScheduledSamplingConfig",
+        2015,
+        "scheduled sampling: sequence to sequence, the decoder reading ever more of its own tokens",
+    ),
+    "minimum_risk": Entry(
+        "weft.objectives.language.minimum_risk:MinimumRiskConfig",
+        2016,
+        "minimum-risk training: expected risk, such as 1 - BLEU, of answers drawn from the model",
+    ),
+    "policy_gradient": Entry(
+        "weft.objectives.language.policy_gradient:PolicyGradientConfig",
+        1992,
+        "policy gradient (REINFORCE) on the reward of whole answers, such as BLEU, with a baseline",
+    ),
     "cmlm": Entry(
         "weft.objectives.language.cmlm:CMLMConfig",
         2019,
@@ -100,3 +115,5 @@ OBJECTIVES = {
         "masked language modelling (MLM) and next sentence prediction (NSP), as BERT is pretrained",
     ),
 }
+INTERCHANGEABLE = (("next_token", "truncated_bptt"), ("seq2seq", "scheduled_sampling", "minimum_risk", "policy_gradient"))
+"""Objectives of which any recipe of the one may take the other: they train the same models on the same data."""

@@ -155,6 +155,18 @@ RECIPES = {
         "weft.recipes.language.transformer:numbers", 2017, "numbers from digits to English words, minutes on a CPU"
     ),
     "transformer/pairs": Entry("weft.recipes.language.transformer:pairs", 2017, "translation of your own pairs"),
+    "transformer/numbers_scheduled": Entry(
+        "weft.recipes.language.transformer:numbers_scheduled", 2019, "scheduled sampling on numbers in English words, minutes on a CPU"
+    ),
+    "transformer/numbers_risk": Entry(
+        "weft.recipes.language.transformer:numbers_risk", 2016, "minimum-risk training on BLEU of numbers in words, from a trained model"
+    ),
+    "transformer/numbers_policy": Entry(
+        "weft.recipes.language.transformer:numbers_policy", 2016, "policy gradient on BLEU of numbers in words, from a trained model"
+    ),
+    "transformer/multi30k_risk": Entry(
+        "weft.recipes.language.transformer:multi30k_risk", 2016, "minimum-risk training on BLEU of a translator of Multi30k"
+    ),
     "transformer/multi30k": Entry("weft.recipes.language.transformer:multi30k", 2017, "translation of Multi30k, English to German"),
     "pointer_generator/names": Entry(
         "weft.recipes.language.pointer_generator:names", 2017, "pointer-generator that answers people with names it never saw"

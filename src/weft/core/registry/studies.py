@@ -40,6 +40,14 @@ STUDIES = {
     "flow-interpolation": Entry(
         "weft.studies.generative.flow_interpolation:study", 2016, "images between four images, by way of a flow's latents"
     ),
+    "exposure-bias": Entry(
+        "weft.studies.language.exposure_bias:study",
+        2015,
+        "how much more often a decoder errs behind its own tokens than behind true ones",
+    ),
+    "error-propagation": Entry(
+        "weft.studies.language.error_propagation:study", 2015, "what one wrong token does to those that a decoder says next"
+    ),
     "perceiver-cost": Entry("weft.studies.language.perceiver_cost:study", 0, "what a bottleneck of latents saves, by sequence length"),
     "gan-panels": Entry("weft.studies.generative.gan_panels:study", 2014, "a GAN on the line as it learns: densities and discriminator"),
     "mode-collapse": Entry("weft.studies.generative.mode_collapse:study", 2016, "which of eight Gaussians each variant of a GAN finds"),

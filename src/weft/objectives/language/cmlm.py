@@ -26,7 +26,7 @@ from weft.inference.mask_predict import MaskPredict, mask_predict, ranks
 from weft.metrics.ngrams import bleu, statistics
 from weft.models.base import NonAutoregressiveDecoder
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
-from weft.objectives.language.seq2seq import r_drop_kl
+from weft.objectives.language.seq2seq import r_drop_kl, row_key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,7 @@ class CMLM(Objective):
         if self.config.fixed_length:
             return present(batch).long() * self.config.fixed_length
         tokens = sizes(batch)
-        drawn = random.integers(random.fold(key(batch), "number"), 1 << 62, 1).squeeze(1)
+        drawn = random.integers(random.fold(row_key(batch), "number"), 1 << 62, 1).squeeze(1)
         return torch.minimum(1 + drawn % tokens.clamp(min=1), tokens)
 
     def hide(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
@@ -89,7 +89,7 @@ class CMLM(Objective):
             return self.hide_all(batch)
         tokens, target = sizes(batch), batch["target"][:, 1:]  # END stays, and tells where the end is
         inside = torch.arange(target.size(1), device=target.device) < tokens[:, None]
-        order = random.integers(random.fold(key(batch), "choice"), 1 << 62, target.size(1))
+        order = random.integers(random.fold(row_key(batch), "choice"), 1 << 62, target.size(1))
         order = order.masked_fill(~inside, torch.iinfo(torch.int64).max)
         hidden = inside & (ranks(order) < self.hidden_number(batch)[:, None])
         shown = target.masked_fill(hidden, self.config.start)
@@ -164,11 +164,6 @@ class CMLM(Objective):
         if "matches" in means:
             found["token_bleu"] = bleu(means["matches"].double().cpu())
         return found
-
-
-def key(batch: Batch) -> Tensor:
-    """One key for each pair (B,)."""
-    return batch.get("row_key", batch["key"])
 
 
 def sizes(batch: Batch) -> Tensor:

@@ -66,14 +66,15 @@ class Seq2Seq(Objective):
                 raise ConfigError(f"--objective.{name} must be a weight of at least 0, not {getattr(config, name)}")
         if not 0.0 < config.guided_width < math.inf:
             raise ConfigError(f"--objective.guided_width must be above 0, not {config.guided_width}")
-        self.weights = {name: getattr(config, name) for name in ("coverage", "guided_attention") if getattr(config, name)}
-        if self.weights:
+        self.attention_losses = tuple(name for name in ("coverage", "guided_attention") if getattr(config, name))
+        self.weights = {name: getattr(config, name) for name in self.attention_losses}
+        if self.attention_losses:
             self.needs = SourceAttention
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         tokens = count((batch["target_length"] - 1).clamp(min=0).sum(), like=batch["target"])
         sources = count((batch["source_length"] > 0).sum(), like=batch["target"])
-        terms = dict.fromkeys(self.weights, tokens)
+        terms = dict.fromkeys(self.attention_losses, tokens)
         return {
             "loss": tokens,
             **terms,
@@ -84,16 +85,13 @@ class Seq2Seq(Objective):
         }
 
     def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
-        target = batch["target"]
-        place = torch.arange(1, target.size(1), device=target.device)
-        truth = target[:, 1:].masked_fill(place >= batch["target_length"][:, None], IGNORE)
-        wanted, twice = truth.flatten(), self.config.r_drop > 0 and model.training
-        passes, terms = [], dict[str, Tensor]()
+        wanted, twice = truth(batch).flatten(), self.config.r_drop > 0 and model.training
+        read, passes, terms = self.inputs(model, batch), [], dict[str, Tensor]()
         for _ in range(2 if twice else 1):
-            if self.weights:
-                hidden, terms = self._attention_terms(model, batch)
+            if self.attention_losses:
+                hidden, terms = self._attention_terms(model, batch, read)
             else:
-                hidden = model.hidden(batch["source"], batch["source_length"], target[:, :-1])
+                hidden = model.hidden(batch["source"], batch["source_length"], read)
             passes.append(model.head(hidden).float().flatten(0, 1))  # (B (T - 1), V)
         flat, smoothing = passes[0], self.config.label_smoothing
         losses = [F.cross_entropy(each, wanted, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing) for each in passes]
@@ -104,15 +102,19 @@ class Seq2Seq(Objective):
         right = (flat.detach().argmax(-1) == wanted).sum().float()
         return Terms({"loss": loss, **terms}, {"log_loss": plain, "accuracy": right})
 
-    def _attention_terms(self, model: Any, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+    def _attention_terms(self, model: Any, batch: Batch, read: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """The decoder's states (B, T - 1, D), and what its attention to the source costs."""
         lengths, written = batch["source_length"], (batch["target_length"] - 1).clamp(min=0)
         memory = model.encode(batch["source"], lengths)
         lengths = model.encoded_lengths(lengths) if offers(model, Subsamples) else lengths
-        hidden, weights = model.decode_with_attention(batch["target"][:, :-1], memory, lengths)
+        hidden, weights = model.decode_with_attention(read, memory, lengths)
         terms = {"coverage": partial(coverage_loss, weights, written)}
         terms["guided_attention"] = partial(guided_attention_loss, weights, lengths, written, self.config.guided_width)
-        return hidden, {name: terms[name]() for name in self.weights}
+        return hidden, {name: terms[name]() for name in self.attention_losses}
+
+    def inputs(self, model: Any, batch: Batch) -> Tensor:
+        """What the decoder reads (B, T - 1): the true tokens (teacher forcing)."""
+        return batch["target"][:, :-1]
 
     def answers(self, model: nn.Module, source: Tensor, lengths: Tensor) -> list[list[int]]:
         """The best target of each source, as evaluation takes it."""
@@ -145,6 +147,18 @@ class Seq2Seq(Objective):
         if "matches" in means:
             found["token_bleu"] = bleu(means["matches"].double().cpu())
         return found
+
+
+def truth(batch: Batch) -> Tensor:
+    """What the decoder is to say after each token that it reads (B, T - 1); IGNORE behind END."""
+    target = batch["target"]
+    place = torch.arange(1, target.size(1), device=target.device)
+    return target[:, 1:].masked_fill(place >= batch["target_length"][:, None], IGNORE)
+
+
+def row_key(batch: Batch) -> Tensor:
+    """One key for each pair (B,), also where an example is a batch of them."""
+    return batch.get("row_key", batch["key"])
 
 
 def r_drop_kl(first: Tensor, second: Tensor, counted: Tensor) -> Tensor:
