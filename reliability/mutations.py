@@ -234,6 +234,8 @@ def guess(name: str) -> Callable[[bytes, random.Random], bytes]:
     ways = {
         ".json": json_file,
         ".gguf": gguf,
+        ".bin": header,
+        ".ftz": header,
         ".jsonl": json_lines,
         ".safetensors": tensors,
         ".whl": archive,
@@ -276,6 +278,15 @@ def displaced(path: Path, chance: random.Random) -> str:
 
 
 KEY = re.compile(rb"(general|llama|tokenizer|blk|token_embd|output|rope)[a-z_.0-9]*")
+
+
+def header(data: bytes, chance: random.Random) -> bytes:
+    """Another number among the first, as sizes and settings of fastText are; or any bytes."""
+    if chance.random() < 0.5:
+        return some_bytes(data, chance)
+    place = 4 * chance.randrange(1, max(2, min(40, len(data) // 4)))
+    value = chance.choice((0, 1, 2, 255, 1 << 16, 1 << 24, (1 << 31) - 1, (1 << 32) - 1, chance.getrandbits(32)))
+    return data[:place] + value.to_bytes(4, "little") + data[place + 4 :]
 
 
 def gguf(data: bytes, chance: random.Random) -> bytes:

@@ -327,6 +327,18 @@ def texts(folder: Path) -> list[Specimen]:
     ]
 
 
+# -- word vectors -------------------------------------------------------------------------------------------------------
+
+VECTORS = Path(__file__).parents[1] / "tests" / "fixtures" / "vectors"
+
+
+def vectors(folder: Path) -> list[Specimen]:
+    """Files of word2vec, GloVe and fastText, each converted; tests/fixtures/vectors/README.md says how they came about."""
+    names = ("gensim.bin", "gensim.txt", "glove.txt", "skipgram.bin", "hierarchical.bin", "quantized.ftz")
+    files = {name: (VECTORS / name).read_bytes() for name in names}
+    return [Specimen(f"vectors: {name}", {name: data}, command("convert", f"{{}}/{name}", "{}/out")) for name, data in files.items()]
+
+
 MAKERS: dict[str, Callable[[Path], list[Specimen]]] = {
     "runs": runs,
     "models": models,
@@ -334,4 +346,5 @@ MAKERS: dict[str, Callable[[Path], list[Specimen]]] = {
     "images": images,
     "sounds": sounds,
     "texts": texts,
+    "vectors": vectors,
 }

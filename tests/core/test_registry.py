@@ -7,6 +7,7 @@ import importlib.metadata
 import re
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from weft.core import registry
 from weft.core.config import Config
 from weft.core.errors import ConfigError
 from weft.evaluation.fewshot.tasks import Task
+from weft.evaluation.words import WordTask
 
 ENTRIES = [(table, name) for table, entries in registry.TABLES.items() for name in entries]
 
@@ -22,7 +24,7 @@ ENTRIES = [(table, name) for table, entries in registry.TABLES.items() for name 
 @pytest.mark.parametrize(("table", "name"), ENTRIES)
 def test_every_target_can_be_imported(table: str, name: str) -> None:
     found = registry.find(table, name)
-    kinds = {"converters": Family, "tasks": Task}
+    kinds: dict[str, Any] = {"converters": Family, "tasks": (Task, WordTask)}
     assert isinstance(found, kinds[table]) if table in kinds else callable(found)
     if table in registry.CONFIG_TABLES:
         assert isinstance(found, type)

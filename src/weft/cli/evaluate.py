@@ -24,7 +24,8 @@ if TYPE_CHECKING:  # what needs a model is imported when there is one, so that -
 
 ABOUT = """CKPT is a run (its best checkpoint), RUN@last or RUN@1000; all metrics are shown where none is named.
 Some metrics are computed only when named (`weft list metrics`), with what they need to know: fid=EXTRACTOR iwae=1000.
-A TASK (`weft list tasks`) is asked of a language model instead, with --shots worked examples in front of each question.
+A TASK (`weft list tasks`) is asked of a language model instead, with --shots worked examples in front of each question, or of word
+vectors (analogies, similarity) with its file: --data.path questions-words.txt.
 Other data of the same kind are named with --data.path; `weft evaluate CKPT --help` shows all settings of the data."""
 
 
@@ -74,7 +75,11 @@ def main(words: list[str]) -> int:
         return metrics(loaded, free[1:], options, changed(data, options.data))  # type: ignore[attr-defined]
     for name in free[1:]:
         result = tasks.ask(loaded, name, options)
-        target = Path(options.out) if options.out else default_file(loaded, f"-{name}-{options.shots}shot")
+        target = (
+            Path(options.out)
+            if options.out
+            else default_file(loaded, f"-{name}{f'-{options.shots}shot' if hasattr(result, 'shots') else ''}")
+        )
         write(loaded, result, target.with_stem(f"{target.stem}-{name}") if options.out and len(free) > 2 else target)
     return 0
 

@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from weft.cli import console
+from weft.core import registry
 from weft.core.config import Config
+from weft.core.errors import ConfigError
 from weft.core.units import duration, number
 from weft.report.live import make_display
 
 if TYPE_CHECKING:  # what asks a model is imported when one is asked
+    from weft.evaluation.evaluate import Evaluation
     from weft.evaluation.fewshot.runner import TaskEvaluation
+    from weft.evaluation.words import WordTask
     from weft.runs.load import Loaded
 
 SILENCE = 20.0
@@ -26,6 +30,8 @@ class TaskData(Config):
     """Folder of data sets, or the task's own file; empty looks below WEFT_DATA."""
     train: str = ""
     """File of training records, like the task's own, to draw worked examples from; empty draws from the others of its file."""
+    vocabulary: int = 30_000
+    """Most frequent words that take part in analogies and similarities."""
 
 
 class Meter:
@@ -57,8 +63,11 @@ class Meter:
         return f"{duration(seconds)} left" if self.done else ""
 
 
-def ask(loaded: Loaded, name: str, options: Any) -> TaskEvaluation:
+def ask(loaded: Loaded, name: str, options: Any) -> Evaluation:
     """What came of a task, told as a table."""
+    task = registry.find("tasks", name)
+    if hasattr(task, "measure"):
+        return ask_words(loaded, name, task, options)
     from weft.evaluation.fewshot.runner import run_task
 
     names = ("shots", "examples", "seed", "template", "batch")
@@ -69,6 +78,20 @@ def ask(loaded: Loaded, name: str, options: Any) -> TaskEvaluation:
     for line in result.problems:
         print(f"data: {line}")
     print(console.table([("metric", "value", "95 % interval", "GPT-3 175B"), *rows(result)]))
+    return result
+
+
+def ask_words(loaded: Loaded, name: str, task: WordTask, options: Any) -> Evaluation:
+    """The same of word vectors, which take a file and nothing else."""
+    from weft.evaluation.words import run
+
+    if options.shots or options.template or options.data.train or options.examples:
+        raise ConfigError(f"{name} is asked of word vectors: --shots, --template, --examples and --data.train are for language models")
+    result = run(loaded, name, task, options.data.path, options.data.vocabulary)
+    print(f"{name}: {result.examples:,} among the {result.data['words']:,} most frequent words in {result.seconds:.1f} s")
+    for line in result.problems:
+        print(f"data: {line}")
+    print(console.table([result.head, *result.rows]))
     return result
 
 

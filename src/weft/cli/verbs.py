@@ -100,7 +100,7 @@ USES: dict[tuple[str, str], Uses] = {
     ("planar", "reverse_kl"): drawing(POINTS),
     ("pixelcnn", "likelihood"): drawing(),
     ("gated_pixelcnn", "likelihood"): drawing(),
-    ("word2vec", "negative_sampling"): Uses(WORDS, convert=("word vectors",)),
+    ("word2vec", "negative_sampling"): predicting(WORDS, "word vectors"),
     ("fasttext", "classification"): Uses(TEXT, TEXT, ("predictions",)),
 }
 """By the registry names of model and objective."""

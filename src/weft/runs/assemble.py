@@ -26,7 +26,7 @@ from weft.planning import cost
 from weft.recipes.base import Recipe, check, check_optimisers
 from weft.recipes.base import load as load_recipe
 from weft.recipes.base import recipe as find_recipe
-from weft.runs import kinds, record
+from weft.runs import embedding, kinds, record
 from weft.runs.environment import keep_threads, write_description
 from weft.runs.load import load_initial, read_tokenizer, settings_of, usable
 from weft.runs.record import recipe_of
@@ -77,6 +77,12 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     check_lanes(data.info.get("lanes", 0), resolved.train.batch)
     if initial:
         load_initial(model, initial)
+    if resolved.train.embedding:
+        told = embedding.initialise(model, data.tokenizer, resolved.train.embedding, resolved.train.freeze_embedding)
+        if team.first:
+            log.warning("embedding: %s", told)
+    elif resolved.train.freeze_embedding:
+        raise ConfigError("--train.freeze_embedding needs --train.embedding, whose vectors it leaves as they are")
     if team.world_size > 1:
         facts = {"recipe": config.to_dict(resolved), "data": data.info, "examples": len(data.train)}
         processes.compare(team, json.dumps(facts, default=str).encode(), tokenizer or b"")

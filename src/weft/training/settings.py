@@ -38,6 +38,10 @@ class Train(Config):
     """Batch-size ramp-up: start at this many examples and grow linearly to `batch` over this many examples; (0, 0) for none."""
     seed: int = 1
     """Of the weights, the data order and all noise."""
+    embedding: str = ""
+    """Run of word vectors (`weft convert vectors.bin RUN`, or a word2vec run) that the token embedding begins with, matched by word."""
+    freeze_embedding: bool = False
+    """Leave the tokens that were found there as they are."""
     log_every: int = 10
     """Steps between lines of the log."""
     log: tuple[str, ...] = ("tensorboard",)

@@ -72,4 +72,6 @@ STUDIES = {
     "fid-and-noise": Entry(
         "weft.studies.generative.fid_and_noise:study", 2017, "Fréchet distance and Inception score of blurred and noisy images"
     ),
+    "one-hot": Entry("weft.studies.language.one_hot:study", 2013, "distances of one-hot and of dense vectors of words"),
+    "toy-corpus": Entry("weft.studies.language.toy_corpus:study", 2003, "a language model says how often a context goes on in each way"),
 }

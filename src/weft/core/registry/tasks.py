@@ -1,4 +1,4 @@
-"""Tasks of `weft evaluate` for language models."""
+"""Tasks of `weft evaluate` for language models, and for word vectors."""
 
 from weft.core.registry.entry import Entry
 
@@ -24,4 +24,8 @@ TASKS = {
     "gsm8k": Entry("weft.evaluation.fewshot.tasks:GSM8K", 2021, "word problems in several steps, the final number"),
     "wmt14_en_fr": Entry("weft.evaluation.fewshot.tasks:EN_FR", 2014, "translation from English into French (a file of your own)"),
     "wmt14_fr_en": Entry("weft.evaluation.fewshot.tasks:FR_EN", 2014, "translation from French into English (a file of your own)"),
+    "analogies": Entry(
+        "weft.evaluation.words:ANALOGIES", 2013, "word vectors: a is to b as c is to which (a file such as questions-words.txt)"
+    ),
+    "similarity": Entry("weft.evaluation.words:SIMILARITY", 2002, "word vectors: how alike two words are (WordSim-353, MEN, SimLex-999)"),
 }

@@ -52,6 +52,10 @@ class Word2Vec(nn.Module):
         vectors: Tensor = self.centre(ids)
         return vectors
 
+    def hidden(self, ids: Tensor) -> Tensor:
+        """ids (B, T) -> what stands for each word of a text (B, T, D), whose mean is the vector of the text."""
+        return self.embed(ids)
+
     def embed_ngrams(self, ids: Tensor) -> Tensor:
         """ids (N,) -> the mean of the vectors of n-grams (D,), which is that of a word with no vector of its own."""
         total = torch.zeros_like(self.ngrams.weight[0])
