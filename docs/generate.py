@@ -451,6 +451,20 @@ def pace() -> str:
     return "\n".join([*rows, "", f"{found.where()}."])
 
 
+def tagging() -> str:
+    """Taggers with and without context in the vectors of words."""
+    found = one("elmo_brown")
+    if found is None:
+        return "Not measured yet."
+    accuracies = [measured for measured in found.measurements if measured.metric == "accuracy"]
+    rows = ["| what the tagger reads | right tags, % |", "|---|---|"]
+    for measured in accuracies:
+        values = [100 * value for value in measured.known]
+        rows.append(f"| {measured.of['tagger']} | {statistics.fmean(values):.2f}{deviation(values)} |")
+    rows += [f"| {baseline.name} | {100 * float(baseline.value):.2f} |" for baseline in accuracies[0].baselines]  # type: ignore[arg-type]
+    return "\n".join([*rows, "", f"{found.where()}. {found.note or ''}".rstrip()])
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
@@ -478,6 +492,7 @@ def main() -> int:
         ),
         "decoder_training": compared("decoder_training", "objective", ms="ms a step", ratio="times teacher forcing"),
     }
+    pages[ROOT / "docs" / "elmo.md"] = {"elmo": tagging()}
     pages[ROOT / "docs" / "data.md"] = {"building": building()}
     pages[ROOT / "docs" / "flows.md"] = {"images": images("realnvp", "maf", "pixelcnn", "gated_pixelcnn")}
     pages[ROOT / "docs" / "energy.md"] = {"images": images("rbm")}

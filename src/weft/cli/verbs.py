@@ -102,6 +102,10 @@ USES: dict[tuple[str, str], Uses] = {
     ("gated_pixelcnn", "likelihood"): drawing(),
     ("word2vec", "negative_sampling"): predicting(WORDS, "word vectors"),
     ("fasttext", "classification"): Uses(TEXT, TEXT, ("predictions",)),
+    ("elmo", "bilm"): Uses(predict=VECTOR, serve=("embeddings",)),
+    ("elmo", "token_classification"): predicting("token classification"),
+    ("tagger", "token_classification"): predicting("token classification"),
+    ("speaker_encoder", "classification"): Uses(),
 }
 """By the registry names of model and objective."""
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from weft.convert import folder, gguf, labels, pixels, pypi
+from weft.convert import elmo, folder, gguf, labels, pixels, pypi, resemblyzer
 from weft.convert.family import Family
 from weft.convert.folder import Foreign
 from weft.convert.vectors import exported, imported
@@ -71,6 +71,9 @@ def convert(source: str, target: str | Path) -> Converted:
             return import_model(gguf.read(path) if path.suffix == ".gguf" else folder.read(path), target, origin)
         if path.is_file():
             return import_vectors(path, target, origin)
+        for reader in (elmo, resemblyzer):
+            if reader.found(path):
+                return import_model(reader.read(path), target, origin)
     if not path.exists() and "@" not in path.name:
         raise CheckpointError(f"{source}: no such file or folder")
     return export_vectors(source, target) if target.suffix in exported.SUFFIXES else export_model(source, target)

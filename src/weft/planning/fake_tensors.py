@@ -68,6 +68,8 @@ def build(subject: Subject, backend: str = "fused", gpu: bool = False) -> tuple[
             setattr(module, "attention_fn", one_kernel)  # noqa: B010
         if isinstance(module, Dropout):
             module.share = 0.0
+        if hasattr(module, "static_shapes"):
+            setattr(module, "static_shapes", True)  # noqa: B010
     if hasattr(objective, "logits_backend"):
         chosen = execution.resolve(subject.train.cross_entropy, execution.of_cross_entropy(gpu, model, objective))[0]
         setattr(objective, "logits_backend", chosen)  # noqa: B010

@@ -24,6 +24,7 @@ ROLES = {
     "extractive_qa": "a model that answers questions",
     "token_classification": "a tagger of words",
     "mlm_nsp": "an encoder",
+    "bilm": "an encoder",
     "negative_sampling": "a table of word vectors",
     "elbo": "a VAE",
     "semi_supervised_elbo": "a VAE",

@@ -11,4 +11,6 @@ CONVERTERS = {
     "marian": Entry("weft.convert.marian:FAMILY", 2018, "Marian's translators"),
     "vit": Entry("weft.convert.vit:FAMILY", 2020, "ViT"),
     "swin": Entry("weft.convert.swin:FAMILY", 2021, "Swin"),
+    "elmo": Entry("weft.convert.elmo:FAMILY", 2018, "ELMo of bilm-tf (read only)"),
+    "resemblyzer": Entry("weft.convert.resemblyzer:FAMILY", 2019, "Resemblyzer's speaker encoder (read only)"),
 }

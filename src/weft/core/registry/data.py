@@ -49,8 +49,17 @@ DATA = {
         "weft.data.annotated.spans:SpansConfig", 0, "extractive question answering: questions about paragraphs, in the layout of SQuAD"
     ),
     "tagged": Entry("weft.data.annotated.tagged:TaggedConfig", 0, "token classification: sentences whose words have tags"),
+    "python_tags": Entry(
+        "weft.data.annotated.python_tags:PythonTagsConfig",
+        0,
+        "sentences whose words have tags, or lines of Python with the role of each token",
+    ),
+    "bilm_sentences": Entry(
+        "weft.data.text.bilm:BiLMSentencesConfig", 2018, "sentences as words of characters, and the words to predict, as ELMo reads them"
+    ),
     "cooccurrence": Entry("weft.data.text.cooccurrence:CooccurrenceConfig", 0, "centre and context words of a text"),
     "audio": Entry("weft.data.audio.waves:AudioConfig", 0, "a folder of WAV files"),
+    "voices": Entry("weft.data.audio.voices:VoicesConfig", 0, "mel frames of utterances, of a folder for each speaker or made up"),
     "span_corruption": Entry(
         "weft.data.text.span_corruption:SpanCorruptionConfig", 0, "span corruption: lines of a text with a masked span moved to their end"
     ),

@@ -62,4 +62,11 @@ MODELS = {
         "weft.models.language.fasttext:FastTextConfig", 2016, "mean of the vectors of words and n-grams, a linear classifier"
     ),
     "word2vec": Entry("weft.models.language.word2vec:Word2VecConfig", 2013, "word vectors, two tables"),
+    "elmo": Entry(
+        "weft.models.language.elmo:ELMoConfig", 2018, "language model in both directions over characters of words, and its layers"
+    ),
+    "tagger": Entry("weft.models.language.tagger:TaggerConfig", 2015, "bidirectional LSTM that tags words"),
+    "speaker_encoder": Entry(
+        "weft.models.audio.speaker_encoder:SpeakerEncoderConfig", 2017, "LSTMs from the frames of a voice to its vector"
+    ),
 }

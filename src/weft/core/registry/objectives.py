@@ -114,6 +114,11 @@ OBJECTIVES = {
         2018,
         "masked language modelling (MLM) and next sentence prediction (NSP), as BERT is pretrained",
     ),
+    "bilm": Entry(
+        "weft.objectives.language.bilm:BiLMConfig",
+        2018,
+        "bidirectional language model (biLM): cross-entropy of the next and of the previous word, as ELMo is pretrained",
+    ),
 }
 INTERCHANGEABLE = (("next_token", "truncated_bptt"), ("seq2seq", "scheduled_sampling", "minimum_risk", "policy_gradient"))
 """Objectives of which any recipe of the one may take the other: they train the same models on the same data."""

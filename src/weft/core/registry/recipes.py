@@ -204,4 +204,10 @@ RECIPES = {
     "bert/squad": Entry("weft.recipes.language.bert:squad", 2018, "SQuAD: answers as spans of paragraphs"),
     "bert/tags": Entry("weft.recipes.language.bert:tags", 2018, "tags of the words of your own sentences"),
     "bert/brown": Entry("weft.recipes.language.bert:brown", 2018, "parts of speech of the Brown corpus"),
+    "elmo/pretrain": Entry(
+        "weft.recipes.language.elmo:pretrain", 2018, "language model in both directions (biLM) on docstrings or your own text"
+    ),
+    "tagger/elmo": Entry("weft.recipes.language.elmo:elmo_tags", 2018, "tags of words by a BiLSTM on the layers of ELMo"),
+    "tagger/words": Entry("weft.recipes.language.elmo:words", 2015, "tags of words by a BiLSTM on one vector for each word"),
+    "speaker/voices": Entry("weft.recipes.audio.speaker:voices", 2017, "vectors of voices, of made-up speakers or your own"),
 }

@@ -27,6 +27,9 @@ STUDIES = {
     "bert-features": Entry(
         "weft.studies.language.bert_features:study", 2018, "tagging from the layers of a frozen BERT, against finetuning it"
     ),
+    "word-senses": Entry(
+        "weft.studies.language.word_senses:study", 2018, "two meanings of one word, by ELMo's layers and by vectors without context"
+    ),
     "nonautoregressive-latency": Entry(
         "weft.studies.language.nonautoregressive_latency:study", 2017, "time to make a target at once or token by token, by its length"
     ),

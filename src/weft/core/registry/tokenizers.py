@@ -17,6 +17,9 @@ TOKENIZERS = {
     ),
     "fasttext": Entry("weft.data.tokenizers.character_ngrams:FastTextTokenizer", 2016, "words between spaces and hashed n-grams, as a bag"),
     "bert_words": Entry("weft.data.text.sentence_pairs:BERTWordTokenizer", 0, "words and the special tokens that BERT puts between them"),
+    "tagger_words": Entry("weft.data.tokenizers.tagger_words:TaggerWordTokenizer", 0, "one token per word between spaces, as it stands"),
+    "word_characters": Entry("weft.data.tokenizers.word_characters:WordCharacters", 2018, "words as the characters that ELMo reads"),
+    "bilm": Entry("weft.data.tokenizers.word_characters:BiLMTokenizer", 2018, "the same with the words that a biLM predicts"),
     "labelled": Entry("weft.data.annotated.label_tokens:LabelledTokenizer", 0, "another tokenizer with the names of classes"),
     "gpt_finetuning": Entry(
         "weft.data.annotated.gpt_finetuning:GPTFinetuningTokenizer", 2018, "another tokenizer with the special tokens of finetuning"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -25,6 +25,8 @@ from weft.data.split import map_splits, number_classes
 from weft.data.text.ragged import Ragged
 from weft.data.tokenizers.base import Tokenizer
 from weft.data.tokenizers.encoder_tokens import special_tokens_of
+
+TagUnit = Literal["wordpiece", "bert_words", "tagger_words", "word_characters"]
 
 
 class TagTokenizer(LabelledTokenizer):
@@ -69,6 +71,8 @@ class TaggedConfig(AnnotatedConfig):
     zip archive of such files."""
     layout: Layout = "detect"
     """lines: a word and its tag on each line; slashes: a sentence on each line, as word/tag."""
+    tokenizer: TagUnit = "wordpiece"  # type: ignore[assignment]
+    """Tokenizer that is trained on the data, where no model brings its own: pieces of words, whole words, or words as characters."""
     cut: str = ""
     """Characters before which a tag ends, unless it begins with them: "-+*" makes nn of nn-tl and of nn+bez."""
 

@@ -36,7 +36,7 @@ def base_tokenizer(tokenizer: Tokenizer | None, unit: str, texts: list[str], voc
     return getattr(tokenizer, "tokens", tokenizer) or registry.find("tokenizers", unit).train("\n".join(texts), vocabulary)
 
 
-def encoder_tokenizer(tokenizer: Tokenizer | None, unit: Unit, texts: list[str], vocabulary: int) -> Any:
+def encoder_tokenizer(tokenizer: Tokenizer | None, unit: str, texts: list[str], vocabulary: int) -> Any:
     """As `base_tokenizer`, but refused unless it has the special tokens of an encoder."""
     base = base_tokenizer(tokenizer, unit, texts, vocabulary)
     special_tokens_of(base)

@@ -1,0 +1,1 @@
+"""Layers from the characters of words."""
