@@ -207,7 +207,7 @@ def test_the_progress_metric_improves(name: str, tmp_path: Path, device: torch.d
 
 
 def gradients(trainer: Trainer) -> dict[str, Tensor]:
-    """The gradient that each turn of the first step would apply."""
+    """The gradient that each turn of the first step would apply; what the weights become where the objective changes them itself."""
     if not (trainer.objective.separable and getattr(trainer.model, "separable", True)):
         pytest.skip("the loss is not a sum over examples")
     kept: dict[str, Tensor] = {}
@@ -218,6 +218,8 @@ def gradients(trainer: Trainer) -> dict[str, Tensor]:
 
         updater.step = keep  # type: ignore[method-assign]
     trainer.run_step()
+    if trainer.objective.updates_model:
+        return {name: p.detach().clone() for name, p in trainer.model.named_parameters()}
     return kept
 
 

@@ -309,6 +309,7 @@ BERT: Changes = {
     "data.validation": 0.3,
     "optim.schedule.warmup": 5,
 }
+PASSAGES: Changes = {"model.width": 16, "data.length": 40, "data.subsample": 0.0, "objective.centres": 8}
 PAIR_ROW = "{number}\t{text}\t{second}\t{label}\n"
 RNN: Changes = {"model.layers": 1, "model.width": 16, "model.embedding_width": 16, "data.context": 8, "data.lanes": 32}
 SHRINK: dict[str, Callable[[Path], Changes]] = {
@@ -457,6 +458,11 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "gated_pixelcnn/digits": lambda folder: PIXELCNN,
     "gated_pixelcnn/mnist": lambda folder: PIXELCNN | {"data.path": str(idx_folder(folder, 8))},
     "word2vec/source": lambda folder: {"model.width": 16, "data.path": str(text_file(folder)), "data.subsample": 0.0},
+    "word2vec/text": lambda folder: PASSAGES | {"data.path": str(text_file(folder))},
+    "word2vec/cbow": lambda folder: PASSAGES | {"data.path": str(text_file(folder))},
+    "word2vec/hierarchical": lambda folder: PASSAGES | {"data.path": str(text_file(folder))},
+    "word2vec/nce": lambda folder: {"model.width": 16, "data.path": str(text_file(folder)), "data.subsample": 0.0},
+    "word2vec/softmax": lambda folder: {"model.width": 16, "data.path": str(text_file(folder)), "data.subsample": 0.0},
     "perceiver/source": lambda folder: GPT | DROPOUT | {"model.layers": 3, "model.latents": 8, "data.megabytes": 0.1},
     "birthplace/reference": reads,
     "birthplace/perceiver": lambda folder: reads(folder) | {"model.latents": 16},

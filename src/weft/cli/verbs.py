@@ -106,6 +106,9 @@ USES: dict[tuple[str, str], Uses] = {
     ("elmo", "token_classification"): predicting("token classification"),
     ("tagger", "token_classification"): predicting("token classification"),
     ("speaker_encoder", "classification"): Uses(),
+    ("word2vec", "hierarchical_softmax"): predicting(WORDS, "word vectors"),
+    ("word2vec", "nce"): predicting(WORDS, "word vectors"),
+    ("word2vec", "full_softmax"): predicting(WORDS, "word vectors"),
 }
 """By the registry names of model and objective."""
 

@@ -150,6 +150,13 @@ def order(first: int, count: int, size: int, seed: int, shuffle: bool = True) ->
     return index
 
 
+def keep_probabilities(frequencies: tuple[int, ...], threshold: float) -> Tensor:
+    """min(1, sqrt(t / f)) of every word (V,), f its frequency in the text."""
+    count = torch.tensor(frequencies, dtype=torch.float64)
+    share = threshold * count.sum() / count.clamp(min=1)
+    return share.sqrt().clamp(max=1).float() if threshold else torch.ones(len(frequencies))
+
+
 class DataLoader:
     """A stateless data loader: batches of a dataset by draw number, the same for any number of workers; seeking costs nothing."""
 

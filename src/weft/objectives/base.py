@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from weft.core.config import Config
 from weft.data.base import Batch
 
+Counts = dict[str, Tensor]
+
 
 @dataclass(frozen=True)
 class Turn:
@@ -71,10 +73,13 @@ class Objective(nn.Module):
     carries = False
     """True where a state goes from batch to batch, so that one process must see all of them."""
 
+    updates_model = False
+    """True where `update` changes the model in place of the optimiser, of which only the learning rate is used."""
+
     def bind(self, model: Any) -> None:
         """Make the state that depends on the model it will train, once, before the first step."""
 
-    def counts(self, batch: Batch) -> dict[str, Tensor]:
+    def counts(self, batch: Batch) -> Counts:
         """Items per term as float32 scalars on the device, known before any forward."""
         raise NotImplementedError
 
@@ -84,6 +89,10 @@ class Objective(nn.Module):
     def class_logits(self, model: Any, batch: Batch) -> Tensor | None:
         """Of the classes that `classes` names, (..., C); None where an objective tells no classes of a fixed list."""
         return None
+
+    def update(self, model: Any, batch: Batch, turn: str, rate: float) -> tuple[Terms, Counts]:
+        """Change the model by a rule of its own, such as many small updates, and say what the batch gave on the way."""
+        raise NotImplementedError
 
     def after_update(self, model: Any, turn: str) -> None:
         """Move a teacher, clip a critic, advance a chain."""

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from weft.core import random
 from weft.core.errors import ConfigError, NonFiniteError
 from weft.data.base import Batch, DataLoader
-from weft.objectives.base import Objective, Terms, Turn
-from weft.training import execution
+from weft.objectives.base import Counts, Objective, Terms, Turn
+from weft.training import execution, own_updates
 from weft.training.checkpoint.tensors import below
 from weft.training.execution import Captured, ExecutionPlan
 from weft.training.hooks import Hook
@@ -30,7 +30,6 @@ from weft.training.optimizer.updater import Updater
 from weft.training.parallel.team import SINGLE_PROCESS, Team
 from weft.training.settings import Train
 
-Counts = dict[str, Tensor]
 TurnFunction = Callable[[Batch, Counts], tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]]
 
 
@@ -106,6 +105,9 @@ class Trainer:
     def turn(self, turn: Turn, drawn: list[Batch]) -> None:
         """All device work of one turn; captured as a graph where the plan says so."""
         updater = self.updaters[turn.name]
+        if self.objective.updates_model:
+            own_updates.run(self, turn, drawn)
+            return
         micro = [self.examples(batch) for batch in drawn]
         updater.zero_grad()
         counts = self.team.all_reduce({name: sum_of([own[name] for _, own in micro]) for name in micro[0][1]})
@@ -182,6 +184,7 @@ class Trainer:
         if isinstance(optim, dict) and turn.name not in optim:
             raise ConfigError(f"optim: no optimiser for the turn {turn.name!r}; it has {', '.join(optim)}")
         config = optim[turn.name] if isinstance(optim, dict) else optim
+        own_updates.check(self.objective, config)
         modules = [(name, self.model.get_submodule(name)) for name in turn.modules]
         others = {id(p) for t in self.objective.turns if t is not turn for m in t.modules for p in self.model.get_submodule(m).parameters()}
         alone = not any(id(p) in others for _, module in modules for p in module.parameters())

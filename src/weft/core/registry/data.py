@@ -58,6 +58,7 @@ DATA = {
         "weft.data.text.bilm:BiLMSentencesConfig", 2018, "sentences as words of characters, and the words to predict, as ELMo reads them"
     ),
     "cooccurrence": Entry("weft.data.text.cooccurrence:CooccurrenceConfig", 0, "centre and context words of a text"),
+    "passages": Entry("weft.data.text.passages:PassagesConfig", 0, "passages of a text, of which word vectors make thousands of examples"),
     "audio": Entry("weft.data.audio.waves:AudioConfig", 0, "a folder of WAV files"),
     "voices": Entry("weft.data.audio.voices:VoicesConfig", 0, "mel frames of utterances, of a folder for each speaker or made up"),
     "span_corruption": Entry(

@@ -96,6 +96,15 @@ OBJECTIVES = {
         1982,
         "associative memory: patterns to be recalled from a part of them",
     ),
+    "full_softmax": Entry(
+        "weft.objectives.language.full_softmax:FullSoftmaxConfig", 2013, "word vectors: cross-entropy over the whole vocabulary"
+    ),
+    "hierarchical_softmax": Entry(
+        "weft.objectives.language.hierarchical_softmax:HierarchicalSoftmaxConfig",
+        2005,
+        "hierarchical softmax: cross-entropy by a path through Huffman's tree of words",
+    ),
+    "nce": Entry("weft.objectives.language.nce:NCEConfig", 2010, "noise-contrastive estimation (NCE) of the next word's probability"),
     "negative_sampling": Entry(
         "weft.objectives.language.negative_sampling:NegativeSamplingConfig", 2013, "negative sampling: true pairs against noise"
     ),

@@ -133,6 +133,13 @@ RECIPES = {
     "gated_pixelcnn/mnist": Entry("weft.recipes.generative.pixelcnn:gated_mnist", 2016, "gated PixelCNN on binarised MNIST"),
     "word2vec/source": Entry("weft.recipes.language.word2vec:source", 2013, "skip-gram word vectors on Python documentation"),
     "fasttext/classify": Entry("weft.recipes.language.fasttext:classify", 2016, "class of texts from the mean of word and n-gram vectors"),
+    "word2vec/text": Entry("weft.recipes.language.word2vec:text", 2013, "skip-gram word vectors, many updates in a step, in C"),
+    "word2vec/cbow": Entry(
+        "weft.recipes.language.word2vec:cbow", 2013, "continuous-bag-of-words (CBOW) vectors, many updates in a step, in C"
+    ),
+    "word2vec/hierarchical": Entry("weft.recipes.language.word2vec:hierarchical", 2013, "CBOW vectors by hierarchical softmax"),
+    "word2vec/nce": Entry("weft.recipes.language.word2vec:nce", 2012, "CBOW vectors by noise-contrastive estimation"),
+    "word2vec/softmax": Entry("weft.recipes.language.word2vec:softmax", 2013, "CBOW vectors by a softmax over all words"),
     "perceiver/source": Entry("weft.recipes.language.perceiver:source", 2021, "character Perceiver on Python source"),
     "birthplace/reference": Entry("weft.recipes.birthplace:reference", 2021, "birthplace task, the reference model: pretraining"),
     "birthplace/perceiver": Entry("weft.recipes.birthplace:perceiver", 2021, "the same with the reference's Perceiver"),

@@ -10,8 +10,10 @@ Batch: centre (B,), context (B, 2W) with IGNORE where there is no word.
 from __future__ import annotations
 
 import re
+from array import array
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,6 +21,7 @@ from torch import Tensor
 from weft.core import random
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import IGNORE, Batch, Data, DataConfig, Dataset, Problems
+from weft.data.base import keep_probabilities as keep_probabilities
 from weft.data.io.encodings import check_encoding
 from weft.data.text.documentation import documents
 from weft.data.tokenizers.base import Tokenizer, WordTokenizer
@@ -81,23 +84,21 @@ class CooccurrenceConfig(DataConfig):
         if self.window < 1 or self.vocabulary < 2:
             raise ConfigError(f"--data.window must be at least 1 and --data.vocabulary 2, not {self.window} and {self.vocabulary}")
         problems = Problems(encoding=check_encoding(self.encoding))
-        splits = documents(self.path, self.validation_path, self.validation, problems, with_comments=True)
-        train, validation = ([words(document) for document in group] for group in splits)
-        counts = Counter(word for document in train for word in document)
+        train, validation = documents(self.path, self.validation_path, self.validation, problems, with_comments=True)
+        counts = Counter[str]()
+        for document in train:
+            counts.update(words(document))
         if not isinstance(tokenizer, WordTokenizer):
             tokenizer = self._vocabulary(counts)
         frequencies = (0, *(counts[word] for word in tokenizer.words[1:]))
-        first, second = (self._dataset(group, tokenizer, frequencies) for group in (train, validation))
+        first, second = (self._dataset(*encode(group, tokenizer), frequencies) for group in (train, validation))
         if not len(first):
             raise DataError(f"the text has none of the {tokenizer.size:,} words this model knows; give another text with --data.path")
-        info = {
-            "vocabulary": tokenizer.size,
-            "frequencies": frequencies,
-            "tokens": 1,
-            "training_words": len(first),
-            "validation_words": len(second),
-        }
-        return Data(first, second if len(second) else None, info, tokenizer, problems)
+        return Data(first, second if len(second) else None, self._info(frequencies, first, second), tokenizer, problems)
+
+    def _info(self, frequencies: tuple[int, ...], train: Dataset, validation: Dataset) -> dict[str, Any]:
+        facts = {"training_words": len(train), "validation_words": len(validation)}
+        return {"vocabulary": len(frequencies), "frequencies": frequencies, "tokens": 1, **facts}
 
     def _vocabulary(self, counts: Counter[str]) -> WordTokenizer:
         frequent = sorted((-n, word) for word, n in counts.items() if n >= self.min_count)[: self.vocabulary - 1]
@@ -108,20 +109,23 @@ class CooccurrenceConfig(DataConfig):
             )
         return WordTokenizer([WordTokenizer.UNKNOWN, *(word for _, word in frequent)])
 
-    def _dataset(self, group: list[list[str]], tokenizer: WordTokenizer, frequencies: tuple[int, ...]) -> Cooccurrences:
-        ids = {word: number for number, word in enumerate(tokenizer.words)}
-        pairs = [(ids[word], number) for number, document in enumerate(group) for word in document if word in ids]
-        tokens, document = torch.tensor(pairs, dtype=torch.int32).view(-1, 2).mT.contiguous()
+    def _dataset(self, tokens: Tensor, document: Tensor, frequencies: tuple[int, ...]) -> Dataset:
+        """tokens (N,), the document of each (N,)."""
         return Cooccurrences(tokens, document, keep_probabilities(frequencies, self.subsample), self.window)
+
+
+def encode(group: list[str], tokenizer: WordTokenizer) -> tuple[Tensor, Tensor]:
+    """Texts -> the words that a vocabulary has (N,) and the number of the text of each (N,), int32; a text at a time is cut into words."""
+    ids = {word: number for number, word in enumerate(tokenizer.words)}
+    tokens, sizes = array("i"), array("i")
+    for text in group:
+        before = len(tokens)
+        tokens.extend(ids[word] for word in words(text) if word in ids)
+        sizes.append(len(tokens) - before)
+    number = torch.arange(len(sizes), dtype=torch.int32).repeat_interleave(torch.tensor(sizes, dtype=torch.int32))
+    return torch.tensor(tokens, dtype=torch.int32), number
 
 
 def words(text: str) -> list[str]:
     """Runs of letters, in lower case."""
     return LETTERS.findall(text.lower())
-
-
-def keep_probabilities(frequencies: tuple[int, ...], threshold: float) -> Tensor:
-    """min(1, sqrt(t / f)) of every word (V,), f its frequency in the text."""
-    count = torch.tensor(frequencies, dtype=torch.float64)
-    share = threshold * count.sum() / count.clamp(min=1)
-    return share.sqrt().clamp(max=1).float() if threshold else torch.ones(len(frequencies))

@@ -1,5 +1,7 @@
-"""word2vec, skip-gram: a vector for every word as a centre and another as a context (Mikolov et al., 2013, arXiv:1301.3781).
+"""word2vec: a vector for every word where it is read and another where it is predicted (Mikolov et al., 2013, arXiv:1301.3781).
 
+Skip-gram reads the centre word and predicts each of its context; the tables are named after that. Continuous bag of words reads the
+context, by the mean of its vectors, and predicts the centre word. What is read is looked up in `centre`, what is predicted in `context`.
 Shapes: B batch, C contexts, V vocabulary, D width.
 """
 
@@ -44,8 +46,24 @@ class Word2Vec(nn.Module):
 
     def forward(self, centre: Tensor, context: Tensor) -> Tensor:
         """centre (B,), context (B, C) -> scores (B, C)."""
-        scores: Tensor = self.centre(centre).unsqueeze(1) @ self.context(context).mT  # (B, 1, C)
+        return self.scores(self.centre(centre), context)
+
+    def mean(self, words: Tensor) -> Tensor:
+        """words (B, M), negative where there is none -> the mean of their vectors (B, D), 0 of none."""
+        real = words >= 0
+        total = (self.centre(words.clamp(min=0)) * real.unsqueeze(-1)).sum(1)
+        mean: Tensor = total / real.sum(1, keepdim=True).clamp(min=1)
+        return mean
+
+    def scores(self, hidden: Tensor, words: Tensor) -> Tensor:
+        """What is read (B, D), words (B, N) -> the score of each (B, N)."""
+        scores: Tensor = hidden.unsqueeze(1) @ self.context(words).mT  # (B, 1, N)
         return scores.squeeze(1)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """What is read (B, D) -> the scores of all words (B, V)."""
+        logits: Tensor = hidden @ self.context.weight.mT
+        return logits
 
     def embed(self, ids: Tensor) -> Tensor:
         """ids (...) -> the vectors of words (..., D), those of the centre table."""

@@ -1,0 +1,148 @@
+"""What objectives of word vectors have in common: words are predicted from a centre word (skip-gram) or from its context (CBOW).
+
+A batch holds examples, or passages of text. Passages are cut into examples here: words are subsampled first, so that windows reach
+farther over what is left (Mikolov et al., 2013, arXiv:1310.4546), and an example's key is made of its passage's and its place.
+
+With `centres` a step is many updates of plain SGD, one for each so many words of a passage, one after the other, as word2vec trains:
+a function of the batch alone, whatever the number of threads. `kernels/c/word_vectors.py` makes those updates where it computes an
+objective exactly; `WordPrediction.update` makes them from PyTorch's gradients.
+
+Batch: centre (B,), context (B, C) with IGNORE where there is no word; or words (B, L), IGNORE between sentences.
+Shapes: M words that are read, T that are predicted, W window, V vocabulary, D width.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from weft.core import random
+from weft.core.errors import ConfigError
+from weft.data.base import IGNORE, Batch, keep_probabilities
+from weft.kernels.c import word_vectors
+from weft.objectives.base import Counts, Objective, ObjectiveConfig, Terms
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordPredictionConfig(ObjectiveConfig):
+    unit = "nats per pair"
+
+    architecture: Literal["skip_gram", "cbow"] = "skip_gram"
+    """skip_gram predicts each context word from the centre word, cbow the centre word from the mean of its context words."""
+    frequencies: tuple[int, ...] = ()
+    """Occurrences of each word; () takes them from the data."""
+    window: int = 0
+    """Farthest context word W in passages; 0 takes it from the data."""
+    subsample: float = 0.0
+    """Frequency above which words of passages are subsampled; 0 takes it from the data."""
+    centres: int = 0
+    """Words of a passage per update of plain SGD, many in a step; 0 makes one update in a step, by the optimiser."""
+
+
+class WordPrediction(Objective):
+    autocast = False
+    """Gathering vectors takes the time, not multiplying them."""
+    keep: Tensor
+
+    def __init__(self, config: Any):
+        super().__init__()
+        self.config = config
+        for name in ("window", "subsample", "centres"):
+            if not 0.0 <= getattr(config, name) < math.inf:
+                raise ConfigError(f"--objective.{name} must not be negative: {getattr(config, name)}")
+        if not sum(config.frequencies):
+            raise ConfigError("objective.frequencies is empty: word vectors need data that count their words, such as cooccurrence")
+        self.register_buffer("keep", keep_probabilities(config.frequencies, config.subsample), persistent=False)
+        if config.centres:
+            self.updates_model, self.carries, self.compile, self.capture = True, True, False, False  # type: ignore[assignment]
+
+    # -- examples -------------------------------------------------------------------------------------------------------------
+
+    def examples(self, batch: Batch) -> Batch:
+        """inputs (B, M), targets (B, T), both with IGNORE where there is no word, and key (B,)."""
+        if "words" in batch:
+            batch = {name: tensor.flatten(0, 1) for name, tensor in self.passages(batch).items()}
+        centre, context, key = batch["centre"].unsqueeze(1), batch["context"], batch["key"]
+        if self.config.architecture == "skip_gram":
+            return {"inputs": centre, "targets": context, "key": key}
+        return {"inputs": context, "targets": torch.where((context != IGNORE).any(1, keepdim=True), centre, IGNORE), "key": key}
+
+    def passages(self, batch: Batch) -> Batch:
+        """words (B, L), key (B,) -> centre (B, L), context (B, L, 2W) and key (B, L) of the words that subsampling keeps, in order; behind
+        them, and where a sentence ends, all context is IGNORE."""
+        words, key, reach = batch["words"], batch["key"], self.config.window
+        if not reach:
+            raise ConfigError("--objective.window is 0: say how far the context reaches, or take data that do, such as passages")
+        length = words.size(1)
+        stays = (words < 0) | (random.uniform(random.fold(key, "subsample"), length) < self.keep[words.clamp(min=0)])
+        place = torch.argsort((~stays).to(torch.uint8), dim=1, stable=True)  # (B, L)
+        kept = torch.where(stays, words, IGNORE).gather(1, place)
+        keys = random.fold(key.unsqueeze(1), place)  # (B, L)
+        sentence = (kept < 0).cumsum(1)
+        offset = torch.arange(2 * reach, device=words.device) - reach
+        offset = offset + (offset >= 0)  # -W … -1, 1 … W
+        near = torch.arange(length, device=words.device)[:, None] + offset  # (L, 2W)
+        real = (near >= 0) & (near < length) & (offset.abs() <= 1 + random.integers(random.fold(keys, "reach"), reach, 1))
+        near = near.clamp(0, length - 1)
+        context = kept[:, near]  # (B, L, 2W)
+        real &= (context >= 0) & (kept >= 0).unsqueeze(-1) & (sentence[:, near] == sentence.unsqueeze(-1))
+        return {"centre": kept.clamp(min=0).long(), "context": torch.where(real, context, IGNORE).long(), "key": keys}
+
+    def counts(self, batch: Batch) -> Counts:
+        """Predictions of a batch."""
+        return {"loss": (self.examples(batch)["targets"] != IGNORE).sum().float()}
+
+    # -- losses ---------------------------------------------------------------------------------------------------------------
+
+    def losses(self, model: Any, hidden: Tensor, targets: Tensor, real: Tensor, key: Tensor) -> Terms:
+        """What is read (B, D), targets (B, T) at least 0, whether each counts (B, T), key (B,) -> the sum of losses of those that do."""
+        raise NotImplementedError
+
+    def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
+        if not torch.is_grad_enabled() and (found := self.in_c(model, batch, 0.0)):
+            return found[0]
+        examples = self.examples(batch)
+        targets = examples["targets"]
+        return self.losses(model, model.mean(examples["inputs"]), targets.clamp(min=0), targets != IGNORE, examples["key"])
+
+    # -- many updates in a step -----------------------------------------------------------------------------------------------
+
+    def c_settings(self) -> word_vectors.Settings | None:
+        """What the updates in C need to know to be this objective's; None where they are of other mathematics."""
+        return None
+
+    def in_c(self, model: Any, batch: Batch, rate: float) -> tuple[Terms, Counts] | None:
+        """The updates in C, or at a rate of 0 the losses alone; None where it does not serve."""
+        tables = model.centre.weight, model.context.weight
+        if not self.config.centres or "words" not in batch or not word_vectors.serves(*tables) or not (settings := self.c_settings()):
+            return None
+        loss, pairs = word_vectors.update(*tables, batch["words"], batch["key"], settings, rate)
+        return Terms({"loss": torch.tensor(loss)}), {"loss": torch.tensor(pairs)}
+
+    def update(self, model: Any, batch: Batch, turn: str, rate: float) -> tuple[Terms, Counts]:
+        """One update of plain SGD for each `centres` words of each passage: by C, or from PyTorch's gradients."""
+        if found := self.in_c(model, batch, rate):
+            return found
+        tables = model.centre.weight, model.context.weight
+        sums, counts = [], []
+        rows = self.passages(batch) if "words" in batch else {name: tensor.unsqueeze(0) for name, tensor in batch.items()}
+        for row in range(len(rows["key"])):
+            for first in range(0, rows["key"].size(1), self.config.centres):
+                part = {name: tensor[row, first : first + self.config.centres] for name, tensor in rows.items()}
+                counts.append(self.counts(part)["loss"])
+                with torch.enable_grad():
+                    sums.append(self(model, part, turn).sums["loss"])
+                    gradients = torch.autograd.grad(sums[-1], tables)
+                with torch.no_grad():
+                    torch._foreach_add_(list(tables), list(gradients), alpha=-rate)
+        return Terms({"loss": torch.stack(sums).sum().detach()}), {"loss": torch.stack(counts).sum()}
+
+
+def log_prior(frequencies: tuple[int, ...], used: bool) -> Tensor:
+    """log q(w) of every word (V,), q its share of the text, where it is used, else 0; a word that never occurs counts for half a one."""
+    count = torch.tensor(frequencies, dtype=torch.float64).clamp(min=0.5)
+    return (count / count.sum()).log().float() if used else torch.zeros(len(frequencies))
