@@ -80,6 +80,8 @@ DEMOS = [
     Demo("pointer_generator/names", "exact", 0.95, "max", {"without copying": 0.0}),
     Demo("pointer/sort", "exact", 0.95, "max", {"an order at random, of five": 0.0083}),
     Demo("pointer/hull", "exact", 0.7, "max", {"nothing is right by chance": 0.0}, in_ci=False),
+    Demo("rnn_seq2seq/reverse", "token_bleu", 97.0, "max", {"nothing is right by chance": 0.0, "without attention": 62.0}),
+    Demo("rnn_seq2seq/numbers", "token_bleu", 97.0, "max", {"nothing is right by chance": 0.0}, in_ci=False),
     Demo("nat/numbers", "token_bleu", 85.0, "max", {"nothing is right by chance": 0.0}, in_ci=False),
     Demo("t5/text", "log_loss", 4.4, "min", {"tokens by frequency": 5.6}, in_ci=False),
     Demo("llama/python", "loss", 1.45, "min", {"characters by frequency": 3.2}, in_ci=False),

@@ -34,6 +34,7 @@ FORWARD: dict[str, Callable[[Any, Batch], Tensor]] = {
     "transformer": lambda model, batch: model(batch["source"], batch["source_length"], batch["target"][:, :-1]),
     "pointer_generator": lambda model, batch: model(batch["source"], batch["source_length"], batch["target"][:, :-1]),
     "pointer_network": lambda model, batch: model(batch["points"], batch["lengths"], batch["order"]),
+    "rnn_seq2seq": lambda model, batch: model(batch["source"], batch["source_length"], batch["target"][:, :-1]),
     "nonautoregressive": lambda model, batch: model(
         batch["source"], batch["source_length"], batch["target"][:, 1:], batch["target_length"] - 1
     ),
@@ -79,6 +80,7 @@ SHAPES: dict[str, Callable[[Any, Batch], tuple[int, ...]]] = {
     "transformer": lambda c, batch: (BATCH, batch["target"].size(1) - 1, c.vocabulary),
     "pointer_generator": lambda c, batch: (BATCH, batch["target"].size(1) - 1, c.vocabulary),
     "pointer_network": lambda c, batch: (BATCH, batch["order"].size(1), batch["points"].size(1) + 1),
+    "rnn_seq2seq": lambda c, batch: (BATCH, batch["target"].size(1) - 1, c.vocabulary),
     "nonautoregressive": lambda c, batch: (BATCH, batch["target"].size(1) - 1, c.vocabulary),
     "t5": lambda c, batch: (BATCH, batch["target"].size(1) - 1, c.vocabulary),
     "perceiver": lambda c, batch: (BATCH, c.context, c.vocabulary),

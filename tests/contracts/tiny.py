@@ -282,6 +282,7 @@ PRETRAIN: Changes = {
 SEQ2SEQ: Changes = {"model.layers": 1, "model.heads": 2, "model.width": 32, "data.tokenizer": "bytes"}
 WORDS: Changes = {"model.layers": 1, "model.heads": 2, "model.width": 32, "optim.schedule.warmup": 5}
 POINTER: Changes = {"model.width": 16, "optim.schedule.warmup": 5, "optim.lr": 1e-2}
+RNN_SEQ2SEQ: Changes = {"model.width": 16, "model.embedding_width": 16, "data.tokenizer": "bytes", "optim.schedule.warmup": 5}
 GAN: Changes = {"model.generator": (32,), "model.discriminator": (32,), "model.latent": 4}
 RING: Changes = GAN | {"data.examples": 500}
 DCGAN: Changes = {"model.width": 4, "model.latent": 4}
@@ -348,6 +349,10 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "pointer/sort": lambda folder: POINTER,
     "pointer/hull": lambda folder: POINTER | {"model.layers": 1},
     "pointer/sequences": lambda folder: POINTER | {"data.path": str(orders_file(folder)), "data.validation": 0.3},
+    "rnn_seq2seq/numbers": lambda folder: RNN_SEQ2SEQ | {"data.pairs": 200, "data.limit": 1000, "data.max_length": 30},
+    "rnn_seq2seq/reverse": lambda folder: RNN_SEQ2SEQ | {"data.pairs": 200, "data.longest": 6},
+    "rnn_seq2seq/pairs": lambda folder: RNN_SEQ2SEQ | {"data.path": str(pairs_file(folder)), "data.max_length": 12},
+    "rnn_seq2seq/multi30k": lambda folder: RNN_SEQ2SEQ | translation(folder),
     "nat/numbers": lambda folder: SEQ2SEQ | {"data.pairs": 200, "data.limit": 1000, "data.max_length": 30, "objective.candidates": 2},
     "nat/pairs": lambda folder: SEQ2SEQ | {"data.path": str(pairs_file(folder)), "data.max_length": 12, "optim.schedule.warmup": 5},
     "nat/multi30k": lambda folder: SEQ2SEQ | translation(folder) | {"optim.schedule.warmup": 5},
@@ -583,6 +588,10 @@ LEARN: dict[str, Changes] = {
         f"pointer_generator/{name}": {"optim.lr": 1e-2, "model.dropout": 0.0, "progress.metric": metric}
         for name, metric in {"names": "token_bleu", "pairs": "exact"}.items()
     },
+    "rnn_seq2seq/numbers": {"optim.lr": 2e-2, "model.width": 32, "optim.schedule.kind": "constant"},
+    "rnn_seq2seq/reverse": {"optim.lr": 2e-2, "model.width": 32, "optim.schedule.kind": "constant", "train.steps": 200},
+    "rnn_seq2seq/pairs": {"optim.lr": 3e-2, "model.dropout": 0.0},
+    "rnn_seq2seq/multi30k": {"optim.lr": 3e-2, "model.dropout": 0.0, "train.batch": 1},
     **{f"nat/{name}": {"optim.lr": 5e-3, "model.dropout": 0.0} for name in ("numbers", "pairs")},
     **{f"nat/{name}": {"optim.lr": 5e-3, "model.dropout": 0.0, "train.batch": 1} for name in ("multi30k", "multi30k_cut")},
     "t5/pairs": {"optim.lr": 1e-2},

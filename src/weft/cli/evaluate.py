@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # what needs a model is imported when there is one, so that -
     from weft.data.base import DataConfig
     from weft.runs.load import Loaded
 
+SETTINGS = ("iterations", "length_factor", "lowercase", "tokenize")
+"""Options that are settings of the objective, of which they change how answers are made or compared."""
 ABOUT = """CKPT is a run (its best checkpoint), RUN@last or RUN@1000; all metrics are shown where none is named.
 Some metrics are computed only when named (`weft list metrics`), with what they need to know: fid=EXTRACTOR iwae=1000.
 A TASK (`weft list tasks`) is asked of a language model instead, with --shots worked examples in front of each question, or of word
@@ -43,6 +45,11 @@ class Options(Config):
     """Passes of a model that makes all tokens of an answer at once; 0 is as many as its recipe says."""
     length_factor: float = 0.0
     """Such an answer gets its predicted length times this; 0 is as the recipe says."""
+    lowercase: bool = False
+    """Tell BLEU of translations in lower case, too."""
+    tokenize: str = ""
+    """Tell BLEU of translations cut into words in another way, too: intl, zh or another tokenizer of sacrebleu, or moses-de (of any
+    language), normalised and cut by sacremoses; with --lowercase, moses-de is the lc.norm.tok of papers about Multi30k."""
     batch: int = 64
     """Examples at a time; the result does not depend on it."""
     device: str = "auto"
@@ -89,7 +96,7 @@ def metrics(loaded: Loaded, names: list[str], options: Options, changes: dict[st
     from weft.cli.written import default_file, write
     from weft.evaluation.evaluate import evaluate
 
-    settings = {name: getattr(options, name) for name in ("iterations", "length_factor") if getattr(options, name)}
+    settings = {name: getattr(options, name) for name in SETTINGS if getattr(options, name)}
     try:
         result = evaluate(loaded, *names, data=changes or None, settings=settings, examples=options.examples, batch=options.batch)
     except (ConfigError, DataError) as error:

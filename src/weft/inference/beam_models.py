@@ -92,7 +92,8 @@ def coverage(model: Any, memory: Tensor, lengths: Tensor, start: int) -> Cover:
         sizes = torch.tensor([len(ids) for ids in sequences], device=memory.device)
         made = torch.arange(longest, device=memory.device) < sizes[:, None]  # (N, T)
         got = weights.masked_fill(~made.unsqueeze(-1), 0.0).sum(1).clamp(LEAST, 1.0).log()  # (N, S)
-        inside = torch.arange(got.size(1), device=memory.device) < lengths[row, None]
+        ends = lengths[row, None] - (memory.size(-2) - got.size(1))  # a memory may begin with states that no attention looks at
+        inside = torch.arange(got.size(1), device=memory.device) < ends
         values: list[float] = got.masked_fill(~inside, 0.0).sum(1).tolist()
         return values
 

@@ -201,7 +201,8 @@ class SourceAttention(Protocol):
 
 
 class Subsamples(Protocol):
-    """Encodes a source in fewer states than it is long, as strided convolutions over frames of sound do."""
+    """Encodes a source in another number of states than it is long, as strided convolutions over frames of sound do, or a recurrent network
+    that adds its last state."""
 
     def encoded_lengths(self, lengths: Tensor) -> Tensor: ...
 

@@ -21,6 +21,7 @@ from weft.inference.attention_weights import Recorder
 from weft.inference.beam_models import translate
 from weft.inference.mask_predict import MaskPredict, mask_predict
 from weft.inference.translate import END, PAD, START, start_and_end
+from weft.models.base import Subsamples, offers
 from weft.serving.errors import ApiError, packed, timed_out
 from weft.serving.request_params import opened
 from weft.serving.schemas import Body
@@ -115,8 +116,9 @@ def attention_of_translation(model: Any, ids: list[int], start: int = START, end
     longest = min(3 * len(ids) + 50, MOST_TOKENS - 1)
     written = translate(model, source, lengths, start, end, longest=longest)[0][0].ids
     read = [start, *written[:-1]]
+    encoded = model.encoded_lengths(lengths) if offers(model, Subsamples) else lengths
     with Recorder(model) as recorder:
-        model.decode(torch.tensor([read], device=device), model.encode(source, lengths), lengths)
+        model.decode(torch.tensor([read], device=device), model.encode(source, lengths), encoded)
     return three_views(model, recorder, ids, written, read)
 
 
@@ -136,7 +138,7 @@ def attention_of_filled(model: Any, ids: list[int], how: MaskPredict) -> list[Vi
 
 
 def three_views(model: Any, recorder: Recorder, source: list[int], written: list[int], read: list[int]) -> list[View]:
-    """How an encoder and a decoder looked: at the source, and each at itself."""
+    """How an encoder and a decoder looked: at the source, and each at itself, where it does; a recurrent one does not."""
 
     def layers(*parts: str) -> list[Tensor]:
         names = [name for name in recorder.layers if name.startswith(parts[0]) and name.endswith(parts[1])]
@@ -147,9 +149,9 @@ def three_views(model: Any, recorder: Recorder, source: list[int], written: list
         View("encoder", source, source, layers("encoder.", ".attention")),
         View("decoder", read, read, layers("decoder.", ".attention")),
     ]
-    if not all(view.layers for view in views):
-        raise CapabilityError(f"the attention of {type(model).__name__} cannot be shown: it has no encoder and decoder of such layers")
-    return views
+    if not views[0].layers:
+        raise CapabilityError(f"the attention of {type(model).__name__} cannot be shown: its decoder has none to the source")
+    return [view for view in views if view.layers]
 
 
 def as_json(model: ServedModel, views: Sequence[View], layer: int | None) -> dict[str, Any]:

@@ -9,6 +9,7 @@ CONVERTERS = {
     "llama": Entry("weft.convert.llama:FAMILY", 2023, "Llama and models of its form"),
     "t5": Entry("weft.convert.t5:FAMILY", 2019, "T5 and its version 1.1"),
     "marian": Entry("weft.convert.marian:FAMILY", 2018, "Marian's translators"),
+    "g2p-en": Entry("weft.convert.g2p:FAMILY", 2019, "g2p-en, letters to phonemes"),
     "vit": Entry("weft.convert.vit:FAMILY", 2020, "ViT"),
     "swin": Entry("weft.convert.swin:FAMILY", 2021, "Swin"),
     "elmo": Entry("weft.convert.elmo:FAMILY", 2018, "ELMo of bilm-tf (read only)"),

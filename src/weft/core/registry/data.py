@@ -27,6 +27,7 @@ DATA = {
     ),
     "table": Entry("weft.data.tables.table:TableConfig", 0, "labelled rows of a TSV, CSV or JSONL file"),
     "pairs": Entry("weft.data.text.pairs:PairsConfig", 0, "source and target texts of a TSV, CSV or JSONL file"),
+    "symbol_strings": Entry("weft.data.text.symbol_strings:SymbolStringsConfig", 0, "strings of letters, copied or reversed"),
     "number_words": Entry("weft.data.text.number_words:NumberWordsConfig", 0, "numbers in digits and in English words"),
     "bags": Entry("weft.data.annotated.bags:BagsConfig", 2016, "texts with a class each, as bags of words and n-grams in fastText's way"),
     "introductions": Entry("weft.data.text.introductions:IntroductionsConfig", 0, "introductions and answers to them, with invented names"),

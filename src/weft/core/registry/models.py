@@ -20,6 +20,9 @@ MODELS = {
     "pointer_network": Entry(
         "weft.models.language.pointer_network:PointerNetworkConfig", 2015, "encoder and decoder whose outputs are positions of the input"
     ),
+    "rnn_seq2seq": Entry(
+        "weft.models.language.rnn_seq2seq:RNNSeq2SeqConfig", 2014, "recurrent encoder and decoder, with attention or without"
+    ),
     "nonautoregressive": Entry(
         "weft.models.language.nonautoregressive:NonAutoregressiveConfig", 2017, "encoder-decoder Transformer that makes all tokens at once"
     ),

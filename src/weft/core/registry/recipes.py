@@ -186,6 +186,12 @@ RECIPES = {
     ),
     "pointer/hull": Entry("weft.recipes.language.pointer:hull", 2015, "pointer network that finds convex hulls"),
     "pointer/sequences": Entry("weft.recipes.language.pointer:sequences", 2015, "pointer network on your own sequences and orders"),
+    "rnn_seq2seq/numbers": Entry("weft.recipes.language.rnn_seq2seq:numbers", 2014, "numbers from digits to English words, by attention"),
+    "rnn_seq2seq/reverse": Entry("weft.recipes.language.rnn_seq2seq:reverse", 2014, "strings of letters reversed, seconds on a CPU"),
+    "rnn_seq2seq/pairs": Entry("weft.recipes.language.rnn_seq2seq:pairs", 2015, "translation of your own pairs by a recurrent network"),
+    "rnn_seq2seq/multi30k": Entry(
+        "weft.recipes.language.rnn_seq2seq:multi30k", 2015, "Multi30k, English to German, by a recurrent network"
+    ),
     "nat/numbers": Entry("weft.recipes.language.nat:numbers", 2019, "numbers to words, all characters at once, a minute on a CPU"),
     "nat/pairs": Entry("weft.recipes.language.nat:pairs", 2019, "translation of your own pairs, all tokens at once"),
     "nat/multi30k": Entry("weft.recipes.language.nat:multi30k", 2019, "translation of Multi30k, all tokens at once"),

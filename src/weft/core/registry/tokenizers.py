@@ -38,6 +38,7 @@ TOKENIZERS = {
         0,
         "a foreign tokenizer with the special tokens of a model that answers",
     ),
+    "two_sided": Entry("weft.data.tokenizers.two_sided:TwoSidedTokenizer", 0, "a tokenizer for sources and another for targets"),
     "sentinels": Entry("weft.data.text.sentinels:SentinelTokenizer", 2019, "another tokenizer with special tokens and sentinels"),
     "birthplace_characters": Entry(
         "weft.data.tokenizers.birthplace_characters:BirthplaceCharacters", 0, "one token per character, special tokens for padding and mask"

@@ -169,7 +169,8 @@ class PairsConfig(DataConfig):
         sides = []
         for side, prefix in ((0, ()), (1, (tokenizer.start,))):
             note_unknown(tokenizer, (pair[side] for pair in pairs), problems)
-            ids = [tokenizer.for_source(pair[0]).encode(pair[side]) for pair in pairs]
+            own = [tokenizer.for_source(pair[0]) for pair in pairs]
+            ids = [(each.encode_target if side else each.encode)(pair[side]) for each, pair in zip(own, pairs, strict=True)]
             cut = sum(len(row) > self.max_length for row in ids)
             if cut:
                 problems.add(f"texts truncated to {self.max_length} tokens", ("source", "target")[side], cut)

@@ -66,6 +66,10 @@ class Tokenizer:
         """As `encode` of each of many texts, sooner where the tokenizer can take them together."""
         return [self.encode(text) for text in texts]
 
+    def encode_target(self, text: str) -> np.ndarray:
+        """As `encode`, where the answers of a model are written as what it answers."""
+        return self.encode(text)
+
     def decode(self, ids: list[int]) -> str:
         raise NotImplementedError
 

@@ -49,6 +49,10 @@ class CMLMConfig(ObjectiveConfig):
     """How many of the likeliest lengths are tried for each answer."""
     length_factor: float = 1.0
     """The length of an answer is the predicted one times this."""
+    lowercase: bool = False
+    """Evaluation tells BLEU of texts in lower case, too."""
+    tokenize: str = ""
+    """Evaluation tells BLEU of texts cut into words by another tokenizer, too: intl, zh or more of sacrebleu, or moses-de and the like."""
     start: int = 0
     """Id of START; 0 takes it from the data."""
     end: int = 0

@@ -46,6 +46,10 @@ class Seq2SeqConfig(ObjectiveConfig):
     """Width of the beam search by which whole answers are evaluated."""
     length_penalty: float = 0.6
     """Length penalty of the beam search (GNMT): scores are divided by ((5 + length) / 6) to this power; larger favours long answers."""
+    lowercase: bool = False
+    """Evaluation tells BLEU of texts in lower case, too."""
+    tokenize: str = ""
+    """Evaluation tells BLEU of texts cut into words by another tokenizer, too: intl, zh or more of sacrebleu, or moses-de and the like."""
     start: int = 0
     """Id of START; 0 takes it from the data."""
     end: int = 0
