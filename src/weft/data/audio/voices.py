@@ -44,8 +44,8 @@ class VoicesConfig(AudioConfig):
                 f"and {self.utterances}"
             )
         data = super().build_with(tokenizer) if self.path else self._made_up()
-        parts = [None if part is None else self._frames(part) for part in (data.train, data.validation)]
-        return replace(data, train=parts[0], validation=parts[1], info={**data.info, "mels": self.mels})
+        validation = None if data.validation is None else self._frames(data.validation)
+        return replace(data, train=self._frames(data.train), validation=validation, info={**data.info, "mels": self.mels})
 
     def _frames(self, waves: Any) -> TensorDataset:
         frames = torch.cat([mel_frames(part, self.sample_rate, self.mels) for part in waves.tensors["wave"].split(64)])
