@@ -20,10 +20,14 @@ from weft.data.text.sentence_pairs import BERTWordTokenizer
 from weft.data.text.sentinels import SentinelTokenizer
 from weft.data.tokenizers.base import ByteTokenizer, CharacterTokenizer, ClassNames, Tokenizer, WhitespaceTokenizer, WordTokenizer
 from weft.data.tokenizers.birthplace_characters import BirthplaceCharacters
+from weft.data.tokenizers.character_ngrams import FastTextTokenizer, SpacedWords, SubwordTokenizer
 from weft.data.tokenizers.extended_vocabulary import ExtendedVocabulary
 from weft.data.tokenizers.special_tokens import END, ForeignSeq2SeqTokenizer, Seq2SeqTokenizer
 from weft.data.tokenizers.subword_engines import bert, library
 from weft.data.tokenizers.subwords import BPE, ByteBPE, Subwords, Unigram, WordPiece
+from weft.data.tokenizers.tagger_words import TaggerWordTokenizer
+from weft.data.tokenizers.two_sided import TwoSidedTokenizer
+from weft.data.tokenizers.word_characters import BiLMTokenizer, WordCharacters
 from weft.inference import detokenizer
 from weft.inference.detokenizer import LONGEST, REPLACEMENT, Detokenizer
 
@@ -80,6 +84,13 @@ MAKERS: dict[str, Callable[[], Tokenizer]] = {
     "birthplace_characters": lambda: BirthplaceCharacters.train(TEXT),
     "framed bytes": lambda: GPTFinetuningTokenizer(made("bytes")),
     "extended_vocabulary": lambda: ExtendedVocabulary(made("words"), 4, ("new", "words")),  # type: ignore[arg-type]
+    "spaced_words": lambda: SpacedWords.train(TEXT + REPLACEMENT),
+    "subwords": lambda: SubwordTokenizer(["the", "birds,", "don't"], 2, 3, 8),
+    "fasttext": lambda: FastTextTokenizer(["the", "birds,", "don't"], 2, 3, 8, None, 2),
+    "tagger_words": lambda: TaggerWordTokenizer.train(TEXT),
+    "word_characters": WordCharacters,
+    "bilm": lambda: BiLMTokenizer(["the", "birds,"]),
+    "two_sided": lambda: TwoSidedTokenizer(made("characters"), made("words")),
     "pairs of words": lambda: Seq2SeqTokenizer(made("words")),
     "sentencepiece": sentencepiece,
     "metaspace": metaspace,

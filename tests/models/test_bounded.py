@@ -16,7 +16,16 @@ from weft.models.language.gpt import GPTConfig
 from weft.recipes.base import recipe
 
 SMALL = GPTConfig(vocabulary=30, context=16, layers=1, heads=2, width=16)
-FACTS: dict[str, Any] = {"vocabulary": 30, "context": 96, "classes": 3, "features": 64, "image": (1, 8, 8), "source_image": (1, 8, 8)}
+FACTS: dict[str, Any] = {
+    "vocabulary": 30,
+    "context": 96,
+    "classes": 3,
+    "features": 64,
+    "words": 30,
+    "mels": 8,
+    "image": (1, 8, 8),
+    "source_image": (1, 8, 8),
+}
 
 
 @pytest.mark.parametrize(

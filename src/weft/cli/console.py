@@ -16,13 +16,15 @@ class Stderr(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         with contextlib.suppress(OSError):  # nobody reads them
-            print(f"weft: {shortened(record.getMessage())}", file=sys.stderr)
+            print(f"weft: {shortened(record.getMessage())}{getattr(record, 'repeats', '')}", file=sys.stderr)
             if record.exc_info:
                 print(shortened(logging.Formatter().formatException(record.exc_info)), file=sys.stderr)
 
 
 class Repeats(logging.Filter):
-    """Lets through a few records a minute from each line of the code, so that no client of a server can fill a disk with log."""
+    """Lets through a few records a minute from each line of the code, so that no client of a server can fill a disk with log.
+
+    What it adds stands in `record.repeats`: other handlers see the same record."""
 
     def __init__(self, most: int = 5, seconds: float = 60.0):
         super().__init__()
@@ -34,10 +36,10 @@ class Repeats(logging.Filter):
         begin, count = self._seen.get(place, (record.created, 0))
         if record.created - begin >= self.seconds:
             if count > self.most:
-                record.msg, record.args = f"{record.getMessage()} ({count - self.most} more like it were not shown)", ()
+                record.repeats = f" ({count - self.most} more like it were not shown)"
             begin, count = record.created, 0
         elif count == self.most - 1:
-            record.msg, record.args = f"{record.getMessage()} (more like it are not shown for {self.seconds:g} seconds)", ()
+            record.repeats = f" (more like it are not shown for {self.seconds:g} seconds)"
         self._seen[place] = (begin, count + 1)
         return count < self.most
 

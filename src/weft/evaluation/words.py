@@ -45,7 +45,7 @@ class WordEvaluation(Evaluation):
 
 
 @dataclass(frozen=True)
-class Found:
+class WordScores:
     metrics: dict[str, float]
     asked: int
     rows: Sequence[tuple[str, ...]]
@@ -55,7 +55,7 @@ class Found:
 @dataclass(frozen=True)
 class WordTask:
     head: tuple[str, ...]
-    measure: Callable[[list[str], Tensor, list[str], str, Problems], Found]
+    measure: Callable[[list[str], Tensor, list[str], str, Problems], WordScores]
     """Words in capitals, their vectors (V, D) of length 1, lines, the file's name."""
 
 
@@ -89,7 +89,7 @@ def random_like(vectors: Tensor) -> Tensor:
     return F.normalize(torch.randn(vectors.shape, generator=torch.Generator().manual_seed(0)), dim=-1)
 
 
-def analogies(capitals: list[str], vectors: Tensor, lines: list[str], name: str, problems: Problems) -> Found:
+def analogies(capitals: list[str], vectors: Tensor, lines: list[str], name: str, problems: Problems) -> WordScores:
     known = set(capitals)
     sections: dict[str, list[tuple[str, ...]]] = {}
     section = ""
@@ -123,7 +123,7 @@ def analogies(capitals: list[str], vectors: Tensor, lines: list[str], name: str,
     for title, each in (("all", right), ("random vectors", by_chance), ("the most frequent word", by_frequency)):
         rows.append((title, f"{each:,}", f"{total:,}", share(each, total)))
     metrics = {"accuracy": right / total, "random_vectors": by_chance / total, "most_frequent_word": by_frequency / total}
-    return Found(metrics, total, rows, said)
+    return WordScores(metrics, total, rows, said)
 
 
 def solved(capitals: list[str], vectors: Tensor, questions: Sequence[tuple[str, ...]]) -> list[str]:
@@ -149,7 +149,7 @@ def share(right: int, total: int) -> str:
     return f"{100 * right / total:.1f} %" if total else "–"
 
 
-def similarity(capitals: list[str], vectors: Tensor, lines: list[str], name: str, problems: Problems) -> Found:
+def similarity(capitals: list[str], vectors: Tensor, lines: list[str], name: str, problems: Problems) -> WordScores:
     known = first_places(capitals)
     pairs = []
     for place, line in enumerate(lines, 1):
@@ -173,12 +173,12 @@ def similarity(capitals: list[str], vectors: Tensor, lines: list[str], name: str
     titles = ("cosine of the vectors", "random vectors", "nearness in the order of frequency")
     rows = [(title, f"{value:.4f}", f"{len(pairs):,}") for title, value in zip(titles, found.values(), strict=True)]
     said = [{"words": [a, b], "human": value, "cosine": c} for (a, b, value), c in zip(pairs, cosine.tolist(), strict=True)]
-    return Found(found, len(pairs), rows, said)
+    return WordScores(found, len(pairs), rows, said)
 
 
 def pair(line: str) -> tuple[str, str, float] | None:
     """Two words and how alike they are: the first number behind them, with tabs, commas, semicolons or spaces between the cells."""
-    separator = next((mark for mark in "\t;," if mark in line), None)
+    separator = next((one for one in "\t;," if one in line), None)
     cells = [cell.strip() for cell in line.split(separator)]
     value = next((found for found in map(number, cells[2:]) if found is not None), None)
     if len(cells) < 3 or value is None or not cells[0] or not cells[1]:

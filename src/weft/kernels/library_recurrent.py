@@ -64,8 +64,8 @@ def library_forward(
     weights += [layer.weight_hr] if layer.projection else []
     with torch.autocast(x.device.type, enabled=False), without_warnings(layer):
         # dropout is ours; cuDNN keeps what the backward pass needs only where it is told that it trains
-        told = (weights, True, 1, 0.0, torch.is_grad_enabled(), False, True)
-        outputs, *last = ROUTINES[layer.cell](x, begin if with_cell else begin[0], *told)
+        options = (weights, True, 1, 0.0, torch.is_grad_enabled(), False, True)
+        outputs, *last = ROUTINES[layer.cell](x, begin if with_cell else begin[0], *options)
     ends = [tensor[0] for tensor in last]
     if lengths is not None and inside is not None:
         outputs = outputs.masked_fill(~inside[..., None], 0.0)

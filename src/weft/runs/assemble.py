@@ -78,9 +78,9 @@ def assemble(recipe: Recipe, folder: Path, init: str | None = None, extra: Seque
     if initial:
         load_initial(model, initial)
     if resolved.train.embedding:
-        told = embedding.initialise(model, data.tokenizer, resolved.train.embedding, resolved.train.freeze_embedding)
+        line = embedding.initialise(model, data.tokenizer, resolved.train.embedding, resolved.train.freeze_embedding)
         if team.first:
-            log.warning("embedding: %s", told)
+            log.warning("embedding: %s", line)
     elif resolved.train.freeze_embedding:
         raise ConfigError("--train.freeze_embedding needs --train.embedding, whose vectors it leaves as they are")
     if team.world_size > 1:

@@ -9,7 +9,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft.core.errors import CapabilityError, ConfigError
-from weft.inference.neighbours import word_table
 from weft.runs.load import load
 
 
@@ -18,6 +17,8 @@ def initialise(model: nn.Module, tokenizer: Any, run: str, freeze: bool) -> str:
     """Give the tokens that the vectors of a run know by name their vectors, and say how many; freeze: these rows get no gradient."""
     table = token_embedding(model, tokenizer)
     loaded = load(run, "cpu")
+    from weft.inference.neighbours import word_table  # only where an embedding is asked for
+
     words, vectors = word_table(loaded.model, loaded.tokenizer)
     width = vectors.size(1)
     if table.weight.size(1) != width:

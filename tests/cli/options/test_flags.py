@@ -73,7 +73,7 @@ def test_a_setting_alone_changes_nothing_else() -> None:
         (["--model.width", "3", "4"], "4"),
         (["--optim.betas", "0.9"], "betas"),
         (["--data.tokenizer", "byts"], "byts"),
-        (["--optim.type", "moun"], "--optim.type: 'moun' is not one of 'sgd', 'momentum', 'rmsprop', 'adam', 'adamw', 'muon'"),
+        (["--optim.type", "moun"], "--optim.type: 'moun' is not one of 'sgd', 'asgd', 'momentum', 'rmsprop', 'adam', 'adamw', 'muon'"),
         (["--optim.type"], "a value is missing"),
         (["--optim.type", "sgd", "--optim.betas", "0.9", "0.99"], "SGD has no field 'betas'"),
         (["--model.type", "bert"], "GPTConfig has no field 'type'"),

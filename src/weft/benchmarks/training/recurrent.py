@@ -156,7 +156,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = Arguments(__doc__, "recurrent")
     parser.add_names("--cells", CELLS, nargs="+", default=[*CELLS])
     parser.add_argument("--widths", type=int, nargs="+", choices=[*SHAPES], default=[*SHAPES], help="of the layers")
-    parser.add_argument("--turns", type=at_least(1), default=7, help="of each contender")
+    parser.add_argument("--rounds", type=at_least(1), default=7, help="of each contender")
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
     parser.add_argument("--record", default="", help="write the rows to this JSON file")
     options = parser.parse_args(arguments)
@@ -171,13 +171,13 @@ def main(arguments: list[str] | None = None) -> None:
     tasks += [("decode", cell, width, "fp32") for cell, width in cells]
     rows = []
     for task in tasks:
-        found = rows_of(task, turns(wires, task, contenders(task, gpu), options.turns))
+        found = rows_of(task, turns(wires, task, contenders(task, gpu), options.rounds))
         print(said(task, found), flush=True)
         rows += found
     short = [task for task in tasks if not gpu and task[0] == "train" and task[2] < max(SHAPES)]
     with busy(len(os.sched_getaffinity(0)) if short else 0):
         for task in short:
-            found = rows_of(task, turns(wires, task, contenders(task, gpu), min(3, options.turns)), "busy_")
+            found = rows_of(task, turns(wires, task, contenders(task, gpu), min(3, options.rounds)), "busy_")
             print(said(task, found, "busy_"), flush=True)
             rows += found
     for wire in wires.values():

@@ -36,10 +36,10 @@ class PassagesConfig(CooccurrenceConfig):
 
     def _info(self, frequencies: tuple[int, ...], train: Dataset, validation: Dataset) -> dict[str, Any]:
         facts = super()._info(frequencies, train, validation)
-        told = {
+        counts = {
             f"{name}_words": data.number for name, data in (("training", train), ("validation", validation)) if isinstance(data, Passages)
         }
-        return {**facts, **told, "tokens": self.length, "window": self.window, "subsample": self.subsample}
+        return {**facts, **counts, "tokens": self.length, "window": self.window, "subsample": self.subsample}
 
 
 class Passages(TensorDataset):

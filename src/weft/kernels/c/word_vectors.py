@@ -69,8 +69,8 @@ def update(centre: Tensor, context: Tensor, words: Tensor, key: Tensor, settings
     A rate of 0 writes nothing."""
     library = compiler.load(SOURCE, STREAMS)
     assert library
-    words, told = words.to(torch.int32).contiguous(), torch.zeros(2, dtype=torch.float64)
-    given = {**settings.tensors, "words": words, "keys": key.contiguous(), "input": centre, "output": context, "loss": told}
+    words, sums = words.to(torch.int32).contiguous(), torch.zeros(2, dtype=torch.float64)
+    given = {**settings.tensors, "words": words, "keys": key.contiguous(), "input": centre, "output": context, "loss": sums}
     longest = 1 + settings.negatives if settings.signs is None else int(settings.tensors["offsets"].diff().max())
     numbers = {
         "passages": len(words), "length": words.size(1), "width": centre.size(1), "window": settings.window, "centres": settings.centres,
@@ -80,4 +80,4 @@ def update(centre: Tensor, context: Tensor, words: Tensor, key: Tensor, settings
     job = Job(**{name: tensor.data_ptr() for name, tensor in given.items()}, **numbers, rate=rate)
     if library.update_words(ctypes.byref(job)):
         raise MemoryError("there is no room for the updates of word vectors")
-    return float(told[0]), float(told[1])
+    return float(sums[0]), float(sums[1])

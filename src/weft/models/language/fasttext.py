@@ -6,7 +6,7 @@ Shapes: B batch, T rows of a text, R rows of the table, D width, C classes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -19,7 +19,7 @@ from weft.nn.huffman import huffman, paths
 
 @dataclass(frozen=True, kw_only=True)
 class FastTextConfig(ModelConfig):
-    of_task: ClassVar[tuple[str, ...]] = ("classes", "tree")
+    of_task = ("classes", "tree")
 
     vocabulary: int = 0
     """Rows R of the table: words, then hashed n-grams; 0 takes it from the data."""

@@ -67,5 +67,5 @@ class NCE(WordsAgainstNoise):
         return {"log_z": (log_z * times).sum(), "log_z_square": (log_z.square() * times).sum(), "nll": (log_z * times - scores).sum()}
 
     def summary(self, means: dict[str, Tensor]) -> dict[str, float]:
-        told = super().summary(means)
-        return told | ({"perplexity": math.exp(min(told["nll"], 700.0))} if "nll" in told else {})
+        numbers = super().summary(means)
+        return numbers | ({"perplexity": math.exp(min(numbers["nll"], 700.0))} if "nll" in numbers else {})
