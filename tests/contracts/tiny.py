@@ -344,6 +344,8 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "transformer/multi30k_risk": lambda folder: SEQ2SEQ | translation(folder) | {"objective.samples": 2},
     "transformer/pairs": lambda folder: SEQ2SEQ | {"data.path": str(pairs_file(folder)), "data.max_length": 12},
     "transformer/multi30k": lambda folder: SEQ2SEQ | translation(folder),
+    "parser/transformer": lambda folder: WORDS | {"data.trees": 120, "data.max_length": 60},
+    "parser/rnn": lambda folder: {"model.width": 16, "data.trees": 120, "data.max_length": 60, "optim.schedule.warmup": 5},
     "pointer_generator/names": lambda folder: WORDS | {"data.pairs": 300},
     "pointer_generator/pairs": lambda folder: WORDS | {"data.path": str(pairs_file(folder)), "data.max_length": 12},
     "pointer/sort": lambda folder: POINTER,
@@ -588,6 +590,8 @@ LEARN: dict[str, Changes] = {
         f"pointer_generator/{name}": {"optim.lr": 1e-2, "model.dropout": 0.0, "progress.metric": metric}
         for name, metric in {"names": "token_bleu", "pairs": "exact"}.items()
     },
+    "parser/transformer": {"optim.lr": 1e-2},
+    "parser/rnn": {"optim.lr": 2e-2},
     "rnn_seq2seq/numbers": {"optim.lr": 2e-2, "model.width": 32, "optim.schedule.kind": "constant"},
     "rnn_seq2seq/reverse": {"optim.lr": 2e-2, "model.width": 32, "optim.schedule.kind": "constant", "train.steps": 200},
     "rnn_seq2seq/pairs": {"optim.lr": 3e-2, "model.dropout": 0.0},

@@ -15,8 +15,8 @@ from weft.data.base import Data, DataLoader
 from weft.data.text.pairs import PairsConfig
 from weft.data.tokenizers.base import Tokenizer
 from weft.data.tokenizers.special_tokens import Seq2SeqTokenizer
+from weft.evaluation.answers import measure
 from weft.evaluation.evaluate import TaskMetrics
-from weft.evaluation.translation import measure
 
 PAIRS = [("the dog is called trouble", "Der Hund heißt Ärger"), ("the cat sleeps on the mat", "die Katze schläft auf der Matte")]
 

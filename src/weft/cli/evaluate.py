@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # what needs a model is imported when there is one, so that -
     from weft.data.base import DataConfig
     from weft.runs.load import Loaded
 
-SETTINGS = ("iterations", "length_factor", "lowercase", "tokenize")
+SETTINGS = ("iterations", "length_factor", "lowercase", "tokenize", "unconstrained")
 """Options that are settings of the objective, of which they change how answers are made or compared."""
 ABOUT = """CKPT is a run (its best checkpoint), RUN@last or RUN@1000; all metrics are shown where none is named.
 Some metrics are computed only when named (`weft list metrics`), with what they need to know: fid=EXTRACTOR iwae=1000.
@@ -50,6 +50,8 @@ class Options(Config):
     tokenize: str = ""
     """Tell BLEU of translations cut into words in another way, too: intl, zh or another tokenizer of sacrebleu, or moses-de (of any
     language), normalised and cut by sacremoses; with --lowercase, moses-de is the lc.norm.tok of papers about Multi30k."""
+    unconstrained: bool = False
+    """Let a model that writes trees say anything, to see how often it writes one by itself."""
     batch: int = 64
     """Examples at a time; the result does not depend on it."""
     device: str = "auto"

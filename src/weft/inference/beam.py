@@ -4,6 +4,9 @@ A hypothesis is scored by its log-probability over ((5 + length) / 6)^alpha, END
 beta times the sum over the source's tokens of log(min(attention that each got from all of the target, 1)) (Wu et al., 2016,
 arXiv:1609.08144, equation 14). The search ends for a row when no hypothesis still alive can overtake: a log-probability only falls and
 coverage adds at most 0, so the best that one can reach is what it has now, at the longest length.
+
+Where a row has a constraint, only tokens that it allows are followed. Their log-probabilities stay those of the model, so that the best
+is the likeliest of the sequences that are allowed.
 Shapes: B rows, K beams, T time, V vocabulary.
 """
 
@@ -18,6 +21,8 @@ import torch
 from torch import Tensor
 
 from weft.core.errors import ConfigError
+from weft.data.constraint import Constraint
+from weft.inference.constraints import Constraints
 
 Score = Callable[[Tensor, Tensor, Tensor], Tensor]
 """Prefixes (N, T), the row (N,) each belongs to, and which of the prefixes before (N,) it continues -> logits (N, V) of what follows."""
@@ -84,13 +89,24 @@ def search(
 
 
 @torch.inference_mode()
-def searching(score: Score, start: Tensor, end: int, beam: Beam, longest: int, cover: Cover | None = None) -> BeamSteps:
-    """As `search`, from a token of its own for each row (B,), and step by step."""
+def searching(
+    score: Score,
+    start: Tensor,
+    end: int,
+    beam: Beam,
+    longest: int,
+    cover: Cover | None = None,
+    constraints: Sequence[Constraint | None] = (),
+    rooms: Sequence[int] = (),
+) -> BeamSteps:
+    """As `search`, from a token of its own for each row (B,), and step by step. rooms: the longest answer of each row that its constraint
+    is told of, where that is not the same for all."""
     beam.check()
     if longest < 1:
         raise ConfigError(f"beam search needs room for at least one token, not {longest}")
     rows, device, beams = len(start), start.device, beam.beams
     best = BestHypotheses(rows, beam, cover)
+    allowed, rooms = Constraints(constraints), rooms or [longest] * rows
     alive = torch.zeros(rows, 1, device=device)  # log-probabilities (B, K)
     ids = start.view(rows, 1, 1)  # (B, K, T)
     row = torch.arange(rows, device=device)  # which rows are still searched
@@ -100,6 +116,9 @@ def searching(score: Score, start: Tensor, end: int, beam: Beam, longest: int, c
         logits = score(ids.view(b * k, t), row.repeat_interleave(k), origin.flatten())
         total = alive.unsqueeze(-1) + logits.float().log_softmax(-1).view(b, k, -1)  # (B, K, V)
         v = total.size(-1)
+        if allowed:
+            left = [rooms[number] - length + 1 for number in row.tolist() for _ in range(k)]
+            total = total.masked_fill(allowed.forbidden(v, left, device).view(b, k, v), -math.inf)
         values, index = total.view(b, k * v).topk(min(2 * beams, k * v))  # twice as many: at most half of them end
         parent, token = index // v, index % v
         best.add_ended(row, ids, values, parent, token, end)
@@ -107,6 +126,8 @@ def searching(score: Score, start: Tensor, end: int, beam: Beam, longest: int, c
         alive, order = going.topk(min(beams, going.size(1)))
         parent, token = parent.gather(1, order), token.gather(1, order)
         origin = torch.arange(b, device=device)[:, None] * k + parent
+        if allowed:
+            allowed.advance(token.flatten().tolist(), origin.flatten().tolist(), (alive > -math.inf).flatten().tolist())
         ids = torch.cat([ids.gather(1, parent.unsqueeze(-1).expand(-1, -1, t)), token.unsqueeze(-1)], dim=-1)
         if length == longest:
             best.add_alive(row, ids, alive)
@@ -116,6 +137,8 @@ def searching(score: Score, start: Tensor, end: int, beam: Beam, longest: int, c
         if not open_rows:
             break
         if len(open_rows) < len(row):
+            if allowed:
+                allowed.of_rows([i * alive.size(1) + j for i in open_rows for j in range(alive.size(1))])
             chosen = torch.tensor(open_rows, device=device)
             row, ids, alive, origin = row[chosen], ids[chosen], alive[chosen], origin[chosen]
         yield

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from weft.core.errors import CapabilityError, ConfigError
+from weft.data.constraint import Constraint
 from weft.inference.attention_weights import Recorder
 from weft.inference.beam import Beam, BeamSteps, Cover, Hypothesis, Score, finish, searching
 from weft.inference.runner import ModelRunner
@@ -36,20 +37,31 @@ def translate(
     length_penalty: float = 0.6,
     coverage_penalty: float = 0.0,
     cached: bool = True,
+    constraints: Sequence[Constraint | None] = (),
 ) -> list[list[Hypothesis]]:
     """source (B, S), or features (B, S, …), and lengths (B,) through an encoder and a decoder -> the best targets of each row, best first.
 
-    cached: read every target once, where the model can.
+    cached: read every target once, where the model can. constraints: what the target of each row may say.
     """
-    return finish(translating(model, source, lengths, start, end, Beam(beams, length_penalty, coverage_penalty), longest, cached))
+    beam = Beam(beams, length_penalty, coverage_penalty)
+    return finish(translating(model, source, lengths, start, end, beam, longest, cached, constraints))
 
 
 @torch.inference_mode()
 def translating(
-    model: Any, source: Tensor, lengths: Tensor, start: int, end: int, beam: Beam, longest: int = 0, cached: bool = True
+    model: Any,
+    source: Tensor,
+    lengths: Tensor,
+    start: int,
+    end: int,
+    beam: Beam,
+    longest: int = 0,
+    cached: bool = True,
+    constraints: Sequence[Constraint | None] = (),
 ) -> BeamSteps:
     """As `translate`, step by step."""
-    source = source[:, : max(1, int(lengths.max()))] if len(lengths) else source
+    sizes = lengths.tolist()
+    source = source[:, : max(1, *sizes)] if sizes else source
     memory = model.encode(source, lengths)
     lengths = model.encoded_lengths(lengths) if offers(model, Subsamples) else lengths
     state: EncoderDecoderState | None = model.new_state() if cached and offers(model, Decodes) else None
@@ -67,12 +79,12 @@ def translating(
         logits: Tensor = model.head(hidden[:, -1])
         return logits
 
-    most = longest or 3 * source.size(1) + 50
-    if context := getattr(model.config, "context", 0):
-        most = min(most, context - 1)
+    context = getattr(model.config, "context", 0) or 1 << 30
+    rooms = [min(longest or 3 * size + 50, context - 1) for size in sizes]
+    most = max(rooms, default=1)
     begin = torch.full((len(source),), start, device=source.device)
     cover = coverage(model, memory, lengths, start) if beam.coverage_penalty else None
-    best = yield from searching(score, begin, end, beam, most, cover)
+    best = yield from searching(score, begin, end, beam, most, cover, constraints, rooms)
     return best
 
 

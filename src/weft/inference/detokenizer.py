@@ -1,7 +1,8 @@
 """The text of an answer as its tokens come in, up to the first stop sequence.
 
-A tokenizer is asked for a few tokens at a time, never for the whole answer, so a token costs the same however long the answer is. What
-has been released never changes. Two things are held back: tokens whose text may still change, and text that may become a stop sequence.
+A tokenizer is asked for a few tokens at a time, never for the whole answer, so a token costs the same however long the answer is, unless
+it says that it must know all tokens. What has been released never changes. Two things are held back: tokens whose text may still change,
+and text that may become a stop sequence.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class Detokenizer:
     def __init__(self, tokenizer: Any, stops: Sequence[str] = (), prompt: Sequence[int] = ()):
         """prompt: tokens before the answer, where a space between the two is to be part of it."""
         self.decode, self.stops = tokenizer.decode, tuple(stops)
+        self.whole = getattr(tokenizer, "needs_all_tokens", False)
         self.stopped = False
         """Whether a stop sequence came."""
         self.read = 0
@@ -74,7 +76,9 @@ class Detokenizer:
         ids, self._open = self._open[:number], self._open[number:]
         text = self._text_of(ids) if self._open else self._open_text
         self._settled += text
-        if any(map(str.isalnum, text)) or (text and len(self._before) + number > LONGEST):
+        if self.whole:
+            self._before = self._before + ids
+        elif any(map(str.isalnum, text)) or (text and len(self._before) + number > LONGEST):
             self._before = ids  # no tokenizer puts what follows a word together by what stands before it
         elif len(self._before) < 2 * LONGEST:
             self._before = self._before + ids  # else a token without text, of which thousands may follow an END, but never the END itself

@@ -34,7 +34,10 @@ class SourceRequest(ActiveRequest):
     """A source that is being answered. Stop sequences and penalties concern the answer alone: a name may well be said again."""
 
     def __init__(self, number: int, request: Request, tokenizer: Any):
-        super().__init__(number, replace(request, ids=()), tokenizer.for_source(request.source_text) if request.source_text else tokenizer)
+        own_constraint = tokenizer.constraint(request.ids) if request.source is None else None
+        constraint = own_constraint if request.constraint is None else request.constraint
+        own = replace(request, ids=(), constraint=constraint)
+        super().__init__(number, own, tokenizer.for_source(request.source_text) if request.source_text else tokenizer)
         self.source = source_of(request, tokenizer)
 
 
@@ -141,12 +144,12 @@ class EncoderDecoderEngine:
         """The next token of each row, from its hidden state (B, D)."""
         logits = self.model.head(states)[:, : self.tokenizer.size]
         requests, answers = [each.request for each in self.requests], [each.answer for each in self.requests]
-        self.sampler = self.sampler or Sampler(requests, self.tokenizer.size, self.device, answers)
+        room = max(1, self.context - 1)  # the start has a position too
+        self.sampler = self.sampler or Sampler(requests, self.tokenizer.size, self.device, answers, [room] * len(requests))
         ids = self.sampler.choose(logits, torch.tensor([len(answer) for answer in answers], device=self.device))
         self.sampler.record(ids)
         most = max(request.sampling.logprobs for request in requests)
         chosen = Sampler.logprobs(logits, ids, most) if most >= 0 else [Token(number) for number in ids.tolist()]
-        room = max(1, self.context - 1)  # the start has a position too
         return {
             each.number: each.push(trimmed(token, each.request.sampling.logprobs), {self.end}, room)
             for each, token in zip(self.requests, chosen, strict=True)

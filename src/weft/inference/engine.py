@@ -297,7 +297,9 @@ class Engine:
 
     def _sampler(self, requests: Sequence[ActiveRequest]) -> Sampler:
         answers = [each.answer for each in requests]
-        return Sampler([each.request for each in requests], self.tokenizer.size, self.runner.device, answers)
+        bounded = self.context and not self.sliding_context
+        rooms = [self.context - len(each.request.ids) if bounded else each.request.sampling.max_new_tokens for each in requests]
+        return Sampler([each.request for each in requests], self.tokenizer.size, self.runner.device, answers, rooms)
 
     def _choose(
         self, requests: Sequence[ActiveRequest], logits: Tensor, sampler: Sampler, position: Tensor

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from weft.core.errors import ConfigError
+from weft.data.constraint import Constraint
 from weft.inference.mask_predict import MaskPredict
 
 GREEDY = 0.0
@@ -86,6 +87,8 @@ class Request:
     source: Tensor | None = field(default=None, compare=False)
     """Features (S, …) that a model answers in place of tokens, such as frames of sound or patches of an image, as its `encode` takes
     them without the batch."""
+    constraint: Constraint | None = field(default=None, compare=False)
+    """What the answer may say, token by token."""
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
 """Choosing the next token of every row of a batch, each by its own settings.
 
-The logits of a row go through, in this order: bias, repetition penalty, frequency and presence penalty; then, unless the likeliest token
-is taken, temperature, top_k, top_p (of what top_k left) and min_p. Rows never meet: each draws with a key made of its seed, its number and
-the position of the token, and probabilities are summed as whole numbers, which no order of adding up changes. So a row gets the same tokens
-alone and in any batch. Settings are known on the host, so that nothing here waits for the device but `logprobs`.
+The logits of a row go through, in this order: bias, repetition penalty, frequency and presence penalty, what its constraint allows; then,
+unless the likeliest token is taken, temperature, top_k, top_p (of what top_k left) and min_p. Rows never meet: each draws with a key made
+of its seed, its number and the position of the token, and probabilities are summed as whole numbers, which no order of adding up changes.
+So a row gets the same tokens alone and in any batch. Settings are known on the host, so that nothing here waits for the device but
+`logprobs` and constraints.
 Shapes: B rows, R rows that ask for something, V vocabulary.
 """
 
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor
 
 from weft.core import random
+from weft.inference.constraints import Constraints
 from weft.inference.penalties import Penalties
 from weft.inference.request import GREEDY, Request, Sampling, Token
 from weft.kernels.decode_step import KERNELS
@@ -30,9 +32,21 @@ COLDEST = 1e-30
 class Sampler:
     """The settings of a batch's rows; made anew when rows come or go."""
 
-    def __init__(self, requests: Sequence[Request], vocabulary: int, device: Any = None, answers: Sequence[Sequence[int]] = ()):
-        """answers: the tokens that each request got so far, which its penalties count; by default none."""
+    def __init__(
+        self,
+        requests: Sequence[Request],
+        vocabulary: int,
+        device: Any = None,
+        answers: Sequence[Sequence[int]] = (),
+        rooms: Sequence[int] = (),
+    ):
+        """answers: the tokens that each request got so far, which its penalties count and its constraint follows; by default none.
+        rooms: most tokens of each whole answer, where the context holds fewer than were asked for."""
         settings = [request.sampling for request in requests]
+        self.constraints = Constraints([request.constraint for request in requests], answers)
+        if self.constraints:
+            most = [min(s.max_new_tokens, room) for s, room in zip(settings, rooms or [s.max_new_tokens for s in settings], strict=True)]
+            self.rooms = [room - len(answer) for room, answer in zip(most, answers or [()] * len(most), strict=True)]
         self.penalties = Penalties.of(requests, answers, vocabulary, device)
         seeds = torch.tensor([random.seed_of(s.seed, "generate") for s in settings])
         self.keys = random.fold(torch.tensor([r.number for r in requests]), seeds).to(device)  # (B,) as random.keys makes them of one seed
@@ -48,22 +62,31 @@ class Sampler:
 
     def choose(self, logits: Tensor, position: Tensor) -> Tensor:
         """logits (B, V), position (B,) of the token in each answer, from 0 -> ids (B,)."""
-        if self.penalties:
-            logits = self.penalties.apply(logits.float())
+        logits = self._changed(logits)
         if not self.draws:
             return argmax(logits)
         drawn = self._draw(logits.float(), random.fold(self.keys, position))
         return torch.where(self.greedy, argmax(logits), drawn) if self.mixed else drawn
 
     def record(self, ids: Tensor) -> None:
-        """Count what was chosen (B,) for the penalties."""
+        """Count what was chosen (B,) for the penalties, and go on with it in the constraints."""
         if self.penalties:
             self.penalties.record(ids)
+        if self.constraints:
+            self.constraints.advance(ids.tolist())
+            self.rooms = [room - 1 for room in self.rooms]
+
+    def _changed(self, logits: Tensor) -> Tensor:
+        """logits (B, V) with penalties, and -inf where a constraint does not allow a token."""
+        if self.penalties:
+            logits = self.penalties.apply(logits.float())
+        if self.constraints:
+            logits = logits.float().masked_fill(self.constraints.forbidden(logits.size(-1), self.rooms, logits.device), -math.inf)
+        return logits
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """logits (B, V) -> the probabilities by which tokens are chosen, in float64; 1 for the likeliest of a greedy row."""
-        if self.penalties:
-            logits = self.penalties.apply(logits.float())
+        logits = self._changed(logits)
         best = torch.zeros_like(logits, dtype=torch.float64).scatter(-1, logits.argmax(-1, keepdim=True), 1.0)
         if not self.draws:
             return best

@@ -113,6 +113,8 @@ def check(model: Any, draft: Any, tokenizer: Any, request: Request, num_draft_to
         raise ConfigError(f"a draft model must propose at least one token ahead, not {num_draft_tokens}")
     if counts(request.sampling):
         raise ConfigError("penalties change with every token, so proposals cannot be read at once; leave them out, or the draft model")
+    if request.constraint is not None:
+        raise ConfigError("a constraint goes on with every token, so proposals cannot be read at once; leave it out, or the draft model")
     if request.sampling.max_new_tokens < 1 or not request.ids:
         raise ConfigError("a prompt and room for at least one token are needed")
     sizes = {name: int(made.config.vocabulary) for name, made in (("model", model), ("draft", draft))}

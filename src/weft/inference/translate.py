@@ -101,7 +101,9 @@ def best_answers(
 
 def searched(model: Any, tokenizers: Sequence[Any], source: Tensor, lengths: Tensor, beam: Beam) -> list[list[Seq2SeqOutput]]:
     """tokenizers: of the answers to each source."""
-    found = finish(translating(model, source, lengths, *start_and_end(tokenizers[0]), beam))
+    rows = zip(tokenizers, source.tolist(), lengths.tolist(), strict=True)
+    constraints = [tokenizer.constraint(ids[:length]) for tokenizer, ids, length in rows]
+    found = finish(translating(model, source, lengths, *start_and_end(tokenizers[0]), beam, constraints=constraints))
     return [[answer_of(tokenizer, one) for one in best] for tokenizer, best in zip(tokenizers, found, strict=True)]
 
 

@@ -61,7 +61,8 @@ def searches(model: ServedModel, prompts: Prompts, lengths: Sequence[int], beam:
         if model.answers:
             source = torch.tensor([ids if ids[-1] == end_of(model) else [*ids, end_of(model)]], device=device)
             size = torch.tensor([source.size(1)], device=device)
-            [best] = yield from translating(model.model, source, size, *start_and_end(model.tokenizer), beam, longest)
+            bounds, allowed = start_and_end(model.tokenizer), model.tokenizer.constraint(ids)
+            [best] = yield from translating(model.model, source, size, *bounds, beam, longest, constraints=[allowed])
         else:
             [best] = yield from continuing(model.model, [ids], beam, longest, end_of(model), model.tokens.size)
         found.append(best)

@@ -68,5 +68,6 @@ DATA = {
     "t5_span_corruption": Entry(
         "weft.data.text.sentinels:T5SpanCorruptionConfig", 2019, "span corruption with sentinels, as T5 is pretrained"
     ),
+    "treebank": Entry("weft.data.trees.treebank:TreebankConfig", 2015, "sentences and their constituency trees, linearised"),
     "questions": Entry("weft.data.text.questions:QuestionsConfig", 0, "questions with an answer of a few characters"),
 }

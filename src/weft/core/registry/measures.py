@@ -3,11 +3,11 @@
 from weft.core.registry.entry import Entry
 
 MEASURES = {
-    "seq2seq": Entry("weft.evaluation.translation:measure", 2002, "BLEU and chrF of whole translations"),
-    "scheduled_sampling": Entry("weft.evaluation.translation:measure", 2002, "BLEU and chrF of whole translations"),
-    "minimum_risk": Entry("weft.evaluation.translation:measure", 2002, "BLEU and chrF of whole translations"),
-    "policy_gradient": Entry("weft.evaluation.translation:measure", 2002, "BLEU and chrF of whole translations"),
-    "cmlm": Entry("weft.evaluation.translation:measure", 2002, "BLEU and chrF of whole translations made at once"),
+    "seq2seq": Entry("weft.evaluation.answers:measure", 2002, "BLEU and chrF of whole answers, or what the recipe says"),
+    "scheduled_sampling": Entry("weft.evaluation.answers:measure", 2002, "BLEU and chrF of whole answers, or what the recipe says"),
+    "minimum_risk": Entry("weft.evaluation.answers:measure", 2002, "BLEU and chrF of whole answers, or what the recipe says"),
+    "policy_gradient": Entry("weft.evaluation.answers:measure", 2002, "BLEU and chrF of whole answers, or what the recipe says"),
+    "cmlm": Entry("weft.evaluation.answers:measure", 2002, "BLEU and chrF of whole translations made at once"),
     "extractive_qa": Entry("weft.evaluation.best_span:measure", 2016, "exact match and F1 of answers as text"),
     "token_classification": Entry(
         "weft.evaluation.entities:measure", 2003, "sentences without a mistake; precision, recall and F1 of entities"

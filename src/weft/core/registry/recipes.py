@@ -175,6 +175,10 @@ RECIPES = {
         "weft.recipes.language.transformer:multi30k_risk", 2016, "minimum-risk training on BLEU of a translator of Multi30k"
     ),
     "transformer/multi30k": Entry("weft.recipes.language.transformer:multi30k", 2017, "translation of Multi30k, English to German"),
+    "parser/transformer": Entry(
+        "weft.recipes.language.parser:transformer", 2015, "constituency parser: Transformer from a sentence to its linearised tree"
+    ),
+    "parser/rnn": Entry("weft.recipes.language.parser:rnn", 2015, "the same with recurrent networks and attention"),
     "pointer_generator/names": Entry(
         "weft.recipes.language.pointer_generator:names", 2017, "pointer-generator that answers people with names it never saw"
     ),

@@ -13,6 +13,7 @@ import numpy as np
 from weft.core import registry, renamed
 from weft.core.errors import DataError
 from weft.core.untrusted import checked, parse_json, parsing
+from weft.data.constraint import Constraint
 from weft.data.io.files import well_formed
 
 WORD = re.compile(r"\w+|[^\w\s]|\n")
@@ -30,6 +31,8 @@ class Tokenizer:
 
     name = ""
     size = 0
+    needs_all_tokens = False
+    """Whether the text of some tokens depends on all that stand before them."""
 
     @property
     def around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -58,6 +61,10 @@ class Tokenizer:
     def for_source(self, source: str) -> Tokenizer:
         """The tokenizer of the answers to a source, which differs where these can hold words of it that are not in the vocabulary."""
         return self
+
+    def constraint(self, source: Sequence[int]) -> Constraint | None:
+        """What an answer to the tokens of a source may say; None for anything."""
+        return None
 
     def encode(self, text: str) -> np.ndarray:
         raise DataError(f"the tokenizer {self.name!r} reads no text; start from a model of text, or from none")

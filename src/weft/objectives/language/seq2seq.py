@@ -9,9 +9,10 @@ target (B, T) with START and END, source_length, target_length (B,).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -20,6 +21,7 @@ from torch import Tensor, nn
 from weft.core.errors import ConfigError
 from weft.data.base import IGNORE, Batch
 from weft.inference.beam_models import translate
+from weft.inference.constraints import Constraint
 from weft.metrics.ngrams import bleu, statistics
 from weft.models.base import SourceAttention, Subsamples, offers
 from weft.objectives.base import Objective, ObjectiveConfig, Terms, count
@@ -46,6 +48,10 @@ class Seq2SeqConfig(ObjectiveConfig):
     """Width of the beam search by which whole answers are evaluated."""
     length_penalty: float = 0.6
     """Length penalty of the beam search (GNMT): scores are divided by ((5 + length) / 6) to this power; larger favours long answers."""
+    scores: Literal["bleu", "brackets"] = "bleu"
+    """How whole answers are judged in evaluation: bleu (and chrF) of translations, brackets (F1 as evalb has it) of parse trees."""
+    unconstrained: bool = False
+    """Let evaluation search all answers, where the tokenizer knows which are allowed, such as trees of the sentence's words."""
     lowercase: bool = False
     """Evaluation tells BLEU of texts in lower case, too."""
     tokenize: str = ""
@@ -120,10 +126,11 @@ class Seq2Seq(Objective):
         """What the decoder reads (B, T - 1): the true tokens (teacher forcing)."""
         return batch["target"][:, :-1]
 
-    def answers(self, model: nn.Module, source: Tensor, lengths: Tensor) -> list[list[int]]:
-        """The best target of each source, as evaluation takes it."""
+    def answers(self, model: nn.Module, source: Tensor, lengths: Tensor, constraints: Sequence[Constraint | None] = ()) -> list[list[int]]:
+        """The best target of each source, as evaluation takes it; constraints: what each may say."""
         c = self.config
-        return [best[0].ids for best in translate(model, source, lengths, c.start, c.end, beams=c.beams, length_penalty=c.length_penalty)]
+        how: dict[str, Any] = {"beams": c.beams, "length_penalty": c.length_penalty, "constraints": constraints}
+        return [best[0].ids for best in translate(model, source, lengths, c.start, c.end, **how)]
 
     def search(self, model: nn.Module) -> dict[str, Any]:
         """How answers are found, for the record."""
