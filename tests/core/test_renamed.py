@@ -48,11 +48,18 @@ OLD = {
     *("depth_dropout", "branch_dropout", "halvings", "bottleneck", "discriminator_turns", "rest_lr", "TwoFoldersConfig", "DrawsConfig"),
     *("WavesConfig", "SentinelsConfig", "MemoryConfig", "MarkedTokenizer", "AnsweringTokenizer", "MarkedCharacters", "fill_in", "Wishes"),
     *("BothWays", "BranchDropout", "DepthDropout", "ParallelBlock", "AboveConv2d", "Verdict", "Adversaries", "judge_pair", "ManyRows"),
+    *("land", "Piece", "arithmetic", "rounding", "spots", "at_place"),
     *("mix_by_products", "sound_kernels", "told_by_stack", "beside_norm", "beside_values", "held_by", "without_padding", "OneRowInC"),
 }
 """Identifiers that the field has another word for."""
 STILL_THERE: set[str] = {"bottleneck"}
 """A word with another meaning: `--bottleneck` of the birthplace assignment's own command."""
+OLD_MODULES = {
+    *("tones", "draws", "game", "pick", "half", "halves", "rounded", "sources", "whole_targets", "telling", "recompute", "pretence"),
+    *("wide_block", "cpu_block", "token_loss", "tuned_products", "steps", "cpu_steps"),
+    *("nn/documents", "nn/cache", "nn/memory", "data/memory", "inference/parallel", "inference/answers", "training/pieces"),
+}
+"""Modules and packages, by their names or by those of their rooms, too."""
 PARTS = {
     "rise",
     "rises",
@@ -80,6 +87,7 @@ PROSE = {
     r"heads share their keys": "grouped-query attention",
     r"branch dropout": "drop path",
     r"heads of keys": "KV heads",
+    r"\bplaces? (of|in) (the|a|its|their) (KV )?cache|\b[ST] places\b|(new|hidden|masked|next) tokens?'? places?": "positions",
     r"how positions are told": "position embedding",
     r"(queries and keys|embedded tokens) are normed": "QK-norm",
     r"the norm comes (first|last)|norms come first": "pre-norm, post-norm",
@@ -172,6 +180,13 @@ def test_no_old_identifier_is_left() -> None:
     found = identifiers() & OLD
     assert found - STILL_THERE == set()
     assert STILL_THERE - found == set(), "gone from the code; take them out of STILL_THERE"
+
+
+def test_no_module_has_an_old_name() -> None:
+    root = ROOT / "src" / "weft"
+    paths = [path.relative_to(root).with_suffix("") for path in root.rglob("*") if path.suffix == ".py" or path.is_dir()]
+    names = {"/".join(path.parts[-2:]): path.name for path in paths}
+    assert {path for path, name in names.items() if {path, name} & OLD_MODULES} == set()
 
 
 def parts_of(name: str) -> set[str]:

@@ -17,9 +17,11 @@ from weft.inference.quantize import quantize_model
 from weft.inference.runner import ModelRunner
 from weft.kernels import mathematics, select
 from weft.kernels.c import passes
+from weft.kernels.describe import describe_block, describe_recurrent, describe_stack
 from weft.kernels.implementation import uninstall
+from weft.kernels.known import described
 from weft.kernels.select import choose_decoder, install_chosen
-from weft.kernels.spec import BlockSpec, StackSpec, describe_block, describe_recurrent, describe_stack, described
+from weft.kernels.spec import BlockSpec, StackSpec
 from weft.kernels.usage import Machine, UsageSpec
 from weft.models.language.llama import LlamaConfig
 from weft.nn.attention import SelfAttention

@@ -11,8 +11,8 @@ from torch.nn.utils import parametrizations
 
 from weft.core.errors import ConfigError
 from weft.kernels import select
+from weft.kernels.describe import describe_recurrent
 from weft.kernels.implementation import uninstall
-from weft.kernels.spec import describe_recurrent
 from weft.kernels.usage import UsageSpec
 from weft.nn.recurrent import CELLS, STEPS, WITH_CELL, Recurrent, RecurrentLayer, reversed_steps
 

@@ -1,7 +1,7 @@
 """Whether an answer is the same to the last bit beside any others: what that costs where, and what is done where nobody says.
 
-In 16 bits the sums of a matrix product depend on how many rows are multiplied at once, so two tokens that are nearly as likely may change
-places. An engine is batch invariant where each prompt is prefilled by itself and a step of decoding adds up in an order that does not know
+In 16 bits the sums of a matrix product depend on how many rows are multiplied at once, so two tokens that are nearly as likely may swap
+ranks. An engine is batch invariant where each prompt is prefilled by itself and a step of decoding adds up in an order that does not know
 the number of rows.
 """
 

@@ -8,7 +8,7 @@ from torch import nn
 
 from weft.core.errors import ConfigError
 from weft.kernels.int8_linear import quantize_weights
-from weft.kernels.spec import check_known, described
+from weft.kernels.known import check_known, described
 from weft.models.base import EncoderDecoder, NextTokenLogits, offers
 
 Precision = Literal["fp32", "bf16", "int8"]

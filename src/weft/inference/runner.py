@@ -28,8 +28,8 @@ class ModelRunner:
     """What a row gives does not depend on the rows beside it, but for the order in which numbers are added up."""
 
     def __init__(self, model: Any, *, cached: bool = True, batch_invariant: bool = False, graphs: PrefillGraphs | None = None):
-        """cached: read every token once, where the model can. invariant: what `decode` gives to a row, and `prefill` to one that is alone,
-        is the same to the last bit, whatever rows are beside it. graphs: what reads rows from their first token on."""
+        """cached: read every token once, where the model can. batch_invariant: what `decode` gives to a row, and `prefill` to one that is
+        alone, is the same to the last bit, whatever rows are beside it. graphs: what reads rows from their first token on."""
         self.batch_invariant = batch_invariant
         self.graphs = graphs
         self.model, self.ids = model, list[list[int]]()
@@ -42,8 +42,10 @@ class ModelRunner:
     @cached_property
     def decode_step(self) -> Any:
         """What reads one more token of each row, chosen when first asked for; None where the model's own layers do."""
-        made = select.decoder(self.model, batch_invariant=self.batch_invariant) if isinstance(self.state, KVCache) else None
-        if isinstance(self.state, KVCache) and isinstance(made, CPUDecodeStep):
+        if type(self.state) is not KVCache:  # a kind of one may keep other keys than a kernel would
+            return None
+        made = select.decoder(self.model, batch_invariant=self.batch_invariant)
+        if isinstance(made, CPUDecodeStep):
             self.state.kv = self.state.kv.float()  # one row looks at them sooner than at those of 16 bits
         return made
 

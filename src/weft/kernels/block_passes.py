@@ -198,7 +198,10 @@ def gelu(x: Tensor, out: Tensor, tanh: bool) -> None:
 
 
 def gelu_back(grad_out: Tensor, x: Tensor, tanh: bool, recompute: Tensor | None = None) -> Tensor:
-    """The gradient of GELU's result (M, N) becomes that of x, which is GELU's input; its sum over rows (N,). again: room for the result."""
+    """The gradient of GELU's result (M, N) becomes that of x, which is GELU's input; its sum over rows (N,).
+
+    recompute: room for the result.
+    """
     if not x.is_cuda:
         if recompute is not None:
             gelu(x, recompute, tanh)

@@ -1,6 +1,6 @@
 """One more token of every row of a decoder on a GPU, as one launch: `kernels.triton.decode_kernels`, captured as a CUDA graph.
 
-A graph serves a number of rows (a power of two, the rest idle) and a number of places of the cache. Capturing takes milliseconds, as
+A graph serves a number of rows (a power of two, the rest idle) and a number of positions of the cache. Capturing takes milliseconds, as
 nothing is compiled but the kernels themselves, once a machine. A single row may have a kernel of its own, `kernels.cuda.megakernel`.
 """
 
@@ -58,6 +58,7 @@ def refuses_stack(spec: StackSpec, use: UsageSpec) -> str:
         "some blocks are pre-norm and others post-norm": len({block.order for block in blocks}) > 1,
         "a norm has no scale": any(norm != "none" and weights not in ("all", "scales") for norm, weights in norms),
         "a block has no norm": any(block.norm == "none" for block in blocks),
+        "weights do not lie row after row": not spec.contiguous,
         "linear layers are of several kinds": any(block.linear != spec.head for block in blocks),
         "weights are not tensors of one device": spec.devices != 1 or not spec.plain_tensors,
     }
@@ -83,10 +84,10 @@ def parts_of(weight: Tensor) -> int:
 
 
 class DecodeStep:
-    """Beside others, whichever, a row gets the same to the last bit; where that is asked for (invariant), also when it is alone."""
+    """Beside others, whichever, a row gets the same to the last bit; where that is asked for (batch_invariant), also when it is alone."""
 
     def __init__(self, model: Any, *, batch_invariant: bool = False):
-        """invariant: a row that is alone is read by the kernels for several, though `megakernel` is faster."""
+        """batch_invariant: a row that is alone is read by the kernels for several, though `megakernel` is faster."""
         self.model = model
         self.alone: Megakernel | None = None
         self.tries_alone = not batch_invariant

@@ -58,6 +58,7 @@ class CUDABlock(Implementation):
             f"the norms are of another kind ({spec.norm})": spec.norm != "layer",
             "a bias or a norm's weight is missing": spec.norm_weights != "all" or spec.bias != "all",
             f"linear layers are {spec.linear}": spec.linear != "linear",
+            "weights do not lie row after row": not spec.contiguous,
             "processes share out the weights": not spec.plain_tensors,
             f"a width of {width} or {spec.ffn_width} is no multiple of 64": width % 64 or spec.ffn_width % 64,
             f"a width of {width} is above {WIDEST}": width > WIDEST,

@@ -2,7 +2,7 @@
 
 An installed implementation is an attribute of the instance: `forward` of a block, `attend` or `attention_fn` of attention. So hooks,
 compilation, wrappers that share out weights, copies and the names of weights know no difference, and taking the attribute away gives the
-plain layer.
+plain layer. What was installed is noted beside it (`implementations`), so that what somebody else puts there later is told apart.
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ def install(module: nn.Module, implementation: Implementation, what: Any, slot: 
     slot = slot or implementation.slot
     method = isinstance(what, FunctionType) and slot != "attention_fn"
     vars(module)[slot] = MethodType(what, module) if method else what
-    vars(module).setdefault("implementations", {})[slot] = implementation.name
+    vars(module).setdefault("implementations", {})[slot] = vars(module)[slot]
 
 
 def uninstall(model: nn.Module) -> None:
-    """Leave only plain layers."""
+    """Leave only plain layers, and what somebody else has put in their place since."""
     for module in model.modules():
-        for slot in vars(module).pop("implementations", {}):
-            vars(module).pop(slot, None)
+        for slot, what in vars(module).pop("implementations", {}).items():
+            if vars(module).get(slot) is what:
+                del vars(module)[slot]

@@ -20,11 +20,15 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from weft.kernels import replaced
+
 FILE = Path(__file__).with_name("mathematics.json")
 CHECKED: dict[str, tuple[str, ...]] = {
-    "weft.nn.attention": ("fused_attention", "_causal_mask", "_make_causal_mask", "repeat_kv", "apply_rope"),
+    "weft.nn.attention": ("fused_attention", "zero_masked_kv", "_causal_mask", "_make_causal_mask", "repeat_kv", "apply_rope"),
     "weft.nn.attention:SelfAttention": ("forward", "attend", "cached_attention"),
     "weft.nn.position": ("apply_rope", "rope_table"),
+    "weft.nn.state:KVCache": ("extend",),
+    "weft.nn.state:LayerKV": ("update",),
     "weft.nn.block:Block": ("forward",),
     "weft.nn.block:Blocks": ("forward",),
     "weft.nn.feed_forward": ("squared_relu",),
@@ -59,33 +63,56 @@ CHECKED: dict[str, tuple[str, ...]] = {
     "weft.models.language.llama:Llama": ("hidden", "embedded", "forward", "decoder_stack"),
 }
 """Functions of a module or a class that kernels stand in for."""
+CACHED = ("weft.nn.state:KVCache", "weft.nn.state:LayerKV")
 BUILT_ON: dict[str, tuple[str, ...]] = {
     "weft.nn.attention:SelfAttention": ("weft.nn.attention", "weft.nn.position"),
     "weft.nn.dropout:DropPath": ("weft.nn.dropout:Dropout",),
     "weft.nn.feed_forward:FeedForward": ("weft.nn.feed_forward",),
     "weft.nn.feed_forward:GatedFeedForward": ("weft.nn.feed_forward",),
     "weft.nn.recurrent:RecurrentLayer": ("weft.nn.recurrent",),
-    "weft.models.language.gpt:GPT": ("weft.models.language.decoder:Decoder", "weft.nn.position", "weft.nn.block:Blocks"),
+    "weft.models.language.gpt:GPT": ("weft.models.language.decoder:Decoder", "weft.nn.position", "weft.nn.block:Blocks", *CACHED),
     "weft.models.language.speedrun_gpt:SpeedrunGPT": (
         "weft.models.language.gpt:GPT",
         "weft.models.language.decoder:Decoder",
         "weft.nn.position",
         "weft.nn.block:Blocks",
+        *CACHED,
     ),
-    "weft.models.language.llama:Llama": ("weft.nn.position",),
+    "weft.models.language.llama:Llama": ("weft.nn.position", *CACHED),
 }
 """What else the mathematics of a class is made of."""
 
 
-def changed(what: type | ModuleType) -> str:
-    """What of a class or module is not as the kernels know it, in a few words; nothing where all is, or where it was never checked."""
-    own = what.__name__ if isinstance(what, ModuleType) else f"{what.__module__}:{what.__qualname__}"
+def is_checked(kind: type) -> bool:
+    """Whether the kernels were checked against a class."""
+    return name_of(kind) in CHECKED
+
+
+def name_of(what: type | ModuleType) -> str:
+    return what.__name__ if isinstance(what, ModuleType) else f"{what.__module__}:{what.__qualname__}"
+
+
+def changed(what: type | ModuleType, seen: set[Any] | None = None) -> str:
+    """What of a class or module is not as the kernels know it, in a few words; nothing where all is.
+
+    Of a class that was never checked, such as PyTorch's own, only what was replaced while the program runs is told. seen: what was
+    looked at before, and is noted here.
+    """
+    own, seen = name_of(what), set() if seen is None else seen
     for name in (own, *BUILT_ON.get(own, ())) if own in CHECKED else ():
+        if name in seen:
+            continue
+        seen.add(name)
         known = recorded().get(name, {})
         for function in CHECKED[name]:
-            if fingerprint(found(name, function)) != known.get(function, "nothing"):
+            held = found(name, function)
+            if fingerprint(held) != known.get(function, "nothing"):
                 return f"{name.rpartition(':')[2].rpartition('.')[2]}.{function} has changed since the kernels were checked against it"
-    return ""
+            if why := replaced.called_by(held):
+                return why
+        if ":" in name and (why := replaced.of_class(owner(name), seen)):
+            return why
+    return replaced.of_class(what, seen) if isinstance(what, type) and own not in CHECKED else ""
 
 
 @cache
@@ -94,10 +121,15 @@ def recorded() -> dict[str, dict[str, str]]:
     return read
 
 
-def found(name: str, function: str) -> Any:
-    module, _, owner = name.partition(":")
+def owner(name: str) -> Any:
+    """The module or class of a name of `CHECKED`."""
+    module, _, kind = name.partition(":")
     home: Any = sys.modules.get(module) or importlib.import_module(module)
-    held = inspect.getattr_static(getattr(home, owner) if owner else home, function, None)
+    return getattr(home, kind) if kind else home
+
+
+def found(name: str, function: str) -> Any:
+    held = inspect.getattr_static(owner(name), function, None)
     held = held.fget if isinstance(held, property) else held
     return getattr(held, "__func__", held)
 
@@ -105,7 +137,8 @@ def found(name: str, function: str) -> Any:
 def fingerprint(function: Any) -> str:
     """Of what a function does; no text where that cannot be read, as of one that is made of another."""
     plain = isinstance(function, FunctionType) and function.__code__.co_freevars in ((), ("__class__",))
-    return of_code(function.__code__) if plain else ""
+    text = of_code(function.__code__) if plain else ""
+    return hashlib.sha256(f"{text} {function.__defaults__} {function.__kwdefaults__}".encode()).hexdigest()[:16] if text else ""
 
 
 @cache

@@ -52,6 +52,7 @@ class NarrowBlocks(Implementation):
             "a bias or a norm's weight is missing": first.norm_weights != "all" or first.bias != "all",
             f"linear layers are {first.linear}": first.linear != "linear",
             "weights are not in fp32": first.dtypes != {"float32"},
+            "weights do not lie row after row": not first.contiguous,
             "processes share out the weights": not first.plain_tensors,
             f"a feed-forward width of {first.ffn_width} is no multiple of 256": first.ffn_width % 256,
         }

@@ -1,6 +1,6 @@
 """The one door to the kernels: which of them computes a model's blocks, attention and decoding, and why not another.
 
-Every block, attention and decoder is described (`kernels.spec`), and each implementation says whether it computes exactly that. What is
+Every block, attention and decoder is described (`kernels.describe`), and each implementation says whether it computes exactly that. What is
 true of the model is decided here, once; what only a call can say (lengths, masks, the type of the stream) an implementation looks at
 itself, and falls back to the plain layer. Whoever changes a model afterwards asks again.
 """
@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from weft.kernels import mathematics
 from weft.kernels.attention import ALL_CORES, PACKED
 from weft.kernels.c.cpu_decode_step import CPUDecodeStep, CPUStep
 from weft.kernels.c.decode_stack import CDecode
@@ -22,27 +23,13 @@ from weft.kernels.c.gpt_block_cpu import CPUBlock
 from weft.kernels.c.recurrent_cpu import CPURecurrent
 from weft.kernels.cuda.megakernel import MegakernelDecode
 from weft.kernels.decode_step import DecodeStep, GPUStep
+from weft.kernels.describe import decoding, describe_attention, describe_block, describe_recurrent, describe_stack
 from weft.kernels.gpt_block_cuda import CUDABlock
 from weft.kernels.implementation import Implementation, install, uninstall
+from weft.kernels.known import Unknown, a, check_known, check_own, check_unchanged, described
 from weft.kernels.library_recurrent import LibraryRecurrent
 from weft.kernels.narrow_blocks import NarrowBlocks
-from weft.kernels.spec import (
-    AttentionSpec,
-    BlockSpec,
-    RecurrentSpec,
-    StackSpec,
-    Unknown,
-    a,
-    check_known,
-    check_own,
-    check_unchanged,
-    decoding,
-    describe_attention,
-    describe_block,
-    describe_recurrent,
-    describe_stack,
-    described,
-)
+from weft.kernels.spec import AttentionSpec, BlockSpec, RecurrentSpec, StackSpec
 from weft.kernels.usage import Machine, UsageSpec, is_block, is_recurrent
 from weft.nn import attention
 from weft.nn.attention import SelfAttention, fused_attention
@@ -116,7 +103,8 @@ def stack_positions(model: nn.Module) -> dict[int, tuple[str, int]]:
     """Of the blocks of a model that says how it is made: the position embedding to their attention, and their windows."""
     positions_of: dict[int, tuple[str, int]] = {}
     for module in model.modules():
-        if "decoder_stack" in vars(type(module)):
+        kind = type(module)
+        if "decoder_stack" in vars(kind) and mathematics.is_checked(kind) and not mathematics.changed(kind):
             stack = module.decoder_stack()  # type: ignore[operator]
             rope = "rope" if stack.positions == "rotary" else "none"
             positions_of |= {id(block): (rope, window) for block, window in zip(module.blocks, stack.windows, strict=True)}  # type: ignore[arg-type]
@@ -240,7 +228,8 @@ def describe_any_attention(module: nn.Module) -> AttentionSpec:
     kind = type(module)
     if "attention_fn" not in vars(kind) or kind.attention_fn is not fused_attention:  # type: ignore[attr-defined]
         raise Unknown(f"{kind.__name__} is not SelfAttention and offers no plain core of its own")
-    if "attention_fn" in vars(module) and "attention_fn" not in vars(module).get("implementations", {}):
+    own = vars(module)
+    if "attention_fn" in own and own["attention_fn"] is not own.get("implementations", {}).get("attention_fn"):
         raise Unknown(f"{kind.__name__} has a core of its own")
     check_unchanged(attention)
     return AttentionSpec(kind=kind.__name__)

@@ -205,7 +205,7 @@ class SelfAttention(nn.Module):
         asked = q.view(b, t, self.kv_heads, shared, k).permute(0, 2, 3, 1, 4).reshape(b, self.kv_heads, shared * t, k)
         if mask is not None and shared > 1:
             mask = mask.repeat(1, 1, shared, 1)
-        plain = self.attention_fn is fused_attention or "attention_fn" in vars(self).get("implementations", ())
+        plain = self.attention_fn is vars(self).get("implementations", {}).get("attention_fn", fused_attention)
         attention_fn = partial(fused_attention, clean=True) if plain else self.attention_fn
         found = attention_fn(asked, keys.to(q.dtype), values.to(q.dtype), mask)
         return found.view(b, self.kv_heads, shared, t, k).permute(0, 3, 1, 2, 4).reshape(b, t, h * k)

@@ -33,7 +33,7 @@ class Block(nn.Module):
         self.norm1, self.norm2 = norm(), norm()
 
     def forward(self, x: Tensor, mask: Any = None, rotary: Tensor | None = None, layer_kv: LayerKV | None = None) -> Tensor:
-        """x (B, T, D) -> (B, T, D); mask, rotary and store as `SelfAttention` takes them."""
+        """x (B, T, D) -> (B, T, D); mask, rotary and layer_kv as `SelfAttention` takes them."""
         if self.order == "pre":
             x = x + self.drop_path(self.dropout(self.attention(self.norm1(x), mask, rotary, layer_kv)))
             x = x + self.drop_path(self.dropout(self.feedforward(self.norm2(x))))
@@ -49,7 +49,7 @@ class Blocks(nn.ModuleList):
     def forward(
         self, x: Tensor, masks: Sequence[Any] | None = None, rotary: Tensor | None = None, layer_kvs: Sequence[LayerKV] | None = None
     ) -> Tensor:
-        """x (B, T, D) -> (B, T, D); masks and stores: one for each block."""
+        """x (B, T, D) -> (B, T, D); masks and layer_kvs: one for each block."""
         for number, block in enumerate(self):
             x = block(x, masks[number] if masks else None, rotary, layer_kvs[number] if layer_kvs else None)
         return x

@@ -15,8 +15,6 @@ class DecoderStack:
     """Position embedding; learned ones are added from the table `position`."""
     windows: tuple[int, ...]
     """How many tokens each block looks back at; 0 for all."""
-    dropout: bool
-    """Whether anything is dropped in training."""
     embedding_norm: bool = False
     """Whether embedded tokens are given one length."""
     skips: bool = False

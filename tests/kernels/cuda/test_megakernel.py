@@ -11,7 +11,9 @@ from torch import nn
 
 from tests.gpt_configs import gpt_config
 from weft.kernels.cuda.megakernel import Arguments, MegakernelDecode, all_shares, sizes_fit, sizes_of, supports
-from weft.kernels.spec import StackSpec, describe_stack, described
+from weft.kernels.describe import describe_stack
+from weft.kernels.known import described
+from weft.kernels.spec import StackSpec
 from weft.kernels.usage import Machine, UsageSpec
 from weft.models.language.gpt import PRESETS, GPTConfig
 from weft.models.language.llama import LlamaConfig

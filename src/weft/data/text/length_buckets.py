@@ -78,9 +78,9 @@ class LengthBuckets(Dataset):
         """tokens: of a batch, on the mean of both sides. most: what a model has room for, so no batch is wider."""
         self.pairs = pairs
         self.members, self.width = divide(pairs.source.sizes.numpy(), pairs.target.sizes.numpy(), tokens, most)
-        places = sum(len(held) * width for held, width in zip(self.members, self.width, strict=True))
-        self.padding = 1 - int(pairs.source.sizes.sum() + pairs.target.sizes.sum()) / (2 * places)
-        """Share of all places that is padding."""
+        positions = sum(len(held) * width for held, width in zip(self.members, self.width, strict=True))
+        self.padding = 1 - int(pairs.source.sizes.sum() + pairs.target.sizes.sum()) / (2 * positions)
+        """Share of all positions that is padding."""
 
     def __len__(self) -> int:
         return len(self.members)

@@ -5,7 +5,7 @@ At few rows a step takes as long as reading all weights from memory, so that wha
 A step is therefore one function in C (`kernels.c.decode_stack`), or where no compiler is found, it is traced: torch notes its calls once
 and repeats them by itself. Models of other weights are read as in training.
 
-Shapes: R rows, D width, L layers, G groups of heads, K head width, S places, V vocabulary.
+Shapes: R rows, D width, L layers, G groups of heads, K head width, S positions of the cache, V vocabulary.
 """
 
 from __future__ import annotations
@@ -131,8 +131,8 @@ class DecodeStack(nn.Module):
         """x (R, D) -> logits (R, V).
 
         kv: keys and values (2, L, R, G, S, K). window_kv: those of them that blocks with a window look at. rope: of rotary positions
-        (2, R, 1, K), else empty. Where all rows are of one length, spots is the place of the new tokens in what is held; else its number,
-        and what each row sees is told by a mask and by a band of it (R, 1, 1, S), to be added.
+        (2, R, 1, K), else empty. Where all rows are of one length, slots is where the keys and values of the new tokens go; else
+        their positions, and what each row sees is told by a mask and by a band of it (R, 1, 1, S), to be added.
         """
         for layer, slot, its, close in zip(self.layers, slots.unbind(1), kv.unbind(1), window_kv.unbind(1), strict=True):
             x = layer(x, slot, its, close, rope, band) if layer.banded else layer(x, slot, its, its, rope, mask)
@@ -179,7 +179,7 @@ class CPUDecodeStep:
         return None if rotary is None else rotary.index_select(1, positions).float()
 
     def _decode_inputs(self, positions: Tensor, lengths: list[int], parts: Tensor) -> tuple[Tensor, ...]:
-        """All that `DecodeStack` is given but the tokens. place (R,): the lengths of the rows, as a tensor. parts (2, L, R, G, S, K)."""
+        """All that `DecodeStack` is given but the tokens. positions (R,): the rows' lengths, as a tensor. parts (2, L, R, G, S, K)."""
         long = max(lengths) + 1
         kv, rotary = parts[:, :, :, :, :long], getattr(self.model, "rotary", None)
         rope = positions.new_empty(0) if rotary is None else rotary[:, positions[:, None]]

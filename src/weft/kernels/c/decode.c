@@ -41,7 +41,7 @@ typedef struct {
 typedef struct {
     Norm norm1, norm2;
     Linear qkv, out, up, down;
-    int64_t window; /* places that are looked back at; 0 for all */
+    int64_t window; /* positions that are looked back at; 0 for all */
 } Layer;
 typedef struct {
     const Layer *layers;
@@ -200,10 +200,10 @@ static void apply_rope(float *x, const float *rope, int64_t k) {
     }
 }
 
-static inline void look_by(const float *restrict query, const float *restrict keys, const float *restrict values, int64_t places,
+static inline void look_by(const float *restrict query, const float *restrict keys, const float *restrict values, int64_t positions,
                            float *restrict scores, float *restrict out, int64_t k) {
     float top = -INFINITY, sum = 0, by = 1 / sqrtf((float)k);
-    for (int64_t s = 0; s < places; s++) {
+    for (int64_t s = 0; s < positions; s++) {
         float score = 0;
 #pragma omp simd reduction(+ : score)
         for (int64_t i = 0; i < k; i++) score += query[i] * keys[s * k + i];
@@ -211,19 +211,19 @@ static inline void look_by(const float *restrict query, const float *restrict ke
         top = scores[s] > top ? scores[s] : top;
     }
 #pragma omp simd reduction(+ : sum)
-    for (int64_t s = 0; s < places; s++) sum += scores[s] = decay(scores[s] - top);
+    for (int64_t s = 0; s < positions; s++) sum += scores[s] = decay(scores[s] - top);
     memset(out, 0, k * sizeof *out);
-    for (int64_t s = 0; s < places; s++)
+    for (int64_t s = 0; s < positions; s++)
 #pragma omp simd
         for (int64_t i = 0; i < k; i++) out[i] += scores[s] * values[s * k + i];
     for (int64_t i = 0; i < k; i++) out[i] /= sum;
 }
 
-static void look(const float *query, const float *keys, const float *values, int64_t places, float *scores, float *out, int64_t k) {
+static void look(const float *query, const float *keys, const float *values, int64_t positions, float *scores, float *out, int64_t k) {
     if (k == 64) /* the usual width, for which the loops are unrolled */
-        look_by(query, keys, values, places, scores, out, 64);
+        look_by(query, keys, values, positions, scores, out, 64);
     else
-        look_by(query, keys, values, places, scores, out, k);
+        look_by(query, keys, values, positions, scores, out, k);
 }
 
 /* The heads of a group: the new token's key and value are stored, then all that is stored is looked at */
@@ -244,7 +244,7 @@ typedef struct {
     float *qkv, *mixed, *hidden, *middle, *end; /* that all threads see */
     float *wide, *normed, *stream, *scores;    /* of each thread: (widest), (widest), (D), (S) */
     int8_t *digits;                            /* (2, widest) */
-    int64_t places;
+    int64_t positions;
 } Workspace;
 typedef struct {
     atomic_int arrived, turn;
@@ -330,7 +330,7 @@ void step(const Stack *s, const Store *store, const Workspace *workspace, const 
         int64_t t = omp_get_thread_num();
         Input in = {workspace->wide + t * s->widest, workspace->digits + t * 2 * s->widest, 0, {0, 0}};
         Worker w = {t, omp_get_num_threads(), &meeting, &in, workspace->normed + t * s->widest, workspace->stream + t * s->width,
-                    workspace->scores + t * workspace->places};
+                    workspace->scores + t * workspace->positions};
         run(s, &w, workspace, store, x, rope, logits);
     }
 }

@@ -1,7 +1,7 @@
 """One more token of one row of a decoder on a CPU, by a function in C (`kernels/c/decode.c`), where the machine has a compiler.
 
 It reads weights of 16 bits where the model has them, so that changes of these are seen, and of 8 bits from a copy in the order of the
-layer. Shapes: D width, L layers, G groups of heads, K head width, S places, V vocabulary.
+layer. Shapes: D width, L layers, G groups of heads, K head width, S positions of the cache, V vocabulary.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from torch import Tensor, nn
 
 from weft.kernels.c import compiler
 from weft.kernels.decode_step import norm_of, refuses_stack
+from weft.kernels.describe import decoding, describe_stack
 from weft.kernels.implementation import Implementation
 from weft.kernels.int8_linear import Int8Linear
-from weft.kernels.spec import StackSpec, decoding, describe_stack, described
+from weft.kernels.known import described
+from weft.kernels.spec import StackSpec
 from weft.kernels.usage import UsageSpec
 from weft.nn.feed_forward import GatedFeedForward
 
@@ -62,7 +64,7 @@ class KVPointer(ctypes.Structure):
 
 class Workspace(ctypes.Structure):
     shared, own = ("qkv", "mixed", "hidden", "middle", "end"), ("wide", "normed", "stream", "scores", "digits")
-    _fields_ = [*[(name, Pointer) for name in (*shared, *own)], ("places", Number)]
+    _fields_ = [*[(name, Pointer) for name in (*shared, *own)], ("positions", Number)]
 
 
 class CStack:

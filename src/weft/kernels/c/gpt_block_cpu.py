@@ -17,7 +17,8 @@ from torch.autograd.function import once_differentiable
 from weft.kernels.c import passes
 from weft.kernels.c.passes import Passes
 from weft.kernels.implementation import Implementation, install
-from weft.kernels.spec import PLAIN_TENSORS, BlockSpec
+from weft.kernels.known import PLAIN_TENSORS, hooked
+from weft.kernels.spec import BlockSpec
 from weft.kernels.usage import UsageSpec
 from weft.nn.block import Block
 from weft.nn.state import LayerKV
@@ -79,6 +80,7 @@ def serves(block: Block, x: Tensor, rotary: Tensor | None) -> bool:
         and type(x) in PLAIN_TENSORS
         and (rotary is None or (type(rotary) is Tensor and rotary.dtype == torch.float32 and rotary.shape[:-1] == (2, x.size(1))))
         and all(type(p) in PLAIN_TENSORS and p.dtype == torch.float32 and p.is_contiguous() for p in block_weights(block) if p is not None)
+        and not hooked(block)
         and passes.passes_for(kept_type()) is not None
     )
 
@@ -119,6 +121,23 @@ class BlockWeights(NamedTuple):
     down_bias: Any
 
 
+class Activations(NamedTuple):
+    """What the backward pass of a block needs of its forward pass."""
+
+    rows: Tensor
+    normed1: Tensor
+    mean1: Tensor
+    rate1: Tensor
+    qkv: Tensor
+    mixed: Tensor
+    middle: Tensor
+    normed2: Tensor
+    mean2: Tensor
+    rate2: Tensor
+    act_grad: Tensor
+    active: Tensor
+
+
 class _Block(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -135,9 +154,11 @@ class _Block(torch.autograd.Function):
     @once_differentiable  # type: ignore[misc]
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
         number = len(BlockWeights._fields)
-        w, kept = BlockWeights(*ctx.saved_tensors[:number]), ctx.saved_tensors[number:]
+        *saved, rotary = ctx.saved_tensors
+        w, kept = BlockWeights(*saved[:number]), Activations(*saved[number:])
         grads = BlockGrads(ctx.passes, ctx.needs_input_grad[-number:])
-        out = block_backward(ctx.passes, gradients[0].reshape(-1, ctx.shape[-1]).contiguous(), w, grads, ctx.shape, *kept)
+        grad_out = gradients[0].reshape(-1, ctx.shape[-1]).contiguous()
+        out = block_backward(ctx.passes, grad_out, w, grads, kept, ctx.shape, rotary)
         return out.view(ctx.shape), None, None, None, None, None, *(grads.get(name) for name in BlockWeights._fields)
 
 
@@ -166,9 +187,9 @@ class BlockGrads(dict[str, Tensor]):
 
 
 def block_forward(
-    c: Passes, rows: Tensor, place: Tensor, w: BlockWeights, t: int, heads: int, eps: float, activation: str, rotary: Tensor | None
-) -> list[Tensor]:
-    """What a block makes of sequences' rows (M, D) goes to `place`; what the backward pass needs is returned."""
+    c: Passes, rows: Tensor, out: Tensor, w: BlockWeights, t: int, heads: int, eps: float, activation: str, rotary: Tensor | None
+) -> Activations:
+    """What a block makes of sequences' rows (M, D) goes to `out`; what the backward pass needs is returned."""
     d = rows.size(1)
     normed1, mean1, rate1 = c.norm(rows, w.scale1, w.shift1, eps)
     qkv = c.product(normed1, w.qkv.t(), w.qkv_bias, "round")[0].view(-1, t, 3, heads, d // heads)
@@ -176,37 +197,20 @@ def block_forward(
     middle, _ = c.product(mixed, w.out.t(), w.out_bias, "plus", rows)
     normed2, mean2, rate2 = c.norm(middle, w.scale2, w.shift2, eps)
     act_grad, active = c.product(normed2, w.up.t(), w.up_bias, activation)
-    c.product(active, w.down.t(), w.down_bias, "plus", middle, out=place)
-    return [rows, normed1, mean1, rate1, qkv, mixed, middle, normed2, mean2, rate2, act_grad, active]
+    c.product(active, w.down.t(), w.down_bias, "plus", middle, out=out)
+    return Activations(rows, normed1, mean1, rate1, qkv, mixed, middle, normed2, mean2, rate2, act_grad, active)
 
 
 def block_backward(
-    c: Passes,
-    grad_out: Tensor,
-    w: BlockWeights,
-    grads: BlockGrads,
-    shape: tuple[int, ...],
-    rows: Tensor,
-    normed1: Tensor,
-    mean1: Tensor,
-    rate1: Tensor,
-    qkv: Tensor,
-    mixed: Tensor,
-    middle: Tensor,
-    normed2: Tensor,
-    mean2: Tensor,
-    rate2: Tensor,
-    act_grad: Tensor,
-    active: Tensor,
-    rotary: Tensor | None,
+    c: Passes, grad_out: Tensor, w: BlockWeights, grads: BlockGrads, kept: Activations, shape: tuple[int, ...], rotary: Tensor | None
 ) -> Tensor:
     """The gradient of those rows (M, D) from that of what was made of them; those of the weights go to `grads`."""
-    grads.layer("down", grad_out, active, c.columns(grad_out))
-    inner, sums = c.product(grad_out, w.down, then="times", other=act_grad)
-    grads.layer("up", inner, normed2, sums)
-    grad_residual, sums = grads.norm(2, c.product(inner, w.up)[0], middle, mean2, rate2, w, grad_out)
-    grads.layer("out", grad_residual, mixed, sums)
-    dqkv, sums = c.attend_back(c.product(grad_residual, w.out, then="round")[0].view(shape), qkv, rotary)
+    grads.layer("down", grad_out, kept.active, c.columns(grad_out))
+    inner, sums = c.product(grad_out, w.down, then="times", other=kept.act_grad)
+    grads.layer("up", inner, kept.normed2, sums)
+    grad_residual, sums = grads.norm(2, c.product(inner, w.up)[0], kept.middle, kept.mean2, kept.rate2, w, grad_out)
+    grads.layer("out", grad_residual, kept.mixed, sums)
+    dqkv, sums = c.attend_back(c.product(grad_residual, w.out, then="round")[0].view(shape), kept.qkv, rotary)
     packed = dqkv.view(len(grad_out), -1)
-    grads.layer("qkv", packed, normed1, sums)
-    return grads.norm(1, c.product(packed, w.qkv)[0], rows, mean1, rate1, w, grad_residual)[0]
+    grads.layer("qkv", packed, kept.normed1, sums)
+    return grads.norm(1, c.product(packed, w.qkv)[0], kept.rows, kept.mean1, kept.rate1, w, grad_residual)[0]

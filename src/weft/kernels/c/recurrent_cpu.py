@@ -20,7 +20,8 @@ from torch.autograd.function import once_differentiable
 from weft.kernels.c import compiler, passes
 from weft.kernels.c.gpt_block_cpu import kept_type
 from weft.kernels.implementation import Implementation, install
-from weft.kernels.spec import PLAIN_TENSORS, RecurrentSpec
+from weft.kernels.known import PLAIN_TENSORS
+from weft.kernels.spec import RecurrentSpec
 from weft.kernels.usage import UsageSpec
 from weft.nn.recurrent import CELLS, GATES, WITH_CELL, RecurrentLayer
 

@@ -1,14 +1,14 @@
-// A new token of each row looks at those before it: the queries of a group of heads at one row's keys and values, a part of the places.
+// A new token of each row looks at those before it: the queries of a group of heads at one row's keys and values, a part of the positions.
 //
-// Each warp has chunks of 16 places of its own and a ring of its own for them. What the cache holds does not depend on the kernel before, so
+// Each warp has chunks of 16 positions of its own and a ring of its own for them. What the cache holds does not depend on the kernel before, so
 // as much as the rings hold is on its way before that has ended. Scores and mixes are matrix products, with the group's queries as rows; the
-// weights of places are taken as sums of two rounded numbers each, so that next to nothing is lost.
+// weights of positions are taken as sums of two rounded numbers each, so that next to nothing is lost.
 //
-// To be defined: HEADS, GROUPS, K head width, WARPS, STAGES of a ring, SPLIT places of a part, ROTARY (0: positions are told otherwise,
+// To be defined: HEADS, GROUPS, K head width, WARPS, STAGES of a ring, SPLIT positions of a part, ROTARY (0: positions are told otherwise,
 // 1: the RoPE table is of floats, 2: of bf16), WHOLE (one part alone).
 #include "hopper.h"
 
-constexpr int CHUNK = 16, LINE = 2 * K + 16;  // places; bytes of one in shared memory, so that eight lie in different banks
+constexpr int CHUNK = 16, LINE = 2 * K + 16;  // positions; bytes of one in shared memory, so that eight lie in different banks
 constexpr int QUERIES = HEADS / GROUPS, MOST = 8;
 constexpr int STAGE = 2 * CHUNK * LINE, RING = STAGES * STAGE;
 constexpr int THREADS = 32 * WARPS;
@@ -134,7 +134,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) decode_attention(const __g
                 most = fmaxf(most, weights[t][j]);
             }
         most = quad_most(most);
-        float kept = __expf(top - most), sum = 0;  // a chunk has a place at least, so `most` is a number
+        float kept = __expf(top - most), sum = 0;  // a chunk has a position at least, so `most` is a number
         word high[4] = {}, low[4] = {};
         for (int t = 0; t < 2; ++t) {
             float rest[2];

@@ -156,8 +156,8 @@ def decode_attention(
     qkv: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, rotary: Tensor | None, out: Tensor, workspace: Any, *, window: int,
     heads: int, split: int,
 ) -> bool:  # fmt: skip
-    """As `decode_kernels.decode_attention`, less the weighing of parts, of `split` places each -> whether it was done."""
-    rows, kv_heads, places, head = keys.shape
+    """As `decode_kernels.decode_attention`, less the weighing of parts, of `split` positions each -> whether it was done."""
+    rows, kv_heads, size, head = keys.shape
     defines = {
         "HEADS": heads, "GROUPS": kv_heads, "K": head, "WARPS": ATTENTION_WARPS, "STAGES": ATTENTION_STAGES, "SPLIT": split,
         "ROTARY": 0 if rotary is None else ROPE_KINDS[rotary.dtype], "WHOLE": int(workspace is None),
@@ -167,6 +167,6 @@ def decode_attention(
     if start:
         tensors = (qkv, keys, values, lengths, qkv if rotary is None else rotary, out, *(workspace or (out, out, out)))
         positions = 0 if rotary is None else rotary.size(1)
-        given = AttentionArgs(*(t.data_ptr() for t in tensors), positions, keys.stride(0), keys.stride(1), window or places + 1, head**-0.5)
+        given = AttentionArgs(*(t.data_ptr() for t in tensors), positions, keys.stride(0), keys.stride(1), window or size + 1, head**-0.5)
         start.early(given, (rows, kv_heads, len(workspace[1]) if workspace else 1))
     return start is not None

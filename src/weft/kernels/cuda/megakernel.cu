@@ -52,9 +52,9 @@ constexpr int CHUNK = 8;  // numbers of 16 bits in 16 bytes
 constexpr int CHUNKS = D / CHUNK, TURNS = (CHUNKS + 31) / 32;
 constexpr int THREADS = 32 * WARPS, TEAMS = WARPS / UNITS;
 constexpr int UNIT = 2 * D, STAGE = UNITS * UNIT;  // bytes
-constexpr int LANES = K / CHUNK, GROUPS = 32 / LANES;  // lanes that look at one place of the cache; places that a warp looks at together
+constexpr int LANES = K / CHUNK, GROUPS = 32 / LANES;  // lanes that look at one position of the cache; positions that a warp looks at together
 constexpr int MOST_PLACES = STAGE / 2 / (2 * K);  // of the cache, whose keys and values fill a stage
-constexpr int PART = 64;  // places of the cache for which another block is worth asking
+constexpr int PART = 64;  // positions of the cache for which another block is worth asking
 constexpr int ROWS = (D + BLOCKS - 1) / BLOCKS + 1;  // most rows that a block has of the residual stream
 constexpr int SPLIT = 8;  // lanes that hold parts of a unit's sum
 constexpr int WIDE = (F * CHUNKS + THREADS - 1) / THREADS;  // chunks of the widest input that a thread fetches

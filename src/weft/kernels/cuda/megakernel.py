@@ -14,8 +14,10 @@ import torch
 from torch import Tensor
 
 from weft.kernels.cuda.compiler import is_shared, kernel
+from weft.kernels.describe import decoding, describe_stack
 from weft.kernels.implementation import Implementation
-from weft.kernels.spec import StackSpec, decoding, describe_stack, described
+from weft.kernels.known import described
+from weft.kernels.spec import StackSpec
 from weft.kernels.usage import UsageSpec
 from weft.nn.state import KVCache
 

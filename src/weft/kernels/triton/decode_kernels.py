@@ -3,7 +3,7 @@
 The sums for a row are made in one order however many rows there are, so that a text does not depend on those beside it. Where the GPU
 lets a kernel begin before the one before it has ended (Hopper's programmatic dependent launch), it is set up meanwhile, and then waits.
 
-Shapes: R rows, D width, N outputs and M inputs of a product, H heads, G groups of them, K head width, S places of the cache.
+Shapes: R rows, D width, N outputs and M inputs of a product, H heads, G groups of them, K head width, S positions of the cache.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 from weft.kernels.cuda import decode_rows
 
 SPLIT = 256
-"""Places of the cache that one program looks at."""
+"""Positions of the cache that one program looks at."""
 PRODUCT = {"BLOCK_N": 32, "BLOCK_M": 128, "AHEAD": 128, "num_stages": 4, "num_warps": 4}
 ATTENTION = {"BLOCK_S": 32, "num_warps": 2}
 """Sizes of tiles; AHEAD are the inputs whose weights are fetched before the kernel before has ended."""
@@ -172,7 +172,7 @@ def attend(  # type: ignore[no-untyped-def]
     H: tl.constexpr, G: tl.constexpr, K: tl.constexpr, ROTARY: tl.constexpr, WHOLE: tl.constexpr, SPLIT: tl.constexpr,
     BLOCK_S: tl.constexpr, BLOCK_K: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
-    """One head of one row's new token looks at SPLIT places: those of the cache, and first at itself; its key and value are kept.
+    """One head of one row's new token looks at SPLIT positions: those of the cache, and first at itself; its key and value are kept.
 
     Each part's mean, weight and largest score are written where there are several parts, else what all of it gives (R, H K).
     """
@@ -296,7 +296,7 @@ def decode_attention(
     heads: int,
 ) -> None:  # fmt: skip
     """qkv (R, (H + 2 G) K), keys and values (R, G, S, K) of a cache -> out (R, H K). workspace: tensors for several parts, or None."""
-    rows, kv_heads, places, head = keys.shape
+    rows, kv_heads, size, head = keys.shape
     table = qkv if rotary is None else rotary
     partial_out, partial_max, partial_sum = workspace or (out, out, out)
     parts, block_k = len(partial_max) if workspace else 1, triton.next_power_of_2(head)
@@ -304,7 +304,7 @@ def decode_attention(
     if not (decode_rows.supports_attention(keys, heads) and decode_rows.decode_attention(*given, window=window, heads=heads, split=SPLIT)):
         attend[(rows, heads, parts)](
             qkv, keys, values, lengths, table, out, partial_out, partial_max, partial_sum, 0 if rotary is None else rotary.size(1),
-            keys.stride(0), keys.stride(1), window or places + 1, head**-0.5,
+            keys.stride(0), keys.stride(1), window or size + 1, head**-0.5,
             H=heads, G=kv_heads, K=head, ROTARY=rotary is not None, WHOLE=not workspace, SPLIT=SPLIT, BLOCK_K=block_k, **ATTENTION,
             **launch(),
         )  # fmt: skip

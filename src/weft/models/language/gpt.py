@@ -122,7 +122,6 @@ class GPT(Decoder):
         return DecoderStack(
             positions=c.position_embedding,
             windows=tuple(self.windows),
-            dropout=any((c.embedding_dropout, c.attention_dropout, c.residual_dropout)),
             parts=("position", "dropout", "task_dropout", "task_head"),
             weights=("positions", "rotary"),
         )

@@ -110,7 +110,7 @@ class Llama(nn.Module):
         return out
 
     def decoder_stack(self) -> DecoderStack:
-        return DecoderStack(positions="rotary", windows=(0,) * len(self.blocks), dropout=False, weights=("rotary",))
+        return DecoderStack(positions="rotary", windows=(0,) * len(self.blocks), weights=("rotary",))
 
     def embedded(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
         """ids (B, T) -> tokens (B, T, D), in the precision of the products; where they stand is told to the heads."""

@@ -3,10 +3,10 @@
 Of a target's N tokens a number from 1 to N, each as likely, is hidden: where they stood the decoder reads START. So a model learns
 to predict all tokens at once, a few from the rest, and everything between, which is what passes that improve a target need.
 The length of the target is learned beside it, from the source alone. With `fixed_length` nothing is shown and no length is predicted: a
-target is followed by END up to so many places, and all of them are predicted. What is hidden is drawn from the key of the pair, so
+target is followed by END up to so many positions, and all of them are predicted. What is hidden is drawn from the key of the pair, so
 it does not depend on how a batch is cut or padded.
 
-Batch: as for Seq2Seq, and row_key (B,) where the examples are whole batches. Shapes: B pairs, T places, C lengths.
+Batch: as for Seq2Seq, and row_key (B,) where the examples are whole batches. Shapes: B pairs, T positions, C lengths.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class CMLM(Objective):
         return torch.minimum(1 + drawn % tokens.clamp(min=1), tokens)
 
     def hide(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """What the decoder reads (B, T), how many of these places a target has (B,), and what is to be predicted (B, T), else IGNORE."""
+        """What the decoder reads (B, T), how many of these positions a target has (B,), and what is to be predicted (B, T), else IGNORE."""
         if self.config.fixed_length:
             return self.hide_all(batch)
         tokens, target = sizes(batch), batch["target"][:, 1:]  # END stays, and tells where the end is
@@ -101,11 +101,11 @@ class CMLM(Objective):
 
     def hide_all(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """The same for a model that is cut at END."""
-        places, there = self.config.fixed_length, present(batch)
-        target = F.pad(batch["target"][:, 1:], (0, places))[:, :places]
-        behind = torch.arange(places, device=target.device) >= batch["target_length"][:, None] - 1
+        positions, there = self.config.fixed_length, present(batch)
+        target = F.pad(batch["target"][:, 1:], (0, positions))[:, :positions]
+        behind = torch.arange(positions, device=target.device) >= batch["target_length"][:, None] - 1
         truth = target.masked_fill(behind, self.config.end).masked_fill(~there[:, None], IGNORE)
-        return torch.full_like(target, self.config.start), there.long() * places, truth
+        return torch.full_like(target, self.config.start), there.long() * positions, truth
 
     def forward(self, model: NonAutoregressiveDecoder, batch: Batch, turn: str) -> Terms:
         if model.config.fixed_length != self.config.fixed_length:

@@ -70,8 +70,8 @@ class ExtractiveQA(Objective):
         Scores are log-probabilities, so that windows can be compared: one without the answer gives little to all that it has.
         """
         first, last = (scores.log_softmax(1) for scores in self.scores(model, batch))
-        place = torch.arange(first.size(1), device=first.device)
-        inside = (batch["segments"] == 1) & (place < batch["lengths"][:, None] - 1)  # the last token is [SEP]
+        position = torch.arange(first.size(1), device=first.device)
+        inside = (batch["segments"] == 1) & (position < batch["lengths"][:, None] - 1)  # the last token is [SEP]
         return *best_spans(first, last, inside, self.config.max_answer_length, number), first[:, 0] + last[:, 0]
 
 

@@ -75,15 +75,15 @@ class MLMNSP(Objective):
 
     def ordinary(self, batch: Batch) -> Tensor:
         """Where a token may be chosen (B, T)."""
-        place = torch.arange(batch["ids"].size(1), device=batch["ids"].device)
-        return (batch["ids"] >= self.config.special_tokens) & (place < batch["lengths"][:, None])
+        position = torch.arange(batch["ids"].size(1), device=batch["ids"].device)
+        return (batch["ids"] >= self.config.special_tokens) & (position < batch["lengths"][:, None])
 
     def keys(self, batch: Batch) -> Tensor:
         """What the noise of each sequence is drawn from (B,): the number of its draw or, static, its own tokens."""
         if not self.config.static:
             return batch["key"]
-        place = torch.arange(batch["ids"].size(1), device=batch["ids"].device)
-        tokens = random.fold(batch["ids"], place).masked_fill(place >= batch["lengths"][:, None], 0)
+        position = torch.arange(batch["ids"].size(1), device=batch["ids"].device)
+        tokens = random.fold(batch["ids"], position).masked_fill(position >= batch["lengths"][:, None], 0)
         return tokens.sum(1)  # wraps around, as it should
 
     def number(self, batch: Batch) -> Tensor:
@@ -93,28 +93,28 @@ class MLMNSP(Objective):
         return (ordinary * round(self.config.mask_rate * GRAIN) + spare) // GRAIN
 
     def corrupt(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """The sequences as the model sees them (B, T), the chosen places (B, M), and what stood there (B, M), else IGNORE."""
+        """The sequences as the model sees them (B, T), the chosen positions (B, M), and what stood there (B, M), else IGNORE."""
         c, ids, key = self.config, batch["ids"], self.keys(batch)
         most = min(ids.size(1), int(c.mask_rate * ids.size(1)) + 1)
         order = random.integers(random.fold(key, "choice"), 1 << 62, ids.size(1))
-        place = order.masked_fill(~self.ordinary(batch), torch.iinfo(torch.int64).max).topk(most, largest=False).indices  # in order
+        position = order.masked_fill(~self.ordinary(batch), torch.iinfo(torch.int64).max).topk(most, largest=False).indices  # in order
         chosen = torch.arange(most, device=ids.device) < self.number(batch)[:, None]  # (B, M)
-        truth = ids.gather(1, place)
+        truth = ids.gather(1, position)
         fate = random.uniform(random.fold(key, "fate"), most)
         other = c.special_tokens + random.integers(random.fold(key, "other"), c.vocabulary - c.special_tokens, most)
         # masked_fill, as torch.where would copy a Python number to the device and wait
         shown = torch.where(fate < c.mask_token_share + c.random_token_share, other, truth).masked_fill(fate < c.mask_token_share, c.mask)
-        return ids.scatter(1, place, torch.where(chosen, shown, truth)), place, truth.masked_fill(~chosen, IGNORE)
+        return ids.scatter(1, position, torch.where(chosen, shown, truth)), position, truth.masked_fill(~chosen, IGNORE)
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         tokens, pairs = count(self.number(batch).sum(), like=batch["ids"]), count(len(batch["ids"]), like=batch["ids"])
         return {"token": tokens, "pair": pairs, "token_accuracy": tokens, "pair_accuracy": pairs}
 
     def forward(self, model: BERTPretraining, batch: Batch, turn: str) -> Terms:
-        ids, place, truth = self.corrupt(batch)
+        ids, position, truth = self.corrupt(batch)
         hidden = model.hidden(ids, batch["segments"], batch["lengths"])  # (B, T, D)
-        at_place = hidden.gather(1, place.unsqueeze(-1).expand(-1, -1, hidden.size(-1)))  # (B, M, D)
-        tokens, pairs = model.head(at_place).float(), model.pair(hidden, batch["lengths"]).float()
+        at_position = hidden.gather(1, position.unsqueeze(-1).expand(-1, -1, hidden.size(-1)))  # (B, M, D)
+        tokens, pairs = model.head(at_position).float(), model.pair(hidden, batch["lengths"]).float()
         sums = {
             "token": F.cross_entropy(tokens.flatten(0, 1), truth.flatten(), ignore_index=IGNORE, reduction="sum"),
             "pair": F.cross_entropy(pairs, batch["pair"], reduction="sum"),
