@@ -451,6 +451,36 @@ def pace() -> str:
     return "\n".join([*rows, "", f"{found.where()}."])
 
 
+def words_speed() -> str:
+    """Words a second beside gensim's."""
+    if not (found := one("words_cpu")):
+        return "Not measured yet."
+    head = ("architecture", "program", "threads", "words/s", "times gensim", "times one thread", "times gensim, of processor time")
+    rows = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for row in (one for one in found.table() if one["part"] == "speed"):
+        ratios = (row.get(f"times_{name}") for name in ("gensim_1_thread", "weft_1_thread", "gensim_1_thread_by_cpu_time"))
+        cells = ["" if value is None else f"{value:.2f}" for value in ratios]
+        start = (row["architecture"], row["contender"], str(row["threads"]), f"{row['words_per_second']:,.0f}")
+        rows.append(f"| {' | '.join((*start, *cells))} |")
+    return "\n".join([*rows, "", f"{found.where()}. {found.note or ''}".rstrip()])
+
+
+def words_analogies() -> str:
+    """Right answers behind as many epochs."""
+    if not (found := one("words_analogies")):
+        return "Not measured yet."
+    rows = ["| architecture | epochs | program | right answers, % |", "|---|---|---|---|"]
+    metrics = {json.dumps(m.of): {} for m in found.measurements}  # type: ignore[var-annotated]
+    for measured in found.measurements:
+        metrics[json.dumps(measured.of)][measured.metric] = [100 * value for value in measured.known]
+    for name, values in metrics.items():
+        of = json.loads(name)
+        right = f"{statistics.fmean(values['accuracy']):.2f}{deviation(values['accuracy'])}"
+        rows.append(f"| {of['architecture']} | {of['epochs']} | {of['contender']} | {right} |")
+    chance = max(value for each in metrics.values() for name in ("random_vectors", "most_frequent_word") for value in each[name])
+    return "\n".join([*rows, f"| random vectors, or the most frequent word | | | {chance:.2f} |", "", f"{found.where()}."])
+
+
 def tagging() -> str:
     """Taggers with and without context in the vectors of words."""
     found = one("elmo_brown")
@@ -493,6 +523,7 @@ def main() -> int:
         "decoder_training": compared("decoder_training", "objective", ms="ms a step", ratio="times teacher forcing"),
     }
     pages[ROOT / "docs" / "elmo.md"] = {"elmo": tagging()}
+    pages[ROOT / "docs" / "words.md"] = {"speed": words_speed(), "analogies": words_analogies()}
     pages[ROOT / "docs" / "data.md"] = {"building": building()}
     pages[ROOT / "docs" / "flows.md"] = {"images": images("realnvp", "maf", "pixelcnn", "gated_pixelcnn")}
     pages[ROOT / "docs" / "energy.md"] = {"images": images("rbm")}

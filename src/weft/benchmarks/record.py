@@ -36,6 +36,7 @@ KINDS: tuple[tuple[str, str | None, Direction | None], ...] = (
     (r"(.*_)?ms(_.*)?", "ms", LOWER),
     (r"(.*_)?seconds(_.*)?", "s", LOWER),
     (r"(.*_)?tokens_per_second", "tokens/s", HIGHER),
+    (r"words_per_(cpu_)?second", "words/s", HIGHER),
     (r"rows_per_second", "rows/s", HIGHER),
     (r"rows_per_core_second", "rows per second of a core", HIGHER),
     (r"megabytes_per_second", "MB/s", HIGHER),
@@ -60,7 +61,19 @@ NATS = re.compile(
     r"(gpt|llama|birthplace|pixelcnn|gated_pixelcnn|maf|realnvp|iaf|planar|vae|classifier|transformer|t5|bert|vit|swin|word2vec)/.*"
 )
 """Recipes whose loss is counted in nats."""
-COSTS = {"ms", "s", "tokens/s", "MB/s", "MB per second of a core", "rows/s", "rows per second of a core", "GiB", "bytes", "times"}
+COSTS = {
+    "ms",
+    "s",
+    "tokens/s",
+    "words/s",
+    "MB/s",
+    "MB per second of a core",
+    "rows/s",
+    "rows per second of a core",
+    "GiB",
+    "bytes",
+    "times",
+}
 """Units of what is not measured on a split of the data."""
 RIGHT = ("accuracy", "exact")
 """Metrics beside which the share of the commonest class stands, where an evaluation tells it."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -197,11 +198,12 @@ C = [
 
 
 @pytest.mark.parametrize("config", C, ids=lambda config: f"{type(config).__name__[:-6]}-{config.architecture}")
-@pytest.mark.parametrize("width", [5, 37, 100])
-def test_updates_in_c_are_those_of_pytorch(config: Any, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("width", "limit"), [(5, 0), (37, 3), (100, 0)])
+def test_updates_in_c_are_those_of_pytorch(config: Any, width: int, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if not word_vectors.serves():
         pytest.skip("no C compiler")
     found = []
+    config = dataclasses.replace(config, row_limit=limit)
     for serves in (word_vectors.serves, lambda *tables: False):
         monkeypatch.setattr(word_vectors, "serves", serves)
         made, objective = model(width, 0.3), config.build()
@@ -265,6 +267,43 @@ def test_a_loss_that_is_not_finite_stops_the_run() -> None:
         run.model.centre.weight.fill_(torch.nan)  # type: ignore[union-attr]
     with pytest.raises(Exception, match="not finite"):
         run.fit()
+
+
+def test_frequent_words_do_not_overshoot_where_their_gradients_are_limited() -> None:
+    """Hundreds of gradients of a word in one update: without a limit their sum goes too far, and farther each time."""
+    largest = {}
+    for limit in (0, 4):
+        made = model(20)
+        config = dataclasses.replace(C[0], centres=200, row_limit=limit)
+        for _ in range(20):
+            config.build().update(made, passages(2, 200), "", 0.1)
+        largest[limit] = float(made.context.weight.detach().abs().max())
+    assert largest[4] < 2
+    assert not largest[0] < 1e6
+
+
+def test_a_limit_needs_rows_that_are_known() -> None:
+    with pytest.raises(ConfigError, match="row_limit"):
+        FullSoftmaxConfig(frequencies=FREQUENCIES, centres=4, row_limit=2).build()
+    with pytest.raises(ConfigError, match="row_limit"):
+        NegativeSamplingConfig(frequencies=FREQUENCIES, row_limit=2).build()
+
+
+def test_skip_gram_has_the_gradient_of_every_words_softmax() -> None:
+    """By hand: each pair gives the centre its context's vector less the model's mean of all, and every word its share of the centre's."""
+    made, batch = model().double(), windows()
+    FullSoftmaxConfig(frequencies=FREQUENCIES, prior=False).build()(made, batch, "").sums["loss"].backward()
+    into, out = (table.weight.detach() for table in (made.centre, made.context))
+    d_into, d_out = torch.zeros_like(into), torch.zeros_like(out)
+    for centre, context in zip(batch["centre"].tolist(), batch["context"].tolist(), strict=True):
+        chances = (out @ into[centre]).softmax(0)
+        for word in (word for word in context if word != IGNORE):
+            d_into[centre] -= out[word] - chances @ out
+            d_out += chances[:, None] * into[centre]
+            d_out[word] -= into[centre]
+    assert made.centre.weight.grad is not None and made.context.weight.grad is not None
+    assert (made.centre.weight.grad - d_into).abs().max() < 1e-12
+    assert (made.context.weight.grad - d_out).abs().max() < 1e-12
 
 
 def test_passages_need_a_window() -> None:

@@ -37,5 +37,6 @@ BENCHES = {
     "smollm2": Entry("weft.benchmarks.quality.smollm2:main", 0, "SmolLM2-135M on LAMBADA and HellaSwag, beside published numbers"),
     "speedrun": Entry("weft.benchmarks.training.speedrun:main", 0, "time to the same loss: GPT-2's recipe against gpt/speedrun"),
     "plan": Entry("weft.benchmarks.training.plan:main", 0, "memory and time of training steps against what weft plan says of them"),
+    "words": Entry("weft.benchmarks.words.words:main", 0, "word vectors beside gensim's: speed, bytes, memory, files, analogies"),
     "elmo": Entry("weft.benchmarks.quality.elmo:main", 0, "ELMo's layers against vectors without context, as features of a tagger"),
 }

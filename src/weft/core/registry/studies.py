@@ -77,4 +77,12 @@ STUDIES = {
     ),
     "one-hot": Entry("weft.studies.language.one_hot:study", 2013, "distances of one-hot and of dense vectors of words"),
     "toy-corpus": Entry("weft.studies.language.toy_corpus:study", 2003, "a language model says how often a context goes on in each way"),
+    "no-negatives": Entry("weft.studies.language.no_negatives:study", 2013, "word vectors collapse without noise words"),
+    "nce-likelihood": Entry(
+        "weft.studies.language.nce_likelihood:study", 2012, "the gradient of NCE becomes that of the likelihood, and Z learns to be 1"
+    ),
+    "nce-speed": Entry("weft.studies.language.nce_speed:study", 2012, "time of a step by NCE and by a full softmax, by the vocabulary"),
+    "importance-sampling": Entry(
+        "weft.studies.language.importance_sampling:study", 2003, "how the variance of a sampled softmax grows as the model gets sure"
+    ),
 }

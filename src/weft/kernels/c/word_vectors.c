@@ -2,23 +2,23 @@
 number of threads.
 
 An update takes the next U words that subsampling keeps of a passage as centres. First its gradients are found, all at the tables as the
-update before left them, a thread some of the centres; then they are added, a thread some of the rows, each in the order of the centres.
-Whatever a centre predicts, it is a hidden vector h against rows of the output table, each with a label: d loss / d score = weight
-(sigmoid(score) - label). Shapes: D width, K passages, L length, V vocabulary, W window, T threads. */
+update before left them, a part of the centres at a time; then they are added, a part of the rows at a time, each row in the order of the
+centres. Which thread does which part, and how many parts there are, changes nothing. Whatever a centre predicts, it is a hidden vector h against rows of the output table, each with a label: d loss / d score = weight
+(sigmoid(score) - label). Shapes: D width, K passages, L length, V vocabulary, W window, T threads, P parts. */
 
 #include <math.h>
 #include <omp.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "exponential.h"
 
 typedef float lanes __attribute__((vector_size(64)));
 typedef float loose __attribute__((vector_size(64), aligned(4)));
-enum { WIDE = 16, GUIDE_BITS = 16, GRAIN_BITS = 48, AHEAD = 6, PATIENCE = 4000 };
+enum { WIDE = 16, GUIDE_BITS = 16, GRAIN_BITS = 48, AHEAD = 6, PATIENCE = 4000, NAP = 50000, LONGEST_NAP = 2000000 };
 
 typedef struct {
     const int32_t *words, *guide, *offsets, *nodes; /* (K, L), negative where sentences end; (2^16 + 1); (V + 1); of paths */
@@ -26,7 +26,9 @@ typedef struct {
     const float *keep, *codes;                      /* (V,); labels of paths */
     float *input, *output;                          /* tables (V, D) */
     double *loss;                                   /* sum, pairs */
-    int64_t passages, length, width, window, centres, cbow, negatives, longest, threads; /* longest: rows that predict a word */
+    int32_t *counts;                                /* (2, V), all 0: entries of rows, where there is a limit */
+    int64_t passages, length, width, window, centres, cbow, negatives, longest, threads, parts; /* longest: rows that predict a word */
+    int64_t limit, vocabulary;
     float rate;
 } Job;
 
@@ -38,7 +40,7 @@ typedef struct {
     Item *items;
     int32_t *inputs, *outputs; /* rows of all items, end to end */
     float *labels, *hidden, *gradient;
-    Bin *output_bins, *input_bins; /* one for each thread */
+    Bin *output_bins, *input_bins; /* one for each part of the rows */
     double *losses;
 } Share;
 
@@ -51,20 +53,38 @@ static uint64_t mix(uint64_t value) { /* splitmix64, as weft.core.random has it 
 
 static uint64_t bits(uint64_t key, uint64_t number) { return mix(key ^ mix(number)); }
 
-/* Threads wait for each other at the end of each half of an update: they spin, and where there are more of them than cores they yield */
-typedef struct { _Alignas(64) atomic_int arrived; _Alignas(64) atomic_int round; } Barrier;
+/* Tasks in phases of P: those of a phase begin when all of the one before are done. A thread takes one only when it may begin, so one that
+waits holds up nobody. It sleeps where it waits for long: then the machine keeps another from running, which goes on alone meanwhile */
+typedef struct { _Alignas(64) _Atomic int64_t next; _Alignas(64) _Atomic int64_t done; } Queue;
 
-static void wait_all(Barrier *barrier, int threads) {
-    if (threads == 1) return;
-    int round = atomic_load_explicit(&barrier->round, memory_order_relaxed);
-    if (atomic_fetch_add_explicit(&barrier->arrived, 1, memory_order_acq_rel) == threads - 1) {
-        atomic_store_explicit(&barrier->arrived, 0, memory_order_relaxed);
-        atomic_store_explicit(&barrier->round, round + 1, memory_order_release);
+static void pause_for(int64_t *spins) {
+    if (++*spins <= PATIENCE) {
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#elif defined(__aarch64__)
+        __asm__ volatile("isb");
+#endif
         return;
     }
-    for (int spins = 0; atomic_load_explicit(&barrier->round, memory_order_acquire) == round; spins++)
-        if (spins > PATIENCE) sched_yield();
+    int64_t more = *spins - PATIENCE;
+    nanosleep(&(struct timespec){.tv_nsec = more < LONGEST_NAP / NAP ? more * NAP : LONGEST_NAP}, NULL);
 }
+
+/* The number of a task, or -1 behind the last */
+static int64_t next_task(Queue *queue, int64_t parts, int64_t all) {
+    int64_t task = atomic_load_explicit(&queue->next, memory_order_relaxed), spins = 0;
+    while (task < all) {
+        if (atomic_load_explicit(&queue->done, memory_order_acquire) < task / parts * parts) {
+            pause_for(&spins);
+            task = atomic_load_explicit(&queue->next, memory_order_relaxed);
+        } else if (atomic_compare_exchange_weak_explicit(&queue->next, &task, task + 1, memory_order_acq_rel, memory_order_relaxed)) {
+            return task;
+        }
+    }
+    return -1;
+}
+
+static void end_task(Queue *queue) { atomic_fetch_add_explicit(&queue->done, 1, memory_order_acq_rel); }
 
 /* -- rows of D numbers, D a multiple of 16 plus a rest ------------------------------------------------------------------------------ */
 
@@ -157,8 +177,8 @@ static void collect(const Job *job, Share *share, Item *item, const int32_t *kep
     }
 }
 
-/* Which thread adds to a row */
-static inline int64_t owner(int32_t row, int64_t threads) { return (uint64_t)(row * 2654435761u) * threads >> 32; }
+/* Which part of the rows has one */
+static inline int64_t owner(int32_t row, int64_t parts) { return (uint64_t)(row * 2654435761u) * parts >> 32; }
 
 /* -- gradients ---------------------------------------------------------------------------------------------------------------------- */
 
@@ -222,13 +242,13 @@ static inline __attribute__((always_inline)) void find(const Job *job, Share *sh
             const float *row = job->output + rows[begin + n] * width;
             for (int64_t c = 0; c < whole; c++) d[c] += by[n] * load(row + c * WIDE);
             if (rest) d[whole] += by[n] * LOAD_REST(row + whole * WIDE, rest);
-            Bin *bin = share->output_bins + owner(rows[begin + n], job->threads);
+            Bin *bin = share->output_bins + owner(rows[begin + n], job->parts);
             bin->at[bin->count++] = (Entry){rows[begin + n], base + number, by[n]};
         }
     }
     for (int64_t c = 0; c < whole + (rest > 0); c++) *(loose *)(gradient + c * WIDE) = d[c];
     for (int64_t m = 0; m < item->inputs; m++) {
-        Bin *bin = share->input_bins + owner(inputs[m], job->threads);
+        Bin *bin = share->input_bins + owner(inputs[m], job->parts);
         bin->at[bin->count++] = (Entry){inputs[m], base + number, mean};
     }
     share->losses[number] = loss;
@@ -242,16 +262,23 @@ static void gradient_of(const Job *job, Share *share, const Item *item, int64_t 
     find(job, share, item, number, base, job->width / WIDE, job->width % WIDE);
 }
 
-static void apply(const Job *job, float *table, const Bin *bin, const float *vectors, int64_t padded) {
+/* limit: entries of a row that count in full; where there are more, by `counts`, each counts for as much less */
+static void apply(const Job *job, float *table, const Bin *bin, const float *vectors, int64_t padded, const int32_t *counts) {
     for (int64_t i = 0; i < bin->count; i++) {
         if (i + AHEAD < bin->count) fetch(table + bin->at[i + AHEAD].row * job->width, job->width, 1);
-        add(table + bin->at[i].row * job->width, bin->at[i].by, vectors + bin->at[i].item * padded, job->width);
+        int32_t row = bin->at[i].row;
+        float by = job->limit && counts[row] > job->limit ? bin->at[i].by * job->limit / counts[row] : bin->at[i].by;
+        add(table + row * job->width, by, vectors + bin->at[i].item * padded, job->width);
     }
+}
+
+static void count(const Bin *bin, int32_t *counts, int32_t keep) {
+    for (int64_t i = 0; i < bin->count; i++) counts[bin->at[i].row] = keep * counts[bin->at[i].row] + keep;
 }
 
 /* -- a job -------------------------------------------------------------------------------------------------------------------------- */
 
-/* Room for the tables of all threads, and each thread's part of it */
+/* Room for all tables, and each part's piece of it */
 typedef struct { char *at; size_t size; } Room;
 
 static void *take(Room *room, size_t size) {
@@ -273,30 +300,30 @@ typedef struct {
 
 /* Lays out all that is needed; of a room at NULL only the size is found */
 static Tables lay_out(const Job *job, Room *room) {
-    int64_t threads = job->threads, most = job->centres, long_ = job->length + 2, each = (most + threads - 1) / threads;
+    int64_t parts = job->parts, most = job->centres, long_ = job->length + 2, each = (most + parts - 1) / parts;
     int64_t padded = (job->width + WIDE - 1) / WIDE * WIDE, inputs = job->cbow ? 2 * job->window : 1;
     int64_t outputs = (job->cbow ? 1 : 2 * job->window) * job->longest;
     Tables all = {take(room, job->passages * long_ * sizeof(int32_t)), take(room, job->passages * long_ * sizeof(uint64_t)),
                   take(room, job->passages * sizeof(int64_t)), take(room, most * padded * sizeof(float)),
                   take(room, most * padded * sizeof(float)), take(room, most * sizeof(double)), take(room, most * sizeof(Item)),
-                  take(room, 2 * threads * threads * sizeof(Bin)), take(room, threads * sizeof(Share))};
-    for (int64_t me = 0; me < threads; me++) {
+                  take(room, 2 * parts * parts * sizeof(Bin)), take(room, parts * sizeof(Share))};
+    for (int64_t part = 0; part < parts; part++) {
         Share share = {.inputs = take(room, each * inputs * sizeof(int32_t)), .outputs = take(room, each * outputs * sizeof(int32_t)),
                        .labels = take(room, each * outputs * sizeof(float))};
-        share.output_bins = all.bins + 2 * me * threads, share.input_bins = share.output_bins + threads;
-        for (int64_t t = 0; t < threads; t++) {
+        share.output_bins = all.bins + 2 * part * parts, share.input_bins = share.output_bins + parts;
+        for (int64_t rows = 0; rows < parts; rows++) {
             Entry *output = take(room, each * outputs * sizeof(Entry)), *input = take(room, each * inputs * sizeof(Entry));
-            if (room->at) share.output_bins[t].at = output, share.input_bins[t].at = input;
+            if (room->at) share.output_bins[rows].at = output, share.input_bins[rows].at = input;
         }
-        if (room->at) all.shares[me] = share;
+        if (room->at) all.shares[part] = share;
     }
     return all;
 }
 
-/* A thread's part of an update's gradients: those of `own` centres, the first of which is number `from` of all */
+/* A part of an update's gradients: those of `own` centres, the first of which is number `from` of all */
 static void find_all(const Job *job, Share *share, const int32_t *kept, const uint64_t *keys, int64_t from, int64_t own) {
     int64_t inputs = job->cbow ? 2 * job->window : 1, outputs = (job->cbow ? 1 : 2 * job->window) * job->longest, width = job->width;
-    for (int64_t t = 0; t < job->threads; t++) share->output_bins[t].count = share->input_bins[t].count = 0;
+    for (int64_t rows = 0; rows < job->parts; rows++) share->output_bins[rows].count = share->input_bins[rows].count = 0;
     for (int64_t n = 0; n < own; n++) {
         share->items[n] = (Item){.first_input = n * inputs, .first_output = n * outputs};
         share->losses[n] = 0;
@@ -312,36 +339,71 @@ static void find_all(const Job *job, Share *share, const int32_t *kept, const ui
     }
 }
 
-int64_t update_words(const Job *job) {
-    int64_t threads = job->threads, most = job->centres, padded = (job->width + WIDE - 1) / WIDE * WIDE, long_ = job->length + 2, pairs = 0;
+typedef struct { int64_t number, passage, first; } Update; /* of all; the first of its centres */
+
+/* Updates of a passage: one at least for the words that are kept, none where none is */
+static inline int64_t updates_of(const Job *job, const Tables *all, int64_t passage) {
+    return (all->counts[passage] - 1 + job->centres - 1) / job->centres;
+}
+
+static void seek(const Job *job, const Tables *all, Update *at, int64_t number) {
+    for (; at->number < number; at->number++) {
+        at->first += job->centres;
+        while (at->first >= all->counts[at->passage]) at->passage++, at->first = 1;
+    }
+}
+
+/* A part of an update: first some centres' gradients, then, when all are found, what is added to some rows */
+static void do_part(const Job *job, const Tables *all, const Update *at, int adding, int64_t part, double *loss, int64_t *pairs) {
+    int64_t left = all->counts[at->passage] - at->first, number = left < job->centres ? left : job->centres, parts = job->parts;
+    int64_t padded = (job->width + WIDE - 1) / WIDE * WIDE, place = at->passage * (job->length + 2) + at->first;
+    if (!adding) {
+        int64_t from = number * part / parts, own = number * (part + 1) / parts - from;
+        Share share = all->shares[part];
+        share.hidden = all->hidden + from * padded, share.gradient = all->gradient + from * padded;
+        share.losses = all->losses + from, share.items = all->items + from;
+        find_all(job, &share, all->kept + place + from, all->keys + place + from, from, own);
+        return;
+    }
+    int32_t *outputs = job->counts, *inputs = job->counts + job->vocabulary;
+    for (int round = job->limit ? 0 : 1; round < (job->limit ? 3 : 2) && job->rate != 0; round++) /* count, add, and count no more */
+        for (int64_t of = 0; of < parts; of++) {
+            const Bin *output = all->bins + 2 * of * parts + part, *input = output + parts;
+            if (round == 1) {
+                apply(job, job->output, output, all->hidden, padded, outputs);
+                apply(job, job->input, input, all->gradient, padded, inputs);
+            } else {
+                count(output, outputs, round == 0), count(input, inputs, round == 0);
+            }
+        }
+    for (int64_t n = 0; part == 0 && n < number; n++) *loss += all->losses[n], *pairs += all->items[n].pairs;
+}
+
+int64_t update_words(Job *job) {
+    int64_t threads = job->threads, parts = threads == 1 ? 1 : threads < 4 ? 4 * threads : threads < 16 ? 16 : threads, pairs = 0;
     double loss = 0;
     Room room = {0};
+    job->parts = parts < job->centres ? parts : job->centres, parts = job->parts;
     lay_out(job, &room);
     if (!(room.at = aligned_alloc(64, room.size))) return 1;
     room.size = 0;
     Tables all = lay_out(job, &room);
-    Barrier barrier = {0};
+    Queue drawing = {0}, updating = {0};
 #pragma omp parallel num_threads(threads)
     {
-        int64_t me = omp_get_thread_num();
-        Share share = all.shares[me];
-        for (int64_t p = me; p < job->passages; p += threads) all.counts[p] = subsample(job, p, all.kept + p * long_, all.keys + p * long_);
-        wait_all(&barrier, threads);
-        for (int64_t p = 0; p < job->passages; p++) {
-            for (int64_t first = 1; first < all.counts[p]; first += most) {
-                int64_t number = all.counts[p] - first < most ? all.counts[p] - first : most;
-                int64_t from = number * me / threads, own = number * (me + 1) / threads - from, at = p * long_ + first + from;
-                share.hidden = all.hidden + from * padded, share.gradient = all.gradient + from * padded;
-                share.losses = all.losses + from, share.items = all.items + from;
-                find_all(job, &share, all.kept + at, all.keys + at, from, own);
-                wait_all(&barrier, threads);
-                for (int64_t t = 0; t < threads && job->rate != 0; t++) {
-                    apply(job, job->output, all.bins + 2 * t * threads + me, all.hidden, padded);
-                    apply(job, job->input, all.bins + (2 * t + 1) * threads + me, all.gradient, padded);
-                }
-                for (int64_t n = 0; me == 0 && n < number; n++) loss += all.losses[n], pairs += all.items[n].pairs;
-                wait_all(&barrier, threads);
-            }
+        int64_t task, number = 0, spins = 0, long_ = job->length + 2;
+        while ((task = next_task(&drawing, job->passages, job->passages)) >= 0) {
+            all.counts[task] = subsample(job, task, all.kept + task * long_, all.keys + task * long_);
+            end_task(&drawing);
+        }
+        while (atomic_load_explicit(&drawing.done, memory_order_acquire) < job->passages) pause_for(&spins);
+        for (int64_t p = 0; p < job->passages; p++) number += updates_of(job, &all, p);
+        Update at = {0, 0, 1};
+        while (number && at.first >= all.counts[at.passage]) at.passage++;
+        while ((task = next_task(&updating, parts, 2 * number * parts)) >= 0) {
+            seek(job, &all, &at, task / (2 * parts));
+            do_part(job, &all, &at, task / parts % 2, task % parts, &loss, &pairs);
+            end_task(&updating);
         }
     }
     job->loss[0] = loss, job->loss[1] = pairs;

@@ -26,8 +26,21 @@ Address, Number = ctypes.c_void_p, ctypes.c_int64
 
 
 class Job(ctypes.Structure):
-    arrays = ("words", "guide", "offsets", "nodes", "keys", "noise", "keep", "codes", "input", "output", "loss")
-    numbers = ("passages", "length", "width", "window", "centres", "cbow", "negatives", "longest", "threads")
+    arrays = ("words", "guide", "offsets", "nodes", "keys", "noise", "keep", "codes", "input", "output", "loss", "counts")
+    numbers = (
+        "passages",
+        "length",
+        "width",
+        "window",
+        "centres",
+        "cbow",
+        "negatives",
+        "longest",
+        "threads",
+        "parts",
+        "limit",
+        "vocabulary",
+    )
     _fields_ = [*[(name, Address) for name in arrays], *[(name, Number) for name in numbers], ("rate", ctypes.c_float)]
 
 
@@ -43,6 +56,8 @@ class Settings:
     negatives: int = 0
     nodes: Tensor | None = None
     signs: Tensor | None = None
+    limit: int = 0
+    """Entries of a row that count in full in an update; 0 for all."""
 
     @cached_property
     def tensors(self) -> dict[str, Tensor]:
@@ -71,10 +86,13 @@ def update(centre: Tensor, context: Tensor, words: Tensor, key: Tensor, settings
     assert library
     words, sums = words.to(torch.int32).contiguous(), torch.zeros(2, dtype=torch.float64)
     given = {**settings.tensors, "words": words, "keys": key.contiguous(), "input": centre, "output": context, "loss": sums}
+    if settings.limit:
+        given["counts"] = torch.zeros(2, len(centre), dtype=torch.int32)
     longest = 1 + settings.negatives if settings.signs is None else int(settings.tensors["offsets"].diff().max())
     numbers = {
         "passages": len(words), "length": words.size(1), "width": centre.size(1), "window": settings.window, "centres": settings.centres,
         "cbow": settings.architecture == "cbow", "negatives": settings.negatives, "longest": longest, "threads": torch.get_num_threads(),
+        "limit": settings.limit, "vocabulary": len(centre),
     }  # fmt: skip
     library.update_words.restype = Number
     job = Job(**{name: tensor.data_ptr() for name, tensor in given.items()}, **numbers, rate=rate)

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from weft.data.base import IGNORE
 from weft.kernels.c import word_vectors
 from weft.nn import huffman
 from weft.objectives.base import Terms
@@ -49,6 +50,12 @@ class HierarchicalSoftmax(WordPrediction):
     def losses(self, model: Any, hidden: Tensor, targets: Tensor, real: Tensor, key: Tensor) -> Terms:
         return Terms({"loss": -self.log_prob(model, hidden, targets).masked_fill(~real, 0.0).sum()})
 
+    def outputs(self, targets: Tensor, key: Tensor) -> Tensor:
+        nodes, signs = self.nodes[targets.clamp(min=0)], self.signs[targets.clamp(min=0)]  # (B, T, N)
+        real = (signs != 0) & (targets != IGNORE).unsqueeze(-1)
+        return (2 * nodes + (signs > 0)).masked_fill(~real, -1).flatten(1)
+
     def c_settings(self) -> word_vectors.Settings:
-        config = self.config
-        return word_vectors.Settings(config.architecture, config.window, config.centres, self.keep, nodes=self.nodes, signs=self.signs)
+        c = self.config
+        given = {"nodes": self.nodes, "signs": self.signs, "limit": c.row_limit}
+        return word_vectors.Settings(c.architecture, c.window, c.centres, self.keep, **given)

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from weft.core import random
 from weft.core.errors import ConfigError
+from weft.data.base import IGNORE
 from weft.kernels.c import word_vectors
 from weft.objectives.base import Terms
 from weft.objectives.language.word_prediction import WordPrediction, WordPredictionConfig
@@ -68,8 +69,14 @@ class NegativeSampling(WordsAgainstNoise):
         first = (scores.unsqueeze(-1) > against).all(-1) & real  # the true word before all of its negatives
         return Terms({"loss": losses.masked_fill(~real, 0.0).sum()}, {"ranked_first": first.sum()})
 
+    def outputs(self, targets: Tensor, key: Tensor) -> Tensor:
+        codes = torch.cat(
+            [(2 * targets + 1).unsqueeze(-1), 2 * self.draw(key, targets.size(1), self.config.negatives)], -1
+        )  # (B, T, 1 + k)
+        return codes.masked_fill((targets == IGNORE).unsqueeze(-1), -1).flatten(1)
+
     def c_settings(self) -> word_vectors.Settings:
         config = self.config
         return word_vectors.Settings(
-            config.architecture, config.window, config.centres, self.keep, noise=self.noise, negatives=config.negatives
+            config.architecture, config.window, config.centres, self.keep, self.noise, config.negatives, limit=config.row_limit
         )

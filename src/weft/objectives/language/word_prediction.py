@@ -5,7 +5,7 @@ farther over what is left (Mikolov et al., 2013, arXiv:1310.4546), and an exampl
 
 With `centres` a step is many updates of plain SGD, one for each so many words of a passage, one after the other, as word2vec trains:
 a function of the batch alone, whatever the number of threads. `kernels/c/word_vectors.py` makes those updates where it computes an
-objective exactly; `WordPrediction.update` makes them from PyTorch's gradients.
+objective exactly, and `kernels/triton/word_vectors.py` on a GPU; `WordPrediction.update` makes them from PyTorch's gradients.
 
 Batch: centre (B,), context (B, C) with IGNORE where there is no word; or words (B, L), IGNORE between sentences.
 Shapes: M words that are read, T that are predicted, W window, V vocabulary, D width.
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from weft.core import random
@@ -41,6 +42,9 @@ class WordPredictionConfig(ObjectiveConfig):
     """Frequency above which words of passages are subsampled; 0 takes it from the data."""
     centres: int = 0
     """Words of a passage per update of plain SGD, many in a step; 0 makes one update in a step, by the optimiser."""
+    row_limit: int = 0
+    """Gradients of a word that count in full in such an update; where there are more, their sum is that many times their mean, so that
+    updates of thousands of centres, as a GPU wants them, do not overshoot frequent words. 0 adds all."""
 
 
 class WordPrediction(Objective):
@@ -51,11 +55,13 @@ class WordPrediction(Objective):
     def __init__(self, config: Any):
         super().__init__()
         self.config = config
-        for name in ("window", "subsample", "centres"):
+        for name in ("window", "subsample", "centres", "row_limit"):
             if not 0.0 <= getattr(config, name) < math.inf:
                 raise ConfigError(f"--objective.{name} must not be negative: {getattr(config, name)}")
         if not sum(config.frequencies):
             raise ConfigError("objective.frequencies is empty: word vectors need data that count their words, such as cooccurrence")
+        if config.row_limit and (type(self).outputs is WordPrediction.outputs or not config.centres):
+            raise ConfigError("--objective.row_limit is for --objective.centres with negative sampling or hierarchical softmax")
         self.register_buffer("keep", keep_probabilities(config.frequencies, config.subsample), persistent=False)
         if config.centres:
             self.updates_model, self.carries, self.compile, self.capture = True, True, False, False  # type: ignore[assignment]
@@ -115,6 +121,11 @@ class WordPrediction(Objective):
         """What the updates in C need to know to be this objective's; None where they are of other mathematics."""
         return None
 
+    def outputs(self, targets: Tensor, key: Tensor) -> Tensor | None:
+        """Where each prediction is some rows of the table of contexts, told from others by a logistic loss: targets (B, T), key (B,) ->
+        twice the row and its label (B, T * N), negative where there is none."""
+        return None
+
     def in_c(self, model: Any, batch: Batch, rate: float) -> tuple[Terms, Counts] | None:
         """The updates in C, or at a rate of 0 the losses alone; None where it does not serve."""
         tables = model.centre.weight, model.context.weight
@@ -123,11 +134,29 @@ class WordPrediction(Objective):
         loss, pairs = word_vectors.update(*tables, batch["words"], batch["key"], settings, rate)
         return Terms({"loss": torch.tensor(loss)}), {"loss": torch.tensor(pairs)}
 
-    def update(self, model: Any, batch: Batch, turn: str, rate: float) -> tuple[Terms, Counts]:
-        """One update of plain SGD for each `centres` words of each passage: by C, or from PyTorch's gradients."""
-        if found := self.in_c(model, batch, rate):
-            return found
+    def in_triton(self, model: Any, batch: Batch, rate: float) -> tuple[Terms, Counts] | None:
+        """The updates on a GPU; None where it does not serve."""
+        from weft.kernels.triton import word_vectors as on_gpu  # Triton is not everywhere
+
         tables = model.centre.weight, model.context.weight
+        if "words" not in batch or not on_gpu.serves(*tables):
+            return None
+        rows = self.passages(batch)
+        length = rows["key"].size(1)
+        each = min(self.config.centres, length)
+        rows = {name: F.pad(t, (*[0, 0] * (t.ndim - 2), 0, -length % each), value=IGNORE).flatten(0, 1) for name, t in rows.items()}
+        examples = self.examples(rows)
+        if (codes := self.outputs(examples["targets"], examples["key"])) is None:
+            return None
+        real = (examples["targets"] != IGNORE).sum()
+        losses = on_gpu.update(*tables, examples["inputs"], codes, len(codes) // each, rate, self.config.row_limit)
+        return Terms({"loss": losses.double().sum()}), {"loss": real.double()}
+
+    def update(self, model: Any, batch: Batch, turn: str, rate: float) -> tuple[Terms, Counts]:
+        """One update of plain SGD for each `centres` words of each passage: in C, by Triton, or from PyTorch's gradients."""
+        tables = model.centre.weight, model.context.weight
+        if found := self.in_triton(model, batch, rate) if tables[0].is_cuda else self.in_c(model, batch, rate):
+            return found
         sums, counts = [], []
         rows = self.passages(batch) if "words" in batch else {name: tensor.unsqueeze(0) for name, tensor in batch.items()}
         for row in range(len(rows["key"])):
@@ -138,8 +167,20 @@ class WordPrediction(Objective):
                     sums.append(self(model, part, turn).sums["loss"])
                     gradients = torch.autograd.grad(sums[-1], tables)
                 with torch.no_grad():
+                    if self.config.row_limit:
+                        gradients = tuple(g * scale[:, None] for g, scale in zip(gradients, self.scales(part, len(tables[0])), strict=True))
                     torch._foreach_add_(list(tables), list(gradients), alpha=-rate)
         return Terms({"loss": torch.stack(sums).sum().detach()}), {"loss": torch.stack(counts).sum()}
+
+    def scales(self, batch: Batch, vocabulary: int) -> tuple[Tensor, Tensor]:
+        """How much of the gradients of each row of both tables counts under the limit, each (V,)."""
+        examples = self.examples(batch)
+        codes = self.outputs(examples["targets"], examples["key"])
+        assert codes is not None
+        read = examples["inputs"].masked_fill((examples["targets"] == IGNORE).all(1, keepdim=True), IGNORE)
+        number = (rows[rows >= 0].bincount(minlength=vocabulary).clamp(min=1) for rows in (read, codes >> 1))
+        into, out = ((self.config.row_limit / each).clamp(max=1.0) for each in number)
+        return into, out
 
 
 def log_prior(frequencies: tuple[int, ...], used: bool) -> Tensor:
