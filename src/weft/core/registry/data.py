@@ -61,6 +61,9 @@ DATA = {
     "cooccurrence": Entry("weft.data.text.cooccurrence:CooccurrenceConfig", 0, "centre and context words of a text"),
     "passages": Entry("weft.data.text.passages:PassagesConfig", 0, "passages of a text, of which word vectors make thousands of examples"),
     "audio": Entry("weft.data.audio.waves:AudioConfig", 0, "a folder of WAV files"),
+    "speech": Entry(
+        "weft.data.audio.speech:SpeechConfig", 0, "speech with what is said: made-up voices that say digits or strings of them"
+    ),
     "voices": Entry("weft.data.audio.voices:VoicesConfig", 0, "mel frames of utterances, of a folder for each speaker or made up"),
     "span_corruption": Entry(
         "weft.data.text.span_corruption:SpanCorruptionConfig", 0, "span corruption: lines of a text with a masked span moved to their end"

@@ -7,7 +7,7 @@ rows that are missing are empty and count for nothing. row_key (B,) seeds the no
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,9 +16,6 @@ from torch import Tensor
 
 from weft.core import random
 from weft.data.base import Batch, Dataset
-
-if TYPE_CHECKING:
-    from weft.data.text.pairs import Pairs
 
 ABSENT = -1
 
@@ -74,12 +71,14 @@ def cut(pairs: np.ndarray, sizes: np.ndarray, number: int) -> list[np.ndarray]:
 class LengthBuckets(Dataset):
     """Batches of pairs. They stay on the host: each has its own shape, which a captured graph must be told apart by."""
 
-    def __init__(self, pairs: Pairs, tokens: int, most: int = 0):
-        """tokens: of a batch, on the mean of both sides. most: what a model has room for, so no batch is wider."""
+    def __init__(self, pairs: Dataset, tokens: int, most: int = 0, lengths: tuple[np.ndarray, np.ndarray] | None = None):
+        """tokens: of a batch, on the mean of both sides. most: what a model has room for, so no batch is wider. lengths: of both sides
+        (N,), by default of source and target."""
         self.pairs = pairs
-        self.members, self.width = divide(pairs.source.sizes.numpy(), pairs.target.sizes.numpy(), tokens, most)
+        source, target = lengths or side_lengths(pairs)
+        self.members, self.width = divide(source, target, tokens, most)
         positions = sum(len(held) * width for held, width in zip(self.members, self.width, strict=True))
-        self.padding = 1 - int(pairs.source.sizes.sum() + pairs.target.sizes.sum()) / (2 * positions)
+        self.padding = 1 - int(source.sum() + target.sum()) / (2 * positions)
         """Share of all positions that is padding."""
 
     def __len__(self) -> int:
@@ -89,10 +88,19 @@ class LengthBuckets(Dataset):
         width = np.array(self.width)
         return [(int((width == each).argmax()), int((width == each).sum())) for each in sorted(set(self.width))]
 
-    def batch(self, index: Tensor, key: Tensor) -> Batch:
+    def rows_of(self, index: Tensor) -> tuple[Tensor, int]:
+        """The pairs of some batches one after the other, ABSENT where a row is empty, and the width that all fit."""
         chosen = index.tolist()
-        width = max(self.width[i] for i in chosen)
-        rows = torch.from_numpy(np.concatenate([self.members[i] for i in chosen]))
+        return torch.from_numpy(np.concatenate([self.members[i] for i in chosen])), max(self.width[i] for i in chosen)
+
+    def row_keys(self, index: Tensor, key: Tensor) -> Tensor:
+        """A key for each row of some batches with a key each (B,)."""
+        held = [len(self.members[i]) for i in index.tolist()]
+        number = torch.cat([torch.arange(rows) for rows in held])  # of each row in its own batch
+        return random.fold(key.repeat_interleave(torch.tensor(held)), number)
+
+    def batch(self, index: Tensor, key: Tensor) -> Batch:
+        rows, width = self.rows_of(index)
         absent = rows == ABSENT
         whole = self.pairs.batch(rows.clamp(min=0), key)
         batch = {}
@@ -100,7 +108,9 @@ class LengthBuckets(Dataset):
             cut = F.pad(whole[side], (0, width))[:, :width]  # PAD is 0
             batch[side] = cut.masked_fill(absent[:, None], 0)
             batch[f"{side}_length"] = whole[f"{side}_length"].masked_fill(absent, 0)
-        number = torch.cat([torch.arange(len(self.members[i])) for i in chosen])  # of each row in its own batch
-        held = torch.tensor([len(self.members[i]) for i in chosen])
-        batch["row_key"] = random.fold(key.repeat_interleave(held), number)
+        batch["row_key"] = self.row_keys(index, key)
         return batch
+
+
+def side_lengths(pairs: Any) -> tuple[np.ndarray, np.ndarray]:
+    return pairs.source.sizes.numpy(), pairs.target.sizes.numpy()
