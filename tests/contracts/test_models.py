@@ -68,6 +68,7 @@ FORWARD: dict[str, Callable[[Any, Batch], Tensor]] = {
     "elmo": lambda model, batch: model(batch["ids"], lengths=batch["lengths"]),
     "tagger": lambda model, batch: model(batch["ids"], lengths=batch["lengths"]),
     "speaker_encoder": lambda model, batch: model(batch["frames"]),
+    "audio_classifier": lambda model, batch: model(batch["source"], batch["source_length"]),
 }
 """How each model is called on a batch of its recipe; a row of the result belongs to a row of the batch."""
 SHAPES: dict[str, Callable[[Any, Batch], tuple[int, ...]]] = {
@@ -107,6 +108,7 @@ SHAPES: dict[str, Callable[[Any, Batch], tuple[int, ...]]] = {
     "elmo": lambda c, batch: (BATCH, batch["ids"].size(1), 2 * c.projection),
     "tagger": lambda c, batch: (BATCH, batch["ids"].size(1), c.classes),
     "speaker_encoder": lambda c, batch: (BATCH, c.embedding),
+    "audio_classifier": lambda c, batch: (BATCH, c.classes),
 }
 
 EMPTY = ("hopfield",)

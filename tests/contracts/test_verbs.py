@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import wave
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ TYPED = {
     verbs.TRANSLATES_IMAGES: ("--input", "picture.png", "--out", "restyled"),
     verbs.WORDS: ("the",),
     verbs.PICTURE: ("picture.png",),
+    verbs.SOUND: ("sound.wav",),
     verbs.TEXT: ("the cat likes rain.", "a dog sees rain."),
     "regression": ("the cat likes rain.", "a dog sees rain."),
     "multiple choice": ("my friend", "likes rain", "hates rain"),
@@ -42,6 +44,7 @@ ROWS = {
     "multiple choice": "context\tchoice1\tchoice2\n" + "my friend\tlikes rain\thates rain\n" * 3,
     "extractive question answering": "question\tcontext\n" + "what is near the cat ?\ta tree near the cat .\n" * 3,
     verbs.PICTURE: "file\n" + "picture.png\n" * 3,
+    verbs.SOUND: "file\n" + "sound.wav\n" * 3,
 }
 """Three rows for `weft predict`; others are given a text."""
 PAIRS = (verbs.TEXT, "regression")
@@ -62,6 +65,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder to work in, with a picture and a question in it."""
     image = pytest.importorskip("PIL.Image")
     image.new("L", (8, 8), 128).save(tmp_path / "picture.png")
+    with wave.open(str(tmp_path / "sound.wav"), "wb") as sound:
+        sound.setparams((1, 2, 8000, 0, "NONE", ""))
+        sound.writeframes(bytes(range(256)) * 20)
     (tmp_path / "question.txt").write_text("a {answer}")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("WEFT_DATA", raising=False)

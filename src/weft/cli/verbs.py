@@ -17,7 +17,7 @@ CONTINUES, ANSWERS, DRAWS, POINTS, TRANSLATES_IMAGES = (
     "draws points",
     "translates images",
 )
-WORDS, PICTURE, TEXT = "nearest words", "class of an image", "class of a text"
+WORDS, PICTURE, TEXT, SOUND = "nearest words", "class of an image", "class of a text", "class of a sound"
 LIKELIHOOD, VECTOR = "likelihood, vector of a text", "vector of a text"
 SPEAKS = ("completions", "chat", "embeddings")
 
@@ -107,6 +107,7 @@ USES: dict[tuple[str, str], Uses] = {
     ("elmo", "token_classification"): predicting("token classification"),
     ("tagger", "token_classification"): predicting("token classification"),
     ("speaker_encoder", "classification"): Uses(),
+    ("audio_classifier", "classification"): predicting(SOUND, text=False),
     ("word2vec", "hierarchical_softmax"): predicting(WORDS, "word vectors"),
     ("word2vec", "nce"): predicting(WORDS, "word vectors"),
     ("word2vec", "full_softmax"): predicting(WORDS, "word vectors"),

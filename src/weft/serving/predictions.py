@@ -1,6 +1,6 @@
 """POST /v1/predictions: rows in, and for each what the model was trained to tell; the rows and results are those of `weft predict`.
 
-A row is a text, a pair of texts, or an object from column to value; an image comes as base64, never as the name of a file.
+A row is a text, a pair of texts, or an object from column to value; an image or a sound comes as base64, never as the name of a file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from weft.inference.predict.base import BadRow, Predictor, Result, Row
-from weft.inference.predict.images import ImageClasses
 from weft.inference.predict.run import as_row, finish, prepare
 from weft.serving.errors import ApiError, Json
 from weft.serving.schemas import Body
@@ -61,21 +60,21 @@ async def predict(service: Service, http: Request, body: PredictionRequest) -> R
 
 
 def read_row(value: Any, predictor: Predictor, number: int) -> Row:
-    """A row of a request; of an image its bytes, as no file of the server's is to be read."""
-    if isinstance(predictor, ImageClasses):
+    """A row of a request; of an image or a sound its bytes, as no file of the server's is to be read."""
+    if predictor.files:
         inside = next(iter(value.values()), "") if isinstance(value, dict) else value
-        return Row({"file": image_bytes(inside, number)}, f"rows[{number}]")
+        return Row({"file": content_of(inside, predictor.asked[0].partition(".")[0], number)}, f"rows[{number}]")
     if not isinstance(value, str | dict) and not (isinstance(value, list) and all(isinstance(part, str) for part in value) and value):
         raise ApiError(400, f"rows[{number}]: must be a text, a list of texts or an object from column to value", param="rows")
     return Row(as_row(value, predictor.asked, number).cells, f"rows[{number}]")
 
 
-def image_bytes(value: Any, number: int) -> bytes:
-    """An image file in base64, perhaps as a data URL."""
+def content_of(value: Any, what: str, number: int) -> bytes:
+    """A file in base64, perhaps as a data URL."""
     try:
         return base64.b64decode(str(value).partition("base64,")[2] or str(value), validate=True)
     except (binascii.Error, ValueError):
-        raise ApiError(400, f"rows[{number}]: must be an image file in base64", param="rows") from None
+        raise ApiError(400, f"rows[{number}]: must be a {what} file in base64", param="rows") from None
 
 
 def predictions(predictor: Predictor, rows: Sequence[Row], columns: Sequence[str]) -> Generator[None, None, list[Result]]:

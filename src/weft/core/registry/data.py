@@ -60,9 +60,12 @@ DATA = {
     ),
     "cooccurrence": Entry("weft.data.text.cooccurrence:CooccurrenceConfig", 0, "centre and context words of a text"),
     "passages": Entry("weft.data.text.passages:PassagesConfig", 0, "passages of a text, of which word vectors make thousands of examples"),
-    "audio": Entry("weft.data.audio.waves:AudioConfig", 0, "a folder of WAV files"),
+    "audio": Entry("weft.data.audio.waves:AudioConfig", 0, "a folder of WAV, FLAC, OGG, Opus or MP3 files, as waves"),
     "speech": Entry(
-        "weft.data.audio.speech:SpeechConfig", 0, "speech with what is said: made-up voices that say digits or strings of them"
+        "weft.data.audio.speech:SpeechConfig", 0, "speech with what is said: files and their texts, or digits of made-up voices"
+    ),
+    "clips": Entry(
+        "weft.data.audio.clips:ClipsConfig", 0, "sounds with a class each: a folder for each class, or digits of made-up voices"
     ),
     "voices": Entry("weft.data.audio.voices:VoicesConfig", 0, "mel frames of utterances, of a folder for each speaker or made up"),
     "span_corruption": Entry(

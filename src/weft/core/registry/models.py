@@ -69,6 +69,9 @@ MODELS = {
         "weft.models.language.elmo:ELMoConfig", 2018, "language model in both directions over characters of words, and its layers"
     ),
     "tagger": Entry("weft.models.language.tagger:TaggerConfig", 2015, "bidirectional LSTM that tags words"),
+    "audio_classifier": Entry(
+        "weft.models.audio.audio_classifier:AudioClassifierConfig", 2018, "convolutions over the frames of a sound that name its class"
+    ),
     "speaker_encoder": Entry(
         "weft.models.audio.speaker_encoder:SpeakerEncoderConfig", 2017, "LSTMs from the frames of a voice to its vector"
     ),

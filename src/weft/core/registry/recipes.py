@@ -226,5 +226,8 @@ RECIPES = {
     ),
     "tagger/elmo": Entry("weft.recipes.language.elmo:elmo_tags", 2018, "tags of words by a BiLSTM on the layers of ELMo"),
     "tagger/words": Entry("weft.recipes.language.elmo:words", 2015, "tags of words by a BiLSTM on one vector for each word"),
+    "audio_classifier/digits": Entry(
+        "weft.recipes.audio.audio_classifier:digits", 2018, "which digit is said by voices never heard, or the classes of your own sounds"
+    ),
     "speaker/voices": Entry("weft.recipes.audio.speaker:voices", 2017, "vectors of voices, of made-up speakers or your own"),
 }

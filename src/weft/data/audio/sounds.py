@@ -1,8 +1,8 @@
 """Sounds as features, with a text or a class each, made on the device where their waves live.
 
 Batch: source (B, T, M) float32, features, 0 behind the last frame of each; source_length (B,) int64, its frames. With texts also
-target (B, S) int64, START, the tokens of the text and END, padded with PAD; target_length (B,), START and END included. With classes
-label (B,) int64, UNLABELLED where unknown. With speakers speaker (B,) int64.
+target (B, S) int64, START, the tokens of the text and END, padded with PAD; target_length (B,), START and END included. With
+classes label (B,) int64, UNLABELLED where unknown. speaker (B,) int64 is the number of the speaker, UNLABELLED where not known.
 
 A CTC loss takes target[:, 1:] up to target_length - 2 and may use PAD's id 0 for its blank, as no target holds it.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, Self
 
 import torch
 import torch.nn.functional as F
@@ -50,7 +50,9 @@ class FrontEnd:
         wave, length = self.augment.wave(wave, length, key)
         found, frames = self.features(wave, length, self.rate), self.features.frames_of(length, self.rate)
         found = self.augment.features(found, frames, key)
-        return (F.pad(found, (0, 0, 0, max(0, width - found.size(1))))[:, :width] if width else found), frames
+        if not width:
+            return found, frames
+        return F.pad(found, (0, 0, 0, max(0, width - found.size(1))))[:, :width], frames.clamp(max=width)
 
     def frames_of(self, samples: Tensor) -> Tensor:
         """Most frames that waves of so many samples (B,) can have."""
@@ -85,26 +87,30 @@ class Sounds(Dataset):
         wave, length = self.waves.rows(index), self.waves.sizes.index_select(0, index)
         if width:
             wave = wave[:, : self.front_end.samples_of(width)]
-        source, frames = self.front_end(wave, length, key, width)
+        source, frames = self.front_end(wave, length.clamp(max=wave.size(1)), key, width)
         batch = {"source": source, "source_length": frames}
         if self.target is not None:
             batch |= {"target": self.target.rows(index).long(), "target_length": self.target.sizes.index_select(0, index)}
         return batch | {name: values.index_select(0, index) for name, values in self.labels.items()}
 
-    def with_augment(self, augment: SoundAugment) -> Sounds:
+    def with_augment(self, augment: SoundAugment) -> Self:
         """The same sounds, changed in training."""
-        return Sounds(self.waves, replace(self.front_end, augment=augment), self.target, self.labels, self.texts)
+        other = copy.copy(self)
+        other.front_end = replace(self.front_end, augment=augment)
+        return other
 
     def frames(self) -> Tensor:
         """Most frames that each sound can have (N,)."""
         return self.front_end.frames_of(self.waves.sizes.cpu())
 
-    def to(self, device: torch.device) -> Sounds:
-        waves = self.waves.to(device)
-        if waves.sizes.device.type != device.type:
-            return self  # too large to move, or in files
-        labels = {name: values.to(device) for name, values in self.labels.items()}
-        return Sounds(waves, self.front_end, self.target and self.target.to(device), labels, self.texts)
+    def to(self, device: torch.device) -> Self:
+        other = copy.copy(self)
+        other.waves = self.waves.to(device)
+        if other.waves.sizes.device.type != device.type:
+            return self  # in files
+        other.target = self.target and self.target.to(device)
+        other.labels = {name: values.to(device) for name, values in self.labels.items()}
+        return other
 
     @property
     def device(self) -> torch.device:

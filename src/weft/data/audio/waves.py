@@ -10,33 +10,26 @@ label (B,) int64, UNLABELLED where not known.
 from __future__ import annotations
 
 import os
-import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
-from weft.core.errors import ConfigError, DataError, require
+from weft.core.errors import ConfigError, DataError
+from weft.data.audio.sound_files import SUFFIXES, read_sound
 from weft.data.base import UNLABELLED, Data, DataConfig, Dataset, Problems, TensorDataset
-from weft.data.io.files import locate, reason, show, walk
+from weft.data.io.files import locate, show, walk
 from weft.data.split import check_share, hold_out, number_classes
 from weft.data.tokenizers.base import ClassNames, Tokenizer
-
-SUFFIXES = (".wav", ".flac", ".ogg")
-TRUNCATED = re.compile(r"^data : (\d+) \(should be (\d+)\)", re.MULTILINE)
-"""The note of libsndfile about a truncated WAV file, which it reads without an error."""
-UNKNOWN_LENGTH = 0x7FFF0000
-"""Stated bytes from which the length of a WAV file is unknown: it was written to a pipe."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AudioConfig(DataConfig):
     path: str = ""
-    """A folder of WAV, FLAC or OGG files."""
+    """A folder of WAV, FLAC, OGG, Opus or MP3 files."""
     validation_path: str = ""
     """A folder to validate on; by default a share of `path`."""
     sample_rate: int = 16000
@@ -79,9 +72,8 @@ class AudioConfig(DataConfig):
         files = walk(folder, SUFFIXES, problems)
         if not files:
             raise DataError(f"{show(folder)}: the folder holds no sound file ({', '.join(SUFFIXES)})")
-        library = require("soundfile", "audio")
         with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-            results = list(pool.map(partial(read_wave, library=library, rate=self.sample_rate, seconds=self.seconds), files))
+            results = list(pool.map(partial(read_sound, rate=self.sample_rate, seconds=self.seconds), files))
         for file, result in zip(files, results, strict=True):
             if isinstance(result, str):
                 problems.add("sound files that cannot be read", f"{show(file)} ({result})")
@@ -114,34 +106,6 @@ class Recordings:
 
     def select(self, part: np.ndarray) -> Recordings:
         return Recordings([self.waves[i] for i in part], self.labels[part], self.names)
-
-
-def read_wave(file: Path, library: Any, rate: int, seconds: float) -> np.ndarray | str:
-    """The beginning of a sound as mono float32 (at most rate * seconds,), or the error of the file."""
-    try:
-        with library.SoundFile(file) as sound, np.errstate(all="ignore"):
-            source_rate, truncated = sound.samplerate, TRUNCATED.search(sound.extra_info)
-            samples = sound.read(int(source_rate * seconds) + source_rate // rate + 2, dtype="float32", always_2d=True)
-            wave = resample(samples.mean(axis=1), source_rate, rate)[: round(rate * seconds)].clip(-1.0, 1.0)
-    except Exception as error:  # decoders raise many kinds of exceptions
-        return reason(error)
-    if truncated and int(truncated[1]) < UNKNOWN_LENGTH:
-        return f"it ends after {int(truncated[2]):,} of its {int(truncated[1]):,} bytes of sound"
-    if not len(wave):
-        return "it holds no samples"
-    if np.isnan(wave).any():
-        return "it holds samples that are not numbers"
-    return np.asarray(wave)
-
-
-def resample(wave: np.ndarray, source_rate: int, rate: int) -> np.ndarray:
-    """Downsample by averaging over the integer part of the ratio of the rates, then interpolate linearly for the rest."""
-    whole = max(1, source_rate // rate)
-    wave = np.asarray(wave[: len(wave) // whole * whole].reshape(-1, whole).mean(axis=1))
-    if source_rate == whole * rate or not len(wave):
-        return wave
-    positions = np.arange(int(len(wave) * whole * rate / source_rate)) * (source_rate / whole / rate)
-    return np.asarray(np.interp(positions, np.arange(len(wave)), wave), dtype=np.float32)
 
 
 def classes_of(files: list[Path], folder: Path) -> tuple[np.ndarray, list[str]]:

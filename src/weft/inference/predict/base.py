@@ -78,6 +78,8 @@ class Predictor:
     """Rows that are read, and ordered by size, together."""
     same_size = False
     """Whether only items of equal size may go through the model together."""
+    files: tuple[str, ...] = ()
+    """Suffixes of the files that are rows themselves, as images are; a row may then be the content of one."""
 
     def __init__(self, trained: Trained):
         self.trained = trained

@@ -10,6 +10,7 @@ from weft.data.annotated.choices import ChoicesConfig
 from weft.data.annotated.labelled_texts import LabelledTextsConfig
 from weft.data.annotated.spans import SpansConfig
 from weft.data.annotated.tagged import TaggedConfig
+from weft.data.audio.clips import ClipsConfig
 from weft.data.images.pixels import ImagesConfig
 from weft.data.tables.columns import Columns
 from weft.data.tables.table import TableConfig
@@ -18,6 +19,7 @@ from weft.inference.generate import can_continue
 from weft.inference.predict.base import Predictor, Trained
 from weft.inference.predict.images import ImageClasses
 from weft.inference.predict.language import Embedding, LogLikelihood
+from weft.inference.predict.sounds import SoundClasses
 from weft.inference.predict.tables import TableRows
 from weft.inference.predict.texts import Choices, TextLabels
 from weft.inference.predict.words import Spans, Tags
@@ -31,6 +33,7 @@ OF_DATA: dict[type, type[Predictor]] = {
     TaggedConfig: Tags,
     SpansConfig: Spans,
     TableConfig: TableRows,
+    ClipsConfig: SoundClasses,
 }
 
 

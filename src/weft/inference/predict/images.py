@@ -43,6 +43,7 @@ class ImageClasses(Predictor):
     asked = ("picture.png",)
     most_items = 64
     window = 256
+    files = SUFFIXES
 
     def __init__(self, trained: Trained):
         super().__init__(trained)

@@ -184,4 +184,4 @@ def as_row(value: Any, asked: Sequence[str], number: int) -> Row:
     if isinstance(value, tuple | list):
         pair = ("question", "paragraph") if asked[:1] == ("a question",) else ("text1", "text2")
         return Row(dict(zip(pair, islice(value, len(pair)), strict=False)) if len(value) == len(pair) else {"text": value[0]}, location)
-    return Row({"file" if asked == ("picture.png",) else "text": value}, location)
+    return Row({"file" if asked in (("picture.png",), ("sound.wav",)) else "text": value}, location)

@@ -22,11 +22,10 @@ from typing import Any
 from weft.core.errors import ConfigError
 from weft.data.base import Problems
 from weft.data.images.folder import SUFFIXES
-from weft.data.io.files import show
+from weft.data.io.files import show, walk
 from weft.data.io.records import Header, Separator
 from weft.data.io.row_stream import RowStream, open_rows
 from weft.inference.predict.base import BadRow, Predictor, Result, Row
-from weft.inference.predict.images import image_files
 from weft.inference.predict.run import predictions, thread_a_batch
 
 FORMATS = ("csv", "tsv", "jsonl", "ndjson")
@@ -59,9 +58,9 @@ class Progress:
 
 
 def open_source(path: Path, predictor: Predictor, header: Header = "detect", separator: Separator = "detect") -> Source:
-    """The rows of a file; of a folder its images."""
-    if path.is_dir() or path.suffix.lower() in SUFFIXES:
-        files = image_files(path, Problems())
+    """The rows of a file; of a folder its images, or its sounds."""
+    if path.is_dir() or path.suffix.lower() in (predictor.files or SUFFIXES):
+        files = walk(path, predictor.files or SUFFIXES, Problems()) if path.is_dir() else [path]
         digest = hashlib.sha256("\n".join(map(str, files)).encode("utf-8", "surrogateescape")).hexdigest()
         given = [0]
         return Source(["file"], numbered(files, given), digest, lambda: given[0] / max(1, len(files)))
