@@ -1,0 +1,1 @@
+"""Sums over all alignments of a sequence with another one."""
