@@ -289,6 +289,7 @@ RECURRENT_SIZES: list[dict[str, Any]] = [
 ]
 RECURRENT_SERVED: dict[str, Any] = {
     "C recurrence": lambda s: True,
+    "CUDA recurrence": lambda s: False,  # on a CPU; see tests/kernels/cuda/test_recurrent.py
     "library recurrence": lambda s: s.cell in ("rnn", "lstm", "gru") and not s.clipped,
 }
 """Which each computes, said a second time."""

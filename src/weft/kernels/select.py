@@ -22,6 +22,7 @@ from weft.kernels.c.decode_stack import CDecode
 from weft.kernels.c.gpt_block_cpu import CPUBlock
 from weft.kernels.c.recurrent_cpu import CPURecurrent
 from weft.kernels.cuda.megakernel import MegakernelDecode
+from weft.kernels.cuda.recurrent import CUDARecurrent
 from weft.kernels.decode_step import DecodeStep, GPUStep
 from weft.kernels.describe import decoding, describe_attention, describe_block, describe_recurrent, describe_stack
 from weft.kernels.gpt_block_cuda import CUDABlock
@@ -40,7 +41,7 @@ STACKS: tuple[Implementation, ...] = (NarrowBlocks(),)
 BLOCKS: tuple[Implementation, ...] = (CUDABlock(), CPUBlock())
 DECODERS: tuple[Implementation, ...] = (GPUStep(), CPUStep())
 SINGLE_ROW: tuple[Implementation, ...] = (MegakernelDecode(), CDecode())
-RECURRENT: tuple[Implementation, ...] = (CPURecurrent(), LibraryRecurrent())
+RECURRENT: tuple[Implementation, ...] = (CPURecurrent(), CUDARecurrent(), LibraryRecurrent())
 IMPLEMENTATIONS: tuple[Implementation, ...] = (*STACKS, *BLOCKS, *PACKED, *ALL_CORES, *DECODERS, *SINGLE_ROW, *RECURRENT)
 """All there are; for each kind of thing the first that does not refuse is chosen."""
 PLAIN = "plain"

@@ -44,11 +44,15 @@ class Machine:
     """Blocks of a kernel that run at once on a GPU."""
     shared_memory: int = 0
     """Bytes of each of them."""
+    side_by_side: bool = False
+    """Whether processes may run on a GPU at the same time (MPS), so that none can count on all of it."""
 
     @classmethod
     def of(cls, device: torch.device) -> Machine:
         if device.type != "cuda" or not torch.cuda.is_available():
             return cls(device=device.type)
+        from weft.kernels.cuda.compiler import is_shared
+
         gpu: Any = torch.cuda.get_device_properties(device)
         return cls(
             device="cuda",
@@ -56,6 +60,7 @@ class Machine:
             triton=importlib.util.find_spec("triton") is not None,
             processors=gpu.multi_processor_count,
             shared_memory=gpu.shared_memory_per_block_optin,
+            side_by_side=is_shared(device),
         )
 
     @property
