@@ -288,7 +288,7 @@ RECURRENT_SIZES: list[dict[str, Any]] = [
     {"inputs": 6, "width": 35, "projection": 12, "cell_clip": 0.5, "projection_clip": 0.2},
 ]
 RECURRENT_SERVED: dict[str, Any] = {
-    "C recurrence": lambda s: True,
+    "C recurrence": lambda s: s.cell not in ("layer_norm", "mogrifier"),
     "CUDA recurrence": lambda s: False,  # on a CPU; see tests/kernels/cuda/test_recurrent.py
     "library recurrence": lambda s: s.cell in ("rnn", "lstm", "gru") and not s.clipped,
 }

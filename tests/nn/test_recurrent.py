@@ -83,15 +83,31 @@ def test_the_equations_by_hand(cell: str) -> None:
     def gate(number: int, now: Tensor, h: Tensor, more: Tensor | float = 0.0) -> Tensor:
         return now @ W[number].T + h @ U[number].T + b[number] + d[number] + more
 
+    def normal(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+        mean = x.mean(-1, keepdim=True)
+        return (x - mean) / ((x - mean).square().mean(-1, keepdim=True) + 1e-5).sqrt() * scale + shift
+
     h = c = torch.zeros(2, width, dtype=torch.double)
     for now in x.unbind(1):
-        if cell == "rnn":
+        if cell == "layer_norm":
+            of_x = normal(now @ w["weight_ih"].T, w["norm_ih"], w["bias_ih"])
+            i, f, g, o = (of_x + normal(h @ w["weight_hh"].T, w["norm_hh"], w["bias_hh"])).view(2, 4, width).unbind(1)
+            c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+            h = o.sigmoid() * normal(c, w["norm_c"], w["bias_c"]).tanh()
+        elif cell == "rnn":
             h = gate(0, now, h).tanh()
         elif cell == "coupled":
             i, g, o = gate(0, now, h).sigmoid(), gate(1, now, h).tanh(), gate(2, now, h).sigmoid()
             c = (1 - i) * c + i * g
             h = o * c.tanh()
         elif cell in WITH_CELL:
+            if cell == "mogrifier":
+                q, r = w["mogrify_x"], w["mogrify_h"]  # of five rounds, the first, third and fifth change x
+                now = 2 * (h @ q[0].T).sigmoid() * now
+                h = 2 * (now @ r[0].T).sigmoid() * h
+                now = 2 * (h @ q[1].T).sigmoid() * now
+                h = 2 * (now @ r[1].T).sigmoid() * h
+                now = 2 * (h @ q[2].T).sigmoid() * now
             p = [w[f"peephole_{name}"] if cell == "peephole" else 0.0 for name in "ifo"]
             i, f = gate(0, now, h, p[0] * c).sigmoid(), gate(1, now, h, p[1] * c).sigmoid()
             c = f * c + i * gate(2, now, h).tanh()
@@ -111,6 +127,18 @@ def test_a_coupled_lstm_has_a_quarter_fewer_weights_and_peepholes_are_diagonal()
     size = {cell: sum(p.numel() for p in built(cell).parameters()) for cell in CELLS}
     assert size["coupled"] == 0.75 * size["lstm"]
     assert size["peephole"] == size["lstm"] + 3 * 5
+    assert size["layer_norm"] == size["lstm"] + (2 * 4 + 2) * 5
+    assert size["mogrifier"] == size["lstm"] + 5 * 6 * 5
+
+
+def test_a_mogrifier_whose_rounds_change_nothing_is_an_lstm_and_layer_norm_forgets_the_scale_of_its_input() -> None:
+    lstm, mogrifier, x = built("lstm"), built("mogrifier"), inputs(2, 4, 6)
+    lstm.load_state_dict({name: value for name, value in mogrifier.state_dict().items() if "mogrify" not in name})
+    with torch.no_grad():
+        mogrifier.mogrify_x.zero_(), mogrifier.mogrify_h.zero_()  # 2 sigmoid(0) = 1
+    torch.testing.assert_close(mogrifier(x), lstm(x))
+    layer = built("layer_norm")
+    torch.testing.assert_close(layer(1e3 * x), layer(2e3 * x))
 
 
 def test_a_closed_reset_gate_makes_the_candidate_of_chos_gru_forget_the_past() -> None:

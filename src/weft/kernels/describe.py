@@ -23,7 +23,7 @@ from weft.nn.feed_forward import ACTIVATIONS, FeedForward, GatedFeedForward
 from weft.nn.recurrent import STEPS, RecurrentLayer
 
 STEP_OF = {"rnn": "rnn_step", "lstm": "lstm_step", "peephole": "peephole_step", "coupled": "coupled_step"}
-STEP_OF |= {"gru": "gru_step", "cho_gru": "cho_gru_step"}
+STEP_OF |= {"gru": "gru_step", "cho_gru": "cho_gru_step", "layer_norm": "layer_norm_step", "mogrifier": "mogrifier_step"}
 """Which function of `nn.recurrent` a cell is."""
 
 

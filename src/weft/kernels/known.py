@@ -20,7 +20,7 @@ from weft.nn.attention import SelfAttention
 from weft.nn.block import Block, Blocks
 from weft.nn.dropout import Dropout, DropPath
 from weft.nn.feed_forward import FeedForward, GatedFeedForward
-from weft.nn.recurrent import GATES, RecurrentLayer
+from weft.nn.recurrent import GATES, ROUNDS, RecurrentLayer
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 INTERNALS = {*vars(nn.Module()), "implementations"}
@@ -55,7 +55,10 @@ WEIGHTS: dict[type, set[str]] = {
     **{kind: {"weight", "bias"} for kind in (nn.Linear, nn.LayerNorm, norm.LayerNorm, nn.RMSNorm, norm.RMSNorm)},
     nn.Embedding: {"weight"},
     Int8Linear: {"bias", "whole", "scale"},
-    RecurrentLayer: {"weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr", "peephole_i", "peephole_f", "peephole_o"},
+    RecurrentLayer: {
+        *("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr", "peephole_i", "peephole_f", "peephole_o"),
+        *("norm_ih", "norm_hh", "norm_c", "bias_c", "mogrify_x", "mogrify_h"),
+    },
 }
 PLAIN_TENSORS = (Tensor, nn.Parameter)
 """Whose numbers can be read where they lie; not a part of something that processes share."""
@@ -111,7 +114,9 @@ def sizes_of(module: Any) -> dict[str, tuple[int, ...]]:
     if isinstance(module, RecurrentLayer):
         gates, outputs = GATES[module.cell] * module.width, module.projection or module.width
         sizes = {"weight_ih": (gates, module.inputs), "weight_hh": (gates, outputs), "weight_hr": (outputs, module.width)}
-        return {**sizes, **dict.fromkeys(("bias_ih", "bias_hh"), (gates,)), **{f"peephole_{gate}": (module.width,) for gate in "ifo"}}
+        sizes |= {"mogrify_x": ((ROUNDS + 1) // 2, module.inputs, outputs), "mogrify_h": (ROUNDS // 2, outputs, module.inputs)}
+        of_gates, of_units = ("bias_ih", "bias_hh", "norm_ih", "norm_hh"), ("peephole_i", "peephole_f", "peephole_o", "norm_c", "bias_c")
+        return {**sizes, **dict.fromkeys(of_gates, (gates,)), **dict.fromkeys(of_units, (module.width,))}
     return {}
 
 

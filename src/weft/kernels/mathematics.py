@@ -38,8 +38,8 @@ CHECKED: dict[str, tuple[str, ...]] = {
     "weft.nn.dropout:DropPath": ("forward",),
     "weft.nn.norm:LayerNorm": ("forward",),
     "weft.nn.norm:RMSNorm": ("forward",),
-    "weft.nn.recurrent": ("product", "rnn_step", "lstm_step", "peephole_step", "coupled_step", "gru_step", "cho_gru_step"),
-    "weft.nn.recurrent:RecurrentLayer": ("forward", "recurrence", "first_state", "clipped", "projected"),
+    "weft.nn.recurrent": ("product", "rnn_step", "lstm_step", "lstm_from", "peephole_step", "coupled_step", "gru_step", "cho_gru_step"),
+    "weft.nn.recurrent:RecurrentLayer": ("forward", "of_inputs", "recurrence", "first_state", "clipped", "projected"),
     "weft.kernels.int8_linear:Int8Linear": ("forward", "_sums"),
     "weft.models.language.decoder:Decoder": ("embedded", "_rope_table"),
     "weft.models.language.gpt:GPT": (

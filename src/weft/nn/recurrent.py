@@ -16,15 +16,17 @@ from torch import Tensor, nn
 from weft.core.errors import ConfigError
 from weft.nn.dropout import Dropout
 
-GATES = {"rnn": 1, "lstm": 4, "peephole": 4, "coupled": 3, "gru": 3, "cho_gru": 3}
+GATES = {"rnn": 1, "lstm": 4, "peephole": 4, "coupled": 3, "gru": 3, "cho_gru": 3, "layer_norm": 4, "mogrifier": 4}
 CELLS = tuple(GATES)
-WITH_CELL = ("lstm", "peephole", "coupled")
+WITH_CELL = ("lstm", "peephole", "coupled", "layer_norm", "mogrifier")
 """Cells whose state has a memory c beside the output h."""
 
 State = tuple[Tensor, ...]
 """h (B, R), and c (B, H) where the cell has one."""
 Step = Callable[["RecurrentLayer", Tensor, State, Tensor], State]
-"""The layer, the products of a step's inputs (B, G*H) with their bias, the state, weight_hh -> the next state."""
+"""The layer, what it made of a step's inputs (B, …), the state, weight_hh -> the next state."""
+ROUNDS = 5
+"""In which a Mogrifier gates its input and its state by one another."""
 
 
 def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -40,7 +42,12 @@ def rnn_step(layer: RecurrentLayer, x: Tensor, state: State, weight_hh: Tensor) 
 def lstm_step(layer: RecurrentLayer, x: Tensor, state: State, weight_hh: Tensor) -> State:
     """c = f c + i g, h = o tanh(c) (Hochreiter & Schmidhuber, 1997; forget gates: Gers et al., 2000)."""
     h, c = state
-    i, f, g, o = (x + product(h, weight_hh, layer.bias_hh)).chunk(4, -1)
+    return lstm_from(layer, x + product(h, weight_hh, layer.bias_hh), c)
+
+
+def lstm_from(layer: RecurrentLayer, gates: Tensor, c: Tensor) -> State:
+    """gates (B, 4 H) before their sigmoids, in the order i, f, g, o."""
+    i, f, g, o = gates.chunk(4, -1)
     c = layer.clipped(torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g))
     return layer.projected(torch.sigmoid(o) * torch.tanh(c)), c
 
@@ -80,6 +87,26 @@ def cho_gru_step(layer: RecurrentLayer, x: Tensor, state: State, weight_hh: Tens
     return (n + z * (h - n),)
 
 
+def layer_norm_step(layer: RecurrentLayer, x: Tensor, state: State, weight_hh: Tensor) -> State:
+    """As `lstm_step` from LN(W x) + LN(U h), each over all four gates, and with h = o tanh(LN(c)) (Ba et al., 2016)."""
+    h, c = state
+    i, f, g, o = (x + F.layer_norm(product(h, weight_hh), x.shape[-1:], layer.norm_hh, layer.bias_hh)).chunk(4, -1)
+    c = layer.clipped(torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g))
+    return layer.projected(torch.sigmoid(o) * torch.tanh(F.layer_norm(c, c.shape[-1:], layer.norm_c, layer.bias_c))), c
+
+
+def mogrifier_step(layer: RecurrentLayer, x: Tensor, state: State, weight_hh: Tensor) -> State:
+    """As `lstm_step`, of an input and a state that gated one another in turns: x by 2 sigmoid(Q h), h by 2 sigmoid(R x), and so on
+    (Melis et al., 2020); x is the input itself."""
+    h, c = state
+    for number in range(ROUNDS):
+        if number % 2 == 0:
+            x = 2 * torch.sigmoid(product(h, layer.mogrify_x[number // 2])) * x
+        else:
+            h = 2 * torch.sigmoid(product(x, layer.mogrify_h[number // 2])) * h
+    return lstm_from(layer, product(x, layer.weight_ih, layer.bias_ih) + product(h, weight_hh, layer.bias_hh), c)
+
+
 STEPS: dict[str, Step] = {
     "rnn": rnn_step,
     "lstm": lstm_step,
@@ -87,6 +114,8 @@ STEPS: dict[str, Step] = {
     "coupled": coupled_step,
     "gru": gru_step,
     "cho_gru": cho_gru_step,
+    "layer_norm": layer_norm_step,
+    "mogrifier": mogrifier_step,
 }
 
 
@@ -98,6 +127,12 @@ class RecurrentLayer(nn.Module):
     peephole_i: Tensor
     peephole_f: Tensor
     peephole_o: Tensor
+    norm_ih: Tensor
+    norm_hh: Tensor
+    norm_c: Tensor
+    bias_c: Tensor
+    mogrify_x: Tensor
+    mogrify_h: Tensor
 
     def __init__(
         self,
@@ -127,6 +162,12 @@ class RecurrentLayer(nn.Module):
         if cell == "peephole":
             for gate in "ifo":
                 self.register_parameter(f"peephole_{gate}", nn.Parameter(torch.empty(width)))
+        if cell == "layer_norm":
+            self.norm_ih, self.norm_hh = nn.Parameter(torch.empty(gates)), nn.Parameter(torch.empty(gates))
+            self.norm_c, self.bias_c = nn.Parameter(torch.empty(width)), nn.Parameter(torch.empty(width))
+        if cell == "mogrifier":
+            self.mogrify_x = nn.Parameter(torch.empty((ROUNDS + 1) // 2, inputs, outputs))
+            self.mogrify_h = nn.Parameter(torch.empty(ROUNDS // 2, outputs, inputs))
         self.state_shapes: dict[str, tuple[int, ...]] = {"h": (outputs,), **({"c": (width,)} if cell in WITH_CELL else {})}
         self.reset_parameters()
 
@@ -139,6 +180,10 @@ class RecurrentLayer(nn.Module):
             gate = slice(0, self.width) if self.cell == "coupled" else slice(self.width, 2 * self.width)
             self.bias_ih[gate] = -1.0 if self.cell == "coupled" else 1.0
             self.bias_hh[gate] = 0.0
+        if self.cell == "layer_norm":
+            for scale in (self.norm_ih, self.norm_hh, self.norm_c):
+                nn.init.ones_(scale)
+            nn.init.zeros_(self.bias_c)
 
     def clipped(self, c: Tensor) -> Tensor:
         return c if self.cell_clip is None else c.clamp(-self.cell_clip, self.cell_clip)
@@ -165,14 +210,21 @@ class RecurrentLayer(nn.Module):
         """
         first = self.first_state(x, state)
         inside = None if lengths is None else torch.arange(x.size(1), device=x.device) < lengths[:, None]
-        products = product(x, self.weight_ih, self.bias_ih)
-        outputs, last = self.recurrence(products, first, inside, self.weight_hh if weight_hh is None else weight_hh)
+        outputs, last = self.recurrence(self.of_inputs(x), first, inside, self.weight_hh if weight_hh is None else weight_hh)
         return outputs, dict(zip(self.state_shapes, last, strict=True))
 
-    def recurrence(self, products: Tensor, state: State, inside: Tensor | None, weight_hh: Tensor) -> tuple[Tensor, State]:
-        """products of the inputs (B, T, G*H), state, inside (B, T): whether a step is one of the sequence -> outputs (B, T, R), state."""
+    def of_inputs(self, x: Tensor) -> Tensor:
+        """x (B, T, D) -> what steps read of it (B, T, …): products with their bias, normalised or not, or, of a Mogrifier, x itself."""
+        if self.cell == "mogrifier":
+            return x.to(self.weight_ih.dtype)
+        if self.cell == "layer_norm":
+            return F.layer_norm(product(x, self.weight_ih), self.bias_ih.shape, self.norm_ih, self.bias_ih)
+        return product(x, self.weight_ih, self.bias_ih)
+
+    def recurrence(self, given: Tensor, state: State, inside: Tensor | None, weight_hh: Tensor) -> tuple[Tensor, State]:
+        """what is made of the inputs (B, T, …), state, inside (B, T): whether a step is of the sequence -> outputs (B, T, R), state."""
         step, outputs = STEPS[self.cell], []
-        for time, x in enumerate(products.unbind(1)):
+        for time, x in enumerate(given.unbind(1)):
             new = step(self, x, state, weight_hh)
             if inside is not None:
                 new = tuple(torch.where(inside[:, time, None], after, before) for after, before in zip(new, state, strict=True))

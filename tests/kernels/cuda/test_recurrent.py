@@ -16,8 +16,8 @@ from torch import Tensor
 from weft.kernels import select
 from weft.kernels.cuda import recurrent
 from weft.kernels.cuda.recurrent import CELLS, MOST_ROWS, CUDARecurrent, cut, over_steps
+from weft.kernels.describe import describe_recurrent
 from weft.kernels.implementation import uninstall
-from weft.kernels.spec import describe_recurrent
 from weft.kernels.usage import Machine, UsageSpec
 from weft.nn.recurrent import RecurrentLayer
 

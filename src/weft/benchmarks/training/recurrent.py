@@ -31,7 +31,7 @@ from weft.kernels import select
 from weft.kernels.c.passes import passes_for
 from weft.kernels.cuda.recurrent import CELLS as KERNEL_CELLS
 from weft.kernels.cuda.recurrent import CUDARecurrent
-from weft.kernels.spec import describe_recurrent
+from weft.kernels.describe import describe_recurrent
 from weft.kernels.usage import Machine, UsageSpec
 from weft.nn.recurrent import CELLS, GATES, RecurrentLayer
 from weft.training import execution

@@ -14,4 +14,8 @@ METRICS = {
         "weft.evaluation.adversarial_measures:translated", 0, "share of translated images that an extractor's run takes for their class"
     ),
     "iwae": Entry("weft.evaluation.image_measures:iwae", 2015, "importance-weighted bound on log p(x) with so many codes"),
+    "carried": Entry("weft.evaluation.carried_text:carried", 0, "perplexity of a text read as one by a recurrent model"),
+    "dynamic": Entry(
+        "weft.evaluation.carried_text:dynamic", 2018, "the same by dynamic evaluation: the weights learn what was read; dynamic=RATE,DECAY"
+    ),
 }

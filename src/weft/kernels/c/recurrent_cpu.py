@@ -23,8 +23,10 @@ from weft.kernels.implementation import Implementation, install
 from weft.kernels.known import PLAIN_TENSORS
 from weft.kernels.spec import RecurrentSpec
 from weft.kernels.usage import UsageSpec
-from weft.nn.recurrent import CELLS, GATES, WITH_CELL, RecurrentLayer
+from weft.nn.recurrent import GATES, WITH_CELL, RecurrentLayer
 
+CELLS = ("rnn", "lstm", "peephole", "coupled", "gru", "cho_gru")
+"""In the order of recurrent_cells.h."""
 NUMBERS = ("cell", "B", "T", "D", "H", "R", "G", "threads")
 LIMITS = ("cell_clip", "projection_clip")
 TENSORS = (

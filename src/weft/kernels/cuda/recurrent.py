@@ -17,8 +17,9 @@ from torch import Tensor
 
 from weft.kernels.cuda.compiler import kernel
 from weft.kernels.implementation import Implementation, install
+from weft.kernels.known import PLAIN_TENSORS
 from weft.kernels.library_recurrent import ROUTINES, library_forward
-from weft.kernels.spec import PLAIN_TENSORS, RecurrentSpec
+from weft.kernels.spec import RecurrentSpec
 from weft.kernels.usage import Machine, UsageSpec
 from weft.nn.recurrent import GATES, WITH_CELL, RecurrentLayer
 

@@ -21,8 +21,9 @@ from weft.nn.state import RecurrentState
 class RNNLMConfig(ModelConfig):
     vocabulary: int = 0
     """Number of tokens V; 0 takes it from the data."""
-    cell: Literal["rnn", "lstm", "peephole", "coupled", "gru", "cho_gru"] = "lstm"
-    """Recurrent cell: tanh RNN, LSTM, LSTM with peepholes, LSTM with coupled gates, GRU in cuDNN's form or in Cho's."""
+    cell: Literal["rnn", "lstm", "peephole", "coupled", "gru", "cho_gru", "layer_norm", "mogrifier"] = "lstm"
+    """Recurrent cell: tanh RNN, LSTM, LSTM with peepholes, with coupled gates, GRU in cuDNN's form or in Cho's, layer-normalised LSTM,
+    Mogrifier LSTM."""
     layers: int = 2
     """Number of recurrent layers."""
     width: int = 256

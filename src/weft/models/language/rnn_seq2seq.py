@@ -33,7 +33,7 @@ FED = "attentional"
 class RNNSeq2SeqConfig(ModelConfig):
     vocabulary: int = 0
     """Number of tokens V, of source and target together; 0 takes it from the data."""
-    cell: Literal["rnn", "lstm", "peephole", "coupled", "gru", "cho_gru"] = "lstm"
+    cell: Literal["rnn", "lstm", "peephole", "coupled", "gru", "cho_gru", "layer_norm", "mogrifier"] = "lstm"
     """Recurrent cell of encoder and decoder."""
     layers: int = 1
     """Layers of the encoder."""

@@ -13,7 +13,7 @@ from weft.training.settings import Train
 
 
 def text() -> Recipe:
-    """Recurrent character model on your own text; the cell is one of rnn, lstm, peephole, coupled, gru and cho_gru.
+    """Recurrent character model on your own text; the cell is one of rnn, lstm, peephole, coupled, gru, cho_gru, layer_norm, mogrifier.
 
     Run:      weft train rnn/text --data.path my.txt --model.cell gru
     """
