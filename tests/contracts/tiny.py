@@ -335,6 +335,7 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
         RNN | {"data.path": str(text_file(folder)), "data.validation_context": 32, "optim.schedule.warmup": 5}
     ),
     "lstm/ptb": lambda folder: RNN | {"model.layers": 2} | word_files(folder),
+    "lstm/ptb_char": lambda folder: RNN | word_files(folder),
     "lstm/ptb_cpu": lambda folder: RNN | word_files(folder) | {"optim.schedule.warmup": 5},
     "transformer/numbers": lambda folder: SEQ2SEQ | {"data.pairs": 200, "data.limit": 1000, "data.max_length": 30},
     **{

@@ -39,6 +39,19 @@ def test_a_text_read_in_parts_gives_the_states_of_the_whole(cell: str) -> None:
     torch.testing.assert_close(torch.cat(parts, 1), whole)
 
 
+@pytest.mark.parametrize("cell", CELLS)
+def test_the_probabilities_of_all_texts_of_a_length_sum_to_1(cell: str) -> None:
+    """H12, behind a first token: the product of the conditionals is a distribution, and perplexity is the exponential of its mean log."""
+    model = built(cell=cell, vocabulary=3, layers=2)
+    texts = torch.tensor([(0, *text) for text in itertools.product(range(3), repeat=4)])
+    with torch.no_grad():
+        logs = model(texts[:, :-1]).log_softmax(-1).gather(2, texts[:, 1:, None]).squeeze(-1)  # (81, 4)
+    assert logs.sum(1).exp().sum().item() == pytest.approx(1.0, abs=1e-5)
+    objective = TruncatedBPTTConfig(lanes=81).build()
+    found = objective(model, {"ids": texts[:, :-1], "targets": texts[:, 1:]}, "").sums["loss"] / logs.numel()
+    assert found.exp().item() == pytest.approx((-logs.mean()).exp().item(), rel=1e-5)
+
+
 def test_padding_is_not_read() -> None:
     model, text = built(), ids()
     lengths = torch.tensor([9, 4, 1])

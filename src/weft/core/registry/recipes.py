@@ -12,6 +12,7 @@ RECIPES = {
     "lstm/python": Entry("weft.recipes.language.rnn:python", 1997, "LSTM on Python source, character by character"),
     "lstm/shakespeare_char": Entry("weft.recipes.language.rnn:shakespeare_char", 2015, "character LSTM on tiny Shakespeare"),
     "lstm/ptb": Entry("weft.recipes.language.rnn:ptb", 2017, "AWD-LSTM of 24 M parameters on the words of Penn Treebank"),
+    "lstm/ptb_char": Entry("weft.recipes.language.rnn:ptb_char", 2018, "AWD-LSTM on the characters of Penn Treebank"),
     "lstm/ptb_cpu": Entry("weft.recipes.language.rnn:ptb_cpu", 2014, "small word LSTM on Penn Treebank, five minutes on two cores"),
     "gpt/bytes": Entry("weft.recipes.language.gpt:byte_level", 2018, "byte GPT on Python source"),
     "gpt/shakespeare_char": Entry("weft.recipes.language.gpt:shakespeare_char", 2022, "character GPT on tiny Shakespeare"),

@@ -88,6 +88,7 @@ def language_data(
     tokenizer: Tokenizer | None = None,
     lanes: int = 0,
     validation_context: int = 0,
+    shift: bool = False,
 ) -> Data:
     """Training and validation windows of two texts, with the given tokenizer or one trained on them.
 
@@ -97,6 +98,8 @@ def language_data(
     check_sizes(validation_context or context, vocabulary, "validation_context")
     if lanes < 0:
         raise ConfigError(f"--data.lanes must not be negative, not {lanes}")
+    if shift and not lanes:
+        raise ConfigError("--data.shift is for a text in lanes; give --data.lanes as many as --train.batch")
     if tokenizer is None:
         tokenizer = registry.find("tokenizers", unit).train_pieces(
             itertools.chain(train, validation if unit == "characters" else ()), vocabulary
@@ -132,7 +135,7 @@ def language_data(
     longest = min(validation_context or context, max(1, len(validation_ids) - 1))
     validation_set = TokenWindows(as_tensor(validation_ids, tokenizer.size), longest, overlapping=False) if validated else None
     tokens = as_tensor(train_ids, tokenizer.size)
-    windows = LaneWindows(tokens, context, lanes) if lanes else TokenWindows(tokens, context, overlapping=True)
+    windows = LaneWindows(tokens, context, lanes, shift) if lanes else TokenWindows(tokens, context, overlapping=True)
     return Data(windows, validation_set, info, tokenizer, problems)
 
 
@@ -175,6 +178,9 @@ class TextConfig(DataConfig):
     lanes: int = 0
     """Read the text in so many contiguous lanes, as stateful training wants it (truncated_bptt, with `context` tokens of back-propagation):
     each example goes on where the one of the batch before ended. As many as --train.batch; 0 for windows from anywhere."""
+    shift: bool = False
+    """Begin the lanes at another of the first tokens in each epoch, so that windows are cut elsewhere (random lengths serve this in
+    AWD-LSTM)."""
     validation_context: int = 0
     """Tokens per validation example; 0 is `context`. A recurrent model may read more there than it is trained through."""
 
@@ -190,5 +196,14 @@ class TextConfig(DataConfig):
         if not self.validation_path:
             train, validation = train.split(self.validation)
         return language_data(
-            train, validation, self.tokenizer, self.vocabulary, self.context, problems, tokenizer, self.lanes, self.validation_context
+            train,
+            validation,
+            self.tokenizer,
+            self.vocabulary,
+            self.context,
+            problems,
+            tokenizer,
+            self.lanes,
+            self.validation_context,
+            self.shift,
         )

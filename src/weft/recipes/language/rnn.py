@@ -8,7 +8,7 @@ from weft.models.language.rnn import RNNLMConfig
 from weft.objectives.language.truncated_bptt import TruncatedBPTTConfig
 from weft.recipes.base import Progress, Recipe
 from weft.recipes.language.gpt import cosine
-from weft.training.optimizer.settings import ASGD, AdamW
+from weft.training.optimizer.settings import ASGD, Adam, AdamW
 from weft.training.settings import Train
 
 
@@ -64,9 +64,9 @@ def shakespeare_char() -> Recipe:
 
 
 def ptb() -> Recipe:
-    """AWD-LSTM, 24 M parameters, on the words of Penn Treebank as Mikolov prepared it; validation as in the paper, in ten lanes.
+    """AWD-LSTM, 24 M parameters, on the words of Penn Treebank as Mikolov prepared it, 500 epochs; validated as in the paper, in ten lanes.
 
-    Run:      weft train lstm/ptb && weft evaluate runs/lstm-ptb --data.validation_path ptb/ptb.test.txt.gz
+    Run:      weft train lstm/ptb && weft evaluate runs/lstm-ptb carried --data.validation_path ptb/ptb.test.txt.gz
     """
     return Recipe(
         data=TextConfig(
@@ -75,6 +75,7 @@ def ptb() -> Recipe:
             tokenizer="whitespace",
             context=70,
             lanes=20,
+            shift=True,
             validation_context=7376,
         ),
         model=RNNLMConfig(
@@ -88,8 +89,8 @@ def ptb() -> Recipe:
             weight_dropout=0.5,
         ),
         objective=TruncatedBPTTConfig(activation=2.0, temporal_activation=1.0),
-        optim=ASGD(lr=30.0, weight_decay=1.2e-6, clip_norm=0.25),
-        train=Train(steps=250_000, batch=20, log_every=500, eval_every=664, save_every=6640),
+        optim=ASGD(lr=30.0, weight_decay=1.2e-6, decay_all=True, clip_norm=0.25),
+        train=Train(steps=331_500, batch=20, log_every=500, eval_every=663, save_every=6630),
         progress=Progress(metric="perplexity"),
     )
 
@@ -114,4 +115,36 @@ def ptb_cpu() -> Recipe:
         optim=AdamW(lr=4e-3, weight_decay=0.01, clip_norm=1.0, schedule=cosine(100, 0.02)),
         train=Train(steps=3300, batch=20, log_every=100, eval_every=1100, save_every=1100),
         progress=Progress(metric="perplexity"),
+    )
+
+
+def ptb_char() -> Recipe:
+    """AWD-LSTM, 13.8 M parameters, on the characters of Penn Treebank, one sentence a line without blanks around it.
+
+    Run:      for s in train valid test; do zcat $WEFT_DATA/ptb/ptb.$s.txt.gz | sed 's/^ //; s/ $//' > ptb.char.$s.txt; done
+              weft train lstm/ptb_char
+              weft evaluate runs/lstm-ptb_char carried --data.validation_path ptb.char.test.txt
+    """
+    return Recipe(
+        data=TextConfig(
+            path="ptb.char.train.txt",
+            validation_path="ptb.char.valid.txt",
+            context=150,
+            lanes=128,
+            shift=True,
+            validation_context=4000,
+        ),
+        model=RNNLMConfig(
+            layers=3,
+            width=1000,
+            embedding_width=200,
+            input_dropout=0.1,
+            layer_dropout=0.25,
+            output_dropout=0.1,
+            weight_dropout=0.5,
+        ),
+        objective=TruncatedBPTTConfig(),
+        optim=Adam(lr=2e-3, weight_decay=1.2e-6, decay_all=True, clip_norm=0.25, schedule=cosine(0, 0.01)),
+        train=Train(steps=52_200, batch=128, log_every=500, eval_every=1305, save_every=2610),
+        progress=Progress(metric="bits_per_byte"),
     )

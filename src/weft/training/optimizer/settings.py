@@ -39,6 +39,8 @@ class OptimConfig(Config):
     """Adds 2 * l2 * w to the gradient of every decayed weight; under Adam this is not weight decay."""
     weight_decay: float = 0.0
     """Weight decay in the optimiser's own way: decoupled in AdamW and Muon, part of the gradient elsewhere."""
+    decay_all: bool = False
+    """Decay biases, norms and embeddings, too, as PyTorch's own optimisers do where they are given all parameters."""
     scale_parameter: bool = False
     """Scale each parameter's learning rate by the root mean square of its numbers, at least 0.001, as Adafactor does: T5 needs it."""
 
@@ -60,7 +62,11 @@ class OptimConfig(Config):
         raise NotImplementedError
 
     def decayed(self, groups: Groups) -> Groups:
-        return [{"params": g["params"], "weight_decay": self.weight_decay if g["decay"] else 0.0} for g in groups if g["params"]]
+        return [
+            {"params": g["params"], "weight_decay": self.weight_decay if g["decay"] or self.decay_all else 0.0}
+            for g in groups
+            if g["params"]
+        ]
 
 
 def _rate(lr: float, like: Tensor) -> float | Tensor:
@@ -158,7 +164,7 @@ class AdamW(OptimConfig):
     eps: float = 1e-8
     """Added to the root."""
     weight_decay: float = 0.01
-    """Decoupled decay per unit of learning rate; biases, norms and embeddings are not decayed."""
+    """Decoupled decay per unit of learning rate; biases, norms and embeddings are not decayed but with `decay_all`."""
 
     def build(self, groups: Groups, like: Tensor) -> list[Optimizer]:
         return [_adam(self.decayed(groups), _rate(self.lr, like), self.betas, self.eps, decoupled=True)]
@@ -186,7 +192,7 @@ class Muon(OptimConfig):
             group = {"params": matrices, "weight_decay": self.weight_decay}
             optimizers.append(MuonOptimizer([group], _rate(self.lr, like), self.momentum, self.weight_decay))
         if any(g["params"] for g in groups):
-            adamw = AdamW(lr=self.adamw_lr or self.lr, betas=self.betas, weight_decay=self.weight_decay)
+            adamw = AdamW(lr=self.adamw_lr or self.lr, betas=self.betas, weight_decay=self.weight_decay, decay_all=self.decay_all)
             optimizers += adamw.build(groups, like)
             nonempty = [g for g in groups if g["params"]]
             for made, given in zip(optimizers[-1].param_groups, nonempty, strict=True):

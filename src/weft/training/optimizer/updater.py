@@ -106,7 +106,7 @@ class Updater:
             self.flats.append(FlatParameter(small))
             tensors = [self.flats[-1].buffer, *(p for name, p in others.items() if name not in small)]
         self.updated_tensors += [*shaped.values(), *tensors]
-        self.regularised += [*shaped.values(), *tensors] if decay else []
+        self.regularised += [*shaped.values(), *tensors] if decay or self.config.decay_all else []
         return {"params": tensors, "decay": decay, "matrices": [*shaped.values()]}
 
     def set_rate(self, position: float, end: float) -> None:
