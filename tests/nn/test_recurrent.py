@@ -141,6 +141,22 @@ def test_a_mogrifier_whose_rounds_change_nothing_is_an_lstm_and_layer_norm_forge
     torch.testing.assert_close(layer(1e3 * x), layer(2e3 * x))
 
 
+def test_a_peephole_tells_when_a_time_has_passed_though_the_output_was_shut() -> None:
+    """H06: one unit counts silent steps in c, and its output gate sees the tenth; without peepholes the same unit sees nothing and waits on."""
+    fired = {}
+    for cell in ("peephole", "lstm"):
+        layer = RecurrentLayer(cell, 1, 1)
+        with torch.no_grad():
+            for parameter in layer.parameters():
+                parameter.zero_()
+            layer.bias_ih[:] = torch.tensor([50.0, 50.0, torch.atanh(torch.tensor(0.1)).item(), -95.0])  # c grows by 0.1 a step
+            if cell == "peephole":
+                layer.peephole_o.fill_(100.0)
+        fired[cell] = layer(torch.zeros(1, 12, 1))[0].flatten() > 0.5
+    assert fired["peephole"].tolist() == [False] * 9 + [True] * 3
+    assert not fired["lstm"].any()
+
+
 def test_a_closed_reset_gate_makes_the_candidate_of_chos_gru_forget_the_past() -> None:
     layer = built("cho_gru")
     with torch.no_grad():

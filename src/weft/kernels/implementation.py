@@ -23,6 +23,8 @@ class Implementation(Protocol):
     """Which calls it serves, where not all; the plain layer serves the others."""
     whole: bool = False
     """Whether it computes attention within it, too, whatever is chosen for attention itself."""
+    traced: bool = False
+    """Whether PyTorch's compiler takes it as operations of its own, where the plain layer would be unrolled."""
 
     def refuses(self, spec: Any, use: Any) -> str:
         """Why it does not compute exactly what is described, in a few words; nothing where it does."""

@@ -222,6 +222,13 @@ def _chosen_recurrent(model: nn.Module, use: UsageSpec, install_them: bool) -> I
         yield Choice("recurrence", kind, len(layers), (chosen.name,) if chosen else (), where, tuple(reasons))
 
 
+def traced(model: nn.Module, use: UsageSpec) -> frozenset[int]:
+    """Ids of the recurrent layers that PyTorch's compiler takes as single operations, where a loop over steps would be unrolled."""
+    found = {id(layer): described(describe_recurrent, layer, use) for layer in model.modules() if is_recurrent(layer)}
+    chosen = {layer: first_of(RECURRENT, spec, use)[0] for layer, spec in found.items()}
+    return frozenset(layer for layer, one in chosen.items() if one and one.traced)
+
+
 def describe_any_attention(module: nn.Module) -> AttentionSpec:
     """Of `SelfAttention` everything, of any other whose own class offers its core that it does."""
     if type(module) is SelfAttention:

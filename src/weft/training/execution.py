@@ -132,9 +132,10 @@ def choose(
     settings: Train, model: nn.Module, objective: Objective, optim: object = None, processes: int = 1, stages: int = 1
 ) -> ExecutionPlan:
     """Decide from (device, model, objective) what the settings leave open, and say why; on the optimiser only the update depends."""
-    check_refusals(settings, model, objective)
     device = select_device(settings.device)
     gpu = device.type == "cuda"
+    traced = traced_layers(settings, model, objective, device)
+    check_refusals(settings, model, objective, traced)
     size = sum(p.numel() for p in model.parameters())
     reasons = {"device": "asked for" if settings.device != "auto" else "a GPU is present" if gpu else "no GPU is present"}
 
@@ -157,7 +158,7 @@ def choose(
         "compile",
         settings.compile,
         [
-            (bool(why := refused(model, objective, "compile")), "off", why),
+            (bool(why := refused(model, objective, "compile", traced if precision == "bf16" else frozenset())), "off", why),
             (stages > 1, "off", "a stage leaves the objective in its middle"),
             (not gpu, "off", "on a CPU it costs 11 to 18 s and gained nothing where measured"),
             (importlib.util.find_spec("triton") is None, "off", "triton is not installed"),
@@ -255,18 +256,35 @@ REFUSALS = {
 """What an objective, a model or a part of one forbids by an attribute that is False: the setting, its value, and how it is said of each."""
 
 
-def refused(model: nn.Module, objective: Objective, what: str) -> str:
-    """Why a step must not be run in bf16 (autocast), compiled, or captured in a CUDA graph (capture); nothing where it may."""
+def traced_layers(settings: Train, model: nn.Module, objective: Objective, device: torch.device) -> frozenset[int]:
+    """Ids of the layers that only loops over steps keep from being compiled, where a kernel takes the place of these, in bf16."""
+    if device.type != "cuda" or settings.block_kernels == "plain" or not objective.compile or not has_layers_with_kernels(model):
+        return frozenset()
+    from weft.kernels import select
+
+    return select.traced(model, UsageSpec(machine=Machine.of(device), precision="bf16"))
+
+
+def refused(model: nn.Module, objective: Objective, what: str, traced: frozenset[int] = frozenset()) -> str:
+    """Why a step must not be run in bf16 (autocast), compiled, or captured in a CUDA graph (capture); nothing where it may. traced: ids of
+    layers that can be compiled though they say no."""
     _, _, of_objective, of_model = REFUSALS[what]
     if getattr(objective, what) is False:
         return f"the objective {of_objective}"
-    return next((f"{type(module).__name__} {of_model}" for module in model.modules() if getattr(module, what, True) is False), "")
+    return next(
+        (
+            f"{type(module).__name__} {of_model}"
+            for module in model.modules()
+            if getattr(module, what, True) is False and id(module) not in (traced if what == "compile" else ())
+        ),
+        "",
+    )
 
 
-def check_refusals(settings: Train, model: nn.Module, objective: Objective) -> None:
+def check_refusals(settings: Train, model: nn.Module, objective: Objective, traced: frozenset[int] = frozenset()) -> None:
     """Raise where a setting asks for what the model or the objective forbids."""
     for what, (setting, value, *_) in REFUSALS.items():
-        if getattr(settings, setting) == value and (why := refused(model, objective, what)):
+        if getattr(settings, setting) == value and (why := refused(model, objective, what, traced)):
             raise ConfigError(f"--train.{setting} {value} cannot be had: {why}; leave it out")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -19,7 +20,10 @@ from weft.kernels.cuda.recurrent import CELLS, MOST_ROWS, CUDARecurrent, cut, ov
 from weft.kernels.describe import describe_recurrent
 from weft.kernels.implementation import uninstall
 from weft.kernels.usage import Machine, UsageSpec
+from weft.models.language.rnn import RNNLMConfig
 from weft.nn.recurrent import RecurrentLayer
+from weft.objectives.language.truncated_bptt import TruncatedBPTTConfig
+from weft.training import execution
 
 SHARED = 232_448
 HOPPER = Machine(device="cuda", capability=(9, 0), triton=True, processors=132, shared_memory=SHARED)
@@ -145,6 +149,17 @@ def test_what_it_does_not_compute_is_refused() -> None:
         UsageSpec(machine=Machine(device="cuda", capability=(8, 0), processors=108, shared_memory=SHARED), precision="bf16"),
     ):
         assert one.cannot(describe_recurrent(layer, use), use)
+
+
+def test_where_it_serves_a_step_can_be_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, objective = RNNLMConfig(vocabulary=9, width=16).build(), TruncatedBPTTConfig(lanes=1).build()
+    assert not select.traced(model, USE) and "RecurrentLayer refuses" in execution.refused(model, objective, "compile")
+    monkeypatch.setattr(recurrent, "PROVEN", frozenset({"lstm"}))
+    layers = select.traced(model, USE)
+    assert layers == {id(layer) for layer in model.layers}
+    assert not execution.refused(model, objective, "compile", layers)
+    assert not select.traced(model, dataclasses.replace(USE, precision="fp32"))
+    assert not select.traced(RNNLMConfig(vocabulary=9, width=16, cell="gru").build(), USE)
 
 
 def test_a_call_that_it_does_not_serve_is_computed_as_before() -> None:

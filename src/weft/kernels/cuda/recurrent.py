@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -83,6 +84,7 @@ def cut(cell: str, width: int, backward: bool, rows: int, machine: Machine) -> C
 
 class CUDARecurrent(Implementation):
     name, file, slot, where = "CUDA recurrence", "kernels/cuda/recurrent.py", "forward", "in bf16"
+    traced = True
 
     def refuses(self, spec: RecurrentSpec, use: UsageSpec) -> str:
         return self.cannot(spec, use) or ("" if spec.cell in PROVEN else f"its {spec.cell} was not yet tested on a GPU")
@@ -153,6 +155,7 @@ def over_steps(layer: RecurrentLayer, x: Tensor, lengths: Tensor | None, first: 
     with torch.autocast(x.device.type, enabled=False):
         filled = F.pad(layer.weight_ih.bfloat16().view(GATES[cell], h, -1), (0, 0, 0, place - h)).flatten(0, 1)  # (G P, D)
         products = F.linear(x.bfloat16(), filled)
+        lengths = None if lengths is None else lengths.to(x.device, torch.int64)
         found = recurrent_forward(products, weight, bias, inner_bias, peephole, first[0], c0, lengths, cell)
     return found[0], found[1 : 1 + len(first)]
 
@@ -257,11 +260,16 @@ def _differentiate(ctx, dout, dh, dc, *_):  # type: ignore[no-untyped-def]
 recurrent_forward.register_autograd(_differentiate, setup_context=_save)
 
 
+@cache
+def machine_of(device: torch.device) -> Machine:
+    return Machine.of(device)
+
+
 def run(cell: str, backward: bool, shape: torch.Size, tensors: Mapping[str, Tensor | None]) -> None:
     """Start a pass of B rows and T steps; what it writes is among the tensors."""
     held = {name: tensor.contiguous() for name, tensor in tensors.items() if tensor is not None}
     device, rows = held["weight"].device, shape[0]
-    found = cut(cell, held["weight"].size(1), backward, rows, Machine.of(device))
+    found = cut(cell, held["weight"].size(1), backward, rows, machine_of(device))
     assert found is not None
     flags = torch.zeros(found.blocks, dtype=torch.int32, device=device)
     given = Arguments(**{name: tensor.data_ptr() for name, tensor in held.items()}, flags=flags.data_ptr(), rows=rows, steps=shape[1])
