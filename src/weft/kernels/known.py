@@ -113,7 +113,11 @@ def sizes_of(module: Any) -> dict[str, tuple[int, ...]]:
         return dict.fromkeys(("weight", "bias"), tuple(module.normalized_shape))
     if isinstance(module, RecurrentLayer):
         gates, outputs = GATES[module.cell] * module.width, module.projection or module.width
-        sizes = {"weight_ih": (gates, module.inputs), "weight_hh": (gates, outputs), "weight_hr": (outputs, module.width)}
+        sizes: dict[str, tuple[int, ...]] = {
+            "weight_ih": (gates, module.inputs),
+            "weight_hh": (gates, outputs),
+            "weight_hr": (outputs, module.width),
+        }
         sizes |= {"mogrify_x": ((ROUNDS + 1) // 2, module.inputs, outputs), "mogrify_h": (ROUNDS // 2, outputs, module.inputs)}
         of_gates, of_units = ("bias_ih", "bias_hh", "norm_ih", "norm_hh"), ("peephole_i", "peephole_f", "peephole_o", "norm_c", "bias_c")
         return {**sizes, **dict.fromkeys(of_gates, (gates,)), **dict.fromkeys(of_units, (module.width,))}

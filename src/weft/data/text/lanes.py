@@ -39,7 +39,8 @@ class LaneWindows(Dataset):
     def order(self, first: int, count: int, seed: int, shuffle: bool) -> np.ndarray:
         """Always that of the text; where windows shift, an index also tells the epoch."""
         epochs, draws = np.divmod(np.arange(first, first + count, dtype=np.int64), len(self))
-        return (epochs * len(self) if self.shift else 0) + draws % self.lanes * self.windows + draws // self.lanes
+        index: np.ndarray = draws % self.lanes * self.windows + draws // self.lanes
+        return index + epochs * len(self) if self.shift else index
 
     def batch(self, index: Tensor, key: Tensor) -> Batch:
         epoch, index = index // len(self), index % len(self)
