@@ -142,7 +142,7 @@ def test_a_mogrifier_whose_rounds_change_nothing_is_an_lstm_and_layer_norm_forge
 
 
 def test_a_peephole_tells_when_a_time_has_passed_though_the_output_was_shut() -> None:
-    """H06: one unit counts silent steps in c, and its output gate sees the tenth; without peepholes the same unit sees nothing and waits on."""
+    """H06: one unit counts silent steps in c, and its output gate sees the tenth; without peepholes it sees none of them."""
     fired = {}
     for cell in ("peephole", "lstm"):
         layer = RecurrentLayer(cell, 1, 1)
