@@ -75,7 +75,7 @@ USES: dict[tuple[str, str], Uses] = {
         ("transformer", objective): Uses(ANSWERS, serve=("completions",), convert=("marian",), where=MARIAN)
         for objective in ("seq2seq", "scheduled_sampling", "minimum_risk", "policy_gradient")
     },
-    ("rnn_seq2seq", "seq2seq"): Uses(ANSWERS, serve=("completions",)),
+    **{("rnn_seq2seq", objective): Uses(ANSWERS, serve=("completions",)) for objective in ("seq2seq", "minimum_risk")},
     ("nonautoregressive", "cmlm"): Uses(ANSWERS, serve=("completions",)),
     ("mlp", "classification"): predicting(PICTURE, text=False),
     ("mlp", "regression"): predicting("regression of a row", text=False),

@@ -58,7 +58,9 @@ def library_forward(
     inside = None if lengths is None else torch.arange(x.size(1), device=x.device) < lengths[:, None]
     if inside is not None and with_cell:  # one more input, which is 0 inside, shuts i and opens f behind the end
         x = torch.cat([x, (~inside).to(x.dtype)[..., None]], -1)
-        gates = torch.tensor([-SHUT, SHUT, 0.0, 0.0], dtype=x.dtype, device=x.device).repeat_interleave(layer.width)
+        gates = x.new_zeros(len(weight_ih))  # filled on the device: a captured graph takes nothing from the host
+        gates[: layer.width].fill_(-SHUT)
+        gates[layer.width : 2 * layer.width].fill_(SHUT)
         weight_ih = torch.cat([weight_ih, gates[:, None]], -1)
     weights = [weight_ih, layer.weight_hh if weight_hh is None else weight_hh, layer.bias_ih, layer.bias_hh]
     weights += [layer.weight_hr] if layer.projection else []

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from types import MethodType
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from weft.core.errors import ConfigError
 from weft.inference.attention_weights import Recorder
 from weft.inference.beam_models import translate
+from weft.kernels.library_recurrent import ROUTINES, library_forward
 from weft.models.base import Decodes, EncoderDecoder, Subsamples, offers
 from weft.models.language.rnn_seq2seq import RNNSeq2Seq, RNNSeq2SeqConfig
+from weft.nn.recurrent import RecurrentLayer
+from weft.objectives.language.seq2seq import Seq2SeqConfig
 from weft.serving.inspection import attention_of_translation
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -172,3 +177,31 @@ def test_input_feeding_by_its_equations() -> None:
 def test_settings_that_make_no_model_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         RNNSeq2Seq(RNNSeq2SeqConfig(**({"vocabulary": 14, "width": 8} | changes)))
+
+
+class FromTheHost(TorchDispatchMode):
+    """Operations that send numbers to a device or bring one back, none of which a captured graph may have."""
+
+    NAMES = ("lift_fresh", "_local_scalar_dense", "nonzero")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.found += [name for name in self.NAMES if name in str(function)]
+        return function(*args, **(kwargs or {}))
+
+
+@every
+@pytest.mark.parametrize("library", [False, True])
+def test_a_training_step_takes_nothing_from_the_host(name: str, library: bool) -> None:
+    model, objective = built(name).train(), Seq2SeqConfig(start=START, end=END, r_drop=1.0).build()
+    for layer in model.modules():
+        if library and isinstance(layer, RecurrentLayer) and layer.cell in ROUTINES:
+            layer.forward = MethodType(library_forward, layer)  # type: ignore[method-assign]  # as a GPU computes it
+    target = torch.cat([TARGET, torch.full((3, 1), END)], 1)
+    batch = {"source": SOURCE, "source_length": LENGTHS, "target": target, "target_length": torch.tensor([5, 5, 5])}
+    with FromTheHost() as sent:
+        objective(model, batch, "").sums["loss"].backward()
+    assert not sent.found

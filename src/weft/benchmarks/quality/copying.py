@@ -31,6 +31,7 @@ SUBWORDS = {"data.min_count": 1, "data.oov_words": 0, "data.max_length": 96}
 
 VOCABULARY = 500
 """Pieces of words of BPE, of which names are made."""
+PIECES = {"model": PLAIN, **SUBWORDS, "data.tokenizer": "byte_bpe", "data.vocabulary": VOCABULARY}
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,8 @@ CONTENDERS = {
     "pointer-generator": Contender("names", "pointer_generator/names"),
     "words": Contender("names", "pointer_generator/names", {"model": PLAIN, "data.oov_words": 0}),
     "words with placeholders": Contender("names", "pointer_generator/names", {"model": PLAIN}),
-    "BPE": Contender(
-        "names", "pointer_generator/names", {"model": PLAIN, **SUBWORDS, "data.tokenizer": "byte_bpe", "data.vocabulary": VOCABULARY}
-    ),
+    "BPE": Contender("names", "pointer_generator/names", PIECES),
+    "BPE, ten times as long": Contender("names", "pointer_generator/names", {**PIECES, "train.steps": 3000, "train.eval_every": 1000}),
     "characters": Contender("names", "pointer_generator/names", {"model": PLAIN, **SUBWORDS, "data.tokenizer": "characters"}),
     "set": Contender("sort", "pointer/sort"),
     "set, chosen not masked": Contender("sort", "pointer/sort", {"model.mask_chosen": False}),
@@ -108,6 +108,7 @@ def measured(name: str, seed: int, folder: Path, changes: dict[str, Any]) -> Ite
 def main(arguments: list[str] | None = None) -> None:
     parser = Arguments(__doc__, "copying")
     parser.add_names("tasks", TASKS, nargs="+")
+    parser.add_names("--models", CONTENDERS, nargs="+", default=list(CONTENDERS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--steps", type=int, default=0, help="of training, where not as the recipes say")
     parser.add_argument("--runs", type=Path, default=Path("runs/copying"), help="folder of the runs; what is finished is not repeated")
@@ -115,7 +116,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     changes = {"train.steps": options.steps} if options.steps else {}
     rows: list[Row] = []
-    for name in [name for name, each in CONTENDERS.items() if each.task in options.tasks]:
+    for name in [name for name, each in CONTENDERS.items() if each.task in options.tasks and name in options.models]:
         for seed in options.seeds:
             for row in measured(name, seed, options.runs, changes):
                 rows.append(row)

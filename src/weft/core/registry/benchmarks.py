@@ -25,12 +25,16 @@ BENCHES = {
         "weft.benchmarks.quality.transformers:main", 0, "recipes of the Transformer family on real data, over several seeds"
     ),
     "copying": Entry("weft.benchmarks.quality.copying:main", 0, "names that were never seen, sorting and convex hulls, over several seeds"),
+    "translation": Entry("weft.benchmarks.quality.translation:main", 0, "Multi30k by recurrent models and a Transformer, several at once"),
     "images": Entry("weft.benchmarks.quality.images:main", 0, "generative models on real images, over several seeds"),
     "data-build": Entry(
         "weft.benchmarks.training.data_build:main", 0, "text to token shards, against the tokenizers library on the same cores"
     ),
     "predict": Entry("weft.benchmarks.inference.predict:main", 0, "weft predict against the model alone; the first token of a sample"),
     "birthplace": Entry("weft.projects.birthplace.benchmark:main", 0, "the birthplace task on its real data, over several seeds"),
+    "parity-recurrent": Entry(
+        "weft.benchmarks.quality.parity_recurrent:main", 0, "g2p-en, Resemblyzer and ELMo against their own code and recorded outputs"
+    ),
     "parity": Entry("weft.benchmarks.quality.parity:main", 0, "outputs of converted models against transformers, both ways"),
     "serving": Entry("weft.benchmarks.inference.serving:main", 0, "the server under load: streams, a full queue, slow clients, its pace"),
     "harness": Entry("weft.benchmarks.quality.harness:main", 0, "lm-evaluation-harness in process against over HTTP"),

@@ -197,6 +197,9 @@ RECIPES = {
     "rnn_seq2seq/multi30k": Entry(
         "weft.recipes.language.rnn_seq2seq:multi30k", 2015, "Multi30k, English to German, by a recurrent network"
     ),
+    "rnn_seq2seq/multi30k_risk": Entry(
+        "weft.recipes.language.rnn_seq2seq:multi30k_risk", 2016, "minimum-risk training on BLEU of a recurrent translator of Multi30k"
+    ),
     "nat/numbers": Entry("weft.recipes.language.nat:numbers", 2019, "numbers to words, all characters at once, a minute on a CPU"),
     "nat/pairs": Entry("weft.recipes.language.nat:pairs", 2019, "translation of your own pairs, all tokens at once"),
     "nat/multi30k": Entry("weft.recipes.language.nat:multi30k", 2019, "translation of Multi30k, all tokens at once"),

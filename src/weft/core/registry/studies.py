@@ -51,6 +51,15 @@ STUDIES = {
     "error-propagation": Entry(
         "weft.studies.language.error_propagation:study", 2015, "what one wrong token does to those that a decoder says next"
     ),
+    "fixed-memory": Entry(
+        "weft.studies.language.fixed_memory:study", 2014, "strings that a memory of fixed size holds, by length, and where attention looks"
+    ),
+    "attention-scores": Entry(
+        "weft.studies.language.attention_scores:study", 2017, "additive, unscaled and scaled scores of attention, by the width of keys"
+    ),
+    "path-lengths": Entry(
+        "weft.studies.language.path_lengths:study", 2017, "operations between two tokens: recurrent, convolutional and Transformer"
+    ),
     "perceiver-cost": Entry("weft.studies.language.perceiver_cost:study", 0, "what a bottleneck of latents saves, by sequence length"),
     "gan-panels": Entry("weft.studies.generative.gan_panels:study", 2014, "a GAN on the line as it learns: densities and discriminator"),
     "mode-collapse": Entry("weft.studies.generative.mode_collapse:study", 2016, "which of eight Gaussians each variant of a GAN finds"),

@@ -150,7 +150,7 @@ class RNNSeq2Seq(nn.Module):
         outputs, last = self.encoder(self.dropout(self.embed(source)), lengths)
         states = [last[name].reshape(len(source), self.config.layers, self.memory_width) for name in self.names]
         top = [max(0, self.config.layers - self.layers + layer) for layer in range(self.layers)]
-        memory = torch.cat([each[:, top] for each in states], 1)
+        memory = torch.stack([each[:, layer] for each in states for layer in top], 1)  # by numbers: a list would be sent to the device
         return torch.cat([memory, outputs], 1) if self.decoder.cross else memory
 
     def decode(self, target: Tensor, memory: Tensor, lengths: Tensor | None = None, state: EncoderDecoderState | None = None) -> Tensor:
@@ -166,11 +166,15 @@ class RNNSeq2Seq(nn.Module):
         begin = self._begin(memory)
         if state:
             assert isinstance(state.decoder, RecurrentState)
-            fresh = torch.tensor([not length for length in state.lengths], device=memory.device)
-            begin = {
-                name: torch.where(fresh.view(-1, *(1,) * (first.ndim - 1)), first, state.decoder.tensors[name])
-                for name, first in begin.items()
-            }
+            fresh = [not length for length in state.lengths]
+            if not any(fresh):
+                begin = {name: state.decoder.tensors[name] for name in begin}
+            elif not all(fresh):
+                begun = torch.tensor(fresh, device=memory.device)
+                begin = {
+                    name: torch.where(begun.view(-1, *(1,) * (first.ndim - 1)), first, state.decoder.tensors[name])
+                    for name, first in begin.items()
+                }
         out: Tensor
         out, after = self.decoder(self.dropout(self.target_embed(target)), begin, keys, values, mask)
         if state:

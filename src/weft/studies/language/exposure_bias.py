@@ -155,11 +155,11 @@ def study(settings: Settings) -> Finding:
     return Finding("Exposure bias", conclusion(settings, gaps), head, tuple(rows), figure)
 
 
-def curve(label: str, runs: Sequence[Sequence[float]], style: str) -> Curve:
-    """The mean over seeds, and from the lowest to the highest."""
-    at = list(zip(*runs, strict=True))
-    band = [(i + 1, min(v), max(v)) for i, v in enumerate(at)] if len(runs) > 1 else []
-    return Curve(label, [(i + 1, statistics.mean(v)) for i, v in enumerate(at)], style, band=band)
+def curve(label: str, runs: Sequence[Sequence[float]], style: str, places: Sequence[float] = ()) -> Curve:
+    """The mean over seeds, and from the lowest to the highest; places: of the values, from 1 where none are given."""
+    at = list(zip(places or range(1, len(runs[0]) + 1), zip(*runs, strict=True), strict=True))
+    band = [(x, min(v), max(v)) for x, v in at] if len(runs) > 1 else []
+    return Curve(label, [(x, statistics.mean(v)) for x, v in at], style, band=band)
 
 
 def spread(values: Sequence[float]) -> str:
