@@ -67,13 +67,27 @@ def test_answers_pairs_and_much_text(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert pairs_file(tmp_path).exists()
 
 
+def test_folders_of_sounds(tmp_path: Path) -> None:
+    for name in ("yes/a", "no/b"):
+        (tmp_path / "classes" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "classes" / f"{name}.wav").touch()
+    found = look(str(tmp_path / "classes"))
+    assert (found.recipe, found.examples) == ("audio_classifier/digits", 2)
+    (tmp_path / "digits").mkdir()
+    (tmp_path / "digits" / "7_theo_0.wav").touch()
+    assert look(str(tmp_path / "digits")).recipe == "audio_classifier/digits"
+    (tmp_path / "digits" / "other.wav").touch()
+    with pytest.raises(DataError, match="without classes or texts"):
+        look(str(tmp_path / "digits"))
+
+
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
         ("a.pdf", b"%PDF", "save it as plain text"),
         ("a.xlsx", b"PK", "save it as CSV"),
         ("a.pt", b"PK", "never opened"),
-        ("a.wav", b"RIFF", "no recipe learns from it yet"),
+        ("a.wav", b"RIFF", "is one sound"),
         ("a.png", b"\x89PNG", "is one image"),
         ("a.what", b"\0\1\2", "neither text nor"),
         ("a.txt", b"", "is empty"),

@@ -24,7 +24,13 @@ from weft.core.units import duration
 ABOUT = """PATH is your data or a model: a text, a folder of texts or images, a table, pairs of texts. It is looked at, a few steps
 are made to see how long they take here, and the command to train with is written. Without PATH, three questions are asked on a
 terminal."""
-EPOCHS = {"gpt/text": (40, 128), "classifier/images": (60, 1), "transformer/pairs": (100, 1), "vae/images": (200, 1)}
+EPOCHS = {
+    "gpt/text": (40, 128),
+    "classifier/images": (60, 1),
+    "transformer/pairs": (100, 1),
+    "vae/images": (200, 1),
+    "audio_classifier/digits": (60, 1),
+}
 """How often the data is seen at most, and the characters of an example, so that little data is not learned by heart for long."""
 LEAST = 200
 """Fewest steps that are proposed."""

@@ -118,7 +118,7 @@ def test_digits_by_their_names_and_speakers_held_out(tmp_path: Path) -> None:
     data = SpeechConfig(path=str(folder), strings=DigitStrings(number=30, language="de", noise=()), tokenizer="words").build()
     assert isinstance(data.train, Sounds)
     assert {word for _, text in data.train.texts for word in text.split()} >= {"null", "drei", "neun"}
-    assert data.train.labels["speaker"].unique().tolist() == [0, 1]
+    assert set(data.train.labels["speaker"].tolist()) == {0, 1}
     with pytest.raises(ConfigError, match="no 'leo' among lucas, nina, theo"):
         ClipsConfig(path=str(folder), validation_speakers=("leo",)).build()
 

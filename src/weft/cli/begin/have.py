@@ -64,7 +64,15 @@ HAVE = {
         (("train classifier/table --data.path rows.tsv", "the class from numbers, texts or both"),),
         ("classifier/table",),
     ),
-    "sound": Kind("sound: nothing learns from it yet, WAV files are only read (weft.data.audio)", (), ()),
+    "sound": Kind(
+        "sound: a folder with one subfolder per class, or recordings and what is said",
+        (
+            ("train audio_classifier/digits --data.path sounds/", "the class of a sound: words, commands, noises"),
+            ("train speaker/voices --data.path voices/", "whose voice it is, as a vector"),
+            ("predict runs/audio_classifier-digits sounds/ --out told.csv", "what a trained model hears in each file"),
+        ),
+        ("audio_classifier/", "speaker/"),
+    ),
     "model": Kind(
         "a model: a run of weft's, a Hugging Face folder, GGUF, a wheel",
         (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import statistics
 from collections import Counter
 from collections.abc import Iterator
@@ -85,12 +86,10 @@ def look_at_folder(folder: Path) -> Proposal:
     if not kinds:
         raise DataError(f"{folder}: holds nothing that weft reads: text, images, tables (TSV, CSV, JSONL), models; {unread(files)}")
     kind, count = kinds.most_common(1)[0]
+    if kinds["sound"] >= max(1, kinds["text"]):  # there may be a text beside each
+        return sounds(folder, files)
     if kind == "images":
         return images(folder, [file for file in files if kind_of(file) == "images"])
-    if kind == "sound":
-        raise DataError(
-            f"{folder}: holds {count:,} sound files; no recipe learns from sound yet, weft.data.audio reads WAV files in Python"
-        )
     if kind == "rows" and count == 1:
         return look_at_file(next(file for file in files if kind_of(file) == "rows"))
     if kind == "rows":
@@ -140,6 +139,36 @@ def images(folder: Path, files: list[Path]) -> Proposal:
     return Proposal(what, "vae/images", examples=len(files), also=draw[1:])
 
 
+def sounds(folder: Path, files: list[Path]) -> Proposal:
+    """A class for each subfolder, or sounds with what is said in one of the layouts of docs/audio.md."""
+    of_sound = [file for file in files if kind_of(file) == "sound"]
+    names, texts = {file.name for file in files}, {file.with_suffix("") for file in files if file.suffix.lower() == ".txt"}
+    tables = [file for file in files if file.parent == folder and file.suffix.lower() in ROWS]
+    said = f"{folder} holds {len(of_sound):,} sounds"
+    if tables or any(name.endswith(".trans.txt") for name in names) or any(file.with_suffix("") in texts for file in of_sound):
+        return transcribed(f"{said} and what is said")
+    classes = Counter(file.relative_to(folder).parts[0] for file in of_sound if file.parent != folder)
+    if all(re.fullmatch(r"[0-9]_[^_]+_[0-9]+", file.stem) for file in of_sound):
+        return Proposal(f"{said} of digits, by their names", "audio_classifier/digits", examples=len(of_sound))
+    if len(classes) < 2:
+        raise DataError(
+            f"{said} without classes or texts; give each class a subfolder, or list them in a table with the columns path and text"
+        )
+    shown = ", ".join(f"{name} {count:,}" for name, count in classes.most_common(5)) + (", …" if len(classes) > 5 else "")
+    voices = f"train speaker/voices --data.path {folder}   where the subfolders are speakers: whose voice it is"
+    return Proposal(f"{said} of {len(classes)} classes ({shown})", "audio_classifier/digits", examples=len(of_sound), also=[voices])
+
+
+def transcribed(what: str) -> Proposal:
+    """Sounds with texts, for a recipe that recognises speech."""
+    from weft.core import registry
+
+    name = next((name for name in ("conformer_ctc/speech", "conformer_ctc/digits") if name in registry.RECIPES), "")
+    if name:
+        return Proposal(what, name)
+    raise DataError(f"{what}; no recipe recognises speech yet, the data source `speech` reads them (docs/audio.md)")
+
+
 # -- files ----------------------------------------------------------------------------------------------------------------
 
 
@@ -154,7 +183,7 @@ def look_at_file(file: Path) -> Proposal:
     if kind_of(file) == "images":
         raise DataError(f"{file}: is one image; to learn from images name their folder, and to ask a model: weft sample RUN {file}")
     if kind_of(file) == "sound":
-        raise DataError(f"{file}: is sound; no recipe learns from it yet, weft.data.audio reads WAV files in Python")
+        raise DataError(f"{file}: is one sound; to learn from sounds name their folder, and to ask a model: weft sample RUN {file}")
     if suffix == ".json":
         return look_at_json(file)
     if suffix in ROWS or name.removesuffix(".gz").endswith(tuple(ROWS)):
@@ -192,6 +221,8 @@ def look_at_rows(file: Path) -> Proposal:
     columns = {name: [cells[index] for cells in rows.cells] for index, name in enumerate(rows.names)}
     numbers = {name for name, cells in columns.items() if all(number(cell) is not None for cell in cells if cell)}
     said = f"{file} holds {len(rows.cells):,} rows of {len(columns)} columns"
+    if any(cells and all(Path(cell).suffix.lower() in SOUND for cell in cells[:100]) for cells in columns.values()):
+        return transcribed(f"{said}, sounds and what is said")
     if len(columns) == 1:
         return shards(file, f"{file} holds {len(rows.cells):,} texts")
     if "choices" in columns:

@@ -43,6 +43,8 @@ class Utterance:
 
 def read_utterances(path: str, problems: Problems, text_column: str = "", split: str = "train") -> list[Utterance]:
     """What lies at a path; `split` is train or dev, of a layout that has parts. Those without a text are counted and left out."""
+    if "," in path and not Path(path).exists():
+        return [each for one in path.split(",") for each in read_utterances(one.strip(), problems, text_column, split)]
     place = locate(path)
     if place.is_file() and not is_archive(place):
         if not place.name.lower().removesuffix(".gz").endswith(TABLES):
@@ -106,6 +108,8 @@ def common_voice_part(names: set[str], split: str) -> str:
 
 def has_parts(path: str) -> bool:
     """Whether a path has sounds to validate on of its own."""
+    if "," in path and not Path(path).exists():
+        return False
     place = locate(path)
     return place.is_dir() and (place / "clips").is_dir() and (place / "train.tsv").is_file() and (place / "dev.tsv").is_file()
 

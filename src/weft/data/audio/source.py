@@ -10,9 +10,10 @@ from torch import Tensor
 
 from weft.core.errors import ConfigError, DataError
 from weft.data.audio.augment import SoundAugment
+from weft.data.audio.espeak import Espeak, speak
 from weft.data.audio.features import Features
 from weft.data.audio.manifest import Utterance, has_parts, read_utterances
-from weft.data.audio.recordings import load, numbered_speakers
+from weft.data.audio.recordings import load, numbered_speakers, ragged
 from weft.data.audio.sounds import Waves
 from weft.data.audio.spoken_digits import SpokenDigits, spoken
 from weft.data.base import DataConfig, Problems
@@ -29,12 +30,19 @@ class Spoken:
     names: list[str]
     speaker: Tensor
 
+    def part(self, chosen: Tensor) -> Spoken:
+        """Those that are chosen (N,), of sounds in memory."""
+        assert isinstance(self.waves, Ragged)
+        rows = chosen.nonzero()[:, 0]
+        texts, names = ([all_[row] for row in rows.tolist()] for all_ in (self.texts, self.names))
+        return Spoken(part_of(self.waves, rows), texts, names, self.speaker[rows])
+
 
 @dataclass(frozen=True, kw_only=True)
 class SoundSource(DataConfig):
     path: str = ""
     """A folder or an archive of WAV, FLAC, OGG, Opus or MP3 files in one of the layouts of docs/audio.md, or a table (TSV, CSV, JSONL)
-    of paths and texts; empty makes spoken digits up."""
+    of paths and texts; several, joined by commas; empty makes spoken digits up."""
     validation_path: str = ""
     """Sounds to validate on; by default the part of the layout that is for it, else a share of `path`."""
     validation: float = 0.1
@@ -55,6 +63,8 @@ class SoundSource(DataConfig):
     """Data augmentation of the training sounds."""
     made_up: SpokenDigits = field(default_factory=SpokenDigits)
     """Spoken digits that are made up where no path is given."""
+    espeak: Espeak = field(default_factory=Espeak)
+    """Speech by espeak-ng."""
 
     def check(self) -> None:
         check_share(self.validation)
@@ -65,11 +75,22 @@ class SoundSource(DataConfig):
         self.features.check(self.sample_rate)
         self.augment.check()
         self.made_up.check()
+        self.espeak.check()
 
     def read(self, problems: Problems) -> tuple[Spoken, Spoken]:
         """Training and validation sounds."""
         if not self.path:
-            return self._made_up()
+            return self._spoken(problems) if self.espeak.number else self._made_up()
+        train, validation = self._recorded(problems)
+        if train is validation:
+            return train, validation
+        beside = [self._spoken(problems, 0.0)[0]] if self.espeak.number else []
+        if self.made_up.beside:
+            beside.append(self._made_up(0.0)[0])
+        return join([train, *beside]) if beside else train, validation
+
+    def _recorded(self, problems: Problems) -> tuple[Spoken, Spoken]:
+        """What lies at the paths."""
         train = read_utterances(self.path, problems, self.text)
         if self.validation_path == self.path:
             same = self._load(train, problems)
@@ -88,15 +109,42 @@ class SoundSource(DataConfig):
             raise DataError(f"{self.path}: none of its {len(utterances):,} sounds can be used{problems.summary()}")
         return Spoken(waves, [each.text for each in kept], [each.name for each in kept], numbered_speakers(kept)[0])
 
-    def _made_up(self) -> tuple[Spoken, Spoken]:
+    def _made_up(self, share: float | None = None) -> tuple[Spoken, Spoken]:
+        """Digits of made-up voices; a share of them for validation."""
         clips, digit, voice = spoken(self.made_up, self.sample_rate)
-        held = max(1, round(self.made_up.voices * self.validation)) if self.validation else 0
+        share = self.validation if share is None else share
+        held = max(1, round(self.made_up.voices * share)) if share else 0
+        names = [f"voice {who}, digit {each}" for who, each in zip(voice.tolist(), digit.tolist(), strict=True)]
+        whole = Spoken(clips, [str(each) for each in digit.tolist()], names, voice)
         known = voice < self.made_up.voices - held
-        parts = []
-        for rows in (known.nonzero()[:, 0], (~known).nonzero()[:, 0]):
-            names = [f"voice {voice[row]}, digit {digit[row]}" for row in rows.tolist()]
-            parts.append(Spoken(part_of(clips, rows), [str(each) for each in digit[rows].tolist()], names, voice[rows]))
-        return parts[0], parts[1]
+        return whole.part(known), whole.part(~known)
+
+    def _spoken(self, problems: Problems, share: float | None = None) -> tuple[Spoken, Spoken]:
+        """Speech by espeak-ng; a share of its voices for validation."""
+        waves, orders = speak(self.espeak, self.sample_rate, problems)
+        share = self.validation if share is None else share
+        voices = sorted({order.voice for order in orders})
+        number = {voice: index for index, voice in enumerate(voices)}
+        names = [f"espeak-ng {order.voice}, pitch {order.pitch}, speed {order.speed}" for order in orders]
+        voice = torch.tensor([number[order.voice] for order in orders])
+        whole = Spoken(ragged(waves), [order.text for order in orders], names, voice)
+        held = shuffled(len(voices), "voices")[: max(1, round(len(voices) * share)) if share else 0]
+        known = ~torch.isin(voice, torch.from_numpy(held))
+        return whole.part(known), whole.part(~known)
+
+
+def join(parts: list[Spoken]) -> Spoken:
+    """All of some sounds, whose speakers differ."""
+    waves = [part.waves for part in parts if isinstance(part.waves, Ragged)]
+    if len(waves) < len(parts):
+        raise ConfigError("speech that is made up is kept in memory beside that of a path; give --data.memory room for all of it")
+    speakers, before = [], 0
+    for part in parts:
+        speakers.append(torch.where(part.speaker < 0, part.speaker, part.speaker + before))
+        before += int(part.speaker.max()) + 1
+    clips = Ragged(torch.cat([each.values for each in waves]), torch.cat([each.sizes for each in waves]), fill=0.0)
+    texts, names = [text for part in parts for text in part.texts], [name for part in parts for name in part.names]
+    return Spoken(clips, texts, names, torch.cat(speakers))
 
 
 def split(

@@ -21,6 +21,8 @@ class SpokenDigits(Config):
     """Voices that are made up where no path is given; the last ones are heard in validation only."""
     takes: int = 4
     """How often each of them says each digit."""
+    beside: bool = False
+    """Make them up beside the sounds of a path, too, to train on."""
     seed: int = 0
     """Of the voices and the takes."""
 
