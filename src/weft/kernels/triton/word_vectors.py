@@ -20,7 +20,7 @@ PROGRAMS = 2048
 """That share the rows of a table in an update."""
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["first"])
 def _gradients(
     first, inputs, codes, centre, context, hidden, gradient, by, losses, rate,
     M: tl.constexpr, OUT: tl.constexpr, D: tl.constexpr, READ: tl.constexpr, ROWS: tl.constexpr, WIDE: tl.constexpr,
@@ -57,9 +57,9 @@ def _gradients(
         tl.store(losses + item, loss)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["update"])
 def _add(
-    update, table, rows, order, starts, numbers, by, vectors, limit, entries,
+    update, table, keys, order, starts, numbers, by, vectors, limit, entries, stride,
     WEIGHTED: tl.constexpr, OUT: tl.constexpr, D: tl.constexpr, TOGETHER: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
     """Some rows of a table, each with the sum of by * vector over its entries, which stand side by side."""
@@ -72,12 +72,12 @@ def _add(
         total = tl.zeros([WIDE], tl.float32)
         for at in range(begin, end, TOGETHER):
             e = at + tl.arange(0, TOGETHER)
-            entry = tl.load(order + base + e, mask=e < end, other=0)
+            entry = tl.load(order + base + e, mask=e < end, other=base) - base
             some = tl.load(vectors + (entry // OUT)[:, None] * D + d[None, :], mask=(e < end)[:, None] & inside[None, :], other=0.0)
             if WEIGHTED:
                 some = some * tl.load(by + entry, mask=e < end, other=0.0)[:, None]
             total += tl.sum(some, 0)
-        row = tl.load(rows + base + begin).to(tl.int64)
+        row = tl.load(keys + base + begin).to(tl.int64) - update.to(tl.int64) * stride
         scale = tl.minimum(1.0, limit / (end - begin).to(tl.float32))
         place = table + row * D + d
         tl.store(place, tl.load(place, mask=inside, other=0.0) + scale * total, mask=inside)
@@ -89,38 +89,34 @@ def serves(*tables: Tensor) -> bool:
 
 
 class Segments:
-    """The entries of each update, sorted by their rows: rows and order (G, E), where each row begins (G, E + 1), and rows in all (G,)."""
+    """The entries of each update, sorted by their rows: keys and order (G * E,), where each row begins (G, E + 1), and rows in all (G,).
 
-    def __init__(self, rows: Tensor):
+    A key is a row and its update in one number, so that one sort is enough: update * (V + 1) + row, V where there is no row."""
+
+    def __init__(self, rows: Tensor, vocabulary: int):
         """rows (G, E), negative where there is none."""
         size, self.entries = rows.shape
-        self.rows, self.order = torch.where(rows < 0, torch.iinfo(rows.dtype).max, rows).sort(dim=1, stable=True)
-        new = torch.ones_like(self.rows, dtype=torch.bool)
-        new[:, 1:] = self.rows[:, 1:] != self.rows[:, :-1]
-        number = new.cumsum(1, dtype=torch.int32)
+        self.stride = vocabulary + 1
+        updates = torch.arange(size, device=rows.device).unsqueeze(1)
+        keys = torch.where(rows < 0, vocabulary, rows) + updates * self.stride
+        small = size * self.stride <= torch.iinfo(torch.int32).max
+        self.keys, self.order = keys.to(torch.int32 if small else torch.int64).flatten().sort(stable=True)
+        new = self.keys.diff(prepend=self.keys[:1] - 1) != 0  # as no update has the key of another, each begins with a new one
+        number = new.view(rows.shape).cumsum(1, dtype=torch.int32)
         place = torch.arange(self.entries, device=rows.device, dtype=torch.int32).expand(size, -1)
+        last = torch.where(new.view(rows.shape), number - 1, self.entries)
         self.starts = place.new_full((size, self.entries + 1), self.entries)
-        self.starts.scatter_(1, torch.where(new, number - 1, self.entries).long(), torch.where(new, place, self.entries))
-        self.numbers = number[:, -1] - (self.rows[:, -1] == torch.iinfo(rows.dtype).max).int()  # without the one of no row
+        self.starts.scatter_(1, last.long(), torch.where(new.view(rows.shape), place, self.entries))
+        self.numbers = number[:, -1] - (rows < 0).any(1).int()  # without that of no row, which is the last
 
     def add(self, update: int, table: Tensor, vectors: Tensor, by: Tensor | None, per_item: int, limit: float) -> None:
         """table (V, D) += by (N / G, per_item) * vectors (N / G, D), summed over what changes each row."""
         width = table.size(1)
         wide = triton.next_power_of_2(width)
-        given = (
-            update,
-            table,
-            self.rows,
-            self.order,
-            self.starts,
-            self.numbers,
-            vectors if by is None else by,
-            vectors,
-            limit,
-            self.entries,
-        )
-        settings: dict[str, Any] = {"WEIGHTED": by is not None, "OUT": per_item, "D": width, "TOGETHER": 16, "WIDE": wide}
-        _add[(min(PROGRAMS, self.entries),)](*given, **settings, num_warps=2 if wide <= 128 else 4)
+        found = (self.keys, self.order, self.starts, self.numbers)
+        given = (update, table, *found, vectors if by is None else by, vectors, limit, self.entries, self.stride)
+        settings: dict[str, Any] = {"WEIGHTED": by is not None, "OUT": per_item, "D": width, "TOGETHER": max(2, 4096 // wide), "WIDE": wide}
+        _add[(min(PROGRAMS, self.entries),)](*given, **settings, num_warps=4)
 
 
 def update(centre: Tensor, context: Tensor, inputs: Tensor, codes: Tensor, updates: int, rate: float, limit: int = 0) -> Tensor:
@@ -131,13 +127,13 @@ def update(centre: Tensor, context: Tensor, inputs: Tensor, codes: Tensor, updat
     each, most = number // updates, float(limit) if limit else float("inf")
     inputs, codes = inputs.to(torch.int32).contiguous(), codes.to(torch.int32).contiguous()
     inputs = inputs.masked_fill((codes < 0).all(1, keepdim=True), -1)  # what predicts nothing changes nothing that it reads
-    into = Segments(inputs.view(updates, each * read))
-    out_of = Segments((codes >> 1).view(updates, each * out))
+    into = Segments(inputs.view(updates, each * read), len(centre))
+    out_of = Segments((codes >> 1).view(updates, each * out), len(context))
     hidden, gradient = (torch.zeros(each, width, device=centre.device) for _ in range(2))
     by, losses = torch.zeros(each, out, device=centre.device), torch.zeros(number, device=centre.device)
     wide = triton.next_power_of_2(width)
-    rows = max(2, min(32, 4096 // wide, triton.next_power_of_2(out)))
-    sizes: dict[str, Any] = {"M": read, "OUT": out, "D": width, "READ": triton.next_power_of_2(read), "ROWS": rows, "WIDE": wide}
+    rows = max(2, min(2048 // wide, triton.next_power_of_2(out)))
+    sizes: dict[str, Any] = {"M": read, "OUT": out, "D": width, "READ": max(2, triton.next_power_of_2(read)), "ROWS": rows, "WIDE": wide}
     for n in range(updates):
         given = (n * each, inputs, codes, centre, context, hidden, gradient, by, losses, rate)
         _gradients[(each,)](*given, **sizes, num_warps=4)
