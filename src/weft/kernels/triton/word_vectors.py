@@ -122,7 +122,7 @@ class Segments:
 def update(centre: Tensor, context: Tensor, inputs: Tensor, codes: Tensor, updates: int, rate: float, limit: int = 0) -> Tensor:
     """Update both tables (V, D) in place: inputs (N, M) are the words read, codes (N, O) twice the row that predicts and its label, both
     negative where there is none, in so many updates one after the other; the losses of the centres before them (N,).
-    limit: entries of a row that count in full in an update, see `row_limit`."""
+    A rate of 0 writes nothing. limit: entries of a row that count in full in an update, see `row_limit`."""
     (number, read), (_, out), width = inputs.shape, codes.shape, centre.size(1)
     each, most = number // updates, float(limit) if limit else float("inf")
     inputs, codes = inputs.to(torch.int32).contiguous(), codes.to(torch.int32).contiguous()
@@ -137,6 +137,7 @@ def update(centre: Tensor, context: Tensor, inputs: Tensor, codes: Tensor, updat
     for n in range(updates):
         given = (n * each, inputs, codes, centre, context, hidden, gradient, by, losses, rate)
         _gradients[(each,)](*given, **sizes, num_warps=4)
-        out_of.add(n, context, hidden, by, out, most)
-        into.add(n, centre, gradient, None, read, most)
+        if rate:
+            out_of.add(n, context, hidden, by, out, most)
+            into.add(n, centre, gradient, None, read, most)
     return losses

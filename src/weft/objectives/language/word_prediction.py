@@ -109,7 +109,7 @@ class WordPrediction(Objective):
         raise NotImplementedError
 
     def forward(self, model: Any, batch: Batch, turn: str) -> Terms:
-        if not torch.is_grad_enabled() and (found := self.in_c(model, batch, 0.0)):
+        if not torch.is_grad_enabled() and (found := self.by_kernel(model, batch, 0.0)):
             return found[0]
         examples = self.examples(batch)
         targets = examples["targets"]
@@ -126,20 +126,24 @@ class WordPrediction(Objective):
         twice the row and its label (B, T * N), negative where there is none."""
         return None
 
+    def by_kernel(self, model: Any, batch: Batch, rate: float) -> tuple[Terms, Counts] | None:
+        """The updates by a kernel, or at a rate of 0 the losses alone; None where none serves."""
+        if not self.config.centres or "words" not in batch:
+            return None
+        return (self.in_triton if model.centre.weight.is_cuda else self.in_c)(model, batch, rate)
+
     def in_c(self, model: Any, batch: Batch, rate: float) -> tuple[Terms, Counts] | None:
-        """The updates in C, or at a rate of 0 the losses alone; None where it does not serve."""
         tables = model.centre.weight, model.context.weight
-        if not self.config.centres or "words" not in batch or not word_vectors.serves(*tables) or not (settings := self.c_settings()):
+        if not word_vectors.serves(*tables) or not (settings := self.c_settings()):
             return None
         loss, pairs = word_vectors.update(*tables, batch["words"], batch["key"], settings, rate)
         return Terms({"loss": torch.tensor(loss)}), {"loss": torch.tensor(pairs)}
 
     def in_triton(self, model: Any, batch: Batch, rate: float) -> tuple[Terms, Counts] | None:
-        """The updates on a GPU; None where it does not serve."""
         from weft.kernels.triton import word_vectors as on_gpu  # Triton is not everywhere
 
         tables = model.centre.weight, model.context.weight
-        if "words" not in batch or not on_gpu.serves(*tables):
+        if not on_gpu.serves(*tables):
             return None
         rows = self.passages(batch)
         length = rows["key"].size(1)
@@ -154,9 +158,9 @@ class WordPrediction(Objective):
 
     def update(self, model: Any, batch: Batch, turn: str, rate: float) -> tuple[Terms, Counts]:
         """One update of plain SGD for each `centres` words of each passage: in C, by Triton, or from PyTorch's gradients."""
-        tables = model.centre.weight, model.context.weight
-        if found := self.in_triton(model, batch, rate) if tables[0].is_cuda else self.in_c(model, batch, rate):
+        if found := self.by_kernel(model, batch, rate):
             return found
+        tables = model.centre.weight, model.context.weight
         sums, counts = [], []
         rows = self.passages(batch) if "words" in batch else {name: tensor.unsqueeze(0) for name, tensor in batch.items()}
         for row in range(len(rows["key"])):

@@ -20,6 +20,7 @@ from weft.data.text.cooccurrence import CooccurrenceConfig
 from weft.models.language.word2vec import Word2VecConfig
 from weft.objectives.language.full_softmax import FullSoftmaxConfig
 from weft.objectives.language.nce import NCE, NCEConfig
+from weft.objectives.language.word_prediction import WordPrediction
 from weft.report.curves import Curve
 from weft.report.svg import chart
 from weft.studies.base import Finding
@@ -56,8 +57,11 @@ class Settings(Config):
 def seconds(settings: Settings, kind: str, vocabulary: int, goes: int = 5) -> float:
     """Of the forward and backward pass of a batch, the median of some goes."""
     zipf = tuple(1 + 10_000_000 // word for word in range(1, vocabulary + 1))
-    config = NCEConfig if kind == "NCE" else FullSoftmaxConfig
-    objective = config(architecture="cbow", frequencies=zipf, **({"negatives": settings.negatives} if kind == "NCE" else {})).build()
+    objective: WordPrediction
+    if kind == "NCE":
+        objective = NCEConfig(architecture="cbow", frequencies=zipf, negatives=settings.negatives).build()
+    else:
+        objective = FullSoftmaxConfig(architecture="cbow", frequencies=zipf).build()
     model = Word2VecConfig(vocabulary=vocabulary, width=settings.width).build()
     words = torch.randint(vocabulary, (settings.batch, 11), generator=torch.Generator().manual_seed(0))
     batch: Batch = {"centre": words[:, 0], "context": words[:, 1:], "key": torch.arange(settings.batch)}
