@@ -49,6 +49,8 @@ class SoundSource(DataConfig):
     """Share held out for validation where nothing else is given: of the speakers where they are known, else of the sounds; 0 for none."""
     validation_speakers: tuple[str, ...] = ()
     """Speakers who are held out for validation, by name."""
+    without_speakers: tuple[str, ...] = ()
+    """Speakers who are neither trained nor validated on, by name."""
     text: str = ""
     """Column of a table with the texts or classes; by default text, sentence, transcript, translation, label or class."""
     sample_rate: int = 8000
@@ -91,7 +93,7 @@ class SoundSource(DataConfig):
 
     def _recorded(self, problems: Problems) -> tuple[Spoken, Spoken]:
         """What lies at the paths."""
-        train = read_utterances(self.path, problems, self.text)
+        train = without(read_utterances(self.path, problems, self.text), self.without_speakers)
         if self.validation_path == self.path:
             same = self._load(train, problems)
             return same, same
@@ -147,13 +149,23 @@ def join(parts: list[Spoken]) -> Spoken:
     return Spoken(clips, texts, names, torch.cat(speakers))
 
 
+def without(utterances: list[Utterance], speakers: tuple[str, ...]) -> list[Utterance]:
+    known = {each.speaker for each in utterances}
+    check_names(speakers, known, "without-speakers")
+    return [each for each in utterances if each.speaker not in speakers]
+
+
+def check_names(speakers: tuple[str, ...], known: set[str], flag: str) -> None:
+    if unknown := [name for name in speakers if name not in known]:
+        raise ConfigError(f"--data.{flag}: there is no {unknown[0]!r} among {', '.join(sorted(known)[:20])}")
+
+
 def split(
     utterances: list[Utterance], share: float, speakers: tuple[str, ...], problems: Problems
 ) -> tuple[list[Utterance], list[Utterance]]:
     """Utterances to train and to validate on: other speakers where all are known, else other utterances."""
     names = sorted({each.speaker for each in utterances})
-    if unknown := [name for name in speakers if name not in names]:
-        raise ConfigError(f"--data.validation-speakers: there is no {unknown[0]!r} among {', '.join(names[:20])}")
+    check_names(speakers, set(names), "validation-speakers")
     if speakers or (len(names) > 1 and "" not in names and share):
         held = set(speakers) or {names[i] for i in shuffled(len(names), "speakers")[: max(1, round(len(names) * share))].tolist()}
         return [each for each in utterances if each.speaker not in held], [each for each in utterances if each.speaker in held]
