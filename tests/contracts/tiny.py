@@ -266,6 +266,10 @@ CONV: Changes = DIGITS | {"model.channels": (4, 8), "model.blocks": 1}
 SMOOTH: Changes = {"model.noise": 1.0}
 VIT: Changes = {"model.layers": 1, "model.heads": 2, "model.width": 16, "model.init_std": 0.1}
 CIFAR: Changes = {"data.validation": 0.3, "data.channels": 3, "data.augment.crop": 1}
+STAGES: Changes = {"model.blocks": (1, 1), "model.channels": (4, 8), "model.stem": "cifar", "optim.schedule.kind": "constant"}
+PREACT: Changes = {name: value for name, value in STAGES.items() if name != "model.stem"}
+DENSE: Changes = {"model.layers": (1, 1), "model.growth": 4, "model.channels": 4, "model.stem": "cifar", "optim.schedule.kind": "constant"}
+PHOTOGRAPHS: Changes = {"data.size": 10, "data.crop_size": 8}
 SWIN: Changes = {"model.layers": (2, 1), "model.heads": (2, 2), "model.width": 8, "model.window": 2, "model.init_std": 0.1}
 FLOW: Changes = {"model.layers": 2, "model.hidden": (16,), "data.examples": 500, "optim.schedule.warmup": 5}
 REALNVP: Changes = {"model.scales": 2, "model.blocks": 1, "model.width": 4, "optim.schedule.warmup": 5}
@@ -383,6 +387,15 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "classifier/images": lambda folder: CONV | {"data.path": str(image_folder(folder)), "data.size": 8, "data.augment.crop": 1},
     "regression/table": lambda folder: {"model.hidden": (16,), "data.path": str(numbers_file(folder))},
     "classifier/table": lambda folder: {"model.hidden": (16,), "data.path": str(table_file(folder))},
+    "resnet/digits": lambda folder: DIGITS | STAGES,
+    "resnet/images": lambda folder: DIGITS | STAGES | PHOTOGRAPHS | {"data.path": str(image_folder(folder))},
+    "resnet/cifar10": lambda folder: DIGITS | STAGES | CIFAR | {"data.path": str(cifar_folder(folder)), "data.size": 8},
+    "preact_resnet/digits": lambda folder: DIGITS | PREACT,
+    "preact_resnet/cifar10": lambda folder: DIGITS | PREACT | CIFAR | {"data.path": str(cifar_folder(folder)), "data.size": 8},
+    "densenet/digits": lambda folder: DIGITS | DENSE,
+    "densenet/images": lambda folder: DIGITS | DENSE | PHOTOGRAPHS | {"data.path": str(image_folder(folder))},
+    "densenet/cifar10": lambda folder: DIGITS | DENSE | CIFAR | {"data.path": str(cifar_folder(folder)), "data.size": 8},
+    "highway/digits": lambda folder: DIGITS | {"model.layers": 3, "model.channels": 4, "model.pool_every": 2},
     "vit/digits": lambda folder: DIGITS | VIT,
     "vit/images": lambda folder: DIGITS | VIT | {"data.path": str(image_folder(folder)), "data.size": 16},
     "vit/cifar10": lambda folder: DIGITS | VIT | CIFAR | {"data.path": str(cifar_folder(folder)), "data.size": 8},
@@ -623,6 +636,7 @@ LEARN: dict[str, Changes] = {
     **{f"bert/{name}": {"train.steps": 60, "optim.lr": 5e-3} for name in ("answers", "squad", "tags", "brown")},
     "speaker/voices": {"train.steps": 60, "optim.lr": 1e-2},
     "audio_classifier/digits": {"train.steps": 60, "optim.lr": 1e-2},
+    "densenet/images": {"progress.metric": "loss", "progress.goal": "min"},  # untrained it is right about all six images
     "elmo/pretrain": {"train.steps": 30, "optim.lr": 1e-2},
     "tagger/elmo": {"train.steps": 40, "optim.lr": 1e-2},
     "tagger/words": {"train.steps": 60, "optim.lr": 2e-2},

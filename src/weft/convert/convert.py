@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from weft.convert import elmo, folder, gguf, labels, npz, pixels, pypi, resemblyzer
+from weft.convert import elmo, folder, gguf, labels, npz, pixels, pypi, resemblyzer, torchvision
 from weft.convert.family import Family
 from weft.convert.folder import Foreign
 from weft.convert.vectors import exported, imported
@@ -33,7 +33,7 @@ from weft.runs.load import read_tokenizer, usable
 from weft.training.checkpoint import checkpoint, files
 
 CONTINUING = ("LMHeadModel", "ForCausalLM")
-READERS = {".gguf": gguf.read, ".npz": npz.read}
+READERS = {".gguf": gguf.read, ".npz": npz.read, **dict.fromkeys((".pth", ".pt", ".th"), torchvision.read)}
 """Models that are one file, by how its name ends."""
 ENDS = {"bos": "start", "eos": "end", "pad": "padding"}
 """Their special tokens, and ours. What is not said there is taken to be some small number, at which their `generate` would stop."""
@@ -70,7 +70,10 @@ def convert(source: str, target: str | Path) -> Converted:
             path = Path(source)
         weights = any(path.glob("*.safetensors")) and not (path / "recipe.json").is_file()
         if path.suffix in READERS or (path / "config.json").is_file() or weights:
-            return import_model(READERS.get(path.suffix, folder.read)(path), target, origin)
+            foreign = READERS.get(path.suffix, folder.read)(path)
+            if "model_type" not in foreign.config and "architecture" in foreign.config:  # a folder of timm
+                foreign = torchvision.recognised(foreign.tensors, foreign.config) or foreign
+            return import_model(foreign, target, origin)
         if path.is_file():
             return import_vectors(path, target, origin)
         for reader in (elmo, resemblyzer):
@@ -192,7 +195,9 @@ def export_model(source: str, target: Path) -> Converted:
         described |= special_token_config(tokenizer, "forced_eos_token_id" in described)
     if described["architectures"][0].endswith(CONTINUING):
         described |= {f"{name}_token_id": getattr(tokenizer, "special_tokens", {}).get(role) for name, role in ENDS.items()}
-    tensors = labels.in_units(dict(model.named_parameters()), tokenizer)
+    kept = model.state_dict()
+    own = {**dict(model.named_parameters()), **{name: buffer for name, buffer in model.named_buffers() if name in kept}}
+    tensors = labels.in_units(own, tokenizer)
     content = folder.content(described, family.table(settings).to_foreign(tensors))
     extra = foreign_files(getattr(tokenizer, "tokens", tokenizer))
     content |= extra | (pixels.files(recipe.data, settings.image) if of_images else {})

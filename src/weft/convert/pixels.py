@@ -22,7 +22,7 @@ def shown(data: ImagesConfig, image: tuple[int, ...], theirs: dict[str, Any] | N
     """Our settings of the images for a model that reads (channels, height, width); without their file, pixels stay in [0, 1]."""
     channels, height, width = image
     size = height if height == width else 0  # other shapes must come as they are
-    changes: dict[str, Any] = {"size": size, "channels": channels if channels in MODES else 0}
+    changes: dict[str, Any] = {"size": size, "crop_size": 0, "channels": channels if channels in MODES else 0}
     if theirs is not None:
         wanted = theirs.get("size")
         sides = wanted if isinstance(wanted, dict) else {"height": wanted}

@@ -32,7 +32,7 @@ from weft.training.settings import Train
 OBJECTIVE_OF = {
     **dict.fromkeys(("gpt", "speedrun_gpt", "llama", "perceiver"), "next_token"),
     **dict.fromkeys(("t5", "transformer"), "seq2seq"),
-    **dict.fromkeys(("vit", "swin", "mlp"), "classification"),
+    **dict.fromkeys(("vit", "swin", "mlp", "resnet", "densenet"), "classification"),
     "bert": "mlm_nsp",
 }
 """What a model is pretrained with, by its registry name: the objective of a preset."""

@@ -28,6 +28,8 @@ class Schedule(Config):
     """noam: the model width d in d^-0.5."""
     every: int = 1000
     """step: units between drops."""
+    milestones: tuple[int, ...] = ()
+    """step: positions of the drops, in rising order; () drops `every` so many units."""
     drop: float = 0.1
     """step: factor of each drop."""
 
@@ -36,6 +38,8 @@ class Schedule(Config):
         for name, low in {"warmup": 0, "total": 0, "min_lr_ratio": 0, "width": 1, "every": 1, "drop": 0}.items():
             if not low <= getattr(self, name) < math.inf:
                 raise ConfigError(f"--{place}.{name} must be at least {low} and finite, not {getattr(self, name)}")
+        if list(self.milestones) != sorted({*self.milestones, *(() if min(self.milestones, default=1) >= 1 else (1,))}):
+            raise ConfigError(f"--{place}.milestones must be rising positions of at least 1, not {self.milestones}")
         if not 0.0 <= self.hold <= 1.0:
             raise ConfigError(f"--{place}.hold must be between 0 and 1, not {self.hold}")
 
@@ -50,7 +54,8 @@ class Schedule(Config):
         if self.kind == "constant":
             return 1.0
         if self.kind == "step":
-            return float(self.drop ** (position // self.every))
+            drops = sum(position >= at for at in self.milestones) if self.milestones else position // self.every
+            return float(self.drop**drops)
         total = self.total or end
         begin = self.warmup + self.hold * (total - self.warmup)
         share = min(1.0, max(0.0, position - begin) / max(total - begin, 1e-9))

@@ -13,7 +13,7 @@ from weft.core.errors import ConfigError, DataError
 from weft.models.base import Densities, Inverts, Samples, need, offers
 from weft.models.generative.gated_pixelcnn import GatedPixelCNNConfig
 from weft.models.generative.pixelcnn import PixelCNNConfig, PixelModel
-from weft.nn.masked_convolution import MaskedConv2d
+from weft.nn.convolution.masked_convolution import MaskedConv2d
 
 KINDS = {"plain": PixelCNNConfig, "gated": GatedPixelCNNConfig}
 both = pytest.mark.parametrize("kind", list(KINDS))

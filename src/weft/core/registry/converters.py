@@ -12,6 +12,8 @@ CONVERTERS = {
     "g2p-en": Entry("weft.convert.g2p:FAMILY", 2019, "g2p-en, letters to phonemes"),
     "vit": Entry("weft.convert.vit:FAMILY", 2020, "ViT"),
     "swin": Entry("weft.convert.swin:FAMILY", 2021, "Swin"),
+    "timm-resnet": Entry("weft.convert.torchvision:RESNET", 2015, "ResNet by the names of torchvision and timm"),
+    "timm-densenet": Entry("weft.convert.torchvision:DENSENET", 2016, "DenseNet by the names of torchvision and timm"),
     "elmo": Entry("weft.convert.elmo:FAMILY", 2018, "ELMo of bilm-tf (read only)"),
     "resemblyzer": Entry("weft.convert.resemblyzer:FAMILY", 2019, "Resemblyzer's speaker encoder (read only)"),
 }

@@ -31,6 +31,10 @@ MODELS = {
     "mlp": Entry("weft.models.mlp:MLPConfig", 1986, "multilayer perceptron"),
     "vit": Entry("weft.models.vision.vit:ViTConfig", 2020, "Transformer encoder over the patches of an image"),
     "swin": Entry("weft.models.vision.swin:SwinConfig", 2021, "Transformer with attention in shifted windows of an image"),
+    "resnet": Entry("weft.models.vision.resnet:ResNetConfig", 2015, "residual network, or its plain counterpart"),
+    "preact_resnet": Entry("weft.models.vision.preact_resnet:PreActResNetConfig", 2016, "residual network with pre-activation"),
+    "densenet": Entry("weft.models.vision.densenet:DenseNetConfig", 2016, "network whose layers read the maps of all layers before"),
+    "highway": Entry("weft.models.vision.highway:HighwayConfig", 2015, "highway network of convolutions, with learned gates"),
     "convnet": Entry("weft.models.vision.convnet:ConvNetConfig", 2015, "small residual network for images of few pixels"),
     "vae": Entry("weft.models.generative.vae:VAEConfig", 2013, "variational autoencoder"),
     "conditional_vae": Entry(

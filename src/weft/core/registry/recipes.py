@@ -32,6 +32,17 @@ RECIPES = {
     "classifier/images": Entry("weft.recipes.vision.classifier:images", 2016, "residual network on your own image folder"),
     "classifier/table": Entry("weft.recipes.vision.classifier:table", 1986, "MLP on your own labelled rows"),
     "regression/table": Entry("weft.recipes.vision.classifier:number", 1986, "MLP that tells a number of your own rows"),
+    "resnet/digits": Entry("weft.recipes.vision.resnet:digits", 2015, "ResNet-8 on scikit-learn's digits"),
+    "resnet/images": Entry("weft.recipes.vision.resnet:images", 2015, "ResNet-18 on your own photographs, or from weights of others"),
+    "resnet/cifar10": Entry("weft.recipes.vision.resnet:cifar10", 2015, "ResNet-20 on CIFAR-10, as in the paper"),
+    "preact_resnet/digits": Entry("weft.recipes.vision.resnet:preact_digits", 2016, "ResNet with pre-activation on scikit-learn's digits"),
+    "preact_resnet/cifar10": Entry("weft.recipes.vision.resnet:preact_cifar10", 2016, "ResNet-18 with pre-activation on CIFAR-10"),
+    "densenet/digits": Entry("weft.recipes.vision.resnet:densenet_digits", 2016, "DenseNet on scikit-learn's digits"),
+    "densenet/images": Entry(
+        "weft.recipes.vision.resnet:densenet_images", 2016, "DenseNet-121 on your own photographs, or from weights of others"
+    ),
+    "densenet/cifar10": Entry("weft.recipes.vision.resnet:densenet_cifar10", 2016, "DenseNet-BC of 100 layers on CIFAR-10"),
+    "highway/digits": Entry("weft.recipes.vision.resnet:highway_digits", 2015, "highway network on scikit-learn's digits"),
     "vit/digits": Entry("weft.recipes.vision.vit:digits", 2020, "ViT on scikit-learn's digits"),
     "vit/images": Entry("weft.recipes.vision.vit:images", 2020, "ViT on your own image folder"),
     "vit/cifar10": Entry("weft.recipes.vision.vit:cifar10", 2020, "ViT on CIFAR-10"),

@@ -18,8 +18,8 @@ from weft.core import random
 from weft.models.base import check_shares, check_sizes
 from weft.models.generative.vae import Autoencoder, AutoencoderConfig
 from weft.models.mlp import Layers
+from weft.nn.convolution.residual_convolution import Down
 from weft.nn.one_hot import one_hot
-from weft.nn.residual_convolution import Down
 
 
 @dataclass(frozen=True, kw_only=True)

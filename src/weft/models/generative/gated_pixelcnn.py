@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from weft.models.generative.pixelcnn import PixelCNNConfig, PixelModel, check, outward
+from weft.nn.convolution.masked_convolution import Kind, MaskedConv2d, VerticalConv2d
 from weft.nn.dropout import Dropout
-from weft.nn.masked_convolution import Kind, MaskedConv2d, VerticalConv2d
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from weft.core import random
 from weft.core.errors import CapabilityError, ConfigError
 from weft.models.base import ModelConfig, as_examples, check_shares, check_sizes
+from weft.nn.convolution.masked_convolution import MaskedConv2d
 from weft.nn.dropout import Dropout
-from weft.nn.masked_convolution import MaskedConv2d
 
 
 @dataclass(frozen=True, kw_only=True)

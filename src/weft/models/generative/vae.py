@@ -20,7 +20,7 @@ from weft.core import random
 from weft.core.errors import CapabilityError, ConfigError
 from weft.models.base import ModelConfig
 from weft.models.mlp import Activation, Initial, Layers
-from weft.nn.residual_convolution import Down, Up
+from weft.nn.convolution.residual_convolution import Down, Up
 
 HIDDEN = 0.5
 """Value of a pixel that the encoder may not see: neither black nor white."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from weft.models.base import ModelConfig, check_shares, check_sizes
+from weft.nn.convolution.residual_convolution import Down
 from weft.nn.dropout import Dropout
-from weft.nn.residual_convolution import Down
 
 
 @dataclass(frozen=True, kw_only=True)

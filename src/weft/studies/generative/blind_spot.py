@@ -16,7 +16,7 @@ from weft.core.config import Config
 from weft.core.errors import ConfigError
 from weft.models.generative.gated_pixelcnn import GatedPixelCNNConfig
 from weft.models.generative.pixelcnn import PixelCNNConfig
-from weft.nn.masked_convolution import MaskedConv2d
+from weft.nn.convolution.masked_convolution import MaskedConv2d
 from weft.report.cells import cells
 from weft.studies.base import Finding
 

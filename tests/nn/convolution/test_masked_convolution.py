@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import torch
 
-from weft.nn.masked_convolution import MaskedConv2d, VerticalConv2d, causal_mask
+from weft.nn.convolution.masked_convolution import MaskedConv2d, VerticalConv2d, causal_mask
 
 
 def test_masks_hide_what_comes_after() -> None:
