@@ -39,6 +39,10 @@ def test_updates_are_those_of_pytorch(
     config = type(config)(**{**vars(config), "centres": centres, "row_limit": limit})
     ours = updated(config, width, 2, length, monkeypatch, True)
     again = updated(config, width, 2, length, monkeypatch, True)
+    made = model(width, 0.3).to(DEVICE)
+    batch = {name: tensor.to(DEVICE) for name, tensor in passages(2, length).items()}
+    assert config.build().to(DEVICE).in_triton(made, batch, 0.0)
+    assert torch.equal(made.centre.weight, model(width, 0.3).centre.weight.to(DEVICE)), "a rate of 0 writes nothing"
     plain = updated(config, width, 2, length, monkeypatch, False)
     assert ours[1] == plain[1] > 0
     assert ours[0] == pytest.approx(plain[0], rel=1e-5)
