@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import wave
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from weft.runs.load import Loaded
 from weft.serving.service import serve_model
 
 image = pytest.importorskip("PIL.Image")
-NAMES = {"texts": "bert/classify", "table": "regression/table", "images": "vit/images"}
+NAMES = {"texts": "bert/classify", "table": "regression/table", "images": "vit/images", "sounds": "audio_classifier/digits"}
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +66,21 @@ def test_images_come_as_base64_and_no_file_of_the_server_is_read(told: Live, loa
         assert told.post("/v1/predictions", model="images", rows=[row]).status_code == 400
 
 
+def test_sounds_come_as_base64(told: Live, loaded: dict[str, Loaded], tmp_path: Path) -> None:
+    for name in ("a.wav", "b.wav"):
+        with wave.open(str(tmp_path / name), "wb") as sound:
+            sound.setparams((1, 2, 8000, 0, "NONE", ""))
+            sound.writeframes(bytes(range(256)) * 20)
+    packed = base64.b64encode((tmp_path / "a.wav").read_bytes()).decode()
+    first, second = loaded["sounds"].predict([str(tmp_path / "a.wav"), str(tmp_path / "b.wav")])
+    assert first == second
+    reply = told.post("/v1/predictions", model="sounds", rows=[packed, {"sound": packed}, base64.b64encode(b"no sound").decode()])
+    assert reply.status_code == 200, reply.text
+    *good, bad = reply.json()["data"]
+    assert [one["prediction"] for one in good] == [first["prediction"]] * 2
+    assert "the sound cannot be read" in bad["error"]
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [
@@ -77,6 +93,7 @@ def test_images_come_as_base64_and_no_file_of_the_server_is_read(told: Live, loa
         ({"model": "table", "rows": ["a"]}, "lacks 'x', 'y'"),
         ({"model": "gpt", "rows": ["a"]}, "cannot tell a class, a number, tags or an answer"),
         ({"model": "images", "rows": ["%%%"]}, "must be an image file in base64"),
+        ({"model": "sounds", "rows": ["seven.wav"]}, "must be a sound file in base64"),
     ],
 )
 def test_what_is_refused(told: Live, body: dict[str, Any], said: str) -> None:

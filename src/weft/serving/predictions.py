@@ -63,7 +63,7 @@ def read_row(value: Any, predictor: Predictor, number: int) -> Row:
     """A row of a request; of an image or a sound its bytes, as no file of the server's is to be read."""
     if predictor.files:
         inside = next(iter(value.values()), "") if isinstance(value, dict) else value
-        return Row({"file": content_of(inside, predictor.asked[0].partition(".")[0], number)}, f"rows[{number}]")
+        return Row({"file": content_of(inside, "a sound" if ".wav" in predictor.files else "an image", number)}, f"rows[{number}]")
     if not isinstance(value, str | dict) and not (isinstance(value, list) and all(isinstance(part, str) for part in value) and value):
         raise ApiError(400, f"rows[{number}]: must be a text, a list of texts or an object from column to value", param="rows")
     return Row(as_row(value, predictor.asked, number).cells, f"rows[{number}]")
@@ -74,7 +74,7 @@ def content_of(value: Any, what: str, number: int) -> bytes:
     try:
         return base64.b64decode(str(value).partition("base64,")[2] or str(value), validate=True)
     except (binascii.Error, ValueError):
-        raise ApiError(400, f"rows[{number}]: must be a {what} file in base64", param="rows") from None
+        raise ApiError(400, f"rows[{number}]: must be {what} file in base64", param="rows") from None
 
 
 def predictions(predictor: Predictor, rows: Sequence[Row], columns: Sequence[str]) -> Generator[None, None, list[Result]]:

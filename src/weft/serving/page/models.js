@@ -17,12 +17,13 @@ export function tabsOf(model) {
 
 const FIELDS = { answer: ["question", "paragraph"], choice: ["context", "choice1", "choice2"], tags: ["words"] };
 
-// What it predicts: the fields of a row, and whether they are images. Null where it predicts nothing.
+// What it predicts: the fields of a row, and whether they are images or other files. Null where it predicts nothing.
 export function taskOf(model) {
   if (!model.predictions) return null;
   const { kind, asked } = model.predictions;
-  const images = asked[0] === "picture.png";
+  const [images, sounds] = [asked[0] === "picture.png", asked[0] === "sound.wav"];
   const columns = asked.every(each => each.includes("=")) && asked.map(each => each.slice(0, each.lastIndexOf("=")));
   const texts = asked.length > 1 ? asked.map((_, number) => `text${number + 1}`) : ["text"];
-  return { kind, images, fields: images ? ["image"] : columns || FIELDS[kind] || texts, long: !columns };
+  const files = images || sounds;
+  return { kind, images, files, fields: images ? ["image"] : sounds ? ["sound"] : columns || FIELDS[kind] || texts, long: !columns };
 }

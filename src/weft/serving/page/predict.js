@@ -1,11 +1,11 @@
-// The tab of a model that tells something: the class of a text, a row or an image, the tags of words, the answer in a passage.
+// The tab of a model that tells something: the class of a text, a row, an image or a sound, the tags of words, the answer in a passage.
 
 import { json } from "./api.js";
 import { complain, element, submitWithKeys } from "./dom.js";
 import { taskOf } from "./models.js";
 import { draw, drawTable, rowsOf } from "./results.js";
 
-const TOGETHER = 256; // rows of a request; an image is one of its own
+const TOGETHER = 256; // rows of a request; an image or a sound is one of its own
 
 export function startPredictions(chosenModel, chooser) {
   const section = document.getElementById("predict");
@@ -20,12 +20,12 @@ export function startPredictions(chosenModel, chooser) {
     status.textContent = "";
     complain(error, "");
     if (!task) return;
-    fields.replaceChildren(...(task.images ? [] : task.fields.map(field)));
+    fields.replaceChildren(...(task.files ? [] : task.fields.map(field)));
     drop.hidden = false;
-    drop.querySelector(".what").textContent = task.images ? "Images: drop them here, paste them, or choose" : "or a CSV or JSONL file of many rows: drop it here, or choose";
-    file.accept = task.images ? "image/png,image/jpeg,image/webp,image/bmp" : ".csv,.tsv,.jsonl,.txt";
-    file.multiple = task.images;
-    for (const each of section.querySelectorAll("button.main, .hint")) each.hidden = task.images;
+    drop.querySelector(".what").textContent = task.files ? `${task.images ? "Images" : "Sounds"}: drop them here, paste them, or choose` : "or a CSV or JSONL file of many rows: drop it here, or choose";
+    file.accept = task.images ? "image/png,image/jpeg,image/webp,image/bmp" : task.files ? ".wav,.flac,.ogg,.opus,.mp3" : ".csv,.tsv,.jsonl,.txt";
+    file.multiple = task.files;
+    for (const each of section.querySelectorAll("button.main, .hint")) each.hidden = task.files;
   });
 
   function field(name) {
@@ -63,13 +63,14 @@ export function startPredictions(chosenModel, chooser) {
     section.setAttribute("aria-busy", false);
   }
 
-  // Images are pictures to look at, above what is told of each; rows of a file become a table to be saved.
+  // Images are pictures to look at and sounds have names, above what is told of each; rows of a file become a table to be saved.
   async function read(files) {
     if (!files.length) return;
     try {
-      if (task.images) {
-        const rows = await Promise.all(files.map(async each => ({ image: await base64(each) })));
-        await predict(rows, data => results.prepend(draw(data.at(-1), { picture: files[data.length - 1] })), 1);
+      if (task.files) {
+        const rows = await Promise.all(files.map(async each => ({ [task.fields[0]]: await base64(each) })));
+        const given = each => (task.images ? { picture: each } : { name: each.name });
+        await predict(rows, data => results.prepend(draw(data.at(-1), given(files[data.length - 1]))), 1);
       } else {
         const rows = rowsOf(files[0].name, await files[0].text(), task.fields);
         await predict(rows, data => results.replaceChildren(drawTable(rows.slice(0, data.length), data)));
@@ -80,7 +81,7 @@ export function startPredictions(chosenModel, chooser) {
   }
 
   submitWithKeys(form, () => {
-    if (task.images) return;
+    if (task.files) return;
     const row = typed();
     predict([row], data => results.replaceChildren(...data.map(one => draw(one, { row }))));
   });
@@ -100,7 +101,7 @@ export function startPredictions(chosenModel, chooser) {
       if (kind === "drop") read([...event.dataTransfer.files]);
     });
   }
-  document.addEventListener("paste", event => !section.hidden && task?.images && read([...event.clipboardData.files]));
+  document.addEventListener("paste", event => !section.hidden && task?.files && read([...event.clipboardData.files]));
 }
 
 async function base64(file) {

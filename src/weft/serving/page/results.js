@@ -7,11 +7,11 @@ const MOST_BARS = 10;
 const MOST_ROWS = 200; // shown; all are saved
 const COLOURS = 6;
 
-export function draw(one, { row = {}, picture = null } = {}) {
+export function draw(one, { row = {}, picture = null, name = picture?.name } = {}) {
   const made = element("div", "card result");
   if (picture) made.append(pictured(picture));
   const told = made.appendChild(element("div", "told"));
-  if (picture) told.append(element("p", "status", picture.name));
+  if (name) told.append(element("p", "status", name));
   if (one.error) told.append(element("p", "error", one.error));
   else if (one.tags) told.append(spans(row.words, located(one, row.words)));
   else told.append(element("p", "label", said(one)));
