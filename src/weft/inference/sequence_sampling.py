@@ -66,8 +66,7 @@ def copied(key: Tensor, copies: int) -> Tensor:
 
 def draw_at(logits: Tensor, key: Tensor, step: Tensor | int) -> Tensor:
     """logits (R, V), key (R,), the number of the step -> ids (R,); likewise with further dimensions between, such as that of the steps."""
-    own = random.fold(key, torch.as_tensor(step, device=key.device))
-    return draw(logits - logits.amax(-1, keepdim=True), own)
+    return draw(logits - logits.amax(-1, keepdim=True), random.fold(key, step))
 
 
 def sample_targets(

@@ -85,7 +85,7 @@ def multi30k() -> Recipe:
         data=data,
         model=RNNSeq2SeqConfig(width=512, embedding_width=256, attention="additive", input_feeding=True, tie_embeddings=True, dropout=0.4),
         objective=Seq2SeqConfig(r_drop=5.0),
-        optim=adam(2e-3, weight_decay=1e-4),
+        optim=adam(1e-3, weight_decay=1e-4),
         train=Train(steps=6000, batch=1, log_every=50, eval_every=300, save_every=300, keep_checkpoints=12),
         progress=BLEU,
     )
