@@ -15,7 +15,7 @@ from weft.kernels.attention import CORES
 from weft.kernels.c import passes
 from weft.models.language.gpt import GPT, GPTConfig
 from weft.objectives.language.next_token import NextTokenConfig
-from weft.training import execution
+from weft.training import execution, execution_options
 from weft.training.optimizer.settings import SGD, Adam, AdamW, Muon, OptimConfig
 from weft.training.settings import Train
 
@@ -131,8 +131,8 @@ def test_a_model_may_refuse_how_it_is_run(refused: str, expected: str, monkeypat
     settings = Train(device="cpu")
     line = next(line for line in execution.choose(settings, model, toys.Regression()).lines() if line.startswith(expected))
     assert refused == "capture" or "Shy" in line or "CPU" in line
-    assert execution.refused(nn.Sequential(model), toys.Regression(), refused).startswith("Shy "), "a part refuses for the whole"
-    assert not execution.refused(large(), toys.Regression(), refused)
+    assert execution_options.refused(nn.Sequential(model), toys.Regression(), refused).startswith("Shy "), "a part refuses for the whole"
+    assert not execution_options.refused(large(), toys.Regression(), refused)
     setting, value = {"compile": ("compile", "on"), "capture": ("cuda_graphs", "on"), "autocast": ("precision", "bf16")}[refused]
     with pytest.raises(ConfigError, match=f"--train.{setting} {value} cannot be had: Shy"):
         execution.choose(dataclasses.replace(settings, **{setting: value}), model, toys.Regression())
@@ -175,14 +175,14 @@ def test_a_compiled_step_equals_an_eager_one() -> None:
     ],
 )
 def test_adam_alone_writes_copies(optim: OptimConfig | None, served: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execution.importlib.util, "find_spec", lambda name: name)
-    why = execution.never_fused(Train(), True, "bf16", toys.Regression(), optim, 1)
+    monkeypatch.setattr(execution_options.importlib.util, "find_spec", lambda name: name)
+    why = execution_options.never_fused(Train(), True, "bf16", toys.Regression(), optim, 1)
     assert (not why) if served else why.startswith("it is for Adam and AdamW")
 
 
 def test_large_models_fuse_the_update() -> None:
     found = {
-        (why, logits): execution.resolve("auto", execution.of_fused_casts(why, logits))[0]
+        (why, logits): execution_options.resolve("auto", execution_options.of_fused_casts(why, logits))[0]
         for why in ("", "no")
         for logits in ("whole", "chunked")
     }

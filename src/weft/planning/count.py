@@ -20,7 +20,7 @@ from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sd
 from weft.objectives.base import Objective
 from weft.planning.fake_tensors import build, fake_tensors
 from weft.planning.subject import Subject
-from weft.training.execution import refused
+from weft.training.execution_options import refused
 
 PARTS = ("attention", "feedforward")
 """Modules that are told apart, by the last word of their name; the rest is embedding, head and loss."""

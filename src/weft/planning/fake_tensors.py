@@ -19,7 +19,7 @@ from weft.kernels.usage import has_layers_with_kernels
 from weft.nn.dropout import Dropout
 from weft.objectives.base import Objective
 from weft.planning.subject import Subject
-from weft.training import execution
+from weft.training import execution_options
 
 HERE = threading.local()
 """Only this thread pretends: another may be answering questions meanwhile."""
@@ -71,6 +71,6 @@ def build(subject: Subject, backend: str = "fused", gpu: bool = False) -> tuple[
         if hasattr(module, "static_shapes"):
             setattr(module, "static_shapes", True)  # noqa: B010
     if hasattr(objective, "logits_backend"):
-        chosen = execution.resolve(subject.train.cross_entropy, execution.of_cross_entropy(gpu, model, objective))[0]
+        chosen = execution_options.resolve(subject.train.cross_entropy, execution_options.of_cross_entropy(gpu, model, objective))[0]
         setattr(objective, "logits_backend", chosen)  # noqa: B010
     return model, objective

@@ -16,7 +16,7 @@ from weft.planning.count import Counts, count
 from weft.planning.fake_tensors import build, fake_tensors
 from weft.planning.subject import Subject
 from weft.planning.trace import Work, trace
-from weft.training.execution import head_size, refused
+from weft.training.execution_options import head_size, refused
 
 SOME, MANY = 32, 64
 """Examples of the traces."""

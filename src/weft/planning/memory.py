@@ -17,7 +17,7 @@ from weft.planning.devices import Device, GiB
 from weft.planning.footprint import Footprint
 from weft.planning.layout import Layout, Weights
 from weft.planning.subject import Subject
-from weft.training import execution
+from weft.training import execution_options
 
 STATE = {"AdamW": 8.0, "Adam": 8.0, "SGD": 0.0, "Momentum": 4.0, "RMSProp": 4.0}
 """Bytes of state for each parameter, by optimiser; Muon keeps 4 for matrices of blocks and 8 for the rest."""
@@ -84,8 +84,8 @@ def keeps(subject: Subject, footprint: Footprint, device: Device) -> str:
     """What a block keeps for its backward pass, by the trainer's own rule."""
     if footprint.layers == 1 or not footprint.compiled:
         return "none"
-    options = execution.of_activations(footprint.counts.parameters, device.memory)
-    return execution.resolve(subject.train.activation_checkpointing, options)[0]
+    options = execution_options.of_activations(footprint.counts.parameters, device.memory)
+    return execution_options.resolve(subject.train.activation_checkpointing, options)[0]
 
 
 def kept_share(subject: Subject, footprint: Footprint, device: Device) -> float:

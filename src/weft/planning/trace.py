@@ -20,7 +20,7 @@ from torch.nn.utils.stateless import _reparametrize_module
 
 from weft.data.base import Batch
 from weft.objectives.base import Objective
-from weft.training.execution import refused
+from weft.training.execution_options import refused
 
 PRODUCTS = ("aten.mm.", "aten.addmm.", "aten.bmm.", "aten.baddbmm.", "aten.convolution")
 ATTENTION = "aten._scaled_dot_product"

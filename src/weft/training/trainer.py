@@ -20,8 +20,9 @@ from weft.core.errors import ConfigError, NonFiniteError
 from weft.data.base import Batch, DataLoader
 from weft.objectives.base import Counts, Objective, Terms, Turn
 from weft.training import execution, own_updates
+from weft.training.captured import Captured
 from weft.training.checkpoint.tensors import below
-from weft.training.execution import Captured, ExecutionPlan
+from weft.training.execution import ExecutionPlan
 from weft.training.hooks import Hook
 from weft.training.means import Means
 from weft.training.optimizer.bf16_weights import BF16Weights

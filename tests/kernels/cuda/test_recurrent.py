@@ -23,7 +23,7 @@ from weft.kernels.usage import Machine, UsageSpec
 from weft.models.language.rnn import RNNLMConfig
 from weft.nn.recurrent import RecurrentLayer
 from weft.objectives.language.truncated_bptt import TruncatedBPTTConfig
-from weft.training import execution
+from weft.training import execution_options
 
 SHARED = 232_448
 HOPPER = Machine(device="cuda", capability=(9, 0), triton=True, processors=132, shared_memory=SHARED)
@@ -153,11 +153,11 @@ def test_what_it_does_not_compute_is_refused() -> None:
 
 def test_where_it_serves_a_step_can_be_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     model, objective = RNNLMConfig(vocabulary=9, width=16).build(), TruncatedBPTTConfig(lanes=1).build()
-    assert not select.traced(model, USE) and "RecurrentLayer refuses" in execution.refused(model, objective, "compile")
+    assert not select.traced(model, USE) and "RecurrentLayer refuses" in execution_options.refused(model, objective, "compile")
     monkeypatch.setattr(recurrent, "PROVEN", frozenset({"lstm"}))
     layers = select.traced(model, USE)
     assert layers == {id(layer) for layer in model.layers}
-    assert not execution.refused(model, objective, "compile", layers)
+    assert not execution_options.refused(model, objective, "compile", layers)
     assert not select.traced(model, dataclasses.replace(USE, precision="fp32"))
     assert not select.traced(RNNLMConfig(vocabulary=9, width=16, cell="gru").build(), USE)
 
