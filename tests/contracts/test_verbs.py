@@ -30,6 +30,7 @@ TYPED = {
     verbs.PICTURE: ("picture.png",),
     verbs.SOUND: ("sound.wav",),
     verbs.TEXT: ("the cat likes rain.", "a dog sees rain."),
+    verbs.LABELS: ("the cat likes rain.",),
     "regression": ("the cat likes rain.", "a dog sees rain."),
     "multiple choice": ("my friend", "likes rain", "hates rain"),
     "extractive question answering": ("what is near the cat ?", "a tree near the cat ."),

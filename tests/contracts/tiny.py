@@ -88,6 +88,15 @@ def pairs_file(folder: Path) -> Path:
     return path
 
 
+def label_sets_file(folder: Path) -> Path:
+    """Texts of a few words, each of which is a label too."""
+    chance = random.Random(0)
+    texts = [chance.sample(("moon", "rain", "tree", "song"), chance.randint(1, 3)) for _ in range(150)]
+    lines = [json.dumps({"text": f"the {' and the '.join(words)}", "labels": [word.upper() for word in words]}) for words in texts]
+    (folder / "sets.jsonl").write_text("\n".join(lines))
+    return folder / "sets.jsonl"
+
+
 def orders_file(folder: Path) -> Path:
     """Three to five numbers and the order in which they grow."""
     chance = random.Random(0)
@@ -349,6 +358,8 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "transformer/multi30k_risk": lambda folder: SEQ2SEQ | translation(folder) | {"objective.samples": 2},
     "transformer/pairs": lambda folder: SEQ2SEQ | {"data.path": str(pairs_file(folder)), "data.max_length": 12},
     "transformer/multi30k": lambda folder: SEQ2SEQ | translation(folder),
+    "labels/sigmoid": lambda folder: {"model.width": 8, "data.buckets": 60, "data.path": str(label_sets_file(folder))},
+    "labels/generated": lambda folder: WORDS | {"data.path": str(label_sets_file(folder)), "data.max_length": 12},
     "parser/transformer": lambda folder: WORDS | {"data.trees": 120, "data.max_length": 60},
     "parser/rnn": lambda folder: {"model.width": 16, "data.trees": 120, "data.max_length": 60, "optim.schedule.warmup": 5},
     "pointer_generator/names": lambda folder: WORDS | {"data.pairs": 300},
@@ -615,6 +626,8 @@ LEARN: dict[str, Changes] = {
         f"pointer_generator/{name}": {"optim.lr": 1e-2, "model.dropout": 0.0, "progress.metric": metric}
         for name, metric in {"names": "token_bleu", "pairs": "exact"}.items()
     },
+    "labels/sigmoid": {"train.steps": 60, "optim.lr": 3e-2},
+    "labels/generated": {"train.steps": 60, "optim.lr": 1e-2, "model.dropout": 0.0},
     "parser/transformer": {"optim.lr": 1e-2},
     "parser/rnn": {"optim.lr": 2e-2},
     "rnn_seq2seq/numbers": {"optim.lr": 2e-2, "model.width": 32, "optim.schedule.kind": "constant"},

@@ -13,6 +13,7 @@ from hypothesis import given
 
 from weft.core import random, registry
 from weft.data.annotated.gpt_finetuning import GPTFinetuningTokenizer
+from weft.data.annotated.label_set_pairs import LabelSetTokenizer
 from weft.data.annotated.label_tokens import LabelledTokenizer
 from weft.data.annotated.tagged import TagTokenizer
 from weft.data.tables.columns import Columns
@@ -95,6 +96,7 @@ MAKERS: dict[str, Callable[[], Tokenizer]] = {
     "two_sided": lambda: TwoSidedTokenizer(made("characters"), made("words")),
     "word_shapes": lambda: WordShapes.train(TEXT),
     "trees": lambda: TreeTokenizer(made("word_shapes"), WhitespaceTokenizer(["<unk>", "(S", ")S", "(NP", ")NP"]), words=["the", "birds,"]),
+    "label_set": lambda: LabelSetTokenizer(made("words"), ClassNames(["a", "b c", "d"])),
     "pairs of words": lambda: Seq2SeqTokenizer(made("words")),
     "sentencepiece": sentencepiece,
     "metaspace": metaspace,

@@ -18,6 +18,7 @@ CONTINUES, ANSWERS, DRAWS, POINTS, TRANSLATES_IMAGES = (
     "translates images",
 )
 WORDS, PICTURE, TEXT, SOUND = "nearest words", "class of an image", "class of a text", "class of a sound"
+LABELS = "labels of a text"
 LIKELIHOOD, VECTOR = "likelihood, vector of a text", "vector of a text"
 SPEAKS = ("completions", "chat", "embeddings")
 
@@ -107,6 +108,7 @@ USES: dict[tuple[str, str], Uses] = {
     ("gated_pixelcnn", "likelihood"): drawing(),
     ("word2vec", "negative_sampling"): predicting(WORDS, "word vectors"),
     ("fasttext", "classification"): Uses(TEXT, TEXT, ("predictions",)),
+    ("fasttext", "multi_label"): Uses(LABELS, LABELS, ("predictions",)),
     ("elmo", "bilm"): Uses(predict=VECTOR, serve=("embeddings",)),
     ("elmo", "token_classification"): predicting("token classification"),
     ("tagger", "token_classification"): predicting("token classification"),

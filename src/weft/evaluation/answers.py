@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from weft.data.base import Batch
-from weft.evaluation import parsing, translation
+from weft.evaluation import label_sets, parsing, translation
 from weft.evaluation.answer_rows import AnswerRow, Scored
 from weft.evaluation.evaluate import TaskMetrics
 from weft.objectives.language.cmlm import CMLM
 from weft.objectives.language.seq2seq import Seq2Seq
 
 Measure = Callable[[Sequence[AnswerRow], Any], Scored | None]
-SCORES: dict[str, Measure] = {"bleu": translation.scores, "brackets": parsing.scores}
+SCORES: dict[str, Measure] = {"bleu": translation.scores, "brackets": parsing.scores, "label_sets": label_sets.scores}
 
 
 def measure(loaded: Any, objective: Seq2Seq | CMLM, data: Any, batches: Iterable[Batch]) -> TaskMetrics | None:

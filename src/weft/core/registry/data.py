@@ -74,6 +74,10 @@ DATA = {
     "t5_span_corruption": Entry(
         "weft.data.text.sentinels:T5SpanCorruptionConfig", 2019, "span corruption with sentinels, as T5 is pretrained"
     ),
+    "label_sets": Entry("weft.data.annotated.label_sets:LabelSetsConfig", 0, "texts with any number of labels each, as bags of words"),
+    "label_set_pairs": Entry(
+        "weft.data.annotated.label_set_pairs:LabelSetPairsConfig", 0, "texts, and their labels to be named one by one"
+    ),
     "treebank": Entry("weft.data.trees.treebank:TreebankConfig", 2015, "sentences and their constituency trees, linearised"),
     "questions": Entry("weft.data.text.questions:QuestionsConfig", 0, "questions with an answer of a few characters"),
 }

@@ -187,6 +187,8 @@ RECIPES = {
         "weft.recipes.language.transformer:multi30k_risk", 2016, "minimum-risk training on BLEU of a translator of Multi30k"
     ),
     "transformer/multi30k": Entry("weft.recipes.language.transformer:multi30k", 2017, "translation of Multi30k, English to German"),
+    "labels/sigmoid": Entry("weft.recipes.language.labels:sigmoid", 2016, "multi-label classification of texts, a sigmoid for each label"),
+    "labels/generated": Entry("weft.recipes.language.labels:generated", 2018, "multi-label classification of texts by writing the labels"),
     "parser/transformer": Entry(
         "weft.recipes.language.parser:transformer", 2015, "constituency parser: Transformer from a sentence to its linearised tree"
     ),

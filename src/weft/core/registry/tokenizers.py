@@ -41,6 +41,9 @@ TOKENIZERS = {
     "two_sided": Entry("weft.data.tokenizers.two_sided:TwoSidedTokenizer", 0, "a tokenizer for sources and another for targets"),
     "word_shapes": Entry("weft.data.tokenizers.word_shapes:WordShapes", 0, "words between spaces, rare ones by what they look like"),
     "trees": Entry("weft.data.trees.tree_tokens:TreeTokenizer", 2015, "words of a sentence, and the tokens of its linearised tree"),
+    "label_set": Entry(
+        "weft.data.annotated.label_set_pairs:LabelSetTokenizer", 0, "words of a text, and the names of its labels in canonical order"
+    ),
     "sentinels": Entry("weft.data.text.sentinels:SentinelTokenizer", 2019, "another tokenizer with special tokens and sentinels"),
     "birthplace_characters": Entry(
         "weft.data.tokenizers.birthplace_characters:BirthplaceCharacters", 0, "one token per character, special tokens for padding and mask"

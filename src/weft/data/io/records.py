@@ -66,9 +66,15 @@ class Records:
 
 
 def read_records(
-    path: str, problems: Problems, header: Header = "detect", separator: Separator = "detect", header_name: str = ""
+    path: str,
+    problems: Problems,
+    header: Header = "detect",
+    separator: Separator = "detect",
+    header_name: str = "",
+    join_lists: str = "",
 ) -> Records:
-    """The records of a file. A first line with the cell `header_name` is a header."""
+    """The records of a file. A first line with the cell `header_name` is a header. join_lists: what is put between the members of a list of
+    texts in JSONL, which is else taken as missing."""
     file = locate(path)
     data = read_bytes(file)
     refuse_long_lines(data, file)
@@ -81,7 +87,7 @@ def read_records(
         raise DataError(f"{show(file)}: is empty; it should hold one record per line")
     suffix = file.name.removesuffix(".gz").rpartition(".")[2].lower()
     if suffix in ("jsonl", "ndjson", "json") or (separator == "detect" and suffix not in ("tsv", "csv") and first.lstrip().startswith("{")):
-        return _json_records(file, lines, problems)
+        return _json_records(file, lines, problems, join_lists)
     candidates = {"tsv": "\t", "csv": ",;\t"}.get(suffix, "\t,;")
     delimiter = SEPARATORS[separator] if separator != "detect" else max(candidates, key=first.count)
     return _delimited_records(file, lines, delimiter, header, header_name, problems)
@@ -195,7 +201,7 @@ def last_header_cell_is_unique(records: list[list[str]]) -> bool:
     return len(records) > 8 and records[0][-1].strip() not in last and min(last.values()) > 1
 
 
-def _json_records(path: Path, lines: list[str], problems: Problems) -> Records:
+def _json_records(path: Path, lines: list[str], problems: Problems, join_lists: str) -> Records:
     parsed: list[tuple[int, dict[str, Any]]] = []
     for line_number, line in enumerate(lines, 1):
         if not line.strip():
@@ -210,7 +216,7 @@ def _json_records(path: Path, lines: list[str], problems: Problems) -> Records:
         raise DataError(
             f"{show(path)}: its {len(parsed)} objects have {len(names)} different field names; the same few are expected in each"
         )
-    cells = [[_json_cell(path, line_number, record.get(name), problems) for name in names] for line_number, record in parsed]
+    cells = [[_json_cell(path, line, record.get(name), problems, join_lists) for name in names] for line, record in parsed]
     return Records(path, names, cells, [line_number for line_number, _ in parsed])
 
 
@@ -229,7 +235,9 @@ def _json_record(path: Path, line_number: int, line: str, problems: Problems) ->
     return None
 
 
-def _json_cell(path: Path, line_number: int, value: Any, problems: Problems) -> str:
+def _json_cell(path: Path, line_number: int, value: Any, problems: Problems, join_lists: str = "") -> str:
+    if join_lists and isinstance(value, list) and all(isinstance(item, str) for item in value):
+        value = f"{join_lists} ".join(item.replace(join_lists, ",") for item in value)
     if isinstance(value, str):
         text = well_formed(value)
         if text != value:

@@ -20,6 +20,8 @@ PAIRS = (
 """Usual names of the columns of a pair of texts."""
 SINGLE = ("text", "sentence")
 LABELS = ("label", "gold_label", "class", "score", "is_duplicate")
+LABEL_SETS = ("labels", "topics", "tags")
+"""Usual names of a column of sets of labels."""
 ID_COLUMNS = ("id", "idx", "index")
 
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from weft.core.errors import CapabilityError, ConfigError
 from weft.core.registry import name_of
 from weft.data.annotated.choices import ChoicesConfig
+from weft.data.annotated.label_sets import LabelSetsConfig
 from weft.data.annotated.labelled_texts import LabelledTextsConfig
 from weft.data.annotated.spans import SpansConfig
 from weft.data.annotated.tagged import TaggedConfig
@@ -21,13 +22,14 @@ from weft.inference.predict.images import ImageClasses
 from weft.inference.predict.language import Embedding, LogLikelihood
 from weft.inference.predict.sounds import SoundClasses
 from weft.inference.predict.tables import TableRows
-from weft.inference.predict.texts import Choices, TextLabels
+from weft.inference.predict.texts import Choices, LabelSets, TextLabels
 from weft.inference.predict.words import Spans, Tags
 from weft.inference.translate import can_answer
 from weft.models.base import States, offers
 
 What = Literal["auto", "embedding", "log-likelihood"]
 OF_DATA: dict[type, type[Predictor]] = {
+    LabelSetsConfig: LabelSets,
     LabelledTextsConfig: TextLabels,
     ChoicesConfig: Choices,
     TaggedConfig: Tags,

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from weft.core.errors import ConfigError
+from weft.data.annotated.label_sets import joined
 from weft.data.base import Batch, Problems
 from weft.data.text.packing import LabelledSequences, Texts, pack
-from weft.data.text.text_columns import ID_COLUMNS, LABELS, PAIRS, SINGLE, text_names
+from weft.data.text.text_columns import ID_COLUMNS, LABEL_SETS, LABELS, PAIRS, SINGLE, text_names
 from weft.inference.predict.base import (
     BadRow,
     Items,
@@ -107,6 +108,35 @@ class TextLabels(Predictor):
 
     def shown(self, result: Result) -> Shown:
         return ranked(result) if self.classes else [("number", f"{result['prediction']:.4g}")]
+
+
+class LabelSets(TextLabels):
+    """The labels of a text, each told where its probability reaches the threshold of training."""
+
+    def __init__(self, trained: Trained):
+        super().__init__(trained)
+        self.kind = "labels"
+        self.threshold: float = trained.recipe.objective.threshold
+
+    @property
+    def columns(self) -> list[str]:
+        return [name for name in class_columns(self.classes) if name != "probability"]
+
+    def known_names(self) -> set[str]:
+        return super().known_names() | set(LABEL_SETS)
+
+    def compute(self, batch: Batch) -> list[Any]:
+        """The probabilities of the labels."""
+        return self.logits(batch).float().sigmoid().tolist()
+
+    def result(self, example: Texts, found: list[tuple[Any, Any]]) -> Result:
+        [(_, shares)] = found
+        told = joined(name for name, share in zip(self.classes, shares, strict=True) if share >= self.threshold)
+        listed = class_result(self.classes, shares).get("probabilities")
+        return {"prediction": told, **({"probabilities": listed} if listed else {})}
+
+    def shown(self, result: Result) -> Shown:
+        return ranked(result) if "probabilities" in result else [("labels", result["prediction"] or "none")]
 
 
 class Choice(NamedTuple):
