@@ -358,6 +358,10 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "transformer/multi30k_risk": lambda folder: SEQ2SEQ | translation(folder) | {"objective.samples": 2},
     "transformer/pairs": lambda folder: SEQ2SEQ | {"data.path": str(pairs_file(folder)), "data.max_length": 12},
     "transformer/multi30k": lambda folder: SEQ2SEQ | translation(folder),
+    "summaries/pointer_generator": lambda folder: WORDS | {"data.path": str(pairs_file(folder)), "data.max_length": 12},
+    "questions/pointer_generator": lambda folder: WORDS | {"data.paragraphs": 200, "data.max_length": 60},
+    "questions/t5": lambda folder: T5 | {"data.paragraphs": 200, "data.max_length": 60, "data.vocabulary": 300},
+    "dialogue/transformer": lambda folder: WORDS | {"data.dialogues": 300, "data.max_length": 40},
     "labels/sigmoid": lambda folder: {"model.width": 8, "data.buckets": 60, "data.path": str(label_sets_file(folder))},
     "labels/generated": lambda folder: WORDS | {"data.path": str(label_sets_file(folder)), "data.max_length": 12},
     "parser/transformer": lambda folder: WORDS | {"data.trees": 120, "data.max_length": 60},
@@ -626,6 +630,10 @@ LEARN: dict[str, Changes] = {
         f"pointer_generator/{name}": {"optim.lr": 1e-2, "model.dropout": 0.0, "progress.metric": metric}
         for name, metric in {"names": "token_bleu", "pairs": "exact"}.items()
     },
+    "summaries/pointer_generator": {"optim.lr": 1e-2, "model.dropout": 0.0, "progress.metric": "exact"},
+    "questions/pointer_generator": {"optim.lr": 1e-2, "progress.metric": "accuracy"},
+    "questions/t5": {"optim.lr": 1e-2, "progress.metric": "accuracy"},
+    "dialogue/transformer": {"optim.lr": 1e-2},
     "labels/sigmoid": {"train.steps": 60, "optim.lr": 3e-2},
     "labels/generated": {"train.steps": 60, "optim.lr": 1e-2, "model.dropout": 0.0},
     "parser/transformer": {"optim.lr": 1e-2},

@@ -10,14 +10,20 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from weft.data.base import Batch
-from weft.evaluation import label_sets, parsing, translation
+from weft.evaluation import label_sets, parsing, question_answers, summaries, translation
 from weft.evaluation.answer_rows import AnswerRow, Scored
 from weft.evaluation.evaluate import TaskMetrics
 from weft.objectives.language.cmlm import CMLM
 from weft.objectives.language.seq2seq import Seq2Seq
 
 Measure = Callable[[Sequence[AnswerRow], Any], Scored | None]
-SCORES: dict[str, Measure] = {"bleu": translation.scores, "brackets": parsing.scores, "label_sets": label_sets.scores}
+SCORES: dict[str, Measure] = {
+    "bleu": translation.scores,
+    "brackets": parsing.scores,
+    "label_sets": label_sets.scores,
+    "rouge": summaries.scores,
+    "squad": question_answers.scores,
+}
 
 
 def measure(loaded: Any, objective: Seq2Seq | CMLM, data: Any, batches: Iterable[Batch]) -> TaskMetrics | None:
@@ -60,5 +66,8 @@ def answered(loaded: Any, objective: Seq2Seq | CMLM, data: Any, batches: Iterabl
             pairs = [texts[(first + row) % len(texts)] for row in there.tolist()]
         first += len(batch["source"])
         said = [tokenizer.for_source(text).decode(ids) for (text, _), ids in zip(pairs, found, strict=True)]
-        rows += [AnswerRow(text, answer, (wanted,)) for (text, wanted), answer in zip(pairs, said, strict=True)]
+        rows += [
+            AnswerRow(text, answer, getattr(wanted, "references", (str(wanted),)))
+            for (text, wanted), answer in zip(pairs, said, strict=True)
+        ]
     return rows

@@ -186,6 +186,8 @@ async def chat(service: Service, http: HttpRequest, body: ChatRequest) -> Respon
     sampling = sampling_of(body, length, -1 if top is None else top, seed, model)
     own = model.need_template()
     sampling = replace(sampling, stop=sampling.stop + own.stop, stop_tokens=sampling.stop_tokens + own.stop_tokens)
+    if model.answers and "temperature" not in body.model_fields_set:  # as for completions
+        sampling = replace(sampling, temperature=GREEDY)
     check_number(model, body.n)
     answers = [PartialAnswer(Request(tuple(ids), sampling, number)) for number in range(body.n)]
     return await answer(

@@ -110,7 +110,10 @@ class ServedModel:
     @property
     def offers(self) -> list[str]:
         """What may be asked of it."""
-        able: dict[str, Any] = {"completions": self.continues or self.answers, "chat": self.continues and self.template}
+        able: dict[str, Any] = {
+            "completions": self.continues or self.answers,
+            "chat": self.template and (self.continues or (self.answers and self.template.own)),
+        }
         able |= {"embeddings": self.embeds, "images": self.canvas, "predictions": self.predictor}
         return [name for name, found in able.items() if found]
 
@@ -244,7 +247,7 @@ def serve_model(
     kind = engines.get("whole" if whole else "source" if answers else "text" if continues else "none")
     make = make_engine or (partial(kind, model, tokenizer, slots=slots) if kind else None)
     worker = Worker(make, name=name, slots=slots, max_queue=max_queue)
-    template = template_for(tokenizer, loaded.chat_template)
+    template = template_for(tokenizer, loaded.chat_template, own=getattr(loaded.recipe.data, "chat_template", ""))
     return ServedModel(name, tokenizer, model, worker, template, continues, embeds, answers, whole, canvas, predictor)
 
 

@@ -46,10 +46,13 @@ class ChatTemplate:
         return self.source != PLAIN
 
 
-def template_for(tokenizer: Tokenizer | None, source: str = "") -> ChatTemplate | None:
-    """The template of a model: its own where it has one, the plain one where it can write the plain one's words, or none."""
+def template_for(tokenizer: Tokenizer | None, source: str = "", own: str = "") -> ChatTemplate | None:
+    """The template of a model: the one it came with, or that of its data, `own`, where there is one; the plain one where it can write the
+    plain one's words, or none."""
     if source:
         return ChatTemplate(source, foreign=True)
+    if own:
+        return ChatTemplate(own)
     if isinstance(innermost(tokenizer), BirthplaceCharacters):
         return ChatTemplate(QUESTION, stop_tokens=(MASK, PAD))
     return ChatTemplate(PLAIN, stop=PLAIN_STOPS) if tokenizer is not None and writes(tokenizer, PLAIN_WORDS) else None

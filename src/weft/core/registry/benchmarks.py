@@ -24,6 +24,9 @@ BENCHES = {
     "transformers": Entry(
         "weft.benchmarks.quality.transformers:main", 0, "recipes of the Transformer family on real data, over several seeds"
     ),
+    "applications": Entry(
+        "weft.benchmarks.applications.main:main", 0, "parsing, labels, summaries, questions and dialogue on real data, beside baselines"
+    ),
     "copying": Entry("weft.benchmarks.quality.copying:main", 0, "names that were never seen, sorting and convex hulls, over several seeds"),
     "speech": Entry("weft.benchmarks.quality.speech:main", 0, "spoken digits of speakers never heard, each left out in turn"),
     "translation": Entry("weft.benchmarks.quality.translation:main", 0, "Multi30k by recurrent models and a Transformer, several at once"),

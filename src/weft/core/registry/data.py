@@ -78,6 +78,13 @@ DATA = {
     "label_set_pairs": Entry(
         "weft.data.annotated.label_set_pairs:LabelSetPairsConfig", 0, "texts, and their labels to be named one by one"
     ),
+    "summaries": Entry(
+        "weft.data.text.summaries:SummariesConfig", 0, "texts and summaries: docstrings and their first lines, or your own pairs"
+    ),
+    "question_answers": Entry(
+        "weft.data.text.question_answers:QuestionAnswersConfig", 0, "questions about paragraphs and their answers, as text to text"
+    ),
+    "dialogues": Entry("weft.data.text.dialogues:DialoguesConfig", 0, "turns of a dialogue and the response"),
     "treebank": Entry("weft.data.trees.treebank:TreebankConfig", 2015, "sentences and their constituency trees, linearised"),
     "questions": Entry("weft.data.text.questions:QuestionsConfig", 0, "questions with an answer of a few characters"),
 }

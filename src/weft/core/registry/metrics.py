@@ -3,6 +3,9 @@
 from weft.core.registry.entry import Entry
 
 METRICS = {
+    "recall_at_1": Entry(
+        "weft.evaluation.responses:recall_at_1", 2015, "how often the right response is chosen among so many, by likelihood"
+    ),
     "fid": Entry("weft.evaluation.image_measures:fid", 2017, "Fréchet distance, Inception score, precision, recall, by an extractor"),
     "classified": Entry("weft.evaluation.image_measures:classified", 0, "share of samples of a class that an extractor takes for it"),
     "nearest_neighbour": Entry(

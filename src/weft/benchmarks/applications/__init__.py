@@ -1,0 +1,1 @@
+"""Text applications on real data, each beside its baselines."""
