@@ -9,7 +9,7 @@ import torch
 
 import weft
 from weft.core.errors import ConfigError
-from weft.evaluation import question_answers, summaries
+from weft.evaluation import question_answers, summaries, task_scores
 from weft.evaluation.answer_rows import AnswerRow
 from weft.evaluation.evaluate import evaluate
 from weft.evaluation.responses import TFIDF, best, groups
@@ -34,6 +34,13 @@ def test_answers_beside_the_nearest_sentence() -> None:
     found = question_answers.scores(rows, None).metrics
     assert found["exact_match"] == 0.5 and found["f1"] == 0.5
     assert found["best_sentence_f1"] == pytest.approx((2 * 2 / (4 + 2) + 2 * 1 / (4 + 1)) / 2)
+
+
+def test_every_task_has_its_own_scores() -> None:
+    said = [("in words: 7", "seven", "seven"), ("in words: 8", "eigh", "eight"), ("sentiment: fine", "good", "good"), ("x", "a b", "a c")]
+    found = task_scores.scores([AnswerRow(source, text, (right,)) for source, text, right in said], None).metrics
+    assert found["exact-in-words"] == 0.5 and found["exact-sentiment"] == 1.0 and found["exact"] == 0.5
+    assert found["f1-other"] == 0.0 and found["task_f1"] == pytest.approx((0.5 + 1.0 + found["f1-other"]) / 3)
 
 
 def test_responses_are_chosen_from_their_group() -> None:

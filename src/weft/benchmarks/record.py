@@ -45,7 +45,7 @@ KINDS: tuple[tuple[str, str | None, Direction | None], ...] = (
     (r".*_bytes", "bytes", LOWER),
     (r".*_ratio|times_.*", "times", HIGHER),
     (r".*accuracy(_.*)?|exact(_match)?|f1|nearest_neighbour.*|classified-.*|translated-.*|recalled|good|own_questions", "share", HIGHER),
-    (r"(precision|recall)-.*", "share", HIGHER),
+    (r"(precision|recall|exact|f1|rougeL)-.*", "share", HIGHER),
     (r".*_f1|bracket_.*|valid_trees|exact_tree|no_crossing|rouge.*|recall_at_.*|copied", "share", HIGHER),
     (r"bleu.*|token_bleu|chrf|matthews|IS-.*", None, HIGHER),
     (r"modes|correct", None, HIGHER),

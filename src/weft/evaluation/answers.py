@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from weft.data.base import Batch
-from weft.evaluation import label_sets, parsing, question_answers, summaries, translation
+from weft.evaluation import label_sets, parsing, question_answers, summaries, task_scores, translation
 from weft.evaluation.answer_rows import AnswerRow, Scored
 from weft.evaluation.evaluate import TaskMetrics
 from weft.objectives.language.cmlm import CMLM
@@ -23,6 +23,7 @@ SCORES: dict[str, Measure] = {
     "label_sets": label_sets.scores,
     "rouge": summaries.scores,
     "squad": question_answers.scores,
+    "tasks": task_scores.scores,
 }
 
 

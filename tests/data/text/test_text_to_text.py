@@ -12,6 +12,8 @@ from weft.core.errors import ConfigError, DataError
 from weft.data.text.dialogues import TURN, DialoguesConfig
 from weft.data.text.question_answers import QuestionAnswersConfig
 from weft.data.text.summaries import SummariesConfig, pair_of
+from weft.data.text.tasks import TasksConfig
+from weft.evaluation.task_scores import task_of
 
 DOCSTRING = """Open a file and return a stream.
 
@@ -73,6 +75,18 @@ def test_dialogues_of_every_layout(tmp_path: Path) -> None:
     (tmp_path / "none.txt").write_text("nothing\n")
     with pytest.raises(DataError, match="holds no dialogue"):
         DialoguesConfig(path=str(tmp_path / "none.txt")).build()
+
+
+def test_tasks_have_their_names_in_front(tmp_path: Path) -> None:
+    train, held = texts(TasksConfig(examples=20, validation=0.1))
+    assert len(train) == 54 and len(held) == 6 and {task_of(source) for source, _ in held} == {"in-words", "sentiment", "question"}
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.tsv").write_text(f"one {name}\tzwei\ntwo\teins\n")
+    path = f"to German={tmp_path / 'a.tsv'},sentiment={tmp_path / 'b.tsv'}"
+    own, _ = texts(TasksConfig(path=path, validation=0.0, header="no"))
+    assert own == [("to German: one a", "zwei"), ("to German: two", "eins"), ("sentiment: one b", "zwei"), ("sentiment: two", "eins")]
+    with pytest.raises(ConfigError, match="is no NAME=FILE"):
+        TasksConfig(path=f"{path},c").build()
 
 
 def test_small_talk_answers_what_was_said() -> None:

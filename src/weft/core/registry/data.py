@@ -85,6 +85,7 @@ DATA = {
         "weft.data.text.question_answers:QuestionAnswersConfig", 0, "questions about paragraphs and their answers, as text to text"
     ),
     "dialogues": Entry("weft.data.text.dialogues:DialoguesConfig", 0, "turns of a dialogue and the response"),
+    "tasks": Entry("weft.data.text.tasks:TasksConfig", 2019, "several tasks as text to text, each source with the name of its task"),
     "treebank": Entry("weft.data.trees.treebank:TreebankConfig", 2015, "sentences and their constituency trees, linearised"),
     "questions": Entry("weft.data.text.questions:QuestionsConfig", 0, "questions with an answer of a few characters"),
 }

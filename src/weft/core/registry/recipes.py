@@ -197,6 +197,7 @@ RECIPES = {
     ),
     "questions/t5": Entry("weft.recipes.language.answers:questions_t5", 2019, "questions about a paragraph as text to text, by a T5"),
     "dialogue/transformer": Entry("weft.recipes.language.answers:dialogue", 2015, "responses in a dialogue, by a Transformer"),
+    "t5/tasks": Entry("weft.recipes.language.t5:tasks", 2019, "several tasks as one, text to text"),
     "parser/transformer": Entry(
         "weft.recipes.language.parser:transformer", 2015, "constituency parser: Transformer from a sentence to its linearised tree"
     ),

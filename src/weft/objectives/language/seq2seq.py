@@ -48,9 +48,10 @@ class Seq2SeqConfig(ObjectiveConfig):
     """Width of the beam search by which whole answers are evaluated."""
     length_penalty: float = 0.6
     """Length penalty of the beam search (GNMT): scores are divided by ((5 + length) / 6) to this power; larger favours long answers."""
-    scores: Literal["bleu", "brackets", "label_sets", "rouge", "squad"] = "bleu"
+    scores: Literal["bleu", "brackets", "label_sets", "rouge", "squad", "tasks"] = "bleu"
     """How whole answers are judged in evaluation: bleu (and chrF) of translations, brackets (F1 as evalb has it) of parse trees,
-    label_sets (set F1, micro and macro F1), rouge of summaries, squad (exact match and F1 of answers)."""
+    label_sets (set F1, micro and macro F1), rouge of summaries, squad (exact match and F1 of answers), tasks (of each task that a source
+    begins with)."""
     unconstrained: bool = False
     """Let evaluation search all answers, where the tokenizer knows which are allowed, such as trees of the sentence's words."""
     lowercase: bool = False

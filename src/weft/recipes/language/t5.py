@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from weft.data.text.pairs import PairsConfig
 from weft.data.text.sentinels import T5SpanCorruptionConfig
+from weft.data.text.tasks import TasksConfig
 from weft.models.language.t5 import T5Config
 from weft.objectives.language.seq2seq import Seq2SeqConfig
 from weft.recipes.base import Progress, Recipe
@@ -50,6 +51,24 @@ def pairs() -> Recipe:
         optim=relative(1e-2, Schedule(kind="linear", warmup=100)),
         train=Train(steps=1000, batch=32, log_every=50, eval_every=250, eval_examples=256),
         progress=Progress(metric="token_bleu", goal="max"),
+    )
+
+
+def tasks() -> Recipe:
+    """Several tasks as one: numbers in words, the sentiment of a sentence and questions about a paragraph, or your own files of pairs.
+
+    Run:      weft train t5/tasks
+              weft evaluate runs/t5-tasks
+              weft sample runs/t5-tasks "sentiment: the soup was cold and the view was not great ."
+              weft train t5/tasks --data.path translate=en_de.tsv,summarize=articles.tsv,sentiment=reviews.tsv
+    """
+    return Recipe(
+        data=TasksConfig(tokenizer="byte_bpe", vocabulary=1000, max_length=120),
+        model=small(),
+        objective=Seq2SeqConfig(label_smoothing=0.0, scores="tasks", beams=1),
+        optim=relative(2e-2, Schedule(kind="linear", warmup=100)),
+        train=Train(steps=1000, batch=32, log_every=100, eval_every=250, eval_examples=256),
+        progress=Progress(metric="exact", goal="max"),
     )
 
 
