@@ -30,6 +30,7 @@ TYPED = {
     verbs.PICTURE: ("picture.png",),
     verbs.SOUND: ("sound.wav",),
     verbs.TEXT: ("the cat likes rain.", "a dog sees rain."),
+    verbs.DETECTS: ("--n", "2"),
     verbs.LABELS: ("the cat likes rain.",),
     "regression": ("the cat likes rain.", "a dog sees rain."),
     "multiple choice": ("my friend", "likes rain", "hates rain"),
@@ -52,6 +53,7 @@ PAIRS = (verbs.TEXT, "regression")
 """What is told of a text or of a pair of them, as in training."""
 TOLD = {
     verbs.DRAWS: "written to",
+    verbs.DETECTS: "written to",
     verbs.POINTS: "written to",
     verbs.TRANSLATES_IMAGES: "translated",
 }

@@ -14,11 +14,12 @@ from weft.models.base import Inpaints, SamplesClass, need
 from weft.report import plane
 from weft.runs.load import Loaded
 from weft.training.checkpoint import files
-from weft.visual import latent_interpolation
+from weft.visual import detections, latent_interpolation
 from weft.visual.grids import class_number, draw, png, pngs
 from weft.visual.inpainting import MASKS, inpaint, known_part
 
 IMAGES, POINTS = 64, 2000
+DETECTED = 16
 TOGETHER = 16
 """Images translated at once."""
 
@@ -110,6 +111,23 @@ def translated(loaded: Loaded, prompt: str, place: str, direction: str, out: str
             files.deliver(path, content)
     print(f"{len(paths):,} {'images' if len(paths) > 1 else 'image'} translated into {out}")
     return 0
+
+
+def detected(loaded: Loaded, prompt: str, n: int, place: str, out: str) -> int:
+    """Images that were not trained on, or those of a file or folder, with a frame around every object that is found."""
+    if prompt:
+        raise ConfigError(f"{type(loaded.model).__name__} looks for objects in images: --input FILE_OR_FOLDER, and no prompt {prompt!r}")
+    where = target(loaded, "-boxes.png", out, ".png")
+    device = next(loaded.model.parameters()).device
+    if place:
+        images = torch.from_numpy(read_images(place, tuple(loaded.recipe.model.image), squash=True)[1])  # type: ignore[attr-defined]
+    else:
+        held = loaded.recipe.data.build().validation
+        if held is None:
+            raise ConfigError("the data of this recipe keep no images for validation; name some with --input")
+        index = torch.arange(min(n or DETECTED, len(held)))
+        images = held.batch(index, index)["image"]
+    return write(png(detections.detected(loaded.model, images[: n or len(images)].to(device))), where)  # type: ignore[arg-type]
 
 
 def names_in(place: Path, paths: list[Path], folder: Path) -> list[Path]:

@@ -23,7 +23,7 @@ from weft.inference.predict.run import tell
 from weft.inference.quantize import Precision, quantize_model
 from weft.inference.request import GREEDY
 from weft.inference.translate import can_answer
-from weft.models.base import Embeds, NextTokenLogits, NonAutoregressiveDecoder, Samples, TranslatesImages, offers
+from weft.models.base import Detects, Embeds, NextTokenLogits, NonAutoregressiveDecoder, Samples, TranslatesImages, offers
 from weft.runs.load import Loaded, load
 from weft.training.checkpoint import files
 
@@ -75,7 +75,7 @@ class Options(Config):
     """File to write; empty prints text, and puts images into RUN/samples/."""
     input: str = ""
     """Text file with a text on each line, for a model that answers; the answers become the lines of --out. Or an image or a folder of
-    images, for a model that translates them; what it makes of each goes to the folder --out."""
+    images, for a model that translates them, where what it makes of each goes to the folder --out, or that finds objects in them."""
     iterations: int = 0
     """Passes of a model that makes all tokens of an answer at once; 0 is as many as its recipe says."""
     length_factor: float = 1.0
@@ -97,9 +97,10 @@ def main(words: list[str]) -> int:
     options, free = flags.parse(Options(), words, "weft sample", "CKPT [PROMPT…]", ABOUT)
     loaded, prompts = load(free[0], options.device), free[1:]
     quantize_model(loaded.model, options.precision)
-    if options.input and not (can_answer(loaded.model) or offers(loaded.model, TranslatesImages)):
+    if options.input and not (can_answer(loaded.model) or offers(loaded.model, TranslatesImages) or offers(loaded.model, Detects)):
         raise ConfigError(
-            f"--input is for models that answer a text or translate images, unlike {type(loaded.model).__name__} ({loaded.recipe.name})"
+            "--input is for models that answer a text, translate images or find objects, unlike "
+            f"{type(loaded.model).__name__} ({loaded.recipe.name})"
         )
     if options.inpaint:
         return pictures.inpainted(loaded, prompts, options.inpaint, options.mask, options.n or 1, options.seed, options.out)
@@ -121,6 +122,8 @@ def main(words: list[str]) -> int:
         if options.input:
             return answering.answers_to_file(loaded, prompt, options.input, options.out, how)
         return answering.answers(loaded, prompt, how, options.n or 1)
+    if offers(loaded.model, Detects):
+        return pictures.detected(loaded, prompt, options.n, options.input, options.out)
     if offers(loaded.model, TranslatesImages):
         return pictures.translated(loaded, prompt, options.input, options.direction, options.out)
     if offers(loaded.model, Samples):

@@ -18,7 +18,7 @@ CONTINUES, ANSWERS, DRAWS, POINTS, TRANSLATES_IMAGES = (
     "translates images",
 )
 WORDS, PICTURE, TEXT, SOUND = "nearest words", "class of an image", "class of a text", "class of a sound"
-LABELS = "labels of a text"
+LABELS, DETECTS = "labels of a text", "frames objects"
 LIKELIHOOD, VECTOR = "likelihood, vector of a text", "vector of a text"
 SPEAKS = ("completions", "chat", "embeddings")
 
@@ -85,6 +85,7 @@ USES: dict[tuple[str, str], Uses] = {
     ("preact_resnet", "classification"): predicting(PICTURE, text=False),
     ("densenet", "classification"): predicting(PICTURE, "timm-densenet", text=False),
     ("highway", "classification"): predicting(PICTURE, text=False),
+    ("detr", "detection"): Uses(DETECTS),
     ("vit", "classification"): predicting(PICTURE, "vit", text=False),
     ("swin", "classification"): predicting(PICTURE, "swin", text=False),
     ("vae", "elbo"): drawing(),

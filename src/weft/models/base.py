@@ -187,6 +187,12 @@ class EncoderDecoder(Model, Protocol):
     def head(self, hidden: Tensor) -> Tensor: ...
 
 
+class Detects(Model, Protocol):
+    """Finds the objects of an image: logits of their classes, the last that there is none, and their boxes."""
+
+    def detect(self, image: Tensor) -> tuple[Tensor, Tensor]: ...
+
+
 class PointsAtInputs(Protocol):
     """Points at its inputs, one after the other, until it points at the end."""
 

@@ -10,6 +10,7 @@ DATA = {
     "python_source": Entry("weft.data.text.python_source:PythonSourceConfig", 0, "the source code of this Python installation"),
     "images": Entry("weft.data.images.pixels:ImagesConfig", 0, "image folders, IDX or CIFAR files"),
     "digits": Entry("weft.data.images.digits:DigitsConfig", 0, "scikit-learn's 8 by 8 digits"),
+    "shapes": Entry("weft.data.images.shapes:ShapesConfig", 0, "images of coloured shapes, with their boxes"),
     "patterns": Entry("weft.data.images.associative_memory:PatternsConfig", 0, "random binary patterns to be learned by heart"),
     "toys": Entry("weft.data.tables.toys:ToysConfig", 0, "points in the plane: moons, a ring of Gaussians, a checkerboard, circles"),
     "image_pairs": Entry("weft.data.images.paired:ImagePairsConfig", 0, "images that are two halves, side by side"),

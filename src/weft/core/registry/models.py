@@ -29,6 +29,7 @@ MODELS = {
     "t5": Entry("weft.models.language.t5:T5Config", 2019, "encoder-decoder Transformer from text to text, with relative positions"),
     "perceiver": Entry("weft.models.language.perceiver:PerceiverConfig", 2021, "decoder-only Transformer over a few latents"),
     "mlp": Entry("weft.models.mlp:MLPConfig", 1986, "multilayer perceptron"),
+    "detr": Entry("weft.models.vision.detr:DETRConfig", 2020, "object detection as set prediction (DETR)"),
     "vit": Entry("weft.models.vision.vit:ViTConfig", 2020, "Transformer encoder over the patches of an image"),
     "swin": Entry("weft.models.vision.swin:SwinConfig", 2021, "Transformer with attention in shifted windows of an image"),
     "resnet": Entry("weft.models.vision.resnet:ResNetConfig", 2015, "residual network, or its plain counterpart"),

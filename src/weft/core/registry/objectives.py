@@ -42,6 +42,9 @@ OBJECTIVES = {
     "pointing": Entry("weft.objectives.pointing:PointingConfig", 2015, "cross-entropy of the positions that a pointer network points at"),
     "classification": Entry("weft.objectives.classification:ClassificationConfig", 0, "cross-entropy of the class"),
     "multi_label": Entry("weft.objectives.multi_label:MultiLabelConfig", 0, "binary cross-entropy of each of several labels"),
+    "detection": Entry(
+        "weft.objectives.detection:DetectionConfig", 2020, "set prediction of objects: classes and boxes by the cheapest assignment"
+    ),
     "regression": Entry("weft.objectives.regression:RegressionConfig", 0, "mean squared error of a number"),
     "multiple_choice": Entry(
         "weft.objectives.language.multiple_choice:MultipleChoiceConfig",

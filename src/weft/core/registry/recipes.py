@@ -43,6 +43,7 @@ RECIPES = {
     ),
     "densenet/cifar10": Entry("weft.recipes.vision.resnet:densenet_cifar10", 2016, "DenseNet-BC of 100 layers on CIFAR-10"),
     "highway/digits": Entry("weft.recipes.vision.resnet:highway_digits", 2015, "highway network on scikit-learn's digits"),
+    "detr/shapes": Entry("weft.recipes.vision.detr:shapes", 2020, "DETR that finds circles, squares and triangles"),
     "vit/digits": Entry("weft.recipes.vision.vit:digits", 2020, "ViT on scikit-learn's digits"),
     "vit/images": Entry("weft.recipes.vision.vit:images", 2020, "ViT on your own image folder"),
     "vit/cifar10": Entry("weft.recipes.vision.vit:cifar10", 2020, "ViT on CIFAR-10"),
