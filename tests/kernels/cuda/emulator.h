@@ -20,6 +20,9 @@ typedef unsigned long long long_word;
 struct uint4 {
     word x, y, z, w;
 };
+struct float2 {
+    float x, y;
+};
 static inline uint4 make_uint4(word x, word y, word z, word w) { return {x, y, z, w}; }
 
 namespace gpu {  // apart from the names of kernels
@@ -28,6 +31,7 @@ struct Meeting {  // of some threads, again and again
 };
 struct Warp : Meeting {
     word a[32][4], b[32][2];
+    float told[32];
 };
 struct Block : Meeting {
     std::vector<Warp> warps;
@@ -99,6 +103,21 @@ static half_word rounded(float x) {
     return x != x ? 0x7FFF : (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
 }
 #define __expf expf
+static float rsqrtf(float x) { return 1 / sqrtf(x); }
+static float2 read8(const void* from) {
+    float2 v;
+    memcpy(&v, from, 8);
+    return v;
+}
+static float __shfl_xor_sync(word, float x, int apart) {
+    gpu::Warp& warp = gpu::own_warp();
+    int lane = gpu::now->thread.x % 32;
+    warp.told[lane] = x;
+    gpu::meet(warp);
+    x = warp.told[lane ^ apart];
+    gpu::meet(warp);
+    return x;
+}
 
 // mma.m16n8k16 by its definition: a lane holds rows g and g + 8, inputs 2 t and 2 t + 8 and their neighbours, of a, and column g of b
 static float element(const word* words, int of_pair) { return __uint_as_float(of_pair ? *words & 0xFFFF0000u : *words << 16); }

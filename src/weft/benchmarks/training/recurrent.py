@@ -29,8 +29,8 @@ from weft.benchmarks.training.engine_cpu import times
 from weft.core.errors import CapabilityError
 from weft.kernels import select
 from weft.kernels.c.passes import passes_for
-from weft.kernels.cuda.recurrent import CELLS as KERNEL_CELLS
 from weft.kernels.cuda.recurrent import CUDARecurrent
+from weft.kernels.cuda.recurrent_launch import CELLS as KERNEL_CELLS
 from weft.kernels.describe import describe_recurrent
 from weft.kernels.usage import Machine, UsageSpec
 from weft.nn.recurrent import CELLS, GATES, RecurrentLayer

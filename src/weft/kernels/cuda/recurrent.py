@@ -7,79 +7,24 @@ Shapes: B rows, T steps, D inputs, H width, G gates, P the size of a gate where 
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Mapping
-from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from weft.kernels.cuda.compiler import kernel
+from weft.kernels.cuda import layer_norm_lstm
+from weft.kernels.cuda.recurrent_launch import CELLS, MOST_ROWS, PIECE, cut, run
 from weft.kernels.implementation import Implementation, install
 from weft.kernels.known import PLAIN_TENSORS
 from weft.kernels.library_recurrent import ROUTINES, library_forward
 from weft.kernels.spec import RecurrentSpec
-from weft.kernels.usage import Machine, UsageSpec
+from weft.kernels.usage import UsageSpec
 from weft.nn.recurrent import GATES, WITH_CELL, RecurrentLayer
 
-CELLS = ("rnn", "lstm", "peephole", "coupled", "gru", "cho_gru")
-"""In the kernel's order."""
 PROVEN: frozenset[str] = frozenset()
 """Cells whose tests have passed on a GPU; others are not chosen, but can be installed to be tested and measured."""
-PIECE, CHUNK, WARPS, AHEAD, UNIT = 32, 32, 8, 4, 8
-"""Inputs and rows that are taken together, warps of a block, pieces that a warp fetches at once, and columns of a tile."""
-MOST_ROWS = 128
-TENSORS = (
-    *("products", "weight", "bias", "inner_bias", "peephole", "h0", "c0", "lengths", "before", "inner"),
-    *("out", "gates", "c", "more", "h_last", "c_last", "dout", "dh", "dc", "dproducts", "dinner", "flags"),
-)
-
-
-class Arguments(ctypes.Structure):
-    """As `Args` of recurrent.cu."""
-
-    _fields_ = [(name, ctypes.c_uint64) for name in (*TENSORS, "rows", "steps")]
-
-
-class Cut(NamedTuple):
-    """How a pass of a layer is divided among blocks."""
-
-    cell: str
-    width: int
-    units: int
-    backward: bool
-
-    @property
-    def blocks(self) -> int:
-        return -(-self.width // self.units)
-
-    def shared(self, rows: int) -> int:
-        """Bytes of a block: panels of weights, sums of warps, and states."""
-        twice, pieces = self.cell == "cho_gru", -(-self.width // PIECE)
-        gates = 2 if twice else GATES[self.cell]
-        tiles = -(-self.units * (1 if self.backward else gates) // UNIT)
-        panels = tiles * pieces * (gates if self.backward else 1) + twice * -(-self.units // UNIT) * pieces
-        return 512 * panels + 4 * WARPS * CHUNK * UNIT * tiles + 8 * rows * self.units
-
-    def defines(self) -> tuple[tuple[str, int], ...]:
-        named = {"BACKWARD": int(self.backward), "CELL": CELLS.index(self.cell), "H": self.width, "UNITS": self.units}
-        return (*named.items(), ("WARPS", WARPS), ("AHEAD", AHEAD))
-
-
-def cut(cell: str, width: int, backward: bool, rows: int, machine: Machine) -> Cut | None:
-    """Such that all blocks run at once and hold their weights; of tiles filled as far as that goes. None where there is no such one."""
-    if not machine.processors:
-        return None
-    across = 1 if backward else 2 if cell == "cho_gru" else GATES[cell]
-    least = max(-(-width // machine.processors), min(width, UNIT))
-    tiles = -(-least * across // UNIT)
-    for units in dict.fromkeys((UNIT * tiles // across, least)):
-        found = Cut(cell, width, min(units, width), backward)
-        if found.shared(rows) <= machine.shared_memory:
-            return found
-    return None
 
 
 class CUDARecurrent(Implementation):
@@ -145,6 +90,9 @@ def serves(layer: RecurrentLayer, x: Tensor, weight_hh: Tensor) -> bool:
 
 def over_steps(layer: RecurrentLayer, x: Tensor, lengths: Tensor | None, first: tuple[Tensor, ...], weight: Tensor) -> Any:
     """-> outputs (B, T, H) and the last state."""
+    lengths = None if lengths is None else lengths.to(x.device, torch.int64)
+    if layer.cell == "layer_norm":
+        return layer_norm_lstm.over_steps(layer, x, lengths, first, weight)
     cell, h = layer.cell, layer.width
     place = -(-h // PIECE) * PIECE
     bias, inner_bias = layer.bias_ih + layer.bias_hh, layer.bias_hh[:0]
@@ -155,7 +103,6 @@ def over_steps(layer: RecurrentLayer, x: Tensor, lengths: Tensor | None, first: 
     with torch.autocast(x.device.type, enabled=False):
         filled = F.pad(layer.weight_ih.bfloat16().view(GATES[cell], h, -1), (0, 0, 0, place - h)).flatten(0, 1)  # (G P, D)
         products = F.linear(x.bfloat16(), filled)
-        lengths = None if lengths is None else lengths.to(x.device, torch.int64)
         found = recurrent_forward(products, weight, bias, inner_bias, peephole, first[0], c0, lengths, cell)
     return found[0], found[1 : 1 + len(first)]
 
@@ -258,19 +205,3 @@ def _differentiate(ctx, dout, dh, dc, *_):  # type: ignore[no-untyped-def]
 
 
 recurrent_forward.register_autograd(_differentiate, setup_context=_save)
-
-
-@cache
-def machine_of(device: torch.device) -> Machine:
-    return Machine.of(device)
-
-
-def run(cell: str, backward: bool, shape: torch.Size, tensors: Mapping[str, Tensor | None]) -> None:
-    """Start a pass of B rows and T steps; what it writes is among the tensors."""
-    held = {name: tensor.contiguous() for name, tensor in tensors.items() if tensor is not None}
-    device, rows = held["weight"].device, shape[0]
-    found = cut(cell, held["weight"].size(1), backward, rows, machine_of(device))
-    assert found is not None
-    flags = torch.zeros(found.blocks, dtype=torch.int32, device=device)
-    given = Arguments(**{name: tensor.data_ptr() for name, tensor in held.items()}, flags=flags.data_ptr(), rows=rows, steps=shape[1])
-    kernel("recurrent", found.defines(), device, 32 * WARPS, found.shared(MOST_ROWS))(given, found.blocks)

@@ -1,9 +1,9 @@
 // The equations of recurrent cells, forward and backward, of one unit of one row at one step (see nn/recurrent.py). Included by recurrent.cu.
 #pragma once
 
-enum Cell { RNN, LSTM, PEEPHOLE, COUPLED, GRU, CHO_GRU };
-constexpr int GATES = CELL == RNN ? 1 : CELL == LSTM || CELL == PEEPHOLE ? 4 : 3;
-constexpr bool WITH_MEMORY = CELL == LSTM || CELL == PEEPHOLE || CELL == COUPLED;
+enum Cell { RNN, LSTM, PEEPHOLE, COUPLED, GRU, CHO_GRU, LAYER_NORM };
+constexpr int GATES = CELL == RNN ? 1 : CELL == LSTM || CELL == PEEPHOLE || CELL == LAYER_NORM ? 4 : 3;
+constexpr bool WITH_MEMORY = CELL == LSTM || CELL == PEEPHOLE || CELL == COUPLED || CELL == LAYER_NORM;
 constexpr bool TWICE = CELL == CHO_GRU;  // a step has a second product, of r h
 
 __device__ inline float sigmoid(float x) { return 1.0f / (1.0f + __expf(-x)); }
