@@ -70,6 +70,11 @@ FORWARD: dict[str, Callable[[Any, Batch], Tensor]] = {
     "tagger": lambda model, batch: model(batch["ids"], lengths=batch["lengths"]),
     "speaker_encoder": lambda model, batch: model(batch["frames"]),
     "audio_classifier": lambda model, batch: model(batch["source"], batch["source_length"]),
+    "conformer_ctc": lambda model, batch: model(batch["source"], batch["source_length"]),
+    **{
+        name: lambda model, batch: model(batch["source"], batch["source_length"], batch["target"][:, :-1])
+        for name in ("transducer", "las", "conformer_aed")
+    },
 }
 """How each model is called on a batch of its recipe; a row of the result belongs to a row of the batch."""
 SHAPES: dict[str, Callable[[Any, Batch], tuple[int, ...]]] = {
@@ -111,6 +116,9 @@ SHAPES: dict[str, Callable[[Any, Batch], tuple[int, ...]]] = {
     "tagger": lambda c, batch: (BATCH, batch["ids"].size(1), c.classes),
     "speaker_encoder": lambda c, batch: (BATCH, c.embedding),
     "audio_classifier": lambda c, batch: (BATCH, c.classes),
+    "conformer_ctc": lambda c, batch: (BATCH, -(-batch["source"].size(1) // c.subsampling), c.vocabulary),
+    "transducer": lambda c, batch: (BATCH, -(-batch["source"].size(1) // c.subsampling), batch["target"].size(1) - 1, c.vocabulary),
+    **{name: lambda c, batch: (BATCH, batch["target"].size(1) - 1, c.vocabulary) for name in ("las", "conformer_aed")},
 }
 
 EMPTY = ("hopfield",)

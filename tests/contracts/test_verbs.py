@@ -37,6 +37,7 @@ TYPED = {
     "extractive question answering": ("what is near the cat ?", "a tree near the cat ."),
     "token classification": ("may sees the moon",),
     "regression of a row": ("x=0.5", "y=-0.5"),
+    verbs.SPEECH: ("sound.wav",),
 }
 """What to type after the name of a run to be given what `weft sample` has."""
 ROWS = {
@@ -47,6 +48,7 @@ ROWS = {
     "extractive question answering": "question\tcontext\n" + "what is near the cat ?\ta tree near the cat .\n" * 3,
     verbs.PICTURE: "file\n" + "picture.png\n" * 3,
     verbs.SOUND: "file\n" + "sound.wav\n" * 3,
+    verbs.SPEECH: "file\n" + "sound.wav\n" * 3,
 }
 """Three rows for `weft predict`; others are given a text."""
 PAIRS = (verbs.TEXT, "regression")
@@ -65,7 +67,7 @@ def test_every_model_and_objective_has_a_row() -> None:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to work in, with a picture and a question in it."""
+    """A folder to work in, with a picture, a sound and a question in it."""
     image = pytest.importorskip("PIL.Image")
     image.new("L", (8, 8), 128).save(tmp_path / "picture.png")
     with wave.open(str(tmp_path / "sound.wav"), "wb") as sound:

@@ -324,6 +324,20 @@ BERT: Changes = {
     "optim.schedule.warmup": 5,
 }
 PASSAGES: Changes = {"model.width": 16, "data.length": 40, "data.subsample": 0.0, "objective.centres": 8}
+SPEECH: Changes = {
+    "model.width": 16,
+    "model.kernel": 3,
+    "data.features.mels": 8,
+    "data.features.hop": 0.02,
+    "data.strings.number": 0,
+    "data.made_up.voices": 4,
+    "data.made_up.takes": 1,
+    "data.max_length": 16,
+    "optim.schedule.warmup": 5,
+}
+CONFORMER: Changes = SPEECH | {"model.layers": 1, "model.heads": 2, "model.subsampling": 2}
+AED: Changes = CONFORMER | {"model.decoder_layers": 1}
+LAS: Changes = SPEECH | {"model.layers": 2, "model.attention_width": 8}
 PAIR_ROW = "{number}\t{text}\t{second}\t{label}\n"
 RNN: Changes = {"model.layers": 1, "model.width": 16, "model.embedding_width": 16, "data.context": 8, "data.lanes": 32}
 SHRINK: dict[str, Callable[[Path], Changes]] = {
@@ -440,6 +454,13 @@ SHRINK: dict[str, Callable[[Path], Changes]] = {
     "vae/fashion": lambda folder: CODE | CONV | SMOOTH | {"data.path": str(idx_folder(folder, 8))},
     "vae/cifar10": lambda folder: CODE | CONV | SMOOTH | {"data.path": str(cifar_folder(folder)), "data.size": 8},
     "vae/images": lambda folder: CODE | CONV | SMOOTH | {"data.path": str(image_folder(folder)), "data.size": 8},
+    "conformer_ctc/speech": lambda folder: CONFORMER,
+    "conformer_ctc/digits": lambda folder: CONFORMER,
+    "transducer/digits": lambda folder: CONFORMER,
+    "transducer/pruned": lambda folder: CONFORMER,
+    "las/digits": lambda folder: LAS,
+    "conformer_aed/digits": lambda folder: AED,
+    "conformer_aed/german": lambda folder: AED,
     "vae/conditional_digits": lambda folder: CODE,
     "vae/conditional_mnist": lambda folder: CODE | CONV | {"data.path": str(idx_folder(folder, 8))},
     "vae/m2_digits": lambda folder: CODE | {"data.labelled": 0.3},

@@ -11,6 +11,7 @@ from typing import Literal
 from weft.cli import answering, console, pictures
 from weft.cli.console import quoted
 from weft.cli.options import flags
+from weft.cli.speech import transcribing
 from weft.core.config import Config
 from weft.core.errors import CapabilityError, ConfigError
 from weft.inference.beam import Beam
@@ -20,8 +21,10 @@ from weft.inference.neighbours import neighbours
 from weft.inference.predict import find
 from weft.inference.predict.base import Predictor
 from weft.inference.predict.run import tell
+from weft.inference.predict.transcripts import Transcripts
 from weft.inference.quantize import Precision, quantize_model
 from weft.inference.request import GREEDY
+from weft.inference.speech.recognise import Decoding
 from weft.inference.translate import can_answer
 from weft.models.base import Detects, Embeds, NextTokenLogits, NonAutoregressiveDecoder, Samples, TranslatesImages, offers
 from weft.runs.load import Loaded, load
@@ -29,7 +32,7 @@ from weft.training.checkpoint import files
 
 ABOUT = """Draws from a trained model: a language model continues PROMPT, an image model draws a grid or fills in what is missing of
 an image, a density in the plane is drawn as points, word vectors give neighbours. A model that was trained to tell something is asked:
-a text or two, a text and its choices, a question and a paragraph, image files. One that translates images is given them by --input.
+a text or two, a text and its choices, a question and a paragraph, image files, sounds. One that translates images is given them by --input.
 CKPT is a run (its best checkpoint), RUN@last or RUN@1000."""
 
 
@@ -80,6 +83,14 @@ class Options(Config):
     """Passes of a model that makes all tokens of an answer at once; 0 is as many as its recipe says."""
     length_factor: float = 1.0
     """Such an answer gets its predicted length times this; 2 is twice as many tokens."""
+    times: bool = False
+    """Of speech: tell when each word was said, where the model has a head for CTC."""
+    fusion: str = ""
+    """Of speech: a run of a language model over the same tokens, whose opinion counts in beam search (shallow fusion)."""
+    fusion_weight: float = 0.3
+    """How much its log-probabilities count beside the recogniser's."""
+    fusion_bonus: float = 0.0
+    """What each token adds to a hypothesis, as a language model alone favours short texts."""
     draft: str = ""
     """A smaller draft model of the same tokens for speculative decoding; the distribution of the text is the same, sooner."""
     precision: Precision = "fp32"
@@ -104,6 +115,10 @@ def main(words: list[str]) -> int:
         )
     if options.inpaint:
         return pictures.inpainted(loaded, prompts, options.inpaint, options.mask, options.n or 1, options.seed, options.out)
+    if find.predictor_of(loaded.recipe) is Transcripts:
+        fusion = transcribing.fusion(loaded, options.fusion, options.fusion_weight, options.fusion_bonus, options.device)
+        return transcribing.transcribed(loaded, prompts, Decoding(options.beams or 1, fusion), options.times, options.out)
+    refuse(options, ("times", "fusion", "fusion_weight", "fusion_bonus"), "is for models that recognise speech")
     if find.predictor_of(loaded.recipe):
         return show_predictions(loaded, find.find(loaded), prompts)
     if len(prompts) > 1:

@@ -19,6 +19,7 @@ CONTINUES, ANSWERS, DRAWS, POINTS, TRANSLATES_IMAGES = (
 )
 WORDS, PICTURE, TEXT, SOUND = "nearest words", "class of an image", "class of a text", "class of a sound"
 LABELS, DETECTS = "labels of a text", "frames objects"
+SPEECH = "transcript of a sound"
 LIKELIHOOD, VECTOR = "likelihood, vector of a text", "vector of a text"
 SPEAKS = ("completions", "chat", "embeddings")
 
@@ -115,6 +116,10 @@ USES: dict[tuple[str, str], Uses] = {
     ("tagger", "token_classification"): predicting("token classification"),
     ("speaker_encoder", "classification"): Uses(),
     ("audio_classifier", "classification"): predicting(SOUND, text=False),
+    ("conformer_ctc", "ctc"): predicting(SPEECH, text=False),
+    ("transducer", "rnnt"): predicting(SPEECH, text=False),
+    ("las", "ctc_attention"): predicting(SPEECH, text=False),
+    ("conformer_aed", "ctc_attention"): predicting(SPEECH, text=False),
     ("word2vec", "hierarchical_softmax"): predicting(WORDS, "word vectors"),
     ("word2vec", "nce"): predicting(WORDS, "word vectors"),
     ("word2vec", "full_softmax"): predicting(WORDS, "word vectors"),

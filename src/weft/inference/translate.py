@@ -17,7 +17,7 @@ from weft.data.tokenizers.unknown import warn_unknown
 from weft.inference.beam import Beam, Hypothesis, finish
 from weft.inference.beam_models import translating
 from weft.inference.mask_predict import MaskPredict, mask_predict
-from weft.models.base import EncoderDecoder, NonAutoregressiveDecoder, need, offers
+from weft.models.base import EncoderDecoder, NonAutoregressiveDecoder, hears, need, offers
 
 PAD, START, END = 0, 1, 2
 
@@ -46,7 +46,7 @@ class Seq2SeqOutput:
 
 def can_answer(model: Any) -> bool:
     """Whether a model answers a text, token by token or at once."""
-    return offers(model, EncoderDecoder) or offers(model, NonAutoregressiveDecoder)
+    return (offers(model, EncoderDecoder) or offers(model, NonAutoregressiveDecoder)) and not hears(model)
 
 
 def answer(model: Any, tokenizer: Any, texts: Sequence[str], **settings: Any) -> list[str]:
@@ -77,6 +77,7 @@ def best_answers(
     """
     if not can_answer(model):
         need(model, EncoderDecoder)
+        raise CapabilityError(f"{type(model).__name__} is given sounds, and not texts")
     if tokenizer is None:
         raise CapabilityError("this checkpoint holds no tokenizer, so text cannot be turned into tokens")
     room, (_, end) = getattr(model.config, "context", 0) or 1 << 30, start_and_end(tokenizer)

@@ -16,6 +16,7 @@ ROLES = {
     "answer": "a language model",
     **dict.fromkeys(("seq2seq", "scheduled_sampling", "minimum_risk", "policy_gradient"), "a translator"),
     "cmlm": "a translator",
+    **dict.fromkeys(("ctc", "rnnt", "ctc_attention"), "a recogniser of speech"),
     "pointing": "a pointer network",
     "classification": "a classifier",
     "finetuning": "a classifier",

@@ -21,6 +21,7 @@ from weft.inference.mask_predict import MaskPredict
 from weft.inference.non_autoregressive import NonAutoregressiveEngine
 from weft.inference.predict.base import Predictor
 from weft.inference.predict.find import find, predictor_of
+from weft.inference.translate import can_answer
 from weft.models.base import EncoderDecoder, NonAutoregressiveDecoder, States, offers
 from weft.runs.load import Loaded
 from weft.serving.connections import Connections
@@ -230,9 +231,10 @@ def serve_model(
     model, tokenizer = loaded.model, loaded.tokenizer
     text = tokenizer is not None and not isinstance(tokenizer, ClassNames | Columns)
     whole = mask_predict_of(loaded) if offers(model, NonAutoregressiveDecoder) and text else None
-    answers = text and (offers(model, EncoderDecoder) or whole is not None)
+    answers = text and can_answer(model)
     continues = text and can_continue(model, tokenizer) and not answers
-    embeds = text and offers(model, States) and not answers  # the states of a translator are those of two texts
+    two = answers or offers(model, EncoderDecoder)  # the states of a translator are those of two texts, or of a sound and a text
+    embeds = text and offers(model, States) and not two
     canvas = canvas_of(loaded) if not text else None
     predictor = find(loaded) if predictor_of(loaded.recipe) else None
     if not (continues or embeds or answers or canvas or predictor):

@@ -14,6 +14,12 @@ BENCHES = {
     "recurrent": Entry(
         "weft.benchmarks.training.recurrent:main", 0, "recurrent layers against PyTorch's own and a loop over steps, on a busy machine too"
     ),
+    "recognition": Entry(
+        "weft.benchmarks.quality.recognition:main", 0, "CTC, transducer and attention on digits of speakers never heard, over several seeds"
+    ),
+    "transducer": Entry(
+        "weft.benchmarks.training.transducer:main", 0, "the transducer's loss, whole and in a band, and CTC's, beside peers'"
+    ),
     "decoder-training": Entry(
         "weft.benchmarks.training.decoder_training:main",
         0,

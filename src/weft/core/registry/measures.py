@@ -14,4 +14,8 @@ MEASURES = {
     ),
     "regression": Entry("weft.evaluation.ranks:measure", 0, "Spearman's correlation of the predicted numbers"),
     "contrastive_divergence": Entry("weft.evaluation.ais:measure", 2008, "log-likelihood by annealed importance sampling, from both ends"),
+    **{
+        name: Entry("weft.evaluation.transcripts:measure", 1966, "word and character error rate of transcripts")
+        for name in ("ctc", "rnnt", "ctc_attention")
+    },
 }

@@ -80,4 +80,10 @@ MODELS = {
     "speaker_encoder": Entry(
         "weft.models.audio.speaker_encoder:SpeakerEncoderConfig", 2017, "LSTMs from the frames of a voice to its vector"
     ),
+    "conformer_ctc": Entry("weft.models.audio.conformer:ConformerCTCConfig", 2020, "Conformer that tells a label or blank at each state"),
+    "transducer": Entry("weft.models.audio.transducer:TransducerConfig", 2012, "Conformer transducer (RNN-T), with any predictor"),
+    "las": Entry("weft.models.audio.las:LASConfig", 2015, "listen, attend and spell: pyramid of LSTMs, location-sensitive attention"),
+    "conformer_aed": Entry(
+        "weft.models.audio.conformer_aed:ConformerAEDConfig", 2020, "Conformer encoder, Transformer decoder, a head for CTC beside it"
+    ),
 }

@@ -132,6 +132,11 @@ OBJECTIVES = {
         2018,
         "bidirectional language model (biLM): cross-entropy of the next and of the previous word, as ELMo is pretrained",
     ),
+    "ctc": Entry("weft.objectives.audio.ctc:CTCConfig", 2006, "connectionist temporal classification"),
+    "rnnt": Entry("weft.objectives.audio.rnnt:RNNTConfig", 2012, "transducer (RNN-T), whole or in a band"),
+    "ctc_attention": Entry(
+        "weft.objectives.audio.ctc_attention:CTCAttentionConfig", 2017, "cross-entropy of a text given its sound, with CTC or without"
+    ),
 }
 INTERCHANGEABLE = (("next_token", "truncated_bptt"), ("seq2seq", "scheduled_sampling", "minimum_risk", "policy_gradient"))
 """Objectives of which any recipe of the one may take the other: they train the same models on the same data."""

@@ -257,4 +257,11 @@ RECIPES = {
         "weft.recipes.audio.audio_classifier:digits", 2018, "which digit is said by voices never heard, or the classes of your own sounds"
     ),
     "speaker/voices": Entry("weft.recipes.audio.speaker:voices", 2017, "vectors of voices, of made-up speakers or your own"),
+    "conformer_ctc/speech": Entry("weft.recipes.audio.recognition:ctc_speech", 2020, "Conformer-CTC: your own speech to text"),
+    "conformer_ctc/digits": Entry("weft.recipes.audio.recognition:ctc_digits", 2020, "Conformer-CTC: strings of digits to text"),
+    "transducer/digits": Entry("weft.recipes.audio.recognition:transducer_digits", 2012, "Conformer transducer (RNN-T)"),
+    "transducer/pruned": Entry("weft.recipes.audio.recognition:transducer_pruned", 2022, "transducer whose joint is computed in a band"),
+    "las/digits": Entry("weft.recipes.audio.recognition:las_digits", 2015, "listen, attend and spell"),
+    "conformer_aed/digits": Entry("weft.recipes.audio.recognition:aed_digits", 2020, "Conformer and Transformer, by attention and CTC"),
+    "conformer_aed/german": Entry("weft.recipes.audio.recognition:aed_german", 2016, "speech translation: digits to German words"),
 }

@@ -12,6 +12,7 @@ from weft.data.annotated.labelled_texts import LabelledTextsConfig
 from weft.data.annotated.spans import SpansConfig
 from weft.data.annotated.tagged import TaggedConfig
 from weft.data.audio.clips import ClipsConfig
+from weft.data.audio.speech import SpeechConfig
 from weft.data.images.pixels import ImagesConfig
 from weft.data.tables.columns import Columns
 from weft.data.tables.table import TableConfig
@@ -23,6 +24,7 @@ from weft.inference.predict.language import Embedding, LogLikelihood
 from weft.inference.predict.sounds import SoundClasses
 from weft.inference.predict.tables import TableRows
 from weft.inference.predict.texts import Choices, LabelSets, TextLabels
+from weft.inference.predict.transcripts import Transcripts
 from weft.inference.predict.words import Spans, Tags
 from weft.inference.translate import can_answer
 from weft.models.base import States, offers
@@ -37,6 +39,8 @@ OF_DATA: dict[type, type[Predictor]] = {
     TableConfig: TableRows,
     ClipsConfig: SoundClasses,
 }
+RECOGNITION = ("ctc", "rnnt", "ctc_attention")
+"""Objectives by which a model learns what is said."""
 
 
 def predictor_of(recipe: Any) -> type[Predictor] | None:
@@ -45,6 +49,8 @@ def predictor_of(recipe: Any) -> type[Predictor] | None:
     for kind, found in OF_DATA.items():
         if isinstance(data, kind):
             return found
+    if isinstance(data, SpeechConfig) and name_of(type(recipe.objective)) in RECOGNITION:
+        return Transcripts
     of_images = isinstance(data, ImagesConfig) or getattr(data, "file_source", "") == "images"
     return ImageClasses if of_images and name_of(type(recipe.objective)) == "classification" else None
 
