@@ -10,15 +10,40 @@ import torch
 from torch import Tensor
 
 from weft.metrics.divergences import (
-    best_discriminator,
-    descend,
     dual_value,
-    gan_value,
     jensen_shannon,
-    lipschitz,
     wasserstein,
     wasserstein_on_line,
 )
+
+
+def best_discriminator(p: Tensor, q: Tensor) -> Tensor:
+    """D = p / (p + q), 1/2 where there is neither."""
+    return torch.where(p + q > 0, p / (p + q).clamp(min=1e-300), 0.5)
+
+
+def gan_value(p: Tensor, q: Tensor, discriminator: Tensor) -> Tensor:
+    """E_p log D + E_q log(1 - D), which the discriminator makes large."""
+    return (torch.xlogy(p, discriminator) + torch.xlogy(q, 1 - discriminator)).sum(-1)
+
+
+def lipschitz(potential: Tensor, places: Tensor) -> Tensor:
+    """The steepest slope of a potential (K,) between ascending places (K,)."""
+    return (potential.diff() / places.diff()).abs().max()
+
+
+def descend(p_data: Tensor, p_g: Tensor, steps: int, rate: float) -> list[Tensor]:
+    """p_g (K,) after each step of gradient descent on U = E_data log D + E_g log(1 - D), with D at its best for it each time.
+
+    U is convex in p_g (a supremum of linear functions), and its gradient at the best D is log(1 - D): so p_g goes to p_data (section 4.2
+    of the paper). The step is taken in the simplex, multiplying by exp(-rate * gradient) and normalising.
+    """
+    course = [p_g]
+    for _ in range(steps):
+        gradient = torch.log1p(-best_discriminator(p_data, course[-1]))
+        moved = course[-1] * (-rate * gradient).exp()
+        course.append(moved / moved.sum())
+    return course
 
 
 def distributions(number: int, atoms: int = 6) -> Tensor:

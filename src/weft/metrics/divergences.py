@@ -1,4 +1,4 @@
-"""How far apart two distributions are, in closed form: Jensen-Shannon on atoms, Wasserstein on the line; and descent by either.
+"""How far apart two distributions are, in closed form: Jensen-Shannon on atoms, Wasserstein on the line.
 
 With D at its best, the value of the adversarial game is C(G) = 2 JSD(p_data, p_g) - log 4 (Goodfellow et al., 2014), least where both
 are equal. For distributions with no point in common the Jensen-Shannon divergence is log 2 whatever their distance, so it has no
@@ -23,16 +23,6 @@ def jensen_shannon(p: Tensor, q: Tensor) -> Tensor:
     return (kl(p, middle) + kl(q, middle)) / 2
 
 
-def best_discriminator(p: Tensor, q: Tensor) -> Tensor:
-    """D = p / (p + q), 1/2 where there is neither."""
-    return torch.where(p + q > 0, p / (p + q).clamp(min=1e-300), 0.5)
-
-
-def gan_value(p: Tensor, q: Tensor, discriminator: Tensor) -> Tensor:
-    """E_p log D + E_q log(1 - D), which the discriminator makes large."""
-    return (torch.xlogy(p, discriminator) + torch.xlogy(q, 1 - discriminator)).sum(-1)
-
-
 def wasserstein(first: Tensor, second: Tensor) -> Tensor:
     """Least mean distance by which N numbers must be moved to become N others: both sorted, each to its rank."""
     return (first.sort(-1).values - second.sort(-1).values).abs().mean(-1)
@@ -47,22 +37,3 @@ def wasserstein_on_line(p: Tensor, q: Tensor, places: Tensor) -> Tensor:
 def dual_value(potential: Tensor, p: Tensor, q: Tensor) -> Tensor:
     """E_p f - E_q f of a potential f (K,): at most the distance where |f(x) - f(y)| <= |x - y| (Kantorovich & Rubinstein)."""
     return ((p - q) * potential).sum(-1)
-
-
-def lipschitz(potential: Tensor, places: Tensor) -> Tensor:
-    """The steepest slope of a potential (K,) between ascending places (K,)."""
-    return (potential.diff() / places.diff()).abs().max()
-
-
-def descend(p_data: Tensor, p_g: Tensor, steps: int, rate: float) -> list[Tensor]:
-    """p_g (K,) after each step of gradient descent on U = E_data log D + E_g log(1 - D), with D at its best for it each time.
-
-    U is convex in p_g (a supremum of linear functions), and its gradient at the best D is log(1 - D): so p_g goes to p_data (section 4.2
-    of the paper). The step is taken in the simplex, multiplying by exp(-rate * gradient) and normalising.
-    """
-    course = [p_g]
-    for _ in range(steps):
-        gradient = torch.log1p(-best_discriminator(p_data, course[-1]))
-        moved = course[-1] * (-rate * gradient).exp()
-        course.append(moved / moved.sum())
-    return course
