@@ -300,7 +300,7 @@ def sounds(folder: Path) -> list[Specimen]:
             file.setframerate(8000)
             file.writeframes(random.Random(number).randbytes(3200))
         files[f"{'ab'[number % 2]}/{number}.wav"] = target.getvalue()
-    return [Specimen("sounds: wav", files, built("audio"))]
+    return [Specimen(f"sounds: {name}", files, built(name)) for name in ("audio", "clips", "speech")]
 
 
 def texts(folder: Path) -> list[Specimen]:

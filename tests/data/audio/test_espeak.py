@@ -76,6 +76,6 @@ def test_digits_beside_made_up_ones(tmp_path: Path) -> None:
     assert data.info["classes"] == 10
     assert isinstance(data.train, Sounds)
     assert len(set(data.train.labels["speaker"].tolist())) > 4
-    strings = SpeechConfig(espeak=Espeak(number=300, voices=("en-us",)), strings=DigitStrings(number=5, noise=()), validation=0.0)
+    strings = SpeechConfig(espeak=Espeak(number=12, voices=("en-us",)), strings=DigitStrings(number=5, noise=()), validation=0.0)
     with pytest.raises(DataError, match="not every speaker has said"):
         strings.build()

@@ -6,15 +6,17 @@ Shapes: B waves, N samples, T frames, M bands, K coefficients.
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import Literal
 
 import torch
 from torch import Tensor
 
+from weft.core.tensor_cache import cached
+
 WINDOW, STEP = 0.025, 0.010
 """Seconds that a frame sees, and from one to the next."""
 Scale = Literal["slaney", "htk"]
+CPU = torch.device("cpu")
 QUIETEST = 1e-10
 """Power below which nothing is told apart: -100 dB."""
 
@@ -40,11 +42,20 @@ def mel_frames(
     hann = torch.hann_window(window, device=wave.device)
     spectrum = torch.stft(wave, size, hop, window, hann, center=True, pad_mode="constant", return_complex=True)  # (B, F, T)
     power = spectrum.real.square() + spectrum.imag.square()
-    return (filters(rate, size, mels, low, high, scale, norm).to(wave.device) @ power).mT
+    return (filters(rate, size, mels, low, high, scale, norm, wave.device) @ power).mT
 
 
-@cache
-def filters(rate: int, size: int, mels: int, low: float = 0.0, high: float = 0.0, scale: Scale = "slaney", norm: bool = True) -> Tensor:
+@cached
+def filters(
+    rate: int,
+    size: int,
+    mels: int,
+    low: float = 0.0,
+    high: float = 0.0,
+    scale: Scale = "slaney",
+    norm: bool = True,
+    device: torch.device = CPU,
+) -> Tensor:
     """Triangles over the frequencies of a window of so many samples (M, size // 2 + 1), each of area 1 or, without norm, of height 1."""
     mel, hertz = (mel_slaney, hertz_slaney) if scale == "slaney" else (mel_htk, hertz_htk)
     ends = hertz(torch.linspace(mel(low), mel(high or rate / 2), mels + 2, dtype=torch.float64))  # (M + 2,)
@@ -52,7 +63,7 @@ def filters(rate: int, size: int, mels: int, low: float = 0.0, high: float = 0.0
     left, middle, right = ends[:-2, None], ends[1:-1, None], ends[2:, None]
     rising, falling = (frequency - left) / (middle - left), (right - frequency) / (right - middle)
     triangles = torch.minimum(rising, falling).clamp(min=0)
-    return (triangles * 2 / (right - left) if norm else triangles).float()
+    return (triangles * 2 / (right - left) if norm else triangles).float().to(device)
 
 
 def mel_slaney(frequency: float) -> float:
@@ -80,16 +91,16 @@ def decibels(power: Tensor, top: float = 80.0) -> Tensor:
 
 def cepstrum(level: Tensor, coefficients: int, lifter: int = 0) -> Tensor:
     """level (B, T, M) -> MFCC (B, T, K), its orthonormal DCT-II; a lifter L weighs coefficient k by 1 + L/2 sin(pi (k + 1) / L)."""
-    found = (level.double() @ cosines(level.size(-1), coefficients).to(level.device)).float()  # the first is a sum of large numbers
+    found = (level.double() @ cosines(level.size(-1), coefficients, level.device)).float()  # the first is a sum of large numbers
     if not lifter:
         return found
     return found * (1 + lifter / 2 * torch.sin(math.pi * torch.arange(1, coefficients + 1, device=level.device) / lifter))
 
 
-@cache
-def cosines(mels: int, coefficients: int) -> Tensor:
+@cached
+def cosines(mels: int, coefficients: int, device: torch.device) -> Tensor:
     """The first rows of the orthonormal DCT-II, transposed (M, K)."""
     place, order = torch.arange(mels, dtype=torch.float64)[:, None], torch.arange(coefficients, dtype=torch.float64)
     table = torch.cos(math.pi / mels * (place + 0.5) * order) * math.sqrt(2 / mels)
     table[:, 0] /= math.sqrt(2)
-    return table
+    return table.to(device)

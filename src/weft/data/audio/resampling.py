@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import lru_cache
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -22,6 +21,8 @@ ROLLOFF = 0.945
 """Cutoff as a share of the lower half rate; what lies between is the transition band."""
 BETA = 8.6
 """Shape of the Kaiser window: 85 dB of what is above the half rate is taken away."""
+MOST_TAPS = 1 << 20
+"""Numbers of the filters that are held at once."""
 
 
 @dataclass(frozen=True)
@@ -52,43 +53,49 @@ def speed_ratio(speed: float) -> Ratio:
     return Ratio(found.numerator, found.denominator)
 
 
-@cache
-def phases(ratio: Ratio) -> Tensor:
-    """The filter of each of the `up` positions of a cycle (U, taps), float32. Sample j of a cycle lies at j D / U of the source, and its
-    filter begins floor(j D / U) - reach + 1 samples from the start of the cycle."""
+def taps_at(ratio: Ratio, position: Tensor) -> Tensor:
+    """The filters of samples that lie at positions (K,) from 0 to 1 behind a sample of the source (K, taps), float64. The first of the taps
+    is reach - 1 samples before that sample."""
     cutoff = ROLLOFF * min(1.0, ratio.up / ratio.down)  # of the source's half rate
-    half = ratio.reach
-    position = np.arange(ratio.up) * ratio.down / ratio.up
-    taps = np.arange(-half + 1, half + 1)[None] - (position - np.floor(position))[:, None]  # (U, taps), distance in source samples
-    window = np.i0(BETA * np.sqrt(np.clip(1 - (taps * cutoff / ZEROS) ** 2, 0, None))) / np.i0(BETA)
-    window[np.abs(taps * cutoff) > ZEROS] = 0
-    table = cutoff * np.sinc(cutoff * taps) * window
-    return torch.from_numpy((table / table.sum(1, keepdims=True)).astype(np.float32))
+    place = torch.arange(-ratio.reach + 1, ratio.reach + 1, dtype=torch.float64, device=position.device) - position[:, None]
+    window = torch.special.i0(BETA * (1 - (place * cutoff / ZEROS).square()).clamp(min=0).sqrt())
+    found: Tensor = torch.sinc(cutoff * place) * window.masked_fill((place * cutoff).abs() > ZEROS, 0.0)
+    return found / found.sum(1, keepdim=True)
+
+
+@lru_cache(maxsize=32)
+def kernel_of(ratio: Ratio, device: torch.device) -> Tensor:
+    """The filters of the U samples of a cycle, each where it begins (U, reach of all)."""
+    number = torch.arange(ratio.up)
+    table = taps_at(ratio, (number * ratio.down % ratio.up).double() / ratio.up)
+    offset = (number * ratio.down // ratio.up).tolist()
+    reach = offset[-1] + table.size(1)
+    return torch.stack([F.pad(row, (start, reach - start - len(row))) for row, start in zip(table, offset, strict=True)]).float().to(device)
 
 
 def resample(wave: Tensor, ratio: Ratio) -> Tensor:
     """wave (B, N), zero before and behind -> (B, ceil(N U / D))."""
     if ratio.up == ratio.down:
         return wave
-    table, wanted, half = phases(ratio).to(wave), ratio.length(wave.size(1)), ratio.reach
-    if ratio.up > 512:  # rates with hardly a factor in common: the filter of each sample by itself
-        return _gathered(wave, ratio, table, wanted)
-    cycles = -(-wanted // ratio.up)
-    offset = [index * ratio.down // ratio.up for index in range(ratio.up)]
-    reach = max(offset) + table.size(1)
-    kernel = torch.stack([F.pad(row, (start, reach - start - len(row))) for row, start in zip(table, offset, strict=True)])
+    wanted, half = ratio.length(wave.size(1)), ratio.reach
+    if ratio.up * (ratio.down + 2 * half) > MOST_TAPS:  # rates with hardly a factor in common
+        return _sample_by_sample(wave, ratio, wanted)
+    kernel = kernel_of(ratio, wave.device)
+    cycles, reach = -(-wanted // ratio.up), kernel.size(1)
     padded = F.pad(wave, (half - 1, max(0, (cycles - 1) * ratio.down + reach - wave.size(1) - half + 1)))
     made = F.conv1d(padded[:, None], kernel[:, None], stride=ratio.down)[:, :, :cycles]  # (B, U, cycles)
     return made.mT.reshape(len(wave), -1)[:, :wanted]
 
 
-def _gathered(wave: Tensor, ratio: Ratio, table: Tensor, wanted: int) -> Tensor:
+def _sample_by_sample(wave: Tensor, ratio: Ratio, wanted: int) -> Tensor:
+    """The same, with a filter for each sample by itself, some samples at a time."""
     padded = F.pad(wave, (ratio.reach - 1, ratio.reach + 1))
-    windows = padded.unfold(1, table.size(1), 1)  # (B, N + 1, taps), a view
-    made = []
-    for first in range(0, wanted, 1 << 16):
-        index = torch.arange(first, min(wanted, first + (1 << 16)), device=wave.device)
-        made.append((windows[:, index * ratio.down // ratio.up] * table[index % ratio.up]).sum(-1))
+    windows = padded.unfold(1, 2 * ratio.reach, 1)  # (B, N + 1, taps), a view
+    made, step = [], max(1, MOST_TAPS // (2 * ratio.reach))
+    for first in range(0, wanted, step):
+        number = torch.arange(first, min(wanted, first + step), device=wave.device) * ratio.down
+        table = taps_at(ratio, (number % ratio.up).double() / ratio.up).to(wave.dtype)
+        made.append((windows[:, number // ratio.up] * table).sum(-1))
     return torch.cat(made, 1) if made else wave[:, :0]
 
 
