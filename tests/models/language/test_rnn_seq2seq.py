@@ -179,13 +179,13 @@ def test_settings_that_make_no_model_are_refused(changes: dict[str, Any], messag
         RNNSeq2Seq(RNNSeq2SeqConfig(**({"vocabulary": 14, "width": 8} | changes)))
 
 
-class FromTheHost(TorchDispatchMode):
+class FromTheHost(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Operations that send numbers to a device or bring one back, none of which a captured graph may have."""
 
     NAMES = ("lift_fresh", "_local_scalar_dense", "nonzero")
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.found: list[str] = []
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
