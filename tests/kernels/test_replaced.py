@@ -22,11 +22,13 @@ from weft.kernels.describe import describe_stack
 from weft.kernels.known import described
 from weft.kernels.usage import UsageSpec
 from weft.models.language.gpt import GPT
+from weft.models.language.word2vec import Word2Vec, Word2VecConfig
 from weft.nn import attention, feed_forward, norm
 from weft.nn.attention import SelfAttention, explicit_attention
 from weft.nn.block import Block
 from weft.nn.recurrent import RecurrentLayer
 from weft.nn.state import KVCache, LayerKV
+from weft.objectives.language.negative_sampling import NegativeSampling, NegativeSamplingConfig
 
 Patch = pytest.MonkeyPatch
 Change = Callable[[Any, Patch], Any]
@@ -341,6 +343,37 @@ def test_changed_recurrent_layers_are_computed_as_they_are(what: str, monkeypatc
     else:
         layer.bias_hh = nn.Parameter(torch.zeros(1))
     assert [choice.chosen for choice in select.choose(layer, UsageSpec())] == [()]
+
+
+def test_changed_word_vectors_are_updated_as_they_are() -> None:
+    class Doubled(Word2Vec):
+        def scores(self, hidden: Tensor, words: Tensor) -> Tensor:
+            return super().scores(hidden, words) * 2
+
+    class Weighed(NegativeSampling):
+        def losses(self, *given: Any) -> Any:
+            return super().losses(*given)
+
+    def parts() -> tuple[Any, Any]:
+        objective = NegativeSamplingConfig(frequencies=(3, 2, 1), centres=2, window=2).build()
+        return Word2VecConfig(vocabulary=3, width=4).build(), objective
+
+    def change(what: str, words: Any, objective: Any) -> None:
+        if what == "model":
+            words.__class__ = Doubled
+        elif what == "objective":
+            objective.__class__ = Weighed
+        elif what == "hook":
+            words.centre.register_forward_hook(lambda *_: None)
+        elif what == "norm":
+            words.context.max_norm = 1.0
+        elif what == "instance":
+            objective.losses = lambda *given: None
+
+    for what in ("nothing", "model", "objective", "hook", "norm", "instance"):
+        words, objective = parts()
+        change(what, words, objective)
+        assert objective.is_known(words) == (what == "nothing"), what
 
 
 def test_nothing_is_said_to_be_replaced_where_nothing_is() -> None:

@@ -10,9 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weft.kernels import mathematics
 from weft.kernels.int8_linear import Int8Linear
-from weft.kernels.known import PLAIN_TENSORS, Unknown, a, all_of, check_known, check_own, check_unchanged
+from weft.kernels.known import PLAIN_TENSORS, Unknown, a, all_of, check_checked, check_known, check_own
 from weft.kernels.spec import AttentionSpec, BlockSpec, RecurrentSpec, StackSpec
 from weft.kernels.usage import Machine, UsageSpec
 from weft.nn import attention, feed_forward, norm, recurrent
@@ -174,9 +173,7 @@ def describe_stack(model: Any, use: UsageSpec) -> StackSpec:
     if "decoder_stack" not in vars(kind):
         what = "a subclass of a known decoder" if hasattr(kind, "decoder_stack") else "no stack of blocks between an embedding and a head"
         raise Unknown(f"{kind.__name__} is {what}")
-    if not mathematics.is_checked(kind):
-        raise Unknown(f"the kernels were not checked against {kind.__name__} (kernels/mathematics.py)")
-    check_unchanged(kind)
+    check_checked(kind)
     stack = model.decoder_stack()
     attributes, parts = {"config", "fp32_stream", *stack.attributes}, {"embed", "blocks", "norm", "head", *stack.parts}
     check_own(model, kind.__name__, attributes, None)

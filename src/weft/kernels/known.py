@@ -129,6 +129,13 @@ def check_unchanged(kind: Any) -> None:
         raise Unknown(changed)
 
 
+def check_checked(kind: type) -> None:
+    """Raise Unknown where the kernels were not checked against a class, or it has changed since."""
+    if not mathematics.is_checked(kind):
+        raise Unknown(f"the kernels were not checked against {kind.__name__} (kernels/mathematics.py)")
+    check_unchanged(kind)
+
+
 def check_own(module: Any, name: str, attributes: set[str], children: set[str] | None) -> None:
     """Raise Unknown where a module has hooks, or attributes and submodules (None: any) besides."""
     own = vars(module)

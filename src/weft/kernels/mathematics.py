@@ -61,6 +61,9 @@ CHECKED: dict[str, tuple[str, ...]] = {
         "decoder_stack",
     ),
     "weft.models.language.llama:Llama": ("hidden", "embedded", "forward", "decoder_stack"),
+    "weft.models.language.word2vec:Word2Vec": ("mean", "scores"),
+    "weft.objectives.language.negative_sampling:NegativeSampling": ("forward", "losses", "outputs", "draw", "passages", "examples"),
+    "weft.objectives.language.hierarchical_softmax:HierarchicalSoftmax": ("forward", "losses", "outputs", "passages", "examples"),
 }
 """Functions of a module or a class that kernels stand in for."""
 CACHED = ("weft.nn.state:KVCache", "weft.nn.state:LayerKV")

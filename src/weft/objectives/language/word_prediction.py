@@ -19,12 +19,13 @@ from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from weft.core import random
 from weft.core.errors import ConfigError
 from weft.data.base import IGNORE, Batch, keep_probabilities
 from weft.kernels.c import word_vectors
+from weft.kernels.known import Unknown, check_checked, check_known, check_own, described
 from weft.objectives.base import Counts, Objective, ObjectiveConfig, Terms
 
 
@@ -62,6 +63,7 @@ class WordPrediction(Objective):
             raise ConfigError("objective.frequencies is empty: word vectors need data that count their words, such as cooccurrence")
         if config.row_limit and (type(self).outputs is WordPrediction.outputs or not config.centres):
             raise ConfigError("--objective.row_limit is for --objective.centres with negative sampling or hierarchical softmax")
+        self.known = (0, False)
         self.register_buffer("keep", keep_probabilities(config.frequencies, config.subsample), persistent=False)
         if config.centres:
             self.updates_model, self.carries, self.compile, self.capture = True, True, False, False  # type: ignore[assignment]
@@ -128,9 +130,15 @@ class WordPrediction(Objective):
 
     def by_kernel(self, model: Any, batch: Batch, rate: float) -> tuple[Terms, Counts] | None:
         """The updates by a kernel, or at a rate of 0 the losses alone; None where none serves."""
-        if not self.config.centres or "words" not in batch:
+        if not self.config.centres or "words" not in batch or not self.is_known(model):
             return None
         return (self.in_triton if model.centre.weight.is_cuda else self.in_c)(model, batch, rate)
+
+    def is_known(self, model: Any) -> bool:
+        """Whether model and objective compute what the kernels know, looked at once for each model: default deny, as of layers."""
+        if self.known[0] != id(model):
+            self.known = (id(model), not described(check_tables, model, self))
+        return self.known[1]
 
     def in_c(self, model: Any, batch: Batch, rate: float) -> tuple[Terms, Counts] | None:
         tables = model.centre.weight, model.context.weight
@@ -185,6 +193,18 @@ class WordPrediction(Objective):
         number = (rows[rows >= 0].bincount(minlength=vocabulary).clamp(min=1) for rows in (read, codes >> 1))
         into, out = ((self.config.row_limit / each).clamp(max=1.0) for each in number)
         return into, out
+
+
+def check_tables(model: Any, objective: WordPrediction) -> None:
+    """Raise Unknown where a model is not two plain tables, or it or the objective is of a class that no kernel was checked against."""
+    settings = {name for name, value in vars(objective).items() if not callable(value)}
+    for one, attributes in ((model, {"config"}), (objective, settings)):
+        check_checked(type(one))
+        check_own(one, type(one).__name__, attributes, None)
+    for name in ("centre", "context"):
+        check_known(getattr(model, name), name, nn.Embedding)
+        if getattr(model, name).max_norm is not None:
+            raise Unknown(f"{name} gives its vectors a norm of {getattr(model, name).max_norm:g} at most")
 
 
 def log_prior(frequencies: tuple[int, ...], used: bool) -> Tensor:
