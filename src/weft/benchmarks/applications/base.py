@@ -11,6 +11,7 @@ from typing import Any
 from weft.api import train
 from weft.benchmarks.record import Row
 from weft.core.config import override
+from weft.core.errors import ConfigError
 from weft.evaluation.evaluate import evaluate
 from weft.recipes.base import recipe as find_recipe
 from weft.runs.load import Loaded, load
@@ -43,7 +44,12 @@ def trained(contender: Contender, files: Files, seed: int, out: Path, options: N
     """A contender as it was when the data that select liked it best; trained now, where it is not there yet."""
     own = {"data.path": str(files["train"]), "data.validation_path": str(files["dev"]), "train.seed": seed}
     changes = {**contender.settings, **(contender.small if options.small else {}), **own}
-    train(override(find_recipe(contender.recipe), changes), out=out, progress=False)
+    recipe = override(find_recipe(contender.recipe), changes)
+    train(recipe, out=out, progress=False)
+    if (
+        step := load(f"{out}@last").metrics["step"]
+    ) < recipe.train.steps:  # a signal ends training, but what is half trained is not measured
+        raise ConfigError(f"{out} was stopped at step {step:,} of {recipe.train.steps:,}; the same command goes on with it")
     return load(out)
 
 
