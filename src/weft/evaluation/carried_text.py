@@ -40,7 +40,7 @@ def carried(loaded: Loaded, data: Changes = None, argument: str = "") -> dict[st
     total, state = 0.0, begun(model, 1)
     for ids, targets in segments(text[None], SEGMENT):
         total += loss_of(model, ids, targets, state).item()
-    return told("carried", total, len(text) - 1)
+    return metrics_of("carried", total, len(text) - 1)
 
 
 def dynamic(loaded: Loaded, data: Changes = None, argument: str = "") -> dict[str, float]:
@@ -66,7 +66,7 @@ def dynamic(loaded: Loaded, data: Changes = None, argument: str = "") -> dict[st
         finally:
             with torch.no_grad():
                 torch._foreach_copy_(weights, first)
-    return told("dynamic", total, len(text) - 1)
+    return metrics_of("dynamic", total, len(text) - 1)
 
 
 def numbers(argument: str) -> tuple[float, float]:
@@ -133,5 +133,5 @@ def gradient_sizes(model: Any, weights: list[Any], train: Tensor) -> list[Tensor
     return [(total / number).sqrt() for total in sums]
 
 
-def told(name: str, total: float, tokens: int) -> dict[str, float]:
+def metrics_of(name: str, total: float, tokens: int) -> dict[str, float]:
     return {f"{name}_loss": total / tokens, f"{name}_perplexity": math.exp(total / tokens)}

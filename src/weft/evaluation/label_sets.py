@@ -15,13 +15,13 @@ def scores(rows: Sequence[AnswerRow], config: Any) -> Scored:
     pairs = [(set(labels_of(row.said)), set(labels_of(row.references[0]))) for row in rows]
     common = set(Counter(frozenset(right) for _, right in pairs).most_common(1)[0][0]) if pairs else set()
     shared = Counter(name for said, right in pairs for name in said & right)
-    told, true = (Counter(name for pair in pairs for name in pair[side]) for side in (0, 1))
+    predicted, true = (Counter(name for pair in pairs for name in pair[side]) for side in (0, 1))
     number = max(len(pairs), 1)
     return Scored(
         {
             "set_f1": sum(f1(said, right) for said, right in pairs) / number,
-            "micro_f1": 2 * shared.total() / max(told.total() + true.total(), 1),
-            "macro_f1": sum(2 * shared[name] / (told[name] + true[name]) for name in true) / max(len(true), 1),
+            "micro_f1": 2 * shared.total() / max(predicted.total() + true.total(), 1),
+            "macro_f1": sum(2 * shared[name] / (predicted[name] + true[name]) for name in true) / max(len(true), 1),
             "exact": sum(said == right for said, right in pairs) / number,
             "commonest_set_f1": sum(f1(common, right) for _, right in pairs) / number,
         }

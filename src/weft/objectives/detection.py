@@ -60,11 +60,11 @@ class Detection(Objective):
         wanted = wanted.scatter(1, torch.where(real, query, queries), label.clamp(min=0))[:, :queries]
         weight = torch.ones(kinds, device=logits.device)
         weight[-1] = self.config.no_object
-        told = boxes.gather(1, query[..., None].expand(-1, -1, 4))
+        predicted = boxes.gather(1, query[..., None].expand(-1, -1, 4))
         sums = {
             "loss": F.cross_entropy(logits.flatten(0, 1), wanted.flatten(), weight=weight, reduction="sum"),
-            "box": (told - right).abs().sum(-1).masked_fill(~real, 0.0).sum(),
-            "giou": (1 - overlaps(told, right)[1]).masked_fill(~real, 0.0).sum(),
+            "box": (predicted - right).abs().sum(-1).masked_fill(~real, 0.0).sum(),
+            "giou": (1 - overlaps(predicted, right)[1]).masked_fill(~real, 0.0).sum(),
         }
         said = logits.detach().argmax(-1).gather(1, query)
         return Terms(sums, {"accuracy": ((said == label) & real).sum().float()})

@@ -52,11 +52,11 @@ class MultiLabel(Objective):
         label = batch["label"].float()
         logits = model.classify(*chosen(batch, self.config.inputs)).float()  # (B, C)
         loss = F.binary_cross_entropy_with_logits(logits, label, reduction="sum")
-        told, true = (logits.detach() >= self.logit).float(), label
+        predicted, true = (logits.detach() >= self.logit).float(), label
         metrics = {
-            "outcomes": torch.stack([(told * true).sum(0), told.sum(0), true.sum(0)]),  # (3, C)
-            "set_f1": set_f1(told, true).sum(),
-            "exact": (told == true).all(1).sum().float(),
+            "outcomes": torch.stack([(predicted * true).sum(0), predicted.sum(0), true.sum(0)]),  # (3, C)
+            "set_f1": set_f1(predicted, true).sum(),
+            "exact": (predicted == true).all(1).sum().float(),
         }
         for k in RANKS:
             best = logits.detach().topk(min(k, logits.size(1)), dim=1).indices
@@ -66,14 +66,14 @@ class MultiLabel(Objective):
     def summary(self, means: dict[str, Tensor]) -> dict[str, float]:
         found = super().summary(means)
         if "outcomes" in means:
-            shared, told, true = means["outcomes"].double().cpu()
-            found["micro_f1"] = float(2 * shared.sum() / (told + true).sum().clamp(min=1e-12))
+            shared, predicted, true = means["outcomes"].double().cpu()
+            found["micro_f1"] = float(2 * shared.sum() / (predicted + true).sum().clamp(min=1e-12))
             there = true > 0
-            found["macro_f1"] = float((2 * shared / (told + true).clamp(min=1e-12))[there].mean()) if there.any() else 0.0
+            found["macro_f1"] = float((2 * shared / (predicted + true).clamp(min=1e-12))[there].mean()) if there.any() else 0.0
         return found
 
 
-def set_f1(told: Tensor, true: Tensor) -> Tensor:
+def set_f1(predicted: Tensor, true: Tensor) -> Tensor:
     """Two sets of labels (B, C), as 0 and 1 -> F1 of each (B,), 1 where both are empty."""
-    sizes = told.sum(1) + true.sum(1)
-    return torch.where(sizes > 0, 2 * (told * true).sum(1) / sizes.clamp(min=1), 1.0)
+    sizes = predicted.sum(1) + true.sum(1)
+    return torch.where(sizes > 0, 2 * (predicted * true).sum(1) / sizes.clamp(min=1), 1.0)

@@ -111,11 +111,11 @@ def svm(files: dict[str, Path]) -> Row:
     return {"C": str(best), "examples": len(rows["test"]), **measured(said[best]["test"], rows["test"], names)}
 
 
-def measured(told: np.ndarray, rows: list[LabelledExample], names: list[str]) -> dict[str, float]:
+def measured(predicted: np.ndarray, rows: list[LabelledExample], names: list[str]) -> dict[str, float]:
     """told (N, C) -> the scores of sets of labels; labels that training does not have count as missed."""
     answers = [
         AnswerRow("", joined(name for name, yes in zip(names, each, strict=True) if yes), (row.label,))
-        for each, row in zip(told, rows, strict=True)
+        for each, row in zip(predicted, rows, strict=True)
     ]
     return scores(answers, None).metrics
 

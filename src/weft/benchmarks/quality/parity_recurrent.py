@@ -82,7 +82,7 @@ Compared = dict[str, list[tuple[Any, Any]]]
 """By the name of a layer, what weft and the others have for it."""
 
 
-def told(about: Row, precision: str, compared: Compared) -> list[Row]:
+def rows_of(about: Row, precision: str, compared: Compared) -> list[Row]:
     """The largest difference of each layer, and the largest number."""
     rows = []
     for layer, pairs in compared.items():
@@ -109,7 +109,7 @@ def g2p(folder: Path) -> list[Row]:
             for name in (*(f"{side}_{part}" for side in ("enc", "dec") for part in (*PARTS, "emb")), "fc_w", "fc_b"):
                 setattr(theirs, name, theirs.variables[name].astype(kind))
             model = loaded.model.to(torch.float32 if precision == "fp32" else torch.float64)
-            rows += told(about, precision, g2p_layers(theirs, model, loaded.tokenizer, expected))
+            rows += rows_of(about, precision, g2p_layers(theirs, model, loaded.tokenizer, expected))
     return rows
 
 
@@ -151,7 +151,7 @@ def resemblyzer(folder: Path) -> list[Row]:
         for layer in range(len(hidden)):
             found[f"LSTM {layer + 1}, h"] = [(ours["h"][:, layer], hidden[layer])]
             found[f"LSTM {layer + 1}, c"] = [(ours["c"][:, layer], cell[layer])]
-        rows += told(about, precision, {**found, "vector": [(model(frames), theirs(frames))]})
+        rows += rows_of(about, precision, {**found, "vector": [(model(frames), theirs(frames))]})
     return rows
 
 
@@ -179,7 +179,7 @@ def elmo(fixture: Path, folder: Path) -> list[Row]:
     vectors = model.layers_of(ids)[0][0][0, 1:-1, : model.config.projection]
     ordinary = [index for index, word in enumerate(vocabulary) if word not in ("<S>", "</S>")]
     found["words"] = [(vectors[ordinary], h5py.File(fixture / "elmo_token_embeddings.hdf5")["embedding"][...][ordinary])]
-    return told({"model": "AllenNLP test_fixtures/elmo"}, "fp32", found)
+    return rows_of({"model": "AllenNLP test_fixtures/elmo"}, "fp32", found)
 
 
 def main(arguments: list[str] | None = None) -> None:

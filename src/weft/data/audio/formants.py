@@ -39,7 +39,7 @@ class Voices:
     tempo: Tensor
     breath: Tensor
     tilt: Tensor
-    fall: Tensor
+    declination: Tensor
     accent: Tensor
     """Own factors of formants 1 and 2 and of the duration of every step of every digit (V, 10, P, 3)."""
 
@@ -119,7 +119,7 @@ def _source(voices: Voices, voice: Tensor, track: Tensor, key: Tensor, rate: int
     moments, samples = track.size(1), track.size(1) * hop
     time = torch.arange(moments) * (HOP / 0.5)
     sway = 0.06 * (random.uniform(random.fold(key, "melody"), 1) - 0.5) * torch.sin(6.3 * time)
-    melody = (1 - voices.fall[voice][:, None] * (time - 0.3) + sway).clamp(min=0.5)
+    melody = (1 - voices.declination[voice][:, None] * (time - 0.3) + sway).clamp(min=0.5)
     pitch = voices.pitch[voice] * (0.08 * random.normal(random.fold(key, "pitch")).clamp(-2, 2)).exp()
     contour = (pitch[:, None] * melody).repeat_interleave(hop, 1) / rate  # (B, N), cycles a sample
     phase = contour.double().cumsum(1)

@@ -87,7 +87,7 @@ class DialoguesConfig(PairsConfig):
         groups, jsonl = [], path.removesuffix(".gz").endswith((".jsonl", ".json"))
         for number, line in enumerate(read_text(path, problems, (".txt", ".jsonl", ".gz")).split("\n"), 1):
             if line.strip():
-                found = self._responses(line) if jsonl else self._turns(line)
+                found = self._responses(line) if jsonl else self._speaker_turns(line)
                 groups += [found] * bool(found)
                 if not found:
                     problems.add("lines without two turns, left out", f"{show(path)}:{number}")
@@ -95,7 +95,7 @@ class DialoguesConfig(PairsConfig):
             raise DataError(f"{show(path)}: holds no dialogue; turns that end with {TURN} are expected on each line, or JSONL with context")
         return groups
 
-    def _turns(self, line: str) -> list[tuple[str, str]]:
+    def _speaker_turns(self, line: str) -> list[tuple[str, str]]:
         turns = [" ".join(turn.split()) for turn in line.split(TURN) if turn.strip()]
         return [(read(turns[max(0, place - self.turns) : place]), turns[place]) for place in range(1, len(turns))]
 

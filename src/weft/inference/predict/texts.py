@@ -131,9 +131,9 @@ class LabelSets(TextLabels):
 
     def result(self, example: Texts, found: list[tuple[Any, Any]]) -> Result:
         [(_, shares)] = found
-        told = joined(name for name, share in zip(self.classes, shares, strict=True) if share >= self.threshold)
+        predicted = joined(name for name, share in zip(self.classes, shares, strict=True) if share >= self.threshold)
         listed = class_result(self.classes, shares).get("probabilities")
-        return {"prediction": told, **({"probabilities": listed} if listed else {})}
+        return {"prediction": predicted, **({"probabilities": listed} if listed else {})}
 
     def shown(self, result: Result) -> Shown:
         return ranked(result) if "probabilities" in result else [("labels", result["prediction"] or "none")]

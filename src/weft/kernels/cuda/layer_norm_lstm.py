@@ -15,7 +15,7 @@ from weft.kernels.cuda.recurrent_launch import PIECE, cut_of, run
 from weft.nn.recurrent import RecurrentLayer
 
 CELL, GATES = "layer_norm", 4
-Found = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
+Outputs = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
 def over_steps(layer: RecurrentLayer, x: Tensor, lengths: Tensor | None, first: tuple[Tensor, ...], weight: Tensor) -> Any:
@@ -32,7 +32,7 @@ def over_steps(layer: RecurrentLayer, x: Tensor, lengths: Tensor | None, first: 
 def forward(
     products: Tensor, weight: Tensor, norm: Tensor, norm_bias: Tensor, norm_c: Tensor, bias_c: Tensor, h0: Tensor, c0: Tensor,
     lengths: Tensor | None,
-) -> Found:  # fmt: skip
+) -> Outputs:  # fmt: skip
     """products (B, T, 4 P) of the inputs, normalised -> outputs (B, T, H), h, c (B, H), and for the backward pass h before each step
     (B, T, P), gates (B, T, 4 H), c (B, T, H), products of h (B, T, 4 H), and mean and one over the deviation of these and of c
     (B, T, 4)."""
@@ -61,7 +61,7 @@ def room(h0: Tensor, shape: torch.Size, backward: bool) -> Tensor:
     return h0.new_empty(steps, 2, rows, blocks + blocks % 2, 2)
 
 
-def made(products: Tensor, h0: Tensor) -> Found:
+def made(products: Tensor, h0: Tensor) -> Outputs:
     (b, t, wide), h = products.shape, h0.size(1)
     new = h0.new_empty
     before = products.new_zeros(b, t, wide // GATES)

@@ -107,14 +107,14 @@ def over_steps(layer: RecurrentLayer, x: Tensor, lengths: Tensor | None, first: 
     return found[0], found[1 : 1 + len(first)]
 
 
-Found = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
+Outputs = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
 @torch.library.custom_op("weft::recurrent", mutates_args=())
 def recurrent_forward(
     products: Tensor, weight: Tensor, bias: Tensor, inner_bias: Tensor, peephole: Tensor, h0: Tensor, c0: Tensor, lengths: Tensor | None,
     cell: str,
-) -> Found:  # fmt: skip
+) -> Outputs:  # fmt: skip
     """products (B, T, G P) of the inputs -> outputs (B, T, H), h, c (B, H), and for the backward pass h before each step (B, T, P),
     r h (B, T, P), gates (B, T, G H), c and U h + b (B, T, H); empty where a cell has none."""
     found = made(products, h0, cell)
@@ -126,7 +126,7 @@ def recurrent_forward(
     return found
 
 
-def made(products: Tensor, h0: Tensor, cell: str) -> Found:
+def made(products: Tensor, h0: Tensor, cell: str) -> Outputs:
     """What a pass writes; zeros where products read beyond a gate's width."""
     (b, t, wide), h = products.shape, h0.size(1)
     place, memory = wide // GATES[cell], h if cell in WITH_CELL else 0

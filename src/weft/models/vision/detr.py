@@ -70,14 +70,14 @@ class DETR(nn.Module):
         super().__init__()
         c = self.config = config
         check_sizes(c, classes=1, queries=1, layers=1, heads=1, width=1)
-        halvings = len(c.channels) + 1
-        if len(c.image) != 3 or min(c.image[1:]) < 2**halvings or min(c.channels, default=1) < 1:
-            raise ConfigError(f"--model.image must be channels, height and width of at least {2**halvings} pixels each, not {c.image}")
+        downsamplings = len(c.channels) + 1
+        if len(c.image) != 3 or min(c.image[1:]) < 2**downsamplings or min(c.channels, default=1) < 1:
+            raise ConfigError(f"--model.image must be channels, height and width of at least {2**downsamplings} pixels each, not {c.image}")
         if c.width % c.heads:
             raise ConfigError(f"--model.width {c.width} is not a multiple of --model.heads {c.heads}")
         self.convolutions = nn.Sequential(*convolutions((c.image[0], *c.channels, c.width)))
         places = list(c.image[1:])
-        for _ in range(halvings):
+        for _ in range(downsamplings):
             places = [(side + 1) // 2 for side in places]
         self.position_embedding = nn.Parameter(torch.empty(1, places[0] * places[1], c.width))
         self.query_embedding = nn.Parameter(torch.empty(1, c.queries, c.width))

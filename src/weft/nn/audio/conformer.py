@@ -27,7 +27,7 @@ def inside(lengths: Tensor | None, x: Tensor) -> Tensor | None:
     return None if lengths is None else (torch.arange(x.size(1), device=x.device) < lengths[:, None])[:, :, None]
 
 
-def without_padding(x: Tensor, lengths: Tensor | None) -> Tensor:
+def zero_padding(x: Tensor, lengths: Tensor | None) -> Tensor:
     """x (B, T, D) with zeros in the place of padding, which convolutions would spread."""
     kept = inside(lengths, x)
     return x if kept is None else x.masked_fill(~kept, 0.0)
@@ -45,8 +45,8 @@ class Subsampling(nn.Module):
 
     def __init__(self, features: int, width: int, factor: int):
         super().__init__()
-        halvings = factor.bit_length() - 1
-        sizes = [features, *[width] * halvings]
+        downsamplings = factor.bit_length() - 1
+        sizes = [features, *[width] * downsamplings]
         self.convolutions = nn.ModuleList(nn.Conv1d(a, b, 3, stride=2, padding=1) for a, b in pairwise(sizes))
         self.linear = nn.Linear(sizes[-1], width)
 
@@ -59,9 +59,9 @@ class Subsampling(nn.Module):
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """x (B, T, M), lengths (B,) -> (B, T', D), lengths (B,)."""
         for convolution in self.convolutions:
-            x = F.silu(convolution(without_padding(x, lengths).mT).mT)
+            x = F.silu(convolution(zero_padding(x, lengths).mT).mT)
             lengths = None if lengths is None else (lengths + 1) // 2
-        return self.linear(without_padding(x, lengths)), lengths
+        return self.linear(zero_padding(x, lengths)), lengths
 
 
 class RelativeAttention(nn.Module):
@@ -114,7 +114,7 @@ class ConvolutionModule(nn.Module):
 
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
         """x (B, T, D), lengths (B,) -> (B, T, D)."""
-        x = without_padding(F.glu(self.gate_up(x), -1), lengths)
+        x = zero_padding(F.glu(self.gate_up(x), -1), lengths)
         out: Tensor = self.down(F.silu(self.norm(self.depthwise(x.mT).mT)))
         return out
 
@@ -174,4 +174,4 @@ class ConformerEncoder(nn.Module):
         x, mask = self.dropout(x), padding_mask(lengths, t)
         for block in self.blocks:
             x = block(x, distances, mask, lengths)
-        return without_padding(x, lengths)
+        return zero_padding(x, lengths)

@@ -16,7 +16,7 @@ from weft.data.base import Batch
 from weft.inference.speech.recognise import Decoding, recognise
 from weft.kernels.alignment import ctc_log_likelihood
 from weft.models.base import EmitsLabels
-from weft.objectives.audio.labels import errors, labels_of, negative, recognition_counts, told
+from weft.objectives.audio.labels import errors, labels_of, negative, recognition_counts, reported
 from weft.objectives.base import Objective, ObjectiveConfig, Terms
 
 
@@ -69,4 +69,4 @@ class CTC(Objective):
         return errors([each.ids for each in found], batch)
 
     def summary(self, means: dict[str, Tensor]) -> dict[str, float]:
-        return told(super().summary(means))
+        return reported(super().summary(means))

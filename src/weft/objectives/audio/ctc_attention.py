@@ -18,7 +18,7 @@ from weft.inference.beam_models import translate
 from weft.inference.speech.recognise import spoken
 from weft.kernels.alignment import ctc_log_likelihood
 from weft.models.base import EmitsLabels, need
-from weft.objectives.audio.labels import errors, labels_of, negative, recognition_counts, told
+from weft.objectives.audio.labels import errors, labels_of, negative, recognition_counts, reported
 from weft.objectives.base import Terms
 from weft.objectives.language.seq2seq import Seq2Seq, Seq2SeqConfig
 
@@ -80,7 +80,7 @@ class CTCAttention(Seq2Seq):
         return errors(said, batch)
 
     def summary(self, means: dict[str, Tensor]) -> dict[str, float]:
-        return told(super().summary(means))
+        return reported(super().summary(means))
 
 
 class Encoded:

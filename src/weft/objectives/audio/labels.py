@@ -42,7 +42,7 @@ def errors(found: Sequence[Sequence[int]], batch: Batch) -> dict[str, Tensor]:
     return {name: torch.tensor(float(value), device=batch["target"].device) for name, value in (("errors", edits), ("exact", exact))}
 
 
-def told(found: dict[str, float]) -> dict[str, float]:
+def reported(found: dict[str, float]) -> dict[str, float]:
     """Reported numbers, of which the edits for each label are the token error rate."""
     return {"token_error_rate" if name == "errors" else name: value for name, value in found.items()}
 

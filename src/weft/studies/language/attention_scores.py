@@ -61,7 +61,7 @@ def study(settings: Settings) -> Finding:
         entropies.append(curve(name, [[each[1] for each in run] for run in by_seed], f"c{number}", settings.widths))
         gradients.append(curve(name, [[each[2] for each in run] for run in by_seed], f"c{number}", settings.widths))
         for place, width in enumerate(settings.widths):
-            rows.append((name, f"{width}", *(told([run[place][value] for run in by_seed]) for value in range(3))))
+            rows.append((name, f"{width}", *(formatted([run[place][value] for run in by_seed]) for value in range(3))))
         ends[name] = [statistics.mean(run[place][1] for run in by_seed) for place in (0, -1)]
     figure = chart("entropy of the weights, by d", entropies, tall=True, up="entropy, nats", across="d")
     figure += chart("norm of the softmax's Jacobian, by d", gradients, tall=True, across="d")
@@ -74,7 +74,7 @@ def study(settings: Settings) -> Finding:
     return Finding("Scores of attention", claim, head, tuple(rows), figure)
 
 
-def told(values: list[float]) -> str:
+def formatted(values: list[float]) -> str:
     """Mean and standard deviation over seeds."""
     deviation = f" ± {statistics.stdev(values):.2g}" if len(values) > 1 else ""
     return f"{statistics.mean(values):.3g}{deviation}"
