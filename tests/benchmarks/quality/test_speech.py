@@ -25,6 +25,11 @@ def test_each_speaker_is_left_out_in_turn(tmp_path: Path, capsys: pytest.Capture
     main([*small, "--runs", str(tmp_path / "pairs"), "--speakers", "theo", "--select"])
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[3] for line in lines[:4]] == ["lucas", "theo", "nina", "theo"]
+    spoken = digits(tmp_path / "spoken", ("en-us+m1",))
+    words = ["--models", "espeak", "--spoken", str(spoken), "--speakers", "nina", "--runs", str(tmp_path / "spoken-runs")]
+    main([*small[:2], *small[4:], *words])
+    recipe = json.loads((tmp_path / "spoken-runs" / "espeak-nina-1" / "recipe.json").read_text())
+    assert (recipe["data"]["path"], recipe["data"]["espeak"]["number"]) == (f"{folder},{spoken}", 0)
     assert set(CONTENDERS) >= {"plain", "espeak", "audiomnist"}
 
 

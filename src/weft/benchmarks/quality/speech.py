@@ -60,10 +60,12 @@ def speakers_of(path: str) -> list[str]:
 def measured(name: str, left: Sequence[str], seed: int, options: Any, changes: dict[str, Any]) -> Iterator[Row]:
     """Train without some speakers, and test on each of them."""
     contender = CONTENDERS[name]
-    path = ",".join([options.fsdd, *([options.beside] if contender.beside else [])])
+    own = dict(contender.settings)
+    speaks = bool(options.spoken and own.pop("data.espeak.number", 0))
+    path = ",".join([options.fsdd, *([options.beside] if contender.beside else []), *([options.spoken] if speaks else [])])
     made = find_recipe(RECIPE)
     settings = {"data.path": path, "data.validation": 0.0, "data.without_speakers": tuple(left), "train.seed": seed, "train.eval_every": 0}
-    recipe = override(made, {**contender.settings, "train.steps": 3000, "train.batch": 64, **settings, **changes})
+    recipe = override(made, {**own, "train.steps": 3000, "train.batch": 64, **settings, **changes})
     out = options.runs / f"{name.replace(' ', '_')}-{'-'.join(left)}-{seed}"
     train(recipe, out=out, progress=False)
     loaded = load(f"{out}@last", options.device)
@@ -86,6 +88,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = Arguments(__doc__, "speech")
     parser.add_argument("--fsdd", required=True, help="recordings of the Free Spoken Digit Dataset: a folder or an archive")
     parser.add_argument("--beside", default="", help="other recordings to learn from, such as AudioMNIST's")
+    parser.add_argument("--spoken", default="", help="recordings of espeak-ng, named as FSDD's, where the program itself is not installed")
     parser.add_names("--models", CONTENDERS, nargs="+", default=["plain", "augmented", "espeak"])
     parser.add_argument("--speakers", nargs="+", default=[], help="whom to leave out; by default each")
     parser.add_argument("--select", action="store_true", help="leave out two speakers at a time, to choose settings by")
