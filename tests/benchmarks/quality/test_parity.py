@@ -25,8 +25,14 @@ def test_states_and_logits_are_equal_in_both_directions(family: str, name: str, 
     assert row["round_trip"] <= 1e-5
 
 
-ELSEWHERE = {"g2p-en": "convert/test_g2p.py", "elmo": "convert/test_elmo.py", "resemblyzer": "models/audio/test_speaker_encoder.py"}
-"""Families that transformers does not have, compared with their own equations."""
+ELSEWHERE = {
+    "g2p-en": "convert/test_g2p.py",
+    "elmo": "convert/test_elmo.py",
+    "resemblyzer": "models/audio/test_speaker_encoder.py",
+    "timm-resnet": "convert/test_torchvision.py",
+    "timm-densenet": "convert/test_torchvision.py",
+}
+"""Families that transformers does not have, compared with their own equations or with what their own code has computed."""
 
 
 def test_every_converter_is_compared() -> None:

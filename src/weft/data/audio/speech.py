@@ -51,7 +51,8 @@ class SpeechConfig(SoundSource):
         train = self._in_words(train, "train")
         validation = train if one else self._in_words(validation, "validation")
         if not isinstance(tokenizer, Seq2SeqTokenizer):
-            texts = "\n".join(train.texts + (validation.texts if self.tokenizer == "characters" else []))
+            letters = self.tokenizer == "characters"  # of which a line's end is none
+            texts = ("" if letters else "\n").join(train.texts + (validation.texts if letters else []))
             tokenizer = Seq2SeqTokenizer(registry.find("tokenizers", self.tokenizer).train(texts, self.vocabulary))
         first, second = map_splits(partial(self._dataset, tokenizer=tokenizer, problems=problems), train, validation)
         if not len(first):
