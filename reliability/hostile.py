@@ -14,6 +14,7 @@ import random
 import shutil
 import stat
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -23,7 +24,8 @@ import torch
 from campaign import Campaign, arguments, workplace
 from mutations import displaced, guess, signed
 from sandbox import Outcome, watched
-from specimens import MAKERS, Specimen
+from specimen import Specimen
+from specimens import MAKERS
 
 KEEP = Path("runs/reliability/hostile")
 """Where the files of failures are kept."""
@@ -100,8 +102,8 @@ SPECIMENS: list[Specimen] = []
 """Those of this process and its children."""
 
 
-def campaign_of(campaign: Campaign, found: Sequence[Specimen], seeds: Sequence[int], work: Path, jobs: int) -> None:
-    """Every specimen with every seed; a row for each."""
+def campaign_of(campaign: Campaign, found: Sequence[Specimen], seeds: Sequence[int], work: Path, jobs: int, minutes: float) -> None:
+    """Every specimen with every seed, as far as the minutes reach; a row for each."""
     SPECIMENS[:] = found
     for number, specimen in enumerate(found):
         honest = watched(partial(as_it_is, specimen, work / f"honest-{number}"), 1 << 20, work / "said.txt")
@@ -112,6 +114,9 @@ def campaign_of(campaign: Campaign, found: Sequence[Specimen], seeds: Sequence[i
     with multiprocessing.get_context("fork").Pool(jobs) as pool:
         for number, seed, done, outcome in pool.imap_unordered(case, cases, chunksize=4):
             name = found[number].name
+            if time.time() - campaign.started > 60 * minutes:
+                pool.terminate()
+                break
             if campaign.checks % 500 == 0:
                 print(f"{campaign.checks:,} checks, {len(campaign.failures)} failures", flush=True)
             ends[number][outcome.trouble or ("worked" if not outcome.code else "refused")] += 1
@@ -155,6 +160,7 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=150, help="for each specimen")
     parser.add_argument("--only", default="", help="specimens whose name holds this text")
     parser.add_argument("--case", type=int, default=-1, help="this one alone")
+    parser.add_argument("--minutes", type=float, default=1e9, help="begin no more cases after so many; all specimens have as many")
     parser.add_argument("--jobs", type=int, default=2, help="processes at once")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -167,7 +173,7 @@ def main() -> int:
         (folder / "specimens").mkdir()
         found = list(specimens(folder / "specimens", options.only))
         (folder / "work").mkdir()
-        campaign_of(campaign, found, seeds, folder / "work", options.jobs)
+        campaign_of(campaign, found, seeds, folder / "work", options.jobs, options.minutes)
     return campaign.end()
 
 

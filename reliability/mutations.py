@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import json
@@ -23,6 +24,9 @@ VALUES: list[Any] = [
 """Of every kind of JSON, sizes that no model has, and words that have a meaning to something."""
 NUMBERS = [0, 1, 2, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 1 << 40, (1 << 63) - 1, 1 << 63, (1 << 64) - 1]
 CELLS = ["", "\0", '"', "'", "\t", ",", "\r", "\ufeff", "\ud83d", "NaN", "-1", "1e999", "x" * 100_000, "é²", "=1+1", "\u2028", "[]", "{}"]
+
+LARGEST = 1 << 20
+"""Characters of a table beyond which it grows no more: what memory may be taken is measured by the honest one."""
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -136,6 +140,8 @@ def table(data: bytes, chance: random.Random) -> bytes:
         return some_bytes(data, chance)
     lines = text.split("\n")
     for _ in range(chance.choice([1, 2, 5])):
+        if sum(map(len, lines)) > LARGEST:
+            break
         where = chance.randrange(len(lines))
         separator = "\t" if "\t" in text else ","
         cells = lines[where].split(separator)
@@ -208,6 +214,13 @@ def archive(data: bytes, chance: random.Random) -> bytes:
     return target.getvalue()
 
 
+def compressed(data: bytes, chance: random.Random) -> bytes:
+    """A gzip file: its bytes, or what is packed in it."""
+    if chance.random() < 0.4:
+        return some_bytes(data, chance)
+    return gzip.compress(table(gzip.decompress(data), chance), mtime=0)
+
+
 def signed(files: Files, chance: random.Random) -> Files:
     """Manifests of checkpoints made to hold again, so that what was changed is looked at."""
     found = dict(files)
@@ -241,8 +254,12 @@ def guess(name: str) -> Callable[[bytes, random.Random], bytes]:
         ".whl": archive,
         ".zip": archive,
         ".npz": archive,
+        ".pt": archive,
+        ".npy": header,
+        ".state": json_file,
+        ".gz": compressed,
     }
-    text = dict.fromkeys((".csv", ".tsv", ".txt", ".conll"), table)
+    text = dict.fromkeys((".csv", ".tsv", ".txt", ".conll", ".vec", ".yaml", ".toml", ".part"), table)
     way = {**ways, **text}.get(Path(name).suffix, some_bytes)
 
     def change(data: bytes, chance: random.Random) -> bytes:

@@ -3,95 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
+import gzip
 import io
+import itertools
 import json
 import random
 import wave
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
+from foreign_specimens import models, vectors, weights
+from specimen import QUIET, SENTENCES, TEXT, TINY, Files, Specimen, command, quietly, read_files, told
 
-from weft.__main__ import run
-from weft.convert import pypi
-from weft.convert.convert import convert
-from weft.core import config, registry
-from weft.core.errors import WeftError, require
+from weft.core import registry
+from weft.core.errors import require
 from weft.data.base import DataConfig
 from weft.data.shards.build_state import BuildConfig
 from weft.data.shards.builder import ShardBuilder, build
-from weft.data.tokenizers import base as tokenizers
-from weft.data.tokenizers.base import ByteTokenizer, Tokenizer
-from weft.data.tokenizers.subwords import ByteBPE, WordPiece
-from weft.models.base import ModelConfig
-from weft.recipes.base import recipe as find_recipe
-from weft.training.checkpoint import checkpoint
-
-Files = dict[str, bytes]
-SENTENCES = [f"the {a} {b} sees {c} of {d} trees" for a in ("old", "new") for b in ("cat", "dog", "owl") for c in "abc" for d in "789"]
-TEXT = ". ".join(SENTENCES)
-QUIET = ("--train.device", "cpu", "--train.eval_examples", "8", "--train.batch", "4", "--train.log_every", "1")
-TINY = (
-    "--data.context",
-    "16",
-    "--model.position",
-    "learned",
-    "--model.layers",
-    "1",
-    "--model.heads",
-    "2",
-    "--model.width",
-    "16",
-    "--train.ema",
-    "0.9",
-)
-
-
-@dataclass(frozen=True)
-class Specimen:
-    """Honest files and what is done with them, in a process of its own; its result is an exit code."""
-
-    name: str
-    files: Files
-    act: Callable[[Path], int]
-    outside: tuple[str, ...] = ()
-    """Beginnings of paths that are there but never changed, such as the user's own text."""
-    must_work: str = ""
-    """Files that begin so may be damaged in any way, and the command works nevertheless."""
-
-
-def command(*words: str) -> Callable[[Path], int]:
-    """A command of weft, in which {} stands for the folder."""
-    return lambda folder: run([word.replace("{}", str(folder)) for word in words])
-
-
-def told(act: Callable[[Path], Any]) -> Callable[[Path], int]:
-    """A call as a command: an error of ours is one line and an exit code."""
-
-    def within(folder: Path) -> int:
-        try:
-            act(folder)
-        except WeftError as error:
-            print(f"weft: {error}", file=__import__("sys").stderr)
-            return error.exit_code
-        return 0
-
-    return within
-
-
-def read_files(folder: Path) -> Files:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
-
-
-def quietly(words: list[str]) -> None:
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
-        code = run(words)
-    assert code == 0, (words, said.getvalue())
-
+from weft.data.tokenizers.base import ByteTokenizer
 
 # -- runs ---------------------------------------------------------------------------------------------------------------
 
@@ -117,85 +51,6 @@ def runs(folder: Path) -> list[Specimen]:
         Specimen("run: plan", {"recipe.json": files["recipe.json"]}, command("plan", "{}/recipe.json")),
         Specimen("digits: sample", digits, command("evaluate", "{}", "--device", "cpu")),
     ]
-
-
-# -- models of others ---------------------------------------------------------------------------------------------------
-
-
-def exported(folder: Path, name: str, recipe: str, settings: ModelConfig, tokenizer: Tokenizer) -> Files:
-    """The folder that others read of a model with random weights."""
-    content = {
-        "recipe.json": checkpoint.encode(config.to_dict(dataclasses.replace(find_recipe(recipe), model=settings))),
-        "model.safetensors": checkpoint.pack(settings.build().state_dict()),
-        "metrics.json": checkpoint.encode({"step": 0}),
-        "tokenizer.json": tokenizers.dump(tokenizer),
-    }
-    checkpoint.save(folder / f"{name}-ours", content)
-    convert(str(folder / f"{name}-ours"), folder / name)
-    return read_files(folder / name)
-
-
-def models(folder: Path) -> list[Specimen]:
-    tokenizer, pieces = ByteBPE.train(TEXT, 290, ("start", "end")), WordPiece.train(TEXT, 400, ("padding", "unknown", "cls", "sep", "mask"))
-    small = {"context": 32, "layers": 1, "heads": 2, "width": 16}
-    llama = registry.find("models", "llama")(vocabulary=tokenizer.size, **small)
-    bert = registry.find("models", "bert")(vocabulary=pieces.size, **small)
-    folders = {
-        "llama": exported(folder, "llama", "llama/text", llama, tokenizer),
-        "bert": exported(folder, "bert", "bert/pretrain", bert, pieces),
-    }
-    gpt2 = exported(folder, "gpt2", "gpt/text", registry.find("models", "gpt")(vocabulary=tokenizer.size, **small), tokenizer)
-    model = json.loads(gpt2.pop("tokenizer.json"))["model"]
-    merges = "\n".join(pair if isinstance(pair, str) else " ".join(pair) for pair in model["merges"])
-    folders["gpt2"] = {**gpt2, "vocab.json": json.dumps(model["vocab"]).encode(), "merges.txt": b"#version: 0.2\n" + merges.encode()}
-    act = command("convert", "{}", "{}-out")
-    found = [Specimen(f"convert: {name}", files, act) for name, files in folders.items()]
-    wheel = io.BytesIO()
-    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in folders["llama"].items():
-            archive.writestr(f"a_model/{name}", data)
-    unpacked = told(lambda place: convert(str(pypi.model_in(pypi.unpack(place / "a.whl", place / "content"), "a.whl")), place / "out"))
-    found.append(Specimen("convert: wheel", {"a.whl": wheel.getvalue()}, unpacked))
-    found.append(Specimen("convert: gguf", {"a.gguf": gguf_file(folder, tokenizer)}, command("convert", "{}/a.gguf", "{}/out")))
-    foreign = {name: folders["llama"][name] for name in ("tokenizer.json", "tokenizer_config.json")}
-    (folder / "text.txt").write_text(TEXT)
-    built = ["data", "build", str(folder / "text.txt"), "--out", "{}-out", "--tokenizer", "{}/tokenizer.json", "--workers", "1"]
-    return [*found, Specimen("tokenizer: data build", foreign, command(*built))]
-
-
-def gguf_file(folder: Path, tokenizer: ByteBPE) -> bytes:
-    """A Llama as llama.cpp has it, some of it in eight bits."""
-    library: Any = require("gguf", "hf")
-    path = folder / "a.gguf"
-    writer = library.GGUFWriter(path, "llama")
-    facts = {"context_length": 32, "embedding_length": 32, "block_count": 1, "feed_forward_length": 64, "attention.head_count": 2}
-    for name, value in {**facts, "attention.head_count_kv": 2}.items():
-        writer.add_uint32(f"llama.{name}", value)
-    writer.add_float32("llama.attention.layer_norm_rms_epsilon", 1e-5)
-    writer.add_float32("llama.rope.freq_base", 1e4)
-    model = json.loads(tokenizer.engine.to_str())["model"]
-    names = sorted(model["vocab"], key=model["vocab"].__getitem__)
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("gpt-2")
-    writer.add_token_list(names)
-    writer.add_token_types([3 if name.startswith("<") and len(name) > 1 else 1 for name in names])
-    writer.add_token_merges([pair if isinstance(pair, str) else " ".join(pair) for pair in model["merges"]])
-    writer.add_eos_token_id(0)
-    shapes = {"token_embd": (len(names), 32), "output_norm": (32,), "blk.0.attn_norm": (32,), "blk.0.ffn_norm": (32,)}
-    shapes |= {f"blk.0.attn_{part}": (32, 32) for part in ("q", "k", "v", "output")}
-    shapes |= {"blk.0.ffn_gate": (64, 32), "blk.0.ffn_up": (64, 32), "blk.0.ffn_down": (32, 64)}
-    chance = np.random.default_rng(0)
-    for name, shape in shapes.items():
-        weight, kind = chance.standard_normal(shape).astype(np.float32), library.GGMLQuantizationType.Q8_0
-        if len(shape) == 2 and "attn" in name:
-            writer.add_tensor(f"{name}.weight", library.quantize(weight, kind), raw_dtype=kind)
-        else:
-            writer.add_tensor(f"{name}.weight", weight)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return path.read_bytes()
 
 
 # -- shards -------------------------------------------------------------------------------------------------------------
@@ -300,7 +155,23 @@ def sounds(folder: Path) -> list[Specimen]:
             file.setframerate(8000)
             file.writeframes(random.Random(number).randbytes(3200))
         files[f"{'ab'[number % 2]}/{number}.wav"] = target.getvalue()
-    return [Specimen(f"sounds: {name}", files, built(name)) for name in ("audio", "clips", "speech")]
+    found = [Specimen(f"sounds: {name}", files, built(name)) for name in ("audio", "clips", "speech")]
+    return [*found, Specimen("sounds: voices", compressed(), built("voices", seconds=0.2))]
+
+
+def compressed() -> Files:
+    """Sounds as FLAC, OGG and WAV of other kinds."""
+    library: Any = require("soundfile", "audio")
+    files, kinds = (
+        {},
+        (("flac", "FLAC", None), ("ogg", "OGG", None), ("wav", "WAV", "FLOAT"), ("wav", "WAV", "ULAW"), ("wav", "WAVEX", None)),
+    )
+    for number in range(10):
+        suffix, form, kind = kinds[number % len(kinds)]
+        target = io.BytesIO()
+        library.write(target, np.random.default_rng(number).uniform(-0.5, 0.5, 3200), 16000, format=form, subtype=kind)
+        files[f"{'ab'[number % 2]}/{number}.{suffix}"] = target.getvalue()
+    return files
 
 
 def texts(folder: Path) -> list[Specimen]:
@@ -314,7 +185,24 @@ def texts(folder: Path) -> list[Specimen]:
     squad = {"data": [{"title": "x", "paragraphs": [{"context": "the old cat sees trees", "qas": asked}] * 6}]}
     tagged = "\n\n".join("\n".join(f"{word}\t{'B-X' if word == 'cat' else 'O'}" for word in line.split()) for line in SENTENCES)
     bert = {"tokenizer": "wordpiece", "vocabulary": 300, "context": 64}
+    numbers = [random.Random(n).sample(range(30), 6) for n in range(30)]
+    pointed = ["\t".join(" ".join(map(str, part)) for part in (row, sorted(range(1, 7), key=lambda i: row[i - 1]))) for row in numbers]
+    fasttext = "\n".join(f"__label__{label} {line}" for line, label, _ in rows).encode()
+    pairs = "".join(json.dumps({"source": line, "target": line.upper()}) + "\n" for line in SENTENCES).encode()
+    paragraphs = "\n\n".join(f"{one.capitalize()}. {other.capitalize()}." for one, other in itertools.pairwise(SENTENCES))
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as members:
+        for number, line in enumerate(SENTENCES):
+            members.writestr(f"{number}.txt", line)
     return [
+        Specimen("text: gz", {"a.txt.gz": gzip.compress(TEXT.encode(), mtime=0)}, built("text", "{}/a.txt.gz", context=16)),
+        Specimen("text: zip", {"a.zip": archive.getvalue()}, built("text", "{}/a.zip", context=16)),
+        Specimen("text: words", {"a.txt": TEXT.encode()}, built("passages", min_count=1, length=8)),
+        Specimen("text: sentences", {"a.txt": TEXT.replace(". ", "\n").encode()}, built("bilm_sentences", context=8)),
+        Specimen("text: sentence pairs", {"a.txt": paragraphs.encode()}, built("sentence_pairs", **bert)),
+        Specimen("text: fasttext labels", {"a.txt": fasttext}, built("bags", "{}/a.txt")),
+        Specimen("text: pairs jsonl", {"a.jsonl": pairs}, built("pairs", "{}/a.jsonl", tokenizer="characters")),
+        Specimen("text: pointers", {"a.tsv": "\n".join(["inputs\torder", *pointed]).encode()}, built("pointing_sequences", "{}/a.tsv")),
         Specimen("text: plain", {"a.txt": TEXT.encode()}, built("text", context=16)),
         Specimen("text: table tsv", {"a.tsv": tsv}, built("table", "{}/a.tsv", label="label")),
         Specimen("text: table csv", {"a.csv": csv}, built("table", "{}/a.csv", label="label")),
@@ -327,24 +215,98 @@ def texts(folder: Path) -> list[Specimen]:
     ]
 
 
-# -- word vectors -------------------------------------------------------------------------------------------------------
-
-VECTORS = Path(__file__).parents[1] / "tests" / "fixtures" / "vectors"
+# -- what is given to a verb beside a run -----------------------------------------------------------------------------------
 
 
-def vectors(folder: Path) -> list[Specimen]:
-    """Files of word2vec, GloVe and fastText, each converted; tests/fixtures/vectors/README.md says how they came about."""
-    names = ("gensim.bin", "gensim.txt", "glove.txt", "skipgram.bin", "hierarchical.bin", "quantized.ftz")
-    files = {name: (VECTORS / name).read_bytes() for name in names}
-    return [Specimen(f"vectors: {name}", {name: data}, command("convert", f"{{}}/{name}", "{}/out")) for name, data in files.items()]
+def given(folder: Path) -> list[Specimen]:
+    """Rows to predict, and what an interrupted prediction leaves; settings; questions about word vectors; prompts; parquet."""
+    rows = [(f"{x / 7:.3f}", f"{y / 5:.3f}", "up" if x + y > 6 else "down") for x in range(8) for y in range(6)]
+    table, tabs = ("\n".join(map(separator.join, [("x", "y", "label"), *rows])).encode() for separator in ",\t")
+    (folder / "a.csv").write_bytes(table)
+    train = ["train", "classifier/table", "--data.path", str(folder / "a.csv"), *QUIET, "--train.steps", "2", "--out", str(folder / "run")]
+    quietly(train)
+    lines = "".join(json.dumps({"x": float(x), "y": float(y)}) + "\n" for x, y, _ in rows).encode()
+    run = str(folder / "run")
+    predict = command("predict", run, "{}/a.csv", "--out", "{}/out.csv", "--device", "cpu")
+    vectors = str(folder / "vectors")
+    quietly(["convert", str(FIXTURES / "gensim.bin"), vectors])
+    (folder / "text.txt").write_text(TEXT)
+    settings = {"data": {"path": str(folder / "text.txt"), "context": 16}, "train.steps": 1, "train": {"batch": 4, "eval_examples": 8}}
+    settings |= {"train.device": "cpu", "model.layers": 1, "model.heads": 2, "model.width": 16}
+    dotted = {**{f"data.{name}": value for name, value in settings.pop("data").items()}, "train.batch": 4, **settings}
+    dotted.pop("train")
+    toml = "".join(f"{json.dumps(name)} = {json.dumps(value)}\n" for name, value in dotted.items()).encode()
+    yaml = "".join(f"{name}: {json.dumps(value)}\n" for name, value in dotted.items()).encode()
+    found = {"a.json": json.dumps({**settings, "data": {"path": str(folder / "text.txt"), "context": 16}}).encode()}
+    found |= {"a.toml": toml, "a.yaml": yaml}
+    shots = "".join(json.dumps({"question": line, "answer": line[:3]}) + "\n" for line in SENTENCES).encode()
+    template = b"Answers.\n---\nQ: {question}\nA: {answer}\n---\nQ: {question}\nA: {answer}"
+    prompt = command("prompt", "{}/a.txt", "question=what", "--examples", "{}/a.jsonl", "--shots", "2")
+    build = command("data", "build", "{}/a.parquet", "--out", "{}-out", "--tokenizer", "bytes", "--workers", "1")
+    return [
+        Specimen("predict: csv", {"a.csv": table}, predict),
+        Specimen(
+            "predict: tsv",
+            {"a.tsv": tabs},
+            command("predict", run, "{}/a.tsv", "--out", "{}/o.tsv"),
+        ),
+        Specimen("predict: jsonl", {"a.jsonl": lines}, command("predict", run, "{}/a.jsonl", "--out", "{}/o.jsonl")),
+        Specimen("predict: continued", {"a.csv": table, **interrupted(folder, run)}, predict),
+        *(Specimen(f"settings: {name[2:]}", {name: data}, told(partial(settings_of, name=name))) for name, data in found.items()),
+        Specimen("words: analogies", {"q.txt": fixture("questions-words.txt")}, asked(vectors, "analogies", "q.txt")),
+        Specimen("words: similarity", {"w.tsv": fixture("wordsim.tsv")}, asked(vectors, "similarity", "w.tsv")),
+        Specimen("prompt: template", {"a.txt": template, "a.jsonl": shots}, prompt),
+        Specimen("shards: parquet", {"a.parquet": parquet()}, build),
+    ]
 
 
+def settings_of(folder: Path, name: str) -> None:
+    """What a file of settings asks for, which may be a training of any size, and so is not begun."""
+    from weft.cli import train
+
+    train.parse("gpt/text", ["--config", str(folder / name)])
+
+
+def fixture(name: str) -> bytes:
+    return (FIXTURES / name).read_bytes()
+
+
+def asked(run: str, task: str, name: str) -> Callable[[Path], int]:
+    return command("evaluate", run, task, "--data.path", f"{{}}/{name}", "--device", "cpu", "--out", "{}/out.json")
+
+
+def parquet() -> bytes:
+    library: Any = require("pyarrow", "data")
+    tables: Any = require("pyarrow.parquet", "data")
+    target = io.BytesIO()
+    tables.write_table(library.table({"text": SENTENCES}), target)
+    return target.getvalue()
+
+
+def interrupted(folder: Path, run: str) -> Files:
+    """The part and the state that a prediction leaves which is stopped after its first rows."""
+    from weft.inference.predict import to_file
+
+    real = to_file.save
+
+    def save(state: Path, content: dict[str, Any]) -> None:
+        real(state, content)
+        raise Interrupted
+
+    with mock.patch.object(to_file, "save", save), contextlib.suppress(Interrupted):
+        quietly(["predict", run, str(folder / "a.csv"), "--out", str(folder / "out.csv"), "--device", "cpu"])
+    return {name: (folder / name).read_bytes() for name in ("out.csv.part", "out.csv.state")}
+
+
+FIXTURES = Path(__file__).parents[1] / "tests" / "fixtures" / "vectors"
 MAKERS: dict[str, Callable[[Path], list[Specimen]]] = {
     "runs": runs,
     "models": models,
+    "weights": weights,
     "shards": shards,
     "images": images,
     "sounds": sounds,
     "texts": texts,
     "vectors": vectors,
+    "given": given,
 }

@@ -94,7 +94,7 @@ def test_bleu_of_so_many_passes(command: Callable[..., Outcome], runs: Path) -> 
     assert len(content["translations"]) == 8
     (record,) = (runs / "nat" / "evaluations").glob("*-iterations-2-length_factor-0.5.json")
     assert json.loads(record.read_text())["objective"] == {"iterations": 2, "length_factor": 0.5}
-    assert "has no field 'iterations'" in command("evaluate", str(runs / "transformer"), "--iterations", "2").err
+    assert "has no setting 'iterations'" in command("evaluate", str(runs / "transformer"), "--iterations", "2").err
 
 
 def test_the_best_answers_of_a_beam(command: Callable[..., Outcome], runs: Path) -> None:

@@ -135,8 +135,8 @@ def test_values_become_what_the_field_says(name: str, value: Any, expected: Any)
         ("pair", "1 x", "--pair: 'x' is not a number"),
         ("table", 3, "--table: name a field of it|--table: has no fields"),
         ("inner", 3, r"--inner: name a field of it, for example --inner\.rate"),
-        ("inner.rat", 3, "--inner.rat: Inner has no field 'rat'; did you mean 'rate'"),
-        ("iner.rate", 3, "--iner.rate: Outer has no field 'iner'; did you mean 'inner'"),
+        ("inner.rat", 3, "--inner.rat: inner has no setting 'rat'; did you mean 'rate'"),
+        ("iner.rate", 3, "--iner.rate: test_config has no setting 'iner'; did you mean 'inner'"),
         ("name.first", 3, "--name.first: it has no field 'first', as it is a single value"),
         ("inner.rate", None, "--inner.rate: None is not a number"),
         ("name", 3, "--name: 3 is not of type str"),
@@ -173,7 +173,7 @@ def test_difference_names_every_leaf() -> None:
 
 
 def test_an_unknown_setting_of_a_recipe_suggests_the_nearest() -> None:
-    with pytest.raises(ConfigError, match=r"--model\.widht: GPTConfig has no field 'widht'; did you mean 'width'"):
+    with pytest.raises(ConfigError, match=r"--model\.widht: gpt has no setting 'widht'; did you mean 'width'"):
         weft.recipe("gpt/text", {"model.widht": 3})
 
 

@@ -330,9 +330,9 @@ def test_settings_that_another_model_has_now_are_switched_on_alone() -> None:
 
 
 def test_an_old_setting_belongs_to_its_part(caplog: pytest.LogCaptureFixture) -> None:
-    with pytest.raises(ConfigError, match="GPTConfig has no field 'groups'"):
+    with pytest.raises(ConfigError, match="gpt has no setting 'groups'"):
         weft.recipe("gpt/text", {"model.groups": 2})
-    with pytest.raises(ConfigError, match="Train has no field 'floor'"):
+    with pytest.raises(ConfigError, match="train has no setting 'floor'"):
         weft.recipe("gpt/text", {"train.floor": 2})
     assert caplog.messages == []
 

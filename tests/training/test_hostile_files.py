@@ -14,11 +14,13 @@ sandbox, hostile, makers = (pytest.importorskip(name) for name in ("sandbox", "h
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs Linux, whose processes can be watched")
 
 CASES = 3
+NEEDED = {"images": ("PIL",), "models": ("gguf",), "weights": ("h5py",), "sounds": ("soundfile",), "given": ("pyarrow",)}
+"""Packages that a group's files are made with."""
 
 
-@pytest.mark.parametrize("group", ["runs", "shards", "images", "texts", "models"])
+@pytest.mark.parametrize("group", makers.MAKERS)
 def test_hostile_files_end_in_one_sentence(group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for needed in ("PIL", "tokenizers", "gguf") if group in ("images", "models") else ("tokenizers",):
+    for needed in (*NEEDED.get(group, ()), "tokenizers"):
         pytest.importorskip(needed)
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
     monkeypatch.setattr(hostile, "KEEP", tmp_path / "kept")

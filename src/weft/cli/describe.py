@@ -16,6 +16,9 @@ from weft.planning import cost
 from weft.runs.run import Run
 from weft.training.parallel.processes import LAYOUT
 
+MOST_TYPED = 12
+"""Values that somebody may be asked to type; a row of more columns comes from a file."""
+
 
 def opening(run: Run) -> list[str]:
     """What is about to happen: model, data, how it is executed and why."""
@@ -75,6 +78,8 @@ def closing(run: Run) -> list[str]:
         lines.insert(0, f"stopped early: {trainer.stop_reason}")
     asked, weft = prompts(run), installation.command()
     commands = [] if asked is None else [" ".join([f"{weft} sample", *map(quoted, (str(run.folder), *asked))])]
+    if asked and len(asked) > MOST_TYPED:
+        commands = [f"{weft} predict {quoted(str(run.folder))} rows.csv --out predictions.csv"]
     if run.data.validation:
         commands.append(f"{weft} evaluate {quoted(str(run.folder))}")
     following = ["next:", *(f"  {command}" for command in commands)] if commands else []

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from weft.cli import console
 from weft.cli.options import flags
 from weft.core.config import Config
-from weft.core.errors import ConfigError
+from weft.core.errors import ConfigError, DataError
 from weft.core.units import duration
 from weft.report.live import make_display
 
@@ -87,6 +87,8 @@ def predicted(loaded: Loaded, predictor: Predictor, source: Source, options: Opt
     rate = (done.rows - done.begun) / max(1e-9, time.perf_counter() - begin)
     bad = f", {done.bad:,} of them without a result (column error)" if done.bad else ""
     print(f"{done.rows:,} rows{bad}, {rate:,.0f} rows/s, written to {target}")
+    if done.rows and done.bad == done.rows:
+        raise DataError(f"no row has a result; the column error of {target} says why")
     return 0
 
 

@@ -94,12 +94,15 @@ def drawn(options: Options, asked: Any, template: Any, place: str) -> list[Any]:
     from weft.evaluation.fewshot import records
     from weft.evaluation.fewshot.request_types import LogLikelihood
     from weft.evaluation.fewshot.tasks import Task
-    from weft.evaluation.fewshot.templates import ANSWER, Item
+    from weft.evaluation.fewshot.templates import ANSWER, Item, pieces
 
     def read(record: dict[str, Any]) -> Item:
         return Item({name: str(value) for name, value in record.items() if name != ANSWER}, (str(record[ANSWER]),))
 
     path: Path = locate(options.examples)
     items = records.read(Task(options.examples, read, str(template), LogLikelihood()), path, Problems())
-    template.check(items[0], place)
-    return records.shown(len(items), [*items, asked], options.shots, options.seed)
+    needed = {name for part in (template.example, template.question) for _, name in pieces(part) if name and name != ANSWER}
+    usable = [one for one in items if needed <= one.fields.keys()]
+    if not usable:
+        template.check(items[0], place)
+    return records.shown(len(usable), [*usable, asked], options.shots, options.seed)

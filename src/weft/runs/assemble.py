@@ -210,9 +210,14 @@ def refuse_other_recipe(folder: Path, recipe: Recipe, init: str | None) -> None:
         )
 
 
-def adopt(recipe: Recipe, init: str) -> Recipe:
+def initial_recipe(init: str) -> Recipe:
+    """The recipe of a run or checkpoint to start from."""
+    return checkpoint.find_usable(init, settings_of)
+
+
+def adopt(recipe: Recipe, init: str | Recipe) -> Recipe:
     """The recipe for the model of a run or checkpoint, whatever model it was written for, and shown what it is used to."""
-    found = checkpoint.find_usable(init, settings_of)
+    found = initial_recipe(init) if isinstance(init, str) else init
     model, data = found.model, recipe.data
     if type(model) is type(recipe.model):
         model = dataclasses.replace(model, **{name: getattr(recipe.model, name) for name in model.of_task})

@@ -152,6 +152,8 @@ def recipe_of(folder: Path) -> Any:
 
 def read(folder: Path) -> RunLog:
     """Read a run's folder; lines of the log that were cut off are passed over, and so are facts that cannot be read."""
+    if folder.is_file():
+        raise CheckpointError(f"{folder}: {checkpoint.without_checkpoint(str(folder))}")
     log = folder / "metrics.jsonl"
     facts, cost = (kept(written(folder / f"{name}.json"), kind) for name, kind in (("environment", ENVIRONMENT), ("cost", COST)))
     found = RunLog(folder, recipe_of(folder) or {}, whole_lines(log), facts, cost if len(cost) == len(COST) else {})

@@ -15,7 +15,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from weft.inference.predict.base import BadRow, Predictor, Result, Row
-from weft.inference.predict.run import as_row, finish, prepare
+from weft.inference.predict.run import as_row, compute, finish, prepare
 from weft.serving.errors import ApiError, Json
 from weft.serving.schemas import Body
 from weft.serving.service import Service
@@ -82,6 +82,9 @@ def predictions(predictor: Predictor, rows: Sequence[Row], columns: Sequence[str
     found: list[Result] = []
     for first in range(0, len(rows), TOGETHER):
         window = prepare(predictor, rows[first : first + TOGETHER], columns)
-        found += [{"error": str(result)} if isinstance(result, BadRow) else result for result in finish(predictor, window)]
+        found += [
+            {"error": str(result)} if isinstance(result, BadRow) else result
+            for result in finish(predictor, window, compute(predictor, window))
+        ]
         yield
     return found

@@ -60,9 +60,12 @@ HAVE = {
         PICTURES,
     ),
     "table": Kind(
-        "a table: CSV, TSV or JSONL, a class in the last column",
-        (("train classifier/table --data.path rows.tsv", "the class from numbers, texts or both"),),
-        ("classifier/table",),
+        "a table: CSV, TSV or JSONL, a class or a number in the last column",
+        (
+            ("train classifier/table --data.path rows.tsv", "the class from numbers, texts or both"),
+            ("train regression/table --data.path rows.tsv", "the number, likewise"),
+        ),
+        ("classifier/table", "regression/table"),
     ),
     "sound": Kind(
         "sound: a folder with one subfolder per class, or recordings and what is said",

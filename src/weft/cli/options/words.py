@@ -7,12 +7,12 @@ are both named in the error, and one that is nowhere is answered with the neares
 from __future__ import annotations
 
 import difflib
-import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from weft.core import untrusted
 from weft.core.errors import ConfigError, DataError
 
 SUFFIXES = (".json", ".yaml", ".yml", ".toml")
@@ -140,14 +140,14 @@ def is_file(word: str) -> bool:
 def read(path: str) -> dict[str, Any]:
     """The settings in a JSON, YAML or TOML file."""
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        text = untrusted.read_bytes(path).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read as settings ({getattr(error, 'strerror', None) or 'it is not text'})") from error
     try:
         found = parsed(text, Path(path).suffix.lower())
     except (ValueError, RecursionError) as error:
-        said = str(error).splitlines()
-        raise DataError(f"{path}: is not valid {Path(path).suffix[1:].upper()} ({' '.join(said[:1]) or 'nested too deep'})") from error
+        said = "nested too deep" if isinstance(error, RecursionError) else " ".join(str(error).splitlines()[:1])
+        raise DataError(f"{path}: is not valid {Path(path).suffix[1:].upper()} ({said})") from error
     if not isinstance(found, dict):
         raise DataError(f"{path}: should hold settings by name, such as model.width: 256, not {type(found).__name__}")
     return {str(name): value for name, value in found.items()}
@@ -155,12 +155,14 @@ def read(path: str) -> dict[str, Any]:
 
 def parsed(text: str, suffix: str) -> Any:
     if suffix == ".json":
-        return json.loads(text)
+        return untrusted.parse_json(text)
     if suffix == ".toml":
         return tomllib.loads(text)
     import yaml
 
     try:
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):  # a few lines may mean gigabytes
+            raise ValueError("*names of other parts are not followed; write them out")
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ValueError(" ".join(str(error).split())) from error

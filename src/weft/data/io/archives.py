@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import lzma
 import tarfile
 import zipfile
 import zlib
@@ -10,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from weft.core.errors import DataError
+from weft.core.untrusted import parsing
 from weft.data.io.files import check_inflated, inflate, reason, show
 from weft.data.problems import Problems
 
@@ -22,10 +22,8 @@ def is_archive(path: Path) -> bool:
 
 def read_members(path: Path, suffixes: tuple[str, ...], problems: Problems) -> list[tuple[Path, bytes]]:
     """The members of an archive with one of the suffixes, sorted by name, as (ARCHIVE/NAME, content)."""
-    try:
+    with parsing(show(path), DataError, ": cannot be read"):
         entries = sorted(_zip_entries(path) if path.suffix.lower() == ".zip" else _tar_entries(path))
-    except (zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, OSError, RuntimeError) as error:
-        raise DataError(f"{show(path)}: cannot be read ({reason(error)})") from error
     files = []
     for name, data in entries:
         if name.rpartition(".")[2].lower() not in {suffix.lstrip(".") for suffix in suffixes}:

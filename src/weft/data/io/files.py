@@ -22,6 +22,10 @@ def locate(path: str, flag: str = "--data.path") -> Path:
     if not os.path.exists(resolved) and root:
         resolved = os.path.join(root, path)
     if not os.path.exists(resolved):
+        if "://" in path:
+            raise DataError(f"{show(path)}: is an address, and weft fetches nothing; download it, and name the file with {flag}")
+        if any(sign in path for sign in "*?[") and (folder := os.path.dirname(resolved)):
+            raise DataError(f"{show(path)}: no such file or folder; to read all files of a folder, name the folder: {flag} {show(folder)}")
         hint = f" (nor below WEFT_DATA={root})" if root else " (and WEFT_DATA, a folder of data sets, is not set)"
         raise DataError(f"{show(path)}: no such file or folder{hint}; name one with {flag}")
     return Path(resolved)

@@ -40,6 +40,8 @@ class PointingSequencesConfig(DataConfig):
         lower = [name.lower() for name in rows.names]
         columns = [lower.index(name) if name in lower else place for place, name in enumerate(("inputs", "order"))]
         read = [row_of(rows, number, *(cells[column] for column in columns)) for number, cells in enumerate(rows.cells)]
+        if not read:
+            raise DataError(f"{rows.path}: has no row below its header; inputs and their order are needed")
         features = read[0][0].size(1)
         if any(points.size(1) != features for points, _ in read):
             raise DataError(f"{rows.path}: points have different numbers of features, {features} in the first row")

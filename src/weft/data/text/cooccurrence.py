@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,9 @@ from weft.data.text.documentation import documents
 from weft.data.tokenizers.base import Tokenizer, WordTokenizer
 
 LETTERS = re.compile(r"[^\W\d_]+")
+SPACE = re.compile(r"\s")
+PIECE = 1 << 20
+"""Characters that are cut into words at once, to the next space."""
 
 
 class Cooccurrences(Dataset):
@@ -115,7 +119,7 @@ class CooccurrenceConfig(DataConfig):
 
 
 def encode(group: list[str], tokenizer: WordTokenizer) -> tuple[Tensor, Tensor]:
-    """Texts -> the words that a vocabulary has (N,) and the number of the text of each (N,), int32; a text at a time is cut into words."""
+    """Texts -> the words that a vocabulary has (N,) and the number of the text of each (N,), int32; a piece at a time is cut into words."""
     ids = {word: number for number, word in enumerate(tokenizer.words)}
     tokens, sizes = array("i"), array("i")
     for text in group:
@@ -126,6 +130,11 @@ def encode(group: list[str], tokenizer: WordTokenizer) -> tuple[Tensor, Tensor]:
     return torch.tensor(tokens, dtype=torch.int32), number
 
 
-def words(text: str) -> list[str]:
-    """Runs of letters, in lower case."""
-    return LETTERS.findall(text.lower())
+def words(text: str) -> Iterator[str]:
+    """Runs of letters, in lower case; of a long text, of which a list of all would take many times its size, a piece at a time."""
+    start = 0
+    while start < len(text):
+        space = SPACE.search(text, start + PIECE)
+        stop = space.start() if space else len(text)
+        yield from LETTERS.findall(text[start:stop].lower())
+        start = stop

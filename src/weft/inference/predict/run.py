@@ -1,6 +1,7 @@
 """Rows through a model, in windows: within one, items of similar size go together, and results come in the order of the rows.
 
-The next window is read and tokenised in a thread while the model computes. Memory holds two windows, whatever the number of rows.
+The next window is read and tokenised in a thread while the model computes, and its batches wait for threads that are free while results
+of this one are written. Memory holds three windows, whatever the number of rows.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import torch
@@ -71,28 +72,38 @@ def prepare(predictor: Predictor, rows: Sequence[Row | BadRow], columns: Sequenc
     return found
 
 
-def finish(predictor: Predictor, window: Window, run: Map = map) -> list[Result | BadRow]:
-    """The result of each row of a window."""
+def compute(predictor: Predictor, window: Window, run: Map = map) -> Iterator[tuple[int, Any]]:
+    """What the model says of each item of a window, in any order; with `run` of a pool it begins at once."""
+    items = window.items
+    if not items:
+        return iter(())
+    data = items.data
+
+    @torch.inference_mode()
+    def computed(chosen: list[int]) -> list[Any]:
+        index = torch.tensor(chosen, device=predictor.device)
+        return predictor.compute(trimmed(data.batch(index, torch.zeros_like(index))))
+
+    together = list(batches(items.sizes, predictor))
+    found = run(computed, together)
+    return chain.from_iterable(zip(chosen, said, strict=True) for chosen, said in zip(together, found, strict=True))
+
+
+def finish(predictor: Predictor, window: Window, found: Iterable[tuple[int, Any]]) -> list[Result | BadRow]:
+    """The result of each row of a window, from what the model says of its items."""
     of_example: list[list[tuple[int, Any]]] = [[] for _ in window.examples]
     items = window.items
     if items:
-        data = items.data
-
-        @torch.inference_mode()
-        def computed(chosen: list[int]) -> list[Any]:
-            index = torch.tensor(chosen, device=predictor.device)
-            return predictor.compute(trimmed(data.batch(index, torch.zeros_like(index))))
-
-        together = list(batches(items.sizes, predictor))
-        for chosen, found in zip(together, run(computed, together), strict=True):
-            for number, said in zip(chosen, found, strict=True):
-                of_example[items.owner[number]].append((number, said))
+        for item, said in found:
+            of_example[items.owner[item]].append((item, said))
     for number, (place, example) in enumerate(zip(window.place, window.examples, strict=True)):
         try:
             if items is None or not of_example[number]:
                 raise BadRow((items.bad if items else {}).get(number, NOTHING))
-            said = sorted(of_example[number], key=first)
-            window.results[place] = predictor.result(example, [(items.about[item], one) for item, one in said])
+            several = of_example[number]
+            if len(several) > 1:
+                several.sort(key=first)
+            window.results[place] = predictor.result(example, [(items.about[item], one) for item, one in several])
         except BadRow as bad:
             window.results[place] = bad
     return [result if result is not None else BadRow(NOTHING) for result in window.results]
@@ -144,11 +155,16 @@ def predictions(
 
     with ThreadPoolExecutor(1) as reader:
         waiting = reader.submit(upcoming)
-        while (current := waiting.result()) is not None:
+        before: tuple[Window, Iterable[tuple[int, Any]]] | None = None
+        while (current := waiting.result()) is not None or before:
+            begun = (current, compute(predictor, current, run)) if current else None
             waiting = reader.submit(upcoming)
-            results = finish(predictor, current, run)
-            problems.include(current.problems)
-            yield list(zip(current.rows, results, strict=True))
+            if before:
+                window, found = before
+                results = finish(predictor, window, found)
+                problems.include(window.problems)
+                yield list(zip(window.rows, results, strict=True))
+            before = begun
 
 
 def tell(predictor: Predictor, words: Sequence[str]) -> dict[str, list[tuple[str, ...]]]:

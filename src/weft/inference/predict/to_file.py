@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.core.errors import ConfigError
+from weft.core.untrusted import checked, natural, parsing, read_json
 from weft.data.base import Problems
 from weft.data.images.folder import SUFFIXES
 from weft.data.io.files import show, walk
@@ -110,6 +111,7 @@ class Writer:
     def __init__(self, target: Path, names: Sequence[str], predictor: Predictor):
         self.format, self.gzip = format_of(target)
         self.names, self.results = list(names), predictor.columns
+        self.paths = [(column, *column.partition(".")[::2]) for column in self.results]
         own = {*self.results, "error"}
         self.header = [f"input.{name}" if name in own else name for name in self.names] + [*self.results, "error"]
 
@@ -119,17 +121,17 @@ class Writer:
 
     def lines(self, answered: Sequence[tuple[Row | BadRow, Result | BadRow]]) -> bytes:
         """The lines of some rows."""
-        results = [{"error": str(result)} if isinstance(result, BadRow) else rounded(result) for _, result in answered]
-        given: list[dict[str, Any]] = [dict(getattr(row, "cells", {})) for row, _ in answered]
+        results = [{"error": str(result)} if isinstance(result, BadRow) else result for _, result in answered]
+        given: list[dict[str, Any]] = [getattr(row, "cells", {}) for row, _ in answered]
         if self.format in ("jsonl", "ndjson"):
-            objects = (beside(cells, result) for cells, result in zip(given, results, strict=True))
+            objects = (beside(cells, to_seven_digits(result)) for cells, result in zip(given, results, strict=True))
             return self.packed("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in objects))
         return self.packed(self.table([self.cells(cells, result) for cells, result in zip(given, results, strict=True)]))
 
     def cells(self, given: dict[str, Any], result: Result) -> list[Any]:
         """The cells of a row of a table."""
-        columns = (looked_up(result, column) for column in self.results)
-        return [*(flat(given.get(name, "")) for name in self.names), *columns, result.get("error", "")]
+        columns = [flat(looked_up(result, *path)) for path in self.paths]
+        return [*[flat(given.get(name, ""), rounded=False) for name in self.names], *columns, result.get("error", "")]
 
     def table(self, rows: Sequence[Sequence[Any]]) -> str:
         if self.format == "tsv":
@@ -149,34 +151,35 @@ def beside(given: dict[str, Any], result: Result) -> dict[str, Any]:
     return {**{f"input.{name}" if name in clash else name: value for name, value in given.items()}, **result}
 
 
-def rounded(value: Any) -> Any:
+def to_seven_digits(value: Any) -> Any:
     """A value with its floats to seven digits, which is what float32 has."""
     if isinstance(value, float):
         return float(f"{value:.7g}")
     if isinstance(value, dict):
-        return {name: rounded(item) for name, item in value.items()}
-    return [rounded(item) for item in value] if isinstance(value, list) else value
+        return {name: to_seven_digits(item) for name, item in value.items()}
+    return [to_seven_digits(item) for item in value] if isinstance(value, list) else value
 
 
-def looked_up(result: Result, column: str) -> Any:
+def looked_up(result: Result, column: str, outer: str, inner: str) -> Any:
     """The value of a column; "probabilities.yes" is a value inside another."""
     if column in result:
-        return flat(result[column])
-    outer, _, inner = column.partition(".")
+        return result[column]
     value = result.get(outer)
     if isinstance(value, dict):
-        return flat(value.get(inner, ""))
+        return value.get(inner, "")
     return value[int(inner)] if isinstance(value, list) and inner.isdecimal() else ""
 
 
-def flat(value: Any) -> Any:
-    """A value as one cell: words of a list are separated by spaces."""
-    if isinstance(value, str | float):
+def flat(value: Any, rounded: bool = True) -> Any:
+    """A value as one cell: words of a list are separated by spaces. rounded: whether it is a result, with floats to seven digits."""
+    if isinstance(value, str):
         return value
+    if isinstance(value, float):
+        return float(f"{value:.7g}") if rounded else value
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return " ".join(value)
     if isinstance(value, dict | list):
-        return json.dumps(value, ensure_ascii=False)
+        return json.dumps(to_seven_digits(value) if rounded else value, ensure_ascii=False)
     return "" if value is None else value
 
 
@@ -222,13 +225,10 @@ def continued(part: Path, state: Path, about: dict[str, Any]) -> dict[str, Any]:
     nothing = {"rows": 0, "bad": 0, "bytes": 0}
     if not part.exists() or not state.exists():
         return nothing
-    try:
-        old = json.loads(state.read_bytes())
-        fits = old["about"] == json.loads(json.dumps(about)) and part.stat().st_size >= old["bytes"]
-        counts = {name: int(old[name]) for name in nothing}
-    except (ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{show(state)}: is damaged; delete it and {show(part.name)} to begin anew") from error
-    if not fits:
+    with parsing(show(state), ConfigError, f": is damaged; delete it and {show(part.name)} to begin anew"):
+        old = checked(read_json(state), {"about": object, **dict.fromkeys(nothing, natural)})
+    counts = {name: old[name] for name in nothing}
+    if old["about"] != json.loads(json.dumps(about)) or part.stat().st_size < counts["bytes"]:
         raise ConfigError(f"{show(part)}: was begun with another model, input or settings; delete it, or use another --out")
     return counts
 

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
-from weft.core import renamed
+from weft.core import registry, renamed
 from weft.core.errors import CheckpointError
 from weft.core.untrusted import checked, natural, parse_json, parsing, read_json
 from weft.training.checkpoint import files, tensors
@@ -256,6 +256,15 @@ def average(name: str, run: Path, number: int) -> Checkpoint:
     return Checkpoint(found[-1].path, {**content, "model.safetensors": weights})
 
 
+def without_checkpoint(path: str) -> str:
+    """Why there is no checkpoint, and what to do."""
+    if path in registry.RECIPES and not Path(path).exists():
+        return f"is a recipe; train it with: weft train {path}, and name its run, runs/{path.replace('/', '-')}"
+    if Path(path).is_file():
+        return "is a file; a run is named by its folder, such as runs/gpt-text"
+    return f"no checkpoint here; train one with: weft train RECIPE --out {path}"
+
+
 def resolve(name: str | Path) -> Path:
     """The checkpoint folder that `RUN`, `RUN@last`, `RUN@1000` or a checkpoint's own path means."""
     return candidates_of(name)[0]
@@ -272,7 +281,7 @@ def candidates_of(name: str | Path) -> list[Path]:
     if not candidates and ((run / "config.json").is_file() or (run.suffix == ".gguf" and run.is_file())):
         raise CheckpointError(f"{text}: holds a model of another project; make it one of ours first: weft convert {text} runs/NAME")
     if not candidates:
-        raise CheckpointError(f"{text}: no checkpoint here; train one with: weft train RECIPE --out {path}")
+        raise CheckpointError(f"{text}: {without_checkpoint(path)}")
     if which and which != "last":
         match = [p for p in candidates if STEP.fullmatch(which) and int(p.name) == int(which)]
         if not match:
