@@ -98,7 +98,7 @@ def test_images_are_translated(command: Command, runs: Path, tmp_path: Path, run
         ("rbm", ["--inpaint", "in", "word"], "no room for 'word'"),
         ("rbm", ["--inpaint", "in", "--out", "sheet.jpg"], "ends in .png"),
         ("rbm", ["--inpaint", "in", "--n", "-1"], "n must be at least 1"),
-        ("rbm", ["--input", "in"], "--input is for models that answer a text or translate images"),
+        ("rbm", ["--input", "in"], "--input is for models that answer a text, translate images or find objects"),
         ("realnvp", ["--inpaint", "in"], "does not offer Inpaints"),
         ("realnvp", ["--latents", "traverse"], "RealNVP draws points"),
         ("realnvp", ["--out", "points.png"], "written as SVG"),

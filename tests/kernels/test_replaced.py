@@ -376,6 +376,16 @@ def test_changed_word_vectors_are_updated_as_they_are() -> None:
         assert objective.is_known(words) == (what == "nothing"), what
 
 
+def test_what_others_add_to_every_module_is_no_change(monkeypatch: Patch) -> None:
+    """torch.compile replaces the constructor of modules, and other packages give them methods more: neither runs when a layer does."""
+    from torch._dynamo.mutation_guard import install_generation_tagging_init
+
+    install_generation_tagging_init()
+    monkeypatch.setattr(nn.Module, "smart_apply", more(nn.Module.apply), raising=False)
+    assert nn.Module.__init__.__qualname__ != "Module.__init__"
+    assert not mathematics.changed(nn.Linear)
+
+
 def test_nothing_is_said_to_be_replaced_where_nothing_is() -> None:
     kinds = {mathematics.owner(name) for name in mathematics.CHECKED}
     assert {mathematics.changed(kind) for kind in (*kinds, nn.Linear, nn.Embedding, nn.ModuleList)} == {""} == {replaced.of_torch()}

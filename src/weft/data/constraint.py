@@ -6,9 +6,10 @@ sampler and the beam search do. A state is a value: it is never changed, so that
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from torch import Tensor
+if TYPE_CHECKING:  # data is built from texts without it
+    from torch import Tensor
 
 State = Any
 

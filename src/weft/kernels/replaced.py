@@ -18,12 +18,14 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 TORCH, WEFT = f"{Path(torch.__file__).parent}/", f"{Path(__file__).parent.parent}/"
 PACKAGES = frozenset({"torch", "weft", *sys.stdlib_module_names})
 MADE_BY_PYTHON = frozenset(vars(namedtuple("_", ())))
 """Members that a named tuple gets from no file."""
+CALLING = frozenset({"__call__", "_call_impl", "_wrapped_call_impl", "_slow_forward", "forward", "__getattr__", "__getattribute__"})
+"""What of `nn.Module` runs when a layer is called; other packages give it methods more, and torch.compile replaces `__init__`."""
 # what a global of a module may be that is neither called nor a module
 CONSTANTS = (int, float, str, bytes, tuple, frozenset, dict, list, set, Tensor, type(None))
 CALLED = ("linear", "embedding", "layer_norm", "rms_norm", "scaled_dot_product_attention", "gelu", "relu", "silu", "dropout")
@@ -34,6 +36,8 @@ def members(kind: type) -> str:
     """What of a class, less what it is built on, does not stand in its file, in a few words; nothing where all does."""
     home, owner = str(getattr(sys.modules.get(kind.__module__), "__file__", None) or ""), kind.__qualname__
     for name, held in vars(kind).items() if home else ():
+        if kind is nn.Module and name not in CALLING:
+            continue
         if name not in MADE_BY_PYTHON and not all(stands_in(home, owner, made) for made in functions_of(held)):
             return f"{kind.__name__}.{name} has been replaced"
     return ""

@@ -249,7 +249,7 @@ def serve_model(
     kind = engines.get("whole" if whole else "source" if answers else "text" if continues else "none")
     make = make_engine or (partial(kind, model, tokenizer, slots=slots) if kind else None)
     worker = Worker(make, name=name, slots=slots, max_queue=max_queue)
-    template = template_for(tokenizer, loaded.chat_template, own=getattr(loaded.recipe.data, "chat_template", ""))
+    template = template_for(tokenizer, loaded.chat_template, own=getattr(getattr(loaded.recipe, "data", None), "chat_template", ""))
     return ServedModel(name, tokenizer, model, worker, template, continues, embeds, answers, whole, canvas, predictor)
 
 

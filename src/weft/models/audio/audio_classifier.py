@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from weft.core.errors import ConfigError
 from weft.models.base import ModelConfig, check_shares, check_sizes
 from weft.nn.dropout import Dropout
+from weft.nn.norm import LayerNorm
 
 LEAST = -0.2785
 """What silu never falls below."""
@@ -49,7 +50,7 @@ class Residual(nn.Module):
 
     def __init__(self, channels: int):
         super().__init__()
-        self.norm = nn.LayerNorm(channels)
+        self.norm = LayerNorm(channels)
         self.first = nn.Conv2d(channels, channels, 3, padding=1)
         self.second = nn.Conv2d(channels, channels, 3, padding=1)
 
