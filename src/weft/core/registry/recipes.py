@@ -190,12 +190,6 @@ RECIPES = {
     "transformer/multi30k": Entry("weft.recipes.language.transformer:multi30k", 2017, "translation of Multi30k, English to German"),
     "labels/sigmoid": Entry("weft.recipes.language.labels:sigmoid", 2016, "multi-label classification of texts, a sigmoid for each label"),
     "labels/generated": Entry("weft.recipes.language.labels:generated", 2018, "multi-label classification of texts by writing the labels"),
-    "summaries/pointer_generator": Entry(
-        "weft.recipes.language.answers:summaries", 2017, "summaries by a pointer-generator, which copies words of the text"
-    ),
-    "questions/pointer_generator": Entry(
-        "weft.recipes.language.answers:questions", 2017, "questions about a paragraph, answered by a pointer-generator"
-    ),
     "questions/t5": Entry("weft.recipes.language.answers:questions_t5", 2019, "questions about a paragraph as text to text, by a T5"),
     "dialogue/transformer": Entry("weft.recipes.language.answers:dialogue", 2015, "responses in a dialogue, by a Transformer"),
     "t5/tasks": Entry("weft.recipes.language.t5:tasks", 2019, "several tasks as one, text to text"),
@@ -208,6 +202,12 @@ RECIPES = {
     ),
     "pointer_generator/pairs": Entry(
         "weft.recipes.language.pointer_generator:pairs", 2017, "pointer-generator on your own pairs of texts, by words"
+    ),
+    "summaries/pointer_generator": Entry(
+        "weft.recipes.language.answers:summaries", 2017, "summaries by a pointer-generator, which copies words of the text"
+    ),
+    "questions/pointer_generator": Entry(
+        "weft.recipes.language.answers:questions", 2017, "questions about a paragraph, answered by a pointer-generator"
     ),
     "pointer/sort": Entry(
         "weft.recipes.language.pointer:sort", 2016, "pointer network that sorts numbers, also more than it was trained on"
