@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from specimen import TEXT, Files, Specimen, command, read_files, told
 
-from weft.convert import g2p, pypi
+from weft.convert import g2p, pypi, torchvision
 from weft.convert.convert import convert
 from weft.core import config, registry
 from weft.core.errors import require
@@ -105,7 +105,7 @@ def gguf_file(folder: Path, tokenizer: ByteBPE) -> bytes:
 
 
 def weights(folder: Path) -> list[Specimen]:
-    """ELMo in HDF5, g2p-en in arrays of numpy, and Resemblyzer in what PyTorch pickles."""
+    """ELMo in HDF5, g2p-en in arrays of numpy, and Resemblyzer and a ResNet in what PyTorch pickles."""
     act = command("convert", "{}", "{}-out")
     torch.manual_seed(0)
     lstm, linear = torch.nn.LSTM(40, 8, 3), torch.nn.Linear(8, 8)
@@ -117,6 +117,7 @@ def weights(folder: Path) -> list[Specimen]:
     arrays = io.BytesIO()
     np.savez(arrays, **dict(random_arrays(g2p_shapes(8, 6))))
     return [
+        *torchvision_specimens(),
         Specimen("weights: elmo", elmo(folder), act),
         Specimen("weights: resemblyzer", {"pretrained.pt": voice.getvalue(), "voice_encoder.py": b"raise SystemExit\n"}, act),
         Specimen("weights: npz", {"a.npz": arrays.getvalue()}, command("convert", "{}/a.npz", "{}/out")),
@@ -136,6 +137,20 @@ def g2p_shapes(width: int, embedding: int) -> dict[str, tuple[int, ...]]:
         shapes |= {f"{side}_w_ih": (3 * width, embedding), f"{side}_w_hh": (3 * width, width)}
         shapes |= {f"{side}_b_{part}": (3 * width,) for part in ("ih", "hh")}
     return shapes
+
+
+def torchvision_specimens() -> list[Specimen]:
+    """A small ResNet as a file of weights and as a folder of timm."""
+    settings: Any = registry.find("models", "resnet")(image=(3, 32, 32), classes=3, blocks=(1, 1), channels=(4, 8), stem="cifar")
+    tensors = torchvision.resnet_table(settings).to_foreign(settings.build().state_dict())
+    file = io.BytesIO()
+    torch.save({"state_dict": tensors, "epoch": 3}, file)
+    described = {"architecture": "resnet", "num_classes": 3, "pretrained_cfg": {"input_size": [3, 32, 32], "mean": [0.5, 0.5, 0.5]}}
+    timm = {"config.json": json.dumps(described).encode(), "model.safetensors": checkpoint.pack(tensors)}
+    return [
+        Specimen("weights: resnet.pth", {"a.pth": file.getvalue()}, command("convert", "{}/a.pth", "{}-out")),
+        Specimen("weights: timm", timm, command("convert", "{}", "{}-out")),
+    ]
 
 
 def elmo(folder: Path) -> Files:
