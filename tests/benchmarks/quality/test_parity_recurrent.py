@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from weft.benchmarks.quality import parity_recurrent
-from weft.benchmarks.quality.parity_recurrent import imported, told
+from weft.benchmarks.quality.parity_recurrent import imported, rows_of
 
 
 def test_a_package_is_imported_without_what_prepares_its_inputs_and_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -26,7 +26,7 @@ def test_a_package_is_imported_without_what_prepares_its_inputs_and_leaves_nothi
 
 def test_differences_are_told_with_the_largest_number() -> None:
     pairs = [(torch.tensor([1.0, 2.0]), np.array([1.0, 2.5])), (torch.tensor([-7.0]), np.array([-7.25]))]
-    (row,) = told({"model": "a"}, "fp32", {"h": pairs})
+    (row,) = rows_of({"model": "a"}, "fp32", {"h": pairs})
     assert row == {"model": "a", "layer": "h", "precision": "fp32", "largest_difference": 0.5, "largest_number": 7.25}
 
 
