@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from weft.core.errors import ConfigError, DataError
 from weft.data.base import Problems
 from weft.data.io import text as io_text
-from weft.data.io.encodings import check_encoding
+from weft.data.io.encodings import check_encoding, foreign_words
 from weft.data.io.text import Text, decode, read_whole
 
 CHINESE = "学而时习之，不亦说乎？有朋自远方来，不亦乐乎？人不知而不愠，不亦君子乎？\n"
@@ -148,3 +149,11 @@ def test_line_ends_and_several_files(tmp_path: Path) -> None:
     assert str(read_whole(str(tmp_path), problems)) == "one\ntwo\n\ndrei\n"
     (line,) = problems.lines()
     assert line.startswith("1 × files that cannot be read: ") and "c.txt: is not UTF-8" in line
+
+
+def test_long_words_are_read_once() -> None:
+    """A damaged table may hold words of 100,000 letters, and one byte that is no UTF-8."""
+    data = b"x" * 3_000_000 + b" caf\xe9 " + b"y" * 3_000_000
+    started = time.process_time()
+    assert foreign_words(data) == b"caf\xe9"
+    assert time.process_time() - started < 2

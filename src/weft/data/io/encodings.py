@@ -21,7 +21,7 @@ DETECTED = ("gb18030", "big5", "cp932", "euc_jp", "euc_kr", "cp1251", "koi8_r")
 """Encodings of several bytes a character, and Cyrillic ones, that are told apart by charset-normalizer."""
 NAMES = {"cp932": "Shift-JIS", "cp1252": "Windows-1252 (Latin-1)", "cp1251": "Windows-1251", "koi8_r": "KOI8-R", "euc_jp": "EUC-JP"}
 """What people call them, where it is not the codec's name in capitals."""
-FOREIGN_WORD = re.compile(rb"[^\s]*[\x80-\xff][^\s]*")
+FOREIGN_WORD = re.compile(rb"(?<!\S)[^\s\x80-\xff]*+[\x80-\xff]\S*")  # read once, however long a word is
 HIGH = re.compile(rb"[\x80-\xff]+")
 SAMPLE = 1 << 14
 """Bytes of words that are looked at."""
