@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from weft.core.errors import ConfigError, DataError
+from weft.core.errors import DataError
 from weft.data.base import Batch, Dataset, Problems, TensorDataset, with_path
 from weft.data.images.folder import MODES, SUFFIXES, decode_each
 from weft.data.images.pixels import ImagesConfig
@@ -20,23 +20,19 @@ from weft.data.io.files import show, walk
 from weft.data.tokenizers.base import ClassNames
 from weft.inference.predict.base import (
     Items,
-    Predictor,
     Result,
     Row,
     Shown,
     Trained,
     class_columns,
     class_result,
-    named,
     ranked,
     shares_of,
-    text_of,
 )
+from weft.inference.predict.files import FilePredictor
 
-FILES = ("file", "path", "image", "filename")
 
-
-class ImageClasses(Predictor):
+class ImageClasses(FilePredictor):
     """The class of an image."""
 
     kind = "class"
@@ -44,6 +40,8 @@ class ImageClasses(Predictor):
     most_items = 64
     window = 256
     files = SUFFIXES
+    noun = "image"
+    names = ("file", "path", "image", "filename")
 
     def __init__(self, trained: Trained):
         super().__init__(trained)
@@ -56,20 +54,9 @@ class ImageClasses(Predictor):
     def columns(self) -> list[str]:
         return class_columns(self.classes)
 
-    def known_names(self) -> set[str]:
-        return set(FILES)
-
-    def choose(self, names: Sequence[str], chosen: Sequence[str]) -> tuple[str, ...]:
-        found = named(names, chosen) or tuple(name for wanted in FILES for name in names if name.lower() == wanted)[:1]
-        found = found or (tuple(names) if len(names) == 1 else ())
-        if len(found) != 1:
-            raise ConfigError(f"which of the columns ({', '.join(names)}) names the image files? say it with --columns")
-        return found
-
     def example(self, row: Row, columns: Sequence[str]) -> Any:
-        """The file, or its content where the row brings that."""
-        value = row.cells.get(columns[0])
-        return io.BytesIO(value) if isinstance(value, bytes) else Path(text_of(row, columns[0])).expanduser()
+        found = super().example(row, columns)
+        return io.BytesIO(found) if isinstance(found, bytes) else found
 
     def items(self, examples: Sequence[Any], problems: Problems) -> Items:
         """Those that can be read and have the same size."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.core.errors import ConfigError, DataError
+from weft.core.errors import DataError
 from weft.data.audio.clips import Clips, ClipsConfig
 from weft.data.audio.recordings import WORKERS, ragged
 from weft.data.audio.sound_files import SUFFIXES, read_sound
@@ -19,23 +19,19 @@ from weft.data.io.files import show, walk
 from weft.data.tokenizers.base import ClassNames
 from weft.inference.predict.base import (
     Items,
-    Predictor,
     Result,
     Row,
     Shown,
     Trained,
     class_columns,
     class_result,
-    named,
     ranked,
     shares_of,
-    text_of,
 )
+from weft.inference.predict.files import FilePredictor
 
-FILES = ("file", "path", "sound", "audio", "filename")
 
-
-class SoundClasses(Predictor):
+class SoundClasses(FilePredictor):
     """The class of a sound."""
 
     kind = "class"
@@ -43,6 +39,8 @@ class SoundClasses(Predictor):
     most_items = 64
     window = 256
     files = SUFFIXES
+    noun = "sound"
+    names = ("file", "path", "sound", "audio", "filename")
 
     def __init__(self, trained: Trained):
         super().__init__(trained)
@@ -55,21 +53,6 @@ class SoundClasses(Predictor):
     @property
     def columns(self) -> list[str]:
         return class_columns(self.classes)
-
-    def known_names(self) -> set[str]:
-        return set(FILES)
-
-    def choose(self, names: Sequence[str], chosen: Sequence[str]) -> tuple[str, ...]:
-        found = named(names, chosen) or tuple(name for wanted in FILES for name in names if name.lower() == wanted)[:1]
-        found = found or (tuple(names) if len(names) == 1 else ())
-        if len(found) != 1:
-            raise ConfigError(f"which of the columns ({', '.join(names)}) names the sound files? say it with --columns")
-        return found
-
-    def example(self, row: Row, columns: Sequence[str]) -> Any:
-        """The file, or its content where the row brings that."""
-        value = row.cells.get(columns[0])
-        return value if isinstance(value, bytes) else Path(text_of(row, columns[0])).expanduser()
 
     def items(self, examples: Sequence[Any], problems: Problems) -> Items:
         c = self.source

@@ -11,13 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.core.errors import ConfigError, DataError
+from weft.core.errors import DataError
 from weft.data.audio.sound_files import SUFFIXES, read_sound
 from weft.data.audio.sounds import FrontEnd
 from weft.data.base import Batch, Dataset, Problems
 from weft.data.io.files import show
-from weft.inference.predict.base import Items, Predictor, Result, Row, Shown, Trained, named, text_of
-from weft.inference.predict.sounds import FILES, sound_files, suffix_of
+from weft.inference.predict.base import Items, Result, Row, Shown, Trained
+from weft.inference.predict.files import FilePredictor
+from weft.inference.predict.sounds import SoundClasses, sound_files, suffix_of
 from weft.inference.speech.recognise import Decoding, Recognised, recognise
 from weft.inference.translate import start_and_end
 from weft.models.base import EmitsLabels, offers
@@ -41,7 +42,7 @@ class Frames(Dataset):
         return {"source": torch.nn.utils.rnn.pad_sequence(chosen, batch_first=True).to(index.device), "source_length": lengths}
 
 
-class Transcripts(Predictor):
+class Transcripts(FilePredictor):
     """The text of a sound, and its words with their times where the model has a head for CTC."""
 
     kind = "transcript"
@@ -49,6 +50,8 @@ class Transcripts(Predictor):
     most_items = 32
     window = 128
     files = SUFFIXES
+    noun = SoundClasses.noun
+    names = SoundClasses.names
     decoding = Decoding()
 
     def __init__(self, trained: Trained):
@@ -61,21 +64,6 @@ class Transcripts(Predictor):
     @property
     def columns(self) -> list[str]:
         return ["text"]
-
-    def known_names(self) -> set[str]:
-        return set(FILES)
-
-    def choose(self, names: Sequence[str], chosen: Sequence[str]) -> tuple[str, ...]:
-        found = named(names, chosen) or tuple(name for wanted in FILES for name in names if name.lower() == wanted)[:1]
-        found = found or (tuple(names) if len(names) == 1 else ())
-        if len(found) != 1:
-            raise ConfigError(f"which of the columns ({', '.join(names)}) names the sound files? say it with --columns")
-        return found
-
-    def example(self, row: Row, columns: Sequence[str]) -> Any:
-        """The file, or its content where the row brings that."""
-        value = row.cells.get(columns[0])
-        return value if isinstance(value, bytes) else Path(text_of(row, columns[0])).expanduser()
 
     def items(self, examples: Sequence[Any], problems: Problems) -> Items:
         """An item for every half minute of each sound that can be read."""
